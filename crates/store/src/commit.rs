@@ -1,0 +1,356 @@
+//! The one write there is: a commit, as plain data, and how it ended.
+
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+
+use crate::{
+    Address, EntityId, InvalidInput, Json, Message, Position, SettledAs, Timestamp, Version,
+    limits, message::Cause,
+};
+
+/// One step of progress: everything in it becomes durable together, or nothing does.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Commit {
+    /// What must hold; if something does not, this commit alone is rejected.
+    pub expects: Vec<Expect>,
+    /// What changes, in this order.
+    pub writes: Vec<Write>,
+}
+
+impl Commit {
+    /// A commit of one write.
+    pub fn of(write: Write) -> Self {
+        Self { expects: Vec::new(), writes: vec![write] }
+    }
+
+    /// Appends messages to a stream that must end at `version` (0: be empty).
+    pub fn append(stream: &Address, version: Version, messages: Vec<Message>) -> Self {
+        Self::default()
+            .expect(Expect::Version { stream: stream.id(), version })
+            .write(Write::Append { stream: stream.clone(), messages })
+    }
+
+    /// Adds an expectation.
+    pub fn expect(mut self, expect: Expect) -> Self {
+        self.expects.push(expect);
+        self
+    }
+
+    /// Adds a write.
+    pub fn write(mut self, write: Write) -> Self {
+        self.writes.push(write);
+        self
+    }
+
+    /// Checks the limits and returns the rough size in bytes.
+    pub(crate) fn check(&self) -> Result<usize, InvalidInput> {
+        let mut count = self.expects.len();
+        let mut bytes = 0;
+        for write in &self.writes {
+            count += write.len();
+            bytes += write.bytes();
+            if let Write::Append { messages, .. } = write {
+                check_siblings(messages)?;
+            }
+        }
+        if limits::WRITES_MAX < count {
+            return Err(InvalidInput::CommitLength { count });
+        }
+        if limits::COMMIT_BYTES_MAX < bytes {
+            return Err(InvalidInput::CommitSize { len: bytes });
+        }
+        Ok(bytes)
+    }
+}
+
+fn check_siblings(messages: &[Message]) -> Result<(), InvalidInput> {
+    for (index, message) in messages.iter().enumerate() {
+        if let Some(Cause::Sibling(sibling)) = message.cause
+            && index <= sibling
+        {
+            return Err(InvalidInput::Sibling { index, sibling });
+        }
+    }
+    Ok(())
+}
+
+/// What a commit expects to find.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expect {
+    /// The stream ends at this version; 0 means that it is empty.
+    Version {
+        /// Which stream.
+        stream: EntityId,
+        /// Its last version.
+        version: Version,
+    },
+    /// The message is still to be delivered.
+    Pending {
+        /// Which message.
+        position: Position,
+    },
+}
+
+/// The right to deliver one message, until its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Lease {
+    /// The epoch of the owner that claimed it; 0 for a consumer outside of the process. A claim of
+    /// an epoch that is over is over.
+    pub holder: i64,
+    /// Tells the claims of one holder apart.
+    pub number: i64,
+}
+
+/// What a commit changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Write {
+    /// Adds messages to the end of a stream, which is made if it is not there.
+    Append {
+        /// Which stream.
+        stream: Address,
+        /// The messages; those with a task become due work in the same commit.
+        messages: Vec<Message>,
+    },
+    /// Records a key. Found again with the same request, the whole commit is a no-op that answers
+    /// `Duplicate`; found with another request, it is rejected.
+    Remember(Remember),
+    /// Claims a due message for one attempt and counts the attempt.
+    Claim {
+        /// Which message.
+        position: Position,
+        /// Who claims it.
+        lease: Lease,
+        /// For how long.
+        lasts: Duration,
+    },
+    /// Ends the delivery of a message. Without a lease it ends it whoever holds it.
+    Settle {
+        /// Which message.
+        position: Position,
+        /// The lease under which it was handled.
+        lease: Option<Lease>,
+        /// How it ended.
+        as_: SettledAs,
+        /// Why, if it is given up.
+        error: Option<String>,
+    },
+    /// Records a failed attempt and has the message delivered again.
+    Retry {
+        /// Which message.
+        position: Position,
+        /// The lease under which it failed; `None` if it was delivered without a claim.
+        lease: Option<Lease>,
+        /// Why it failed.
+        error: String,
+        /// How long to wait.
+        after: Duration,
+    },
+    /// Gives a claim back as if it had not been made.
+    Release {
+        /// Which message.
+        position: Position,
+        /// The lease that is given back.
+        lease: Lease,
+    },
+    /// Makes a settled message due again, with new attempts.
+    Revive {
+        /// Which message.
+        position: Position,
+    },
+    /// Removes messages that nothing needs any more: those that are pending, dead or the last of
+    /// their stream stay.
+    Forget {
+        /// Which messages.
+        positions: Vec<Position>,
+    },
+    /// Removes the keys whose time is over.
+    ExpireKeys,
+}
+
+impl Write {
+    fn len(&self) -> usize {
+        match self {
+            Write::Append { messages, .. } => messages.len(),
+            Write::Forget { positions } => positions.len(),
+            Write::Remember(_)
+            | Write::Claim { .. }
+            | Write::Settle { .. }
+            | Write::Retry { .. }
+            | Write::Release { .. }
+            | Write::Revive { .. }
+            | Write::ExpireKeys => 1,
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Write::Append { messages, .. } => messages.iter().map(Message::bytes).sum(),
+            Write::Remember(it) => 200 + it.reply.as_ref().map_or(0, |reply| reply.as_str().len()),
+            Write::Forget { positions } => 8 * positions.len(),
+            Write::Claim { .. }
+            | Write::Settle { .. }
+            | Write::Retry { .. }
+            | Write::Release { .. }
+            | Write::Revive { .. }
+            | Write::ExpireKeys => 200,
+        }
+    }
+}
+
+/// A key under which a request is recorded, so that its repetition changes nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remember {
+    pub(crate) scope: EntityId,
+    pub(crate) key: Box<str>,
+    pub(crate) request_hash: [u8; 32],
+    pub(crate) keep: Duration,
+    pub(crate) status: i32,
+    pub(crate) reply: Option<Json>,
+}
+
+impl Remember {
+    /// How long a key is kept unless told otherwise.
+    pub const KEEP: Duration = Duration::from_hours(24);
+
+    /// Records `key` within `scope` for the request with this body.
+    pub fn new(scope: EntityId, key: &str, request: &[u8]) -> Result<Self, InvalidInput> {
+        if key.is_empty() || limits::KEY_BYTES_MAX < key.len() || key.contains('\0') {
+            return Err(InvalidInput::Key { len: key.len() });
+        }
+        let request_hash = Sha256::digest(request).into();
+        Ok(Self { scope, key: key.into(), request_hash, keep: Self::KEEP, status: 0, reply: None })
+    }
+
+    /// Keeps it for so long.
+    pub fn keep(mut self, keep: Duration) -> Self {
+        self.keep = keep;
+        self
+    }
+
+    /// Records the answer with it.
+    pub fn reply(mut self, status: i32, reply: Json) -> Self {
+        self.status = status;
+        self.reply = Some(reply);
+        self
+    }
+}
+
+/// How a commit ended when the store did answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is durable.
+    Committed(Receipt),
+    /// Its key was recorded before; nothing changed, this was the answer then.
+    Duplicate(Remembered),
+    /// An expectation did not hold; nothing changed.
+    Rejected(Rejection),
+}
+
+impl Outcome {
+    /// The receipt, or how else it ended.
+    pub fn committed(self) -> Result<Receipt, Outcome> {
+        match self {
+            Outcome::Committed(receipt) => Ok(receipt),
+            Outcome::Duplicate(_) | Outcome::Rejected(_) => Err(self),
+        }
+    }
+}
+
+/// What the store assigned.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Receipt {
+    /// The time of the commit.
+    pub at: Timestamp,
+    /// Version and position of each appended message, in order.
+    pub appended: Vec<(Version, Position)>,
+    /// What was claimed, in order.
+    pub claimed: Vec<Claimed>,
+    /// How many messages were forgotten.
+    pub forgotten: usize,
+}
+
+/// A claim that was granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claimed {
+    /// Which message.
+    pub position: Position,
+    /// Which attempt this is, from 1, counted since it was last revived.
+    pub attempt: u32,
+    /// When the lease ends.
+    pub until: Timestamp,
+}
+
+/// What a key was recorded with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remembered {
+    /// The first message of the commit that recorded it; 0 if it had none.
+    pub position: Position,
+    /// The status that was recorded.
+    pub status: i32,
+    /// The answer that was recorded.
+    pub reply: Option<Json>,
+}
+
+/// Which expectation did not hold.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Rejection {
+    /// The stream has moved on.
+    #[error(
+        "stream {stream} is at version {actual}, expected was {expected}; read it again and decide anew"
+    )]
+    Version {
+        /// Which stream.
+        stream: EntityId,
+        /// What was expected.
+        expected: Version,
+        /// What it is.
+        actual: Version,
+    },
+    /// The key stands for another request.
+    #[error("idempotency key `{key}` was used for another request; use a new key")]
+    KeyReused {
+        /// Which key.
+        key: String,
+    },
+    /// The message is not to be delivered (any more).
+    #[error("message {position} is not pending: it was settled, or never was to be delivered")]
+    NotPending {
+        /// Which message.
+        position: Position,
+    },
+    /// The message is not due yet, or somebody holds it.
+    #[error("message {position} is not due before {due_at}")]
+    NotDue {
+        /// Which message.
+        position: Position,
+        /// When it is.
+        due_at: Timestamp,
+    },
+    /// Somebody else claimed the message since.
+    #[error("the lease on message {position} is over: somebody else claimed it")]
+    LeaseLost {
+        /// Which message.
+        position: Position,
+    },
+    /// Only what has ended can be revived.
+    #[error("message {position} is not settled, so it cannot be revived")]
+    NotSettled {
+        /// Which message.
+        position: Position,
+    },
+}
+
+impl Rejection {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Rejection::Version { .. } => "version_conflict",
+            Rejection::KeyReused { .. } => "key_reused",
+            Rejection::NotPending { .. } => "not_pending",
+            Rejection::NotDue { .. } => "not_due",
+            Rejection::LeaseLost { .. } => "lease_lost",
+            Rejection::NotSettled { .. } => "not_settled",
+        }
+    }
+}

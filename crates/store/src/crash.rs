@@ -1,0 +1,65 @@
+//! Named points at which a test may end the process or have the disk fail. Compiled in only with the
+//! feature `crash-points`; otherwise each is nothing.
+
+/// The points of a commit, in order. `./test` ends a process at each of them.
+pub const COMMIT_POINTS: &[&str] =
+    &["commit.begun", "commit.planned", "commit.written", "commit.durable", "commit.answered"];
+
+/// Ends the process here if `STEADFAST_CRASH_AT` is `name:n` and this is the n-th time.
+pub fn point(name: &str) {
+    #[cfg(feature = "crash-points")]
+    armed::point(name);
+    #[cfg(not(feature = "crash-points"))]
+    let _ = name;
+}
+
+/// Whether a test wants the disk to fail here.
+pub(crate) fn disk_fails() -> bool {
+    #[cfg(feature = "crash-points")]
+    return armed::FSYNC_FAILS.load(std::sync::atomic::Ordering::Relaxed);
+    #[cfg(not(feature = "crash-points"))]
+    false
+}
+
+#[cfg(feature = "crash-points")]
+pub use armed::fail_fsync;
+
+#[cfg(feature = "crash-points")]
+mod armed {
+    use std::sync::{
+        LazyLock,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    };
+
+    struct Trap {
+        name: String,
+        nth: u64,
+        hits: AtomicU64,
+    }
+
+    static TRAP: LazyLock<Option<Trap>> = LazyLock::new(|| {
+        let text = std::env::var("STEADFAST_CRASH_AT").ok()?;
+        let (name, nth) = text.split_once(':')?;
+        Some(Trap { name: name.into(), nth: nth.parse().ok()?, hits: AtomicU64::new(0) })
+    });
+
+    pub(super) static FSYNC_FAILS: AtomicBool = AtomicBool::new(false);
+
+    /// Has the next flush to disk fail, in the whole process.
+    pub fn fail_fsync() {
+        FSYNC_FAILS.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn point(name: &str) {
+        if let Some(trap) = &*TRAP
+            && trap.name == name
+            && trap.hits.fetch_add(1, Ordering::Relaxed) + 1 == trap.nth
+        {
+            // As kill -9 from outside: no destructor runs, nothing is flushed.
+            let _ = rustix::process::kill_process(
+                rustix::process::getpid(),
+                rustix::process::Signal::KILL,
+            );
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! What can go wrong in a store, each with a stable code.
+
+use crate::{AddressError, limits};
+
+/// Something that was given is not acceptable; nothing was written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidInput {
+    /// Not JSON.
+    #[error("data is not JSON: {reason}")]
+    Json {
+        /// Where and why.
+        reason: String,
+    },
+    /// Too much data in a message.
+    #[error("message data has {len} bytes, limit is {max}; keep large data in a bucket and send its key", max = limits::DATA_BYTES_MAX)]
+    DataSize {
+        /// How much it was.
+        len: usize,
+    },
+    /// Too much metadata.
+    #[error("message metadata has {len} bytes, limit is {max}", max = limits::METADATA_BYTES_MAX)]
+    MetadataSize {
+        /// How much it was.
+        len: usize,
+    },
+    /// A type tag that is empty or too long.
+    #[error("message type has {len} bytes, it must have 1 to {max} and no NUL", max = limits::TYPE_BYTES_MAX)]
+    MessageType {
+        /// How long it was.
+        len: usize,
+    },
+    /// An idempotency key that is empty or too long.
+    #[error("idempotency key has {len} bytes, it must have 1 to {max} and no NUL", max = limits::KEY_BYTES_MAX)]
+    Key {
+        /// How long it was.
+        len: usize,
+    },
+    /// Too many writes in one commit.
+    #[error("commit has {count} writes, limit is {max}; split it", max = limits::WRITES_MAX)]
+    CommitLength {
+        /// How many it were.
+        count: usize,
+    },
+    /// Too many bytes in one commit.
+    #[error("commit has {len} bytes, limit is {max}; split it", max = limits::COMMIT_BYTES_MAX)]
+    CommitSize {
+        /// How much it was.
+        len: usize,
+    },
+    /// A message names a sibling that does not stand before it.
+    #[error(
+        "message {index} of an append names message {sibling} as its cause, which does not stand before it"
+    )]
+    Sibling {
+        /// Which message.
+        index: usize,
+        /// Which sibling.
+        sibling: usize,
+    },
+    /// Not an address.
+    #[error(transparent)]
+    Address(#[from] AddressError),
+}
+
+/// The store gave no answer, or cannot.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The input is not acceptable.
+    #[error(transparent)]
+    Invalid(#[from] InvalidInput),
+    /// Too many commits are waiting.
+    #[error("store is busy: {waiting} commits are waiting; try again in a moment")]
+    Busy {
+        /// How many.
+        waiting: usize,
+    },
+    /// No room on the disk.
+    #[error("disk is full: the commit was not written; free space and try again")]
+    DiskFull,
+    /// The database does not answer; the commit was surely not applied.
+    #[error("store is not reachable: {reason}; nothing was written, try again")]
+    Unavailable {
+        /// Why.
+        reason: String,
+    },
+    /// The database went away during COMMIT and has not come back to say how it ended.
+    #[error("store went away during the commit: {reason}; it may or may not be written")]
+    Unknown {
+        /// Why.
+        reason: String,
+    },
+    /// Another process owns the store now.
+    #[error("another process took over this store (epoch {epoch} is over); this one must stop")]
+    Fenced {
+        /// Our epoch, which is over.
+        epoch: i64,
+    },
+    /// The storage failed in a way that must not be retried.
+    #[error("storage failed: {reason}; this process must stop, what was acknowledged is kept")]
+    Failed {
+        /// Why.
+        reason: String,
+    },
+    /// Stored data cannot be what we wrote.
+    #[error("stored data is damaged: {reason}")]
+    Corrupt {
+        /// What was found.
+        reason: String,
+    },
+    /// The store was closed.
+    #[error("store is closed")]
+    Closed,
+}
+
+impl StoreError {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            StoreError::Invalid(_) => "invalid_input",
+            StoreError::Busy { .. } => "busy",
+            StoreError::DiskFull => "disk_full",
+            StoreError::Unavailable { .. } => "store_unavailable",
+            StoreError::Unknown { .. } => "outcome_unknown",
+            StoreError::Fenced { .. } => "fenced",
+            StoreError::Failed { .. } => "storage_failed",
+            StoreError::Corrupt { .. } => "corrupt",
+            StoreError::Closed => "closed",
+        }
+    }
+
+    /// Whether the same commit may be tried again here.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            StoreError::Busy { .. } | StoreError::DiskFull | StoreError::Unavailable { .. } => true,
+            StoreError::Invalid(_)
+            | StoreError::Unknown { .. }
+            | StoreError::Fenced { .. }
+            | StoreError::Failed { .. }
+            | StoreError::Corrupt { .. }
+            | StoreError::Closed => false,
+        }
+    }
+
+    /// Whether the commit certainly changed nothing.
+    pub fn surely_unapplied(&self) -> bool {
+        match self {
+            StoreError::Invalid(_)
+            | StoreError::Busy { .. }
+            | StoreError::DiskFull
+            | StoreError::Unavailable { .. }
+            | StoreError::Fenced { .. } => true,
+            StoreError::Unknown { .. }
+            | StoreError::Failed { .. }
+            | StoreError::Corrupt { .. }
+            | StoreError::Closed => false,
+        }
+    }
+
+    pub(crate) fn corrupt(reason: impl Into<String>) -> Self {
+        StoreError::Corrupt { reason: reason.into() }
+    }
+}
+
+/// Why a store could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another process serves it.
+    #[error("{what} is served by another process ({owner}); stop that one, or use another place")]
+    Taken {
+        /// Folder or database.
+        what: String,
+        /// Who holds it, as far as known.
+        owner: String,
+    },
+    /// It was written by a newer version.
+    #[error("{what} has schema {found} and needs a newer steadfast: this one knows schema {known}")]
+    Newer {
+        /// Folder or database.
+        what: String,
+        /// What the store says.
+        found: i64,
+        /// What this binary knows.
+        known: i64,
+    },
+    /// The file is something else.
+    #[error("{what} is not a steadfast store: {reason}")]
+    Foreign {
+        /// Which file.
+        what: String,
+        /// Why.
+        reason: String,
+    },
+    /// The operating system or the database said no.
+    #[error("{what} cannot be opened: {reason}")]
+    Failed {
+        /// Folder or database.
+        what: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl OpenError {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            OpenError::Taken { .. } => "store_taken",
+            OpenError::Newer { .. } => "store_newer",
+            OpenError::Foreign { .. } => "store_foreign",
+            OpenError::Failed { .. } => "store_open_failed",
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Who a message belongs to and who it is for: addresses and the ids made from them.
+
+use std::{fmt, str::FromStr};
+
+use sha2::{Digest, Sha256};
+
+use crate::limits;
+
+/// What sort of thing an address names. The tags are stored: they may never change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum EntityKind {
+    /// A plain message stream.
+    Stream,
+    /// An instance of a process.
+    Process,
+    /// A durable object.
+    Object,
+    /// One execution of a workflow.
+    Run,
+    /// A queue.
+    Queue,
+    /// A bucket.
+    Bucket,
+    /// Something of the platform itself, such as the scope of an HTTP route.
+    System,
+}
+
+impl EntityKind {
+    /// All kinds, in the order in which lists show them.
+    pub const ALL: [EntityKind; 7] = [
+        EntityKind::Stream,
+        EntityKind::Process,
+        EntityKind::Object,
+        EntityKind::Run,
+        EntityKind::Queue,
+        EntityKind::Bucket,
+        EntityKind::System,
+    ];
+
+    /// The stored tag.
+    pub fn tag(self) -> &'static str {
+        match self {
+            EntityKind::Stream => "stream",
+            EntityKind::Process => "process",
+            EntityKind::Object => "object",
+            EntityKind::Run => "run",
+            EntityKind::Queue => "queue",
+            EntityKind::Bucket => "bucket",
+            EntityKind::System => "system",
+        }
+    }
+
+    fn from_tag(tag: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.tag() == tag)
+    }
+}
+
+/// Names one entity: `kind/class/name`, for example `process/group-checkout/g-1`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Address {
+    kind: EntityKind,
+    class: Box<str>,
+    name: Box<str>,
+}
+
+impl Address {
+    /// Checks the parts and makes an address of them.
+    pub fn new(kind: EntityKind, class: &str, name: &str) -> Result<Self, AddressError> {
+        let fits = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '_' | '.');
+        if class.is_empty() || limits::CLASS_BYTES_MAX < class.len() || !class.chars().all(fits) {
+            return Err(AddressError::Class { class: class.into() });
+        }
+        if name.is_empty() || limits::NAME_BYTES_MAX < name.len() {
+            return Err(AddressError::NameLength { len: name.len() });
+        }
+        if name.contains('\0') {
+            return Err(AddressError::NameNul);
+        }
+        Ok(Self { kind, class: class.into(), name: name.into() })
+    }
+
+    /// What sort of thing this names.
+    pub fn kind(&self) -> EntityKind {
+        self.kind
+    }
+
+    /// The class within the kind: a process, an object class, a workflow.
+    pub fn class(&self) -> &str {
+        &self.class
+    }
+
+    /// The name within the class.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The id, which any sender can compute without asking the store.
+    pub fn id(&self) -> EntityId {
+        let mut hash = Sha256::new();
+        for part in [self.kind.tag(), &self.class, &self.name] {
+            // The length keeps ("a", "bc") and ("ab", "c") apart.
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part.as_bytes());
+        }
+        let digest = hash.finalize();
+        let mut id = [0; 16];
+        id.copy_from_slice(&digest[..16]);
+        EntityId(id)
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}", self.kind.tag(), self.class, self.name)
+    }
+}
+
+impl FromStr for Address {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Self, AddressError> {
+        let shape = || AddressError::Shape { text: text.into() };
+        let mut parts = text.splitn(3, '/');
+        let kind = parts.next().and_then(EntityKind::from_tag).ok_or_else(shape)?;
+        let class = parts.next().ok_or_else(shape)?;
+        let name = parts.next().ok_or_else(shape)?;
+        Self::new(kind, class, name)
+    }
+}
+
+/// Why a text is not an address.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AddressError {
+    /// Not `kind/class/name`.
+    #[error("`{text}` is not an address; write kind/class/name, for example process/checkout/42")]
+    Shape {
+        /// What was given.
+        text: Box<str>,
+    },
+    /// A class with other characters or too long.
+    #[error("class `{class}` must be 1 to {max} ASCII letters, digits, `-`, `_` or `.`", max = limits::CLASS_BYTES_MAX)]
+    Class {
+        /// What was given.
+        class: Box<str>,
+    },
+    /// An empty or over-long name.
+    #[error("name has {len} bytes, it must have 1 to {max}", max = limits::NAME_BYTES_MAX)]
+    NameLength {
+        /// How many bytes were given.
+        len: usize,
+    },
+    /// PostgreSQL cannot keep a NUL in a text.
+    #[error("name contains a NUL character")]
+    NameNul,
+}
+
+/// The id of an entity: the first 16 bytes of a hash of its address.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EntityId(pub [u8; 16]);
+
+impl EntityId {
+    /// The shard the entity lives in: its first byte.
+    pub fn shard(self) -> u8 {
+        self.0[0]
+    }
+
+    /// Reads the stored bytes; `None` if they are not 16.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        bytes.try_into().ok().map(Self)
+    }
+
+    /// Reads the 32 hexadecimal digits that `Display` writes.
+    pub fn from_hex(text: &str) -> Option<Self> {
+        if text.len() != 32 || !text.bytes().all(|it| it.is_ascii_hexdigit()) {
+            return None;
+        }
+        u128::from_str_radix(text, 16).ok().map(|it| Self(it.to_be_bytes()))
+    }
+}
+
+impl fmt::Display for EntityId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", u128::from_be_bytes(self.0))
+    }
+}
+
+impl fmt::Debug for EntityId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_survives_its_text() {
+        let address = Address::new(EntityKind::Process, "checkout", "a/b ü").unwrap();
+        assert_eq!(address.to_string(), "process/checkout/a/b ü");
+        assert_eq!(address.to_string().parse::<Address>().unwrap(), address);
+    }
+
+    #[test]
+    fn an_id_survives_its_text_and_depends_on_every_part() {
+        let id = |text: &str| text.parse::<Address>().unwrap().id();
+        assert_eq!(EntityId::from_hex(&id("stream/a/bc").to_string()), Some(id("stream/a/bc")));
+        assert_ne!(id("stream/a/bc"), id("stream/ab/c"));
+        assert_ne!(id("stream/a/b"), id("process/a/b"));
+    }
+
+    #[test]
+    fn the_id_of_an_address_never_changes() {
+        let address = Address::new(EntityKind::Object, "counter", "a").unwrap();
+        assert_eq!(address.id().to_string(), "1d93ac71b74c9d594fd0e5689806dc95");
+    }
+
+    #[test]
+    fn a_name_ends_at_its_limit() {
+        let name = "x".repeat(limits::NAME_BYTES_MAX);
+        assert!(Address::new(EntityKind::Stream, "a", &name).is_ok());
+        let error = Address::new(EntityKind::Stream, "a", &(name + "x")).unwrap_err();
+        assert_eq!(error, AddressError::NameLength { len: limits::NAME_BYTES_MAX + 1 });
+        assert!(Address::new(EntityKind::Stream, "a/b", "x").is_err());
+        assert!("order-1".parse::<Address>().is_err());
+    }
+}

@@ -1,0 +1,50 @@
+//! What a store accepts at most. Each limit is named in the error that reports it.
+
+/// Bytes of one message's data. Peers allow 1 to 2 MB; larger things belong into a bucket.
+pub const DATA_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes of one message's metadata (trace context, correlation, reply address).
+pub const METADATA_BYTES_MAX: usize = 16 << 10;
+
+/// Bytes of a message type's tag.
+pub const TYPE_BYTES_MAX: usize = 128;
+
+/// Bytes of an entity's class.
+pub const CLASS_BYTES_MAX: usize = 64;
+
+/// Bytes of an entity's name.
+pub const NAME_BYTES_MAX: usize = 512;
+
+/// Bytes of an idempotency key.
+pub const KEY_BYTES_MAX: usize = 255;
+
+/// Bytes kept of an error text; the rest is cut off.
+pub const ERROR_BYTES_MAX: usize = 2_000;
+
+/// Messages and other writes in one commit.
+pub const WRITES_MAX: usize = 10_000;
+
+/// Bytes of one commit, so that one caller cannot fill the write queue.
+pub const COMMIT_BYTES_MAX: usize = 32 << 20;
+
+/// Commits that may wait for the writer; one more is answered with `Busy`.
+pub const WAITING_COMMITS_MAX: usize = 8_192;
+
+/// Bytes of commits that may wait for the writer.
+pub const WAITING_BYTES_MAX: usize = 256 << 20;
+
+/// Commits in one transaction: enough to share an fsync, few enough to answer soon.
+pub const BATCH_COMMITS_MAX: usize = 512;
+
+/// Bytes in one transaction; a single larger commit still goes, alone.
+pub const BATCH_BYTES_MAX: usize = 8 << 20;
+
+/// Rows that one read returns at most.
+pub const PAGE_ROWS_MAX: usize = 1_000;
+
+/// Cuts an error text to what is stored, at a character.
+pub(crate) fn cut_error(text: &str) -> String {
+    let end = text.floor_char_boundary(ERROR_BYTES_MAX);
+    // PostgreSQL keeps no NUL in a text.
+    text[..end].replace('\0', "\u{fffd}")
+}

@@ -1,0 +1,183 @@
+//! A store in memory, for tests and simulation. It forgets everything when it is dropped.
+
+mod tables;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+
+use self::tables::Tables;
+use crate::{
+    Activity, Address, Attempt, Clock, Commit, DueCursor, EntityId, Health, Notices, Outcome,
+    Owner, Position, Recorded, SettledAs, Snapshot, Store, StoreError, StreamSummary, Timestamp,
+    Totals, Version, Work,
+    plan::{self, Needs},
+    writer::Status,
+};
+
+/// Keeps everything in memory.
+#[derive(Debug)]
+pub struct MemoryStore {
+    tables: Mutex<Tables>,
+    status: Status,
+    clock: Arc<dyn Clock>,
+}
+
+impl MemoryStore {
+    /// An empty store.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        let status = Status::new(Owner { epoch: 1, unclean_until: None });
+        Self { tables: Mutex::new(Tables::default()), status, clock }
+    }
+
+    fn tables(&self) -> MutexGuard<'_, Tables> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn read<T>(&self, f: impl FnOnce(&Tables) -> T) -> Result<T, StoreError> {
+        self.status.count_read();
+        Ok(f(&self.tables()))
+    }
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    async fn commit(&self, commit: Commit) -> Result<Outcome, StoreError> {
+        commit.check()?;
+        let mut tables = self.tables();
+        let facts = tables.facts(&Needs::of([&commit]));
+        let mut plan = plan::plan(facts, self.clock.now(), [&commit]);
+        let answer = plan.answers.pop().expect("one commit has one answer");
+        self.status.count_batch(1);
+        tables.apply(&plan);
+        drop(tables);
+        self.status.notices.publish(&plan);
+        Ok(answer)
+    }
+
+    async fn read_stream(
+        &self,
+        stream: EntityId,
+        from: Version,
+        limit: usize,
+    ) -> Result<Vec<Recorded>, StoreError> {
+        self.read(|it| it.of_stream(stream, from).take(limit).collect())
+    }
+
+    async fn read_all(&self, after: Position, limit: usize) -> Result<Vec<Recorded>, StoreError> {
+        self.read(|it| it.behind(after).take(limit).collect())
+    }
+
+    async fn message(&self, position: Position) -> Result<Option<Recorded>, StoreError> {
+        self.read(|it| it.recorded(position))
+    }
+
+    async fn pending(
+        &self,
+        stream: Option<EntityId>,
+        after: Position,
+        limit: usize,
+    ) -> Result<Vec<Recorded>, StoreError> {
+        self.read(|it| {
+            let pending = it.works.keys().filter(|position| after < **position);
+            let recorded = pending.filter_map(|position| it.recorded(*position));
+            recorded.filter(|it| stream.is_none_or(|id| id == it.stream)).take(limit).collect()
+        })
+    }
+
+    async fn dead(&self, after: Position, limit: usize) -> Result<Vec<Recorded>, StoreError> {
+        self.read(|it| {
+            let dead = it.outcomes.iter().filter(|(_, row)| row.as_ == SettledAs::Dead);
+            let behind = dead.filter(|(position, _)| after < **position);
+            behind.filter_map(|(position, _)| it.recorded(*position)).take(limit).collect()
+        })
+    }
+
+    async fn attempts(&self, position: Position) -> Result<Vec<Attempt>, StoreError> {
+        self.read(|it| it.attempts_of(position).cloned().collect())
+    }
+
+    async fn version(&self, stream: EntityId) -> Result<Version, StoreError> {
+        self.read(|it| it.version(stream))
+    }
+
+    async fn streams(
+        &self,
+        after: Option<&Address>,
+        limit: usize,
+    ) -> Result<Vec<StreamSummary>, StoreError> {
+        self.read(|it| it.summaries(after, limit))
+    }
+
+    async fn address(&self, id: EntityId) -> Result<Option<Address>, StoreError> {
+        self.read(|it| it.entities.get(&id).map(|row| row.address.clone()))
+    }
+
+    async fn due(&self, after: DueCursor, limit: usize) -> Result<Vec<Work>, StoreError> {
+        self.read(|it| it.due(after, limit))
+    }
+
+    async fn backlog(
+        &self,
+        target: EntityId,
+        ordered: bool,
+        limit: usize,
+    ) -> Result<Vec<Work>, StoreError> {
+        self.read(|it| {
+            let of = |work: &&Work| work.target == target && work.ordered == ordered;
+            let mut works: Vec<Work> = it.works.values().filter(of).copied().collect();
+            if !ordered {
+                works.sort_by_key(|work| (work.due_at, work.position));
+            }
+            works.truncate(limit);
+            works
+        })
+    }
+
+    async fn orphans(&self, epoch: i64, limit: usize) -> Result<Vec<Work>, StoreError> {
+        self.read(|it| {
+            let orphaned = |work: &&Work| {
+                work.claim.is_some_and(|(lease, _)| 0 < lease.holder && lease.holder < epoch)
+            };
+            it.works.values().filter(orphaned).take(limit).copied().collect()
+        })
+    }
+
+    async fn forgettable(
+        &self,
+        after: Position,
+        limit: usize,
+    ) -> Result<Vec<(Position, Timestamp, bool)>, StoreError> {
+        self.read(|it| it.forgettable(after, limit))
+    }
+
+    async fn totals(&self) -> Result<Totals, StoreError> {
+        self.read(Tables::totals)
+    }
+
+    async fn snapshot(&self) -> Result<Snapshot, StoreError> {
+        self.read(Tables::snapshot)
+    }
+
+    async fn violations(&self) -> Result<Vec<String>, StoreError> {
+        self.read(Tables::violations)
+    }
+
+    fn notices(&self) -> &Notices {
+        &self.status.notices
+    }
+
+    fn owner(&self) -> Owner {
+        self.status.owner()
+    }
+
+    fn health(&self) -> Health {
+        self.status.health()
+    }
+
+    fn activity(&self) -> Activity {
+        self.status.activity()
+    }
+
+    async fn close(&self) {}
+}

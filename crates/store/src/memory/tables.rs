@@ -1,0 +1,215 @@
+//! The tables of the store in memory: the plainest form of what the SQL stores keep.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    Address, Attempt, DueCursor, EntityId, Position, Recorded, Settled, SettledAs, Snapshot, State,
+    StreamSummary, Timestamp, Totals, Version, Work,
+    plan::{Brief, EntityRow, Facts, KeyRow, MessageRow, Needs, Plan},
+};
+
+#[derive(Debug, Default)]
+pub(super) struct Tables {
+    position: Position,
+    at: Timestamp,
+    pub(super) entities: BTreeMap<EntityId, EntityRow>,
+    messages: BTreeMap<Position, MessageRow>,
+    streams: BTreeMap<(EntityId, Version), Position>,
+    pub(super) works: BTreeMap<Position, Work>,
+    due: BTreeMap<(Timestamp, Position), ()>,
+    pub(super) outcomes: BTreeMap<Position, Settled>,
+    attempts: BTreeMap<(Position, u32), Attempt>,
+    keys: BTreeMap<(EntityId, Box<str>), KeyRow>,
+}
+
+impl Tables {
+    pub(super) fn facts(&self, needs: &Needs) -> Facts {
+        let mut facts = Facts { position: self.position, at: self.at, ..Facts::default() };
+        for stream in &needs.streams {
+            facts.versions.insert(*stream, self.version(*stream));
+        }
+        facts.entities =
+            needs.entities.iter().filter(|id| self.entities.contains_key(*id)).copied().collect();
+        for position in &needs.works {
+            if let Some(work) = self.works.get(position) {
+                facts.works.load(*position, *work);
+            }
+        }
+        for position in &needs.messages {
+            if let Some(row) = self.messages.get(position) {
+                let last = self.version(row.stream) == row.version;
+                let brief = Brief { target: row.target, ordered: row.ordered, last };
+                facts.messages.load(*position, brief);
+            }
+            if let Some(settled) = self.outcomes.get(position) {
+                facts.settled.load(*position, settled.clone());
+            }
+        }
+        for key in &needs.keys {
+            if let Some(row) = self.keys.get(key) {
+                facts.keys.load(key.clone(), row.clone());
+            }
+        }
+        facts
+    }
+
+    pub(super) fn apply(&mut self, plan: &Plan) {
+        if plan.is_empty() {
+            return;
+        }
+        self.position = plan.position;
+        self.at = plan.at;
+        for row in &plan.entities {
+            self.entities.insert(row.address.id(), row.clone());
+        }
+        for row in &plan.messages {
+            self.streams.insert((row.stream, row.version), row.position);
+            self.messages.insert(row.position, row.clone());
+        }
+        for work in &plan.works {
+            self.remove_work(work.position);
+            self.due.insert((work.due_at, work.position), ());
+            self.works.insert(work.position, *work);
+        }
+        plan.works_gone.iter().for_each(|position| self.remove_work(*position));
+        self.outcomes.extend(plan.settled.iter().cloned());
+        self.outcomes.retain(|position, _| !plan.unsettled.contains(position));
+        for row in &plan.attempts {
+            self.attempts.insert((row.position, row.number), row.clone());
+        }
+        for row in &plan.keys {
+            self.keys.insert((row.scope, row.key.clone()), row.clone());
+        }
+        if plan.keys_expire {
+            self.keys.retain(|_, row| plan.at < row.expires_at);
+        }
+        for position in &plan.forgotten {
+            if let Some(row) = self.messages.remove(position) {
+                self.streams.remove(&(row.stream, row.version));
+            }
+            self.outcomes.remove(position);
+            self.attempts.retain(|(of, _), _| of != position);
+        }
+    }
+
+    fn remove_work(&mut self, position: Position) {
+        if let Some(old) = self.works.remove(&position) {
+            self.due.remove(&(old.due_at, position));
+        }
+    }
+
+    pub(super) fn version(&self, stream: EntityId) -> Version {
+        let all = (stream, Version::MIN)..=(stream, Version::MAX);
+        self.streams.range(all).next_back().map_or(0, |((_, version), _)| *version)
+    }
+
+    pub(super) fn recorded(&self, position: Position) -> Option<Recorded> {
+        let row = self.messages.get(&position)?;
+        let last_error = self.attempts_of(position).last().map(|it| it.error.clone());
+        Some(row.clone().recorded(self.state(position), last_error))
+    }
+
+    fn state(&self, position: Position) -> Option<State> {
+        if let Some(Work { due_at, attempts, claim, .. }) = self.works.get(&position).copied() {
+            return Some(match claim {
+                Some((lease, _)) => State::InFlight { lease, until: due_at, attempts },
+                None => State::Pending { due_at, attempts },
+            });
+        }
+        self.outcomes.get(&position).cloned().map(State::Settled)
+    }
+
+    pub(super) fn of_stream(
+        &self,
+        stream: EntityId,
+        from: Version,
+    ) -> impl Iterator<Item = Recorded> {
+        let range = self.streams.range((stream, from)..=(stream, Version::MAX.max(from)));
+        range.filter_map(|(_, position)| self.recorded(*position))
+    }
+
+    pub(super) fn behind(&self, after: Position) -> impl Iterator<Item = Recorded> {
+        let range = self.messages.range(after.saturating_add(1)..);
+        range.filter_map(|(position, _)| self.recorded(*position))
+    }
+
+    pub(super) fn attempts_of(&self, position: Position) -> impl Iterator<Item = &Attempt> {
+        self.attempts.range((position, 0)..=(position, u32::MAX)).map(|(_, row)| row)
+    }
+
+    pub(super) fn summaries(&self, after: Option<&Address>, limit: usize) -> Vec<StreamSummary> {
+        let order = |it: &Address| {
+            (it.kind().tag().to_owned(), it.class().to_owned(), it.name().to_owned())
+        };
+        let after = after.map(order);
+        let mut rows: Vec<&EntityRow> = self.entities.values().collect();
+        rows.retain(|row| after.as_ref().is_none_or(|after| *after < order(&row.address)));
+        rows.sort_by_key(|row| order(&row.address));
+        let summaries = rows.into_iter().filter_map(|row| {
+            let id = row.address.id();
+            let version = self.version(id);
+            let last = self.messages.get(self.streams.get(&(id, version))?)?;
+            let (address, created_at) = (row.address.clone(), row.created_at);
+            Some(StreamSummary { address, version, created_at, updated_at: last.created_at })
+        });
+        summaries.take(limit).collect()
+    }
+
+    pub(super) fn due(&self, after: DueCursor, limit: usize) -> Vec<Work> {
+        let behind = self.due.range((
+            std::ops::Bound::Excluded((after.due_at, after.position)),
+            std::ops::Bound::Unbounded,
+        ));
+        behind
+            .filter_map(|((_, position), ())| self.works.get(position))
+            .take(limit)
+            .copied()
+            .collect()
+    }
+
+    pub(super) fn forgettable(
+        &self,
+        after: Position,
+        limit: usize,
+    ) -> Vec<(Position, Timestamp, bool)> {
+        let next = self.messages.range(after.saturating_add(1)..).take(limit);
+        next.map(|(position, row)| {
+            let dead = |it: &Settled| it.as_ == SettledAs::Dead;
+            let needed = self.works.contains_key(position)
+                || self.outcomes.get(position).is_some_and(dead)
+                || self.version(row.stream) == row.version;
+            (*position, row.created_at, !needed)
+        })
+        .collect()
+    }
+
+    pub(super) fn totals(&self) -> Totals {
+        let dead = self.outcomes.values().filter(|it| it.as_ == SettledAs::Dead).count() as i64;
+        Totals { position: self.position, pending: self.works.len() as i64, dead }
+    }
+
+    pub(super) fn snapshot(&self) -> Snapshot {
+        let mut rows = vec![format!("counter {} {}", self.position, self.at)];
+        rows.extend(self.entities.values().map(|it| format!("{it:?}")));
+        rows.extend(self.messages.values().map(|it| format!("{it:?}")));
+        rows.extend(self.works.values().map(|it| format!("{it:?}")));
+        rows.extend(self.outcomes.iter().map(|it| format!("{it:?}")));
+        rows.extend(self.attempts.values().map(|it| format!("{it:?}")));
+        rows.extend(self.keys.values().map(|it| format!("{it:?}")));
+        Snapshot { rows }
+    }
+
+    pub(super) fn violations(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        for (position, row) in &self.messages {
+            let (work, outcome) =
+                (self.works.get(position).is_some(), self.outcomes.contains_key(position));
+            if row.target.is_some() && work == outcome {
+                found.push(format!("message {position}: pending {work}, settled {outcome}"));
+            }
+        }
+        let lost = self.works.keys().filter(|it| !self.messages.contains_key(*it));
+        found.extend(lost.map(|position| format!("work {position} without its message")));
+        found
+    }
+}

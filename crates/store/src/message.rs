@@ -1,0 +1,340 @@
+//! Messages as they are written and as they are read back.
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::value::RawValue;
+
+use crate::{Address, EntityId, InvalidInput, Lease, Timestamp, limits};
+
+/// The place of a message in the whole store: commit order, without gaps.
+pub type Position = i64;
+
+/// The place of a message in its stream, from 1, without gaps.
+pub type Version = i64;
+
+/// JSON text that has been checked, kept as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Json(Arc<str>);
+
+impl Json {
+    /// Checks that `text` is one JSON value.
+    pub fn parse(text: &str) -> Result<Self, InvalidInput> {
+        match serde_json::from_str::<&RawValue>(text) {
+            Ok(_) => Ok(Self(text.into())),
+            Err(error) => Err(InvalidInput::Json { reason: error.to_string() }),
+        }
+    }
+
+    /// Writes a value as JSON.
+    pub fn of(value: &impl serde::Serialize) -> Result<Self, InvalidInput> {
+        match serde_json::to_string(value) {
+            Ok(text) => Ok(Self(text.into())),
+            Err(error) => Err(InvalidInput::Json { reason: error.to_string() }),
+        }
+    }
+
+    /// The empty object, which most metadata is.
+    pub fn empty() -> Self {
+        Self("{}".into())
+    }
+
+    /// Takes text that a store gave back, which was checked when it went in.
+    pub(crate) fn stored(text: &str) -> Self {
+        Self(text.into())
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Whether a message asks for something or says that it happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MessageKind {
+    /// Asks for something.
+    Command,
+    /// Says that something happened.
+    Event,
+}
+
+impl MessageKind {
+    /// The stored letter.
+    pub fn tag(self) -> &'static str {
+        match self {
+            MessageKind::Command => "C",
+            MessageKind::Event => "E",
+        }
+    }
+}
+
+/// Whether a message came into its stream from outside or was decided in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Came in.
+    Input,
+    /// Goes out.
+    Output,
+}
+
+impl Direction {
+    /// The stored letter.
+    pub fn tag(self) -> &'static str {
+        match self {
+            Direction::Input => "I",
+            Direction::Output => "O",
+        }
+    }
+}
+
+/// Which message made the store write this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// One that is stored already.
+    Position(Position),
+    /// The n-th message of the same append, from 0: its position is not known yet.
+    Sibling(usize),
+}
+
+/// When something is to happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Due {
+    /// So long after the commit.
+    After(Duration),
+    /// At a time.
+    At(Timestamp),
+}
+
+/// Says that a message is to be delivered, to whom and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// Who it is for. Delivery is fair between targets.
+    pub target: Address,
+    /// Whether it must wait for the earlier ordered ones of the same target.
+    pub ordered: bool,
+    /// Not before then.
+    pub due: Due,
+}
+
+/// A message to append.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    pub(crate) kind: MessageKind,
+    pub(crate) direction: Direction,
+    pub(crate) action: Box<str>,
+    pub(crate) message_type: Box<str>,
+    pub(crate) schema: i32,
+    pub(crate) data: Json,
+    pub(crate) metadata: Json,
+    pub(crate) cause: Option<Cause>,
+    pub(crate) task: Option<Task>,
+}
+
+impl Message {
+    /// An output command, the most common message; change the rest with the methods below.
+    pub fn new(message_type: &str, data: Json) -> Result<Self, InvalidInput> {
+        if message_type.is_empty()
+            || limits::TYPE_BYTES_MAX < message_type.len()
+            || message_type.contains('\0')
+        {
+            return Err(InvalidInput::MessageType { len: message_type.len() });
+        }
+        if limits::DATA_BYTES_MAX < data.as_str().len() {
+            return Err(InvalidInput::DataSize { len: data.as_str().len() });
+        }
+        Ok(Self {
+            kind: MessageKind::Command,
+            direction: Direction::Output,
+            action: "send".into(),
+            message_type: message_type.into(),
+            schema: 1,
+            data,
+            metadata: Json::empty(),
+            cause: None,
+            task: None,
+        })
+    }
+
+    /// Makes it an event.
+    pub fn event(mut self) -> Self {
+        self.kind = MessageKind::Event;
+        self
+    }
+
+    /// Makes it an input.
+    pub fn input(mut self) -> Self {
+        self.direction = Direction::Input;
+        self.action = "receive".into();
+        self
+    }
+
+    /// Says what is done with it: send, publish, reply, schedule, complete, …
+    pub fn action(mut self, action: &str) -> Self {
+        self.action = action.into();
+        self
+    }
+
+    /// Says which version of its type the data has.
+    pub fn schema(mut self, schema: i32) -> Self {
+        self.schema = schema;
+        self
+    }
+
+    /// Adds what is known about the message beside its data.
+    pub fn metadata(mut self, metadata: Json) -> Result<Self, InvalidInput> {
+        if limits::METADATA_BYTES_MAX < metadata.as_str().len() {
+            return Err(InvalidInput::MetadataSize { len: metadata.as_str().len() });
+        }
+        self.metadata = metadata;
+        Ok(self)
+    }
+
+    /// Names what caused it.
+    pub fn cause(mut self, cause: Cause) -> Self {
+        self.cause = Some(cause);
+        self
+    }
+
+    /// Has it delivered as soon as it is committed, independently of others.
+    pub fn to(self, target: &Address) -> Self {
+        self.task(Task { target: target.clone(), ordered: false, due: Due::After(Duration::ZERO) })
+    }
+
+    /// Has it delivered.
+    pub fn task(mut self, task: Task) -> Self {
+        self.task = Some(task);
+        self
+    }
+
+    /// What it takes in the store, roughly.
+    pub(crate) fn bytes(&self) -> usize {
+        200 + self.message_type.len() + self.data.as_str().len() + self.metadata.as_str().len()
+    }
+}
+
+/// How far the delivery of a message has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// To be delivered.
+    Pending {
+        /// Not before then.
+        due_at: Timestamp,
+        /// Attempts that failed so far.
+        attempts: u32,
+    },
+    /// Claimed by somebody who has not answered yet.
+    InFlight {
+        /// Who holds it.
+        lease: Lease,
+        /// When the lease ends.
+        until: Timestamp,
+        /// Attempts so far, this one included.
+        attempts: u32,
+    },
+    /// Ended.
+    Settled(Settled),
+}
+
+/// How the delivery of a message ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settled {
+    /// In which way.
+    pub as_: SettledAs,
+    /// When.
+    pub at: Timestamp,
+    /// After how many attempts.
+    pub attempts: u32,
+    /// Why, for a dead one.
+    pub error: Option<String>,
+}
+
+/// The ways in which a delivery ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SettledAs {
+    /// It was handled.
+    Done,
+    /// It was given up.
+    Dead,
+    /// It was called back.
+    Cancelled,
+}
+
+impl SettledAs {
+    /// The stored tag.
+    pub fn tag(self) -> &'static str {
+        match self {
+            SettledAs::Done => "done",
+            SettledAs::Dead => "dead",
+            SettledAs::Cancelled => "cancelled",
+        }
+    }
+
+    pub(crate) fn from_tag(tag: &str) -> Option<Self> {
+        [Self::Done, Self::Dead, Self::Cancelled].into_iter().find(|it| it.tag() == tag)
+    }
+}
+
+/// A message as the store keeps it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    /// Its place in the store.
+    pub position: Position,
+    /// The stream it stands in.
+    pub stream: EntityId,
+    /// Its place in the stream.
+    pub version: Version,
+    /// Command or event.
+    pub kind: MessageKind,
+    /// Input or output.
+    pub direction: Direction,
+    /// What is done with it.
+    pub action: String,
+    /// Its stable type tag.
+    pub message_type: String,
+    /// The version of its type.
+    pub schema: i32,
+    /// What it says.
+    pub data: Json,
+    /// What is known beside.
+    pub metadata: Json,
+    /// Who it is for, if it is to be delivered.
+    pub target: Option<EntityId>,
+    /// Whether it keeps its place among the ordered ones of its target.
+    pub ordered: bool,
+    /// The position of what caused it.
+    pub cause: Option<Position>,
+    /// When it was committed.
+    pub created_at: Timestamp,
+    /// How far its delivery is; `None` when there is nothing to deliver.
+    pub state: Option<State>,
+    /// Why the last failed attempt failed.
+    pub last_error: Option<String>,
+}
+
+impl Recorded {
+    /// The `processed` flag: unknown to messages that are not delivered, else whether it is done.
+    pub fn processed(&self) -> Option<bool> {
+        let state = self.state.as_ref()?;
+        Some(matches!(state, State::Settled(it) if it.as_ == SettledAs::Done))
+    }
+
+    /// The id that handlers and receivers know it by, the same at every delivery.
+    pub fn id(&self) -> String {
+        format!("{}/{}", self.stream, self.version)
+    }
+}
+
+/// One failed attempt to deliver a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    /// Which message.
+    pub position: Position,
+    /// Which attempt, from 1.
+    pub number: u32,
+    /// When it was claimed.
+    pub started_at: Timestamp,
+    /// When it failed.
+    pub ended_at: Timestamp,
+    /// Why.
+    pub error: String,
+}

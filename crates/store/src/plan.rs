@@ -1,0 +1,142 @@
+//! The planner that all stores share: it decides a batch of commits over facts that the store read,
+//! and says which rows to write. It does no I/O, so it is the same for every store.
+
+mod append;
+mod decide;
+mod delivery;
+mod facts;
+mod needs;
+
+use crate::{
+    Address, Attempt, EntityId, Json, Lease, Outcome, Position, Recorded, Settled, State,
+    Timestamp, Version,
+    message::{Direction, MessageKind},
+};
+
+pub(crate) use self::{
+    decide::plan,
+    facts::{Brief, Facts},
+    needs::Needs,
+};
+
+/// What is still to be done with a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Work {
+    /// Which message.
+    pub position: Position,
+    /// Who it is for.
+    pub target: EntityId,
+    /// Whether it must wait for earlier ordered ones of its target.
+    pub ordered: bool,
+    /// When it may be delivered; while it is claimed, when the lease ends.
+    pub due_at: Timestamp,
+    /// Attempts since the message was written.
+    pub attempts: u32,
+    /// Attempts that a revival forgave.
+    pub forgiven: u32,
+    /// Who holds it, since when.
+    pub claim: Option<(Lease, Timestamp)>,
+}
+
+impl Work {
+    /// Attempts that count against a limit.
+    pub fn tries(&self) -> u32 {
+        self.attempts - self.forgiven
+    }
+}
+
+/// A row of `entity`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct EntityRow {
+    pub(crate) address: Address,
+    pub(crate) created_at: Timestamp,
+}
+
+/// A row of `message`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MessageRow {
+    pub(crate) position: Position,
+    pub(crate) stream: EntityId,
+    pub(crate) version: Version,
+    pub(crate) kind: MessageKind,
+    pub(crate) direction: Direction,
+    pub(crate) action: Box<str>,
+    pub(crate) message_type: Box<str>,
+    pub(crate) schema: i32,
+    pub(crate) data: Json,
+    pub(crate) metadata: Json,
+    pub(crate) target: Option<EntityId>,
+    pub(crate) ordered: bool,
+    pub(crate) cause: Option<Position>,
+    pub(crate) created_at: Timestamp,
+}
+
+impl MessageRow {
+    pub(crate) fn recorded(self, state: Option<State>, last_error: Option<String>) -> Recorded {
+        Recorded {
+            position: self.position,
+            stream: self.stream,
+            version: self.version,
+            kind: self.kind,
+            direction: self.direction,
+            action: self.action.into(),
+            message_type: self.message_type.into(),
+            schema: self.schema,
+            data: self.data,
+            metadata: self.metadata,
+            target: self.target,
+            ordered: self.ordered,
+            cause: self.cause,
+            created_at: self.created_at,
+            state,
+            last_error,
+        }
+    }
+}
+
+/// A row of `idempotency`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeyRow {
+    pub(crate) scope: EntityId,
+    pub(crate) key: Box<str>,
+    pub(crate) request_hash: [u8; 32],
+    pub(crate) position: Position,
+    pub(crate) status: i32,
+    pub(crate) reply: Option<Json>,
+    pub(crate) expires_at: Timestamp,
+}
+
+/// The rows that a batch writes, sorted by key, and what each of its commits is answered.
+#[derive(Debug, Default)]
+pub(crate) struct Plan {
+    pub(crate) at: Timestamp,
+    pub(crate) position: Position,
+    pub(crate) entities: Vec<EntityRow>,
+    pub(crate) messages: Vec<MessageRow>,
+    pub(crate) works: Vec<Work>,
+    pub(crate) works_gone: Vec<Position>,
+    /// Ordered work that was settled: what waits behind it may go on.
+    pub(crate) unblocked: Vec<Work>,
+    pub(crate) settled: Vec<(Position, Settled)>,
+    pub(crate) unsettled: Vec<Position>,
+    pub(crate) attempts: Vec<Attempt>,
+    pub(crate) keys: Vec<KeyRow>,
+    pub(crate) keys_expire: bool,
+    pub(crate) forgotten: Vec<Position>,
+    pub(crate) answers: Vec<Outcome>,
+}
+
+impl Plan {
+    /// Whether nothing is to be written.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+            && self.works.is_empty()
+            && self.works_gone.is_empty()
+            && self.settled.is_empty()
+            && self.unsettled.is_empty()
+            && self.attempts.is_empty()
+            && self.keys.is_empty()
+            && !self.keys_expire
+            && self.forgotten.is_empty()
+    }
+}

@@ -1,0 +1,86 @@
+//! Appending: versions, positions, and the work that messages bring with them.
+
+use super::{EntityRow, MessageRow, Work, decide::Batch};
+use crate::{
+    Address, EntityId, Message, Position, Timestamp, Version,
+    message::{Cause, Due},
+};
+
+impl Batch {
+    pub(super) fn append(&mut self, stream: &Address, messages: &[Message]) {
+        if messages.is_empty() {
+            return;
+        }
+        self.introduce(stream);
+        let id = stream.id();
+        let before = self.version(id);
+        self.moved.entry(id).or_insert(before);
+        self.facts.versions.insert(id, before + messages.len() as Version);
+        let first = self.draft.position + 1;
+        for (index, message) in messages.iter().enumerate() {
+            let position = first + index as Position;
+            let version = before + 1 + index as Version;
+            let cause = message.cause.map(|cause| match cause {
+                Cause::Position(position) => position,
+                Cause::Sibling(sibling) => first + sibling as Position,
+            });
+            self.enqueue(position, message);
+            self.draft.messages.push(message_row(
+                position,
+                id,
+                version,
+                cause,
+                self.draft.at,
+                message,
+            ));
+            self.receipt.appended.push((version, position));
+        }
+        self.draft.position += messages.len() as Position;
+    }
+
+    fn enqueue(&mut self, position: Position, message: &Message) {
+        let Some(task) = &message.task else { return };
+        self.introduce(&task.target);
+        let due_at = match task.due {
+            Due::After(duration) => self.draft.at.after(duration),
+            Due::At(at) => at,
+        };
+        let (target, ordered) = (task.target.id(), task.ordered);
+        let work =
+            Work { position, target, ordered, due_at, attempts: 0, forgiven: 0, claim: None };
+        self.facts.works.set(position, Some(work));
+    }
+
+    fn introduce(&mut self, address: &Address) {
+        if self.facts.entities.insert(address.id()) {
+            let (address, created_at) = (address.clone(), self.draft.at);
+            self.draft.entities.push(EntityRow { address, created_at });
+        }
+    }
+}
+
+fn message_row(
+    position: Position,
+    stream: EntityId,
+    version: Version,
+    cause: Option<Position>,
+    created_at: Timestamp,
+    message: &Message,
+) -> MessageRow {
+    MessageRow {
+        position,
+        stream,
+        version,
+        kind: message.kind,
+        direction: message.direction,
+        action: message.action.clone(),
+        message_type: message.message_type.clone(),
+        schema: message.schema,
+        data: message.data.clone(),
+        metadata: message.metadata.clone(),
+        target: message.task.as_ref().map(|task| task.target.id()),
+        ordered: message.task.as_ref().is_some_and(|task| task.ordered),
+        cause,
+        created_at,
+    }
+}

@@ -1,0 +1,215 @@
+//! Decides each commit of a batch in order. A rejected one leaves no trace for its neighbours.
+
+use std::collections::HashMap;
+
+use super::{Facts, KeyRow, Plan};
+use crate::{
+    Commit, EntityId, Expect, Outcome, Position, Receipt, Rejection, Remember, Remembered,
+    Timestamp, Version, Write,
+};
+
+/// Decides a batch. `now` is clamped so that time never runs backwards in a store.
+pub(crate) fn plan<'a>(
+    facts: Facts,
+    now: Timestamp,
+    commits: impl IntoIterator<Item = &'a Commit>,
+) -> Plan {
+    let mut batch = Batch::new(facts, now);
+    let answers = commits.into_iter().map(|commit| batch.decide(commit)).collect();
+    batch.finish(answers)
+}
+
+pub(super) struct Batch {
+    pub(super) facts: Facts,
+    pub(super) draft: Plan,
+    /// Versions of streams that the commit at hand has moved, with what they were.
+    pub(super) moved: HashMap<EntityId, Version>,
+    pub(super) receipt: Receipt,
+}
+
+impl Batch {
+    fn new(facts: Facts, now: Timestamp) -> Self {
+        let at = now.max(facts.at);
+        let draft = Plan { at, position: facts.position, ..Plan::default() };
+        Self { facts, draft, moved: HashMap::new(), receipt: Receipt::default() }
+    }
+
+    fn decide(&mut self, commit: &Commit) -> Outcome {
+        match self.find_key(commit) {
+            Some(Ok(remembered)) => return Outcome::Duplicate(remembered),
+            Some(Err(rejection)) => return Outcome::Rejected(rejection),
+            None => {}
+        }
+        let lengths = self.lengths();
+        self.receipt = Receipt { at: self.draft.at, ..Receipt::default() };
+        match self.attempt(commit) {
+            Ok(()) => {
+                self.accept();
+                Outcome::Committed(std::mem::take(&mut self.receipt))
+            }
+            Err(rejection) => {
+                self.reject(lengths);
+                Outcome::Rejected(rejection)
+            }
+        }
+    }
+
+    /// A key decides before anything else: a repeated request is answered as it was then, even if
+    /// its other expectations no longer hold.
+    fn find_key(&self, commit: &Commit) -> Option<Result<Remembered, Rejection>> {
+        commit.writes.iter().find_map(|write| {
+            let Write::Remember(it) = write else { return None };
+            let row = self.facts.keys.get(&(it.scope, it.key.clone()))?;
+            if row.expires_at <= self.draft.at {
+                return None;
+            }
+            Some(if row.request_hash == it.request_hash {
+                let (position, status, reply) = (row.position, row.status, row.reply.clone());
+                Ok(Remembered { position, status, reply })
+            } else {
+                Err(Rejection::KeyReused { key: it.key.to_string() })
+            })
+        })
+    }
+
+    fn attempt(&mut self, commit: &Commit) -> Result<(), Rejection> {
+        for expect in &commit.expects {
+            self.check(expect)?;
+        }
+        let first = self.draft.position + 1;
+        for write in &commit.writes {
+            self.apply(write)?;
+        }
+        let input = if first <= self.draft.position { first } else { 0 };
+        for write in &commit.writes {
+            if let Write::Remember(it) = write {
+                self.remember(it, input);
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self, expect: &Expect) -> Result<(), Rejection> {
+        match expect {
+            Expect::Version { stream, version } => {
+                let actual = self.version(*stream);
+                if actual != *version {
+                    let (stream, expected) = (*stream, *version);
+                    return Err(Rejection::Version { stream, expected, actual });
+                }
+            }
+            Expect::Pending { position } => _ = self.work(*position)?,
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, write: &Write) -> Result<(), Rejection> {
+        match write {
+            Write::Append { stream, messages } => self.append(stream, messages),
+            Write::Claim { position, lease, lasts } => {
+                self.claim(*position, *lease, self.draft.at.after(*lasts))?;
+            }
+            Write::Settle { position, lease, as_, error } => {
+                self.settle(*position, *lease, *as_, error.as_deref())?;
+            }
+            Write::Retry { position, lease, error, after } => {
+                self.retry(*position, *lease, error, self.draft.at.after(*after))?;
+            }
+            Write::Release { position, lease } => self.release(*position, *lease)?,
+            Write::Revive { position } => self.revive(*position)?,
+            Write::Forget { positions } => positions.iter().for_each(|it| self.forget(*it)),
+            Write::ExpireKeys => self.draft.keys_expire = true,
+            // Recorded at the end, when the position of the input is known.
+            Write::Remember(_) => {}
+        }
+        Ok(())
+    }
+
+    fn remember(&mut self, it: &Remember, position: Position) {
+        let row = KeyRow {
+            scope: it.scope,
+            key: it.key.clone(),
+            request_hash: it.request_hash,
+            position,
+            status: it.status,
+            reply: it.reply.clone(),
+            expires_at: self.draft.at.after(it.keep),
+        };
+        self.facts.keys.set((it.scope, it.key.clone()), Some(row));
+    }
+
+    pub(super) fn version(&self, stream: EntityId) -> Version {
+        self.facts.versions.get(&stream).copied().unwrap_or(0)
+    }
+
+    /// How long the draft's lists are, to cut them back when a commit is rejected.
+    fn lengths(&self) -> Lengths {
+        Lengths {
+            position: self.draft.position,
+            entities: self.draft.entities.len(),
+            messages: self.draft.messages.len(),
+            unblocked: self.draft.unblocked.len(),
+            attempts: self.draft.attempts.len(),
+            forgotten: self.draft.forgotten.len(),
+            keys_expire: self.draft.keys_expire,
+        }
+    }
+
+    fn accept(&mut self) {
+        self.moved.clear();
+        self.facts.works.accept();
+        self.facts.messages.accept();
+        self.facts.settled.accept();
+        self.facts.keys.accept();
+    }
+
+    fn reject(&mut self, lengths: Lengths) {
+        for (stream, version) in self.moved.drain() {
+            self.facts.versions.insert(stream, version);
+        }
+        for row in self.draft.entities.drain(lengths.entities..) {
+            self.facts.entities.remove(&row.address.id());
+        }
+        self.facts.works.reject();
+        self.facts.messages.reject();
+        self.facts.settled.reject();
+        self.facts.keys.reject();
+        self.draft.position = lengths.position;
+        self.draft.messages.truncate(lengths.messages);
+        self.draft.unblocked.truncate(lengths.unblocked);
+        self.draft.attempts.truncate(lengths.attempts);
+        self.draft.forgotten.truncate(lengths.forgotten);
+        self.draft.keys_expire = lengths.keys_expire;
+    }
+
+    fn finish(self, answers: Vec<Outcome>) -> Plan {
+        let Self { facts, mut draft, .. } = self;
+        for (position, work) in facts.works.into_changes() {
+            match work {
+                Some(work) => draft.works.push(work),
+                None => draft.works_gone.push(position),
+            }
+        }
+        for (position, settled) in facts.settled.into_changes() {
+            match settled {
+                Some(settled) => draft.settled.push((position, settled)),
+                None => draft.unsettled.push(position),
+            }
+        }
+        draft.keys.extend(facts.keys.into_changes().into_iter().filter_map(|(_, row)| row));
+        draft.entities.sort_by_key(|row| row.address.id());
+        draft.forgotten.sort_unstable();
+        draft.answers = answers;
+        draft
+    }
+}
+
+struct Lengths {
+    position: Position,
+    entities: usize,
+    messages: usize,
+    unblocked: usize,
+    attempts: usize,
+    forgotten: usize,
+    keys_expire: bool,
+}

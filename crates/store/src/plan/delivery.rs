@@ -1,0 +1,136 @@
+//! Delivering: claims, how they end, and what happens to a message afterwards.
+
+use super::{Brief, Work, decide::Batch};
+use crate::{
+    Attempt, Claimed, Lease, Position, Rejection, Settled, SettledAs, Timestamp, limits::cut_error,
+};
+
+impl Batch {
+    pub(super) fn claim(
+        &mut self,
+        position: Position,
+        lease: Lease,
+        until: Timestamp,
+    ) -> Result<(), Rejection> {
+        let mut work = self.work(position)?;
+        if self.draft.at < work.due_at {
+            return Err(Rejection::NotDue { position, due_at: work.due_at });
+        }
+        if work.claim.is_some() {
+            self.log(&work, "the lease ended without an answer");
+        }
+        work.attempts += 1;
+        work.claim = Some((lease, self.draft.at));
+        work.due_at = until;
+        self.receipt.claimed.push(Claimed { position, attempt: work.tries(), until });
+        self.facts.works.set(position, Some(work));
+        Ok(())
+    }
+
+    pub(super) fn settle(
+        &mut self,
+        position: Position,
+        lease: Option<Lease>,
+        as_: SettledAs,
+        error: Option<&str>,
+    ) -> Result<(), Rejection> {
+        let mut work = self.work(position)?;
+        if let Some(lease) = lease {
+            held(&work, Some(lease))?;
+        }
+        // Without a claim the delivery was not counted yet; a cancelled one was none.
+        if work.claim.is_none() && as_ != SettledAs::Cancelled {
+            work.attempts += 1;
+        }
+        let error = error.map(cut_error);
+        if as_ == SettledAs::Dead {
+            self.log(&work, error.as_deref().unwrap_or("given up"));
+        }
+        let settled = Settled { as_, at: self.draft.at, attempts: work.attempts, error };
+        self.facts.settled.set(position, Some(settled));
+        self.facts.works.set(position, None);
+        if work.ordered {
+            self.draft.unblocked.push(work);
+        }
+        Ok(())
+    }
+
+    pub(super) fn retry(
+        &mut self,
+        position: Position,
+        lease: Option<Lease>,
+        error: &str,
+        due_at: Timestamp,
+    ) -> Result<(), Rejection> {
+        let mut work = self.work(position)?;
+        held(&work, lease)?;
+        if work.claim.is_none() {
+            work.attempts += 1;
+        }
+        self.log(&work, &cut_error(error));
+        work.claim = None;
+        work.due_at = due_at;
+        self.facts.works.set(position, Some(work));
+        Ok(())
+    }
+
+    pub(super) fn release(&mut self, position: Position, lease: Lease) -> Result<(), Rejection> {
+        let mut work = self.work(position)?;
+        held(&work, Some(lease))?;
+        work.attempts -= 1;
+        work.claim = None;
+        work.due_at = self.draft.at;
+        self.facts.works.set(position, Some(work));
+        Ok(())
+    }
+
+    pub(super) fn revive(&mut self, position: Position) -> Result<(), Rejection> {
+        let settled = self.facts.settled.get(&position).map(|it| it.attempts);
+        let brief = self.facts.messages.get(&position);
+        let (Some(attempts), Some(&Brief { target: Some(target), ordered, .. })) = (settled, brief)
+        else {
+            return Err(Rejection::NotSettled { position });
+        };
+        let due_at = self.draft.at;
+        let work =
+            Work { position, target, ordered, due_at, attempts, forgiven: attempts, claim: None };
+        self.facts.works.set(position, Some(work));
+        self.facts.settled.set(position, None);
+        Ok(())
+    }
+
+    pub(super) fn forget(&mut self, position: Position) {
+        let Some(brief) = self.facts.messages.get(&position) else { return };
+        let settled = self.facts.settled.get(&position);
+        let dead = settled.is_some_and(|it| it.as_ == SettledAs::Dead);
+        if brief.last || dead || self.facts.works.get(&position).is_some() {
+            return;
+        }
+        self.facts.messages.set(position, None);
+        self.draft.forgotten.push(position);
+        self.receipt.forgotten += 1;
+    }
+
+    fn log(&mut self, work: &Work, error: &str) {
+        let started_at = work.claim.map_or(self.draft.at, |(_, at)| at);
+        self.draft.attempts.push(Attempt {
+            position: work.position,
+            number: work.attempts,
+            started_at,
+            ended_at: self.draft.at,
+            error: error.into(),
+        });
+    }
+
+    pub(super) fn work(&self, position: Position) -> Result<Work, Rejection> {
+        self.facts.works.get(&position).copied().ok_or(Rejection::NotPending { position })
+    }
+}
+
+fn held(work: &Work, lease: Option<Lease>) -> Result<(), Rejection> {
+    if work.claim.map(|(it, _)| it) == lease {
+        Ok(())
+    } else {
+        Err(Rejection::LeaseLost { position: work.position })
+    }
+}

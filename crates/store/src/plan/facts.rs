@@ -1,0 +1,91 @@
+//! What a batch knows: the rows that the store read, overlaid with what its earlier commits did.
+
+use std::{
+    collections::{HashMap, HashSet},
+    hash::Hash,
+};
+
+use super::{KeyRow, Work};
+use crate::{EntityId, Position, Settled, Timestamp, Version};
+
+/// What is needed of a stored message to revive or forget it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Brief {
+    pub(crate) target: Option<EntityId>,
+    pub(crate) ordered: bool,
+    /// Whether it is the last of its stream.
+    pub(crate) last: bool,
+}
+
+/// The rows as the batch sees them. A store fills in what is there; absent means absent.
+#[derive(Debug, Default)]
+pub(crate) struct Facts {
+    pub(crate) position: Position,
+    pub(crate) at: Timestamp,
+    pub(crate) versions: HashMap<EntityId, Version>,
+    pub(crate) entities: HashSet<EntityId>,
+    pub(crate) works: Table<Position, Work>,
+    pub(crate) messages: Table<Position, Brief>,
+    pub(crate) settled: Table<Position, Settled>,
+    pub(crate) keys: Table<(EntityId, Box<str>), KeyRow>,
+}
+
+/// Rows by key, which remembers what changed and can take the last commit's changes back.
+#[derive(Debug)]
+pub(crate) struct Table<K, V> {
+    rows: HashMap<K, V>,
+    changed: HashSet<K>,
+    undo: Vec<(K, Option<V>, bool)>,
+}
+
+impl<K, V> Default for Table<K, V> {
+    fn default() -> Self {
+        Self { rows: HashMap::new(), changed: HashSet::new(), undo: Vec::new() }
+    }
+}
+
+impl<K: Hash + Eq + Ord + Clone, V: Clone> Table<K, V> {
+    /// Fills in a row that the store holds.
+    pub(crate) fn load(&mut self, key: K, row: V) {
+        self.rows.insert(key, row);
+    }
+
+    pub(crate) fn get(&self, key: &K) -> Option<&V> {
+        self.rows.get(key)
+    }
+
+    /// Writes or, with `None`, removes a row.
+    pub(crate) fn set(&mut self, key: K, row: Option<V>) {
+        let old = match row {
+            Some(row) => self.rows.insert(key.clone(), row),
+            None => self.rows.remove(&key),
+        };
+        let first = self.changed.insert(key.clone());
+        self.undo.push((key, old, first));
+    }
+
+    /// Keeps what was set since the last call.
+    pub(crate) fn accept(&mut self) {
+        self.undo.clear();
+    }
+
+    /// Takes back what was set since the last `accept`.
+    pub(crate) fn reject(&mut self) {
+        while let Some((key, old, first)) = self.undo.pop() {
+            if first {
+                self.changed.remove(&key);
+            }
+            match old {
+                Some(row) => _ = self.rows.insert(key, row),
+                None => _ = self.rows.remove(&key),
+            }
+        }
+    }
+
+    /// The rows that changed, in key order; `None` for a row that is gone.
+    pub(crate) fn into_changes(mut self) -> Vec<(K, Option<V>)> {
+        let mut keys: Vec<K> = self.changed.into_iter().collect();
+        keys.sort();
+        keys.into_iter().map(|key| (key.clone(), self.rows.remove(&key))).collect()
+    }
+}

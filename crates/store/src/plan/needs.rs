@@ -1,0 +1,54 @@
+//! Which rows a batch must know before it can be decided.
+
+use std::collections::BTreeSet;
+
+use crate::{Commit, EntityId, Expect, Position, Write};
+
+/// Keys of rows to read, sorted so that every store reads and locks in one order.
+#[derive(Debug, Default)]
+pub(crate) struct Needs {
+    pub(crate) streams: BTreeSet<EntityId>,
+    pub(crate) entities: BTreeSet<EntityId>,
+    pub(crate) works: BTreeSet<Position>,
+    pub(crate) messages: BTreeSet<Position>,
+    pub(crate) keys: BTreeSet<(EntityId, Box<str>)>,
+}
+
+impl Needs {
+    pub(crate) fn of<'a>(commits: impl IntoIterator<Item = &'a Commit>) -> Self {
+        let mut needs = Self::default();
+        for commit in commits {
+            for expect in &commit.expects {
+                match expect {
+                    Expect::Version { stream, .. } => _ = needs.streams.insert(*stream),
+                    Expect::Pending { position } => _ = needs.works.insert(*position),
+                }
+            }
+            commit.writes.iter().for_each(|write| needs.add(write));
+        }
+        needs
+    }
+
+    fn add(&mut self, write: &Write) {
+        match write {
+            Write::Append { stream, messages } => {
+                let id = stream.id();
+                self.streams.insert(id);
+                self.entities.insert(id);
+                let tasks = messages.iter().filter_map(|it| it.task.as_ref());
+                self.entities.extend(tasks.map(|task| task.target.id()));
+            }
+            Write::Remember(it) => _ = self.keys.insert((it.scope, it.key.clone())),
+            Write::Claim { position, .. }
+            | Write::Settle { position, .. }
+            | Write::Retry { position, .. }
+            | Write::Release { position, .. } => _ = self.works.insert(*position),
+            Write::Revive { position } => _ = self.messages.insert(*position),
+            Write::Forget { positions } => {
+                self.works.extend(positions);
+                self.messages.extend(positions);
+            }
+            Write::ExpireKeys => {}
+        }
+    }
+}

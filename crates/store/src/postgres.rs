@@ -1,0 +1,272 @@
+//! The shared store: a PostgreSQL database, one writer task with batched arrays, readers in a pool.
+
+mod apply;
+mod connect;
+mod facts;
+mod migrate;
+mod owner;
+mod row;
+mod trouble;
+mod writer;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use deadpool_postgres::Pool;
+use tokio::{sync::Mutex, task::JoinHandle};
+use tokio_postgres::{Row, types::ToSql};
+
+use crate::{
+    Activity, Address, Attempt, Clock, Commit, DueCursor, EntityId, Health, Notices, OpenError,
+    Outcome, Owner, Position, Recorded, Snapshot, Store, StoreError, StreamSummary, Timestamp,
+    Totals, Version, Work,
+    sql::{self, Fields, queries},
+    writer::{self as shared, Queue, Status},
+};
+
+/// Which database, and what time it is.
+#[derive(Clone, Debug)]
+pub struct PostgresOptions {
+    /// `postgres://user@host/database`, with the parameters that libpq knows.
+    pub url: String,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl PostgresOptions {
+    /// A store in the database of this URL.
+    pub fn new(url: impl Into<String>, clock: Arc<dyn Clock>) -> Self {
+        Self { url: url.into(), clock }
+    }
+}
+
+/// Keeps everything in a PostgreSQL database that it owns alone.
+pub struct PostgresStore {
+    queue: Queue,
+    pool: Pool,
+    status: Arc<Status>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// A restart of the database can leave several dead connections in the pool.
+const READ_ATTEMPTS: usize = 4;
+
+type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
+
+impl PostgresStore {
+    /// Opens or makes the store; it is ours until it is closed, or until our lease ends without a
+    /// sign of life.
+    pub async fn open(options: PostgresOptions) -> Result<Self, OpenError> {
+        let target = connect::Target::parse(&options.url)?;
+        let mut session = target.connect().await.map_err(|error| target.failed(&error))?;
+        migrate::migrate(&mut session.client, &target).await?;
+        let held = owner::take(&session.client, &target).await?;
+        let status = Arc::new(Status::new(held.owner));
+        let (queue, requests) = shared::queue();
+        let pool = target.pool()?;
+        let writer =
+            writer::Writer::new(target, session, requests, status.clone(), &options, held).await?;
+        let writer = Mutex::new(Some(tokio::spawn(writer.run())));
+        Ok(Self { queue, pool, status, writer })
+    }
+
+    /// Runs a statement on a pooled connection. A read may be repeated, so connections that turn out
+    /// to be dead are replaced.
+    async fn rows(&self, statement: &str, params: Params<'_>) -> Result<Vec<Row>, StoreError> {
+        self.status.count_read();
+        let statement = statement.replace('?', "$");
+        for _ in 1..READ_ATTEMPTS {
+            match self.try_rows(&statement, params).await {
+                Err(StoreError::Unavailable { .. }) => {}
+                answered => return answered,
+            }
+        }
+        self.try_rows(&statement, params).await
+    }
+
+    async fn try_rows(&self, statement: &str, params: Params<'_>) -> Result<Vec<Row>, StoreError> {
+        let unavailable = |reason: String| StoreError::Unavailable { reason };
+        let client = self.pool.get().await.map_err(|error| unavailable(error.to_string()))?;
+        let prepared = client.prepare_cached(statement).await;
+        let prepared = prepared.map_err(|error| unavailable(trouble::text(&error)))?;
+        let rows = client.query(&prepared, params).await;
+        rows.map_err(|error| unavailable(trouble::text(&error)))
+    }
+
+    async fn list<T>(
+        &self,
+        statement: &str,
+        params: Params<'_>,
+        decode: fn(&dyn Fields) -> Result<T, StoreError>,
+    ) -> Result<Vec<T>, StoreError> {
+        let rows = self.rows(statement, params).await?;
+        rows.iter().map(|row| decode(row)).collect()
+    }
+
+    async fn lines<T: std::fmt::Debug>(
+        &self,
+        statement: &str,
+        decode: fn(&dyn Fields) -> Result<T, StoreError>,
+    ) -> Result<Vec<String>, StoreError> {
+        let rows = self.list(statement, &[], decode).await?;
+        Ok(rows.into_iter().map(|row| format!("{row:?}")).collect())
+    }
+}
+
+fn count(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+#[async_trait]
+impl Store for PostgresStore {
+    async fn commit(&self, commit: Commit) -> Result<Outcome, StoreError> {
+        self.queue.commit(commit).await
+    }
+
+    async fn read_stream(
+        &self,
+        stream: EntityId,
+        from: Version,
+        limit: usize,
+    ) -> Result<Vec<Recorded>, StoreError> {
+        let (stream, limit) = (stream.0.as_slice(), count(limit));
+        self.list(queries::READ_STREAM, &[&stream, &from, &limit], sql::recorded).await
+    }
+
+    async fn read_all(&self, after: Position, limit: usize) -> Result<Vec<Recorded>, StoreError> {
+        self.list(queries::READ_ALL, &[&after, &count(limit)], sql::recorded).await
+    }
+
+    async fn message(&self, position: Position) -> Result<Option<Recorded>, StoreError> {
+        Ok(self.list(queries::MESSAGE, &[&position], sql::recorded).await?.pop())
+    }
+
+    async fn pending(
+        &self,
+        stream: Option<EntityId>,
+        after: Position,
+        limit: usize,
+    ) -> Result<Vec<Recorded>, StoreError> {
+        let limit = count(limit);
+        match stream {
+            None => self.list(queries::PENDING, &[&after, &limit], sql::recorded).await,
+            Some(stream) => {
+                let stream = stream.0.as_slice();
+                let params: Params<'_> = &[&stream, &after, &limit];
+                self.list(queries::PENDING_OF_STREAM, params, sql::recorded).await
+            }
+        }
+    }
+
+    async fn dead(&self, after: Position, limit: usize) -> Result<Vec<Recorded>, StoreError> {
+        self.list(queries::DEAD, &[&after, &count(limit)], sql::recorded).await
+    }
+
+    async fn attempts(&self, position: Position) -> Result<Vec<Attempt>, StoreError> {
+        self.list(queries::ATTEMPTS, &[&position], sql::attempt).await
+    }
+
+    async fn version(&self, stream: EntityId) -> Result<Version, StoreError> {
+        let stream = stream.0.as_slice();
+        let version = self.list(queries::VERSION, &[&stream], |row| row.int(0)).await?.pop();
+        Ok(version.unwrap_or(0))
+    }
+
+    async fn streams(
+        &self,
+        after: Option<&Address>,
+        limit: usize,
+    ) -> Result<Vec<StreamSummary>, StoreError> {
+        let (kind, class, name) =
+            after.map_or(("", "", ""), |it| (it.kind().tag(), it.class(), it.name()));
+        let params: Params<'_> = &[&kind, &class, &name, &count(limit)];
+        self.list(queries::STREAMS, params, sql::stream_summary).await
+    }
+
+    async fn address(&self, id: EntityId) -> Result<Option<Address>, StoreError> {
+        Ok(self.list(queries::ADDRESS, &[&id.0.as_slice()], sql::address).await?.pop())
+    }
+
+    async fn due(&self, after: DueCursor, limit: usize) -> Result<Vec<Work>, StoreError> {
+        let params: Params<'_> = &[&after.due_at.0, &after.position, &count(limit)];
+        self.list(queries::DUE, params, sql::work).await
+    }
+
+    async fn backlog(
+        &self,
+        target: EntityId,
+        ordered: bool,
+        limit: usize,
+    ) -> Result<Vec<Work>, StoreError> {
+        let statement = if ordered { queries::BACKLOG_ORDERED } else { queries::BACKLOG };
+        self.list(statement, &[&target.0.as_slice(), &count(limit)], sql::work).await
+    }
+
+    async fn orphans(&self, epoch: i64, limit: usize) -> Result<Vec<Work>, StoreError> {
+        self.list(queries::ORPHANS, &[&epoch, &count(limit)], sql::work).await
+    }
+
+    async fn forgettable(
+        &self,
+        after: Position,
+        limit: usize,
+    ) -> Result<Vec<(Position, Timestamp, bool)>, StoreError> {
+        self.list(queries::SWEEP, &[&after, &count(limit)], sql::sweep_row).await
+    }
+
+    async fn totals(&self) -> Result<Totals, StoreError> {
+        let totals = self.list(queries::TOTALS, &[], sql::totals).await?;
+        Ok(totals.into_iter().next().unwrap_or_default())
+    }
+
+    async fn snapshot(&self) -> Result<Snapshot, StoreError> {
+        let counter = |row: &dyn Fields| Ok((row.int(0)?, row.int(1)?));
+        let counter = self.list(queries::COUNTER, &[], counter).await?;
+        let mut rows: Vec<String> =
+            counter.into_iter().map(|(position, at)| format!("counter {position} {at}")).collect();
+        rows.extend(self.lines(queries::ALL_ENTITIES, sql::entity_row).await?);
+        rows.extend(self.lines(queries::ALL_MESSAGES, sql::message_row).await?);
+        rows.extend(self.lines(queries::ALL_WORKS, sql::work).await?);
+        rows.extend(self.lines(queries::ALL_OUTCOMES, sql::settled_row).await?);
+        rows.extend(self.lines(queries::ALL_ATTEMPTS, sql::attempt).await?);
+        rows.extend(self.lines(queries::ALL_KEYS, sql::key_row).await?);
+        Ok(Snapshot { rows })
+    }
+
+    async fn violations(&self) -> Result<Vec<String>, StoreError> {
+        let mut found = Vec::new();
+        for (what, statement) in queries::VIOLATIONS {
+            for count in self.list(statement, &[], |row| row.int(0)).await? {
+                if 0 < count {
+                    found.push(format!("{count} {what}"));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn notices(&self) -> &Notices {
+        &self.status.notices
+    }
+
+    fn owner(&self) -> Owner {
+        self.status.owner()
+    }
+
+    fn health(&self) -> Health {
+        self.status.health()
+    }
+
+    fn activity(&self) -> Activity {
+        self.status.activity()
+    }
+
+    async fn close(&self) {
+        self.queue.close();
+        self.pool.close();
+        if let Some(writer) = self.writer.lock().await.take() {
+            // A writer that panicked has nothing left to finish.
+            let _ = writer.await;
+        }
+    }
+}

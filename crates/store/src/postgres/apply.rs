@@ -1,0 +1,189 @@
+//! Writing the rows of a plan: one statement a table, the rows as arrays, all in one round trip.
+
+use futures_util::future::try_join_all;
+use tokio_postgres::{Client, Error, Statement, types::ToSql};
+
+use crate::{EntityId, plan::Plan};
+
+/// One statement for each table and way of change, in the order in which they run.
+const STATEMENTS: [&str; 13] = [
+    "INSERT INTO entity (id, shard, kind, class, name, created_at) SELECT * FROM unnest( \
+     $1::bytea[], $2::smallint[], $3::text[], $4::text[], $5::text[], $6::bigint[])",
+    "INSERT INTO message (position, stream, version, kind, direction, action, type, schema, data, \
+     metadata, target, ordered, cause, created_at) SELECT * FROM unnest($1::bigint[], \
+     $2::bytea[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::int[], \
+     $9::text[], $10::text[], $11::bytea[], $12::bool[], $13::bigint[], $14::bigint[])",
+    "INSERT INTO work (position, shard, target, ordered, due_at, attempts, forgiven, holder, \
+     lease, claimed_at) SELECT * FROM unnest($1::bigint[], $2::smallint[], $3::bytea[], \
+     $4::bool[], $5::bigint[], $6::int[], $7::int[], $8::bigint[], $9::bigint[], $10::bigint[]) \
+     ON CONFLICT (position) DO UPDATE SET due_at = excluded.due_at, \
+     attempts = excluded.attempts, forgiven = excluded.forgiven, holder = excluded.holder, \
+     lease = excluded.lease, claimed_at = excluded.claimed_at",
+    "DELETE FROM work WHERE position = ANY ($1::bigint[])",
+    "INSERT INTO outcome (position, state, settled_at, attempts, error) SELECT * FROM unnest( \
+     $1::bigint[], $2::text[], $3::bigint[], $4::int[], $5::text[]) ON CONFLICT (position) \
+     DO UPDATE SET state = excluded.state, settled_at = excluded.settled_at, \
+     attempts = excluded.attempts, error = excluded.error",
+    "DELETE FROM outcome WHERE position = ANY ($1::bigint[])",
+    "INSERT INTO attempt (position, number, started_at, ended_at, error) SELECT * FROM unnest( \
+     $1::bigint[], $2::int[], $3::bigint[], $4::bigint[], $5::text[])",
+    "INSERT INTO idempotency (scope, key, request_hash, position, status, reply, expires_at) \
+     SELECT * FROM unnest($1::bytea[], $2::text[], $3::bytea[], $4::bigint[], $5::int[], \
+     $6::text[], $7::bigint[]) ON CONFLICT (scope, key) DO UPDATE SET \
+     request_hash = excluded.request_hash, position = excluded.position, \
+     status = excluded.status, reply = excluded.reply, expires_at = excluded.expires_at",
+    "DELETE FROM idempotency WHERE expires_at <= $1",
+    "DELETE FROM message WHERE position = ANY ($1::bigint[])",
+    "DELETE FROM outcome WHERE position = ANY ($1::bigint[])",
+    "DELETE FROM attempt WHERE position = ANY ($1::bigint[])",
+    "UPDATE counter SET position = $1, at = $2",
+];
+
+/// The prepared statements.
+pub(super) struct Writes {
+    statements: Vec<Statement>,
+}
+
+type Params<'a> = Vec<Box<dyn ToSql + Sync + Send + 'a>>;
+
+impl Writes {
+    pub(super) async fn prepare(client: &Client) -> Result<Self, Error> {
+        let statements = try_join_all(STATEMENTS.iter().map(|sql| client.prepare(sql))).await?;
+        Ok(Self { statements })
+    }
+
+    /// Writes the plan and commits. Once this is polled, the commit may happen.
+    pub(super) async fn write(&self, client: &Client, plan: &Plan) -> Result<(), Error> {
+        let all = params(plan);
+        let writes = self.statements.iter().zip(&all).filter_map(|(statement, params)| {
+            let params = params.as_ref()?;
+            Some(async move {
+                let params: Vec<&(dyn ToSql + Sync)> =
+                    params.iter().map(|it| &**it as &(dyn ToSql + Sync)).collect();
+                client.execute(statement, &params).await
+            })
+        });
+        // Sent in this order without waiting: if a write fails, COMMIT rolls back.
+        let (written, committed) =
+            futures_util::future::join(try_join_all(writes), client.batch_execute("COMMIT")).await;
+        written?;
+        committed
+    }
+}
+
+fn params(plan: &Plan) -> [Option<Params<'_>>; 13] {
+    [
+        (!plan.entities.is_empty()).then(|| entities(plan)),
+        (!plan.messages.is_empty()).then(|| messages(plan)),
+        (!plan.works.is_empty()).then(|| works(plan)),
+        positions(&plan.works_gone),
+        (!plan.settled.is_empty()).then(|| outcomes(plan)),
+        positions(&plan.unsettled),
+        (!plan.attempts.is_empty()).then(|| attempts(plan)),
+        (!plan.keys.is_empty()).then(|| keys(plan)),
+        plan.keys_expire.then(|| -> Params<'_> { vec![Box::new(plan.at.0)] }),
+        positions(&plan.forgotten),
+        positions(&plan.forgotten),
+        positions(&plan.forgotten),
+        Some(vec![Box::new(plan.position), Box::new(plan.at.0)]),
+    ]
+}
+
+/// One column of rows, as an array.
+fn column<'a, R, T>(rows: &'a [R], of: impl Fn(&'a R) -> T) -> Box<dyn ToSql + Sync + Send + 'a>
+where
+    T: ToSql + Sync + Send + 'a,
+{
+    Box::new(rows.iter().map(of).collect::<Vec<T>>())
+}
+
+fn positions(positions: &[i64]) -> Option<Params<'_>> {
+    (!positions.is_empty()).then(|| -> Params<'_> { vec![Box::new(positions)] })
+}
+
+fn bytes(id: EntityId) -> Vec<u8> {
+    id.0.to_vec()
+}
+
+fn entities(plan: &Plan) -> Params<'_> {
+    let rows = &plan.entities;
+    vec![
+        column(rows, |it| bytes(it.address.id())),
+        column(rows, |it| i16::from(it.address.id().shard())),
+        column(rows, |it| it.address.kind().tag()),
+        column(rows, |it| it.address.class()),
+        column(rows, |it| it.address.name()),
+        column(rows, |it| it.created_at.0),
+    ]
+}
+
+fn messages(plan: &Plan) -> Params<'_> {
+    let rows = &plan.messages;
+    vec![
+        column(rows, |it| it.position),
+        column(rows, |it| it.stream.0.as_slice()),
+        column(rows, |it| it.version),
+        column(rows, |it| it.kind.tag()),
+        column(rows, |it| it.direction.tag()),
+        column(rows, |it| &*it.action),
+        column(rows, |it| &*it.message_type),
+        column(rows, |it| it.schema),
+        column(rows, |it| it.data.as_str()),
+        column(rows, |it| it.metadata.as_str()),
+        column(rows, |it| it.target.map(bytes)),
+        column(rows, |it| it.ordered),
+        column(rows, |it| it.cause),
+        column(rows, |it| it.created_at.0),
+    ]
+}
+
+fn works(plan: &Plan) -> Params<'_> {
+    let rows = &plan.works;
+    vec![
+        column(rows, |it| it.position),
+        column(rows, |it| i16::from(it.target.shard())),
+        column(rows, |it| it.target.0.as_slice()),
+        column(rows, |it| it.ordered),
+        column(rows, |it| it.due_at.0),
+        column(rows, |it| it.attempts.cast_signed()),
+        column(rows, |it| it.forgiven.cast_signed()),
+        column(rows, |it| it.claim.map(|(lease, _)| lease.holder)),
+        column(rows, |it| it.claim.map(|(lease, _)| lease.number)),
+        column(rows, |it| it.claim.map(|(_, at)| at.0)),
+    ]
+}
+
+fn outcomes(plan: &Plan) -> Params<'_> {
+    let rows = &plan.settled;
+    vec![
+        column(rows, |it| it.0),
+        column(rows, |it| it.1.as_.tag()),
+        column(rows, |it| it.1.at.0),
+        column(rows, |it| it.1.attempts.cast_signed()),
+        column(rows, |it| it.1.error.as_deref()),
+    ]
+}
+
+fn attempts(plan: &Plan) -> Params<'_> {
+    let rows = &plan.attempts;
+    vec![
+        column(rows, |it| it.position),
+        column(rows, |it| it.number.cast_signed()),
+        column(rows, |it| it.started_at.0),
+        column(rows, |it| it.ended_at.0),
+        column(rows, |it| it.error.as_str()),
+    ]
+}
+
+fn keys(plan: &Plan) -> Params<'_> {
+    let rows = &plan.keys;
+    vec![
+        column(rows, |it| it.scope.0.as_slice()),
+        column(rows, |it| &*it.key),
+        column(rows, |it| it.request_hash.as_slice()),
+        column(rows, |it| it.position),
+        column(rows, |it| it.status),
+        column(rows, |it| it.reply.as_ref().map(|reply| reply.as_str())),
+        column(rows, |it| it.expires_at.0),
+    ]
+}

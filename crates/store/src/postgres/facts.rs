@@ -1,0 +1,108 @@
+//! Reading what a batch must know: one round trip, however many rows.
+
+use futures_util::future::try_join_all;
+use tokio_postgres::{Client, Row, Statement, types::ToSql};
+
+use super::trouble::Trouble;
+use crate::{
+    StoreError,
+    plan::{Brief, Facts, Needs},
+    sql::{self, Fields, queries},
+};
+
+const VERSIONS: &str = "SELECT s.id, (SELECT m.version FROM message m WHERE m.stream = s.id \
+     ORDER BY m.version DESC LIMIT 1) FROM unnest($1::bytea[]) AS s (id)";
+const ENTITIES: &str = "SELECT id FROM entity WHERE id = ANY ($1::bytea[])";
+const WORKS: &str = "SELECT position, target, ordered, due_at, attempts, forgiven, holder, lease, \
+     claimed_at FROM work WHERE position = ANY ($1::bigint[])";
+const BRIEFS: &str = "SELECT m.position, m.target, m.ordered, \
+     NOT EXISTS (SELECT 1 FROM message n WHERE n.stream = m.stream AND n.version > m.version) \
+     FROM message m WHERE m.position = ANY ($1::bigint[])";
+const OUTCOMES: &str = "SELECT position, state, settled_at, attempts, error FROM outcome \
+     WHERE position = ANY ($1::bigint[])";
+const KEYS: &str = "SELECT i.scope, i.key, i.request_hash, i.position, i.status, i.reply, \
+     i.expires_at FROM unnest($1::bytea[], $2::text[]) AS n (scope, key) \
+     JOIN idempotency i ON i.scope = n.scope AND i.key = n.key";
+
+/// The prepared statements.
+pub(super) struct Reads {
+    counter: Statement,
+    versions: Statement,
+    entities: Statement,
+    works: Statement,
+    briefs: Statement,
+    outcomes: Statement,
+    keys: Statement,
+}
+
+impl Reads {
+    pub(super) async fn prepare(client: &Client) -> Result<Self, tokio_postgres::Error> {
+        Ok(Self {
+            counter: client.prepare(queries::COUNTER).await?,
+            versions: client.prepare(VERSIONS).await?,
+            entities: client.prepare(ENTITIES).await?,
+            works: client.prepare(WORKS).await?,
+            briefs: client.prepare(BRIEFS).await?,
+            outcomes: client.prepare(OUTCOMES).await?,
+            keys: client.prepare(KEYS).await?,
+        })
+    }
+
+    pub(super) async fn read(&self, client: &Client, needs: &Needs) -> Result<Facts, Trouble> {
+        let streams: Vec<&[u8]> = needs.streams.iter().map(|it| it.0.as_slice()).collect();
+        let entities: Vec<&[u8]> = needs.entities.iter().map(|it| it.0.as_slice()).collect();
+        let works: Vec<i64> = needs.works.iter().copied().collect();
+        let messages: Vec<i64> = needs.messages.iter().copied().collect();
+        let scopes: Vec<&[u8]> = needs.keys.iter().map(|it| it.0.0.as_slice()).collect();
+        let keys: Vec<&str> = needs.keys.iter().map(|it| &*it.1).collect();
+
+        type Params<'a> = Vec<&'a (dyn ToSql + Sync)>;
+        let all: [(&Statement, bool, Params<'_>); 7] = [
+            (&self.counter, true, vec![]),
+            (&self.versions, !streams.is_empty(), vec![&streams]),
+            (&self.entities, !entities.is_empty(), vec![&entities]),
+            (&self.works, !works.is_empty(), vec![&works]),
+            (&self.briefs, !messages.is_empty(), vec![&messages]),
+            (&self.outcomes, !messages.is_empty(), vec![&messages]),
+            (&self.keys, !keys.is_empty(), vec![&scopes, &keys]),
+        ];
+        let answers = try_join_all(all.iter().map(|(statement, wanted, params)| async move {
+            if *wanted { client.query(*statement, params).await } else { Ok(Vec::new()) }
+        }));
+        let answers: [Vec<Row>; 7] = answers
+            .await?
+            .try_into()
+            .map_err(|_| Trouble::Bug("seven queries have seven answers".into()))?;
+        understand(&answers).map_err(|error| Trouble::Bug(error.to_string()))
+    }
+}
+
+fn understand(answers: &[Vec<Row>; 7]) -> Result<Facts, StoreError> {
+    let [counter, versions, entities, works, briefs, outcomes, keys] = answers;
+    let mut facts = Facts::default();
+    let counter = counter.first().ok_or_else(|| StoreError::corrupt("the counter is missing"))?;
+    (facts.position, facts.at) = (counter.int(0)?, counter.time(1)?);
+    for row in versions {
+        facts.versions.insert(row.id(0)?, row.maybe_int(1)?.unwrap_or(0));
+    }
+    for row in entities {
+        facts.entities.insert(row.id(0)?);
+    }
+    for row in works {
+        let work = sql::work(row)?;
+        facts.works.load(work.position, work);
+    }
+    for row in briefs {
+        let (target, ordered, last) = (row.maybe_id(1)?, row.int(2)? != 0, row.int(3)? != 0);
+        facts.messages.load(row.int(0)?, Brief { target, ordered, last });
+    }
+    for row in outcomes {
+        let (position, settled) = sql::settled_row(row)?;
+        facts.settled.load(position, settled);
+    }
+    for row in keys {
+        let key = sql::key_row(row)?;
+        facts.keys.load((key.scope, key.key.clone()), key);
+    }
+    Ok(facts)
+}

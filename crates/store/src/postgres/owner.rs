@@ -1,0 +1,116 @@
+//! One owner: the node row, its epoch and its lease.
+//!
+//! Every batch writes its number into this row under our epoch. Who takes over raises the epoch first,
+//! which waits until the old backend has ended, and only then reads how its last batch ended.
+
+use std::time::Duration;
+
+use tokio_postgres::{Client, Error};
+
+use super::{connect::Target, trouble::Trouble};
+use crate::{OpenError, Owner, process};
+
+/// How long the lease lasts without a sign of life.
+pub(super) const LEASE_SECONDS: i32 = 15;
+
+/// How often an idle owner gives a sign of life.
+pub(super) const HEARTBEAT: Duration = Duration::from_secs(5);
+
+/// What it is to own the store.
+pub(super) struct Held {
+    pub(super) owner: Owner,
+    /// Our name in the node row.
+    pub(super) process: String,
+}
+
+/// Takes the store, or says who has it.
+pub(super) async fn take(client: &Client, target: &Target) -> Result<Held, OpenError> {
+    let failed = |error: Error| target.failed(&error);
+    let node = look(client).await.map_err(failed)?;
+    if !node.free {
+        let taken = OpenError::Taken { what: target.name.clone(), owner: node.owner.clone() };
+        if !process::is_gone(&node.process) && still_alive(client, &node).await.map_err(failed)? {
+            return Err(taken);
+        }
+    }
+    let process = process::identity();
+    let sql = format!(
+        "UPDATE node SET epoch = epoch + 1, last_batch = 0, clean = FALSE, owner = $1, \
+         process = $2, lease_until = clock_timestamp() + interval '{LEASE_SECONDS} s' \
+         WHERE epoch = $3 RETURNING epoch, (SELECT position FROM counter)"
+    );
+    let params: [&(dyn tokio_postgres::types::ToSql + Sync); 3] =
+        [&process::describe(), &process, &node.epoch];
+    let row = client.query_opt(&sql, &params).await.map_err(failed)?;
+    let Some(row) = row else {
+        let owner = look(client).await.map_err(failed)?.owner;
+        return Err(OpenError::Taken { what: target.name.clone(), owner });
+    };
+    let unclean_until = (!node.clean).then(|| row.get(1));
+    Ok(Held { owner: Owner { epoch: row.get(0), unclean_until }, process })
+}
+
+struct Node {
+    epoch: i64,
+    clean: bool,
+    owner: String,
+    process: String,
+    /// Whether the lease is over.
+    free: bool,
+    /// When it ends, by the database's clock.
+    lease_until: f64,
+}
+
+async fn look(client: &Client) -> Result<Node, Error> {
+    let sql = "SELECT epoch, clean, owner, process, lease_until < clock_timestamp(), \
+         extract(epoch FROM lease_until)::float8 FROM node";
+    let row = client.query_one(sql, &[]).await?;
+    Ok(Node {
+        epoch: row.get(0),
+        clean: row.get(1),
+        owner: row.get(2),
+        process: row.get(3),
+        free: row.get(4),
+        lease_until: row.get(5),
+    })
+}
+
+/// An owner on another machine lives if its lease moves; if not, we wait for its end.
+async fn still_alive(client: &Client, node: &Node) -> Result<bool, Error> {
+    if process::is_here(&node.process) {
+        return Ok(true);
+    }
+    let mut pause = tokio::time::interval(Duration::from_millis(500));
+    loop {
+        pause.tick().await;
+        let now = look(client).await?;
+        if now.epoch != node.epoch || node.lease_until < now.lease_until {
+            return Ok(true);
+        }
+        if now.free {
+            return Ok(false);
+        }
+    }
+}
+
+/// Raises the epoch after a lost connection, which ends the old backend's say, and returns the new
+/// epoch and the last batch that was committed under the old one.
+pub(super) async fn raise(client: &Client, process: &str) -> Result<(i64, i64), Trouble> {
+    // The old backend may still hold the row; it ends when it notices that we are gone.
+    client.batch_execute("SET lock_timeout = '30s'").await?;
+    let sql = format!(
+        "UPDATE node SET epoch = epoch + 1, \
+         lease_until = clock_timestamp() + interval '{LEASE_SECONDS} s' \
+         WHERE process = $1 RETURNING epoch, last_batch"
+    );
+    let row = client.query_opt(&sql, &[&process]).await?;
+    client.batch_execute("RESET lock_timeout").await?;
+    let row = row.ok_or(Trouble::Fenced)?;
+    Ok((row.get(0), row.get(1)))
+}
+
+/// Says goodbye, so that the next owner need not wait.
+pub(super) async fn leave(client: &Client, epoch: i64) -> Result<(), Error> {
+    let sql = "UPDATE node SET clean = TRUE, lease_until = '-infinity' WHERE epoch = $1";
+    client.execute(sql, &[&epoch]).await.map(|_| ())
+}

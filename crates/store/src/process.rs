@@ -1,0 +1,70 @@
+//! Who this process is, so that another one can tell whether it still lives.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// For people: which process on which machine.
+pub(crate) fn describe() -> String {
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    format!("process {} on {host}", std::process::id())
+}
+
+/// Names one use of a store by one process, never to be met again.
+pub(crate) fn identity() -> String {
+    static USES: AtomicU64 = AtomicU64::new(0);
+    let pid = std::process::id();
+    let start = started(pid).unwrap_or_default();
+    format!("{}/{pid}/{start}/{}", machine(), USES.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Whether the process of this identity surely is gone: it ran here and does not any more.
+pub(crate) fn is_gone(identity: &str) -> bool {
+    runs_here(identity) == Some(false)
+}
+
+/// Whether the process of this identity runs on this machine.
+pub(crate) fn is_here(identity: &str) -> bool {
+    runs_here(identity) == Some(true)
+}
+
+/// `None` if it is of another machine, or if nobody can tell.
+fn runs_here(identity: &str) -> Option<bool> {
+    let mut parts = identity.rsplitn(4, '/');
+    let (_, start, pid, there) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+    let pid = pid.parse::<u32>().ok()?;
+    let here = machine();
+    (!here.starts_with('/') && here == there).then(|| started(pid).as_deref() == Some(start))
+}
+
+/// This boot of this machine and its process namespace; begins with a slash where that is unknown.
+fn machine() -> String {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    format!("{}/{}", boot.trim(), namespace.display())
+}
+
+/// When a process started, in ticks since boot: pids are used again, this pair is not.
+fn started(pid: u32) -> Option<String> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in parentheses may hold anything; the fields behind it are numbered from 3.
+    let fields = stat.rsplit_once(')')?.1;
+    let state = fields.split_whitespace().next()?;
+    // A zombie holds nothing any more.
+    (state != "Z").then(|| fields.split_whitespace().nth(19).map(str::to_owned))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_not_gone_and_an_earlier_one_with_its_pid_is() {
+        let identity = identity();
+        assert!(!is_gone(&identity));
+        if cfg!(target_os = "linux") {
+            let start = started(std::process::id()).unwrap();
+            assert!(is_gone(&identity.replace(&format!("/{start}/"), "/1/")));
+        }
+        assert!(!is_gone("another-machine/pid:[1]/77/123/0"));
+        assert!(!is_gone(""));
+    }
+}

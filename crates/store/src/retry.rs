@@ -1,0 +1,68 @@
+//! How often and how late something is tried again.
+
+use std::time::Duration;
+
+use crate::Entropy;
+
+/// Exponential backoff with jitter and a limit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RetryPolicy {
+    /// Attempts in all, the first included. After them the message is dead.
+    pub attempts_max: u32,
+    /// The wait after the first failure; it doubles with each further one.
+    pub delay: Duration,
+    /// No wait is longer.
+    pub delay_max: Duration,
+}
+
+impl RetryPolicy {
+    /// About ten minutes of attempts.
+    pub const DEFAULT: RetryPolicy = RetryPolicy {
+        attempts_max: 10,
+        delay: Duration::from_secs(1),
+        delay_max: Duration::from_mins(5),
+    };
+
+    /// How long to wait after attempt number `attempt` (from 1) failed; `None` when it was the last.
+    ///
+    /// Half of the wait is fixed and half is chance, so that those who failed together do not come
+    /// back together.
+    pub fn wait(&self, attempt: u32, entropy: &dyn Entropy) -> Option<Duration> {
+        if self.attempts_max <= attempt {
+            return None;
+        }
+        let doubled = 2_u32.saturating_pow(attempt.saturating_sub(1));
+        let full = self.delay.saturating_mul(doubled).min(self.delay_max);
+        Some(full.mul_f64(0.5 + 0.5 * entropy.unit()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SeededEntropy;
+
+    #[test]
+    fn waits_double_up_to_the_cap_and_end_with_the_attempts() {
+        let policy = RetryPolicy {
+            attempts_max: 5,
+            delay: Duration::from_millis(100),
+            delay_max: Duration::from_millis(300),
+        };
+        let entropy = SeededEntropy::new(7);
+        for (attempt, full) in [(1, 100), (2, 200), (3, 300), (4, 300)] {
+            let wait = policy.wait(attempt, &entropy).unwrap().as_millis();
+            assert!((full / 2..=full).contains(&wait), "attempt {attempt} waits {wait} ms");
+        }
+        assert_eq!(policy.wait(5, &entropy), None);
+        assert_eq!(policy.wait(6, &entropy), None);
+    }
+
+    #[test]
+    fn those_who_fail_together_do_not_come_back_together() {
+        let entropy = SeededEntropy::new(1);
+        let waits: std::collections::BTreeSet<Duration> =
+            (0..100).filter_map(|_| RetryPolicy::DEFAULT.wait(3, &entropy)).collect();
+        assert_eq!(waits.len(), 100);
+    }
+}

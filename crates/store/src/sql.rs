@@ -1,0 +1,17 @@
+//! What both SQL stores share: the statements that read, and how rows are understood.
+//!
+//! Statements are written with `?1`; PostgreSQL gets them as `$1`.
+
+mod fields;
+mod migrations;
+pub(crate) mod queries;
+mod rows;
+
+pub(crate) use self::{
+    fields::Fields,
+    migrations::{KNOWN_SCHEMA, MIGRATIONS},
+    rows::{
+        address, attempt, entity_row, key_row, message_row, recorded, settled_row, stream_summary,
+        sweep_row, totals, work,
+    },
+};

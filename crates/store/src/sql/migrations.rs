@@ -1,0 +1,38 @@
+//! Numbered changes of the schema, the same numbers in both stores. They only expand.
+
+/// One change.
+pub(crate) struct Migration {
+    /// From 1, without gaps.
+    pub(crate) number: i64,
+    /// The oldest schema number that a binary must know to open a store with this change.
+    pub(crate) needs: i64,
+    pub(crate) sqlite: &'static str,
+    pub(crate) postgres: &'static str,
+}
+
+pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
+    number: 1,
+    needs: 1,
+    sqlite: include_str!("../../migrations/0001.sqlite.sql"),
+    postgres: include_str!("../../migrations/0001.postgres.sql"),
+}];
+
+/// The newest schema that this binary knows.
+pub(crate) const KNOWN_SCHEMA: i64 = MIGRATIONS[MIGRATIONS.len() - 1].number;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn migrations_are_numbered_without_gaps_and_make_the_same_tables_in_both_stores() {
+        for (index, migration) in MIGRATIONS.iter().enumerate() {
+            assert_eq!(migration.number, index as i64 + 1);
+            assert!(migration.needs <= migration.number);
+            let made = |sql: &'static str| -> Vec<&str> {
+                sql.lines().filter(|it| it.starts_with("CREATE ")).collect()
+            };
+            assert_eq!(made(migration.sqlite), made(migration.postgres));
+        }
+    }
+}

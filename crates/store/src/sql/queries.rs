@@ -1,0 +1,150 @@
+//! The statements that read. Both databases understand them as they are.
+
+/// The columns that [`super::recorded`] reads.
+macro_rules! recorded {
+    ($from:literal) => {
+        concat!(
+            "SELECT m.position, m.stream, m.version, m.kind, m.direction, m.action, m.type, ",
+            "m.schema, m.data, m.metadata, m.target, m.ordered, m.cause, m.created_at, ",
+            "w.due_at, w.attempts, w.holder, w.lease, ",
+            "o.state, o.settled_at, o.attempts, o.error, ",
+            "(SELECT a.error FROM attempt a WHERE a.position = m.position ",
+            "ORDER BY a.number DESC LIMIT 1) ",
+            $from
+        )
+    };
+}
+
+/// The columns that [`super::work`] reads.
+macro_rules! work {
+    ($rest:literal) => {
+        concat!(
+            "SELECT position, target, ordered, due_at, attempts, forgiven, holder, lease, ",
+            "claimed_at FROM work ",
+            $rest
+        )
+    };
+}
+
+pub(crate) const READ_STREAM: &str = recorded!(
+    "FROM message m LEFT JOIN work w ON w.position = m.position \
+     LEFT JOIN outcome o ON o.position = m.position \
+     WHERE m.stream = ?1 AND m.version >= ?2 ORDER BY m.version LIMIT ?3"
+);
+
+pub(crate) const READ_ALL: &str = recorded!(
+    "FROM message m LEFT JOIN work w ON w.position = m.position \
+     LEFT JOIN outcome o ON o.position = m.position \
+     WHERE m.position > ?1 ORDER BY m.position LIMIT ?2"
+);
+
+pub(crate) const MESSAGE: &str = recorded!(
+    "FROM message m LEFT JOIN work w ON w.position = m.position \
+     LEFT JOIN outcome o ON o.position = m.position WHERE m.position = ?1"
+);
+
+pub(crate) const PENDING: &str = recorded!(
+    "FROM work w JOIN message m ON m.position = w.position \
+     LEFT JOIN outcome o ON o.position = m.position \
+     WHERE w.position > ?1 ORDER BY w.position LIMIT ?2"
+);
+
+pub(crate) const PENDING_OF_STREAM: &str = recorded!(
+    "FROM message m JOIN work w ON w.position = m.position \
+     LEFT JOIN outcome o ON o.position = m.position \
+     WHERE m.stream = ?1 AND m.position > ?2 ORDER BY m.version LIMIT ?3"
+);
+
+pub(crate) const DEAD: &str = recorded!(
+    "FROM outcome o JOIN message m ON m.position = o.position \
+     LEFT JOIN work w ON w.position = m.position \
+     WHERE o.state <> 'done' AND o.state = 'dead' AND o.position > ?1 \
+     ORDER BY o.position LIMIT ?2"
+);
+
+pub(crate) const ATTEMPTS: &str = "SELECT position, number, started_at, ended_at, error \
+     FROM attempt WHERE position = ?1 ORDER BY number";
+
+pub(crate) const VERSION: &str =
+    "SELECT version FROM message WHERE stream = ?1 ORDER BY version DESC LIMIT 1";
+
+pub(crate) const STREAMS: &str = "SELECT e.kind, e.class, e.name, e.created_at, \
+     (SELECT m.version FROM message m WHERE m.stream = e.id ORDER BY m.version DESC LIMIT 1), \
+     (SELECT m.created_at FROM message m WHERE m.stream = e.id ORDER BY m.version DESC LIMIT 1) \
+     FROM entity e WHERE (e.kind, e.class, e.name) > (?1, ?2, ?3) \
+     AND EXISTS (SELECT 1 FROM message m WHERE m.stream = e.id) \
+     ORDER BY e.kind, e.class, e.name LIMIT ?4";
+
+pub(crate) const ADDRESS: &str = "SELECT kind, class, name FROM entity WHERE id = ?1";
+
+pub(crate) const DUE: &str =
+    work!("WHERE (due_at, position) > (?1, ?2) ORDER BY due_at, position LIMIT ?3");
+
+pub(crate) const BACKLOG_ORDERED: &str =
+    work!("WHERE target = ?1 AND ordered ORDER BY position LIMIT ?2");
+
+pub(crate) const BACKLOG: &str =
+    work!("WHERE target = ?1 AND NOT ordered ORDER BY due_at, position LIMIT ?2");
+
+pub(crate) const ORPHANS: &str =
+    work!("WHERE holder IS NOT NULL AND holder > 0 AND holder < ?1 ORDER BY position LIMIT ?2");
+
+/// The next messages in order, and whether nothing needs them any more.
+pub(crate) const SWEEP: &str = "SELECT m.position, m.created_at, \
+     CASE WHEN EXISTS (SELECT 1 FROM work w WHERE w.position = m.position) \
+     OR EXISTS (SELECT 1 FROM outcome o WHERE o.position = m.position AND o.state = 'dead') \
+     OR NOT EXISTS (SELECT 1 FROM message n WHERE n.stream = m.stream AND n.version > m.version) \
+     THEN 0 ELSE 1 END \
+     FROM message m WHERE m.position > ?1 ORDER BY m.position LIMIT ?2";
+
+pub(crate) const TOTALS: &str = "SELECT (SELECT position FROM counter), \
+     (SELECT count(*) FROM work), \
+     (SELECT count(*) FROM outcome WHERE state <> 'done' AND state = 'dead')";
+
+pub(crate) const ALL_ENTITIES: &str =
+    "SELECT kind, class, name, created_at FROM entity ORDER BY id";
+pub(crate) const ALL_MESSAGES: &str = "SELECT position, stream, version, kind, direction, action, \
+     type, schema, data, metadata, target, ordered, cause, created_at FROM message ORDER BY position";
+pub(crate) const ALL_WORKS: &str = work!("ORDER BY position");
+pub(crate) const ALL_OUTCOMES: &str =
+    "SELECT position, state, settled_at, attempts, error FROM outcome ORDER BY position";
+pub(crate) const ALL_ATTEMPTS: &str =
+    "SELECT position, number, started_at, ended_at, error FROM attempt ORDER BY position, number";
+pub(crate) const ALL_KEYS: &str = "SELECT scope, key, request_hash, position, status, reply, \
+     expires_at FROM idempotency ORDER BY scope, key";
+pub(crate) const COUNTER: &str = "SELECT position, at FROM counter";
+
+/// What must never be, and the statement that counts it.
+pub(crate) const VIOLATIONS: &[(&str, &str)] = &[
+    (
+        "work without its message",
+        "SELECT count(*) FROM work w \
+         WHERE NOT EXISTS (SELECT 1 FROM message m WHERE m.position = w.position)",
+    ),
+    (
+        "messages that are pending and settled at once",
+        "SELECT count(*) FROM work w JOIN outcome o ON o.position = w.position",
+    ),
+    (
+        "messages to deliver that are neither pending nor settled",
+        "SELECT count(*) FROM message m WHERE m.target IS NOT NULL \
+         AND NOT EXISTS (SELECT 1 FROM work w WHERE w.position = m.position) \
+         AND NOT EXISTS (SELECT 1 FROM outcome o WHERE o.position = m.position)",
+    ),
+    (
+        "messages beyond the last position",
+        "SELECT count(*) FROM message WHERE position > (SELECT position FROM counter)",
+    ),
+    (
+        "messages of an unknown stream",
+        "SELECT count(*) FROM message m \
+         WHERE NOT EXISTS (SELECT 1 FROM entity e WHERE e.id = m.stream)",
+    ),
+    (
+        "outcomes or attempts without their message",
+        "SELECT (SELECT count(*) FROM outcome o \
+         WHERE NOT EXISTS (SELECT 1 FROM message m WHERE m.position = o.position)) \
+         + (SELECT count(*) FROM attempt a \
+         WHERE NOT EXISTS (SELECT 1 FROM message m WHERE m.position = a.position))",
+    ),
+];

@@ -1,0 +1,154 @@
+//! Rows become values.
+
+use super::Fields;
+use crate::{
+    Address, Attempt, Direction, EntityKind, Json, Lease, MessageKind, Position, Recorded, Settled,
+    SettledAs, State, StoreError, StreamSummary, Timestamp, Totals, Work,
+    plan::{EntityRow, KeyRow, MessageRow},
+};
+
+pub(crate) fn recorded(row: &dyn Fields) -> Result<Recorded, StoreError> {
+    let message = message_row(row)?;
+    let state = match (row.maybe_int(14)?, row.maybe_text(18)?) {
+        (Some(due_at), _) => Some(pending_state(row, Timestamp(due_at))?),
+        (None, Some(state)) => Some(State::Settled(Settled {
+            as_: settled_as(&state)?,
+            at: row.time(19)?,
+            attempts: row.count(20)?,
+            error: row.maybe_text(21)?,
+        })),
+        (None, None) => None,
+    };
+    Ok(message.recorded(state, row.maybe_text(22)?))
+}
+
+fn pending_state(row: &dyn Fields, due_at: Timestamp) -> Result<State, StoreError> {
+    let attempts = row.count(15)?;
+    Ok(match lease(row, 16)? {
+        Some(lease) => State::InFlight { lease, until: due_at, attempts },
+        None => State::Pending { due_at, attempts },
+    })
+}
+
+fn lease(row: &dyn Fields, index: usize) -> Result<Option<Lease>, StoreError> {
+    let Some(holder) = row.maybe_int(index)? else { return Ok(None) };
+    Ok(Some(Lease { holder, number: row.int(index + 1)? }))
+}
+
+pub(crate) fn message_row(row: &dyn Fields) -> Result<MessageRow, StoreError> {
+    Ok(MessageRow {
+        position: row.int(0)?,
+        stream: row.id(1)?,
+        version: row.int(2)?,
+        kind: message_kind(&row.text(3)?)?,
+        direction: direction(&row.text(4)?)?,
+        action: row.text(5)?.into(),
+        message_type: row.text(6)?.into(),
+        schema: row.count(7)?.cast_signed(),
+        data: Json::stored(&row.text(8)?),
+        metadata: Json::stored(&row.text(9)?),
+        target: row.maybe_id(10)?,
+        ordered: row.int(11)? != 0,
+        cause: row.maybe_int(12)?,
+        created_at: row.time(13)?,
+    })
+}
+
+pub(crate) fn work(row: &dyn Fields) -> Result<Work, StoreError> {
+    let claim = match lease(row, 6)? {
+        Some(lease) => Some((lease, row.time(8)?)),
+        None => None,
+    };
+    Ok(Work {
+        position: row.int(0)?,
+        target: row.id(1)?,
+        ordered: row.int(2)? != 0,
+        due_at: row.time(3)?,
+        attempts: row.count(4)?,
+        forgiven: row.count(5)?,
+        claim,
+    })
+}
+
+pub(crate) fn attempt(row: &dyn Fields) -> Result<Attempt, StoreError> {
+    Ok(Attempt {
+        position: row.int(0)?,
+        number: row.count(1)?,
+        started_at: row.time(2)?,
+        ended_at: row.time(3)?,
+        error: row.text(4)?,
+    })
+}
+
+pub(crate) fn settled_row(row: &dyn Fields) -> Result<(Position, Settled), StoreError> {
+    let settled = Settled {
+        as_: settled_as(&row.text(1)?)?,
+        at: row.time(2)?,
+        attempts: row.count(3)?,
+        error: row.maybe_text(4)?,
+    };
+    Ok((row.int(0)?, settled))
+}
+
+pub(crate) fn address(row: &dyn Fields) -> Result<Address, StoreError> {
+    let tag = row.text(0)?;
+    let kind = EntityKind::ALL.into_iter().find(|it| it.tag() == tag);
+    let kind = kind.ok_or_else(|| StoreError::corrupt(format!("unknown kind `{tag}`")))?;
+    Address::new(kind, &row.text(1)?, &row.text(2)?)
+        .map_err(|error| StoreError::corrupt(error.to_string()))
+}
+
+pub(crate) fn entity_row(row: &dyn Fields) -> Result<EntityRow, StoreError> {
+    Ok(EntityRow { address: address(row)?, created_at: row.time(3)? })
+}
+
+pub(crate) fn stream_summary(row: &dyn Fields) -> Result<StreamSummary, StoreError> {
+    Ok(StreamSummary {
+        address: address(row)?,
+        created_at: row.time(3)?,
+        version: row.int(4)?,
+        updated_at: row.time(5)?,
+    })
+}
+
+pub(crate) fn key_row(row: &dyn Fields) -> Result<KeyRow, StoreError> {
+    let hash: Result<[u8; 32], _> = row.bytes(2)?.try_into();
+    Ok(KeyRow {
+        scope: row.id(0)?,
+        key: row.text(1)?.into(),
+        request_hash: hash.map_err(|_| StoreError::corrupt("request hash of a wrong length"))?,
+        position: row.int(3)?,
+        status: row.count(4)?.cast_signed(),
+        reply: row.maybe_text(5)?.map(|it| Json::stored(&it)),
+        expires_at: row.time(6)?,
+    })
+}
+
+pub(crate) fn sweep_row(row: &dyn Fields) -> Result<(Position, Timestamp, bool), StoreError> {
+    Ok((row.int(0)?, row.time(1)?, row.int(2)? != 0))
+}
+
+fn message_kind(tag: &str) -> Result<MessageKind, StoreError> {
+    match tag {
+        "C" => Ok(MessageKind::Command),
+        "E" => Ok(MessageKind::Event),
+        _ => Err(StoreError::corrupt(format!("unknown message kind `{tag}`"))),
+    }
+}
+
+fn direction(tag: &str) -> Result<Direction, StoreError> {
+    match tag {
+        "I" => Ok(Direction::Input),
+        "O" => Ok(Direction::Output),
+        _ => Err(StoreError::corrupt(format!("unknown direction `{tag}`"))),
+    }
+}
+
+fn settled_as(tag: &str) -> Result<SettledAs, StoreError> {
+    let found = SettledAs::from_tag(tag);
+    found.ok_or_else(|| StoreError::corrupt(format!("unknown outcome `{tag}`")))
+}
+
+pub(crate) fn totals(row: &dyn Fields) -> Result<Totals, StoreError> {
+    Ok(Totals { position: row.int(0)?, pending: row.int(1)?, dead: row.int(2)? })
+}

@@ -1,0 +1,224 @@
+//! The embedded store: one SQLite file, one writer thread, readers beside it.
+
+mod apply;
+mod checkpoint;
+mod facts;
+mod file;
+mod readers;
+mod row;
+mod writer;
+
+use std::{path::PathBuf, sync::Arc};
+
+use async_trait::async_trait;
+use rusqlite::{Connection, Params};
+use tokio::sync::Mutex;
+
+use self::{readers::Readers, row::rows};
+use crate::{
+    Activity, Address, Attempt, Clock, Commit, DueCursor, EntityId, Health, Notices, OpenError,
+    Outcome, Owner, Position, Recorded, Snapshot, Store, StoreError, StreamSummary, Timestamp,
+    Totals, Version, Work,
+    sql::{self, Fields, queries},
+    writer::{self as shared, Queue, Status},
+};
+
+/// Where an embedded store is and what it may take.
+#[derive(Clone, Debug)]
+pub struct SqliteOptions {
+    /// The data folder; it is made if it is not there.
+    pub folder: PathBuf,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+    /// The largest size of the database file in bytes; beyond it a commit is refused as on a full
+    /// disk.
+    pub file_bytes_max: Option<u64>,
+}
+
+impl SqliteOptions {
+    /// A store in this folder, as large as the disk.
+    pub fn new(folder: impl Into<PathBuf>, clock: Arc<dyn Clock>) -> Self {
+        Self { folder: folder.into(), clock, file_bytes_max: None }
+    }
+}
+
+/// Keeps everything in one SQLite file of a folder that it holds alone.
+pub struct SqliteStore {
+    queue: Queue,
+    readers: Readers,
+    status: Arc<Status>,
+    writer: Mutex<Option<std::thread::JoinHandle<()>>>,
+}
+
+impl SqliteStore {
+    /// Opens or makes the store; it is ours until it is closed or this process ends.
+    pub fn open(options: SqliteOptions) -> Result<Self, OpenError> {
+        let opened = file::open(&options)?;
+        let status = Arc::new(Status::new(opened.owner));
+        let (queue, requests) = shared::queue();
+        let writer = writer::Writer {
+            connection: opened.connection,
+            requests,
+            status: status.clone(),
+            clock: options.clock,
+            epoch: opened.owner.epoch,
+            checkpointer: checkpoint::start(opened.database.clone()),
+            lock: opened.lock,
+        };
+        let thread = std::thread::Builder::new().name("store-writer".into());
+        let handle = thread.spawn(move || writer.run()).map_err(|error| OpenError::Failed {
+            what: options.folder.display().to_string(),
+            reason: error.to_string(),
+        })?;
+        let readers = Readers::new(opened.database);
+        Ok(Self { queue, readers, status, writer: Mutex::new(Some(handle)) })
+    }
+
+    /// Reads on one of the reading connections, away from the async threads.
+    async fn read<T: Send + 'static>(
+        &self,
+        f: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.status.count_read();
+        self.readers.run(f).await
+    }
+
+    async fn list<T: Send + 'static>(
+        &self,
+        statement: &'static str,
+        params: impl Params + Send + 'static,
+        decode: fn(&dyn Fields) -> Result<T, StoreError>,
+    ) -> Result<Vec<T>, StoreError> {
+        self.read(move |connection| rows(connection, statement, params, decode)).await
+    }
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    async fn commit(&self, commit: Commit) -> Result<Outcome, StoreError> {
+        self.queue.commit(commit).await
+    }
+
+    async fn read_stream(
+        &self,
+        stream: EntityId,
+        from: Version,
+        limit: usize,
+    ) -> Result<Vec<Recorded>, StoreError> {
+        self.list(queries::READ_STREAM, (stream.0, from, limit), sql::recorded).await
+    }
+
+    async fn read_all(&self, after: Position, limit: usize) -> Result<Vec<Recorded>, StoreError> {
+        self.list(queries::READ_ALL, (after, limit), sql::recorded).await
+    }
+
+    async fn message(&self, position: Position) -> Result<Option<Recorded>, StoreError> {
+        Ok(self.list(queries::MESSAGE, (position,), sql::recorded).await?.pop())
+    }
+
+    async fn pending(
+        &self,
+        stream: Option<EntityId>,
+        after: Position,
+        limit: usize,
+    ) -> Result<Vec<Recorded>, StoreError> {
+        match stream {
+            None => self.list(queries::PENDING, (after, limit), sql::recorded).await,
+            Some(stream) => {
+                let params = (stream.0, after, limit);
+                self.list(queries::PENDING_OF_STREAM, params, sql::recorded).await
+            }
+        }
+    }
+
+    async fn dead(&self, after: Position, limit: usize) -> Result<Vec<Recorded>, StoreError> {
+        self.list(queries::DEAD, (after, limit), sql::recorded).await
+    }
+
+    async fn attempts(&self, position: Position) -> Result<Vec<Attempt>, StoreError> {
+        self.list(queries::ATTEMPTS, (position,), sql::attempt).await
+    }
+
+    async fn version(&self, stream: EntityId) -> Result<Version, StoreError> {
+        self.read(move |connection| facts::version(connection, stream)).await
+    }
+
+    async fn streams(
+        &self,
+        after: Option<&Address>,
+        limit: usize,
+    ) -> Result<Vec<StreamSummary>, StoreError> {
+        let (kind, class, name) = after.map_or(("", String::new(), String::new()), |it| {
+            (it.kind().tag(), it.class().to_owned(), it.name().to_owned())
+        });
+        self.list(queries::STREAMS, (kind, class, name, limit), sql::stream_summary).await
+    }
+
+    async fn address(&self, id: EntityId) -> Result<Option<Address>, StoreError> {
+        Ok(self.list(queries::ADDRESS, (id.0,), sql::address).await?.pop())
+    }
+
+    async fn due(&self, after: DueCursor, limit: usize) -> Result<Vec<Work>, StoreError> {
+        self.list(queries::DUE, (after.due_at.0, after.position, limit), sql::work).await
+    }
+
+    async fn backlog(
+        &self,
+        target: EntityId,
+        ordered: bool,
+        limit: usize,
+    ) -> Result<Vec<Work>, StoreError> {
+        let statement = if ordered { queries::BACKLOG_ORDERED } else { queries::BACKLOG };
+        self.list(statement, (target.0, limit), sql::work).await
+    }
+
+    async fn orphans(&self, epoch: i64, limit: usize) -> Result<Vec<Work>, StoreError> {
+        self.list(queries::ORPHANS, (epoch, limit), sql::work).await
+    }
+
+    async fn forgettable(
+        &self,
+        after: Position,
+        limit: usize,
+    ) -> Result<Vec<(Position, Timestamp, bool)>, StoreError> {
+        self.list(queries::SWEEP, (after, limit), sql::sweep_row).await
+    }
+
+    async fn totals(&self) -> Result<Totals, StoreError> {
+        let totals = self.list(queries::TOTALS, (), sql::totals).await?;
+        Ok(totals.into_iter().next().unwrap_or_default())
+    }
+
+    async fn snapshot(&self) -> Result<Snapshot, StoreError> {
+        self.read(readers::snapshot).await
+    }
+
+    async fn violations(&self) -> Result<Vec<String>, StoreError> {
+        self.read(readers::violations).await
+    }
+
+    fn notices(&self) -> &Notices {
+        &self.status.notices
+    }
+
+    fn owner(&self) -> Owner {
+        self.status.owner()
+    }
+
+    fn health(&self) -> Health {
+        self.status.health()
+    }
+
+    fn activity(&self) -> Activity {
+        self.status.activity()
+    }
+
+    async fn close(&self) {
+        self.queue.close();
+        self.readers.close();
+        if let Some(writer) = self.writer.lock().await.take() {
+            // A writer that panicked has nothing left to finish.
+            let _ = tokio::task::spawn_blocking(move || writer.join()).await;
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Writing the rows of a plan.
+
+use rusqlite::{Connection, Result, params};
+
+use crate::{
+    Attempt, Position, Settled, Work,
+    plan::{EntityRow, KeyRow, MessageRow, Plan},
+};
+
+pub(super) fn apply(connection: &Connection, plan: &Plan) -> Result<()> {
+    each(connection, INSERT_ENTITY, &plan.entities, entity)?;
+    each(connection, INSERT_MESSAGE, &plan.messages, message)?;
+    each(connection, PUT_WORK, &plan.works, work)?;
+    each(connection, "DELETE FROM work WHERE position = ?1", &plan.works_gone, by_position)?;
+    each(connection, PUT_OUTCOME, &plan.settled, outcome)?;
+    each(connection, "DELETE FROM outcome WHERE position = ?1", &plan.unsettled, by_position)?;
+    each(connection, INSERT_ATTEMPT, &plan.attempts, attempt)?;
+    each(connection, PUT_KEY, &plan.keys, key)?;
+    if plan.keys_expire {
+        let expire = "DELETE FROM idempotency WHERE expires_at <= ?1";
+        connection.prepare_cached(expire)?.execute([plan.at.0])?;
+    }
+    for table in [
+        "DELETE FROM message WHERE position = ?1",
+        "DELETE FROM outcome WHERE position = ?1",
+        "DELETE FROM attempt WHERE position = ?1",
+    ] {
+        each(connection, table, &plan.forgotten, by_position)?;
+    }
+    let counter = "UPDATE counter SET position = ?1, at = ?2";
+    connection.prepare_cached(counter)?.execute(params![plan.position, plan.at.0])?;
+    Ok(())
+}
+
+type Statement<'a> = rusqlite::CachedStatement<'a>;
+
+fn each<T>(
+    connection: &Connection,
+    sql: &str,
+    rows: &[T],
+    run: fn(&mut Statement<'_>, &T) -> Result<usize>,
+) -> Result<()> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let mut statement = connection.prepare_cached(sql)?;
+    rows.iter().try_for_each(|row| run(&mut statement, row).map(|_| ()))
+}
+
+const INSERT_ENTITY: &str = "INSERT INTO entity (id, shard, kind, class, name, created_at) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+
+fn entity(statement: &mut Statement<'_>, row: &EntityRow) -> Result<usize> {
+    let id = row.address.id();
+    let (kind, class, name) = (row.address.kind().tag(), row.address.class(), row.address.name());
+    statement.execute(params![id.0, id.shard(), kind, class, name, row.created_at.0])
+}
+
+const INSERT_MESSAGE: &str = "INSERT INTO message (position, stream, version, kind, direction, \
+     action, type, schema, data, metadata, target, ordered, cause, created_at) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
+
+fn message(statement: &mut Statement<'_>, row: &MessageRow) -> Result<usize> {
+    statement.execute(params![
+        row.position,
+        row.stream.0,
+        row.version,
+        row.kind.tag(),
+        row.direction.tag(),
+        row.action,
+        row.message_type,
+        row.schema,
+        row.data.as_str(),
+        row.metadata.as_str(),
+        row.target.map(|it| it.0),
+        row.ordered,
+        row.cause,
+        row.created_at.0,
+    ])
+}
+
+const PUT_WORK: &str = "INSERT INTO work (position, shard, target, ordered, due_at, attempts, \
+     forgiven, holder, lease, claimed_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) \
+     ON CONFLICT (position) DO UPDATE SET due_at = ?5, attempts = ?6, forgiven = ?7, \
+     holder = ?8, lease = ?9, claimed_at = ?10";
+
+fn work(statement: &mut Statement<'_>, row: &Work) -> Result<usize> {
+    statement.execute(params![
+        row.position,
+        row.target.shard(),
+        row.target.0,
+        row.ordered,
+        row.due_at.0,
+        row.attempts,
+        row.forgiven,
+        row.claim.map(|(lease, _)| lease.holder),
+        row.claim.map(|(lease, _)| lease.number),
+        row.claim.map(|(_, at)| at.0),
+    ])
+}
+
+const PUT_OUTCOME: &str = "INSERT INTO outcome (position, state, settled_at, attempts, error) \
+     VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (position) DO UPDATE SET state = ?2, \
+     settled_at = ?3, attempts = ?4, error = ?5";
+
+fn outcome(statement: &mut Statement<'_>, row: &(Position, Settled)) -> Result<usize> {
+    let (position, it) = row;
+    statement.execute(params![position, it.as_.tag(), it.at.0, it.attempts, it.error])
+}
+
+const INSERT_ATTEMPT: &str = "INSERT INTO attempt (position, number, started_at, ended_at, error) \
+     VALUES (?1, ?2, ?3, ?4, ?5)";
+
+fn attempt(statement: &mut Statement<'_>, row: &Attempt) -> Result<usize> {
+    let (started_at, ended_at) = (row.started_at.0, row.ended_at.0);
+    statement.execute(params![row.position, row.number, started_at, ended_at, row.error])
+}
+
+const PUT_KEY: &str = "INSERT INTO idempotency (scope, key, request_hash, position, status, \
+     reply, expires_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (scope, key) DO UPDATE \
+     SET request_hash = ?3, position = ?4, status = ?5, reply = ?6, expires_at = ?7";
+
+fn key(statement: &mut Statement<'_>, row: &KeyRow) -> Result<usize> {
+    statement.execute(params![
+        row.scope.0,
+        row.key,
+        row.request_hash,
+        row.position,
+        row.status,
+        row.reply.as_ref().map(|it| it.as_str()),
+        row.expires_at.0,
+    ])
+}
+
+fn by_position(statement: &mut Statement<'_>, position: &Position) -> Result<usize> {
+    statement.execute([position])
+}

@@ -1,0 +1,82 @@
+//! Folding the WAL back into the file: beside the writer while it is small, by the writer itself when
+//! it has grown, because a log that is always written to never starts over.
+
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicI32, Ordering},
+        mpsc::{SyncSender, sync_channel},
+    },
+    thread::JoinHandle,
+};
+
+use rusqlite::{Connection, hooks::Wal};
+
+/// Pages in the WAL from which it is folded back beside the writer (4 MiB).
+const BESIDE_PAGES: i32 = 1_024;
+
+/// Pages in the WAL at which the writer stops to fold it back (64 MiB).
+const PAUSE_PAGES: i32 = 16_384;
+
+/// Asks for checkpoints at the right time.
+pub(super) struct Checkpointer {
+    /// How many pages the WAL has, as SQLite told after the last commit.
+    wal_pages: Arc<AtomicI32>,
+    wake: Option<SyncSender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Starts the thread beside the writer. Without it the writer still folds the WAL back.
+pub(super) fn start(database: PathBuf) -> Checkpointer {
+    let (wake, woken) = sync_channel::<()>(1);
+    let run = move || {
+        let Ok(connection) = Connection::open(&database) else { return };
+        while woken.recv().is_ok() {
+            checkpoint(&connection);
+        }
+    };
+    let thread = std::thread::Builder::new().name("store-checkpoint".into()).spawn(run).ok();
+    Checkpointer { wal_pages: Arc::default(), wake: Some(wake), thread }
+}
+
+impl Checkpointer {
+    /// Has SQLite tell how large the WAL is.
+    pub(super) fn watch(&self, connection: &mut Connection) -> rusqlite::Result<()> {
+        let wal_pages = self.wal_pages.clone();
+        connection.wal_hook(Some(move |_: &mut Wal, pages| {
+            wal_pages.store(pages, Ordering::Relaxed);
+            Ok(())
+        }))
+    }
+
+    pub(super) fn after_batch(&self, connection: &Connection) {
+        let pages = self.wal_pages.load(Ordering::Relaxed);
+        if PAUSE_PAGES <= pages {
+            checkpoint(connection);
+            self.wal_pages.store(0, Ordering::Relaxed);
+        } else if BESIDE_PAGES <= pages
+            && let Some(wake) = &self.wake
+        {
+            // Full means that it is awake already.
+            let _ = wake.try_send(());
+        }
+    }
+}
+
+impl Drop for Checkpointer {
+    fn drop(&mut self) {
+        self.wake.take();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn checkpoint(connection: &Connection) {
+    let passive = "PRAGMA wal_checkpoint(PASSIVE)";
+    if let Err(error) = connection.query_row(passive, (), |_| Ok(())) {
+        // The log stays valid and grows; the next attempt may do better.
+        tracing::warn!(error = %error, "checkpoint failed");
+    }
+}

@@ -1,0 +1,64 @@
+//! Reading what a batch must know.
+
+use rusqlite::Connection;
+
+use super::row::rows;
+use crate::{
+    EntityId, StoreError, Version,
+    plan::{Brief, Facts, Needs},
+    sql::{self, Fields, queries},
+};
+
+const ENTITY: &str = "SELECT 1 FROM entity WHERE id = ?1";
+const WORK: &str = "SELECT position, target, ordered, due_at, attempts, forgiven, holder, lease, \
+     claimed_at FROM work WHERE position = ?1";
+const BRIEF: &str = "SELECT m.target, m.ordered, \
+     NOT EXISTS (SELECT 1 FROM message n WHERE n.stream = m.stream AND n.version > m.version) \
+     FROM message m WHERE m.position = ?1";
+const OUTCOME: &str =
+    "SELECT position, state, settled_at, attempts, error FROM outcome WHERE position = ?1";
+const KEY: &str = "SELECT scope, key, request_hash, position, status, reply, expires_at \
+     FROM idempotency WHERE scope = ?1 AND key = ?2";
+
+pub(super) fn version(connection: &Connection, stream: EntityId) -> Result<Version, StoreError> {
+    let version = rows(connection, queries::VERSION, (stream.0,), |row| row.int(0))?.pop();
+    Ok(version.unwrap_or(0))
+}
+
+pub(super) fn read(connection: &Connection, needs: &Needs) -> Result<Facts, StoreError> {
+    let mut facts = Facts::default();
+    let counter = rows(connection, queries::COUNTER, (), |row| Ok((row.int(0)?, row.time(1)?)))?;
+    (facts.position, facts.at) =
+        counter.first().copied().ok_or_else(|| StoreError::corrupt("the counter is missing"))?;
+    for stream in &needs.streams {
+        facts.versions.insert(*stream, version(connection, *stream)?);
+    }
+    for id in &needs.entities {
+        if !rows(connection, ENTITY, (id.0,), |_| Ok(()))?.is_empty() {
+            facts.entities.insert(*id);
+        }
+    }
+    for position in &needs.works {
+        for work in rows(connection, WORK, (position,), sql::work)? {
+            facts.works.load(*position, work);
+        }
+    }
+    for position in &needs.messages {
+        let brief = |row: &dyn Fields| {
+            let (target, ordered) = (row.maybe_id(0)?, row.int(1)? != 0);
+            Ok(Brief { target, ordered, last: row.int(2)? != 0 })
+        };
+        for brief in rows(connection, BRIEF, (position,), brief)? {
+            facts.messages.load(*position, brief);
+        }
+        for (position, settled) in rows(connection, OUTCOME, (position,), sql::settled_row)? {
+            facts.settled.load(position, settled);
+        }
+    }
+    for (scope, key) in &needs.keys {
+        for row in rows(connection, KEY, (scope.0, key), sql::key_row)? {
+            facts.keys.load((*scope, key.clone()), row);
+        }
+    }
+    Ok(facts)
+}

@@ -1,0 +1,153 @@
+//! Opening the file: the lock, the settings, the schema, the epoch.
+
+use std::{
+    fs::{File, OpenOptions, TryLockError},
+    io::{Read, Seek, Write},
+    path::{Path, PathBuf},
+};
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::SqliteOptions;
+use crate::{
+    OpenError, Owner, process,
+    sql::{KNOWN_SCHEMA, MIGRATIONS},
+};
+
+/// "stdf", so that tools can tell what the file is.
+const APPLICATION_ID: i32 = 0x7374_6466;
+
+/// What opening gives.
+pub(super) struct Opened {
+    pub(super) connection: Connection,
+    pub(super) database: PathBuf,
+    pub(super) owner: Owner,
+    pub(super) lock: File,
+}
+
+pub(super) fn open(options: &SqliteOptions) -> Result<Opened, OpenError> {
+    let folder = &options.folder;
+    let failed = |reason: String| OpenError::Failed { what: folder.display().to_string(), reason };
+    make_folder(folder).map_err(|error| failed(error.to_string()))?;
+    let lock = take_lock(folder)?;
+    let database = folder.join("steadfast.db");
+    let mut connection = Connection::open(&database).map_err(|error| failed(error.to_string()))?;
+    check_foreign(&connection, &database)?;
+    settle(&connection, options).map_err(|error| failed(error.to_string()))?;
+    migrate(&mut connection, folder)?;
+    let owner = become_owner(&connection).map_err(|error| failed(error.to_string()))?;
+    // The names of new files must survive a power cut as well.
+    sync_folder(folder).map_err(|error| failed(error.to_string()))?;
+    Ok(Opened { connection, database, owner, lock })
+}
+
+fn make_folder(folder: &Path) -> std::io::Result<()> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    std::fs::create_dir_all(folder)?;
+    folder.parent().filter(|it| !it.as_os_str().is_empty()).map_or(Ok(()), sync_folder)
+}
+
+fn sync_folder(folder: &Path) -> std::io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+fn take_lock(folder: &Path) -> Result<File, OpenError> {
+    let what = folder.display().to_string();
+    let path = folder.join("steadfast.lock");
+    let mut options = OpenOptions::new();
+    let opened = options.read(true).write(true).create(true).truncate(false).open(&path);
+    let failed = |error: std::io::Error| OpenError::Failed {
+        what: what.clone(),
+        reason: format!("lock file: {error}"),
+    };
+    let mut file = opened.map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let mut owner = String::new();
+            let _ = file.read_to_string(&mut owner);
+            return Err(OpenError::Taken { what, owner: owner.trim().to_owned() });
+        }
+        Err(TryLockError::Error(error)) => return Err(failed(error)),
+    }
+    file.set_len(0).and_then(|()| file.rewind()).map_err(failed)?;
+    writeln!(file, "{}", process::describe()).map_err(failed)?;
+    Ok(file)
+}
+
+fn check_foreign(connection: &Connection, database: &Path) -> Result<(), OpenError> {
+    let foreign =
+        |reason: String| OpenError::Foreign { what: database.display().to_string(), reason };
+    let read =
+        |pragma: &str| connection.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0));
+    let pages = read("page_count").map_err(|error| foreign(error.to_string()))?;
+    let id = read("application_id").map_err(|error| foreign(error.to_string()))?;
+    if 0 < pages && id != APPLICATION_ID {
+        return Err(foreign(format!("application id {id} is another one")));
+    }
+    Ok(())
+}
+
+fn settle(connection: &Connection, options: &SqliteOptions) -> rusqlite::Result<()> {
+    connection.set_prepared_statement_cache_capacity(64);
+    connection.pragma_update(None, "page_size", 4096)?;
+    connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+    connection.pragma_update(None, "application_id", APPLICATION_ID)?;
+    connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    // Checkpoints run beside the writer, see `checkpoint`.
+    connection.pragma_update_and_check(None, "wal_autocheckpoint", 0, |_| Ok(()))?;
+    connection.pragma_update(None, "cache_size", -32_768)?;
+    connection.pragma_update(None, "trusted_schema", false)?;
+    if let Some(bytes) = options.file_bytes_max {
+        let pages = i64::try_from(bytes / 4096).unwrap_or(i64::MAX);
+        connection.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))?;
+    }
+    Ok(())
+}
+
+fn migrate(connection: &mut Connection, folder: &Path) -> Result<(), OpenError> {
+    let what = folder.display().to_string();
+    let failed = |error: rusqlite::Error| OpenError::Failed {
+        what: what.clone(),
+        reason: format!("migration: {error}"),
+    };
+    let tx = connection
+        .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)
+        .map_err(failed)?;
+    tx.execute_batch(
+        "CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT",
+    )
+    .map_err(failed)?;
+    let read = |key: &str| {
+        tx.query_row("SELECT value FROM meta WHERE key = ?1", [key], |row| row.get::<_, i64>(0))
+            .optional()
+            .map_err(failed)
+    };
+    let schema = read("schema")?.unwrap_or(0);
+    let needs = read("needs")?.unwrap_or(0);
+    if KNOWN_SCHEMA < needs {
+        return Err(OpenError::Newer { what, found: schema, known: KNOWN_SCHEMA });
+    }
+    for migration in MIGRATIONS.iter().filter(|it| schema < it.number) {
+        tx.execute_batch(migration.sqlite).map_err(failed)?;
+        let set = "INSERT INTO meta VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = ?2";
+        tx.execute(set, params!["schema", migration.number]).map_err(failed)?;
+        tx.execute(set, params!["needs", migration.needs]).map_err(failed)?;
+    }
+    tx.commit().map_err(failed)
+}
+
+fn become_owner(connection: &Connection) -> rusqlite::Result<Owner> {
+    let clean: bool = connection.query_row("SELECT clean FROM node", (), |row| row.get(0))?;
+    let position: i64 =
+        connection.query_row("SELECT position FROM counter", (), |row| row.get(0))?;
+    let epoch = connection.query_row(
+        "UPDATE node SET epoch = epoch + 1, clean = 0, owner = ?1 RETURNING epoch",
+        [process::describe()],
+        |row| row.get(0),
+    )?;
+    Ok(Owner { epoch, unclean_until: (!clean).then_some(position) })
+}

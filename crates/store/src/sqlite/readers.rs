@@ -1,0 +1,103 @@
+//! Connections that only read, beside the writer.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use rusqlite::{Connection, OpenFlags};
+use tokio::sync::Semaphore;
+
+use super::row::{read_error, rows};
+use crate::{
+    Snapshot, StoreError,
+    sql::{self, queries},
+};
+
+/// As many reads at once, at most.
+const READERS_MAX: usize = 4;
+
+/// A pool of reading connections, opened when they are needed.
+pub(super) struct Readers {
+    database: PathBuf,
+    permits: Arc<Semaphore>,
+    idle: Arc<Mutex<Vec<Connection>>>,
+}
+
+impl Readers {
+    pub(super) fn new(database: PathBuf) -> Self {
+        let permits = Arc::new(Semaphore::new(READERS_MAX));
+        Self { database, permits, idle: Arc::default() }
+    }
+
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        f: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let permit = self.permits.clone().acquire_owned().await.map_err(|_| StoreError::Closed)?;
+        let (database, idle) = (self.database.clone(), self.idle.clone());
+        let read = move || {
+            let kept = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let connection = kept.map_or_else(|| open(database), Ok)?;
+            let result = f(&connection);
+            idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+            drop(permit);
+            result
+        };
+        let read = tokio::task::spawn_blocking(read).await;
+        read.unwrap_or_else(|error| Err(StoreError::Unavailable { reason: error.to_string() }))
+    }
+
+    pub(super) fn close(&self) {
+        self.permits.close();
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+fn open(database: PathBuf) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let opened = Connection::open_with_flags(database, flags).and_then(|connection| {
+        connection.set_prepared_statement_cache_capacity(64);
+        connection.pragma_update(None, "cache_size", -4_096)?;
+        connection.busy_timeout(std::time::Duration::from_secs(5))?;
+        Ok(connection)
+    });
+    opened.map_err(|error| read_error(&error))
+}
+
+pub(super) fn snapshot(connection: &Connection) -> Result<Snapshot, StoreError> {
+    // One transaction, so that all tables are of one moment.
+    let tx = connection.unchecked_transaction().map_err(|error| read_error(&error))?;
+    let mut all = rows(&tx, queries::COUNTER, (), |row| {
+        Ok(format!("counter {} {}", row.int(0)?, row.int(1)?))
+    })?;
+    all.extend(rows(&tx, queries::ALL_ENTITIES, (), |row| {
+        Ok(format!("{:?}", sql::entity_row(row)?))
+    })?);
+    all.extend(rows(&tx, queries::ALL_MESSAGES, (), |row| {
+        Ok(format!("{:?}", sql::message_row(row)?))
+    })?);
+    all.extend(rows(&tx, queries::ALL_WORKS, (), |row| Ok(format!("{:?}", sql::work(row)?)))?);
+    all.extend(rows(&tx, queries::ALL_OUTCOMES, (), |row| {
+        Ok(format!("{:?}", sql::settled_row(row)?))
+    })?);
+    all.extend(rows(&tx, queries::ALL_ATTEMPTS, (), |row| {
+        Ok(format!("{:?}", sql::attempt(row)?))
+    })?);
+    all.extend(rows(&tx, queries::ALL_KEYS, (), |row| Ok(format!("{:?}", sql::key_row(row)?)))?);
+    Ok(Snapshot { rows: all })
+}
+
+pub(super) fn violations(connection: &Connection) -> Result<Vec<String>, StoreError> {
+    let mut found = Vec::new();
+    for (what, statement) in queries::VIOLATIONS {
+        for count in rows(connection, statement, (), |row| row.int(0))? {
+            if 0 < count {
+                found.push(format!("{count} {what}"));
+            }
+        }
+    }
+    let check = rows(connection, "PRAGMA quick_check(10)", (), |row| row.text(0))?;
+    found.extend(check.into_iter().filter(|it| it != "ok").map(|it| format!("file: {it}")));
+    Ok(found)
+}

@@ -1,0 +1,99 @@
+//! Rows of SQLite, and what its errors mean.
+
+use rusqlite::{Connection, ErrorCode, Params, ffi};
+
+use crate::{StoreError, sql::Fields};
+
+/// A row while it is being read.
+pub(super) struct Row<'a, 'stmt>(&'a rusqlite::Row<'stmt>);
+
+impl Fields for Row<'_, '_> {
+    fn maybe_int(&self, index: usize) -> Result<Option<i64>, StoreError> {
+        self.0.get(index).map_err(|error| read_error(&error))
+    }
+
+    fn maybe_text(&self, index: usize) -> Result<Option<String>, StoreError> {
+        self.0.get(index).map_err(|error| read_error(&error))
+    }
+
+    fn maybe_bytes(&self, index: usize) -> Result<Option<Vec<u8>>, StoreError> {
+        self.0.get(index).map_err(|error| read_error(&error))
+    }
+}
+
+/// Runs a statement and decodes its rows.
+pub(super) fn rows<T>(
+    connection: &Connection,
+    statement: &str,
+    params: impl Params,
+    decode: fn(&dyn Fields) -> Result<T, StoreError>,
+) -> Result<Vec<T>, StoreError> {
+    let mut statement = connection.prepare_cached(statement).map_err(|it| read_error(&it))?;
+    let mut rows = statement.query(params).map_err(|it| read_error(&it))?;
+    let mut decoded = Vec::new();
+    while let Some(row) = rows.next().map_err(|it| read_error(&it))? {
+        decoded.push(decode(&Row(row))?);
+    }
+    Ok(decoded)
+}
+
+/// What an error of a read means to the caller.
+pub(super) fn read_error(error: &rusqlite::Error) -> StoreError {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) | None => {
+            StoreError::corrupt(error.to_string())
+        }
+        Some(_) => StoreError::Unavailable { reason: error.to_string() },
+    }
+}
+
+/// What an error of a transaction means.
+#[derive(Debug)]
+pub(super) enum WriteError {
+    /// No room: this batch is rolled back, the store goes on.
+    Full,
+    /// The disk or the file is not to be trusted any more: the store stops.
+    Fatal(String),
+    /// A statement broke a rule that the planner should have seen: a bug in a commit, not in its
+    /// neighbours.
+    Bug(String),
+}
+
+impl From<rusqlite::Error> for WriteError {
+    fn from(error: rusqlite::Error) -> Self {
+        let text = error.to_string();
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => WriteError::Full,
+            Some(
+                ErrorCode::SystemIoFailure
+                | ErrorCode::DatabaseCorrupt
+                | ErrorCode::NotADatabase
+                | ErrorCode::CannotOpen
+                | ErrorCode::ReadOnly
+                | ErrorCode::PermissionDenied,
+            ) => WriteError::Fatal(match error.sqlite_error() {
+                Some(ffi::Error { extended_code: ffi::SQLITE_IOERR_FSYNC, .. }) => {
+                    format!("flush to disk failed ({text})")
+                }
+                _ => text,
+            }),
+            _ => WriteError::Bug(text),
+        }
+    }
+}
+
+impl From<StoreError> for WriteError {
+    fn from(error: StoreError) -> Self {
+        WriteError::Fatal(error.to_string())
+    }
+}
+
+impl WriteError {
+    pub(super) fn into_store_error(self) -> StoreError {
+        match self {
+            WriteError::Full => StoreError::DiskFull,
+            WriteError::Fatal(reason) => StoreError::Failed { reason },
+            WriteError::Bug(reason) => StoreError::Corrupt { reason },
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! The one thread that writes: it takes what waits, decides it, and makes it durable with one fsync.
+
+use std::{fs::File, sync::Arc};
+
+use rusqlite::Connection;
+
+use super::{apply, checkpoint::Checkpointer, facts, row::WriteError};
+use crate::{
+    Clock, Health, StoreError, crash,
+    plan::{self, Needs, Plan},
+    writer::{Request, Requests, Status},
+};
+
+pub(super) struct Writer {
+    pub(super) connection: Connection,
+    pub(super) requests: Requests,
+    pub(super) status: Arc<Status>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) epoch: i64,
+    pub(super) checkpointer: Checkpointer,
+    /// Held as long as we may write.
+    pub(super) lock: File,
+}
+
+impl Writer {
+    pub(super) fn run(mut self) {
+        if let Err(error) = self.checkpointer.watch(&mut self.connection) {
+            self.status.set_health(Health::Failed { reason: error.to_string() });
+        }
+        while let Some(batch) = self.requests.next_batch_blocking() {
+            self.commit_batch(batch);
+            self.checkpointer.after_batch(&self.connection);
+        }
+        self.finish();
+    }
+
+    fn commit_batch(&mut self, batch: Vec<Request>) {
+        if let Health::Failed { reason } = self.status.health() {
+            let failed = StoreError::Failed { reason };
+            return batch.into_iter().for_each(|it| it.answer(Err(failed.clone())));
+        }
+        match self.transact(&batch) {
+            Ok(plan) => self.answer(batch, plan),
+            Err(WriteError::Fatal(reason)) => self.fail(batch, &reason),
+            // One commit may be at fault; its neighbours must not suffer for it.
+            Err(WriteError::Full | WriteError::Bug(_)) if 1 < batch.len() => {
+                batch.into_iter().for_each(|request| self.commit_batch(vec![request]));
+            }
+            Err(error) => {
+                if matches!(error, WriteError::Full) {
+                    self.status.set_health(Health::Degraded { reason: "disk is full".into() });
+                }
+                let error = error.into_store_error();
+                batch.into_iter().for_each(|it| it.answer(Err(error.clone())));
+            }
+        }
+    }
+
+    /// Decides and writes a batch in one transaction.
+    fn transact(&self, batch: &[Request]) -> Result<Plan, WriteError> {
+        let connection = &self.connection;
+        connection.prepare_cached("BEGIN IMMEDIATE")?.execute(())?;
+        let result = self.write(batch);
+        if result.is_err() && !connection.is_autocommit() {
+            connection.execute_batch("ROLLBACK")?;
+        }
+        result
+    }
+
+    fn write(&self, batch: &[Request]) -> Result<Plan, WriteError> {
+        let connection = &self.connection;
+        crash::point("commit.begun");
+        let mut fence = connection.prepare_cached("SELECT epoch FROM node")?;
+        let epoch: i64 = fence.query_row((), |row| row.get(0))?;
+        if epoch != self.epoch {
+            return Err(WriteError::Fatal(StoreError::Fenced { epoch: self.epoch }.to_string()));
+        }
+        let facts = facts::read(connection, &Needs::of(batch.iter().map(|it| &it.commit)))?;
+        let plan = plan::plan(facts, self.clock.now(), batch.iter().map(|it| &it.commit));
+        crash::point("commit.planned");
+        if !plan.is_empty() {
+            apply::apply(connection, &plan)?;
+        }
+        crash::point("commit.written");
+        if crash::disk_fails() {
+            return Err(WriteError::Fatal("flush to disk failed (injected)".into()));
+        }
+        connection.prepare_cached("COMMIT")?.execute(())?;
+        crash::point("commit.durable");
+        Ok(plan)
+    }
+
+    fn answer(&self, batch: Vec<Request>, plan: Plan) {
+        self.status.set_health(Health::Ready);
+        self.status.count_batch(batch.len());
+        self.status.notices.publish(&plan);
+        for (request, answer) in batch.into_iter().zip(plan.answers) {
+            request.answer(Ok(answer));
+        }
+        crash::point("commit.answered");
+    }
+
+    /// After a failed flush nobody knows what is on the disk: never try again, let the node stop.
+    fn fail(&self, batch: Vec<Request>, reason: &str) {
+        self.status.set_health(Health::Failed { reason: reason.into() });
+        let error = StoreError::Failed { reason: reason.into() };
+        batch.into_iter().for_each(|it| it.answer(Err(error.clone())));
+    }
+
+    fn finish(self) {
+        let Self { connection, checkpointer, lock, status, .. } = self;
+        drop(checkpointer);
+        if !matches!(status.health(), Health::Failed { .. }) {
+            let goodbye = connection.execute("UPDATE node SET clean = 1", ());
+            if let Err(error) = goodbye {
+                tracing::warn!(error = %error, "store could not be marked as closed");
+            }
+        }
+        // Closing the last connection folds the WAL into the file.
+        drop(connection);
+        drop(lock);
+    }
+}

@@ -1,0 +1,197 @@
+//! The boundary: everything above knows a store only through this trait.
+
+use async_trait::async_trait;
+
+use crate::{
+    Address, Attempt, Commit, EntityId, Notices, Outcome, Position, Recorded, StoreError,
+    Timestamp, Version, Work,
+};
+
+/// Keeps streams of messages and what is still to be done with them.
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    /// Commits one step of progress.
+    ///
+    /// # Durability
+    ///
+    /// `Committed` means that it survives a crash of this process and of its machine.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the commit may still happen.
+    async fn commit(&self, commit: Commit) -> Result<Outcome, StoreError>;
+
+    /// Reads a stream upwards from `from`.
+    async fn read_stream(
+        &self,
+        stream: EntityId,
+        from: Version,
+        limit: usize,
+    ) -> Result<Vec<Recorded>, StoreError>;
+
+    /// Reads the whole store upwards, behind a position: commit order, never a gap that fills later.
+    async fn read_all(&self, after: Position, limit: usize) -> Result<Vec<Recorded>, StoreError>;
+
+    /// Reads one message.
+    async fn message(&self, position: Position) -> Result<Option<Recorded>, StoreError>;
+
+    /// Reads what is to be delivered, of one stream or of all, behind a position.
+    async fn pending(
+        &self,
+        stream: Option<EntityId>,
+        after: Position,
+        limit: usize,
+    ) -> Result<Vec<Recorded>, StoreError>;
+
+    /// Reads what was given up, behind a position.
+    async fn dead(&self, after: Position, limit: usize) -> Result<Vec<Recorded>, StoreError>;
+
+    /// Reads the failed attempts of a message, oldest first.
+    async fn attempts(&self, position: Position) -> Result<Vec<Attempt>, StoreError>;
+
+    /// The last version of a stream; 0 if it is empty.
+    async fn version(&self, stream: EntityId) -> Result<Version, StoreError>;
+
+    /// Reads the streams in the order of kind, class and name, behind an address.
+    async fn streams(
+        &self,
+        after: Option<&Address>,
+        limit: usize,
+    ) -> Result<Vec<StreamSummary>, StoreError>;
+
+    /// The address of an entity.
+    async fn address(&self, id: EntityId) -> Result<Option<Address>, StoreError>;
+
+    /// Reads work in the order in which it becomes due, behind a cursor.
+    async fn due(&self, after: DueCursor, limit: usize) -> Result<Vec<Work>, StoreError>;
+
+    /// Reads the work of one target: the ordered by position, the others by due time.
+    async fn backlog(
+        &self,
+        target: EntityId,
+        ordered: bool,
+        limit: usize,
+    ) -> Result<Vec<Work>, StoreError>;
+
+    /// Reads the work that an owner before `epoch` had claimed and never settled.
+    async fn orphans(&self, epoch: i64, limit: usize) -> Result<Vec<Work>, StoreError>;
+
+    /// Looks at the next messages behind a position: when each was written, and whether nothing
+    /// needs it any more.
+    async fn forgettable(
+        &self,
+        after: Position,
+        limit: usize,
+    ) -> Result<Vec<(Position, Timestamp, bool)>, StoreError>;
+
+    /// Counts what is there.
+    async fn totals(&self) -> Result<Totals, StoreError>;
+
+    /// Every row there is, for tests and small stores.
+    async fn snapshot(&self) -> Result<Snapshot, StoreError>;
+
+    /// Looks for rows that break an invariant and says which.
+    async fn violations(&self) -> Result<Vec<String>, StoreError>;
+
+    /// Tells who asks for them about new work.
+    fn notices(&self) -> &Notices;
+
+    /// Who we are to the store.
+    fn owner(&self) -> Owner;
+
+    /// Whether the store can write.
+    fn health(&self) -> Health;
+
+    /// What the store has done since it was opened.
+    fn activity(&self) -> Activity;
+
+    /// Finishes what waits, says goodbye and gives the store free for the next owner.
+    async fn close(&self);
+}
+
+/// Where a scan in due order stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DueCursor {
+    /// The due time reached.
+    pub due_at: Timestamp,
+    /// The position reached within it.
+    pub position: Position,
+}
+
+impl DueCursor {
+    /// Before all work.
+    pub const START: DueCursor = DueCursor { due_at: Timestamp::MIN, position: 0 };
+    /// Behind all work.
+    pub const END: DueCursor = DueCursor { due_at: Timestamp::MAX, position: Position::MAX };
+}
+
+/// One stream in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamSummary {
+    /// Its address.
+    pub address: Address,
+    /// Its last version.
+    pub version: Version,
+    /// When it began.
+    pub created_at: Timestamp,
+    /// When its last message was committed.
+    pub updated_at: Timestamp,
+}
+
+/// The process that owns the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// Counts the owners. Each one has its own.
+    pub epoch: i64,
+    /// The last position of an owner that did not say goodbye: what it was delivering may have
+    /// ended it.
+    pub unclean_until: Option<Position>,
+}
+
+/// Whether a store can write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Health {
+    /// It can.
+    Ready,
+    /// Not now; it goes on by itself when the cause is gone.
+    Degraded {
+        /// The cause.
+        reason: String,
+    },
+    /// Never again in this process.
+    Failed {
+        /// The cause.
+        reason: String,
+    },
+}
+
+/// Counts of what a store holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// The last position.
+    pub position: Position,
+    /// Messages to be delivered.
+    pub pending: i64,
+    /// Messages given up.
+    pub dead: i64,
+}
+
+/// Counts of what a store did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Activity {
+    /// Commits answered.
+    pub commits: u64,
+    /// Transactions they took.
+    pub batches: u64,
+    /// Reads answered.
+    pub reads: u64,
+    /// Signs of life of an idle owner.
+    pub heartbeats: u64,
+}
+
+/// Every row of a store, as text, sorted by key: equal stores have equal snapshots.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Table by table, a line a row.
+    pub rows: Vec<String>,
+}

@@ -1,0 +1,203 @@
+//! What both SQL stores share on the way to their one writer: the queue of waiting commits, and the
+//! store's state that others ask for.
+
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering},
+};
+
+use tokio::sync::{mpsc, oneshot};
+
+use crate::{Activity, Commit, Health, Notices, Outcome, Owner, Position, StoreError, limits};
+
+/// A commit that waits for the writer.
+pub(crate) struct Request {
+    pub(crate) commit: Commit,
+    pub(crate) bytes: usize,
+    answer: oneshot::Sender<Result<Outcome, StoreError>>,
+}
+
+impl Request {
+    /// Answers who waits. That nobody waits any more is no matter.
+    pub(crate) fn answer(self, result: Result<Outcome, StoreError>) {
+        let _ = self.answer.send(result);
+    }
+}
+
+/// The callers' end of the queue.
+pub(crate) struct Queue {
+    sender: Mutex<Option<mpsc::Sender<Request>>>,
+    waiting_bytes: Arc<AtomicUsize>,
+}
+
+/// The writer's end of the queue.
+pub(crate) struct Requests {
+    receiver: mpsc::Receiver<Request>,
+    waiting_bytes: Arc<AtomicUsize>,
+    /// Taken from the queue, but too large for the batch at hand.
+    held_back: Option<Request>,
+}
+
+pub(crate) fn queue() -> (Queue, Requests) {
+    let (sender, receiver) = mpsc::channel(limits::WAITING_COMMITS_MAX);
+    let waiting_bytes = Arc::new(AtomicUsize::new(0));
+    let queue = Queue { sender: Mutex::new(Some(sender)), waiting_bytes: waiting_bytes.clone() };
+    (queue, Requests { receiver, waiting_bytes, held_back: None })
+}
+
+impl Queue {
+    /// Hands a commit to the writer and waits for its answer.
+    pub(crate) async fn commit(&self, commit: Commit) -> Result<Outcome, StoreError> {
+        let bytes = commit.check()?;
+        let (answer, answered) = oneshot::channel();
+        self.send(Request { commit, bytes, answer })?;
+        answered.await.unwrap_or(Err(StoreError::Closed))
+    }
+
+    fn send(&self, request: Request) -> Result<(), StoreError> {
+        let guard = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
+        let sender = guard.as_ref().ok_or(StoreError::Closed)?;
+        let waiting = || StoreError::Busy { waiting: sender.max_capacity() - sender.capacity() };
+        let bytes = request.bytes;
+        let before = self.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
+        if 0 < before && limits::WAITING_BYTES_MAX < before + bytes {
+            self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            return Err(waiting());
+        }
+        sender.try_send(request).map_err(|error| {
+            self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            match error {
+                mpsc::error::TrySendError::Full(_) => waiting(),
+                mpsc::error::TrySendError::Closed(_) => StoreError::Closed,
+            }
+        })
+    }
+
+    /// Lets the writer finish what waits and end.
+    pub(crate) fn close(&self) {
+        self.sender.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+}
+
+impl Requests {
+    /// Waits for commits and takes those that wait together; `None` when the queue was closed.
+    pub(crate) fn next_batch_blocking(&mut self) -> Option<Vec<Request>> {
+        let first = self.held_back.take().or_else(|| self.receiver.blocking_recv())?;
+        Some(self.fill(first))
+    }
+
+    /// The same, for an async writer.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost if the future is dropped.
+    pub(crate) async fn next_batch(&mut self) -> Option<Vec<Request>> {
+        let first = match self.held_back.take() {
+            Some(request) => request,
+            None => self.receiver.recv().await?,
+        };
+        Some(self.fill(first))
+    }
+
+    /// Takes all that waits at once, to be refused.
+    pub(crate) fn take_waiting(&mut self) -> Vec<Request> {
+        let mut batch: Vec<Request> = self.held_back.take().into_iter().collect();
+        while let Ok(request) = self.receiver.try_recv() {
+            batch.push(request);
+        }
+        self.left(&batch);
+        batch
+    }
+
+    fn fill(&mut self, first: Request) -> Vec<Request> {
+        let mut bytes = first.bytes;
+        let mut batch = vec![first];
+        while batch.len() < limits::BATCH_COMMITS_MAX {
+            let Ok(request) = self.receiver.try_recv() else { break };
+            bytes += request.bytes;
+            if limits::BATCH_BYTES_MAX < bytes {
+                self.held_back = Some(request);
+                break;
+            }
+            batch.push(request);
+        }
+        self.left(&batch);
+        batch
+    }
+
+    fn left(&self, batch: &[Request]) {
+        let bytes = batch.iter().map(|it| it.bytes).sum();
+        self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// What others may ask a store at any time.
+#[derive(Debug)]
+pub(crate) struct Status {
+    pub(crate) notices: Notices,
+    pub(crate) epoch: AtomicI64,
+    unclean_until: Option<Position>,
+    health: Mutex<Health>,
+    pub(crate) commits: AtomicU64,
+    pub(crate) batches: AtomicU64,
+    pub(crate) reads: AtomicU64,
+    pub(crate) heartbeats: AtomicU64,
+}
+
+impl Status {
+    pub(crate) fn new(owner: Owner) -> Self {
+        Self {
+            notices: Notices::default(),
+            epoch: AtomicI64::new(owner.epoch),
+            unclean_until: owner.unclean_until,
+            health: Mutex::new(Health::Ready),
+            commits: AtomicU64::new(0),
+            batches: AtomicU64::new(0),
+            reads: AtomicU64::new(0),
+            heartbeats: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn owner(&self) -> Owner {
+        let epoch = self.epoch.load(Ordering::Acquire);
+        Owner { epoch, unclean_until: self.unclean_until }
+    }
+
+    pub(crate) fn health(&self) -> Health {
+        self.health.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Sets the health and logs a change. A failed store stays failed.
+    pub(crate) fn set_health(&self, health: Health) {
+        let mut now = self.health.lock().unwrap_or_else(PoisonError::into_inner);
+        if *now == health || matches!(*now, Health::Failed { .. }) {
+            return;
+        }
+        match &health {
+            Health::Ready => tracing::info!("store writes again"),
+            Health::Degraded { reason } => tracing::warn!(error = %reason, "store cannot write"),
+            Health::Failed { reason } => tracing::error!(error = %reason, "store failed for good"),
+        }
+        *now = health;
+    }
+
+    pub(crate) fn activity(&self) -> Activity {
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Activity {
+            commits: of(&self.commits),
+            batches: of(&self.batches),
+            reads: of(&self.reads),
+            heartbeats: of(&self.heartbeats),
+        }
+    }
+
+    pub(crate) fn count_read(&self) {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a batch of so many commits.
+    pub(crate) fn count_batch(&self, commits: usize) {
+        self.batches.fetch_add(1, Ordering::Relaxed);
+        self.commits.fetch_add(commits as u64, Ordering::Relaxed);
+    }
+}

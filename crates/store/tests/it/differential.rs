@@ -1,0 +1,196 @@
+//! The same random operations on all three stores: the same answers and the same rows at every step.
+
+use std::time::Duration;
+
+use steadfast_store::{
+    Cause, Clock, Commit, Due, DueCursor, Entropy, Expect, Json, Lease, Message, Remember,
+    Retention, SeededEntropy, SettledAs, Task, Timestamp, Write, sweep,
+};
+
+use crate::lab::{Lab, address};
+
+const RUNS: u64 = 6;
+const STEPS: u64 = 400;
+
+/// Makes operations out of chance. Positions and versions are guessed, so many are refused.
+struct Maker {
+    chance: SeededEntropy,
+    written: i64,
+    now: Timestamp,
+}
+
+impl Maker {
+    fn below(&self, max: u64) -> u64 {
+        self.chance.next() % max
+    }
+
+    fn one_in(&self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+
+    fn stream(&self) -> steadfast_store::Address {
+        address(["a", "b", "ü", "d"][self.below(4) as usize])
+    }
+
+    /// Mostly a recent one, sometimes one that is not there.
+    fn position(&self) -> i64 {
+        (self.written + 2 - self.below(12) as i64).max(0)
+    }
+
+    fn lease(&self) -> Lease {
+        Lease { holder: self.below(3) as i64, number: self.below(3) as i64 }
+    }
+
+    fn maybe_lease(&self) -> Option<Lease> {
+        (!self.one_in(3)).then(|| self.lease())
+    }
+
+    fn wait(&self) -> Duration {
+        Duration::from_millis(self.below(4) * 1_000)
+    }
+
+    fn message(&self, index: usize) -> Message {
+        let data = Json::parse(["{}", "[1,\"\\u0000\"]", "\"ü\""][self.below(3) as usize]).unwrap();
+        let mut message = Message::new(["x", "y", "ü"][self.below(3) as usize], data).unwrap();
+        if self.one_in(3) {
+            message = message.event();
+        }
+        if self.one_in(3) {
+            message = message.input().schema(2);
+        }
+        if 0 < index && self.one_in(2) {
+            message = message.cause(Cause::Sibling(index - 1));
+        } else if self.one_in(3) {
+            message = message.cause(Cause::Position(self.position()));
+        }
+        if self.one_in(2) {
+            let due = if self.one_in(2) {
+                Due::After(self.wait())
+            } else {
+                Due::At(Timestamp(self.now.0 + self.below(3_000) as i64))
+            };
+            message = message.task(Task { target: self.stream(), ordered: self.one_in(2), due });
+        }
+        message
+    }
+
+    fn write(&self) -> Write {
+        let position = self.position();
+        match self.below(14) {
+            0..=4 => {
+                let messages = (0..self.below(4) as usize).map(|it| self.message(it)).collect();
+                Write::Append { stream: self.stream(), messages }
+            }
+            5..=6 => Write::Claim { position, lease: self.lease(), lasts: self.wait() },
+            7..=8 => {
+                let as_ = [SettledAs::Done, SettledAs::Dead, SettledAs::Cancelled];
+                let as_ = as_[self.below(3) as usize];
+                let error = self.one_in(2).then(|| String::from("broken"));
+                Write::Settle { position, lease: self.maybe_lease(), as_, error }
+            }
+            9 => {
+                let (lease, after) = (self.maybe_lease(), self.wait());
+                Write::Retry { position, lease, error: "again".into(), after }
+            }
+            10 => Write::Release { position, lease: self.lease() },
+            11 => Write::Revive { position },
+            12 => {
+                let key = ["k1", "k2", "k3"][self.below(3) as usize];
+                let body = [b"one", b"two"][self.below(2) as usize];
+                let key = Remember::new(self.stream().id(), key, body).unwrap();
+                let key = key.keep(Duration::from_secs(self.below(8)));
+                let reply = Json::parse("{\"n\":1}").unwrap();
+                Write::Remember(if self.one_in(2) { key.reply(200, reply) } else { key })
+            }
+            _ => Write::Forget { positions: vec![position, position - 3] },
+        }
+    }
+
+    fn commit(&self) -> Commit {
+        let mut commit = Commit::default();
+        for _ in 0..=self.below(3) {
+            commit = commit.write(self.write());
+        }
+        if self.one_in(4) {
+            let version = self.below(20) as i64;
+            commit = commit.expect(Expect::Version { stream: self.stream().id(), version });
+        }
+        if self.one_in(6) {
+            commit = commit.expect(Expect::Pending { position: self.position() });
+        }
+        commit
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_three_stores_agree_on_every_answer_and_every_row() {
+    let base = match std::env::var("STEADFAST_TEST_SEED") {
+        Ok(seed) => seed.parse().expect("a number"),
+        Err(_) => SeededEntropy::from_system().next() % 1_000_000,
+    };
+    for seed in base..base + RUNS {
+        eprintln!("seed {seed} (set STEADFAST_TEST_SEED to run it again)");
+        let labs = [Lab::memory().await, Lab::sqlite().await, Lab::postgres().await];
+        let chance = SeededEntropy::new(seed);
+        let mut maker = Maker { chance, written: 0, now: labs[0].clock.now() };
+        for step in 0..STEPS {
+            run_step(&labs, &mut maker, &format!("seed {seed}, step {step}")).await;
+        }
+    }
+}
+
+async fn run_step(labs: &[Lab; 3], maker: &mut Maker, place: &str) {
+    if maker.one_in(10) {
+        let pause = maker.wait();
+        labs.iter().for_each(|lab| lab.clock.advance(pause));
+        maker.now = labs[0].clock.now();
+    }
+    if maker.one_in(60) {
+        let retention = Retention { keep: maker.wait() };
+        let mut swept = Vec::new();
+        for lab in labs {
+            swept.push(sweep(&*lab.store, &lab.clock, retention).await.unwrap());
+        }
+        assert!(swept.iter().all(|it| *it == swept[0]), "{place}: swept {swept:?}");
+    }
+    let commit = maker.commit();
+    let mut answers = Vec::new();
+    let mut snapshots = Vec::new();
+    for lab in labs {
+        answers.push(lab.commit(commit.clone()).await);
+        snapshots.push(lab.store.snapshot().await.unwrap());
+    }
+    for (answer, snapshot) in answers.iter().zip(&snapshots).skip(1) {
+        assert_eq!(answer, &answers[0], "{place}: {commit:?}");
+        assert_eq!(snapshot, &snapshots[0], "{place}: {commit:?}");
+    }
+    maker.written = labs[0].store.totals().await.unwrap().position;
+    if maker.one_in(10) {
+        compare_reads(labs, maker, place).await;
+    }
+}
+
+async fn compare_reads(labs: &[Lab; 3], maker: &Maker, place: &str) {
+    let stream = maker.stream().id();
+    let (position, ordered) = (maker.position(), maker.one_in(2));
+    let mut all = Vec::new();
+    for lab in labs {
+        let store = &lab.store;
+        all.push(format!(
+            "{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}",
+            store.read_stream(stream, 2, 7).await.unwrap(),
+            store.read_all(position, 7).await.unwrap(),
+            store.pending(Some(stream), 0, 7).await.unwrap(),
+            store.pending(None, position, 7).await.unwrap(),
+            store.dead(0, 7).await.unwrap(),
+            store.attempts(position).await.unwrap(),
+            store.streams(None, 3).await.unwrap(),
+            store.due(DueCursor { due_at: maker.now, position }, 7).await.unwrap(),
+            store.backlog(stream, ordered, 3).await.unwrap(),
+            (store.orphans(2, 5).await.unwrap(), store.totals().await.unwrap()),
+        ));
+        lab.assert_sound().await;
+    }
+    assert_eq!(all[0], all[1], "{place}");
+    assert_eq!(all[0], all[2], "{place}");
+}

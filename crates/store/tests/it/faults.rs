@@ -1,0 +1,195 @@
+//! Disks that are full or fail, databases that go away: clear errors, nothing lost, neighbours
+//! unharmed.
+
+use std::sync::Arc;
+
+use steadfast_store::{
+    Commit, Health, ManualClock, Message, Outcome, SqliteOptions, SqliteStore, Store, StoreError,
+    Write, crash,
+};
+
+use crate::lab::{self, Lab, Place, START, address, command, event, json};
+use crate::wire::{Loss, Wire};
+
+fn large() -> Message {
+    Message::new("large", json(&format!("\"{}\"", "x".repeat(500_000)))).unwrap()
+}
+
+fn small_disk(folder: &std::path::Path) -> SqliteStore {
+    let clock = Arc::new(ManualClock::at(START));
+    let mut options = SqliteOptions::new(folder, clock);
+    options.file_bytes_max = Some(1_200_000);
+    SqliteStore::open(options).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_refuses_what_does_not_fit_and_the_store_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(small_disk(folder.path()));
+    let append = |name: &str, messages| {
+        let (store, stream) = (store.clone(), address(name));
+        tokio::spawn(async move { store.commit(Commit::append(&stream, 0, messages)).await })
+    };
+    // One that does not fit among many that do, in flight together.
+    let (before, too_large, after) = (
+        (0..20).map(|it| append(&format!("a{it}"), vec![event("x")])).collect::<Vec<_>>(),
+        append("too large", vec![large(), large(), large()]),
+        (0..20).map(|it| append(&format!("b{it}"), vec![event("x")])).collect::<Vec<_>>(),
+    );
+    let error = too_large.await.unwrap().unwrap_err();
+    assert_eq!(error.code(), "disk_full");
+    assert!(error.is_retryable() && error.surely_unapplied());
+    for small in before.into_iter().chain(after) {
+        assert!(matches!(small.await.unwrap().unwrap(), Outcome::Committed(_)));
+    }
+    assert_eq!(store.version(address("too large").id()).await.unwrap(), 0);
+    assert_eq!(store.read_all(0, 100).await.unwrap().len(), 40);
+    assert_eq!(store.violations().await.unwrap(), Vec::<String>::new());
+    store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_is_reported_until_a_commit_goes_through() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = small_disk(folder.path());
+    let too_large = Commit::append(&address("a"), 0, vec![large(), large(), large()]);
+    store.commit(too_large).await.unwrap_err();
+    assert_eq!(store.health(), Health::Degraded { reason: "disk is full".into() });
+    store.commit(Commit::append(&address("a"), 0, vec![event("x")])).await.unwrap();
+    assert_eq!(store.health(), Health::Ready);
+    store.close().await;
+}
+
+/// In a process of its own, because a failing flush concerns the whole process.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_flush_is_never_retried_and_stops_the_store() {
+    if std::env::var_os("STEADFAST_TEST_FLUSH_FAILS").is_none() {
+        let name = "faults::a_failed_flush_is_never_retried_and_stops_the_store";
+        let test = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", name])
+            .env("STEADFAST_TEST_FLUSH_FAILS", "1")
+            .output()
+            .unwrap();
+        assert!(test.status.success(), "{}", String::from_utf8_lossy(&test.stdout));
+        return;
+    }
+    let mut lab = Lab::sqlite().await;
+    lab.append(&address("a"), vec![event("acknowledged")]).await;
+    crash::fail_fsync();
+    let commit = Commit::append(&address("a"), 1, vec![event("in doubt")]);
+    let error = lab.store.commit(commit.clone()).await.unwrap_err();
+    assert_eq!(error.code(), "storage_failed");
+    assert!(!error.is_retryable() && !error.surely_unapplied());
+    let Health::Failed { reason } = lab.store.health() else { panic!("still healthy") };
+    assert!(reason.contains("flush"), "{reason}");
+    // Although the disk may work again, this process does not trust it any more.
+    assert_eq!(lab.store.commit(commit).await.unwrap_err().code(), "storage_failed");
+    lab.reopen().await;
+    assert_eq!(lab.version(&address("a")).await, 1);
+    assert!(lab.store.owner().unclean_until.is_some(), "a failed store does not say goodbye");
+}
+
+/// Ends all connections of the store to its database, as a restart does.
+async fn cut(lab: &Lab) {
+    let Place::Database(url) = &lab.place else { panic!("not in a database") };
+    let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE \
+        application_name = current_setting('application_name') AND pid <> pg_backend_pid()";
+    lab::execute(url, sql).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_cuts_its_connections_is_reconnected_and_nothing_is_lost_or_doubled() {
+    let lab = Lab::postgres().await;
+    let stream = address("a");
+    for round in 0..5 {
+        let writers = (0..20).map(|writer| {
+            let (store, name) = (lab.store.clone(), format!("{round}/{writer}"));
+            tokio::spawn(async move {
+                let stream = address(&name);
+                let messages = vec![event("x"), command(&stream)];
+                store.commit(Commit::append(&stream, 0, messages)).await.unwrap()
+            })
+        });
+        let writers: Vec<_> = writers.collect();
+        cut(&lab).await;
+        for writer in writers {
+            assert!(matches!(writer.await.unwrap(), Outcome::Committed(_)));
+        }
+    }
+    lab.append(&stream, vec![event("last")]).await;
+    assert_eq!(lab.store.read_all(0, 1_000).await.unwrap().len(), 201);
+    assert_eq!(lab.store.health(), Health::Ready);
+    lab.assert_sound().await;
+}
+
+/// Commits through a connection that is lost at COMMIT, and counts what became of it.
+async fn lose_the_answer(loss: Loss) {
+    let lab = Lab::postgres().await;
+    lab.store.close().await;
+    let Place::Database(url) = &lab.place else { panic!("not in a database") };
+    let wire = Wire::start(url).await;
+    let place = Place::Database(wire.url.clone());
+    let store = lab::open(&place, &lab.clock).await.unwrap();
+    let epoch = store.owner().epoch;
+    wire.lose_next_commit(loss);
+    let commit = Commit::append(&address("a"), 0, vec![event("x")]);
+    let outcome = store.commit(commit).await.unwrap();
+    assert_eq!(wire.lost(), 1, "a COMMIT was lost");
+    assert_eq!(outcome.committed().unwrap().appended, [(1, 1)]);
+    assert_eq!(store.read_all(0, 10).await.unwrap().len(), 1, "applied exactly once");
+    assert!(epoch < store.owner().epoch, "the epoch was raised before the outcome was read");
+    store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_that_was_applied_but_whose_answer_was_lost_is_found_and_not_repeated() {
+    lose_the_answer(Loss::OfTheAnswer).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_that_was_lost_on_its_way_is_found_missing_and_repeated() {
+    lose_the_answer(Loss::OfTheCommit).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_that_breaks_a_constraint_is_rerun_one_by_one() {
+    let lab = Lab::postgres().await;
+    let Place::Database(url) = &lab.place else { panic!("not in a database") };
+    // Stands for a bug that the planner does not see.
+    lab::execute(url, "ALTER TABLE entity ADD CHECK (name <> 'bug')").await;
+    let all = (0..30).map(|number| {
+        let store = lab.store.clone();
+        let stream = address(&if number == 15 { "bug".into() } else { number.to_string() });
+        tokio::spawn(
+            async move { store.commit(Commit::append(&stream, 0, vec![event("x")])).await },
+        )
+    });
+    for (number, one) in all.collect::<Vec<_>>().into_iter().enumerate() {
+        match one.await.unwrap() {
+            Ok(outcome) => {
+                assert!(number != 15 && matches!(outcome, Outcome::Committed(_)));
+            }
+            Err(error) => assert_eq!((number, error.code()), (15, "corrupt")),
+        }
+    }
+    assert_eq!(lab.store.read_all(0, 100).await.unwrap().len(), 29);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn too_many_waiting_commits_are_answered_busy_and_none_is_lost() {
+    let lab = Lab::sqlite().await;
+    let burst = (0..20_000).map(|_| {
+        let store = lab.store.clone();
+        let write = Write::Append { stream: address("a"), messages: vec![event("x")] };
+        tokio::spawn(async move { store.commit(Commit::of(write)).await })
+    });
+    let mut acknowledged = 0;
+    for one in burst.collect::<Vec<_>>() {
+        match one.await.unwrap() {
+            Ok(_) => acknowledged += 1,
+            Err(StoreError::Busy { waiting }) => assert!(0 < waiting),
+            Err(other) => panic!("{other}"),
+        }
+    }
+    assert_eq!(lab.version(&address("a")).await, acknowledged);
+}

@@ -1,0 +1,67 @@
+//! What retention takes and what it leaves.
+
+use std::time::Duration;
+
+use steadfast_store::{Commit, Outcome, Remember, Retention, SettledAs, Write, sweep};
+
+use crate::lab::{Lab, address, event};
+
+crate::laws::laws!(
+    retention_forgets_what_is_old_and_settled_and_nothing_else,
+    a_stream_goes_on_at_its_version_after_retention,
+    keys_are_removed_when_their_time_is_over,
+);
+
+const KEEP: Retention = Retention { keep: Duration::from_hours(1) };
+
+async fn retention_forgets_what_is_old_and_settled_and_nothing_else(lab: Lab) {
+    let stream = address("a");
+    let (old_event, done, dead, pending) = (
+        lab.append(&stream, vec![event("old")]).await[0],
+        lab.command(&stream).await,
+        lab.command(&stream).await,
+        lab.command(&stream).await,
+    );
+    lab.settle(done, None).await.committed().unwrap();
+    let retry =
+        Write::Retry { position: dead, lease: None, error: "once".into(), after: Duration::ZERO };
+    lab.committed(Commit::of(retry)).await;
+    let die = Write::Settle { position: dead, lease: None, as_: SettledAs::Dead, error: None };
+    lab.committed(Commit::of(die)).await;
+    lab.clock.advance(Duration::from_mins(61));
+    let young = lab.append(&stream, vec![event("young"), event("last")]).await;
+
+    assert_eq!(sweep(&*lab.store, &lab.clock, KEEP).await.unwrap(), 2);
+    let left: Vec<i64> =
+        lab.store.read_all(0, 100).await.unwrap().iter().map(|it| it.position).collect();
+    assert_eq!(left, [dead, pending, young[0], young[1]]);
+    assert!(!left.contains(&old_event));
+    assert_eq!(sweep(&*lab.store, &lab.clock, KEEP).await.unwrap(), 0);
+    lab.assert_sound().await;
+}
+
+async fn a_stream_goes_on_at_its_version_after_retention(lab: Lab) {
+    let stream = address("a");
+    for _ in 0..600 {
+        lab.append(&stream, vec![event("x"), event("y")]).await;
+    }
+    lab.clock.advance(Duration::from_hours(2));
+    assert_eq!(sweep(&*lab.store, &lab.clock, KEEP).await.unwrap(), 1_199);
+    assert_eq!(lab.version(&stream).await, 1_200);
+    lab.committed(Commit::append(&stream, 1_200, vec![event("next")])).await;
+}
+
+async fn keys_are_removed_when_their_time_is_over(lab: Lab) {
+    let stream = address("a");
+    for (key, hours) in [("short", 1), ("long", 3)] {
+        let key = Remember::new(stream.id(), key, b"").unwrap().keep(Duration::from_hours(hours));
+        lab.committed(Commit::of(Write::Remember(key))).await;
+    }
+    lab.clock.advance(Duration::from_hours(2));
+    sweep(&*lab.store, &lab.clock, KEEP).await.unwrap();
+    let keys = lab.store.snapshot().await.unwrap().rows;
+    assert_eq!(keys.iter().filter(|row| row.starts_with("KeyRow")).count(), 1);
+    let again = Remember::new(stream.id(), "long", b"").unwrap();
+    let again = lab.commit(Commit::of(Write::Remember(again))).await;
+    assert!(matches!(again, Outcome::Duplicate(_)));
+}

@@ -1,0 +1,96 @@
+//! A wire to PostgreSQL that can be cut at the worst moment.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU8, AtomicU32, Ordering},
+    },
+};
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{UnixListener, UnixStream},
+};
+
+/// What is lost when the wire is cut at COMMIT.
+#[derive(Clone, Copy)]
+pub(crate) enum Loss {
+    /// The server never sees the COMMIT.
+    OfTheCommit = 1,
+    /// The server has committed; the client never sees the answer.
+    OfTheAnswer = 2,
+}
+
+pub(crate) struct Wire {
+    pub(crate) url: String,
+    loss: Arc<AtomicU8>,
+    lost: Arc<AtomicU32>,
+    _folder: tempfile::TempDir,
+}
+
+impl Wire {
+    /// Stands between the store and the server of `url`, which names a unix socket.
+    pub(crate) async fn start(url: &str) -> Self {
+        let (before, rest) = url.split_once("host=").expect("a socket");
+        let (host, after) = rest.split_once('&').expect("parameters");
+        let server = Path::new(host).join(".s.PGSQL.5432");
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let listener = UnixListener::bind(folder.path().join(".s.PGSQL.5432")).expect("socket");
+        let url = format!("{before}host={}&{after}", folder.path().display());
+        let (loss, lost) = (Arc::new(AtomicU8::new(0)), Arc::new(AtomicU32::new(0)));
+        let shared = (loss.clone(), lost.clone());
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                tokio::spawn(carry(client, server.clone(), shared.clone()));
+            }
+        });
+        Self { url, loss, lost, _folder: folder }
+    }
+
+    pub(crate) fn lose_next_commit(&self, loss: Loss) {
+        self.loss.store(loss as u8, Ordering::SeqCst);
+    }
+
+    pub(crate) fn lost(&self) -> u32 {
+        self.lost.load(Ordering::SeqCst)
+    }
+}
+
+/// Carries bytes both ways until the wire is to be cut.
+async fn carry(mut client: UnixStream, server: PathBuf, shared: (Arc<AtomicU8>, Arc<AtomicU32>)) {
+    let (loss, lost) = shared;
+    let mut server = UnixStream::connect(server).await.expect("server listens");
+    let (mut from_client, mut from_server) = (vec![0; 1 << 16], vec![0; 1 << 16]);
+    loop {
+        tokio::select! {
+            read = client.read(&mut from_client) => {
+                let Ok(count @ 1..) = read else { return };
+                let bytes = &from_client[..count];
+                let commits = bytes.windows(7).any(|it| it == b"COMMIT\0");
+                let cut = if commits { loss.swap(0, Ordering::SeqCst) } else { 0 };
+                if cut == Loss::OfTheCommit as u8 {
+                    lost.fetch_add(1, Ordering::SeqCst);
+                    return;
+                }
+                server.write_all(bytes).await.expect("server reads");
+                if cut == Loss::OfTheAnswer as u8 {
+                    // The answer to COMMIT names it; when it is here, the commit is durable.
+                    let mut seen = Vec::new();
+                    while !seen.windows(7).any(|it: &[u8]| it == b"COMMIT\0") {
+                        let count = server.read(&mut from_server).await.expect("server answers");
+                        seen.extend_from_slice(&from_server[..count]);
+                    }
+                    lost.fetch_add(1, Ordering::SeqCst);
+                    return;
+                }
+            }
+            read = server.read(&mut from_server) => {
+                let Ok(count @ 1..) = read else { return };
+                if client.write_all(&from_server[..count]).await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
