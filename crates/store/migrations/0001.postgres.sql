@@ -16,10 +16,11 @@ CREATE TABLE node (
     last_batch   BIGINT           NOT NULL,     -- the last batch of this epoch: how a lost COMMIT ended
     lease_until  TIMESTAMPTZ      NOT NULL,     -- by the database's clock
     clean        BOOLEAN          NOT NULL,     -- true once the owner has said goodbye
+    suspect      BIGINT           NOT NULL,     -- up to here a delivery may have ended a process
     owner        TEXT             NOT NULL,     -- who, for people
     process      TEXT             NOT NULL      -- who, to see on the same machine whether it lives
 );
-INSERT INTO node VALUES (1, 0, 0, '-infinity', TRUE, '', '');
+INSERT INTO node VALUES (1, 0, 0, '-infinity', TRUE, 0, '', '');
 
 CREATE TABLE entity (
     id           BYTEA            NOT NULL PRIMARY KEY,-- the first 16 bytes of a hash of kind, class, name
@@ -106,7 +107,7 @@ SELECT e.kind || '/' || e.class || '/' || e.name AS workflow_id, m.version AS po
        m.metadata::json AS message_metadata, FALSE AS processed, m.created_at, NULL::bigint AS processed_at,
        m.position AS global_position, m.action,
        CASE WHEN w.holder IS NULL THEN 'pending' ELSE 'in flight' END AS state,
-       w.due_at, w.attempts,
+       w.due_at, w.attempts - w.forgiven AS attempts,
        (SELECT a.error FROM attempt a WHERE a.position = w.position ORDER BY a.number DESC LIMIT 1) AS error
   FROM work w JOIN message m ON m.position = w.position JOIN entity e ON e.id = m.stream
 UNION ALL

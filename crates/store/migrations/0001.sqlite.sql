@@ -13,9 +13,10 @@ CREATE TABLE node (
     id         INTEGER PRIMARY KEY CHECK (id = 1),
     epoch      INTEGER NOT NULL,                -- counts the owners; every batch checks it
     clean      INTEGER NOT NULL,                -- 1 once the owner has said goodbye
+    suspect    INTEGER NOT NULL,                -- up to here a delivery may have ended a process
     owner      TEXT    NOT NULL                 -- who, for people
 ) STRICT;
-INSERT INTO node VALUES (1, 0, 1, '');
+INSERT INTO node VALUES (1, 0, 1, 0, '');
 
 CREATE TABLE entity (
     id         BLOB    NOT NULL PRIMARY KEY,    -- the first 16 bytes of a hash of kind, class, name
@@ -100,7 +101,7 @@ SELECT e.kind || '/' || e.class || '/' || e.name AS workflow_id, m.version AS po
        m.metadata AS message_metadata, FALSE AS processed, m.created_at, NULL AS processed_at,
        m.position AS global_position, m.action,
        CASE WHEN w.holder IS NULL THEN 'pending' ELSE 'in flight' END AS state,
-       w.due_at, w.attempts,
+       w.due_at, w.attempts - w.forgiven AS attempts,
        (SELECT a.error FROM attempt a WHERE a.position = w.position ORDER BY a.number DESC LIMIT 1) AS error
   FROM work w JOIN message m ON m.position = w.position JOIN entity e ON e.id = m.stream
 UNION ALL

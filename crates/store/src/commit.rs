@@ -90,6 +90,13 @@ pub enum Expect {
         /// Which message.
         position: Position,
     },
+    /// The delivery of the message has ended in this way.
+    Settled {
+        /// Which message.
+        position: Position,
+        /// How it ended.
+        as_: SettledAs,
+    },
 }
 
 /// The right to deliver one message, until its end.
@@ -297,7 +304,7 @@ pub struct Remembered {
 pub enum Rejection {
     /// The stream has moved on.
     #[error(
-        "stream {stream} is at version {actual}, expected was {expected}; read it again and decide anew"
+        "stream {stream} is at version {actual}, expected was {expected}; read it and decide anew"
     )]
     Version {
         /// Which stream.
@@ -333,8 +340,8 @@ pub enum Rejection {
         /// Which message.
         position: Position,
     },
-    /// Only what has ended can be revived.
-    #[error("message {position} is not settled, so it cannot be revived")]
+    /// Only what has ended, and as expected, can be revived.
+    #[error("message {position} is not settled, or not in the way that was expected")]
     NotSettled {
         /// Which message.
         position: Position,

@@ -1,5 +1,5 @@
-//! Named points at which a test may end the process or have the disk fail. Compiled in only with the
-//! feature `crash-points`; otherwise each is nothing.
+//! Named points at which a test may end the process or have the disk fail. Compiled in only with
+//! the feature `crash-points`; otherwise each is nothing.
 
 /// The points of a commit, in order. `./test` ends a process at each of them.
 pub const COMMIT_POINTS: &[&str] =

@@ -49,7 +49,7 @@ pub enum InvalidInput {
     },
     /// A message names a sibling that does not stand before it.
     #[error(
-        "message {index} of an append names message {sibling} as its cause, which does not stand before it"
+        "message {index} of an append has message {sibling} as its cause, which is not before it"
     )]
     Sibling {
         /// Which message.

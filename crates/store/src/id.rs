@@ -216,12 +216,15 @@ mod tests {
     }
 
     #[test]
-    fn a_name_ends_at_its_limit() {
+    fn names_and_classes_end_at_their_limits() {
         let name = "x".repeat(limits::NAME_BYTES_MAX);
         assert!(Address::new(EntityKind::Stream, "a", &name).is_ok());
         let error = Address::new(EntityKind::Stream, "a", &(name + "x")).unwrap_err();
         assert_eq!(error, AddressError::NameLength { len: limits::NAME_BYTES_MAX + 1 });
         assert!(Address::new(EntityKind::Stream, "a/b", "x").is_err());
+        let class = "x".repeat(limits::CLASS_BYTES_MAX);
+        assert!(Address::new(EntityKind::Stream, &class, "a").is_ok());
+        assert!(Address::new(EntityKind::Stream, &(class + "x"), "a").is_err());
         assert!("order-1".parse::<Address>().is_err());
     }
 }

@@ -43,6 +43,6 @@ pub use self::{
     retention::{Retention, sweep},
     retry::RetryPolicy,
     sqlite::{SqliteOptions, SqliteStore},
-    store::{Activity, DueCursor, Health, Owner, Snapshot, Store, StreamSummary, Totals},
+    store::{Activity, DueCursor, Health, Owner, Setting, Snapshot, Store, StreamSummary, Totals},
     streams::{AppendError, Appended, Streams, failed},
 };

@@ -39,9 +39,6 @@ pub const BATCH_COMMITS_MAX: usize = 512;
 /// Bytes in one transaction; a single larger commit still goes, alone.
 pub const BATCH_BYTES_MAX: usize = 8 << 20;
 
-/// Rows that one read returns at most.
-pub const PAGE_ROWS_MAX: usize = 1_000;
-
 /// Cuts an error text to what is stored, at a character.
 pub(crate) fn cut_error(text: &str) -> String {
     let end = text.floor_char_boundary(ERROR_BYTES_MAX);

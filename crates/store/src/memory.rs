@@ -2,15 +2,18 @@
 
 mod tables;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use async_trait::async_trait;
 
 use self::tables::Tables;
 use crate::{
     Activity, Address, Attempt, Clock, Commit, DueCursor, EntityId, Health, Notices, Outcome,
-    Owner, Position, Recorded, SettledAs, Snapshot, Store, StoreError, StreamSummary, Timestamp,
-    Totals, Version, Work,
+    Owner, Position, Recorded, Setting, SettledAs, Snapshot, Store, StoreError, StreamSummary,
+    Timestamp, Totals, Version, Work,
     plan::{self, Needs},
     writer::Status,
 };
@@ -109,8 +112,16 @@ impl Store for MemoryStore {
         self.read(|it| it.summaries(after, limit))
     }
 
-    async fn address(&self, id: EntityId) -> Result<Option<Address>, StoreError> {
-        self.read(|it| it.entities.get(&id).map(|row| row.address.clone()))
+    async fn addresses(&self, ids: &[EntityId]) -> Result<HashMap<EntityId, Address>, StoreError> {
+        self.read(|it| {
+            let known = ids.iter().filter_map(|id| Some((*id, it.entities.get(id)?)));
+            known.map(|(id, row)| (id, row.address.clone())).collect()
+        })
+    }
+
+    async fn settings(&self) -> Result<Vec<Setting>, StoreError> {
+        let concern = Some("everything is forgotten when the process ends".into());
+        Ok(vec![Setting { name: "durability".into(), value: "none".into(), concern }])
     }
 
     async fn due(&self, after: DueCursor, limit: usize) -> Result<Vec<Work>, StoreError> {

@@ -219,7 +219,7 @@ pub enum State {
     Pending {
         /// Not before then.
         due_at: Timestamp,
-        /// Attempts that failed so far.
+        /// Attempts that failed so far, since it was last revived.
         attempts: u32,
     },
     /// Claimed by somebody who has not answered yet.
@@ -228,7 +228,7 @@ pub enum State {
         lease: Lease,
         /// When the lease ends.
         until: Timestamp,
-        /// Attempts so far, this one included.
+        /// Attempts so far since it was last revived, this one included.
         attempts: u32,
     },
     /// Ended.
@@ -242,7 +242,7 @@ pub struct Settled {
     pub as_: SettledAs,
     /// When.
     pub at: Timestamp,
-    /// After how many attempts.
+    /// After how many attempts since it was written.
     pub attempts: u32,
     /// Why, for a dead one.
     pub error: Option<String>,

@@ -89,7 +89,8 @@ impl Notices {
 
     /// Adds what a durable batch wrote.
     pub(crate) fn publish(&self, plan: &Plan) {
-        // Who claims work inside of this process knows of it; what a consumer outside claims is news.
+        // Who claims work inside of this process knows of it; what a consumer outside claims is
+        // news.
         let inside = |it: &&Work| it.claim.is_some_and(|(lease, _)| lease.holder != 0);
         let works = plan.works.iter().filter(|it| !inside(it));
         let more = works.clone().count() + plan.unblocked.len();

@@ -6,10 +6,11 @@ mod facts;
 mod migrate;
 mod owner;
 mod row;
+mod settings;
 mod trouble;
 mod writer;
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use async_trait::async_trait;
 use deadpool_postgres::Pool;
@@ -18,8 +19,8 @@ use tokio_postgres::{Row, types::ToSql};
 
 use crate::{
     Activity, Address, Attempt, Clock, Commit, DueCursor, EntityId, Health, Notices, OpenError,
-    Outcome, Owner, Position, Recorded, Snapshot, Store, StoreError, StreamSummary, Timestamp,
-    Totals, Version, Work,
+    Outcome, Owner, Position, Recorded, Setting, Snapshot, Store, StoreError, StreamSummary,
+    Timestamp, Totals, Version, Work,
     sql::{self, Fields, queries},
     writer::{self as shared, Queue, Status},
 };
@@ -70,8 +71,8 @@ impl PostgresStore {
         Ok(Self { queue, pool, status, writer })
     }
 
-    /// Runs a statement on a pooled connection. A read may be repeated, so connections that turn out
-    /// to be dead are replaced.
+    /// Runs a statement on a pooled connection. A read may be repeated, so connections that turn
+    /// out to be dead are replaced.
     async fn rows(&self, statement: &str, params: Params<'_>) -> Result<Vec<Row>, StoreError> {
         self.status.count_read();
         let statement = statement.replace('?', "$");
@@ -183,8 +184,15 @@ impl Store for PostgresStore {
         self.list(queries::STREAMS, params, sql::stream_summary).await
     }
 
-    async fn address(&self, id: EntityId) -> Result<Option<Address>, StoreError> {
-        Ok(self.list(queries::ADDRESS, &[&id.0.as_slice()], sql::address).await?.pop())
+    async fn addresses(&self, ids: &[EntityId]) -> Result<HashMap<EntityId, Address>, StoreError> {
+        let ids: Vec<&[u8]> = ids.iter().map(|id| id.0.as_slice()).collect();
+        let sql = "SELECT kind, class, name FROM entity WHERE id = ANY (?1::bytea[])";
+        let found = self.list(sql, &[&ids], sql::address).await?;
+        Ok(found.into_iter().map(|address| (address.id(), address)).collect())
+    }
+
+    async fn settings(&self) -> Result<Vec<Setting>, StoreError> {
+        self.list(settings::SETTINGS, &[], settings::setting).await
     }
 
     async fn due(&self, after: DueCursor, limit: usize) -> Result<Vec<Work>, StoreError> {

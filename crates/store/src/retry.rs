@@ -23,7 +23,8 @@ impl RetryPolicy {
         delay_max: Duration::from_mins(5),
     };
 
-    /// How long to wait after attempt number `attempt` (from 1) failed; `None` when it was the last.
+    /// How long to wait after attempt number `attempt` (from 1) failed; `None` when it was the
+    /// last.
     ///
     /// Half of the wait is fixed and half is chance, so that those who failed together do not come
     /// back together.

@@ -8,7 +8,7 @@ mod readers;
 mod row;
 mod writer;
 
-use std::{path::PathBuf, sync::Arc};
+use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
 use async_trait::async_trait;
 use rusqlite::{Connection, Params};
@@ -17,8 +17,8 @@ use tokio::sync::Mutex;
 use self::{readers::Readers, row::rows};
 use crate::{
     Activity, Address, Attempt, Clock, Commit, DueCursor, EntityId, Health, Notices, OpenError,
-    Outcome, Owner, Position, Recorded, Snapshot, Store, StoreError, StreamSummary, Timestamp,
-    Totals, Version, Work,
+    Outcome, Owner, Position, Recorded, Setting, Snapshot, Store, StoreError, StreamSummary,
+    Timestamp, Totals, Version, Work,
     sql::{self, Fields, queries},
     writer::{self as shared, Queue, Status},
 };
@@ -154,8 +154,13 @@ impl Store for SqliteStore {
         self.list(queries::STREAMS, (kind, class, name, limit), sql::stream_summary).await
     }
 
-    async fn address(&self, id: EntityId) -> Result<Option<Address>, StoreError> {
-        Ok(self.list(queries::ADDRESS, (id.0,), sql::address).await?.pop())
+    async fn addresses(&self, ids: &[EntityId]) -> Result<HashMap<EntityId, Address>, StoreError> {
+        let ids = ids.to_vec();
+        self.read(move |connection| readers::addresses(connection, &ids)).await
+    }
+
+    async fn settings(&self) -> Result<Vec<Setting>, StoreError> {
+        self.read(readers::settings).await
     }
 
     async fn due(&self, after: DueCursor, limit: usize) -> Result<Vec<Work>, StoreError> {

@@ -1,5 +1,7 @@
 //! The boundary: everything above knows a store only through this trait.
 
+use std::collections::HashMap;
+
 use async_trait::async_trait;
 
 use crate::{
@@ -29,7 +31,8 @@ pub trait Store: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Vec<Recorded>, StoreError>;
 
-    /// Reads the whole store upwards, behind a position: commit order, never a gap that fills later.
+    /// Reads the whole store upwards, behind a position: commit order, never a gap that fills
+    /// later.
     async fn read_all(&self, after: Position, limit: usize) -> Result<Vec<Recorded>, StoreError>;
 
     /// Reads one message.
@@ -59,8 +62,11 @@ pub trait Store: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Vec<StreamSummary>, StoreError>;
 
-    /// The address of an entity.
-    async fn address(&self, id: EntityId) -> Result<Option<Address>, StoreError>;
+    /// The addresses of entities, as far as they are known.
+    async fn addresses(&self, ids: &[EntityId]) -> Result<HashMap<EntityId, Address>, StoreError>;
+
+    /// The settings that durability depends on, and what is wrong with them.
+    async fn settings(&self) -> Result<Vec<Setting>, StoreError>;
 
     /// Reads work in the order in which it becomes due, behind a cursor.
     async fn due(&self, after: DueCursor, limit: usize) -> Result<Vec<Work>, StoreError>;
@@ -163,6 +169,17 @@ pub enum Health {
         /// The cause.
         reason: String,
     },
+}
+
+/// A setting of the database that durability or speed depends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// Its name there.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+    /// What is wrong with it, and what to do.
+    pub concern: Option<String>,
 }
 
 /// Counts of what a store holds.

@@ -201,3 +201,39 @@ impl Status {
         self.commits.fetch_add(commits as u64, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Address, Json, Message, Write};
+
+    /// A commit that counts almost 32 MiB and holds 1 MiB, because all its messages share their
+    /// text.
+    fn large() -> Commit {
+        let text = format!("\"{}\"", "x".repeat(limits::DATA_BYTES_MAX - 2));
+        let message = Message::new("x", Json::parse(&text).unwrap()).unwrap();
+        let stream: Address = "stream/a/b".parse().unwrap();
+        Commit::of(Write::Append { stream, messages: vec![message; 31] })
+    }
+
+    #[tokio::test]
+    async fn waiting_commits_are_bounded_in_bytes_and_room_comes_back() {
+        let (queue, mut requests) = queue();
+        let send = |commit: Commit| {
+            let bytes = commit.check().unwrap();
+            let (answer, answered) = oneshot::channel();
+            drop(answered);
+            queue.send(Request { commit, bytes, answer })
+        };
+        for _ in 0..8 {
+            send(large()).unwrap();
+        }
+        assert!(matches!(send(large()), Err(StoreError::Busy { waiting: 8 })));
+        // A batch takes one such commit at a time and holds the next one back.
+        assert_eq!(requests.next_batch().await.unwrap().len(), 1);
+        send(large()).unwrap();
+        assert!(send(large()).is_err());
+        assert_eq!(requests.take_waiting().len(), 8);
+        assert_eq!(queue.waiting_bytes.load(Ordering::Relaxed), 0);
+    }
+}

@@ -110,8 +110,9 @@ impl Tables {
     }
 
     fn state(&self, position: Position) -> Option<State> {
-        if let Some(Work { due_at, attempts, claim, .. }) = self.works.get(&position).copied() {
-            return Some(match claim {
+        if let Some(work) = self.works.get(&position) {
+            let (due_at, attempts) = (work.due_at, work.tries());
+            return Some(match work.claim {
                 Some((lease, _)) => State::InFlight { lease, until: due_at, attempts },
                 None => State::Pending { due_at, attempts },
             });
@@ -124,7 +125,7 @@ impl Tables {
         stream: EntityId,
         from: Version,
     ) -> impl Iterator<Item = Recorded> {
-        let range = self.streams.range((stream, from)..=(stream, Version::MAX.max(from)));
+        let range = self.streams.range((stream, from)..=(stream, Version::MAX));
         range.filter_map(|(_, position)| self.recorded(*position))
     }
 
@@ -203,7 +204,7 @@ impl Tables {
         let mut found = Vec::new();
         for (position, row) in &self.messages {
             let (work, outcome) =
-                (self.works.get(position).is_some(), self.outcomes.contains_key(position));
+                (self.works.contains_key(position), self.outcomes.contains_key(position));
             if row.target.is_some() && work == outcome {
                 found.push(format!("message {position}: pending {work}, settled {outcome}"));
             }

@@ -99,6 +99,11 @@ impl Batch {
                 }
             }
             Expect::Pending { position } => _ = self.work(*position)?,
+            Expect::Settled { position, as_ } => {
+                if self.facts.settled.get(position).is_none_or(|it| it.as_ != *as_) {
+                    return Err(Rejection::NotSettled { position: *position });
+                }
+            }
         }
         Ok(())
     }

@@ -22,6 +22,7 @@ impl Needs {
                 match expect {
                     Expect::Version { stream, .. } => _ = needs.streams.insert(*stream),
                     Expect::Pending { position } => _ = needs.works.insert(*position),
+                    Expect::Settled { position, .. } => _ = needs.messages.insert(*position),
                 }
             }
             commit.writes.iter().for_each(|write| needs.add(write));

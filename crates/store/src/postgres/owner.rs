@@ -1,14 +1,15 @@
 //! One owner: the node row, its epoch and its lease.
 //!
-//! Every batch writes its number into this row under our epoch. Who takes over raises the epoch first,
-//! which waits until the old backend has ended, and only then reads how its last batch ended.
+//! Every batch writes its number into this row under our epoch. Who takes over raises the epoch
+//! first, which waits until the old backend has ended, and only then reads how its last batch
+//! ended.
 
 use std::time::Duration;
 
 use tokio_postgres::{Client, Error};
 
 use super::{connect::Target, trouble::Trouble};
-use crate::{OpenError, Owner, process};
+use crate::{OpenError, Owner, process, sql::queries};
 
 /// How long the lease lasts without a sign of life.
 pub(super) const LEASE_SECONDS: i32 = 15;
@@ -36,8 +37,9 @@ pub(super) async fn take(client: &Client, target: &Target) -> Result<Held, OpenE
     let process = process::identity();
     let sql = format!(
         "UPDATE node SET epoch = epoch + 1, last_batch = 0, clean = FALSE, owner = $1, \
-         process = $2, lease_until = clock_timestamp() + interval '{LEASE_SECONDS} s' \
-         WHERE epoch = $3 RETURNING epoch, (SELECT position FROM counter)"
+         process = $2, lease_until = clock_timestamp() + interval '{LEASE_SECONDS} s', \
+         suspect = CASE WHEN clean THEN suspect ELSE (SELECT position FROM counter) END \
+         WHERE epoch = $3 RETURNING epoch, suspect"
     );
     let params: [&(dyn tokio_postgres::types::ToSql + Sync); 3] =
         [&process::describe(), &process, &node.epoch];
@@ -46,13 +48,15 @@ pub(super) async fn take(client: &Client, target: &Target) -> Result<Held, OpenE
         let owner = look(client).await.map_err(failed)?.owner;
         return Err(OpenError::Taken { what: target.name.clone(), owner });
     };
-    let unclean_until = (!node.clean).then(|| row.get(1));
-    Ok(Held { owner: Owner { epoch: row.get(0), unclean_until }, process })
+    let suspect: i64 = row.get(1);
+    let is_suspect = client.query_one(&queries::IS_SUSPECT.replace('?', "$"), &[&suspect]).await;
+    let is_suspect: bool = is_suspect.map_err(failed)?.get(0);
+    let owner = Owner { epoch: row.get(0), unclean_until: is_suspect.then_some(suspect) };
+    Ok(Held { owner, process })
 }
 
 struct Node {
     epoch: i64,
-    clean: bool,
     owner: String,
     process: String,
     /// Whether the lease is over.
@@ -62,16 +66,15 @@ struct Node {
 }
 
 async fn look(client: &Client) -> Result<Node, Error> {
-    let sql = "SELECT epoch, clean, owner, process, lease_until < clock_timestamp(), \
+    let sql = "SELECT epoch, owner, process, lease_until < clock_timestamp(), \
          extract(epoch FROM lease_until)::float8 FROM node";
     let row = client.query_one(sql, &[]).await?;
     Ok(Node {
         epoch: row.get(0),
-        clean: row.get(1),
-        owner: row.get(2),
-        process: row.get(3),
-        free: row.get(4),
-        lease_until: row.get(5),
+        owner: row.get(1),
+        process: row.get(2),
+        free: row.get(3),
+        lease_until: row.get(4),
     })
 }
 

@@ -199,8 +199,8 @@ impl Writer {
         }
     }
 
-    /// Connects again and raises our epoch, so that the lost connection can no longer commit; returns
-    /// the last batch that it did commit. Who waits too long is told so.
+    /// Connects again and raises our epoch, so that the lost connection can no longer commit;
+    /// returns the last batch that it did commit. Who waits too long is told so.
     async fn recover(
         &mut self,
         reason: &str,

@@ -6,7 +6,7 @@ macro_rules! recorded {
         concat!(
             "SELECT m.position, m.stream, m.version, m.kind, m.direction, m.action, m.type, ",
             "m.schema, m.data, m.metadata, m.target, m.ordered, m.cause, m.created_at, ",
-            "w.due_at, w.attempts, w.holder, w.lease, ",
+            "w.due_at, w.attempts - w.forgiven, w.holder, w.lease, ",
             "o.state, o.settled_at, o.attempts, o.error, ",
             "(SELECT a.error FROM attempt a WHERE a.position = m.position ",
             "ORDER BY a.number DESC LIMIT 1) ",
@@ -75,8 +75,6 @@ pub(crate) const STREAMS: &str = "SELECT e.kind, e.class, e.name, e.created_at, 
      AND EXISTS (SELECT 1 FROM message m WHERE m.stream = e.id) \
      ORDER BY e.kind, e.class, e.name LIMIT ?4";
 
-pub(crate) const ADDRESS: &str = "SELECT kind, class, name FROM entity WHERE id = ?1";
-
 pub(crate) const DUE: &str =
     work!("WHERE (due_at, position) > (?1, ?2) ORDER BY due_at, position LIMIT ?3");
 
@@ -104,7 +102,8 @@ pub(crate) const TOTALS: &str = "SELECT (SELECT position FROM counter), \
 pub(crate) const ALL_ENTITIES: &str =
     "SELECT kind, class, name, created_at FROM entity ORDER BY id";
 pub(crate) const ALL_MESSAGES: &str = "SELECT position, stream, version, kind, direction, action, \
-     type, schema, data, metadata, target, ordered, cause, created_at FROM message ORDER BY position";
+     type, schema, data, metadata, target, ordered, cause, created_at FROM message \
+     ORDER BY position";
 pub(crate) const ALL_WORKS: &str = work!("ORDER BY position");
 pub(crate) const ALL_OUTCOMES: &str =
     "SELECT position, state, settled_at, attempts, error FROM outcome ORDER BY position";
@@ -148,3 +147,7 @@ pub(crate) const VIOLATIONS: &[(&str, &str)] = &[
          WHERE NOT EXISTS (SELECT 1 FROM message m WHERE m.position = a.position))",
     ),
 ];
+
+/// Whether something is pending that may have ended a process.
+pub(crate) const IS_SUSPECT: &str =
+    "SELECT EXISTS (SELECT 1 FROM work WHERE position <= ?1) AND ?1 > 0";

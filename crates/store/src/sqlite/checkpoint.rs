@@ -1,5 +1,5 @@
-//! Folding the WAL back into the file: beside the writer while it is small, by the writer itself when
-//! it has grown, because a log that is always written to never starts over.
+//! Folding the WAL back into the file: beside the writer while it is small, by the writer itself
+//! when it has grown, because a log that is always written to never starts over.
 
 use std::{
     path::PathBuf,

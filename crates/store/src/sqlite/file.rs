@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::SqliteOptions;
 use crate::{
     OpenError, Owner, process,
-    sql::{KNOWN_SCHEMA, MIGRATIONS},
+    sql::{KNOWN_SCHEMA, MIGRATIONS, queries},
 };
 
 /// "stdf", so that tools can tell what the file is.
@@ -141,13 +141,12 @@ fn migrate(connection: &mut Connection, folder: &Path) -> Result<(), OpenError> 
 }
 
 fn become_owner(connection: &Connection) -> rusqlite::Result<Owner> {
-    let clean: bool = connection.query_row("SELECT clean FROM node", (), |row| row.get(0))?;
-    let position: i64 =
-        connection.query_row("SELECT position FROM counter", (), |row| row.get(0))?;
-    let epoch = connection.query_row(
-        "UPDATE node SET epoch = epoch + 1, clean = 0, owner = ?1 RETURNING epoch",
-        [process::describe()],
-        |row| row.get(0),
-    )?;
-    Ok(Owner { epoch, unclean_until: (!clean).then_some(position) })
+    let take = "UPDATE node SET epoch = epoch + 1, owner = ?1, clean = 0, \
+         suspect = CASE WHEN clean THEN suspect ELSE (SELECT position FROM counter) END \
+         RETURNING epoch, suspect";
+    let (epoch, suspect): (i64, i64) =
+        connection.query_row(take, [process::describe()], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let is_suspect: bool =
+        connection.query_row(queries::IS_SUSPECT, [suspect], |row| row.get(0))?;
+    Ok(Owner { epoch, unclean_until: is_suspect.then_some(suspect) })
 }

@@ -1,6 +1,7 @@
 //! Connections that only read, beside the writer.
 
 use std::{
+    collections::HashMap,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -10,7 +11,7 @@ use tokio::sync::Semaphore;
 
 use super::row::{read_error, rows};
 use crate::{
-    Snapshot, StoreError,
+    Address, EntityId, Setting, Snapshot, StoreError,
     sql::{self, queries},
 };
 
@@ -63,6 +64,40 @@ fn open(database: PathBuf) -> Result<Connection, StoreError> {
         Ok(connection)
     });
     opened.map_err(|error| read_error(&error))
+}
+
+pub(super) fn addresses(
+    connection: &Connection,
+    ids: &[EntityId],
+) -> Result<HashMap<EntityId, Address>, StoreError> {
+    let mut found = HashMap::new();
+    for id in ids {
+        let sql = "SELECT kind, class, name FROM entity WHERE id = ?1";
+        for address in rows(connection, sql, (id.0,), sql::address)? {
+            found.insert(*id, address);
+        }
+    }
+    Ok(found)
+}
+
+pub(super) fn settings(connection: &Connection) -> Result<Vec<Setting>, StoreError> {
+    let read = |name: &str, expected: Option<&str>| {
+        let sql = format!("SELECT CAST({name} AS TEXT) FROM pragma_{name}");
+        let value = rows(connection, &sql, (), |row| row.text(0))?.pop().unwrap_or_default();
+        let concern = expected
+            .filter(|it| *it != value)
+            .map(|it| format!("should be {it}; this file was changed by another program"));
+        Ok::<Setting, StoreError>(Setting { name: name.into(), value, concern })
+    };
+    let version =
+        Setting { name: "sqlite version".into(), value: rusqlite::version().into(), concern: None };
+    Ok(vec![
+        version,
+        read("journal_mode", Some("wal"))?,
+        read("page_size", Some("4096"))?,
+        read("page_count", None)?,
+        read("freelist_count", None)?,
+    ])
 }
 
 pub(super) fn snapshot(connection: &Connection) -> Result<Snapshot, StoreError> {

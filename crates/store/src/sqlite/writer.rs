@@ -1,4 +1,5 @@
-//! The one thread that writes: it takes what waits, decides it, and makes it durable with one fsync.
+//! The one thread that writes: it takes what waits, decides it, and makes it durable with one
+//! fsync.
 
 use std::{fs::File, sync::Arc};
 
@@ -118,6 +119,9 @@ impl Writer {
         }
         // Closing the last connection folds the WAL into the file.
         drop(connection);
-        drop(lock);
+        // Not only dropped: a child that was just forked may still hold the same file.
+        if let Err(error) = lock.unlock() {
+            tracing::warn!(error = %error, "lock file was not given free");
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! The same random operations on all three stores: the same answers and the same rows at every step.
+//! The same random operations on all three stores: the same answers and the same rows at every
+//! step.
 
 use std::time::Duration;
 
@@ -50,7 +51,8 @@ impl Maker {
     }
 
     fn message(&self, index: usize) -> Message {
-        let data = Json::parse(["{}", "[1,\"\\u0000\"]", "\"ü\""][self.below(3) as usize]).unwrap();
+        let texts = ["{}", "[1,\"\\u0000\"]", "\"ü\""];
+        let data = Json::parse(texts[self.below(3) as usize]).unwrap();
         let mut message = Message::new(["x", "y", "ü"][self.below(3) as usize], data).unwrap();
         if self.one_in(3) {
             message = message.event();
@@ -117,6 +119,10 @@ impl Maker {
         }
         if self.one_in(6) {
             commit = commit.expect(Expect::Pending { position: self.position() });
+        }
+        if self.one_in(8) {
+            let (position, as_) = (self.position(), SettledAs::Dead);
+            commit = commit.expect(Expect::Settled { position, as_ });
         }
         commit
     }

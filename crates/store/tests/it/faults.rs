@@ -74,7 +74,7 @@ async fn a_failed_flush_is_never_retried_and_stops_the_store() {
         return;
     }
     let mut lab = Lab::sqlite().await;
-    lab.append(&address("a"), vec![event("acknowledged")]).await;
+    lab.append(&address("a"), vec![command(&address("acknowledged"))]).await;
     crash::fail_fsync();
     let commit = Commit::append(&address("a"), 1, vec![event("in doubt")]);
     let error = lab.store.commit(commit.clone()).await.unwrap_err();

@@ -18,6 +18,7 @@ crate::laws::laws!(
     data_is_taken_up_to_its_limit,
     an_over_long_error_is_cut_at_a_character,
     a_commit_with_too_many_writes_is_refused_and_loses_nothing,
+    a_commit_with_too_many_bytes_is_refused_and_loses_nothing,
 );
 
 async fn data_is_taken_up_to_its_limit(lab: Lab) {
@@ -55,6 +56,17 @@ async fn a_commit_with_too_many_writes_is_refused_and_loses_nothing(lab: Lab) {
     assert!(matches!(error, StoreError::Invalid(InvalidInput::CommitLength { count: 10_001 })));
     assert!(error.surely_unapplied() && !error.is_retryable());
     assert_eq!(lab.append(&stream, messages(WRITES_MAX)).await.len(), WRITES_MAX);
+}
+
+async fn a_commit_with_too_many_bytes_is_refused_and_loses_nothing(lab: Lab) {
+    // The same text in each: it is counted each time.
+    let largest = Message::new("x", text_of(DATA_BYTES_MAX)).unwrap().event();
+    let stream = address("a");
+    let append =
+        |count| Write::Append { stream: stream.clone(), messages: vec![largest.clone(); count] };
+    let error = lab.store.commit(Commit::of(append(32))).await.unwrap_err();
+    assert!(matches!(error, StoreError::Invalid(InvalidInput::CommitSize { .. })), "{error}");
+    assert_eq!(lab.committed(Commit::of(append(31))).await.appended.len(), 31);
 }
 
 #[test]

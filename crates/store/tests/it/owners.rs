@@ -136,7 +136,7 @@ async fn a_zombie_cannot_write_to_a_file_that_was_taken_over() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_owner_elsewhere_that_gives_no_sign_of_life_is_succeeded_when_its_lease_ends() {
     let lab = Lab::postgres().await;
-    lab.append(&address("a"), vec![event("x")]).await;
+    lab.command(&address("a")).await;
     lab.store.close().await;
     let gone = "UPDATE node SET clean = FALSE, owner = 'process 1 on elsewhere', \
         process = 'elsewhere/pid:[1]/1/1/0', lease_until = clock_timestamp() + interval '1 s'";
@@ -144,6 +144,26 @@ async fn an_owner_elsewhere_that_gives_no_sign_of_life_is_succeeded_when_its_lea
     let store = open_again(&lab).await.unwrap();
     assert_eq!(store.owner().unclean_until, Some(1));
     store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_unclean_end_left_stays_suspect_until_it_is_settled() {
+    let mut lab = Lab::sqlite().await;
+    let position = lab.command(&address("a")).await;
+    lab.store.close().await;
+    let file = rusqlite::Connection::open(folder(&lab).join("steadfast.db")).unwrap();
+    file.execute_batch("UPDATE node SET clean = 0").unwrap();
+    drop(file);
+    // A look from the command line in between does not wash it clean.
+    for _ in 0..2 {
+        lab.store = open_again(&lab).await.unwrap();
+        assert_eq!(lab.store.owner().unclean_until, Some(position));
+        lab.store.close().await;
+    }
+    lab.store = open_again(&lab).await.unwrap();
+    lab.settle(position, None).await.committed().unwrap();
+    lab.reopen().await;
+    assert_eq!(lab.store.owner().unclean_until, None);
 }
 
 #[tokio::test(flavor = "multi_thread")]

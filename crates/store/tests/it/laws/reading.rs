@@ -12,7 +12,7 @@ crate::laws::laws!(
     the_backlog_of_a_target_is_ordered_or_by_due_time,
     an_unknown_stream_is_empty,
     names_may_be_any_text,
-    an_address_is_found_by_its_id,
+    addresses_are_found_by_their_ids,
 );
 
 async fn json_comes_back_byte_for_byte(lab: Lab) {
@@ -100,7 +100,7 @@ async fn an_unknown_stream_is_empty(lab: Lab) {
     assert_eq!(lab.version(&stream).await, 0);
     assert_eq!(lab.store.read_stream(stream.id(), 1, 10).await.unwrap(), []);
     assert_eq!(lab.store.pending(Some(stream.id()), 0, 10).await.unwrap(), []);
-    assert_eq!(lab.store.address(stream.id()).await.unwrap(), None);
+    assert!(lab.store.addresses(&[stream.id()]).await.unwrap().is_empty());
     assert_eq!(lab.store.message(1).await.unwrap(), None);
 }
 
@@ -108,12 +108,16 @@ async fn names_may_be_any_text(lab: Lab) {
     for name in ["../../etc", "a'; DROP TABLE message; --", "%_?$1", "\u{202e}x", "😀", " "] {
         let stream = Address::new(EntityKind::Process, "any", name).unwrap();
         lab.append(&stream, vec![event("x")]).await;
-        assert_eq!(lab.store.address(stream.id()).await.unwrap(), Some(stream));
+        let id = stream.id();
+        assert_eq!(lab.store.addresses(&[id]).await.unwrap().remove(&id), Some(stream));
     }
 }
 
-async fn an_address_is_found_by_its_id(lab: Lab) {
+async fn addresses_are_found_by_their_ids(lab: Lab) {
     let (stream, target) = (address("a"), address("t"));
     lab.append(&stream, vec![command(&target)]).await;
-    assert_eq!(lab.store.address(target.id()).await.unwrap(), Some(target));
+    let unknown = address("nobody").id();
+    let found = lab.store.addresses(&[target.id(), unknown, stream.id()]).await.unwrap();
+    let expected = [(target.id(), target), (stream.id(), stream)];
+    assert_eq!(found, expected.into_iter().collect());
 }
