@@ -1,0 +1,181 @@
+//! The dispatcher: hands what is due to whoever handles it, woken by commits and by time.
+//!
+//! It never polls. What it knows is in the [`agenda`]; an idle node asks the store nothing.
+
+mod agenda;
+mod deliver;
+mod handler;
+mod lane;
+mod task;
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use steadfast_store::{
+    Clock, DueCursor, Entropy, Position, Recorded, RetryPolicy, SeededEntropy, State, Store,
+    StoreError, SystemClock,
+};
+use tokio::{sync::watch, task::JoinHandle};
+
+use self::{
+    agenda::{Agenda, Bounds},
+    deliver::Courier,
+    task::{Shared, Task},
+};
+pub use self::{
+    deliver::CRASH_POINTS,
+    handler::{Delivery, Failure, Handler},
+};
+
+/// Plain settings of a dispatcher.
+#[derive(Clone, Copy, Debug)]
+pub struct DispatcherOptions {
+    /// Deliveries under way at once.
+    pub concurrency: usize,
+    /// Deliveries under way at once to one target.
+    pub concurrency_per_target: usize,
+    /// How long one delivery may take; then it counts as failed.
+    pub lease: Duration,
+    /// How failed deliveries are tried again.
+    pub retry: RetryPolicy,
+    /// How long a stop waits for deliveries under way before it gives their leases back.
+    pub grace: Duration,
+    /// Work that is held in memory for the future; the rest is read when its time comes near.
+    pub timers_max: usize,
+    /// Targets with due work that are held in memory.
+    pub targets_max: usize,
+    /// Due work held in memory for one target.
+    pub window: usize,
+    /// Rows of one scan.
+    pub page: usize,
+}
+
+impl Default for DispatcherOptions {
+    fn default() -> Self {
+        Self {
+            concurrency: 64,
+            concurrency_per_target: 16,
+            lease: Duration::from_secs(30),
+            retry: RetryPolicy::DEFAULT,
+            grace: Duration::from_secs(10),
+            timers_max: 10_000,
+            targets_max: 10_000,
+            window: 64,
+            page: 1_000,
+        }
+    }
+}
+
+/// Puts a dispatcher together.
+pub struct DispatcherBuilder {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+    options: DispatcherOptions,
+    handlers: HashMap<Box<str>, Arc<dyn Handler>>,
+}
+
+impl DispatcherBuilder {
+    /// Has messages of a type handled by `handler`.
+    pub fn on(mut self, message_type: &str, handler: impl Handler) -> Self {
+        self.handlers.insert(message_type.into(), Arc::new(handler));
+        self
+    }
+
+    /// Tells the time by this clock.
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// Takes chance from here.
+    pub fn entropy(mut self, entropy: impl Entropy) -> Self {
+        self.entropy = Arc::new(entropy);
+        self
+    }
+
+    /// Sets the options.
+    pub fn options(mut self, options: DispatcherOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Takes over what earlier owners left unfinished, and starts.
+    pub async fn start(self) -> Result<Dispatcher, StoreError> {
+        let Self { store, clock, entropy, options, handlers } = self;
+        // Listening comes before the first look, so that nothing falls between them.
+        store.notices().listen();
+        let courier = Courier::new(store.clone(), clock.clone(), entropy, options, handlers);
+        courier.take_over_orphans().await?;
+        let agenda = Agenda::new(Bounds {
+            lane: options.concurrency_per_target,
+            window: options.window,
+            lanes: options.targets_max,
+            timers: options.timers_max,
+        });
+        let shared = Arc::new(Shared::new(agenda));
+        let (stop, stopping) = watch::channel(false);
+        let task = Task::new(store.clone(), clock, options, Arc::new(courier), shared.clone());
+        let task = tokio::spawn(task.run(stopping));
+        Ok(Dispatcher { store, shared, stop, task })
+    }
+}
+
+/// A running dispatcher.
+pub struct Dispatcher {
+    store: Arc<dyn Store>,
+    shared: Arc<Shared>,
+    stop: watch::Sender<bool>,
+    task: JoinHandle<()>,
+}
+
+impl Dispatcher {
+    /// Begins to put a dispatcher together that owns all work of a store.
+    pub fn builder(store: Arc<dyn Store>) -> DispatcherBuilder {
+        DispatcherBuilder {
+            store,
+            clock: Arc::new(SystemClock),
+            entropy: Arc::new(SeededEntropy::from_system()),
+            options: DispatcherOptions::default(),
+            handlers: HashMap::new(),
+        }
+    }
+
+    /// Waits until nothing is under way and nothing known is due.
+    pub async fn settled(&self) {
+        self.shared.settled().await;
+    }
+
+    /// Looks for pending work that nothing will ever wake; there must be none.
+    pub async fn forgotten(&self) -> Result<Vec<Position>, StoreError> {
+        let mut forgotten = Vec::new();
+        let mut cursor = DueCursor::START;
+        loop {
+            let page = self.store.due(cursor, 1_000).await?;
+            let Some(last) = page.last() else { break };
+            cursor = DueCursor { due_at: last.due_at, position: last.position };
+            forgotten.extend(self.shared.uncovered(&page));
+        }
+        // What was settled while we looked is not forgotten.
+        let mut still = Vec::new();
+        for position in forgotten {
+            let work = self.store.message(position).await?;
+            let Some(Recorded { target: Some(target), ordered, state, .. }) = work else {
+                continue;
+            };
+            // Ordered work waits for the first of its target, which must not be forgotten.
+            let first = self.store.backlog(target, ordered, 1).await?;
+            let waits = ordered && first.first().is_some_and(|it| it.position < position);
+            if !waits && matches!(state, Some(State::Pending { .. } | State::InFlight { .. })) {
+                still.push(position);
+            }
+        }
+        Ok(still)
+    }
+
+    /// Takes nothing new, waits for what is under way, gives back what takes too long, and ends.
+    pub async fn stop(self) {
+        self.stop.send_replace(true);
+        // A panic in the task has been reported; there is nothing left to stop.
+        let _ = self.task.await;
+    }
+}

@@ -1,0 +1,356 @@
+//! What the dispatcher knows: a pure structure without I/O or clock.
+//!
+//! Everything at or before the `cursor` (in due order) is known: it stands in a lane's window, or
+//! its lane knows that there is more, or a timer waits for it. Everything behind the cursor is
+//! found by a scan, at the latest when the cursor's time has come. Memory is bounded: what has no
+//! room pulls the cursor back.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use steadfast_store::{DueCursor, Notice, Position, Timestamp, Work};
+
+use super::lane::{Lane, LaneKey};
+
+/// How much the agenda holds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// Deliveries under way at once in one lane.
+    pub(super) lane: usize,
+    /// Due work held for one lane.
+    pub(super) window: usize,
+    /// Lanes.
+    pub(super) lanes: usize,
+    /// Timers.
+    pub(super) timers: usize,
+}
+
+/// Where we know of work from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Commit,
+    Scan,
+}
+
+#[derive(Debug)]
+pub(super) struct Agenda {
+    bounds: Bounds,
+    cursor: DueCursor,
+    /// How far the cursor was pulled back while a scan is under way.
+    scan: Option<DueCursor>,
+    lanes: HashMap<LaneKey, Lane>,
+    ready: VecDeque<LaneKey>,
+    hungry: VecDeque<LaneKey>,
+    timers: BTreeMap<(Timestamp, Position), LaneKey>,
+    /// Ordered lanes whose first work is not due: only its timer is kept, the rest waits behind it.
+    dozing: HashMap<LaneKey, (Timestamp, Position)>,
+    running: HashMap<Position, LaneKey>,
+    /// The last that was heard of work while it is under way: others may have settled or revived
+    /// it.
+    heard: HashMap<Position, Notice>,
+}
+
+impl Agenda {
+    pub(super) fn new(bounds: Bounds) -> Self {
+        Self {
+            bounds,
+            cursor: DueCursor::START,
+            scan: None,
+            lanes: HashMap::new(),
+            ready: VecDeque::new(),
+            hungry: VecDeque::new(),
+            timers: BTreeMap::new(),
+            dozing: HashMap::new(),
+            running: HashMap::new(),
+            heard: HashMap::new(),
+        }
+    }
+
+    /// Takes in what was just committed.
+    pub(super) fn learn(&mut self, notice: &Notice, now: Timestamp) {
+        match notice {
+            Notice::Due(work) => self.place(work, Source::Commit, now),
+            Notice::Unblocked(work) => self.unblock(work, now),
+        }
+    }
+
+    /// Forgets what is known of the store: it is scanned anew.
+    pub(super) fn start_over(&mut self) {
+        self.pull_back(DueCursor::START);
+    }
+
+    /// Where to scan on, if it is time to. The answer goes to `scanned`.
+    pub(super) fn wants_scan(&mut self, now: Timestamp) -> Option<DueCursor> {
+        let near = self.cursor.due_at <= now || self.timers.len() < self.bounds.timers / 2;
+        let room = self.lanes.len() < self.bounds.lanes;
+        if self.scan.is_some() || self.cursor == DueCursor::END || !near || !room {
+            return None;
+        }
+        self.scan = Some(DueCursor::END);
+        Some(self.cursor)
+    }
+
+    /// Takes in a page of a scan; `complete` if nothing is behind it.
+    pub(super) fn scanned(&mut self, page: &[Work], complete: bool, now: Timestamp) {
+        let reached = match page.last() {
+            _ if complete => DueCursor::END,
+            Some(last) => DueCursor { due_at: last.due_at, position: last.position },
+            None => DueCursor::END,
+        };
+        // First the cursor, then the rows: one without room pulls it back again.
+        self.cursor = reached.min(self.scan.take().unwrap_or(DueCursor::END));
+        page.iter().for_each(|work| self.place(work, Source::Scan, now));
+    }
+
+    /// A scan failed; it will be wanted again.
+    pub(super) fn scan_failed(&mut self) {
+        self.scan = None;
+    }
+
+    /// The next lane whose window is to be filled from the store. The answer goes to `filled`.
+    pub(super) fn wants_fill(&mut self) -> Option<(LaneKey, usize)> {
+        while let Some(key) = self.hungry.pop_front() {
+            let Some(lane) = self.lanes.get_mut(&key) else { continue };
+            lane.hungry = false;
+            if lane.is_hungry() {
+                (lane.filling, lane.overflowed) = (true, false);
+                // What is under way is still in the store, in front of the rest.
+                return Some((key, self.bounds.window + lane.running));
+            }
+        }
+        None
+    }
+
+    /// Takes in the backlog of a lane; `complete` if the store holds no more of it.
+    pub(super) fn filled(&mut self, key: LaneKey, works: &[Work], complete: bool, now: Timestamp) {
+        let Some(lane) = self.lanes.get_mut(&key) else { return };
+        lane.filling = false;
+        if std::mem::take(&mut lane.stale) {
+            return self.review(key, now);
+        }
+        // Unordered work comes by due time: behind what is not due yet, nothing is due.
+        let future = !key.ordered && works.last().is_some_and(|it| now < it.due_at);
+        lane.more = !(complete || future) || lane.overflowed;
+        for work in works {
+            let fresh = !self.running.contains_key(&work.position) && !lane.contains(work.position);
+            if fresh && (key.ordered || work.due_at <= now) {
+                lane.window.push_back((work.position, work.due_at));
+            }
+        }
+        if key.ordered {
+            lane.window.make_contiguous().sort_unstable();
+        }
+        self.review(key, now);
+    }
+
+    /// A fill failed; it will be wanted again.
+    pub(super) fn fill_failed(&mut self, key: LaneKey) {
+        if let Some(lane) = self.lanes.get_mut(&key) {
+            (lane.filling, lane.hungry) = (false, true);
+            self.hungry.push_back(key);
+        }
+    }
+
+    /// Moves what has become due to its lane.
+    pub(super) fn wake(&mut self, now: Timestamp) {
+        while let Some(entry) = self.timers.first_entry()
+            && entry.key().0 <= now
+        {
+            let ((due_at, position), key) = entry.remove_entry();
+            if key.ordered {
+                self.dozing.remove(&key);
+                self.lanes.entry(key).or_default().more = true;
+            } else if !self.running.contains_key(&position) {
+                self.lanes.entry(key).or_default().add(position, due_at, self.bounds.window);
+            }
+            self.review(key, now);
+        }
+    }
+
+    /// The next message to deliver, round-robin between lanes.
+    pub(super) fn take(&mut self, now: Timestamp) -> Option<Position> {
+        while let Some(key) = self.ready.pop_front() {
+            let Some(lane) = self.lanes.get_mut(&key) else { continue };
+            lane.queued = false;
+            // Since it was queued, other work may have moved to its front.
+            let due = lane.window.pop_front_if(|(_, due_at)| *due_at <= now);
+            if let Some((position, _)) = due {
+                lane.running += 1;
+                self.running.insert(position, key);
+            }
+            self.review(key, now);
+            if let Some((position, _)) = due {
+                return Some(position);
+            }
+        }
+        None
+    }
+
+    /// A delivery ended; `again` says when the message is due again, if it is.
+    pub(super) fn finished(
+        &mut self,
+        position: Position,
+        again: Option<Timestamp>,
+        now: Timestamp,
+    ) {
+        let Some(key) = self.running.remove(&position) else { return };
+        let heard = self.heard.remove(&position);
+        let again = again.filter(|_| !matches!(heard, Some(Notice::Unblocked(_))));
+        let lane = self.lanes.entry(key).or_default();
+        lane.running -= 1;
+        match again {
+            Some(due_at) if key.ordered => lane.window.push_front((position, due_at)),
+            Some(due_at) if due_at <= now => lane.add(position, due_at, self.bounds.window),
+            Some(due_at) => self.set_timer(due_at, position, key),
+            None => {}
+        }
+        self.review(key, now);
+        if let (None, Some(Notice::Due(work))) = (again, heard) {
+            self.place(&work, Source::Commit, now);
+        }
+    }
+
+    /// When to look again, if nothing happens before. Only for times to come: what is due now waits
+    /// for room, and room comes with an end of something.
+    pub(super) fn next_wake(&self, now: Timestamp) -> Option<Timestamp> {
+        let timer = self.timers.keys().next().map(|(due_at, _)| *due_at);
+        let horizon = (self.cursor != DueCursor::END).then_some(self.cursor.due_at);
+        let times = [timer, horizon.filter(|at| now < *at)];
+        times.into_iter().flatten().min()
+    }
+
+    /// Whether nothing is under way, nothing known is due and nothing is left to look at now.
+    pub(super) fn is_settled(&self, now: Timestamp) -> bool {
+        let scanned = self.cursor == DueCursor::END || now < self.cursor.due_at;
+        let quiet = self.lanes.values().all(|it| it.running == 0 && !it.more && !it.queued);
+        let timers = self.timers.keys().next().is_none_or(|(due_at, _)| now < *due_at);
+        scanned && self.scan.is_none() && quiet && timers
+    }
+
+    /// Whether something will wake this work. Of ordered work only the first of its lane counts:
+    /// the rest waits for it.
+    pub(super) fn covers(&self, work: &Work) -> bool {
+        let key = LaneKey::of(work);
+        let lane = self.lanes.get(&key);
+        self.cursor < DueCursor { due_at: work.due_at, position: work.position }
+            || self.running.contains_key(&work.position)
+            || self.timers.contains_key(&(work.due_at, work.position))
+            || self.dozing.contains_key(&key)
+            || lane.is_some_and(|it| it.more || it.contains(work.position))
+    }
+
+    fn place(&mut self, work: &Work, source: Source, now: Timestamp) {
+        if self.running.contains_key(&work.position) {
+            if work.claim.is_none() {
+                self.heard.insert(work.position, Notice::Due(*work));
+            }
+            return;
+        }
+        let key = LaneKey::of(work);
+        if !key.ordered && now < work.due_at {
+            return self.set_timer(work.due_at, work.position, key);
+        }
+        // With the cursor at the end every ordered lane that has work is known to us, so new work
+        // of another lane is its first. What a scan finds may have more of its lane before the
+        // cursor.
+        let at_end = self.cursor == DueCursor::END && self.scan.is_none();
+        let mut is_first = at_end && source == Source::Commit;
+        if let Some(first) = self.dozing.get(&key).copied() {
+            if first.1 < work.position {
+                return;
+            }
+            self.dozing.remove(&key);
+            self.timers.remove(&first);
+            is_first = false;
+        }
+        if !self.lanes.contains_key(&key) && self.bounds.lanes <= self.lanes.len() {
+            return self.pull_back(DueCursor { due_at: work.due_at, position: work.position - 1 });
+        }
+        let window = self.bounds.window;
+        let lane = self
+            .lanes
+            .entry(key)
+            .or_insert_with(|| Lane { more: key.ordered && !is_first, ..Lane::default() });
+        if key.ordered {
+            lane.add_last(work.position, work.due_at, window);
+        } else {
+            lane.add(work.position, work.due_at, window);
+        }
+        self.review(key, now);
+    }
+
+    /// The first work of an ordered lane may be gone: look at what comes behind it.
+    fn unblock(&mut self, work: &Work, now: Timestamp) {
+        if self.running.contains_key(&work.position) {
+            self.heard.insert(work.position, Notice::Unblocked(*work));
+            return;
+        }
+        let key = LaneKey::of(work);
+        match self.dozing.get(&key).copied() {
+            Some(first) if first.1 != work.position => return,
+            Some(first) => {
+                self.dozing.remove(&key);
+                self.timers.remove(&first);
+            }
+            None => {}
+        }
+        let lane = self.lanes.entry(key).or_insert_with(|| Lane { more: true, ..Lane::default() });
+        lane.window.retain(|(position, _)| *position != work.position);
+        lane.stale |= lane.filling;
+        self.review(key, now);
+    }
+
+    /// Puts a lane where it belongs now: ready, hungry, waiting for a timer, or gone.
+    fn review(&mut self, key: LaneKey, now: Timestamp) {
+        let Some(lane) = self.lanes.get_mut(&key) else { return };
+        if lane.is_idle() {
+            self.lanes.remove(&key);
+            return;
+        }
+        if lane.is_hungry() {
+            if !std::mem::replace(&mut lane.hungry, true) {
+                self.hungry.push_back(key);
+            }
+            return;
+        }
+        // A lane must not go away while the store is asked for it: a late answer would count as
+        // new.
+        if key.ordered && lane.filling {
+            return;
+        }
+        let room = if key.ordered { lane.running == 0 } else { lane.running < self.bounds.lane };
+        let Some(&(position, due_at)) = lane.window.front() else { return };
+        if !room || lane.queued {
+            return;
+        }
+        if due_at <= now {
+            lane.queued = true;
+            self.ready.push_back(key);
+        } else {
+            self.lanes.remove(&key);
+            self.dozing.insert(key, (due_at, position));
+            self.set_timer(due_at, position, key);
+        }
+    }
+
+    fn set_timer(&mut self, due_at: Timestamp, position: Position, key: LaneKey) {
+        self.timers.insert((due_at, position), key);
+        if self.bounds.timers < self.timers.len() {
+            if let Some((_, dropped)) = self.timers.pop_last() {
+                self.dozing.remove(&dropped);
+            }
+            let last = self.timers.keys().next_back().copied();
+            let (due_at, position) = last.unwrap_or((Timestamp::MIN, 0));
+            self.pull_back(DueCursor { due_at, position });
+        }
+    }
+
+    fn pull_back(&mut self, to: DueCursor) {
+        self.cursor = self.cursor.min(to);
+        if let Some(floor) = &mut self.scan {
+            *floor = (*floor).min(to);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,221 @@
+//! The agenda against a model of a store: reads that are answered late, little room, and chance.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use steadfast_store::{Address, EntityId, EntityKind, Entropy, SeededEntropy};
+
+use super::*;
+
+/// A store and an agenda, with reads that are under way.
+struct World {
+    chance: SeededEntropy,
+    now: Timestamp,
+    last: Position,
+    store: BTreeMap<Position, Work>,
+    agenda: Agenda,
+    scan: Option<Vec<Work>>,
+    fills: Vec<(LaneKey, usize, Vec<Work>)>,
+    running: BTreeSet<Position>,
+    delivered: usize,
+}
+
+const PAGE: usize = 5;
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let chance = SeededEntropy::new(seed);
+        let pick = |max: u64| 1 + (chance.next() % max) as usize;
+        let bounds =
+            Bounds { lane: pick(3), window: pick(3), lanes: 1 + pick(6), timers: 1 + pick(8) };
+        Self {
+            agenda: Agenda::new(bounds),
+            chance,
+            now: Timestamp(0),
+            last: 0,
+            store: BTreeMap::new(),
+            scan: None,
+            fills: Vec::new(),
+            running: BTreeSet::new(),
+            delivered: 0,
+        }
+    }
+
+    fn below(&self, max: u64) -> u64 {
+        self.chance.next() % max
+    }
+
+    fn target(&self) -> EntityId {
+        let name = self.below(5).to_string();
+        Address::new(EntityKind::Stream, "t", &name).unwrap().id()
+    }
+
+    fn due(&self) -> Timestamp {
+        let ahead = if self.below(2) == 0 { 0 } else { self.below(20) };
+        Timestamp(self.now.0 + ahead as i64)
+    }
+
+    fn commit(&mut self) {
+        self.last += 1;
+        let target = self.target();
+        let work = Work {
+            position: self.last,
+            target,
+            // A target is either, so that both kinds get long backlogs.
+            ordered: target.0[1].is_multiple_of(2),
+            due_at: self.due(),
+            attempts: 0,
+            forgiven: 0,
+            claim: None,
+        };
+        self.store.insert(work.position, work);
+        self.agenda.learn(&Notice::Due(work), self.now);
+    }
+
+    /// Starts a read: it sees the store as it is now and is answered later.
+    fn read(&mut self) {
+        if let Some(cursor) = self.agenda.wants_scan(self.now) {
+            let mut page: Vec<Work> = self.store.values().copied().collect();
+            page.sort_by_key(|it| (it.due_at, it.position));
+            let behind =
+                |it: &Work| cursor < DueCursor { due_at: it.due_at, position: it.position };
+            page.retain(behind);
+            page.truncate(PAGE);
+            self.scan = Some(page);
+        }
+        while let Some((key, limit)) = self.agenda.wants_fill() {
+            let of = |it: &&Work| LaneKey::of(it) == key;
+            let mut works: Vec<Work> = self.store.values().filter(of).copied().collect();
+            if !key.ordered {
+                works.sort_by_key(|it| (it.due_at, it.position));
+            }
+            works.truncate(limit);
+            self.fills.push((key, limit, works));
+        }
+    }
+
+    fn answer(&mut self) {
+        if self.below(2) == 0
+            && let Some(page) = self.scan.take()
+        {
+            self.agenda.scanned(&page, page.len() < PAGE, self.now);
+        }
+        if self.below(2) == 0
+            && let Some((key, limit, works)) = self.fills.pop()
+        {
+            self.agenda.filled(key, &works, works.len() < limit, self.now);
+        }
+    }
+
+    fn start(&mut self) {
+        self.agenda.wake(self.now);
+        while let Some(position) = self.agenda.take(self.now) {
+            assert!(self.running.insert(position), "{position} runs twice at once");
+            if let Some(work) = self.store.get(&position).filter(|it| it.ordered) {
+                let of = |it: &&Work| LaneKey::of(it) == LaneKey::of(work);
+                let first = self.store.values().find(of).map(|it| it.position);
+                assert_eq!(first, Some(position), "ordered work runs in its order");
+            }
+        }
+    }
+
+    fn finish(&mut self) {
+        let Some(position) = self.running.pop_first() else { return };
+        let again = match self.store.get_mut(&position) {
+            // What is gone or not due yet is found out at delivery.
+            None => None,
+            Some(work) if self.now < work.due_at => Some(work.due_at),
+            Some(_) if self.chance.next().is_multiple_of(4) => {
+                let due_at = self.due();
+                let work = self.store.get_mut(&position).unwrap();
+                work.due_at = due_at;
+                let work = *work;
+                // The notice of our own commit may come before the end is told.
+                self.agenda.learn(&Notice::Due(work), self.now);
+                Some(due_at)
+            }
+            Some(_) => {
+                self.delivered += 1;
+                let work = self.store.remove(&position).unwrap();
+                if work.ordered {
+                    self.agenda.learn(&Notice::Unblocked(work), self.now);
+                }
+                if self.chance.next().is_multiple_of(8) {
+                    // Settled and revived before the end is told.
+                    self.store.insert(position, work);
+                    self.agenda.learn(&Notice::Due(work), self.now);
+                }
+                None
+            }
+        };
+        self.agenda.finished(position, again, self.now);
+    }
+
+    fn cancel_one(&mut self) {
+        let pick = self.below(8) as usize;
+        let position = self.store.keys().nth(pick).copied();
+        if let Some(position) = position.filter(|it| !self.running.contains(it)) {
+            let work = self.store.remove(&position).unwrap();
+            if work.ordered {
+                self.agenda.learn(&Notice::Unblocked(work), self.now);
+            }
+        }
+    }
+
+    fn assert_nothing_is_forgotten(&self) {
+        let mut seen = BTreeSet::new();
+        // In the order of position, so the first of an ordered lane comes first.
+        for work in self.store.values() {
+            let first = seen.insert(LaneKey::of(work));
+            if work.ordered && !first {
+                continue;
+            }
+            assert!(self.agenda.covers(work), "{work:?} is forgotten by {:?}", self.agenda);
+        }
+        assert!(self.agenda.timers.len() <= self.agenda.bounds.timers);
+        assert!(self.agenda.dozing.len() <= self.agenda.bounds.timers);
+    }
+
+    fn step(&mut self) {
+        match self.below(12) {
+            0..=3 => self.commit(),
+            4 => self.now.0 += self.below(5) as i64,
+            5..=6 => self.finish(),
+            7..=8 => self.answer(),
+            9 if self.below(40) == 0 => self.agenda.start_over(),
+            10 if self.below(4) == 0 => self.cancel_one(),
+            _ => self.read(),
+        }
+        self.start();
+        self.assert_nothing_is_forgotten();
+    }
+
+    /// Without new commits, everything is delivered in the end, woken only at the times told.
+    fn run_out(&mut self) {
+        for _ in 0..20_000 {
+            self.read();
+            self.answer();
+            self.start();
+            self.finish();
+            if self.agenda.is_settled(self.now) && self.running.is_empty() {
+                match self.agenda.next_wake(self.now) {
+                    Some(at) => self.now = self.now.max(at),
+                    None => break,
+                }
+            }
+        }
+        assert_eq!(self.store.len(), 0, "left over: {:?}\n{:?}", self.store, self.agenda);
+        assert_eq!(self.agenda.wants_scan(self.now), None, "an idle agenda asks nothing");
+    }
+}
+
+#[test]
+fn nothing_is_forgotten_and_everything_is_delivered_however_reads_and_commits_interleave() {
+    for seed in 0..400 {
+        let mut world = World::new(seed);
+        for _ in 0..300 {
+            world.step();
+        }
+        world.run_out();
+        assert!(0 < world.delivered, "seed {seed}");
+    }
+}

@@ -1,0 +1,269 @@
+//! One delivery: claim, execute, settle. It can end at any line; nothing is lost.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Duration,
+};
+
+use steadfast_store::{
+    Clock, Commit, Entropy, Lease, Outcome, Position, Recorded, Rejection, SettledAs, State, Store,
+    StoreError, Timestamp, Work, Write, crash, failed,
+};
+use tokio::task::JoinHandle;
+
+use super::{
+    DispatcherOptions,
+    handler::{Delivery, Failure, Handler},
+};
+
+/// The points of a delivery, in order. `./test` ends a process at each of them.
+pub const CRASH_POINTS: &[&str] = &[
+    "claim.before",
+    "claim.after",
+    "execute.before",
+    "execute.after",
+    "settle.before",
+    "settle.after",
+];
+
+/// How a delivery ended for the agenda: when the message is due again, if it is.
+pub(super) type Again = Option<Timestamp>;
+
+/// Carries messages to their handlers.
+pub(super) struct Courier {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+    options: DispatcherOptions,
+    handlers: HashMap<Box<str>, Arc<dyn Handler>>,
+    leases: AtomicI64,
+    held: Mutex<HashMap<Position, Lease>>,
+    /// Up to here somebody was at work who did not say goodbye: a message there may be the one that
+    /// ended the process, so its attempts are counted before they begin.
+    careful_until: Position,
+    /// Held by the delivery of a suspect.
+    alone: tokio::sync::Mutex<()>,
+}
+
+impl Courier {
+    pub(super) fn new(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+        options: DispatcherOptions,
+        handlers: HashMap<Box<str>, Arc<dyn Handler>>,
+    ) -> Self {
+        let careful_until = store.owner().unclean_until.unwrap_or(0);
+        let (leases, held) = (AtomicI64::new(1), Mutex::default());
+        let alone = tokio::sync::Mutex::default();
+        Self { store, clock, entropy, options, handlers, leases, held, careful_until, alone }
+    }
+
+    /// Counts the attempts that ended with their process, and has those messages delivered again.
+    pub(super) async fn take_over_orphans(&self) -> Result<(), StoreError> {
+        loop {
+            let epoch = self.store.owner().epoch;
+            let orphans = self.store.orphans(epoch, 500).await?;
+            if orphans.is_empty() {
+                return Ok(());
+            }
+            for Work { position, claim, attempts, forgiven, .. } in orphans {
+                let tries = attempts - forgiven;
+                let wait = self.options.retry.wait(tries, &*self.entropy);
+                // Most were only near when another one ended the process: first time at once.
+                let wait = if tries < 2 { wait.map(|_| Duration::ZERO) } else { wait };
+                let error = format!("the process ended during attempt {tries}");
+                let lease = claim.map(|(lease, _)| lease);
+                self.store.commit(Commit::of(failed(position, lease, &error, wait))).await?;
+            }
+        }
+    }
+
+    /// Delivers a message. An error of the store leaves it as it is: it is due again later.
+    pub(super) async fn deliver(&self, position: Position) -> Again {
+        match self.attempt(position).await {
+            Ok(again) => again,
+            Err(error) => {
+                tracing::warn!(message_id = position, error = %error, "delivery was put off");
+                Some(self.clock.now().after(Duration::from_secs(1)))
+            }
+        }
+    }
+
+    async fn attempt(&self, position: Position) -> Result<Again, StoreError> {
+        let Some(message) = self.store.message(position).await? else { return Ok(None) };
+        let attempts = match message.state {
+            Some(State::Pending { attempts, .. } | State::InFlight { attempts, .. }) => attempts,
+            Some(State::Settled(_)) | None => return Ok(None),
+        };
+        let handler = self.handlers.get(&*message.message_type).cloned();
+        let leaves = handler.as_ref().is_none_or(|it| it.leaves_the_process());
+        // It may be what ended a process. Then it runs alone, so that no other is blamed for it.
+        let suspect = position <= self.careful_until && (!leaves || 0 < attempts);
+        let _alone = if suspect { Some(self.alone.lock().await) } else { None };
+        if !leaves && !suspect {
+            // Its commit alone decides whether it happened.
+            let delivery = Delivery { message, attempt: attempts + 1 };
+            return self.execute(handler, delivery, None).await;
+        }
+        crash::point("claim.before");
+        let lease = self.new_lease();
+        let write = Write::Claim { position, lease, lasts: self.options.lease };
+        let receipt = match self.store.commit(Commit::of(write)).await? {
+            Outcome::Committed(receipt) => receipt,
+            Outcome::Rejected(Rejection::NotDue { due_at, .. }) => return Ok(Some(due_at)),
+            Outcome::Rejected(_) | Outcome::Duplicate(_) => return Ok(None),
+        };
+        crash::point("claim.after");
+        self.hold(position, lease);
+        let attempt = receipt.claimed.first().map_or(1, |it| it.attempt);
+        let again = self.execute(handler, Delivery { message, attempt }, Some(lease)).await;
+        self.let_go(position);
+        again
+    }
+
+    async fn execute(
+        &self,
+        handler: Option<Arc<dyn Handler>>,
+        delivery: Delivery,
+        lease: Option<Lease>,
+    ) -> Result<Again, StoreError> {
+        let (position, attempt) = (delivery.message.position, delivery.attempt);
+        let result = if self.options.retry.attempts_max < attempt {
+            Err(Failure::fatal("the attempts before ended without an answer"))
+        } else {
+            crash::point("execute.before");
+            let result = self.run(handler, delivery).await;
+            crash::point("execute.after");
+            result
+        };
+        crash::point("settle.before");
+        let again = match result {
+            Ok(commit) => self.settle(position, lease, attempt, commit).await?,
+            Err(failure) => self.fail(position, lease, attempt, &failure).await?,
+        };
+        crash::point("settle.after");
+        Ok(again)
+    }
+
+    /// Runs the handler in a task of its own, so that neither a panic nor a handler that never
+    /// comes back harms others.
+    async fn run(
+        &self,
+        handler: Option<Arc<dyn Handler>>,
+        delivery: Delivery,
+    ) -> Result<Commit, Failure> {
+        let Some(handler) = handler else { return Err(unknown_type(&delivery.message)) };
+        let until = self.clock.now().after(self.options.lease);
+        let mut task = Abandon(tokio::spawn(async move { handler.handle(delivery).await }));
+        tokio::select! {
+            done = &mut task.0 => match done {
+                Ok(result) => result,
+                Err(error) => Err(Failure::retry(panic_text(error))),
+            },
+            () = self.clock.sleep_until(until) => {
+                let seconds = self.options.lease.as_secs_f32();
+                Err(Failure::retry(format!("no answer within its lease of {seconds} s")))
+            }
+        }
+    }
+
+    /// Commits what the handler decided together with the end of the delivery.
+    async fn settle(
+        &self,
+        position: Position,
+        lease: Option<Lease>,
+        attempt: u32,
+        commit: Commit,
+    ) -> Result<Again, StoreError> {
+        let done = Write::Settle { position, lease, as_: SettledAs::Done, error: None };
+        match self.store.commit(commit.write(done)).await {
+            Ok(Outcome::Committed(_)) => Ok(None),
+            Ok(Outcome::Rejected(
+                Rejection::NotPending { position: at } | Rejection::LeaseLost { position: at },
+            )) if at == position => Ok(None),
+            // The consequences were recorded before, so the delivery is done.
+            Ok(Outcome::Duplicate(_)) => {
+                let done = Write::Settle { position, lease, as_: SettledAs::Done, error: None };
+                self.store.commit(Commit::of(done)).await?;
+                Ok(None)
+            }
+            Ok(Outcome::Rejected(rejection)) => {
+                self.fail(position, lease, attempt, &Failure::retry(rejection.to_string())).await
+            }
+            Err(StoreError::Invalid(error)) => {
+                self.fail(position, lease, attempt, &Failure::fatal(error.to_string())).await
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn fail(
+        &self,
+        position: Position,
+        lease: Option<Lease>,
+        attempt: u32,
+        failure: &Failure,
+    ) -> Result<Again, StoreError> {
+        let wait = self.options.retry.wait(attempt, &*self.entropy).filter(|_| !failure.is_final);
+        let write = failed(position, lease, &failure.error, wait);
+        let outcome = self.store.commit(Commit::of(write)).await?;
+        let (Some(wait), Outcome::Committed(receipt)) = (wait, outcome) else { return Ok(None) };
+        Ok(Some(receipt.at.after(wait)))
+    }
+
+    /// Gives back the leases of deliveries that were stopped, as if they had not begun.
+    pub(super) async fn release_all(&self) {
+        let held = std::mem::take(&mut *self.held());
+        for (position, lease) in held {
+            let release = Commit::of(Write::Release { position, lease });
+            if let Err(error) = self.store.commit(release).await {
+                tracing::warn!(message_id = position, error = %error, "lease was not given back");
+            }
+        }
+    }
+
+    fn new_lease(&self) -> Lease {
+        let number = self.leases.fetch_add(1, Ordering::Relaxed);
+        Lease { holder: self.store.owner().epoch, number }
+    }
+
+    fn hold(&self, position: Position, lease: Lease) {
+        self.held().insert(position, lease);
+    }
+
+    fn let_go(&self, position: Position) {
+        self.held().remove(&position);
+    }
+
+    fn held(&self) -> std::sync::MutexGuard<'_, HashMap<Position, Lease>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn unknown_type(message: &Recorded) -> Failure {
+    let message_type = &message.message_type;
+    Failure::retry(format!(
+        "no handler for message type `{message_type}`; register one, then revive the message"
+    ))
+}
+
+fn panic_text(error: tokio::task::JoinError) -> String {
+    let Ok(panic) = error.try_into_panic() else { return "the handler was cancelled".into() };
+    let text = panic.downcast_ref::<&str>().map(|it| (*it).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    format!("the handler panicked: {}", text.as_deref().unwrap_or("without a text"))
+}
+
+/// A task that ends with the one who waits for it.
+struct Abandon<T>(JoinHandle<T>);
+
+impl<T> Drop for Abandon<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

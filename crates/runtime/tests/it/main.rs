@@ -1,0 +1,17 @@
+//! The dispatcher on every store, with a clock that the test turns.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::wildcard_enum_match_arm,
+    reason = "a test that meets something else has failed"
+)]
+
+#[expect(dead_code, reason = "shared with the store's tests, which use all of it")]
+#[path = "../../../store/tests/it/lab.rs"]
+mod lab;
+
+mod dispatch;
+mod handlers;
+mod holes;
+mod order;
+mod scale;
