@@ -1,0 +1,36 @@
+//! The HTTP API. Handlers extract, ask the store, and convert.
+
+pub(crate) mod doctor;
+pub(crate) mod health;
+pub(crate) mod id;
+pub(crate) mod messages;
+pub(crate) mod metrics;
+pub(crate) mod openapi;
+pub(crate) mod page;
+pub(crate) mod problem;
+pub(crate) mod revive;
+pub(crate) mod streams;
+pub(crate) mod time;
+pub(crate) mod wire;
+
+use std::sync::Arc;
+
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use crate::node::Node;
+
+/// The routes for programs. One that is not documented cannot be added here.
+pub(crate) fn routes() -> OpenApiRouter<Arc<Node>> {
+    OpenApiRouter::default()
+        .routes(routes!(health::healthz))
+        .routes(routes!(health::readyz))
+        .routes(routes!(metrics::metrics))
+        .routes(routes!(openapi::openapi))
+        .routes(routes!(streams::list))
+        .routes(routes!(messages::pending))
+        .routes(routes!(messages::dead))
+        .routes(routes!(streams::show))
+        .routes(routes!(messages::show))
+        .routes(routes!(revive::revive))
+        .routes(routes!(doctor::doctor))
+}

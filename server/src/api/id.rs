@@ -1,0 +1,25 @@
+//! What stands in a path: a stream by id or address, a message by position.
+
+use steadfast_store::{Address, EntityId, Position};
+
+use super::problem::{Code, Problem};
+
+/// Reads a stream's id: 32 hexadecimal digits, or an address to compute it from.
+pub(crate) fn stream(text: &str) -> Result<EntityId, Problem> {
+    if let Some(id) = EntityId::from_hex(text) {
+        return Ok(id);
+    }
+    match text.parse::<Address>() {
+        Ok(address) => Ok(address.id()),
+        Err(error) => {
+            Err(Problem::new(Code::BadId, format!("{error}; or the id, 32 hexadecimal digits")))
+        }
+    }
+}
+
+/// Reads a message's position in the store.
+pub(crate) fn position(text: &str) -> Result<Position, Problem> {
+    text.parse().map_err(|_| {
+        Problem::new(Code::BadId, format!("`{text}` is not a position; it is a number"))
+    })
+}

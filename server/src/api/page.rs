@@ -1,0 +1,135 @@
+//! Parts of lists: how long they are and where the next one begins.
+
+mod cursor;
+mod gather;
+
+use axum::{
+    extract::{FromRequestParts, Query},
+    http::request::Parts,
+};
+use serde::{Deserialize, de::DeserializeOwned};
+use steadfast_store::{Address, Position, Version};
+use utoipa::IntoParams;
+
+pub(crate) use self::{
+    cursor::Cursor,
+    gather::{Gathered, gather},
+};
+use super::problem::{Code, Problem};
+
+/// Rows of a page unless told otherwise.
+const LIMIT: usize = 50;
+
+/// Rows of a page at most.
+const LIMIT_MAX: usize = 1_000;
+
+/// The query of a list.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct PageParams {
+    /// Rows at most.
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 1000, default = 50)]
+    limit: Option<String>,
+    /// The `next` of the page before.
+    cursor: Option<String>,
+}
+
+/// The query of the list of pending messages.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct PendingParams {
+    /// Rows at most.
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 1000, default = 50)]
+    limit: Option<String>,
+    /// The `next` of the page before.
+    cursor: Option<String>,
+    /// Only the messages of this stream, by id or address.
+    pub(crate) stream: Option<String>,
+}
+
+/// Which part of a list is wanted.
+#[derive(Debug)]
+pub(crate) struct Page {
+    /// Rows at most.
+    pub(crate) limit: usize,
+    cursor: Option<Cursor>,
+}
+
+impl PageParams {
+    /// Checks the query.
+    pub(crate) fn page(&self) -> Result<Page, Problem> {
+        Page::new(self.limit.as_deref(), self.cursor.as_deref())
+    }
+}
+
+impl PendingParams {
+    /// Checks the query.
+    pub(crate) fn page(&self) -> Result<Page, Problem> {
+        Page::new(self.limit.as_deref(), self.cursor.as_deref())
+    }
+}
+
+impl Page {
+    fn new(limit: Option<&str>, cursor: Option<&str>) -> Result<Self, Problem> {
+        let limit = limit.map_or(Ok(LIMIT), |text| match text.parse() {
+            Ok(limit) if (1..=LIMIT_MAX).contains(&limit) => Ok(limit),
+            Ok(_) | Err(_) => {
+                let detail =
+                    format!("`limit` must be a number from 1 to {LIMIT_MAX}, not `{text}`");
+                Err(Problem::new(Code::BadLimit, detail))
+            }
+        })?;
+        let cursor = cursor.map(|text| Cursor::decode(text).ok_or_else(bad_cursor)).transpose()?;
+        Ok(Self { limit, cursor })
+    }
+
+    /// The address behind which the page begins.
+    pub(crate) fn after_address(&self) -> Result<Option<&Address>, Problem> {
+        match &self.cursor {
+            None => Ok(None),
+            Some(Cursor::Address(address)) => Ok(Some(address)),
+            Some(Cursor::Position(_) | Cursor::Version(_)) => Err(bad_cursor()),
+        }
+    }
+
+    /// The position behind which the page begins.
+    pub(crate) fn after_position(&self) -> Result<Position, Problem> {
+        match self.cursor {
+            None => Ok(0),
+            Some(Cursor::Position(position)) => Ok(position),
+            Some(Cursor::Address(_) | Cursor::Version(_)) => Err(bad_cursor()),
+        }
+    }
+
+    /// The version behind which the page begins.
+    pub(crate) fn after_version(&self) -> Result<Version, Problem> {
+        match self.cursor {
+            None => Ok(0),
+            Some(Cursor::Version(version)) => Ok(version),
+            Some(Cursor::Address(_) | Cursor::Position(_)) => Err(bad_cursor()),
+        }
+    }
+}
+
+fn bad_cursor() -> Problem {
+    let detail =
+        "`cursor` is not the `next` of an earlier page of this list; leave it out to begin";
+    Problem::new(Code::BadCursor, detail)
+}
+
+/// Reads the query, and refuses what it does not know: a misspelt filter must not be ignored.
+#[derive(Debug)]
+pub(crate) struct Params<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Params<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        match Query::<T>::try_from_uri(&parts.uri) {
+            Ok(Query(params)) => Ok(Self(params)),
+            Err(error) => Err(Problem::new(Code::BadQuery, error.body_text())),
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Cursors: where a page ended, opaque to clients so that we may change what is in them.
+
+use steadfast_store::{Address, Position, Version};
+
+/// The key of the last row of a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Cursor {
+    /// Of a list in the order of addresses.
+    Address(Address),
+    /// Of a list in the order of the store.
+    Position(Position),
+    /// Of a list in the order of a stream.
+    Version(Version),
+}
+
+impl Cursor {
+    /// Writes it, safe for a URL.
+    pub(crate) fn encode(&self) -> String {
+        let text = match self {
+            Cursor::Address(address) => format!("a{address}"),
+            Cursor::Position(position) => format!("p{position}"),
+            Cursor::Version(version) => format!("v{version}"),
+        };
+        text.bytes().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// Reads what `encode` wrote.
+    pub(crate) fn decode(text: &str) -> Option<Self> {
+        let bytes: Option<Vec<u8>> = text.as_bytes().chunks(2).map(byte).collect();
+        let text = String::from_utf8(bytes?).ok()?;
+        let number = |text: &str| text.parse::<i64>().ok().filter(|it| 0 <= *it);
+        match text.split_at_checked(1)? {
+            ("a", address) => address.parse().ok().map(Cursor::Address),
+            ("p", position) => number(position).map(Cursor::Position),
+            ("v", version) => number(version).map(Cursor::Version),
+            _ => None,
+        }
+    }
+}
+
+fn byte(digits: &[u8]) -> Option<u8> {
+    let &[high, low] = digits else { return None };
+    let value = |digit: u8| char::from(digit).to_digit(16);
+    u8::try_from(value(high)? * 16 + value(low)?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_survives_its_text() {
+        let address = "process/checkout/ü/ö?".parse().unwrap();
+        for cursor in [Cursor::Address(address), Cursor::Position(17), Cursor::Version(0)] {
+            assert_eq!(Cursor::decode(&cursor.encode()), Some(cursor));
+        }
+    }
+
+    #[test]
+    fn a_broken_cursor_is_none() {
+        for broken in ["", "7", "xx", "7031x", "71", "702d31", "7078", "ff", "6178", "ü"] {
+            assert_eq!(Cursor::decode(broken), None, "{broken}");
+        }
+    }
+}

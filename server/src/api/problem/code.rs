@@ -1,0 +1,133 @@
+//! The list of codes. Adding one makes the compiler ask for its status, title and whether to retry.
+
+use steadfast_store::{Rejection, StoreError};
+
+/// What clients may depend on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Code {
+    BadRequest,
+    BadQuery,
+    BadLimit,
+    BadCursor,
+    BadId,
+    InvalidInput,
+    ForeignHost,
+    ForeignOrigin,
+    NotFound,
+    UnknownRoute,
+    WrongMethod,
+    NotRevivable,
+    Conflict,
+    BodyTooLarge,
+    KeyReused,
+    Busy,
+    Internal,
+    Corrupt,
+    StoreUnavailable,
+    OutcomeUnknown,
+    Fenced,
+    StorageFailed,
+    Closed,
+    DiskFull,
+}
+
+impl Code {
+    /// The code of a store's error.
+    pub(crate) fn of_store(error: &StoreError) -> Self {
+        match error {
+            StoreError::Invalid(_) => Code::InvalidInput,
+            StoreError::Busy { .. } => Code::Busy,
+            StoreError::DiskFull => Code::DiskFull,
+            StoreError::Unavailable { .. } => Code::StoreUnavailable,
+            StoreError::Unknown { .. } => Code::OutcomeUnknown,
+            StoreError::Fenced { .. } => Code::Fenced,
+            StoreError::Failed { .. } => Code::StorageFailed,
+            StoreError::Corrupt { .. } => Code::Corrupt,
+            StoreError::Closed => Code::Closed,
+        }
+    }
+
+    /// The code of a rejected commit.
+    pub(crate) fn of_rejection(rejection: &Rejection) -> Self {
+        match rejection {
+            Rejection::KeyReused { .. } => Code::KeyReused,
+            Rejection::NotSettled { .. } => Code::NotRevivable,
+            Rejection::Version { .. }
+            | Rejection::NotPending { .. }
+            | Rejection::NotDue { .. }
+            | Rejection::LeaseLost { .. } => Code::Conflict,
+        }
+    }
+
+    /// The code as it is written.
+    pub(crate) fn tag(self) -> &'static str {
+        self.row().0
+    }
+
+    /// The HTTP status that carries it.
+    pub(crate) fn http_status(self) -> u16 {
+        self.row().1
+    }
+
+    /// What sort of problem it is, for people.
+    pub(crate) fn title(self) -> &'static str {
+        self.row().2
+    }
+
+    /// Whether the same request may be sent again.
+    pub(crate) fn retryable(self) -> bool {
+        matches!(self, Code::Busy | Code::StoreUnavailable | Code::DiskFull)
+    }
+
+    fn row(self) -> (&'static str, u16, &'static str) {
+        match self {
+            Code::BadRequest => ("bad_request", 400, "Bad request"),
+            Code::BadQuery => ("bad_query", 400, "Bad query"),
+            Code::BadLimit => ("bad_limit", 400, "Bad limit"),
+            Code::BadCursor => ("bad_cursor", 400, "Bad cursor"),
+            Code::BadId => ("bad_id", 400, "Bad id"),
+            Code::InvalidInput => ("invalid_input", 400, "Invalid input"),
+            Code::ForeignHost => ("foreign_host", 403, "Foreign host"),
+            Code::ForeignOrigin => ("foreign_origin", 403, "Foreign origin"),
+            Code::NotFound => ("not_found", 404, "Not found"),
+            Code::UnknownRoute => ("unknown_route", 404, "Unknown route"),
+            Code::WrongMethod => ("wrong_method", 405, "Wrong method"),
+            Code::NotRevivable => ("not_revivable", 409, "Not dead or cancelled"),
+            Code::Conflict => ("conflict", 409, "Conflict"),
+            Code::BodyTooLarge => ("body_too_large", 413, "Body too large"),
+            Code::KeyReused => ("key_reused", 422, "Idempotency key reused"),
+            Code::Busy => ("busy", 429, "Busy"),
+            Code::Internal => ("internal", 500, "Internal error"),
+            Code::Corrupt => ("corrupt", 500, "Stored data is damaged"),
+            Code::StoreUnavailable => ("store_unavailable", 503, "Store not reachable"),
+            Code::OutcomeUnknown => ("outcome_unknown", 503, "Outcome unknown"),
+            Code::Fenced => ("fenced", 503, "Another process took over"),
+            Code::StorageFailed => ("storage_failed", 503, "Storage failed"),
+            Code::Closed => ("closed", 503, "Store closed"),
+            Code::DiskFull => ("disk_full", 507, "Disk full"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_error_of_a_store_keeps_its_code_and_says_whether_to_retry() {
+        let reason = String::from("x");
+        let check = |error: StoreError, status: u16| {
+            let code = Code::of_store(&error);
+            assert_eq!((code.tag(), code.http_status()), (error.code(), status));
+            assert_eq!(code.retryable(), error.is_retryable(), "{error}");
+        };
+        check(StoreError::Busy { waiting: 1 }, 429);
+        check(StoreError::DiskFull, 507);
+        check(StoreError::Unavailable { reason: reason.clone() }, 503);
+        check(StoreError::Unknown { reason: reason.clone() }, 503);
+        check(StoreError::Fenced { epoch: 1 }, 503);
+        check(StoreError::Failed { reason: reason.clone() }, 503);
+        check(StoreError::Corrupt { reason }, 500);
+        check(StoreError::Closed, 503);
+    }
+}

@@ -1,0 +1,21 @@
+//! What goes over the wire. Fields are camelCase, times RFC 3339, ids in full.
+
+mod message;
+mod stream;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+pub(crate) use self::{
+    message::{Addresses, AttemptEntry, Message, MessageDetail, MessageState},
+    stream::{Stream, StreamDetail},
+};
+
+/// A part of a list.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub(crate) struct List<T> {
+    /// The rows.
+    pub(crate) items: Vec<T>,
+    /// The cursor of the next part; null at the end.
+    pub(crate) next: Option<String>,
+}

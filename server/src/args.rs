@@ -1,0 +1,218 @@
+//! The command line: every flag has an environment variable.
+
+mod examples;
+mod source;
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, builder::FalseyValueParser};
+use steadfast_store::Retention;
+use tracing_subscriber::filter::LevelFilter;
+
+pub(crate) use self::source::Source;
+use crate::place::StoreChoice;
+
+/// Where a server is looked for unless told otherwise.
+pub(crate) const SERVER: &str = "http://127.0.0.1:8787";
+
+/// A durable platform in one binary: streams of messages that survive crashes.
+#[derive(Debug, Parser)]
+#[command(name = "steadfast", version, args_conflicts_with_subcommands = true)]
+#[command(after_help = examples::STEADFAST)]
+struct CommandLine {
+    #[command(subcommand)]
+    verb: Option<VerbArgs>,
+    #[command(flatten)]
+    serve: ServeArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum VerbArgs {
+    /// Serves a data folder or a database (the default verb)
+    #[command(after_help = examples::SERVE)]
+    Serve(ServeArgs),
+    /// Shows message streams and revives dead messages
+    #[command(subcommand)]
+    Streams(StreamsVerb),
+    /// Checks the invariants, the disk and the settings; exit code 1 if one fails
+    #[command(after_help = examples::DOCTOR)]
+    Doctor(AskArgs),
+}
+
+/// What to serve and where.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// Address to listen on; only this machine's own (127.0.0.1, [::1]) until there are tokens
+    #[arg(long, env = "STEADFAST_LISTEN", default_value = "127.0.0.1:8787", value_parser = listen)]
+    pub(crate) listen: SocketAddr,
+    /// Data folder; it is made if it is not there
+    #[arg(long, env = "STEADFAST_DATA", default_value = "./data")]
+    pub(crate) data: PathBuf,
+    /// `sqlite` (in the data folder) or postgres://user@host/database
+    // A password may be in it, so that --help must not print the variable.
+    #[arg(long, env = "STEADFAST_STORE", default_value = "sqlite", hide_env_values = true)]
+    pub(crate) store: StoreChoice,
+    /// Days for which messages are kept once nothing is to be done with them
+    #[arg(long, env = "STEADFAST_RETENTION", default_value = "30", value_name = "DAYS")]
+    pub(crate) retention: Days,
+    /// What to log on stderr: error, warn, info, debug or trace
+    #[arg(long, env = "STEADFAST_LOG", default_value = "info")]
+    pub(crate) log: LevelFilter,
+}
+
+/// A number of days.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Days(u32);
+
+impl std::str::FromStr for Days {
+    type Err = std::num::ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.parse().map(Self)
+    }
+}
+
+impl From<Days> for Retention {
+    fn from(days: Days) -> Self {
+        Self { keep: std::time::Duration::from_hours(24 * u64::from(days.0)) }
+    }
+}
+
+/// Verbs about streams.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum StreamsVerb {
+    /// Lists the streams in the order of kind, class and name
+    #[command(after_help = examples::LIST)]
+    List(ListArgs),
+    /// Shows the messages of one stream
+    #[command(after_help = examples::SHOW)]
+    Show {
+        /// The stream: its id (32 hexadecimal digits) or its address (kind/class/name)
+        id: String,
+        #[command(flatten)]
+        list: ListArgs,
+    },
+    /// Lists what is still to be delivered, of one stream or of all
+    #[command(after_help = examples::PENDING)]
+    Pending {
+        /// Only the messages of this stream (id or address)
+        #[arg(long, env = "STEADFAST_STREAM", value_name = "ID")]
+        stream: Option<String>,
+        #[command(flatten)]
+        list: ListArgs,
+    },
+    /// Lists what was given up, with the last error
+    #[command(after_help = examples::DEAD)]
+    Dead(ListArgs),
+    /// Makes a dead or cancelled message pending again
+    #[command(after_help = examples::REVIVE)]
+    Revive {
+        /// The message: the number in the first column of `show`, `pending` and `dead`
+        message: i64,
+        /// Makes a repetition of this request harmless
+        #[arg(long, env = "STEADFAST_IDEMPOTENCY_KEY", value_name = "KEY")]
+        idempotency_key: Option<String>,
+        #[command(flatten)]
+        ask: AskArgs,
+    },
+}
+
+/// Who is asked and how the answer is printed.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct AskArgs {
+    /// The server to ask
+    #[arg(long, env = "STEADFAST_SERVER", default_value = SERVER, value_name = "URL")]
+    server: String,
+    /// Opens this folder instead, if no server holds it. A flag goes before a variable, and
+    /// STEADFAST_SERVER before STEADFAST_DATA
+    #[arg(long, env = "STEADFAST_DATA", value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Prints the JSON of the HTTP API
+    #[arg(long, env = "STEADFAST_JSON", value_parser = FalseyValueParser::new())]
+    pub(crate) json: bool,
+}
+
+/// A part of a list.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ListArgs {
+    /// Rows at most, up to 1000
+    #[arg(long, env = "STEADFAST_LIMIT", default_value_t = 50)]
+    pub(crate) limit: u32,
+    /// Goes on where the answer with this `next` ended
+    #[arg(long, env = "STEADFAST_CURSOR")]
+    pub(crate) cursor: Option<String>,
+    #[command(flatten)]
+    pub(crate) ask: AskArgs,
+}
+
+/// What the user wants done.
+#[derive(Debug)]
+pub(crate) enum Verb {
+    /// Serve.
+    Serve(ServeArgs),
+    /// Ask a server or a folder.
+    Ask(Ask, Source),
+}
+
+/// A question to a server or a folder.
+#[derive(Debug)]
+pub(crate) enum Ask {
+    /// About streams.
+    Streams(StreamsVerb),
+    /// Whether all is well.
+    Doctor(AskArgs),
+}
+
+/// Reads the command line; ends the process with code 2 if it is not one.
+pub(crate) fn parse() -> Verb {
+    let mut command = CommandLine::command();
+    let matches = command.get_matches_mut();
+    let line = CommandLine::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let source = Source::of(&matches).unwrap_or_else(|text| {
+        command.error(clap::error::ErrorKind::ArgumentConflict, text).exit()
+    });
+    match line.verb {
+        None => Verb::Serve(line.serve),
+        Some(VerbArgs::Serve(serve)) => Verb::Serve(serve),
+        Some(VerbArgs::Streams(streams)) => Verb::Ask(Ask::Streams(streams), source),
+        Some(VerbArgs::Doctor(ask)) => Verb::Ask(Ask::Doctor(ask), source),
+    }
+}
+
+fn listen(text: &str) -> Result<SocketAddr, String> {
+    let text = match text.strip_prefix("localhost:") {
+        Some(port) => format!("127.0.0.1:{port}"),
+        None => text.to_owned(),
+    };
+    text.parse().map_err(|_| "write address:port, for example 127.0.0.1:8787".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source_of(line: &[&str]) -> Result<Source, &'static str> {
+        let matches = CommandLine::command().try_get_matches_from(line).unwrap();
+        Source::of(&matches)
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        CommandLine::command().debug_assert();
+    }
+
+    #[test]
+    fn a_verb_asks_the_server_unless_it_is_given_a_folder() {
+        let folder = Source::Folder("x".into());
+        assert_eq!(source_of(&["steadfast", "doctor"]), Ok(Source::Server(SERVER.into())));
+        assert_eq!(source_of(&["steadfast", "doctor", "--data", "x"]), Ok(folder));
+        let both = ["steadfast", "streams", "list", "--data", "x", "--server", "http://h"];
+        assert!(source_of(&both).is_err());
+    }
+
+    #[test]
+    fn an_address_to_listen_on_needs_its_port() {
+        assert_eq!(listen("localhost:0"), Ok(SocketAddr::from(([127, 0, 0, 1], 0))));
+        assert!(listen("127.0.0.1").is_err());
+    }
+}

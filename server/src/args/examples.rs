@@ -1,0 +1,48 @@
+//! What `--help` shows below each verb: commands to copy.
+
+/// Below the help of `steadfast` itself.
+pub(super) const STEADFAST: &str = "\
+Without a verb it serves.
+
+Examples:
+  steadfast
+  steadfast streams list
+  steadfast doctor";
+
+/// Below the help of `serve`.
+pub(super) const SERVE: &str = "\
+Examples:
+  steadfast serve --listen 127.0.0.1:9000 --data ./data
+  STEADFAST_STORE=postgres://me@localhost/steadfast steadfast serve";
+
+/// Below the help of `doctor`.
+pub(super) const DOCTOR: &str = "\
+Examples:
+  steadfast doctor
+  steadfast doctor --data ./data --json";
+
+/// Below the help of `streams list`.
+pub(super) const LIST: &str = "\
+Example:
+  steadfast streams list --limit 10";
+
+/// Below the help of `streams show`.
+pub(super) const SHOW: &str = "\
+Examples:
+  steadfast streams show process/checkout/42
+  steadfast streams show 60b5bdcba1353ac8a8b1e05c5d3b9a3e --json";
+
+/// Below the help of `streams pending`.
+pub(super) const PENDING: &str = "\
+Example:
+  steadfast streams pending --stream process/checkout/42";
+
+/// Below the help of `streams dead`.
+pub(super) const DEAD: &str = "\
+Example:
+  steadfast streams dead";
+
+/// Below the help of `streams revive`.
+pub(super) const REVIVE: &str = "\
+Example:
+  steadfast streams revive 17";

@@ -1,0 +1,77 @@
+//! Verbs that ask: over HTTP, or in process on a folder that no server holds.
+
+mod client;
+mod doctor;
+mod messages;
+mod output;
+mod streams;
+mod table;
+
+use self::client::Client;
+use crate::{
+    args::{Ask, AskArgs, ListArgs, Source, StreamsVerb},
+    failure::Failure,
+};
+
+/// Asks, and prints the answer.
+pub(crate) fn run(ask: Ask, source: Source) -> Result<(), Failure> {
+    let client = Client::open(source)?;
+    let result = answer(&client, ask);
+    client.close();
+    result
+}
+
+fn answer(client: &Client, ask: Ask) -> Result<(), Failure> {
+    match ask {
+        Ask::Doctor(args) => doctor::doctor(client, &args),
+        Ask::Streams(verb) => match verb {
+            StreamsVerb::List(list) => streams::list(client, &list),
+            StreamsVerb::Show { id, list } => streams::show(client, &id, &list),
+            StreamsVerb::Pending { stream, list } => {
+                messages::pending(client, stream.as_deref(), &list)
+            }
+            StreamsVerb::Dead(list) => messages::dead(client, &list),
+            StreamsVerb::Revive { message, idempotency_key, ask } => {
+                messages::revive(client, message, idempotency_key.as_deref(), &ask)
+            }
+        },
+    }
+}
+
+/// The query of a list.
+fn query(list: &ListArgs) -> String {
+    let limit = format!("?limit={}", list.limit);
+    list.cursor.as_deref().map_or(limit.clone(), |it| format!("{limit}&cursor={}", escaped(it)))
+}
+
+/// Makes a text fit to stand in a URL, as one piece.
+fn escaped(text: &str) -> String {
+    let mut out = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}
+
+/// Says how to go on with a list that did not end.
+fn tell_next(next: Option<&str>, args: &AskArgs) {
+    use std::io::Write;
+    if let Some(next) = next.filter(|_| !args.json) {
+        // Advice only: it does not matter if nobody reads it.
+        let _ = writeln!(std::io::stderr(), "there is more; go on with --cursor {next}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_stands_in_a_url_as_one_piece() {
+        assert_eq!(escaped("process/a/ü?#%&.."), "process%2Fa%2F%C3%BC%3F%23%25%26..");
+    }
+}

@@ -1,0 +1,91 @@
+//! Sends requests to a server, or to the same routes in this process.
+
+mod http;
+mod local;
+
+use self::{http::HttpClient, local::LocalClient};
+use crate::{api::problem::ProblemBody, args::Source, cli::output, failure::Failure};
+
+/// What was answered.
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) body: String,
+}
+
+/// Asks a server or a folder.
+pub(super) enum Client {
+    Server(HttpClient),
+    Folder(Box<LocalClient>),
+}
+
+impl Client {
+    /// Makes ready to ask.
+    pub(super) fn open(source: Source) -> Result<Self, Failure> {
+        match source {
+            Source::Server(url) => HttpClient::new(&url).map(Client::Server),
+            Source::Folder(folder) => {
+                LocalClient::open(&folder).map(|it| Client::Folder(Box::new(it)))
+            }
+        }
+    }
+
+    /// Gets a path; returns the body of a good answer.
+    pub(super) fn get(&self, path: &str, json: bool) -> Result<String, Failure> {
+        let answer = match self {
+            Client::Server(client) => client.get(path)?,
+            Client::Folder(client) => client.send("GET", path, None)?,
+        };
+        self.accept(answer, json)
+    }
+
+    /// Posts to a path; returns the body of a good answer.
+    pub(super) fn post(
+        &self,
+        path: &str,
+        key: Option<&str>,
+        json: bool,
+    ) -> Result<String, Failure> {
+        let answer = match self {
+            Client::Server(client) => client.post(path, key)?,
+            Client::Folder(client) => client.send("POST", path, key)?,
+        };
+        self.accept(answer, json)
+    }
+
+    /// Gives a folder free again.
+    pub(super) fn close(self) {
+        match self {
+            Client::Server(_) => {}
+            Client::Folder(client) => client.close(),
+        }
+    }
+
+    fn accept(&self, answer: Answer, json: bool) -> Result<String, Failure> {
+        if (200..300).contains(&answer.status) {
+            return Ok(answer.body);
+        }
+        let Ok(problem) = serde_json::from_str::<ProblemBody>(&answer.body) else {
+            return Err(self.not_ours(&format!("it answered with status {}", answer.status)));
+        };
+        if json {
+            output::print_json(&answer.body)?;
+        }
+        Err(Failure::new(format!("{} ({})", problem.detail, problem.code)))
+    }
+
+    /// Reads an answer as what it should be.
+    pub(super) fn read<T: serde::de::DeserializeOwned>(&self, body: &str) -> Result<T, Failure> {
+        serde_json::from_str(body).map_err(|error| self.not_ours(&error.to_string()))
+    }
+
+    fn not_ours(&self, reason: &str) -> Failure {
+        let who = match self {
+            Client::Server(client) => client.url(),
+            Client::Folder(_) => "this program",
+        };
+        Failure::new(format!(
+            "{who} does not answer like a steadfast server of this version: {reason}; \
+             check --server"
+        ))
+    }
+}

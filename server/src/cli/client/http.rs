@@ -1,0 +1,81 @@
+//! Asks a server over HTTP.
+
+use std::time::Duration;
+
+use ureq::Agent;
+
+use super::Answer;
+use crate::failure::Failure;
+
+/// An answer has so long; the doctor scans tables.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A server that does not take the connection by then is not there.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Bytes of an answer: a page has 8 MiB of data at most, and then some.
+const BODY_BYTES_MAX: u64 = 64 << 20;
+
+/// Asks one server.
+pub(crate) struct HttpClient {
+    url: String,
+    agent: Agent,
+}
+
+impl HttpClient {
+    /// A client for the server at `url`.
+    pub(super) fn new(url: &str) -> Result<Self, Failure> {
+        let url = url.trim_end_matches('/');
+        if !url.starts_with("http://") {
+            let example = crate::args::SERVER;
+            return Err(Failure::new(format!("--server `{url}` must be like {example}")));
+        }
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            // The server is on this machine, where no proxy can reach it.
+            .proxy(None)
+            .timeout_connect(Some(CONNECT_TIMEOUT))
+            .timeout_global(Some(TIMEOUT))
+            .build();
+        Ok(Self { url: url.into(), agent: config.into() })
+    }
+
+    /// The address of the server.
+    pub(super) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Gets a path.
+    pub(super) fn get(&self, path: &str) -> Result<Answer, Failure> {
+        let sent = self.agent.get(format!("{}{path}", self.url)).call();
+        self.answer(sent)
+    }
+
+    /// Posts to a path, without a body.
+    pub(super) fn post(&self, path: &str, key: Option<&str>) -> Result<Answer, Failure> {
+        let mut request = self.agent.post(format!("{}{path}", self.url));
+        if let Some(key) = key {
+            request = request.header("idempotency-key", key);
+        }
+        self.answer(request.send_empty())
+    }
+
+    fn answer(
+        &self,
+        sent: Result<ureq::http::Response<ureq::Body>, ureq::Error>,
+    ) -> Result<Answer, Failure> {
+        let mut response = sent.map_err(|error| self.silent(&error))?;
+        let body = response.body_mut().with_config().limit(BODY_BYTES_MAX).read_to_string();
+        let body = body.map_err(|error| self.silent(&error))?;
+        Ok(Answer { status: response.status().as_u16(), body })
+    }
+
+    fn silent(&self, error: &ureq::Error) -> Failure {
+        Failure::new(format!(
+            "no answer from {}: {error}; start a server with `steadfast serve`, name another with \
+             --server URL, or open a folder that no server holds with --data DIR",
+            self.url
+        ))
+    }
+}

@@ -1,0 +1,20 @@
+//! Looks for what is wrong, and for what will be.
+
+mod check;
+mod disk;
+mod fsync;
+mod store;
+
+pub(crate) use self::check::{Check, Examination, Verdict};
+use crate::{node::Node, place::Place};
+
+/// Makes all checks. More of them are appended here.
+pub(crate) async fn examine(node: &Node) -> Examination {
+    let _one_at_a_time = node.examination.lock().await;
+    let mut checks = store::checks(node.store.as_ref()).await;
+    if let Place::Folder(folder) = &node.place {
+        checks.extend(disk::checks(folder.clone()).await);
+    }
+    let ok = checks.iter().all(|it| it.status != Verdict::Failed);
+    Examination { ok, checks }
+}

@@ -1,0 +1,66 @@
+//! The disk under a data folder: room, speed, and the write-ahead log.
+
+use std::path::{Path, PathBuf};
+
+use super::{Check, fsync};
+
+/// Below this the next commits may find the disk full.
+const FREE_BYTES_LOW: u64 = 256 << 20;
+
+/// Below this somebody should look.
+const FREE_BYTES_SCARCE: u64 = 2 << 30;
+
+/// The writer holds the log near 64 MiB; twice that means that it cannot be emptied.
+const WAL_BYTES_HIGH: u64 = 128 << 20;
+
+/// A commit waits at least this long, so a slower disk is felt by every caller.
+const FSYNC_MICROSECONDS_SLOW: u128 = 20_000;
+
+const MIB: u64 = 1 << 20;
+
+/// Checks of the data folder, away from the async threads.
+pub(super) async fn checks(folder: PathBuf) -> Vec<Check> {
+    let made = move || vec![room(&folder), log(&folder), speed(&folder)];
+    let made = tokio::task::spawn_blocking(made).await;
+    made.unwrap_or_else(|error| vec![Check::failed("disk", error.to_string())])
+}
+
+fn room(folder: &Path) -> Check {
+    let found = match rustix::fs::statvfs(folder) {
+        Ok(found) => found,
+        Err(error) => return Check::failed("disk space", error.to_string()),
+    };
+    let free = found.f_bavail.saturating_mul(found.f_frsize);
+    let all = found.f_blocks.saturating_mul(found.f_frsize);
+    let detail = format!("{} MiB of {} MiB free", free / MIB, all / MIB);
+    match free {
+        _ if free < FREE_BYTES_LOW => {
+            Check::failed("disk space", format!("{detail}; free some before commits are refused"))
+        }
+        _ if free < FREE_BYTES_SCARCE => Check::warning("disk space", detail),
+        _ => Check::ok("disk space", detail),
+    }
+}
+
+fn log(folder: &Path) -> Check {
+    let bytes = std::fs::metadata(folder.join("steadfast.db-wal")).map_or(0, |it| it.len());
+    let detail = format!("write-ahead log has {:.1} MiB", bytes as f64 / MIB as f64);
+    if WAL_BYTES_HIGH < bytes {
+        let detail = format!("{detail}; a program that reads the file keeps it from being emptied");
+        return Check::warning("wal", detail);
+    }
+    Check::ok("wal", detail)
+}
+
+fn speed(folder: &Path) -> Check {
+    let median = match fsync::median(folder) {
+        Ok(median) => median,
+        Err(error) => return Check::failed("fsync", error.to_string()),
+    };
+    let microseconds = median.as_micros();
+    let detail = format!("{:.2} ms in the median", microseconds as f64 / 1_000.0);
+    if FSYNC_MICROSECONDS_SLOW < microseconds {
+        return Check::warning("fsync", format!("{detail}; every commit waits that long"));
+    }
+    Check::ok("fsync", detail)
+}

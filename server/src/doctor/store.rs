@@ -1,0 +1,71 @@
+//! What the store knows about itself.
+
+use steadfast_store::{Health, Setting, Store};
+
+use super::Check;
+
+/// Checks that need nothing but the store.
+pub(super) async fn checks(store: &dyn Store) -> Vec<Check> {
+    let mut checks = vec![health(store), invariants(store).await];
+    checks.extend(work(store).await);
+    checks.extend(settings(store).await);
+    checks
+}
+
+/// The settings of the database that our promises depend on.
+async fn settings(store: &dyn Store) -> Vec<Check> {
+    match store.settings().await {
+        Ok(settings) => settings
+            .into_iter()
+            .map(|Setting { name, value, concern }| match concern {
+                Some(concern) => Check::warning(&name, format!("{value}: {concern}")),
+                None => Check::ok(&name, value),
+            })
+            .collect(),
+        Err(error) => vec![Check::failed("settings", error.to_string())],
+    }
+}
+
+fn health(store: &dyn Store) -> Check {
+    match store.health() {
+        Health::Ready => Check::ok("store", format!("can write, epoch {}", store.owner().epoch)),
+        Health::Degraded { reason } => {
+            Check::warning("store", format!("cannot write now: {reason}"))
+        }
+        Health::Failed { reason } => Check::failed("store", format!("failed: {reason}")),
+    }
+}
+
+async fn invariants(store: &dyn Store) -> Check {
+    match store.violations().await {
+        Ok(found) if found.is_empty() => Check::ok("invariants", "all hold"),
+        Ok(found) => Check::failed("invariants", found.join("; ")),
+        Err(error) => Check::failed("invariants", error.to_string()),
+    }
+}
+
+async fn work(store: &dyn Store) -> [Check; 2] {
+    let totals = match store.totals().await {
+        Ok(totals) => totals,
+        Err(error) => {
+            let failed = |name| Check::failed(name, error.to_string());
+            return [failed("pending"), failed("dead")];
+        }
+    };
+    let pending = match totals.pending {
+        0 => Check::ok("pending", "nothing waits to be delivered"),
+        // Messages are delivered by the program that has handlers for them.
+        count => Check::warning(
+            "pending",
+            format!("{count} messages wait, and nothing in this process handles them"),
+        ),
+    };
+    let dead = match totals.dead {
+        0 => Check::ok("dead", "no message was given up"),
+        count => Check::warning(
+            "dead",
+            format!("{count} messages were given up; see `steadfast streams dead`"),
+        ),
+    };
+    [pending, dead]
+}

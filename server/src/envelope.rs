@@ -1,0 +1,94 @@
+//! What every answer has: an id, the security headers, one form of errors, and a count.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{MatchedPath, Request, State},
+    http::{HeaderMap, HeaderName, HeaderValue, header},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+
+use crate::{
+    api::problem::{Problem, ProblemBody},
+    node::Node,
+    pages, request_id,
+};
+
+/// A page may load our own style and pictures, and nothing of anybody else.
+const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; \
+     script-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; \
+     frame-ancestors 'none'";
+
+/// Wraps the handling of one request.
+pub(crate) async fn wrap(State(node): State<Arc<Node>>, request: Request, next: Next) -> Response {
+    let request_id = node.request_ids.of(request.headers());
+    let matched = request.extensions().get::<MatchedPath>();
+    let route = matched.map_or("unmatched", MatchedPath::as_str).to_owned();
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let page = wants_page(&path, request.headers());
+
+    let mut response = next.run(request).await;
+    if let Some(problem) = problem_of(&mut response) {
+        let body = problem.body(&path, &request_id);
+        if response.status().is_server_error() {
+            tracing::error!(request_id, code = body.code, error = body.detail, "request failed");
+        }
+        response = rendered(response, &problem, body, page);
+    }
+    dress(response.headers_mut(), &request_id);
+    node.metrics.count_request(&route, &method, response.status());
+    tracing::debug!(request_id, %method, path, status = response.status().as_u16(), "request");
+    response
+}
+
+/// The problem that a handler left for us, or one for an error that did not come from a handler.
+fn problem_of(response: &mut Response) -> Option<Problem> {
+    let status = response.status();
+    let left = response.extensions_mut().remove::<Problem>();
+    let is_error = status.is_client_error() || status.is_server_error();
+    let is_ours = response.headers().contains_key(header::CONTENT_TYPE)
+        && response.headers()[header::CONTENT_TYPE] != "text/plain; charset=utf-8";
+    left.or_else(|| (is_error && !is_ours).then(|| Problem::of_status(status)))
+}
+
+fn rendered(response: Response, problem: &Problem, body: ProblemBody, page: bool) -> Response {
+    let (status, allow) = (response.status(), response.headers().get(header::ALLOW).cloned());
+    let mut rendered = if page {
+        (status, pages::failure(&body)).into_response()
+    } else {
+        let json = serde_json::to_string(&body).unwrap_or_default();
+        let content_type = [(header::CONTENT_TYPE, "application/problem+json")];
+        (status, content_type, json).into_response()
+    };
+    let headers = rendered.headers_mut();
+    if let Some(seconds) = problem.retry_after() {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    if let Some(allow) = allow {
+        headers.insert(header::ALLOW, allow);
+    }
+    rendered
+}
+
+/// A person who follows a link gets a page; everything else gets JSON.
+fn wants_page(path: &str, headers: &HeaderMap) -> bool {
+    let accept = headers.get(header::ACCEPT).and_then(|it| it.to_str().ok()).unwrap_or_default();
+    !path.starts_with("/v1/") && accept.contains("text/html")
+}
+
+fn dress(headers: &mut HeaderMap, request_id: &str) {
+    if let Ok(id) = HeaderValue::from_str(request_id) {
+        headers.insert(request_id::HEADER, id);
+    }
+    for (name, value) in [
+        (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    // Messages are private to those who ask; assets say otherwise themselves.
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+}

@@ -1,0 +1,144 @@
+//! The accept loop: every connection has limits, and stopping finishes what was begun.
+//!
+//! `axum::serve` sets no timer, so half a request would hold its connection for ever.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    service::TowerToHyperService,
+};
+use steadfast_store::Clock;
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{OwnedSemaphorePermit, Semaphore},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+/// A request head must be complete by then; an idle connection is closed after it as well.
+pub(crate) const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Connections at one time; further ones wait in the system's queue.
+const CONNECTIONS_MAX: usize = 1_024;
+
+/// Requests in flight have so long to end when the process stops.
+pub(crate) const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The wait after the system could not accept, for want of files as a rule.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// How serving ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Drained {
+    /// Every request was answered.
+    All,
+    /// So many connections were cut off at the deadline.
+    CutOff(usize),
+}
+
+/// Serves until `stop`, then finishes the requests in flight.
+pub(crate) async fn serve(
+    listener: TcpListener,
+    app: Router,
+    clock: Arc<dyn Clock>,
+    stop: CancellationToken,
+) -> Drained {
+    let connections = TaskTracker::new();
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = stop.cancelled() => break,
+            accepted = accept(&listener, &places) => accepted,
+        };
+        match accepted {
+            Ok((stream, place)) => {
+                connections.spawn(connection(stream, app.clone(), stop.clone(), place));
+            }
+            Err(error) => {
+                tracing::warn!(%error, "connection not accepted");
+                clock.sleep_until(clock.now().after(ACCEPT_PAUSE)).await;
+            }
+        }
+    }
+    drop(listener);
+    connections.close();
+    match tokio::time::timeout(DRAIN_TIMEOUT, connections.wait()).await {
+        Ok(()) => Drained::All,
+        Err(_) => Drained::CutOff(connections.len()),
+    }
+}
+
+async fn accept(
+    listener: &TcpListener,
+    places: &Arc<Semaphore>,
+) -> std::io::Result<(TcpStream, OwnedSemaphorePermit)> {
+    let place = places.clone().acquire_owned().await.map_err(std::io::Error::other)?;
+    let (stream, _) = listener.accept().await?;
+    Ok((stream, place))
+}
+
+async fn connection(
+    stream: TcpStream,
+    app: Router,
+    stop: CancellationToken,
+    _place: OwnedSemaphorePermit,
+) {
+    // Small answers must not wait for the acknowledgement of the last one.
+    let _ = stream.set_nodelay(true);
+    let service = TowerToHyperService::new(app);
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
+    let connection = http.serve_connection(TokioIo::new(stream), service).with_upgrades();
+    let mut connection = std::pin::pin!(connection);
+    let ended = tokio::select! {
+        ended = &mut connection => ended,
+        () = stop.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    // A client that goes away in the middle is its own business.
+    if let Err(error) = ended {
+        tracing::debug!(%error, "connection ended early");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::routing::get;
+    use steadfast_store::SystemClock;
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        sync::Notify,
+    };
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_request_in_flight_is_finished_before_serving_ends() {
+        let (arrived, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let (told, waits) = (arrived.clone(), go_on.clone());
+        let handler = async move || {
+            told.notify_one();
+            waits.notified().await;
+            "finished"
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, app) = (CancellationToken::new(), Router::new().route("/", get(handler)));
+        let serving = tokio::spawn(serve(listener, app, Arc::new(SystemClock), stop.clone()));
+        let mut client = TcpStream::connect(address).await.unwrap();
+        client.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+        arrived.notified().await;
+        stop.cancel();
+        go_on.notify_one();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("finished"), "{answer}");
+        assert_eq!(serving.await.unwrap(), Drained::All);
+        assert!(TcpStream::connect(address).await.is_err(), "it must not listen any more");
+    }
+}

@@ -1,0 +1,41 @@
+//! The `steadfast` binary: serves a store over HTTP, and asks one from the command line.
+
+mod api;
+mod app;
+mod args;
+mod cli;
+mod doctor;
+mod envelope;
+mod failure;
+mod guard;
+mod listener;
+mod logging;
+mod metrics;
+mod node;
+mod open;
+mod pages;
+mod place;
+mod request_id;
+mod serve;
+mod signals;
+mod sweeper;
+
+use std::{io::Write, process::ExitCode};
+
+use self::{args::Verb, failure::Failure};
+
+fn main() -> ExitCode {
+    let result = match args::parse() {
+        Verb::Serve(args) => serve::run(args),
+        Verb::Ask(ask, source) => cli::run(ask, source),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Quiet) => ExitCode::FAILURE,
+        Err(Failure::Told(text)) => {
+            // Nobody is left to tell if stderr is closed.
+            let _ = writeln!(std::io::stderr(), "error: {text}");
+            ExitCode::FAILURE
+        }
+    }
+}

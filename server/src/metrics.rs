@@ -1,0 +1,116 @@
+//! What this process counts, for Prometheus. The registry is a value: nothing here is global.
+
+use axum::http::{Method, StatusCode};
+use prometheus_client::{
+    encoding::{EncodeLabelSet, text},
+    metrics::{
+        counter::{ConstCounter, Counter},
+        family::Family,
+        gauge::ConstGauge,
+    },
+    registry::Registry,
+};
+use steadfast_store::{Activity, Totals};
+
+/// Labels from closed sets only: the route's pattern, never a path.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Labels {
+    route: String,
+    method: &'static str,
+    status: &'static str,
+}
+
+/// The counters that live as long as the process.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    registry: Registry,
+    requests: Family<Labels, Counter>,
+}
+
+/// What a store says about itself at one moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StoreFigures {
+    /// What it did.
+    pub(crate) activity: Activity,
+    /// What it holds, if it answers.
+    pub(crate) totals: Option<Totals>,
+    /// Whether it can write.
+    pub(crate) ready: bool,
+}
+
+impl Metrics {
+    /// Starts at zero.
+    pub(crate) fn new() -> Self {
+        let mut registry = Registry::with_prefix("steadfast");
+        let requests = Family::default();
+        registry.register("http_requests", "HTTP requests by route and status", requests.clone());
+        Self { registry, requests }
+    }
+
+    /// Counts one answered request.
+    pub(crate) fn count_request(&self, route: &str, method: &Method, status: StatusCode) {
+        let labels = Labels {
+            route: route.into(),
+            method: method_label(method),
+            status: status_label(status),
+        };
+        self.requests.get_or_create(&labels).inc();
+    }
+
+    /// Writes everything in the text format of Prometheus.
+    pub(crate) fn write(&self, store: StoreFigures) -> Result<String, std::fmt::Error> {
+        let mut out = String::new();
+        text::encode_registry(&mut out, &self.registry)?;
+        text::encode_registry(&mut out, &store.registry())?;
+        text::encode_eof(&mut out)?;
+        Ok(out)
+    }
+}
+
+impl StoreFigures {
+    fn registry(self) -> Registry {
+        let mut registry = Registry::with_prefix("steadfast");
+        let Activity { commits, batches, reads, heartbeats } = self.activity;
+        for (name, help, value) in [
+            ("commits", "Commits answered", commits),
+            ("batches", "Transactions that the commits took", batches),
+            ("reads", "Reads answered", reads),
+            ("heartbeats", "Signs of life of an idle owner", heartbeats),
+        ] {
+            registry.register(name, help, ConstCounter::new(value));
+        }
+        let ready = i64::from(self.ready);
+        registry.register("store_ready", "1 if the store can write", ConstGauge::new(ready));
+        if let Some(Totals { position, pending, dead }) = self.totals {
+            for (name, help, value) in [
+                ("position", "The last position", position),
+                ("work_pending", "Messages to be delivered", pending),
+                ("work_dead", "Messages given up", dead),
+            ] {
+                registry.register(name, help, ConstGauge::new(value));
+            }
+        }
+        registry
+    }
+}
+
+fn method_label(method: &Method) -> &'static str {
+    match method.as_str() {
+        "GET" => "GET",
+        "HEAD" => "HEAD",
+        "POST" => "POST",
+        "PUT" => "PUT",
+        "DELETE" => "DELETE",
+        _ => "other",
+    }
+}
+
+fn status_label(status: StatusCode) -> &'static str {
+    match status.as_u16() / 100 {
+        1 => "1xx",
+        2 => "2xx",
+        3 => "3xx",
+        4 => "4xx",
+        _ => "5xx",
+    }
+}

@@ -1,0 +1,49 @@
+//! Opens the store that the command line names.
+
+use std::{path::Path, sync::Arc};
+
+use steadfast_store::{
+    Clock, OpenError, PostgresOptions, PostgresStore, SqliteOptions, SqliteStore, Store,
+};
+
+use crate::place::Place;
+
+/// Opens or makes the store at `place`.
+pub(crate) async fn open_store(
+    place: &Place,
+    clock: Arc<dyn Clock>,
+) -> Result<Arc<dyn Store>, OpenError> {
+    match place {
+        Place::Folder(folder) => {
+            let options = SqliteOptions::new(folder.clone(), clock);
+            let opened = tokio::task::spawn_blocking(|| SqliteStore::open(options)).await;
+            let store = opened.map_err(|error| failed(place, error.to_string()))??;
+            Ok(Arc::new(store))
+        }
+        Place::Database(url) => {
+            Ok(Arc::new(PostgresStore::open(PostgresOptions::new(url.clone(), clock)).await?))
+        }
+    }
+}
+
+/// Opens a store that must be there: a question must not make a folder.
+pub(crate) async fn open_existing_folder(
+    folder: &Path,
+    clock: Arc<dyn Clock>,
+) -> Result<Arc<dyn Store>, OpenError> {
+    let place = Place::Folder(folder.to_owned());
+    let missing = match (folder.is_dir(), folder.join("steadfast.db").is_file()) {
+        (false, _) => Some("there is no such folder"),
+        (true, false) => Some("there is no steadfast.db in it"),
+        (true, true) => None,
+    };
+    if let Some(missing) = missing {
+        let reason = format!("{missing}; name the folder that `steadfast serve --data` was given");
+        return Err(failed(&place, reason));
+    }
+    open_store(&place, clock).await
+}
+
+fn failed(place: &Place, reason: String) -> OpenError {
+    OpenError::Failed { what: place.to_string(), reason }
+}

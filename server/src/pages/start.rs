@@ -1,0 +1,127 @@
+//! The start page: what runs, where to look, what to do next.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::State,
+    http::{HeaderMap, header},
+};
+use maud::{Markup, html};
+use steadfast_store::{Health, Totals};
+
+use super::shell::{Section, shell};
+use crate::{api::problem::Problem, args::SERVER, node::Node};
+
+/// Shows what runs here.
+#[utoipa::path(get, path = "/", tag = "pages", responses(
+    (status = 200, body = String, content_type = "text/html"),
+))]
+pub(super) async fn start(
+    State(node): State<Arc<Node>>,
+    headers: HeaderMap,
+) -> Result<Markup, Problem> {
+    let totals = node.store.totals().await?;
+    let content = html! {
+        section.hero {
+            (health(&node))
+            h1 { "Steadfast is running" }
+            p.lead {
+                "Every step of progress is one commit. What is still to be done is a row, and it "
+                "survives a crash."
+            }
+        }
+        (figures(totals))
+        (facts(&node))
+        section.columns {
+            (links())
+            (commands(host(&headers)))
+        }
+    };
+    Ok(shell("Overview", Section::Start, &content))
+}
+
+fn health(node: &Node) -> Markup {
+    match node.store.health() {
+        Health::Ready if node.is_draining() => html! { span.badge.waiting { "stopping" } },
+        Health::Ready => html! { span.badge.done { "ready" } },
+        Health::Degraded { reason } => html! { span.badge.waiting { "degraded: " (reason) } },
+        Health::Failed { reason } => html! { span.badge.dead { "failed: " (reason) } },
+    }
+}
+
+fn figures(totals: Totals) -> Markup {
+    html! {
+        section.figures aria-label="Figures" {
+            a.figure href="/streams" {
+                strong { (totals.position) }
+                span { "messages committed" }
+            }
+            a.figure href="/streams/pending" {
+                strong { (totals.pending) }
+                span { "pending" }
+            }
+            a.figure.alarm[0 < totals.dead] href="/streams/dead" {
+                strong { (totals.dead) }
+                span { "dead" }
+            }
+        }
+    }
+}
+
+fn facts(node: &Node) -> Markup {
+    html! {
+        dl.facts {
+            div { dt { "Version" } dd { (env!("CARGO_PKG_VERSION")) } }
+            div { dt { "Store" } dd { (node.place.store()) } }
+            div { dt { (node.place.noun()) } dd { code { (node.place) } } }
+            div { dt { "Owner epoch" } dd { (node.store.owner().epoch) } }
+        }
+    }
+}
+
+fn links() -> Markup {
+    let links = [
+        ("/streams", "Streams", "every message, and how far it is"),
+        ("/readyz", "Health", "whether requests should come here"),
+        ("/metrics", "Metrics", "figures for Prometheus"),
+        ("/openapi.json", "OpenAPI", "every route, for programs"),
+    ];
+    html! {
+        section.card {
+            h2 { "Look around" }
+            ul.links {
+                @for (href, label, about) in links {
+                    li { a href=(href) { (label) } span { (about) } }
+                }
+            }
+        }
+    }
+}
+
+/// Where this page was found.
+fn host(headers: &HeaderMap) -> &str {
+    headers.get(header::HOST).and_then(|it| it.to_str().ok()).unwrap_or_default()
+}
+
+fn commands(host: &str) -> Markup {
+    let server = format!("http://{host}");
+    let commands = [
+        ("steadfast streams list", "the streams there are"),
+        ("steadfast streams pending", "what is still to be done"),
+        ("steadfast streams dead", "what was given up, and why"),
+        ("steadfast doctor", "whether all is well"),
+    ];
+    html! {
+        section.card {
+            h2 { "Next commands" }
+            ul.links {
+                @for (command, about) in commands {
+                    li { code { (command) } span { (about) } }
+                }
+            }
+            @if server != SERVER {
+                p.quiet { "Each with " code { "--server " (server) } }
+            }
+        }
+    }
+}

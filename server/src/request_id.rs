@@ -1,0 +1,74 @@
+//! Names every request, so that an answer, a log line and a report can be matched.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use axum::http::{HeaderMap, HeaderName};
+use steadfast_store::{Entropy, SeededEntropy};
+
+/// Carries the id in both directions.
+pub(crate) const HEADER: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Bytes of an id that we take over from a caller.
+const LEN_MAX: usize = 64;
+
+/// Gives out request ids: unlike those of other processes, and counted.
+#[derive(Debug)]
+pub(crate) struct RequestIds {
+    start: u64,
+    count: AtomicU64,
+}
+
+impl RequestIds {
+    /// Starts at a place of its own.
+    pub(crate) fn new() -> Self {
+        Self { start: SeededEntropy::from_system().next(), count: AtomicU64::new(1) }
+    }
+
+    /// The id of a request: its own if it is harmless to repeat, else a new one.
+    pub(crate) fn of(&self, headers: &HeaderMap) -> String {
+        let given = headers.get(HEADER).and_then(|it| it.to_str().ok());
+        match given.filter(|it| is_harmless(it)) {
+            Some(id) => id.to_owned(),
+            None => {
+                let count = self.count.fetch_add(1, Ordering::Relaxed);
+                format!("{:016x}-{count}", self.start)
+            }
+        }
+    }
+}
+
+fn is_harmless(id: &str) -> bool {
+    let fits = |it: u8| it.is_ascii_alphanumeric() || matches!(it, b'-' | b'_' | b'.');
+    (1..=LEN_MAX).contains(&id.len()) && id.bytes().all(fits)
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    fn id_for(given: &'static str) -> String {
+        let headers = HeaderMap::from_iter([(HEADER, HeaderValue::from_static(given))]);
+        RequestIds::new().of(&headers)
+    }
+
+    #[test]
+    fn a_sane_id_is_kept_and_a_strange_one_is_replaced() {
+        assert_eq!(id_for("trace-1.A_b"), "trace-1.A_b");
+        for strange in [
+            "",
+            "a b",
+            "<script>",
+            "0123456789012345678901234567890123456789012345678901234567890123x",
+        ] {
+            assert_ne!(id_for(strange), strange);
+        }
+    }
+
+    #[test]
+    fn two_requests_have_two_ids() {
+        let ids = RequestIds::new();
+        assert_ne!(ids.of(&HeaderMap::new()), ids.of(&HeaderMap::new()));
+    }
+}

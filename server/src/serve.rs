@@ -1,0 +1,172 @@
+//! `steadfast serve`: opens the store, listens, says so, and stops in order.
+
+use std::{io::Write, net::SocketAddr, sync::Arc, time::Duration};
+
+use steadfast_store::{Clock, Health, SystemClock};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    app,
+    args::{SERVER, ServeArgs},
+    failure::Failure,
+    listener::{self, Drained},
+    logging,
+    node::Node,
+    open::open_store,
+    place::{Place, StoreChoice},
+    signals::Signals,
+    sweeper,
+};
+
+/// How often the store's health is looked at. That reads a flag, never the database.
+const HEALTH_PERIOD: Duration = Duration::from_secs(1);
+
+/// Closing the store has so long; what was acknowledged is safe without it.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Serves until a signal or until the store fails.
+pub(crate) fn run(args: ServeArgs) -> Result<(), Failure> {
+    logging::start(args.log);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let result = runtime.block_on(serve(args));
+    runtime.shutdown_background();
+    result
+}
+
+async fn serve(args: ServeArgs) -> Result<(), Failure> {
+    let place = match args.store {
+        StoreChoice::Sqlite => Place::Folder(std::path::absolute(&args.data)?),
+        StoreChoice::Postgres(url) => Place::Database(url),
+    };
+    // The port comes first: giving it back leaves no trace, opening a store does.
+    let listener = bind(args.listen).await?;
+    let address = listener.local_addr()?;
+    let mut signals = Signals::catch()?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let store = open_store(&place, clock.clone()).await?;
+    let node = Node::new(store.clone(), place);
+    greet(&node.place, address);
+    let stop = CancellationToken::new();
+    let serving = listener::serve(listener, app::router(node.clone()), clock.clone(), stop.clone());
+    let mut serving = std::pin::pin!(serving);
+    let failed = tokio::select! {
+        _ = &mut serving => unreachable!("serving ends only when it is stopped"),
+        () = signals.next() => None,
+        reason = failure_of(|| store.health(), clock.as_ref()) => Some(reason),
+        () = sweeper::run(store.as_ref(), clock.as_ref(), args.retention.into()) => None,
+    };
+    node.drain();
+    stop.cancel();
+    tracing::info!("draining");
+    let ending = async {
+        log_drained(&serving.await);
+        if tokio::time::timeout(CLOSE_TIMEOUT, store.close()).await.is_err() {
+            tracing::warn!("store not closed in time");
+        }
+    };
+    tokio::select! {
+        () = ending => {}
+        () = signals.next() => return Err(Failure::new("stopped at once by a second signal")),
+    }
+    tracing::info!("stopped");
+    failed.map_or(Ok(()), |reason| Err(Failure::new(format!("the store failed: {reason}"))))
+}
+
+async fn bind(listen: SocketAddr) -> Result<TcpListener, Failure> {
+    if !listen.ip().is_loopback() {
+        return Err(Failure::new(format!(
+            "--listen {listen} is open to other machines, and there are no access tokens yet; \
+             listen on 127.0.0.1:{port} or [::1]:{port}",
+            port = listen.port()
+        )));
+    }
+    TcpListener::bind(listen).await.map_err(|error| {
+        Failure::new(format!(
+            "--listen {listen} cannot be used: {error}; stop what listens there, or choose another \
+             port, for example --listen 127.0.0.1:0 for a free one"
+        ))
+    })
+}
+
+/// Returns when the store can never write again in this process.
+async fn failure_of(health: impl Fn() -> Health, clock: &dyn Clock) -> String {
+    loop {
+        if let Health::Failed { reason } = health() {
+            return reason;
+        }
+        clock.sleep_until(clock.now().after(HEALTH_PERIOD)).await;
+    }
+}
+
+fn log_drained(drained: &Drained) {
+    match drained {
+        Drained::All => tracing::debug!("all requests answered"),
+        Drained::CutOff(count) => tracing::warn!(count, "connections cut off at the deadline"),
+    }
+}
+
+/// Tells a newcomer where it is and what to do next. Nobody may be reading.
+fn greet(place: &Place, address: SocketAddr) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(greeting(place, address).as_bytes());
+    let _ = out.flush();
+}
+
+fn greeting(place: &Place, address: SocketAddr) -> String {
+    let url = format!("http://{address}");
+    let program = std::env::args().next().unwrap_or_else(|| "steadfast".into());
+    let server = if url == SERVER { String::new() } else { format!(" --server {url}") };
+    format!(
+        "Steadfast {version} is running.\n\n  \
+           {address:<12} {url}/\n  \
+           {noun:<12} {place} ({store})\n\n\
+         Next, in another terminal:\n  \
+           {program} streams list{server}\n  \
+           {program} doctor{server}\n  \
+           curl {url}/openapi.json\n\n\
+         Press Ctrl-C to stop.\n",
+        version = env!("CARGO_PKG_VERSION"),
+        address = "address",
+        noun = place.noun(),
+        store = place.store(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{future::poll_fn, task::Poll};
+
+    use steadfast_store::{ManualClock, Timestamp};
+    use tokio::sync::watch;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_node_outlives_a_degraded_store_but_not_a_failed_one() {
+        let health = watch::Sender::new(Health::Ready);
+        let clock = ManualClock::at(Timestamp(0));
+        let mut failure = std::pin::pin!(failure_of(|| health.borrow().clone(), &clock));
+        let mut waits =
+            async || poll_fn(|cx| Poll::Ready(failure.as_mut().poll(cx).is_pending())).await;
+        assert!(waits().await);
+        health.send_replace(Health::Degraded { reason: "away".into() });
+        clock.advance(HEALTH_PERIOD);
+        assert!(waits().await);
+        health.send_replace(Health::Failed { reason: "fsync".into() });
+        clock.advance(HEALTH_PERIOD);
+        assert_eq!(failure.await, "fsync");
+    }
+
+    #[test]
+    fn a_newcomer_is_told_the_address_the_data_folder_and_what_to_do() {
+        let text = greeting(&Place::Folder("/srv/data".into()), ([127, 0, 0, 1], 8787).into());
+        for told in ["http://127.0.0.1:8787/", "/srv/data (SQLite)", "streams list\n", "doctor\n"] {
+            assert!(text.contains(told), "{told} is missing in {text}");
+        }
+        let database = Place::Database("postgres://me:secret@h/d".into());
+        let text = greeting(&database, ([127, 0, 0, 1], 1).into());
+        assert!(text.contains("postgres://me:***@h/d (PostgreSQL)"), "{text}");
+        assert!(text.contains("doctor --server http://127.0.0.1:1\n") && !text.contains("secret"));
+    }
+}

@@ -1,0 +1,178 @@
+//! The command line: plain tables, the API's JSON, clear failures.
+
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::{
+    harness::{Server, assert_fails_with, output, run, spawn, stderr, stdout, steadfast},
+    seed::{self, ORDER},
+};
+
+#[test]
+fn offline_and_online_print_the_same_json() {
+    let server = Server::seeded();
+    let id = seed::address(ORDER).id().to_string();
+    let questions: [&[&str]; 6] = [
+        &["streams", "list", "--json"],
+        &["streams", "list", "--json", "--limit", "3"],
+        &["streams", "show", ORDER, "--json"],
+        &["streams", "show", &id, "--json", "--limit", "2"],
+        &["streams", "pending", "--json", "--stream", ORDER],
+        &["streams", "dead", "--json"],
+    ];
+    let online: Vec<String> = questions.iter().map(|it| stdout(&server.ask(it))).collect();
+    assert_eq!(online[0], server.get("/v1/streams?limit=50").body + "\n");
+    let folder = server.stop();
+    let data = folder.to_str().unwrap();
+    for (question, online) in questions.iter().zip(online) {
+        let output = run(&[question, &["--data", data][..]].concat());
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert_eq!(stdout(&output), online, "{question:?}");
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn tables_have_the_id_first_and_cut_nothing_off() {
+    let server = Server::seeded();
+    let list = stdout(&server.ask(&["streams", "list"]));
+    let id = seed::address(ORDER).id().to_string();
+    assert!(list.starts_with("ID "), "{list}");
+    assert!(list.lines().nth(1).unwrap().starts_with(&format!("{id}  {ORDER}  ")), "{list}");
+    let show = stdout(&server.ask(&["streams", "show", ORDER]));
+    assert!(show.contains("gave up: card declined"), "{show}");
+    let pending = stdout(&server.ask(&["streams", "pending"]));
+    assert!(pending.lines().nth(1).unwrap().starts_with("5 "), "{pending}");
+    let empty = server.ask(&["streams", "pending", "--stream", "stream/bulk/001"]);
+    assert_eq!(stdout(&empty), "nothing is pending\n");
+}
+
+#[test]
+fn a_list_that_goes_on_says_how() {
+    let server = Server::seeded();
+    let first = server.ask(&["streams", "list", "--limit", "60"]);
+    let advice = stderr(&first);
+    let cursor = advice.trim().rsplit(' ').next().unwrap();
+    let second = server.ask(&["streams", "list", "--limit", "60", "--cursor", cursor]);
+    assert_eq!(stdout(&second).lines().count(), 3, "a heading and the last two");
+    assert_eq!(stderr(&second), "");
+}
+
+#[test]
+fn a_problem_is_one_line_and_with_json_also_json() {
+    let server = Server::seeded();
+    let unknown = ["streams", "show", "stream/bulk/none"];
+    assert_fails_with(&server.ask(&unknown), &["stream/bulk/none", "not_found"]);
+    let output = server.ask(&[&unknown[..], &["--json"]].concat());
+    assert_fails_with(&output, &["not_found"]);
+    let problem: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(problem["code"], "not_found");
+    assert_fails_with(&server.ask(&["streams", "list", "--limit", "0"]), &["`limit`"]);
+}
+
+#[test]
+fn a_server_that_is_not_there_is_named() {
+    let server = Server::seeded();
+    let url = server.url.clone();
+    std::fs::remove_dir_all(server.stop()).unwrap();
+    let output = run(&["streams", "list", "--server", &url]);
+    assert_fails_with(&output, &[&url, "steadfast serve", "--data"]);
+    assert_fails_with(&run(&["doctor", "--server", "ftp://x"]), &["--server", "ftp://x"]);
+}
+
+#[test]
+fn a_folder_that_is_not_there_is_not_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = folder.path().join("missing");
+    let path = missing.to_str().unwrap();
+    assert_fails_with(&run(&["doctor", "--data", path]), &[path, "no such folder"]);
+    assert!(!missing.exists());
+    let empty = folder.path().to_str().unwrap();
+    assert_fails_with(&run(&["doctor", "--data", empty]), &[empty, "no steadfast.db"]);
+    assert_eq!(folder.path().read_dir().unwrap().count(), 0);
+}
+
+#[test]
+fn a_folder_that_a_server_holds_is_refused_with_advice() {
+    let server = Server::seeded();
+    let folder = server.folder().to_str().unwrap();
+    let output = run(&["streams", "list", "--data", folder]);
+    assert_fails_with(&output, &[folder, "served by another process", "--server"]);
+}
+
+#[test]
+fn a_flag_goes_before_a_variable() {
+    let server = Server::seeded();
+    let ask = |data: &str, args: &[&str]| {
+        let mut command = steadfast();
+        command.args(["streams", "list", "--json"]).args(args).env("STEADFAST_DATA", data);
+        output(&mut command)
+    };
+    assert!(ask("/nonexistent", &["--server", &server.url]).status.success());
+    assert_fails_with(&ask("/nonexistent", &[]), &["/nonexistent", "no such folder"]);
+    let both = ask("x", &["--server", &server.url, "--data", "y"]);
+    assert_eq!(both.status.code(), Some(2), "{}", stderr(&both));
+}
+
+#[test]
+fn the_doctor_succeeds_on_a_sound_store_and_fails_on_a_damaged_one() {
+    let server = Server::seeded();
+    let output = server.ask(&["doctor"]);
+    assert!(output.status.success(), "{}", stdout(&output));
+    let well = |it: &str| it.starts_with("invariants ") && it.contains(" ok ");
+    assert!(stdout(&output).lines().any(well), "{}", stdout(&output));
+    let folder = server.stop();
+    let data = folder.to_str().unwrap();
+    assert!(run(&["doctor", "--data", data]).status.success());
+    seed::damage(&folder);
+    let output = run(&["doctor", "--data", data]);
+    assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
+    let failed = |it: &str| it.starts_with("invariants ") && it.contains(" failed ");
+    assert!(stdout(&output).lines().any(failed), "{}", stdout(&output));
+    assert_eq!(stderr(&output), "", "the table says it all");
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    let server = Server::seeded();
+    let mut command = steadfast();
+    command.args(["streams", "list", "--server", &server.url]);
+    let mut child = spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(!stderr(&output).contains("panicked"), "{}", stderr(&output));
+}
+
+#[test]
+fn help_shows_an_example_and_the_variable_of_every_flag() {
+    for verb in [
+        &["serve"][..],
+        &["doctor"],
+        &["streams", "list"],
+        &["streams", "show"],
+        &["streams", "pending"],
+        &["streams", "dead"],
+        &["streams", "revive"],
+    ] {
+        let output = run(&[verb, &["--help"][..]].concat());
+        let text = stdout(&output);
+        assert!(output.status.success() && text.contains("Example"), "{text}");
+        for flag in text.lines().filter(|it| it.trim_start().starts_with("--")) {
+            assert!(flag.contains("[env: STEADFAST_"), "{flag}");
+        }
+    }
+    let version = stdout(&run(&["--version"]));
+    assert_eq!(version, format!("steadfast {}\n", env!("CARGO_PKG_VERSION")));
+    assert_eq!(run(&["streams", "nonsense"]).status.code(), Some(2));
+}
+
+#[test]
+fn help_does_not_print_the_password_of_a_database() {
+    let mut command = steadfast();
+    command.args(["serve", "--help"]).env("STEADFAST_STORE", "postgres://me:secret@h/d");
+    let output = output(&mut command);
+    assert!(!stdout(&output).contains("secret"), "{}", stdout(&output));
+}

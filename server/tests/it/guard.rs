@@ -1,0 +1,77 @@
+//! What never reaches a handler, and what every answer carries.
+
+use std::io::{Read, Write};
+
+use crate::{harness::Server, seed::DEAD};
+
+#[test]
+fn a_foreign_host_is_refused() {
+    let server = Server::seeded();
+    let answer = server
+        .raw("GET /v1/streams HTTP/1.1\r\nHost: rebound.example.org\r\nConnection: close\r\n\r\n");
+    assert!(answer.starts_with("HTTP/1.1 403") && answer.contains("foreign_host"), "{answer}");
+    for own in ["localhost", "localhost:1", "127.0.0.1", "[::1]:8787"] {
+        let request = format!("GET /healthz HTTP/1.1\r\nHost: {own}\r\nConnection: close\r\n\r\n");
+        let answer = server.raw(&request);
+        assert!(answer.starts_with("HTTP/1.1 200"), "{own}: {answer}");
+    }
+}
+
+#[test]
+fn a_page_of_another_origin_changes_nothing() {
+    let server = Server::seeded();
+    let path = format!("/v1/messages/{DEAD}/revive");
+    for headers in [
+        [("origin", "http://example.org")],
+        [("origin", "null")],
+        [("sec-fetch-site", "cross-site")],
+    ] {
+        server.post(&path, &headers).assert_problem(403, "foreign_origin");
+    }
+    assert_eq!(server.json(&format!("/v1/messages/{DEAD}"))["state"], "dead");
+    assert_eq!(server.post(&path, &[("origin", &server.url)]).status, 200);
+}
+
+#[test]
+fn a_request_that_never_ends_its_head_is_closed() {
+    let server = Server::seeded();
+    let mut slow = server.connect();
+    slow.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: ").unwrap();
+    let mut rest = Vec::new();
+    slow.read_to_end(&mut rest).expect("it is closed, not left open");
+    let answer = String::from_utf8_lossy(&rest);
+    assert!(!answer.contains("200 OK"), "{answer}");
+}
+
+#[test]
+fn a_body_over_the_limit_is_refused_before_it_is_read() {
+    let server = Server::seeded();
+    let request = |bytes: usize| {
+        format!(
+            "POST /v1/messages/99/revive HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+             Content-Length: {bytes}\r\n\r\n"
+        )
+    };
+    let answer = server.raw(&request((2 << 20) + 1));
+    assert!(answer.starts_with("HTTP/1.1 413") && answer.contains("body_too_large"), "{answer}");
+    assert!(answer.contains("application/problem+json"), "{answer}");
+    let answer = server.raw(&(request(4) + "{}  "));
+    assert!(answer.starts_with("HTTP/1.1 404"), "{answer}");
+}
+
+#[test]
+fn every_answer_has_the_security_headers_and_an_id() {
+    let server = Server::seeded();
+    for path in ["/", "/healthz", "/v1/streams", "/v1/nowhere", "/assets/steadfast.css"] {
+        let answer = server.get(path);
+        let policy = answer.header("content-security-policy");
+        assert!(policy.starts_with("default-src 'none'; style-src 'self'"), "{path}: {policy}");
+        assert!(policy.ends_with("frame-ancestors 'none'"), "{path}: {policy}");
+        assert_eq!(answer.header("x-content-type-options"), "nosniff");
+        assert_eq!(answer.header("referrer-policy"), "no-referrer");
+        assert!(!answer.header("x-request-id").is_empty());
+    }
+    let given = server.post("/v1/messages/99/revive", &[("x-request-id", "mine-1")]);
+    assert_eq!(given.header("x-request-id"), "mine-1");
+    assert_eq!(given.json()["requestId"], "mine-1");
+}

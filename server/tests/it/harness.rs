@@ -1,0 +1,228 @@
+//! Runs the real binary.
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    time::Duration,
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::seed;
+
+/// A wait that ends a test that would hang.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The program, with nothing of the test's own environment.
+pub(crate) fn steadfast() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_steadfast"));
+    command.env_clear().stdin(Stdio::null());
+    command
+}
+
+/// Runs the program to its end.
+pub(crate) fn run(args: &[&str]) -> Output {
+    output(steadfast().args(args))
+}
+
+/// Runs a command to its end.
+pub(crate) fn output(command: &mut Command) -> Output {
+    let child = spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+    child.wait_with_output().expect("the program ends")
+}
+
+/// Starts a command while no store is open in this process.
+///
+/// A new process has our locks until it has become the program: a store that another test closes in
+/// that moment stays locked for a moment longer, and the server that should open it is refused.
+pub(crate) fn spawn(command: &mut Command) -> Child {
+    let _alone = seed::alone();
+    command.spawn().expect("the program starts")
+}
+
+/// What it printed.
+pub(crate) fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// What it complained about.
+pub(crate) fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Says that the program failed with one clear line.
+#[track_caller]
+pub(crate) fn assert_fails_with(output: &Output, words: &[&str]) {
+    let text = stderr(output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    let complaints: Vec<&str> = text.lines().filter(|it| it.starts_with("error: ")).collect();
+    assert_eq!(complaints.len(), 1, "{text}");
+    for word in words {
+        assert!(complaints[0].contains(word), "`{word}` is missing in {text}");
+    }
+}
+
+/// A running server on a folder of its own.
+pub(crate) struct Server {
+    child: Child,
+    folder: TempDir,
+    /// What it printed at its start.
+    pub(crate) greeting: String,
+    /// Its address, without a slash at the end.
+    pub(crate) url: String,
+}
+
+impl Server {
+    /// Serves a folder with the messages of `seed`.
+    pub(crate) fn seeded() -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        seed::fill(folder.path());
+        Self::on(folder)
+    }
+
+    /// Serves this folder.
+    pub(crate) fn on(folder: TempDir) -> Self {
+        let mut command = steadfast();
+        command.args(["--listen", "127.0.0.1:0", "--data"]).arg(folder.path());
+        let mut child = spawn(command.stdout(Stdio::piped()).stderr(Stdio::null()));
+        let mut lines = BufReader::new(child.stdout.take().expect("stdout is piped")).lines();
+        let mut greeting = String::new();
+        while !greeting.contains("Ctrl-C") {
+            let line = lines.next().expect("it greets before it ends").expect("it prints text");
+            greeting.push_str(&line);
+            greeting.push('\n');
+        }
+        let address = greeting.split_whitespace().find(|it| it.starts_with("http://"));
+        let url = address.expect("it prints its address").trim_end_matches('/').to_owned();
+        Self { child, folder, greeting, url }
+    }
+
+    /// Its folder.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Host and port.
+    pub(crate) fn host(&self) -> &str {
+        self.url.trim_start_matches("http://")
+    }
+
+    /// Asks it from the command line.
+    pub(crate) fn ask(&self, args: &[&str]) -> Output {
+        output(steadfast().args(args).args(["--server", &self.url]))
+    }
+
+    /// Gets a path.
+    pub(crate) fn get(&self, path: &str) -> Answer {
+        Answer::of(agent().get(format!("{}{path}", self.url)).call())
+    }
+
+    /// Gets a path that answers with JSON and 200.
+    #[track_caller]
+    pub(crate) fn json(&self, path: &str) -> Value {
+        let answer = self.get(path);
+        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+        answer.json()
+    }
+
+    /// Posts to a path, without a body.
+    pub(crate) fn post(&self, path: &str, headers: &[(&str, &str)]) -> Answer {
+        let mut request = agent().post(format!("{}{path}", self.url));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        Answer::of(request.send_empty())
+    }
+
+    /// Sends bytes as they are and reads what comes until the connection ends.
+    pub(crate) fn raw(&self, bytes: &str) -> String {
+        let mut stream = self.connect();
+        stream.write_all(bytes.as_bytes()).expect("it takes the request");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("it answers in time");
+        answer
+    }
+
+    /// Opens a connection.
+    pub(crate) fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.host()).expect("it listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
+        stream
+    }
+
+    /// Sends a signal to it.
+    pub(crate) fn signal(&self, signal: Signal) {
+        let id = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        kill_process(id.expect("it has an id"), signal).expect("it can be signalled");
+    }
+
+    /// Waits for its end.
+    pub(crate) fn wait(&mut self) -> Option<i32> {
+        self.child.wait().expect("it ends").code()
+    }
+
+    /// Stops it in order; returns its folder.
+    pub(crate) fn stop(mut self) -> PathBuf {
+        self.signal(Signal::TERM);
+        assert_eq!(self.wait(), Some(0));
+        let folder = std::mem::replace(&mut self.folder, tempfile::tempdir().expect("a folder"));
+        folder.keep()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn agent() -> ureq::Agent {
+    let config = ureq::Agent::config_builder().http_status_as_error(false).proxy(None);
+    config.timeout_global(Some(PATIENCE)).build().into()
+}
+
+/// An HTTP answer.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: ureq::http::HeaderMap,
+    pub(crate) body: String,
+}
+
+impl Answer {
+    fn of(sent: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> Self {
+        let mut response = sent.expect("it answers");
+        let body = response.body_mut().read_to_string().expect("a text");
+        Self { status: response.status().as_u16(), headers: response.headers().clone(), body }
+    }
+
+    /// The body as JSON.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).expect("JSON")
+    }
+
+    /// A header.
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |it| it.to_str().expect("a text"))
+    }
+
+    /// Says that this is a problem with a code, in full.
+    #[track_caller]
+    pub(crate) fn assert_problem(&self, status: u16, code: &str) {
+        assert_eq!(self.header("content-type"), "application/problem+json", "{}", self.body);
+        let body = self.json();
+        assert_eq!((self.status, body["code"].as_str()), (status, Some(code)), "{body}");
+        assert_eq!(body["status"], status);
+        assert_eq!(body["requestId"], self.header("x-request-id"));
+        assert!(body["retryable"].is_boolean(), "{body}");
+        for text in ["type", "title", "detail", "instance"] {
+            assert!(body[text].as_str().is_some_and(|it| !it.is_empty()), "{text} in {body}");
+        }
+    }
+}

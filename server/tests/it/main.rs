@@ -1,0 +1,10 @@
+//! What a user can see: the real binary on a free port, asked over HTTP and from the command line.
+
+mod api;
+mod cli;
+mod guard;
+mod harness;
+mod life;
+mod pages;
+mod revive;
+mod seed;

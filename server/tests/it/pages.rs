@@ -1,0 +1,115 @@
+//! The pages: what a person sees, with everything escaped.
+
+use crate::{
+    harness::Server,
+    seed::{self, ODD, ORDER},
+};
+
+#[test]
+fn the_start_page_says_what_runs_and_where_to_go() {
+    let server = Server::seeded();
+    let page = server.get("/");
+    assert_eq!(page.header("content-type"), "text/html; charset=utf-8");
+    let folder = server.folder().to_str().unwrap();
+    for shown in [
+        env!("CARGO_PKG_VERSION"),
+        "SQLite",
+        folder,
+        "href=\"/streams\"",
+        "href=\"/metrics\"",
+        "href=\"/readyz\"",
+        "href=\"/openapi.json\"",
+        "steadfast doctor",
+    ] {
+        assert!(page.body.contains(shown), "{shown} is missing");
+    }
+}
+
+#[test]
+fn pages_need_no_script_and_no_inline_style() {
+    let server = Server::seeded();
+    for path in ["/", "/streams", "/streams/pending", "/streams/dead", &format!("/streams/{ORDER}")]
+    {
+        let page = server.get(path);
+        assert_eq!(page.status, 200, "{path}");
+        assert!(!page.body.contains("<script") && !page.body.contains("style="), "{path}");
+    }
+}
+
+#[test]
+fn a_stream_shows_the_columns_of_its_messages() {
+    let server = Server::seeded();
+    let page = server.get(&format!("/streams/{ORDER}")).body;
+    for shown in [
+        "Processed",
+        "Attempts",
+        "Executed at",
+        "Error",
+        "place-order",
+        "gave up: card declined",
+        "done",
+        "dead",
+        "pending",
+        "cancelled",
+        "→ object/warehouse/main",
+        "streams revive 3",
+    ] {
+        assert!(page.contains(shown), "{shown} is missing in {page}");
+    }
+}
+
+#[test]
+fn stored_text_is_never_markup() {
+    let server = Server::seeded();
+    let page = server.get(&format!("/streams/{}", seed::address(ODD).id())).body;
+    assert!(page.contains("&lt;b&gt;&amp;&quot;x&quot;") && !page.contains("<b>"), "{page}");
+    assert!(!page.contains("<script>"), "{page}");
+    assert!(!server.get("/streams?limit=100").body.contains("<b>"));
+}
+
+#[test]
+fn a_long_list_has_a_next_page() {
+    let server = Server::seeded();
+    let page = server.get("/streams").body;
+    let link = page.split("href=\"").find_map(|it| it.strip_prefix("/streams?cursor=")).unwrap();
+    let cursor = link.split('"').next().unwrap();
+    let next = server.get(&format!("/streams?cursor={cursor}"));
+    assert!(next.status == 200 && !next.body.contains("Next page"));
+}
+
+#[test]
+fn an_empty_list_says_what_to_do() {
+    let server = Server::on(tempfile::tempdir().unwrap());
+    assert!(server.get("/streams").body.contains("streams.append("));
+    assert!(server.get("/streams/pending").body.contains("Nothing is pending"));
+    assert!(server.get("/streams/dead").body.contains("Nothing is dead"));
+}
+
+#[test]
+fn a_browser_gets_its_errors_as_a_page() {
+    let server = Server::seeded();
+    let get = |path: &str| {
+        server.raw(&format!(
+            "GET {path} HTTP/1.1\r\nHost: localhost\r\nAccept: text/html\r\n\
+             Connection: close\r\n\r\n"
+        ))
+    };
+    let page = get("/streams/stream/bulk/none");
+    assert!(page.starts_with("HTTP/1.1 404") && page.contains("<!DOCTYPE html>"), "{page}");
+    assert!(get("/v1/nowhere").contains("application/problem+json"), "the API stays JSON");
+}
+
+#[test]
+fn the_style_is_kept_by_the_browser_until_it_changes() {
+    let server = Server::seeded();
+    let style = server.get("/assets/steadfast.css");
+    assert_eq!(style.header("content-type"), "text/css; charset=utf-8");
+    assert!(style.header("cache-control").contains("immutable"));
+    let tag = style.header("etag");
+    let again = server.raw(&format!(
+        "GET /assets/steadfast.css HTTP/1.1\r\nHost: localhost\r\nIf-None-Match: {tag}\r\n\
+         Connection: close\r\n\r\n"
+    ));
+    assert!(again.starts_with("HTTP/1.1 304"), "{again}");
+    assert!(server.get("/").body.contains(&format!("steadfast.css?v={}", tag.trim_matches('"'))));
+}
