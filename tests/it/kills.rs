@@ -1,0 +1,55 @@
+//! kill -9 under mixed load, again and again on the same data.
+
+use steadfast::store::{Entropy, SeededEntropy};
+
+use crate::{
+    killer::{Ledger, Victim},
+    postgres::{self, Cluster},
+};
+
+/// `STEADFAST_SOAK=20 ./test` kills twenty times as often.
+fn soak() -> usize {
+    std::env::var("STEADFAST_SOAK").ok().and_then(|it| it.parse().ok()).unwrap_or(1)
+}
+
+async fn kill_again_and_again(place: &str, kills: usize) {
+    let seed = SeededEntropy::from_system().next();
+    eprintln!("seed {seed}");
+    let (chance, mut ledger) = (SeededEntropy::new(seed), Ledger::default());
+    for _ in 0..kills {
+        let victim = Victim::start(place, &["load", &ledger.next_key().to_string()], None);
+        let enough = ledger.acked() + (chance.next() % 60) as usize;
+        ledger.follow(victim, |ledger| enough <= ledger.acked());
+    }
+    assert!(0 < ledger.acked());
+    ledger.settle(place).await;
+    eprintln!("{kills} kills, {} acknowledged, none lost", ledger.acked());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_fifty_kills_nothing_acknowledged_is_lost_and_nothing_is_made_up_on_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    kill_again_and_again(folder.path().to_str().unwrap(), 50 * soak()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_fifteen_kills_nothing_acknowledged_is_lost_and_nothing_is_made_up_on_postgres() {
+    kill_again_and_again(&postgres::schema().await, 15 * soak()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_server_that_is_killed_under_load_loses_nothing_and_the_node_goes_on() {
+    let cluster = Cluster::start();
+    let mut ledger = Ledger::default();
+    let mut victim = Victim::start(&cluster.url, &["load", "0"], None);
+    for kill in 1..=5 * soak() {
+        // Let it write for a while, then take its database away in the middle.
+        while ledger.acked() < 100 * kill {
+            let line = victim.line().expect("the victim survives its database");
+            ledger.note(&line);
+        }
+        cluster.kill_and_restart();
+    }
+    ledger.follow(victim, |ledger| 100 * (5 * soak() + 1) <= ledger.acked());
+    ledger.settle(&cluster.url).await;
+}

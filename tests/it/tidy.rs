@@ -1,0 +1,120 @@
+//! House rules about files that no lint checks.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+const LINES_MAX: usize = 450;
+const COLUMNS_MAX: usize = 100;
+
+/// The root of the repository is a closed list: no plans, reports or notes.
+const ROOT: &[&str] = &[
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "Cargo.lock",
+    "Cargo.toml",
+    "LICENSE-APACHE",
+    "LICENSE-MIT",
+    "README.md",
+    "bench",
+    "clippy.toml",
+    "crates",
+    "deny.toml",
+    "rustfmt.toml",
+    "server",
+    "test",
+    "tests",
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Every text file of ours below a folder.
+fn texts(folder: &Path, found: &mut Vec<(PathBuf, String)>) {
+    for entry in fs::read_dir(folder).expect("folder is readable") {
+        let path = entry.expect("entry is readable").path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if name.starts_with('.') || ["target", "data", "node_modules"].contains(&&*name) {
+            continue;
+        }
+        if path.is_dir() {
+            texts(&path, found);
+        } else if path
+            .extension()
+            .is_some_and(|it| ["rs", "md", "sql", "css"].contains(&&*it.to_string_lossy()))
+        {
+            let text = fs::read_to_string(&path).expect("file is UTF-8");
+            found.push((path, text));
+        }
+    }
+}
+
+#[test]
+fn files_are_short_lines_fit_and_nothing_trails() {
+    let mut found = Vec::new();
+    texts(&root(), &mut found);
+    let mut complaints = Vec::new();
+    for (path, text) in &found {
+        let rust = path.extension().is_some_and(|it| it == "rs");
+        let lines = text.lines().count();
+        if rust && LINES_MAX < lines {
+            complaints.push(format!("{}: {lines} lines, limit {LINES_MAX}", path.display()));
+        }
+        for (index, line) in text.lines().enumerate() {
+            let columns = line.chars().count();
+            if rust && COLUMNS_MAX < columns && !line.contains("#[error(") {
+                complaints.push(format!("{}:{}: {columns} columns", path.display(), index + 1));
+            }
+            if line.ends_with([' ', '\t']) {
+                complaints.push(format!("{}:{}: space at line end", path.display(), index + 1));
+            }
+        }
+    }
+    assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
+}
+
+#[test]
+fn the_root_holds_what_it_should_and_nothing_else() {
+    let mut names: Vec<String> = fs::read_dir(root())
+        .expect("root is readable")
+        .map(|it| it.expect("entry").file_name().to_string_lossy().into_owned())
+        .filter(|it| !it.starts_with('.') && !["target", "data"].contains(&&**it))
+        .collect();
+    names.sort();
+    assert_eq!(names, ROOT);
+}
+
+#[test]
+fn dependencies_point_downwards() {
+    // From the bottom to the top: each may know those before it.
+    let order = ["steadfast-store", "steadfast", "steadfast-server", "steadfast-bench"];
+    let manifests = ["crates/store", "crates/runtime", "server", "bench"];
+    for (level, folder) in manifests.iter().enumerate() {
+        let manifest =
+            fs::read_to_string(root().join(folder).join("Cargo.toml")).expect("manifest");
+        let (_, dependencies) = manifest.split_once("[dependencies]").expect("dependencies");
+        let dependencies = dependencies.split("[dev-dependencies]").next().unwrap_or_default();
+        for upper in &order[level..] {
+            let known = dependencies
+                .lines()
+                .any(|it| it.strip_prefix(upper).is_some_and(|rest| rest.starts_with([' ', '.'])));
+            assert!(!known, "{folder} knows {upper}");
+        }
+    }
+}
+
+#[test]
+fn documents_have_one_title() {
+    for name in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"] {
+        let text = fs::read_to_string(root().join(name)).expect(name);
+        let mut code = false;
+        let titles = text.lines().filter(|line| {
+            code ^= line.starts_with("```");
+            !code && line.starts_with("# ")
+        });
+        assert_eq!(titles.count(), 1, "{name}");
+    }
+}

@@ -1,0 +1,149 @@
+//! A process under load that is made to be killed.
+//!
+//! `victim PLACE MODE` opens the store at PLACE (a folder or a PostgreSQL URL) and writes a line
+//! for everything it asks of the store and for every answer, so that the killer knows what it must
+//! find.
+//!
+//! - `load FIRST`: commits under keys from FIRST on, executes what is due, until it is killed.
+//! - `drain`: executes everything that is due, then closes the store and ends.
+//! - `poison`: the same with few attempts; the message "poison" ends the process.
+
+use std::{io::Write as _, sync::Arc, time::Duration};
+
+use steadfast::{
+    Delivery, Dispatcher, DispatcherOptions, Failure, Handler,
+    store::{
+        Address, Cause, Commit, EntityKind, Json, Message, Outcome, PostgresOptions, PostgresStore,
+        Remember, RetryPolicy, SqliteOptions, SqliteStore, Store, SystemClock, Write,
+    },
+};
+
+/// Commits under way at once.
+const WRITERS: u64 = 8;
+
+/// A load that nobody kills ends by itself.
+const COMMITS_MAX: u64 = 3_000;
+
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+async fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let store = open(args[0]).await;
+    // Who is only near when the process ends must not die of it; the poison must.
+    let attempts_max = if args[1] == "poison" { 3 } else { 1_000 };
+    let dispatcher = dispatcher(store.clone(), attempts_max).await;
+    say("ready");
+    match args[1..] {
+        ["load", first] => load(&store, first.parse().expect("a number")).await,
+        ["drain"] | ["poison"] => nothing_is_pending(&store).await,
+        _ => panic!("unknown mode {args:?}"),
+    }
+    dispatcher.stop().await;
+    store.close().await;
+}
+
+/// Returns when all is delivered, also what is tried again later.
+async fn nothing_is_pending(store: &Arc<dyn Store>) {
+    let mut look = tokio::time::interval(Duration::from_millis(5));
+    while store.totals().await.expect("store answers").pending != 0 {
+        look.tick().await;
+    }
+}
+
+async fn open(place: &str) -> Arc<dyn Store> {
+    let clock = Arc::new(SystemClock);
+    if place.starts_with("postgres") {
+        let store = PostgresStore::open(PostgresOptions::new(place, clock)).await;
+        Arc::new(store.expect("store opens"))
+    } else {
+        Arc::new(SqliteStore::open(SqliteOptions::new(place, clock)).expect("store opens"))
+    }
+}
+
+async fn dispatcher(store: Arc<dyn Store>, attempts_max: u32) -> Dispatcher {
+    let retry = RetryPolicy {
+        attempts_max,
+        delay: Duration::from_millis(20),
+        delay_max: Duration::from_millis(50),
+    };
+    let dispatcher = Dispatcher::builder(store)
+        .options(DispatcherOptions { retry, ..DispatcherOptions::default() })
+        .on("outside", Worker { outside: true })
+        .on("inside", Worker { outside: false });
+    dispatcher.start().await.expect("dispatcher starts")
+}
+
+fn address(class: &str, name: &str) -> Address {
+    Address::new(EntityKind::Stream, class, name).expect("address")
+}
+
+/// One line at once, so that a kill cannot leave half of it before another.
+fn say(line: &str) {
+    let mut stdout = std::io::stdout().lock();
+    // A killer that no longer listens is about to kill.
+    let _ = stdout.write_all(format!("{line}\n").as_bytes());
+    let _ = stdout.flush();
+}
+
+/// Each writer has a stream of its own and commits input, event and command in one append.
+async fn load(store: &Arc<dyn Store>, first: u64) {
+    let writers = (0..WRITERS).map(|writer| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            let stream = address("load", &writer.to_string());
+            let mut version = store.version(stream.id()).await.expect("store answers");
+            for key in (first..first + COMMITS_MAX).filter(|key| key % WRITERS == writer) {
+                say(&format!("invoked {key}"));
+                match store.commit(step(&stream, version, key)).await {
+                    Ok(Outcome::Committed(receipt)) => {
+                        version = receipt.appended.last().expect("appended").0;
+                        say(&format!("acked {key}"));
+                    }
+                    Ok(other) => panic!("{other:?}"),
+                    // Whether it happened is for the store to say.
+                    Err(error) => {
+                        say(&format!("unknown {key} {}", error.code()));
+                        version = store.version(stream.id()).await.unwrap_or(version);
+                    }
+                }
+            }
+        })
+    });
+    for writer in writers.collect::<Vec<_>>() {
+        writer.await.expect("writer ends");
+    }
+}
+
+fn step(stream: &Address, version: i64, key: u64) -> Commit {
+    let data = Json::parse(&key.to_string()).expect("JSON");
+    let kind = if key.is_multiple_of(2) { "inside" } else { "outside" };
+    let message = |name| Message::new(name, data.clone()).expect("message");
+    let input = message("input").event().input();
+    let command = message(kind).cause(Cause::Sibling(0)).to(stream);
+    let remember = Remember::new(stream.id(), &key.to_string(), b"").expect("key");
+    Commit::append(stream, version, vec![input, command]).write(Write::Remember(remember))
+}
+
+/// Executes commands: says so, and feeds a result back, which must be there exactly once.
+struct Worker {
+    outside: bool,
+}
+
+#[async_trait::async_trait]
+impl Handler for Worker {
+    async fn handle(&self, delivery: Delivery) -> Result<Commit, Failure> {
+        let message = &delivery.message;
+        say(&format!("executed {} {}", message.position, delivery.attempt));
+        if message.data.as_str() == "\"poison\"" {
+            std::process::abort();
+        }
+        let cause = Cause::Position(message.position);
+        let result = Message::new("result", message.data.clone())?.event().input().cause(cause);
+        let stream = address("results", message.data.as_str());
+        Ok(Commit::of(Write::Append { stream, messages: vec![result] }))
+    }
+
+    fn leaves_the_process(&self) -> bool {
+        self.outside
+    }
+}
