@@ -1,0 +1,34 @@
+//! `cargo run --release -p steadfast-bench [store|backlog|start|postgres]`
+//!
+//! Machines are noisy, so every figure is printed beside a baseline of the same run, and as a ratio
+//! to it. `STEADFAST_BENCH_POSTGRES` names a database for the PostgreSQL part.
+
+mod backlog;
+mod commits;
+mod measure;
+mod raw;
+mod start;
+
+use measure::say;
+
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+async fn main() {
+    let part = std::env::args().nth(1).unwrap_or_else(|| "all".into());
+    let wanted = |name: &str| part == "all" || part == name;
+    say(&format!("machine: {}", measure::machine()));
+    if wanted("store") {
+        commits::sqlite().await;
+    }
+    if wanted("postgres") {
+        match std::env::var("STEADFAST_BENCH_POSTGRES") {
+            Ok(url) => commits::postgres(&url).await,
+            Err(_) => say("PostgreSQL: skipped, STEADFAST_BENCH_POSTGRES is not set"),
+        }
+    }
+    if wanted("backlog") {
+        backlog::run().await;
+    }
+    if wanted("start") {
+        start::run();
+    }
+}
