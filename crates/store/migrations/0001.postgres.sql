@@ -31,6 +31,7 @@ CREATE TABLE entity (
     created_at   BIGINT           NOT NULL
 );
 CREATE INDEX entity_name ON entity (kind, class, name);
+CREATE INDEX entity_address ON entity ((kind || '/' || class || '/' || name));
 
 CREATE TABLE message (
     position     BIGINT           NOT NULL PRIMARY KEY,
@@ -41,12 +42,12 @@ CREATE TABLE message (
     action       TEXT             NOT NULL,     -- receive, send, publish, reply, schedule, complete
     type         TEXT             NOT NULL,
     schema       INTEGER          NOT NULL,
-    data         TEXT             NOT NULL,     -- JSON
-    metadata     TEXT             NOT NULL,     -- JSON
     target       BYTEA,                         -- who it is delivered to; NULL: it is not
     ordered      BOOLEAN          NOT NULL,
     cause        BIGINT,                        -- the position of what caused it
-    created_at   BIGINT           NOT NULL
+    created_at   BIGINT           NOT NULL,
+    data         TEXT             NOT NULL,     -- JSON; last, because large rows go on elsewhere
+    metadata     TEXT             NOT NULL      -- JSON
 );
 CREATE UNIQUE INDEX message_stream ON message (stream, version);
 

@@ -27,6 +27,7 @@ CREATE TABLE entity (
     created_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX entity_name ON entity (kind, class, name);
+CREATE INDEX entity_address ON entity ((kind || '/' || class || '/' || name));
 
 CREATE TABLE message (
     position   INTEGER NOT NULL PRIMARY KEY,
@@ -37,12 +38,12 @@ CREATE TABLE message (
     action     TEXT    NOT NULL,                -- receive, send, publish, reply, schedule, complete
     type       TEXT    NOT NULL,
     schema     INTEGER NOT NULL,
-    data       TEXT    NOT NULL,                -- JSON
-    metadata   TEXT    NOT NULL,                -- JSON
     target     BLOB,                            -- who it is delivered to; NULL: it is not
     ordered    INTEGER NOT NULL,
     cause      INTEGER,                         -- the position of what caused it
-    created_at INTEGER NOT NULL
+    created_at INTEGER NOT NULL,
+    data       TEXT    NOT NULL,                -- JSON; last, because large rows go on elsewhere
+    metadata   TEXT    NOT NULL                 -- JSON
 ) STRICT;
 CREATE UNIQUE INDEX message_stream ON message (stream, version);
 

@@ -195,9 +195,9 @@ impl Write {
             Write::Append { messages, .. } => messages.iter().map(Message::bytes).sum(),
             Write::Remember(it) => 200 + it.reply.as_ref().map_or(0, |reply| reply.as_str().len()),
             Write::Forget { positions } => 8 * positions.len(),
+            Write::Settle { error, .. } => 200 + error.as_ref().map_or(0, String::len),
+            Write::Retry { error, .. } => 200 + error.len(),
             Write::Claim { .. }
-            | Write::Settle { .. }
-            | Write::Retry { .. }
             | Write::Release { .. }
             | Write::Revive { .. }
             | Write::ExpireKeys => 200,

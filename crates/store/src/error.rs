@@ -11,6 +11,9 @@ pub enum InvalidInput {
         /// Where and why.
         reason: String,
     },
+    /// JSON that is nested too deep.
+    #[error("data is nested deeper than {max} levels", max = limits::JSON_DEPTH_MAX)]
+    JsonDepth,
     /// Too much data in a message.
     #[error("message data has {len} bytes, limit is {max}; keep large data in a bucket and send its key", max = limits::DATA_BYTES_MAX)]
     DataSize {

@@ -1,6 +1,6 @@
 //! Who a message belongs to and who it is for: addresses and the ids made from them.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, str::FromStr, sync::Arc};
 
 use sha2::{Digest, Sha256};
 
@@ -59,8 +59,9 @@ impl EntityKind {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Address {
     kind: EntityKind,
-    class: Box<str>,
-    name: Box<str>,
+    class: Arc<str>,
+    name: Arc<str>,
+    id: EntityId,
 }
 
 impl Address {
@@ -76,7 +77,7 @@ impl Address {
         if name.contains('\0') {
             return Err(AddressError::NameNul);
         }
-        Ok(Self { kind, class: class.into(), name: name.into() })
+        Ok(Self { kind, class: class.into(), name: name.into(), id: hash(kind, class, name) })
     }
 
     /// What sort of thing this names.
@@ -96,17 +97,21 @@ impl Address {
 
     /// The id, which any sender can compute without asking the store.
     pub fn id(&self) -> EntityId {
-        let mut hash = Sha256::new();
-        for part in [self.kind.tag(), &self.class, &self.name] {
-            // The length keeps ("a", "bc") and ("ab", "c") apart.
-            hash.update((part.len() as u64).to_le_bytes());
-            hash.update(part.as_bytes());
-        }
-        let digest = hash.finalize();
-        let mut id = [0; 16];
-        id.copy_from_slice(&digest[..16]);
-        EntityId(id)
+        self.id
     }
+}
+
+fn hash(kind: EntityKind, class: &str, name: &str) -> EntityId {
+    let mut hash = Sha256::new();
+    for part in [kind.tag(), class, name] {
+        // The length keeps ("a", "bc") and ("ab", "c") apart.
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part.as_bytes());
+    }
+    let digest = hash.finalize();
+    let mut id = [0; 16];
+    id.copy_from_slice(&digest[..16]);
+    EntityId(id)
 }
 
 impl fmt::Display for Address {

@@ -20,6 +20,7 @@ impl Json {
     /// Checks that `text` is one JSON value.
     pub fn parse(text: &str) -> Result<Self, InvalidInput> {
         match serde_json::from_str::<&RawValue>(text) {
+            Ok(_) if limits::JSON_DEPTH_MAX < depth(text) => Err(InvalidInput::JsonDepth),
             Ok(_) => Ok(Self(text.into())),
             Err(error) => Err(InvalidInput::Json { reason: error.to_string() }),
         }
@@ -28,6 +29,7 @@ impl Json {
     /// Writes a value as JSON.
     pub fn of(value: &impl serde::Serialize) -> Result<Self, InvalidInput> {
         match serde_json::to_string(value) {
+            Ok(text) if limits::JSON_DEPTH_MAX < depth(&text) => Err(InvalidInput::JsonDepth),
             Ok(text) => Ok(Self(text.into())),
             Err(error) => Err(InvalidInput::Json { reason: error.to_string() }),
         }
@@ -47,6 +49,25 @@ impl Json {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// How deep valid JSON is nested.
+fn depth(json: &str) -> usize {
+    let (mut depth, mut deepest, mut in_text, mut escaped) = (0_usize, 0, false, false);
+    for byte in json.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_text => escaped = true,
+            b'"' => in_text = !in_text,
+            b'[' | b'{' if !in_text => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b']' | b'}' if !in_text => depth -= 1,
+            _ => {}
+        }
+    }
+    deepest
 }
 
 /// Whether a message asks for something or says that it happened.
@@ -121,7 +142,7 @@ pub struct Task {
 pub struct Message {
     pub(crate) kind: MessageKind,
     pub(crate) direction: Direction,
-    pub(crate) action: Box<str>,
+    pub(crate) action: &'static str,
     pub(crate) message_type: Box<str>,
     pub(crate) schema: i32,
     pub(crate) data: Json,
@@ -145,7 +166,7 @@ impl Message {
         Ok(Self {
             kind: MessageKind::Command,
             direction: Direction::Output,
-            action: "send".into(),
+            action: "send",
             message_type: message_type.into(),
             schema: 1,
             data,
@@ -164,13 +185,13 @@ impl Message {
     /// Makes it an input.
     pub fn input(mut self) -> Self {
         self.direction = Direction::Input;
-        self.action = "receive".into();
+        self.action = "receive";
         self
     }
 
     /// Says what is done with it: send, publish, reply, schedule, complete, …
-    pub fn action(mut self, action: &str) -> Self {
-        self.action = action.into();
+    pub fn action(mut self, action: &'static str) -> Self {
+        self.action = action;
         self
     }
 

@@ -41,7 +41,7 @@ pub struct Work {
 impl Work {
     /// Attempts that count against a limit.
     pub fn tries(&self) -> u32 {
-        self.attempts - self.forgiven
+        self.attempts.saturating_sub(self.forgiven)
     }
 }
 

@@ -5,6 +5,7 @@ mod connect;
 mod facts;
 mod migrate;
 mod owner;
+mod recover;
 mod row;
 mod settings;
 mod trouble;
@@ -13,15 +14,16 @@ mod writer;
 use std::{collections::HashMap, sync::Arc};
 
 use async_trait::async_trait;
-use deadpool_postgres::Pool;
+use deadpool_postgres::{Pool, PoolError};
 use tokio::{sync::Mutex, task::JoinHandle};
 use tokio_postgres::{Row, types::ToSql};
 
+use self::trouble::Trouble;
 use crate::{
     Activity, Address, Attempt, Clock, Commit, DueCursor, EntityId, Health, Notices, OpenError,
     Outcome, Owner, Position, Recorded, Setting, Snapshot, Store, StoreError, StreamSummary,
     Timestamp, Totals, Version, Work,
-    sql::{self, Fields, queries},
+    sql::{self, Fields, count, queries},
     writer::{self as shared, Queue, Status},
 };
 
@@ -76,22 +78,23 @@ impl PostgresStore {
     async fn rows(&self, statement: &str, params: Params<'_>) -> Result<Vec<Row>, StoreError> {
         self.status.count_read();
         let statement = statement.replace('?', "$");
-        for _ in 1..READ_ATTEMPTS {
-            match self.try_rows(&statement, params).await {
-                Err(StoreError::Unavailable { .. }) => {}
-                answered => return answered,
+        let mut attempt = 1;
+        loop {
+            let client = match self.pool.get().await {
+                Ok(client) => client,
+                Err(PoolError::Closed) => return Err(StoreError::Closed),
+                Err(error) => return Err(StoreError::Unavailable { reason: error.to_string() }),
+            };
+            let rows = async {
+                let prepared = client.prepare_cached(&statement).await?;
+                client.query(&prepared, params).await
+            };
+            match rows.await.map_err(Trouble::from) {
+                Ok(rows) => return Ok(rows),
+                Err(Trouble::Lost(_)) if attempt < READ_ATTEMPTS => attempt += 1,
+                Err(trouble) => return Err(trouble.into_store_error(self.owner().epoch)),
             }
         }
-        self.try_rows(&statement, params).await
-    }
-
-    async fn try_rows(&self, statement: &str, params: Params<'_>) -> Result<Vec<Row>, StoreError> {
-        let unavailable = |reason: String| StoreError::Unavailable { reason };
-        let client = self.pool.get().await.map_err(|error| unavailable(error.to_string()))?;
-        let prepared = client.prepare_cached(statement).await;
-        let prepared = prepared.map_err(|error| unavailable(trouble::text(&error)))?;
-        let rows = client.query(&prepared, params).await;
-        rows.map_err(|error| unavailable(trouble::text(&error)))
     }
 
     async fn list<T>(
@@ -112,10 +115,6 @@ impl PostgresStore {
         let rows = self.list(statement, &[], decode).await?;
         Ok(rows.into_iter().map(|row| format!("{row:?}")).collect())
     }
-}
-
-fn count(limit: usize) -> i64 {
-    i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
 #[async_trait]

@@ -12,7 +12,10 @@ pub(crate) fn describe() -> String {
 pub(crate) fn identity() -> String {
     static USES: AtomicU64 = AtomicU64::new(0);
     let pid = std::process::id();
-    let start = started(pid).unwrap_or_default();
+    let start = match look(pid) {
+        Look::Runs(since) => since,
+        Look::Gone | Look::Hidden => String::new(),
+    };
     format!("{}/{pid}/{start}/{}", machine(), USES.fetch_add(1, Ordering::Relaxed))
 }
 
@@ -32,7 +35,11 @@ fn runs_here(identity: &str) -> Option<bool> {
     let (_, start, pid, there) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
     let pid = pid.parse::<u32>().ok()?;
     let here = machine();
-    (!here.starts_with('/') && here == there).then(|| started(pid).as_deref() == Some(start))
+    (!here.starts_with('/') && here == there).then(|| match look(pid) {
+        Look::Runs(since) => since == start,
+        Look::Gone => false,
+        Look::Hidden => true,
+    })
 }
 
 /// This boot of this machine and its process namespace; begins with a slash where that is unknown.
@@ -42,14 +49,31 @@ fn machine() -> String {
     format!("{}/{}", boot.trim(), namespace.display())
 }
 
-/// When a process started, in ticks since boot: pids are used again, this pair is not.
-fn started(pid: u32) -> Option<String> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may hold anything; the fields behind it are numbered from 3.
-    let fields = stat.rsplit_once(')')?.1;
-    let state = fields.split_whitespace().next()?;
-    // A zombie holds nothing any more.
-    (state != "Z").then(|| fields.split_whitespace().nth(19).map(str::to_owned))?
+/// What can be seen of a process.
+enum Look {
+    /// It runs since then, in ticks since boot: pids are used again, this pair is not.
+    Runs(String),
+    /// It does not run.
+    Gone,
+    /// It runs, and we may not look at it.
+    Hidden,
+}
+
+fn look(pid: u32) -> Look {
+    if let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) {
+        // The name in parentheses may hold anything; the fields behind it are numbered from 3.
+        let mut fields = stat.rsplit_once(')').map_or("", |it| it.1).split_whitespace();
+        // A zombie holds nothing any more.
+        return match (fields.next(), fields.nth(18)) {
+            (Some("Z") | None, _) | (_, None) => Look::Gone,
+            (_, Some(since)) => Look::Runs(since.into()),
+        };
+    }
+    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+    match pid.map(rustix::process::test_kill_process) {
+        Some(Err(rustix::io::Errno::SRCH)) | None => Look::Gone,
+        Some(_) => Look::Hidden,
+    }
 }
 
 #[cfg(test)]
@@ -61,8 +85,8 @@ mod tests {
         let identity = identity();
         assert!(!is_gone(&identity));
         if cfg!(target_os = "linux") {
-            let start = started(std::process::id()).unwrap();
-            assert!(is_gone(&identity.replace(&format!("/{start}/"), "/1/")));
+            let Look::Runs(since) = look(std::process::id()) else { panic!("we run") };
+            assert!(is_gone(&identity.replace(&format!("/{since}/"), "/1/")));
         }
         assert!(!is_gone("another-machine/pid:[1]/77/123/0"));
         assert!(!is_gone(""));

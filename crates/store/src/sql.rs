@@ -7,6 +7,11 @@ mod migrations;
 pub(crate) mod queries;
 mod rows;
 
+/// A limit as the databases take it.
+pub(crate) fn count(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
 pub(crate) use self::{
     fields::Fields,
     migrations::{KNOWN_SCHEMA, MIGRATIONS},

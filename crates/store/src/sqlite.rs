@@ -19,7 +19,7 @@ use crate::{
     Activity, Address, Attempt, Clock, Commit, DueCursor, EntityId, Health, Notices, OpenError,
     Outcome, Owner, Position, Recorded, Setting, Snapshot, Store, StoreError, StreamSummary,
     Timestamp, Totals, Version, Work,
-    sql::{self, Fields, queries},
+    sql::{self, Fields, count, queries},
     writer::{self as shared, Queue, Status},
 };
 
@@ -62,7 +62,7 @@ impl SqliteStore {
             status: status.clone(),
             clock: options.clock,
             epoch: opened.owner.epoch,
-            checkpointer: checkpoint::start(opened.database.clone()),
+            checkpointer: checkpoint::start(opened.database.clone(), status.clone()),
             lock: opened.lock,
         };
         let thread = std::thread::Builder::new().name("store-writer".into());
@@ -105,11 +105,11 @@ impl Store for SqliteStore {
         from: Version,
         limit: usize,
     ) -> Result<Vec<Recorded>, StoreError> {
-        self.list(queries::READ_STREAM, (stream.0, from, limit), sql::recorded).await
+        self.list(queries::READ_STREAM, (stream.0, from, count(limit)), sql::recorded).await
     }
 
     async fn read_all(&self, after: Position, limit: usize) -> Result<Vec<Recorded>, StoreError> {
-        self.list(queries::READ_ALL, (after, limit), sql::recorded).await
+        self.list(queries::READ_ALL, (after, count(limit)), sql::recorded).await
     }
 
     async fn message(&self, position: Position) -> Result<Option<Recorded>, StoreError> {
@@ -123,16 +123,16 @@ impl Store for SqliteStore {
         limit: usize,
     ) -> Result<Vec<Recorded>, StoreError> {
         match stream {
-            None => self.list(queries::PENDING, (after, limit), sql::recorded).await,
+            None => self.list(queries::PENDING, (after, count(limit)), sql::recorded).await,
             Some(stream) => {
-                let params = (stream.0, after, limit);
+                let params = (stream.0, after, count(limit));
                 self.list(queries::PENDING_OF_STREAM, params, sql::recorded).await
             }
         }
     }
 
     async fn dead(&self, after: Position, limit: usize) -> Result<Vec<Recorded>, StoreError> {
-        self.list(queries::DEAD, (after, limit), sql::recorded).await
+        self.list(queries::DEAD, (after, count(limit)), sql::recorded).await
     }
 
     async fn attempts(&self, position: Position) -> Result<Vec<Attempt>, StoreError> {
@@ -151,7 +151,7 @@ impl Store for SqliteStore {
         let (kind, class, name) = after.map_or(("", String::new(), String::new()), |it| {
             (it.kind().tag(), it.class().to_owned(), it.name().to_owned())
         });
-        self.list(queries::STREAMS, (kind, class, name, limit), sql::stream_summary).await
+        self.list(queries::STREAMS, (kind, class, name, count(limit)), sql::stream_summary).await
     }
 
     async fn addresses(&self, ids: &[EntityId]) -> Result<HashMap<EntityId, Address>, StoreError> {
@@ -164,7 +164,7 @@ impl Store for SqliteStore {
     }
 
     async fn due(&self, after: DueCursor, limit: usize) -> Result<Vec<Work>, StoreError> {
-        self.list(queries::DUE, (after.due_at.0, after.position, limit), sql::work).await
+        self.list(queries::DUE, (after.due_at.0, after.position, count(limit)), sql::work).await
     }
 
     async fn backlog(
@@ -174,11 +174,11 @@ impl Store for SqliteStore {
         limit: usize,
     ) -> Result<Vec<Work>, StoreError> {
         let statement = if ordered { queries::BACKLOG_ORDERED } else { queries::BACKLOG };
-        self.list(statement, (target.0, limit), sql::work).await
+        self.list(statement, (target.0, count(limit)), sql::work).await
     }
 
     async fn orphans(&self, epoch: i64, limit: usize) -> Result<Vec<Work>, StoreError> {
-        self.list(queries::ORPHANS, (epoch, limit), sql::work).await
+        self.list(queries::ORPHANS, (epoch, count(limit)), sql::work).await
     }
 
     async fn forgettable(
@@ -186,7 +186,7 @@ impl Store for SqliteStore {
         after: Position,
         limit: usize,
     ) -> Result<Vec<(Position, Timestamp, bool)>, StoreError> {
-        self.list(queries::SWEEP, (after, limit), sql::sweep_row).await
+        self.list(queries::SWEEP, (after, count(limit)), sql::sweep_row).await
     }
 
     async fn totals(&self) -> Result<Totals, StoreError> {

@@ -99,6 +99,11 @@ impl Requests {
         Some(self.fill(first))
     }
 
+    /// Whether nobody can send any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.receiver.is_closed()
+    }
+
     /// Takes all that waits at once, to be refused.
     pub(crate) fn take_waiting(&mut self) -> Vec<Request> {
         let mut batch: Vec<Request> = self.held_back.take().into_iter().collect();
@@ -181,6 +186,11 @@ impl Status {
         *now = health;
     }
 
+    /// Marks the store as failed if the writer ends by a panic.
+    pub(crate) fn fail_if_dropped(self: &Arc<Self>) -> FailIfDropped {
+        FailIfDropped(Some(self.clone()))
+    }
+
     pub(crate) fn activity(&self) -> Activity {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Activity {
@@ -199,6 +209,24 @@ impl Status {
     pub(crate) fn count_batch(&self, commits: usize) {
         self.batches.fetch_add(1, Ordering::Relaxed);
         self.commits.fetch_add(commits as u64, Ordering::Relaxed);
+    }
+}
+
+/// Stands for a writer that is alive.
+pub(crate) struct FailIfDropped(Option<Arc<Status>>);
+
+impl FailIfDropped {
+    /// The writer has ended in order.
+    pub(crate) fn disarm(mut self) {
+        self.0.take();
+    }
+}
+
+impl Drop for FailIfDropped {
+    fn drop(&mut self) {
+        if let Some(status) = self.0.take() {
+            status.set_health(Health::Failed { reason: "the writer ended unexpectedly".into() });
+        }
     }
 }
 

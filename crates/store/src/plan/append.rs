@@ -73,7 +73,7 @@ fn message_row(
         version,
         kind: message.kind,
         direction: message.direction,
-        action: message.action.clone(),
+        action: message.action.into(),
         message_type: message.message_type.clone(),
         schema: message.schema,
         data: message.data.clone(),

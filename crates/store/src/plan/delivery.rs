@@ -77,7 +77,7 @@ impl Batch {
     pub(super) fn release(&mut self, position: Position, lease: Lease) -> Result<(), Rejection> {
         let mut work = self.work(position)?;
         held(&work, Some(lease))?;
-        work.attempts -= 1;
+        work.attempts = work.attempts.saturating_sub(1);
         work.claim = None;
         work.due_at = self.draft.at;
         self.facts.works.set(position, Some(work));

@@ -1,6 +1,6 @@
 //! Writing the rows of a plan: one statement a table, the rows as arrays, all in one round trip.
 
-use futures_util::future::try_join_all;
+use futures_util::future::{join, join_all, try_join_all};
 use tokio_postgres::{Client, Error, Statement, types::ToSql};
 
 use crate::{EntityId, plan::Plan};
@@ -53,7 +53,7 @@ impl Writes {
     }
 
     /// Writes the plan and commits. Once this is polled, the commit may happen.
-    pub(super) async fn write(&self, client: &Client, plan: &Plan) -> Result<(), Error> {
+    pub(super) async fn write(&self, client: &Client, plan: &Plan) -> Result<(), NotWritten> {
         let all = params(plan);
         let writes = self.statements.iter().zip(&all).filter_map(|(statement, params)| {
             let params = params.as_ref()?;
@@ -64,11 +64,19 @@ impl Writes {
             })
         });
         // Sent in this order without waiting: if a write fails, COMMIT rolls back.
-        let (written, committed) =
-            futures_util::future::join(try_join_all(writes), client.batch_execute("COMMIT")).await;
-        written?;
-        committed
+        let (written, committed) = join(join_all(writes), client.batch_execute("COMMIT")).await;
+        // In order: those behind a failed one only say that the transaction is aborted.
+        written.into_iter().try_for_each(|it| it.map(|_| ())).map_err(NotWritten::Statement)?;
+        committed.map_err(NotWritten::Commit)
     }
+}
+
+/// What failed.
+pub(super) enum NotWritten {
+    /// A write: COMMIT, sent behind it, rolled back.
+    Statement(Error),
+    /// COMMIT itself: it may have happened.
+    Commit(Error),
 }
 
 fn params(plan: &Plan) -> [Option<Params<'_>>; 13] {

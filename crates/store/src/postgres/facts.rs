@@ -1,6 +1,6 @@
 //! Reading what a batch must know: one round trip, however many rows.
 
-use futures_util::future::try_join_all;
+use futures_util::future::join_all;
 use tokio_postgres::{Client, Row, Statement, types::ToSql};
 
 use super::trouble::Trouble;
@@ -66,11 +66,12 @@ impl Reads {
             (&self.outcomes, !messages.is_empty(), vec![&messages]),
             (&self.keys, !keys.is_empty(), vec![&scopes, &keys]),
         ];
-        let answers = try_join_all(all.iter().map(|(statement, wanted, params)| async move {
+        let answers = join_all(all.iter().map(|(statement, wanted, params)| async move {
             if *wanted { client.query(*statement, params).await } else { Ok(Vec::new()) }
         }));
-        let answers: [Vec<Row>; 7] = answers
-            .await?
+        // The first error in order is the cause of those behind it.
+        let answers: Result<Vec<Vec<Row>>, _> = answers.await.into_iter().collect();
+        let answers: [Vec<Row>; 7] = answers?
             .try_into()
             .map_err(|_| Trouble::Bug("seven queries have seven answers".into()))?;
         understand(&answers).map_err(|error| Trouble::Bug(error.to_string()))

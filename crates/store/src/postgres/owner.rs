@@ -28,21 +28,19 @@ pub(super) struct Held {
 pub(super) async fn take(client: &Client, target: &Target) -> Result<Held, OpenError> {
     let failed = |error: Error| target.failed(&error);
     let node = look(client).await.map_err(failed)?;
-    if !node.free {
-        let taken = OpenError::Taken { what: target.name.clone(), owner: node.owner.clone() };
-        if !process::is_gone(&node.process) && still_alive(client, &node).await.map_err(failed)? {
-            return Err(taken);
-        }
+    let gone = process::is_gone(&node.process);
+    if !node.free && !gone && still_alive(client, &node).await.map_err(failed)? {
+        return Err(OpenError::Taken { what: target.name.clone(), owner: node.owner });
     }
     let process = process::identity();
     let sql = format!(
         "UPDATE node SET epoch = epoch + 1, last_batch = 0, clean = FALSE, owner = $1, \
          process = $2, lease_until = clock_timestamp() + interval '{LEASE_SECONDS} s', \
          suspect = CASE WHEN clean THEN suspect ELSE (SELECT position FROM counter) END \
-         WHERE epoch = $3 RETURNING epoch, suspect"
+         WHERE epoch = $3 AND (lease_until < clock_timestamp() OR $4) RETURNING epoch, suspect"
     );
-    let params: [&(dyn tokio_postgres::types::ToSql + Sync); 3] =
-        [&process::describe(), &process, &node.epoch];
+    let params: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
+        [&process::describe(), &process, &node.epoch, &gone];
     let row = client.query_opt(&sql, &params).await.map_err(failed)?;
     let Some(row) = row else {
         let owner = look(client).await.map_err(failed)?.owner;
@@ -96,20 +94,19 @@ async fn still_alive(client: &Client, node: &Node) -> Result<bool, Error> {
     }
 }
 
-/// Raises the epoch after a lost connection, which ends the old backend's say, and returns the new
-/// epoch and the last batch that was committed under the old one.
-pub(super) async fn raise(client: &Client, process: &str) -> Result<(i64, i64), Trouble> {
-    // The old backend may still hold the row; it ends when it notices that we are gone.
-    client.batch_execute("SET lock_timeout = '30s'").await?;
+/// Raises the epoch to `epoch` after a lost connection, which ends the old backend's say, and
+/// returns the last batch that it committed.
+///
+/// Each attempt must ask for a higher epoch: one that was given up may still arrive, and must then
+/// change nothing.
+pub(super) async fn raise(client: &Client, process: &str, epoch: i64) -> Result<i64, Trouble> {
     let sql = format!(
-        "UPDATE node SET epoch = epoch + 1, \
+        "UPDATE node SET epoch = $2, \
          lease_until = clock_timestamp() + interval '{LEASE_SECONDS} s' \
-         WHERE process = $1 RETURNING epoch, last_batch"
+         WHERE process = $1 AND epoch < $2 RETURNING last_batch"
     );
-    let row = client.query_opt(&sql, &[&process]).await?;
-    client.batch_execute("RESET lock_timeout").await?;
-    let row = row.ok_or(Trouble::Fenced)?;
-    Ok((row.get(0), row.get(1)))
+    let row = client.query_opt(&sql, &[&process, &epoch]).await?;
+    Ok(row.ok_or(Trouble::Fenced)?.get(0))
 }
 
 /// Says goodbye, so that the next owner need not wait.

@@ -6,30 +6,29 @@ use std::{
 };
 
 use futures_util::future::join3;
+use tokio::time::timeout;
 use tokio_postgres::{Client, Error, Statement, types::ToSql};
 
 use super::{
     PostgresOptions,
-    apply::Writes,
+    apply::{NotWritten, Writes},
     connect::{Session, Target},
     facts::Reads,
     owner::{self, HEARTBEAT, Held, LEASE_SECONDS},
-    trouble::Trouble,
+    recover::Stop,
+    trouble::{Trouble, text},
 };
 use crate::{
     Clock, Health, OpenError, StoreError, crash,
-    plan::{self, Needs, Plan},
+    plan::{self, Facts, Needs, Plan},
     writer::{Request, Requests, Status},
 };
 
-/// After so long without the database, those who wait are told.
-const REFUSE_AFTER: Duration = Duration::from_secs(10);
-
-/// After so long without the database, those whose commit is in doubt are told that it is.
-const DOUBT_AFTER: Duration = Duration::from_secs(30);
+/// A round trip that takes longer is one to nowhere: the server gives up a statement before.
+const ROUND_TRIP_MAX: Duration = Duration::from_secs(40);
 
 /// A connection with all its statements prepared.
-struct Line {
+pub(super) struct Line {
     session: Session,
     fence: Statement,
     reads: Reads,
@@ -37,7 +36,7 @@ struct Line {
 }
 
 impl Line {
-    async fn new(session: Session) -> Result<Self, Error> {
+    pub(super) async fn new(session: Session) -> Result<Self, Error> {
         let client = &session.client;
         // Fence and outcome record in one row; it is a sign of life as well.
         let fence = format!(
@@ -55,22 +54,27 @@ impl Line {
 }
 
 pub(super) struct Writer {
-    target: Target,
-    line: Line,
-    requests: Requests,
-    status: Arc<Status>,
+    pub(super) target: Target,
+    pub(super) line: Line,
+    pub(super) requests: Requests,
+    pub(super) status: Arc<Status>,
     clock: Arc<dyn Clock>,
-    process: String,
-    epoch: i64,
+    pub(super) process: String,
+    pub(super) epoch: i64,
     batch: i64,
 }
 
 /// How a batch did not go through.
-enum Failure {
-    /// It surely changed nothing.
-    Unapplied(Trouble),
-    /// The connection was lost after COMMIT was sent.
-    InDoubt(String, Box<Plan>),
+struct Failure {
+    trouble: Trouble,
+    /// What was to be written, if COMMIT was sent: then only the node row can tell how it ended.
+    sent: Option<Box<Plan>>,
+}
+
+impl From<Trouble> for Failure {
+    fn from(trouble: Trouble) -> Self {
+        Self { trouble, sent: None }
+    }
 }
 
 impl Writer {
@@ -91,6 +95,7 @@ impl Writer {
         let mut heartbeat = tokio::time::interval(HEARTBEAT);
         heartbeat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         heartbeat.reset();
+        let panicked = self.status.fail_if_dropped();
         loop {
             let batch = tokio::select! {
                 biased;
@@ -105,6 +110,7 @@ impl Writer {
             // A batch is a sign of life, too.
             heartbeat.reset();
         }
+        panicked.disarm();
         if !matches!(self.status.health(), Health::Failed { .. })
             && let Err(error) = owner::leave(self.line.client(), self.epoch).await
         {
@@ -117,30 +123,33 @@ impl Writer {
             return refuse(batch, &StoreError::Failed { reason });
         }
         loop {
-            match self.transact(&batch).await {
+            let Failure { trouble, sent } = match self.transact(&batch).await {
                 Ok(plan) => return self.answer(batch, *plan),
-                Err(Failure::Unapplied(Trouble::Lost(reason))) => {
-                    if self.recover(&reason, &mut batch, None).await.is_err() {
-                        return self.fenced(batch);
-                    }
-                }
-                Err(Failure::InDoubt(reason, plan)) => {
+                Err(failure) => failure,
+            };
+            match trouble {
+                Trouble::Lost(reason) => {
                     let number = self.batch;
-                    match self.recover(&reason, &mut batch, Some(number)).await {
-                        Ok(last_batch) if last_batch == number => return self.answer(batch, *plan),
-                        Ok(_) => {}
-                        Err(_) => return self.fenced(batch),
+                    match (self.recover(&reason, &mut batch, sent.is_some()).await, sent) {
+                        (Ok(last), Some(plan)) if last == number => {
+                            return self.answer(batch, *plan);
+                        }
+                        // It surely did not happen: once more.
+                        (Ok(_), _) => {}
+                        (Err(stop), sent) => return self.stopped(stop, batch, sent.is_some()),
                     }
                 }
-                Err(Failure::Unapplied(Trouble::Fenced)) => return self.fenced(batch),
+                Trouble::Fenced => return self.stopped(Stop::Fenced, batch, false),
                 // One commit may be at fault; its neighbours must not suffer for it.
-                Err(Failure::Unapplied(_)) if 1 < batch.len() => {
+                Trouble::Full | Trouble::Bug(_) if 1 < batch.len() => {
                     for request in batch {
                         Box::pin(self.commit_batch(vec![request])).await;
                     }
                     return;
                 }
-                Err(Failure::Unapplied(trouble)) => return self.refused(batch, trouble),
+                Trouble::Full | Trouble::Bug(_) | Trouble::Later(_) => {
+                    return self.refused(batch, trouble);
+                }
             }
             if batch.is_empty() {
                 return;
@@ -151,105 +160,83 @@ impl Writer {
     /// Decides and writes a batch in one transaction. An empty batch is a sign of life.
     async fn transact(&mut self, batch: &[Request]) -> Result<Box<Plan>, Failure> {
         self.batch += 1;
-        let (line, client) = (&self.line, self.line.client());
-        let unapplied = Failure::Unapplied;
         crash::point("commit.begun");
         let needs = Needs::of(batch.iter().map(|it| &it.commit));
-        let fence: [&(dyn ToSql + Sync); 2] = [&self.batch, &self.epoch];
-        // Sent in this order without waiting: one round trip.
-        let (begun, fenced, facts) = join3(
-            client.batch_execute("BEGIN"),
-            client.execute(&line.fence, &fence),
-            line.reads.read(client, &needs),
-        )
-        .await;
-        let known = match (begun, fenced, facts) {
-            (Ok(()), Ok(1), facts) => facts,
-            (Ok(()), Ok(_), _) => Err(Trouble::Fenced),
-            (Err(error), ..) | (_, Err(error), _) => Err(error.into()),
-        };
-        let facts = match known {
+        let facts = match in_time(self.begin(&needs)).await {
             Ok(facts) => facts,
-            Err(trouble) => return Err(unapplied(self.undo(trouble).await)),
+            Err(trouble) => return Err(self.undo(trouble).await.into()),
         };
         let plan = plan::plan(facts, self.clock.now(), batch.iter().map(|it| &it.commit));
         let plan = Box::new(plan);
         crash::point("commit.planned");
-        let written = if plan.is_empty() {
-            client.batch_execute("COMMIT").await
-        } else {
-            line.writes.write(client, &plan).await
-        };
+        let written = in_time(self.finish(&plan)).await;
         crash::point("commit.written");
-        match written.map_err(Trouble::from) {
-            Ok(()) => {
+        match written {
+            Ok(Ok(())) => {
                 crash::point("commit.durable");
                 Ok(plan)
             }
-            Err(Trouble::Lost(reason)) => Err(Failure::InDoubt(reason, plan)),
-            Err(trouble) => Err(unapplied(self.undo(trouble).await)),
+            // COMMIT rolled back, unless the connection went away: then it may have been a write
+            // that was answered last.
+            Ok(Err(trouble)) => {
+                let trouble = self.undo(trouble).await;
+                let sent = matches!(trouble, Trouble::Lost(_)).then_some(plan);
+                Err(Failure { trouble, sent })
+            }
+            Err(trouble) => Err(Failure { trouble, sent: Some(plan) }),
+        }
+    }
+
+    /// Begins, checks the fence and reads what is needed, in one round trip.
+    async fn begin(&self, needs: &Needs) -> Result<Facts, Trouble> {
+        let (line, client) = (&self.line, self.line.client());
+        let fence: [&(dyn ToSql + Sync); 2] = [&self.batch, &self.epoch];
+        // Sent in this order without waiting.
+        let (begun, fenced, facts) = join3(
+            client.batch_execute("BEGIN"),
+            client.execute(&line.fence, &fence),
+            line.reads.read(client, needs),
+        )
+        .await;
+        begun?;
+        if fenced? != 1 {
+            return Err(Trouble::Fenced);
+        }
+        facts
+    }
+
+    /// Writes and commits, in one round trip. The outer error is one of COMMIT itself, whatever the
+    /// server said: a server that fails in the middle of it may have done it.
+    async fn finish(&self, plan: &Plan) -> Result<Result<(), Trouble>, Trouble> {
+        let (line, client) = (&self.line, self.line.client());
+        let lost = |error: Error| Trouble::Lost(text(&error));
+        if plan.is_empty() {
+            return client.batch_execute("COMMIT").await.map(Ok).map_err(lost);
+        }
+        match line.writes.write(client, plan).await {
+            Ok(()) => Ok(Ok(())),
+            Err(NotWritten::Statement(error)) => Ok(Err(error.into())),
+            Err(NotWritten::Commit(error)) => Err(lost(error)),
         }
     }
 
     /// Leaves a transaction that failed. If that fails too, the connection is gone.
     async fn undo(&self, trouble: Trouble) -> Trouble {
-        match self.line.client().batch_execute("ROLLBACK").await {
-            Ok(()) => trouble,
-            Err(error) => Trouble::Lost(super::trouble::text(&error)),
+        if matches!(trouble, Trouble::Lost(_)) {
+            return trouble;
         }
-    }
-
-    /// Connects again and raises our epoch, so that the lost connection can no longer commit;
-    /// returns the last batch that it did commit. Who waits too long is told so.
-    async fn recover(
-        &mut self,
-        reason: &str,
-        batch: &mut Vec<Request>,
-        in_doubt: Option<i64>,
-    ) -> Result<i64, Fenced> {
-        self.status.set_health(Health::Degraded { reason: reason.into() });
-        let (mut waited, mut delay) = (Duration::ZERO, Duration::from_millis(50));
-        loop {
-            match self.reconnect().await {
-                Ok(last_batch) => {
-                    self.status.set_health(Health::Ready);
-                    return Ok(last_batch);
-                }
-                Err(Trouble::Fenced) => return Err(Fenced),
-                Err(trouble) => tracing::debug!(error = ?trouble, "store is still not reachable"),
-            }
-            tokio::time::interval_at(tokio::time::Instant::now() + delay, delay).tick().await;
-            waited += delay;
-            delay = (delay * 2).min(Duration::from_secs(1));
-            if REFUSE_AFTER <= waited {
-                let unavailable = StoreError::Unavailable { reason: reason.into() };
-                refuse(self.requests.take_waiting(), &unavailable);
-                if in_doubt.is_none() {
-                    refuse(std::mem::take(batch), &unavailable);
-                }
-            }
-            if DOUBT_AFTER <= waited {
-                refuse(std::mem::take(batch), &StoreError::Unknown { reason: reason.into() });
-            }
-        }
-    }
-
-    async fn reconnect(&mut self) -> Result<i64, Trouble> {
-        let session = self.target.connect().await?;
-        let (epoch, last_batch) = owner::raise(&session.client, &self.process).await?;
-        self.epoch = epoch;
-        self.status.epoch.store(epoch, Ordering::Release);
-        self.line = Line::new(session).await?;
-        Ok(last_batch)
+        let rollback = async { Ok(self.line.client().batch_execute("ROLLBACK").await?) };
+        in_time(rollback).await.map_or_else(|lost| lost, |()| trouble)
     }
 
     fn answer(&self, batch: Vec<Request>, plan: Plan) {
+        self.status.set_health(Health::Ready);
+        // Although nobody may wait any more, what was written is to be done.
+        self.status.notices.publish(&plan);
         if batch.is_empty() {
             return;
         }
-        self.status.set_health(Health::Ready);
         self.status.count_batch(batch.len());
-        self.status.notices.publish(&plan);
         for (request, answer) in batch.into_iter().zip(plan.answers) {
             request.answer(Ok(answer));
         }
@@ -257,23 +244,31 @@ impl Writer {
     }
 
     fn refused(&self, batch: Vec<Request>, trouble: Trouble) {
-        if !matches!(trouble, Trouble::Bug(_)) {
-            self.status.set_health(Health::Degraded { reason: format!("{trouble:?}") });
+        let error = trouble.into_store_error(self.epoch);
+        if error.is_retryable() {
+            self.status.set_health(Health::Degraded { reason: error.to_string() });
         }
-        refuse(batch, &trouble.into_store_error(self.epoch));
+        refuse(batch, &error);
     }
 
-    /// Somebody else owns the store: nothing more may be written, and this process must stop.
-    fn fenced(&self, batch: Vec<Request>) {
-        let error = StoreError::Fenced { epoch: self.epoch };
-        self.status.set_health(Health::Failed { reason: error.to_string() });
-        refuse(batch, &error);
+    /// Nothing more may be written. Whether the batch at hand was, only its next owner can tell.
+    fn stopped(&self, stop: Stop, batch: Vec<Request>, in_doubt: bool) {
+        let error = match stop {
+            Stop::Fenced => StoreError::Fenced { epoch: self.epoch },
+            Stop::Closed => StoreError::Closed,
+        };
+        let reason = error.to_string();
+        self.status.set_health(Health::Failed { reason: reason.clone() });
+        refuse(batch, &if in_doubt { StoreError::Unknown { reason } } else { error });
     }
 }
 
-/// Our epoch is over.
-struct Fenced;
+/// A database that does not answer is lost.
+async fn in_time<T>(work: impl Future<Output = Result<T, Trouble>>) -> Result<T, Trouble> {
+    let silent = || Trouble::Lost("the database does not answer".into());
+    timeout(ROUND_TRIP_MAX, work).await.unwrap_or_else(|_| Err(silent()))
+}
 
-fn refuse(batch: Vec<Request>, error: &StoreError) {
+pub(super) fn refuse(batch: Vec<Request>, error: &StoreError) {
     batch.into_iter().for_each(|it| it.answer(Err(error.clone())));
 }

@@ -25,6 +25,11 @@ pub(crate) trait Fields {
         u32::try_from(number).map_err(|_| StoreError::corrupt(format!("{number} is no count")))
     }
 
+    fn small(&self, index: usize) -> Result<i32, StoreError> {
+        let number = self.int(index)?;
+        i32::try_from(number).map_err(|_| StoreError::corrupt(format!("{number} is too large")))
+    }
+
     fn time(&self, index: usize) -> Result<Timestamp, StoreError> {
         self.int(index).map(Timestamp)
     }

@@ -32,9 +32,10 @@ pub(crate) const READ_STREAM: &str = recorded!(
      WHERE m.stream = ?1 AND m.version >= ?2 ORDER BY m.version LIMIT ?3"
 );
 
+// The bound is repeated in the joins: PostgreSQL would merge from the start of each table.
 pub(crate) const READ_ALL: &str = recorded!(
-    "FROM message m LEFT JOIN work w ON w.position = m.position \
-     LEFT JOIN outcome o ON o.position = m.position \
+    "FROM message m LEFT JOIN work w ON w.position = m.position AND w.position > ?1 \
+     LEFT JOIN outcome o ON o.position = m.position AND o.position > ?1 \
      WHERE m.position > ?1 ORDER BY m.position LIMIT ?2"
 );
 
@@ -45,8 +46,8 @@ pub(crate) const MESSAGE: &str = recorded!(
 
 pub(crate) const PENDING: &str = recorded!(
     "FROM work w JOIN message m ON m.position = w.position \
-     LEFT JOIN outcome o ON o.position = m.position \
-     WHERE w.position > ?1 ORDER BY w.position LIMIT ?2"
+     LEFT JOIN outcome o ON o.position = m.position AND o.position > ?1 \
+     WHERE w.position > ?1 AND m.position > ?1 ORDER BY w.position LIMIT ?2"
 );
 
 pub(crate) const PENDING_OF_STREAM: &str = recorded!(
@@ -75,8 +76,14 @@ pub(crate) const STREAMS: &str = "SELECT e.kind, e.class, e.name, e.created_at, 
      AND EXISTS (SELECT 1 FROM message m WHERE m.stream = e.id) \
      ORDER BY e.kind, e.class, e.name LIMIT ?4";
 
-pub(crate) const DUE: &str =
-    work!("WHERE (due_at, position) > (?1, ?2) ORDER BY due_at, position LIMIT ?3");
+// Two ranges instead of one comparison of pairs, of which SQLite's index uses only the first half.
+pub(crate) const DUE: &str = concat!(
+    "SELECT * FROM (",
+    work!("WHERE due_at = ?1 AND position > ?2 ORDER BY position LIMIT ?3"),
+    ") AS same UNION ALL SELECT * FROM (",
+    work!("WHERE due_at > ?1 ORDER BY due_at, position LIMIT ?3"),
+    ") AS later LIMIT ?3"
+);
 
 pub(crate) const BACKLOG_ORDERED: &str =
     work!("WHERE target = ?1 AND ordered ORDER BY position LIMIT ?2");

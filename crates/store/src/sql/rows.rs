@@ -44,7 +44,7 @@ pub(crate) fn message_row(row: &dyn Fields) -> Result<MessageRow, StoreError> {
         direction: direction(&row.text(4)?)?,
         action: row.text(5)?.into(),
         message_type: row.text(6)?.into(),
-        schema: row.count(7)?.cast_signed(),
+        schema: row.small(7)?,
         data: Json::stored(&row.text(8)?),
         metadata: Json::stored(&row.text(9)?),
         target: row.maybe_id(10)?,
@@ -118,7 +118,7 @@ pub(crate) fn key_row(row: &dyn Fields) -> Result<KeyRow, StoreError> {
         key: row.text(1)?.into(),
         request_hash: hash.map_err(|_| StoreError::corrupt("request hash of a wrong length"))?,
         position: row.int(3)?,
-        status: row.count(4)?.cast_signed(),
+        status: row.small(4)?,
         reply: row.maybe_text(5)?.map(|it| Json::stored(&it)),
         expires_at: row.time(6)?,
     })

@@ -13,8 +13,12 @@ use std::{
 
 use rusqlite::{Connection, hooks::Wal};
 
-/// Pages in the WAL from which it is folded back beside the writer (4 MiB).
-const BESIDE_PAGES: i32 = 1_024;
+use super::row::WriteError;
+use crate::{Health, writer::Status};
+
+/// New pages in the WAL after which it is folded back beside the writer (16 MiB): pages that are
+/// written again and again in the meantime are copied once.
+const BESIDE_PAGES: i32 = 4_096;
 
 /// Pages in the WAL at which the writer stops to fold it back (64 MiB).
 const PAUSE_PAGES: i32 = 16_384;
@@ -23,21 +27,25 @@ const PAUSE_PAGES: i32 = 16_384;
 pub(super) struct Checkpointer {
     /// How many pages the WAL has, as SQLite told after the last commit.
     wal_pages: Arc<AtomicI32>,
+    /// How many it had when the last checkpoint was asked for.
+    asked_at: i32,
+    status: Arc<Status>,
     wake: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// Starts the thread beside the writer. Without it the writer still folds the WAL back.
-pub(super) fn start(database: PathBuf) -> Checkpointer {
+pub(super) fn start(database: PathBuf, status: Arc<Status>) -> Checkpointer {
     let (wake, woken) = sync_channel::<()>(1);
+    let of_thread = status.clone();
     let run = move || {
         let Ok(connection) = Connection::open(&database) else { return };
         while woken.recv().is_ok() {
-            checkpoint(&connection);
+            checkpoint(&connection, &of_thread);
         }
     };
     let thread = std::thread::Builder::new().name("store-checkpoint".into()).spawn(run).ok();
-    Checkpointer { wal_pages: Arc::default(), wake: Some(wake), thread }
+    Checkpointer { wal_pages: Arc::default(), asked_at: 0, status, wake: Some(wake), thread }
 }
 
 impl Checkpointer {
@@ -50,14 +58,17 @@ impl Checkpointer {
         }))
     }
 
-    pub(super) fn after_batch(&self, connection: &Connection) {
+    pub(super) fn after_batch(&mut self, connection: &Connection) {
         let pages = self.wal_pages.load(Ordering::Relaxed);
+        // The WAL has started over.
+        self.asked_at = self.asked_at.min(pages);
         if PAUSE_PAGES <= pages {
-            checkpoint(connection);
+            checkpoint(connection, &self.status);
             self.wal_pages.store(0, Ordering::Relaxed);
-        } else if BESIDE_PAGES <= pages
+        } else if self.asked_at + BESIDE_PAGES <= pages
             && let Some(wake) = &self.wake
         {
+            self.asked_at = pages;
             // Full means that it is awake already.
             let _ = wake.try_send(());
         }
@@ -73,10 +84,13 @@ impl Drop for Checkpointer {
     }
 }
 
-fn checkpoint(connection: &Connection) {
+fn checkpoint(connection: &Connection, status: &Status) {
     let passive = "PRAGMA wal_checkpoint(PASSIVE)";
-    if let Err(error) = connection.query_row(passive, (), |_| Ok(())) {
+    match connection.query_row(passive, (), |_| Ok(())).map_err(WriteError::from) {
+        Ok(()) => {}
+        // It may have been a flush that failed.
+        Err(WriteError::Fatal(reason)) => status.set_health(Health::Failed { reason }),
         // The log stays valid and grows; the next attempt may do better.
-        tracing::warn!(error = %error, "checkpoint failed");
+        Err(error) => tracing::warn!(error = ?error, "checkpoint failed"),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{File, OpenOptions, TryLockError},
-    io::{Read, Seek, Write},
+    io::{ErrorKind, Read, Seek, Write},
     path::{Path, PathBuf},
 };
 
@@ -45,8 +45,14 @@ fn make_folder(folder: &Path) -> std::io::Result<()> {
     if folder.is_dir() {
         return Ok(());
     }
-    std::fs::create_dir_all(folder)?;
-    folder.parent().filter(|it| !it.as_os_str().is_empty()).map_or(Ok(()), sync_folder)
+    // Each new folder is a name in its parent, which must survive a power cut.
+    let parent = folder.parent().filter(|it| !it.as_os_str().is_empty());
+    parent.map_or(Ok(()), make_folder)?;
+    match std::fs::create_dir(folder) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    sync_folder(parent.unwrap_or(Path::new(".")))
 }
 
 fn sync_folder(folder: &Path) -> std::io::Result<()> {
@@ -84,10 +90,15 @@ fn check_foreign(connection: &Connection, database: &Path) -> Result<(), OpenErr
         |pragma: &str| connection.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0));
     let pages = read("page_count").map_err(|error| foreign(error.to_string()))?;
     let id = read("application_id").map_err(|error| foreign(error.to_string()))?;
-    if 0 < pages && id != APPLICATION_ID {
-        return Err(foreign(format!("application id {id} is another one")));
+    if pages == 0 || id == APPLICATION_ID {
+        return Ok(());
     }
-    Ok(())
+    // Ended in the middle of its first start, our own file may be there without its id.
+    let tables = connection.query_row("SELECT count(*) FROM sqlite_schema", (), |row| row.get(0));
+    match (id, tables.map_err(|error| foreign(error.to_string()))?) {
+        (0, 0) => Ok(()),
+        (id, tables) => Err(foreign(format!("application id {id}, {tables} tables and indexes"))),
+    }
 }
 
 fn settle(connection: &Connection, options: &SqliteOptions) -> rusqlite::Result<()> {
@@ -99,6 +110,10 @@ fn settle(connection: &Connection, options: &SqliteOptions) -> rusqlite::Result<
     connection.pragma_update(None, "synchronous", "FULL")?;
     // Checkpoints run beside the writer, see `checkpoint`.
     connection.pragma_update_and_check(None, "wal_autocheckpoint", 0, |_| Ok(()))?;
+    connection.pragma_update_and_check(None, "journal_size_limit", 64 << 20, |_| Ok(()))?;
+    // Where a plain fsync leaves data in the cache of the drive (macOS), ask for more.
+    connection.pragma_update(None, "fullfsync", true)?;
+    connection.pragma_update(None, "checkpoint_fullfsync", true)?;
     connection.pragma_update(None, "cache_size", -32_768)?;
     connection.pragma_update(None, "trusted_schema", false)?;
     if let Some(bytes) = options.file_bytes_max {

@@ -52,6 +52,8 @@ pub(super) fn read_error(error: &rusqlite::Error) -> StoreError {
 pub(super) enum WriteError {
     /// No room: this batch is rolled back, the store goes on.
     Full,
+    /// Somebody else holds the file for the moment.
+    Later(String),
     /// The disk or the file is not to be trusted any more: the store stops.
     Fatal(String),
     /// A statement broke a rule that the planner should have seen: a bug in a commit, not in its
@@ -62,8 +64,12 @@ pub(super) enum WriteError {
 impl From<rusqlite::Error> for WriteError {
     fn from(error: rusqlite::Error) -> Self {
         let text = error.to_string();
+        let extended = error.sqlite_error().map(|it| it.extended_code);
         match error.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => WriteError::Full,
+            // The index of the WAL could not grow.
+            _ if extended == Some(ffi::SQLITE_IOERR_SHMSIZE) => WriteError::Full,
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => WriteError::Later(text),
             Some(
                 ErrorCode::SystemIoFailure
                 | ErrorCode::DatabaseCorrupt
@@ -71,10 +77,8 @@ impl From<rusqlite::Error> for WriteError {
                 | ErrorCode::CannotOpen
                 | ErrorCode::ReadOnly
                 | ErrorCode::PermissionDenied,
-            ) => WriteError::Fatal(match error.sqlite_error() {
-                Some(ffi::Error { extended_code: ffi::SQLITE_IOERR_FSYNC, .. }) => {
-                    format!("flush to disk failed ({text})")
-                }
+            ) => WriteError::Fatal(match extended {
+                Some(ffi::SQLITE_IOERR_FSYNC) => format!("flush to disk failed ({text})"),
                 _ => text,
             }),
             _ => WriteError::Bug(text),
@@ -92,6 +96,7 @@ impl WriteError {
     pub(super) fn into_store_error(self) -> StoreError {
         match self {
             WriteError::Full => StoreError::DiskFull,
+            WriteError::Later(reason) => StoreError::Unavailable { reason },
             WriteError::Fatal(reason) => StoreError::Failed { reason },
             WriteError::Bug(reason) => StoreError::Corrupt { reason },
         }

@@ -28,10 +28,12 @@ impl Writer {
         if let Err(error) = self.checkpointer.watch(&mut self.connection) {
             self.status.set_health(Health::Failed { reason: error.to_string() });
         }
+        let panicked = self.status.fail_if_dropped();
         while let Some(batch) = self.requests.next_batch_blocking() {
             self.commit_batch(batch);
             self.checkpointer.after_batch(&self.connection);
         }
+        panicked.disarm();
         self.finish();
     }
 
@@ -48,10 +50,10 @@ impl Writer {
                 batch.into_iter().for_each(|request| self.commit_batch(vec![request]));
             }
             Err(error) => {
-                if matches!(error, WriteError::Full) {
-                    self.status.set_health(Health::Degraded { reason: "disk is full".into() });
-                }
                 let error = error.into_store_error();
+                if error.is_retryable() {
+                    self.status.set_health(Health::Degraded { reason: error.to_string() });
+                }
                 batch.into_iter().for_each(|it| it.answer(Err(error.clone())));
             }
         }
@@ -63,7 +65,8 @@ impl Writer {
         connection.prepare_cached("BEGIN IMMEDIATE")?.execute(())?;
         let result = self.write(batch);
         if result.is_err() && !connection.is_autocommit() {
-            connection.execute_batch("ROLLBACK")?;
+            let undone = connection.execute_batch("ROLLBACK");
+            undone.map_err(|error| WriteError::Fatal(format!("rollback failed ({error})")))?;
         }
         result
     }
@@ -92,6 +95,9 @@ impl Writer {
     }
 
     fn answer(&self, batch: Vec<Request>, plan: Plan) {
+        if !plan.forgotten.is_empty() {
+            self.give_space_back();
+        }
         self.status.set_health(Health::Ready);
         self.status.count_batch(batch.len());
         self.status.notices.publish(&plan);
@@ -99,6 +105,14 @@ impl Writer {
             request.answer(Ok(answer));
         }
         crash::point("commit.answered");
+    }
+
+    /// Returns pages that retention emptied to the disk, a few at a time.
+    fn give_space_back(&self) {
+        let vacuum = "PRAGMA incremental_vacuum(256)";
+        if let Err(error) = self.connection.execute_batch(vacuum) {
+            tracing::warn!(error = %error, "space was not given back");
+        }
     }
 
     /// After a failed flush nobody knows what is on the disk: never try again, let the node stop.

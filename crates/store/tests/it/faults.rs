@@ -54,7 +54,8 @@ async fn a_full_disk_is_reported_until_a_commit_goes_through() {
     let store = small_disk(folder.path());
     let too_large = Commit::append(&address("a"), 0, vec![large(), large(), large()]);
     store.commit(too_large).await.unwrap_err();
-    assert_eq!(store.health(), Health::Degraded { reason: "disk is full".into() });
+    let Health::Degraded { reason } = store.health() else { panic!("still healthy") };
+    assert!(reason.starts_with("disk is full"), "{reason}");
     store.commit(Commit::append(&address("a"), 0, vec![event("x")])).await.unwrap();
     assert_eq!(store.health(), Health::Ready);
     store.close().await;
@@ -143,12 +144,59 @@ async fn lose_the_answer(loss: Loss) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_that_was_applied_but_whose_answer_was_lost_is_found_and_not_repeated() {
-    lose_the_answer(Loss::OfTheAnswer).await;
+    lose_the_answer(Loss::Answer).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_that_was_applied_by_a_server_that_then_failed_is_not_repeated() {
+    lose_the_answer(Loss::Server).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_in_doubt_when_another_process_takes_over_is_said_to_be_in_doubt() {
+    let lab = Lab::postgres().await;
+    lab.store.close().await;
+    let Place::Database(url) = &lab.place else { panic!("not in a database") };
+    let wire = Wire::start(url).await;
+    let store = lab::open(&Place::Database(wire.url.clone()), &lab.clock).await.unwrap();
+    wire.lose_next_commit(Loss::Store);
+    let error = store.commit(Commit::append(&address("a"), 0, vec![event("x")])).await.unwrap_err();
+    assert_eq!(error.code(), "outcome_unknown");
+    assert!(!error.surely_unapplied() && error.to_string().contains("another process took over"));
+    assert_eq!(store.read_all(0, 10).await.unwrap().len(), 1, "it did happen");
+    assert!(matches!(store.health(), Health::Failed { .. }));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_held_by_another_program_is_unavailable_and_not_damaged() {
+    let lab = Lab::sqlite().await;
+    let Place::Folder(folder) = &lab.place else { panic!("not in a folder") };
+    let other = rusqlite::Connection::open(folder.path().join("steadfast.db")).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let commit = || Commit::append(&address("a"), 0, vec![event("x")]);
+    let both = tokio::join!(lab.store.commit(commit()), lab.store.commit(commit()));
+    assert_eq!([both.0.unwrap_err().code(), both.1.unwrap_err().code()], ["store_unavailable"; 2]);
+    assert!(matches!(lab.store.health(), Health::Degraded { .. }));
+    other.execute_batch("ROLLBACK").unwrap();
+    lab.committed(commit()).await;
+    assert_eq!(lab.store.health(), Health::Ready);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_first_start_that_was_killed_half_way_does_no_harm() {
+    let folder = tempfile::tempdir().unwrap();
+    // As far as it got: a first page without our mark, and no table.
+    let file = rusqlite::Connection::open(folder.path().join("steadfast.db")).unwrap();
+    file.pragma_update(None, "auto_vacuum", "INCREMENTAL").unwrap();
+    drop(file);
+    let store = small_disk(folder.path());
+    store.commit(Commit::append(&address("a"), 0, vec![event("x")])).await.unwrap();
+    store.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_that_was_lost_on_its_way_is_found_missing_and_repeated() {
-    lose_the_answer(Loss::OfTheCommit).await;
+    lose_the_answer(Loss::Commit).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -104,7 +104,7 @@ async fn hole_4_a_poison_command_dies_and_starves_nobody(lab: Lab) {
 
 async fn hole_6_send_publish_reply_schedule_and_complete_stay_apart(lab: Lab) {
     let actions = ["send", "publish", "reply", "schedule", "complete"];
-    let message = |action: &&str| Message::new("same", json("{}")).unwrap().action(action);
+    let message = |action: &&'static str| Message::new("same", json("{}")).unwrap().action(action);
     lab.append(&address("a"), actions.iter().map(message).collect()).await;
     let read = lab.store.read_stream(address("a").id(), 1, 10).await.unwrap();
     assert_eq!(read.iter().map(|it| it.action.as_str()).collect::<Vec<_>>(), actions);

@@ -3,8 +3,8 @@
 use steadfast_store::{
     Commit, InvalidInput, Json, Message, Remember, StoreError, Write,
     limits::{
-        DATA_BYTES_MAX, ERROR_BYTES_MAX, KEY_BYTES_MAX, METADATA_BYTES_MAX, TYPE_BYTES_MAX,
-        WRITES_MAX,
+        DATA_BYTES_MAX, ERROR_BYTES_MAX, JSON_DEPTH_MAX, KEY_BYTES_MAX, METADATA_BYTES_MAX,
+        TYPE_BYTES_MAX, WRITES_MAX,
     },
 };
 
@@ -75,6 +75,14 @@ fn text_that_is_not_json_is_refused_with_its_place() {
         let error = Json::parse(text).unwrap_err().to_string();
         assert!(error.starts_with("data is not JSON: ") && error.contains(place), "{error}");
     }
+}
+
+#[test]
+fn json_is_taken_up_to_its_depth() {
+    let nested = |depth| Json::parse(&format!("{}{}", "[".repeat(depth), "]".repeat(depth)));
+    assert!(nested(JSON_DEPTH_MAX).is_ok());
+    assert_eq!(nested(JSON_DEPTH_MAX + 1), Err(InvalidInput::JsonDepth));
+    assert!(Json::parse(&format!("\"{}\\\"[\"", "[{".repeat(500))).is_ok(), "in a text it is text");
 }
 
 #[test]

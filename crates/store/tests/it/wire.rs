@@ -17,10 +17,17 @@ use tokio::{
 #[derive(Clone, Copy)]
 pub(crate) enum Loss {
     /// The server never sees the COMMIT.
-    OfTheCommit = 1,
+    Commit = 1,
     /// The server has committed; the client never sees the answer.
-    OfTheAnswer = 2,
+    Answer = 2,
+    /// The server has committed, then it fails, says so instead of answering, and is gone.
+    Server = 3,
+    /// The server has committed; before the client comes back, another process takes over.
+    Store = 4,
 }
+
+/// What a server says whose disk fails in the middle of COMMIT.
+const PANIC: &[u8] = b"E\0\0\0\x30SPANIC\0VPANIC\0C58030\0Mcould not fsync file\0\0";
 
 pub(crate) struct Wire {
     pub(crate) url: String,
@@ -32,6 +39,7 @@ pub(crate) struct Wire {
 impl Wire {
     /// Stands between the store and the server of `url`, which names a unix socket.
     pub(crate) async fn start(url: &str) -> Self {
+        let real = url.to_owned();
         let (before, rest) = url.split_once("host=").expect("a socket");
         let (host, after) = rest.split_once('&').expect("parameters");
         let server = Path::new(host).join(".s.PGSQL.5432");
@@ -39,7 +47,7 @@ impl Wire {
         let listener = UnixListener::bind(folder.path().join(".s.PGSQL.5432")).expect("socket");
         let url = format!("{before}host={}&{after}", folder.path().display());
         let (loss, lost) = (Arc::new(AtomicU8::new(0)), Arc::new(AtomicU32::new(0)));
-        let shared = (loss.clone(), lost.clone());
+        let shared = (loss.clone(), lost.clone(), real);
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 tokio::spawn(carry(client, server.clone(), shared.clone()));
@@ -57,9 +65,11 @@ impl Wire {
     }
 }
 
+type Shared = (Arc<AtomicU8>, Arc<AtomicU32>, String);
+
 /// Carries bytes both ways until the wire is to be cut.
-async fn carry(mut client: UnixStream, server: PathBuf, shared: (Arc<AtomicU8>, Arc<AtomicU32>)) {
-    let (loss, lost) = shared;
+async fn carry(mut client: UnixStream, server: PathBuf, shared: Shared) {
+    let (loss, lost, real) = shared;
     let mut server = UnixStream::connect(server).await.expect("server listens");
     let (mut from_client, mut from_server) = (vec![0; 1 << 16], vec![0; 1 << 16]);
     loop {
@@ -69,17 +79,27 @@ async fn carry(mut client: UnixStream, server: PathBuf, shared: (Arc<AtomicU8>, 
                 let bytes = &from_client[..count];
                 let commits = bytes.windows(7).any(|it| it == b"COMMIT\0");
                 let cut = if commits { loss.swap(0, Ordering::SeqCst) } else { 0 };
-                if cut == Loss::OfTheCommit as u8 {
+                if cut == Loss::Commit as u8 {
                     lost.fetch_add(1, Ordering::SeqCst);
                     return;
                 }
                 server.write_all(bytes).await.expect("server reads");
-                if cut == Loss::OfTheAnswer as u8 {
+                if Loss::Answer as u8 <= cut {
                     // The answer to COMMIT names it; when it is here, the commit is durable.
                     let mut seen = Vec::new();
                     while !seen.windows(7).any(|it: &[u8]| it == b"COMMIT\0") {
                         let count = server.read(&mut from_server).await.expect("server answers");
                         seen.extend_from_slice(&from_server[..count]);
+                    }
+                    if cut == Loss::Server as u8 {
+                        let answer = seen.windows(7).position(|it| it == b"COMMIT\0");
+                        let before = &seen[..answer.expect("answered") - 5];
+                        client.write_all(before).await.expect("client reads");
+                        client.write_all(PANIC).await.expect("client reads");
+                    }
+                    if cut == Loss::Store as u8 {
+                        let take = "UPDATE node SET epoch = epoch + 1, process = 'another'";
+                        crate::lab::execute(&real, take).await;
                     }
                     lost.fetch_add(1, Ordering::SeqCst);
                     return;

@@ -1,6 +1,6 @@
 //! Reading: what went in comes out, in order, page by page.
 
-use steadfast_store::{Address, Due, EntityKind, Message, Task};
+use steadfast_store::{Address, Commit, Due, EntityKind, Health, Message, Remember, Task, Write};
 
 use crate::lab::{Lab, START, address, command, event, json};
 
@@ -13,6 +13,7 @@ crate::laws::laws!(
     an_unknown_stream_is_empty,
     names_may_be_any_text,
     addresses_are_found_by_their_ids,
+    what_is_written_can_be_read_at_its_edges,
 );
 
 async fn json_comes_back_byte_for_byte(lab: Lab) {
@@ -120,4 +121,16 @@ async fn addresses_are_found_by_their_ids(lab: Lab) {
     let found = lab.store.addresses(&[target.id(), unknown, stream.id()]).await.unwrap();
     let expected = [(target.id(), target), (stream.id(), stream)];
     assert_eq!(found, expected.into_iter().collect());
+}
+
+async fn what_is_written_can_be_read_at_its_edges(lab: Lab) {
+    let stream = address("a");
+    lab.append(&stream, vec![event("x").schema(i32::MIN), event("y").schema(i32::MAX)]).await;
+    let key = Remember::new(stream.id(), "k", b"").unwrap().reply(-1, json("1"));
+    for _ in 0..2 {
+        lab.commit(Commit::of(Write::Remember(key.clone()))).await;
+    }
+    let read = lab.store.read_all(0, usize::MAX).await.unwrap();
+    assert_eq!([read[0].schema, read[1].schema], [i32::MIN, i32::MAX]);
+    assert_eq!(lab.store.health(), Health::Ready);
 }
