@@ -63,6 +63,7 @@ impl SqliteStore {
             clock: options.clock,
             epoch: opened.owner.epoch,
             checkpointer: checkpoint::start(opened.database.clone(), status.clone()),
+            known: facts::Known::default(),
             lock: opened.lock,
         };
         let thread = std::thread::Builder::new().name("store-writer".into());

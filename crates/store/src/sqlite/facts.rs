@@ -1,11 +1,13 @@
 //! Reading what a batch must know.
 
+use std::collections::{HashMap, HashSet};
+
 use rusqlite::Connection;
 
 use super::row::rows;
 use crate::{
     EntityId, StoreError, Version,
-    plan::{Brief, Facts, Needs},
+    plan::{Brief, Facts, Needs, Plan},
     sql::{self, Fields, queries},
 };
 
@@ -25,16 +27,49 @@ pub(super) fn version(connection: &Connection, stream: EntityId) -> Result<Versi
     Ok(version.unwrap_or(0))
 }
 
-pub(super) fn read(connection: &Connection, needs: &Needs) -> Result<Facts, StoreError> {
+/// What the one writer knows without asking, because it wrote it.
+#[derive(Default)]
+pub(super) struct Known {
+    versions: HashMap<EntityId, Version>,
+    entities: HashSet<EntityId>,
+}
+
+impl Known {
+    /// Beyond this it starts over; the hot ones are soon known again.
+    const MAX: usize = 65_536;
+
+    /// Takes in what has become durable.
+    pub(super) fn learn(&mut self, plan: &Plan) {
+        if Self::MAX < self.versions.len() + self.entities.len() {
+            *self = Self::default();
+        }
+        for row in &plan.messages {
+            self.versions.insert(row.stream, row.version);
+            self.entities.insert(row.stream);
+            self.entities.extend(row.target);
+        }
+    }
+}
+
+pub(super) fn read(
+    connection: &Connection,
+    needs: &Needs,
+    known: &Known,
+) -> Result<Facts, StoreError> {
     let mut facts = Facts::default();
     let counter = rows(connection, queries::COUNTER, (), |row| Ok((row.int(0)?, row.time(1)?)))?;
     (facts.position, facts.at) =
         counter.first().copied().ok_or_else(|| StoreError::corrupt("the counter is missing"))?;
     for stream in &needs.streams {
-        facts.versions.insert(*stream, version(connection, *stream)?);
+        let version = match known.versions.get(stream) {
+            Some(version) => *version,
+            None => version(connection, *stream)?,
+        };
+        facts.versions.insert(*stream, version);
     }
     for id in &needs.entities {
-        if !rows(connection, ENTITY, (id.0,), |_| Ok(()))?.is_empty() {
+        let is_stored = || rows(connection, ENTITY, (id.0,), |_| Ok(()));
+        if known.entities.contains(id) || !is_stored()?.is_empty() {
             facts.entities.insert(*id);
         }
     }

@@ -5,7 +5,12 @@ use std::{fs::File, sync::Arc};
 
 use rusqlite::Connection;
 
-use super::{apply, checkpoint::Checkpointer, facts, row::WriteError};
+use super::{
+    apply,
+    checkpoint::Checkpointer,
+    facts::{self, Known},
+    row::WriteError,
+};
 use crate::{
     Clock, Health, StoreError, crash,
     plan::{self, Needs, Plan},
@@ -19,6 +24,7 @@ pub(super) struct Writer {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) epoch: i64,
     pub(super) checkpointer: Checkpointer,
+    pub(super) known: Known,
     /// Held as long as we may write.
     pub(super) lock: File,
 }
@@ -43,7 +49,10 @@ impl Writer {
             return batch.into_iter().for_each(|it| it.answer(Err(failed.clone())));
         }
         match self.transact(&batch) {
-            Ok(plan) => self.answer(batch, plan),
+            Ok(plan) => {
+                self.known.learn(&plan);
+                self.answer(batch, plan);
+            }
             Err(WriteError::Fatal(reason)) => self.fail(batch, &reason),
             // One commit may be at fault; its neighbours must not suffer for it.
             Err(WriteError::Full | WriteError::Bug(_)) if 1 < batch.len() => {
@@ -79,7 +88,8 @@ impl Writer {
         if epoch != self.epoch {
             return Err(WriteError::Fatal(StoreError::Fenced { epoch: self.epoch }.to_string()));
         }
-        let facts = facts::read(connection, &Needs::of(batch.iter().map(|it| &it.commit)))?;
+        let needs = Needs::of(batch.iter().map(|it| &it.commit));
+        let facts = facts::read(connection, &needs, &self.known)?;
         let plan = plan::plan(facts, self.clock.now(), batch.iter().map(|it| &it.commit));
         crash::point("commit.planned");
         if !plan.is_empty() {
