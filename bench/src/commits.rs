@@ -1,6 +1,6 @@
 //! Commits per second: alone, together, and against raw inserts of the same rows.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use steadfast::store::{
     Address, Commit, EntityKind, Json, Message, PostgresOptions, PostgresStore, SqliteOptions,
@@ -27,13 +27,13 @@ pub(crate) async fn sqlite() {
     let (alone, together) = one_and_many(&store, 4_000, 120_000).await;
     // The same rows in transactions of the same size, so with as many flushes.
     let size = together.per_batch.round() as usize;
-    let raw = median_rate(|| {
-        let place = tempfile::tempdir().expect("temporary folder");
-        raw::inserts(place.path(), DATA, 120_000, size)
-    });
+    let raw = raw_rate(120_000, size);
+    let raw_alone = raw_rate(4_000, 1);
     say(&format!("  raw inserts, {size} to a transaction   {raw:>9.0}/s"));
+    say(&format!("  raw inserts, 1 to a transaction    {raw_alone:>9.0}/s"));
     say(&format!("  64 committers / 1 committer        {:>9.1} x", together.rate / alone.rate));
     say(&format!("  64 committers / raw inserts        {:>9.2} x", together.rate / raw));
+    say(&format!("  1 committer / raw inserts          {:>9.2} x", alone.rate / raw_alone));
     store.close().await;
 }
 
@@ -74,8 +74,12 @@ fn middle(mut all: Vec<Speed>) -> Speed {
     all.swap_remove(all.len() / 2)
 }
 
-fn median_rate(mut run: impl FnMut() -> Duration) -> f64 {
-    rate(120_000, median((0..ROUNDS).map(|_| run()).collect()))
+fn raw_rate(count: usize, size: usize) -> f64 {
+    let run = |_| {
+        let place = tempfile::tempdir().expect("temporary folder");
+        raw::inserts(place.path(), DATA, count, size)
+    };
+    rate(count, median((0..ROUNDS).map(run).collect()))
 }
 
 async fn commit(store: &Arc<dyn Store>, committers: usize, count: usize) -> Speed {

@@ -5,6 +5,11 @@
 
 mod dispatch;
 
+/// The example of the README compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
 pub use steadfast_store as store;
 
 pub use self::dispatch::{

@@ -13,9 +13,11 @@ pub mod limits;
 mod memory;
 mod message;
 mod notice;
+mod outcome;
 mod plan;
 mod postgres;
 mod process;
+mod recorded;
 mod retention;
 mod retry;
 mod sql;
@@ -26,20 +28,17 @@ mod writer;
 
 pub use self::{
     clock::{Clock, ManualClock, Sleep, SystemClock, Timestamp},
-    commit::{
-        Claimed, Commit, Expect, Lease, Outcome, Receipt, Rejection, Remember, Remembered, Write,
-    },
+    commit::{Commit, Expect, Lease, Remember, Write},
     entropy::{Entropy, SeededEntropy},
     error::{InvalidInput, OpenError, StoreError},
     id::{Address, AddressError, EntityId, EntityKind},
     memory::MemoryStore,
-    message::{
-        Attempt, Cause, Direction, Due, Json, Message, MessageKind, Position, Recorded, Settled,
-        SettledAs, State, Task, Version,
-    },
+    message::{Cause, Direction, Due, Json, Message, MessageKind, Position, Task, Version},
     notice::{News, Notice, Notices},
+    outcome::{Claimed, Outcome, Receipt, Rejection, Remembered},
     plan::Work,
     postgres::{PostgresOptions, PostgresStore},
+    recorded::{Attempt, Recorded, Settled, SettledAs, State},
     retention::{Retention, sweep},
     retry::RetryPolicy,
     sqlite::{SqliteOptions, SqliteStore},

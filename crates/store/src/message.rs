@@ -1,10 +1,10 @@
-//! Messages as they are written and as they are read back.
+//! Messages as they are written.
 
 use std::{sync::Arc, time::Duration};
 
 use serde_json::value::RawValue;
 
-use crate::{Address, EntityId, InvalidInput, Lease, Timestamp, limits};
+use crate::{Address, InvalidInput, Timestamp, limits};
 
 /// The place of a message in the whole store: commit order, without gaps.
 pub type Position = i64;
@@ -231,131 +231,4 @@ impl Message {
     pub(crate) fn bytes(&self) -> usize {
         200 + self.message_type.len() + self.data.as_str().len() + self.metadata.as_str().len()
     }
-}
-
-/// How far the delivery of a message has come.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
-    /// To be delivered.
-    Pending {
-        /// Not before then.
-        due_at: Timestamp,
-        /// Attempts that failed so far, since it was last revived.
-        attempts: u32,
-    },
-    /// Claimed by somebody who has not answered yet.
-    InFlight {
-        /// Who holds it.
-        lease: Lease,
-        /// When the lease ends.
-        until: Timestamp,
-        /// Attempts so far since it was last revived, this one included.
-        attempts: u32,
-    },
-    /// Ended.
-    Settled(Settled),
-}
-
-/// How the delivery of a message ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settled {
-    /// In which way.
-    pub as_: SettledAs,
-    /// When.
-    pub at: Timestamp,
-    /// After how many attempts since it was written.
-    pub attempts: u32,
-    /// Why, for a dead one.
-    pub error: Option<String>,
-}
-
-/// The ways in which a delivery ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SettledAs {
-    /// It was handled.
-    Done,
-    /// It was given up.
-    Dead,
-    /// It was called back.
-    Cancelled,
-}
-
-impl SettledAs {
-    /// The stored tag.
-    pub fn tag(self) -> &'static str {
-        match self {
-            SettledAs::Done => "done",
-            SettledAs::Dead => "dead",
-            SettledAs::Cancelled => "cancelled",
-        }
-    }
-
-    pub(crate) fn from_tag(tag: &str) -> Option<Self> {
-        [Self::Done, Self::Dead, Self::Cancelled].into_iter().find(|it| it.tag() == tag)
-    }
-}
-
-/// A message as the store keeps it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recorded {
-    /// Its place in the store.
-    pub position: Position,
-    /// The stream it stands in.
-    pub stream: EntityId,
-    /// Its place in the stream.
-    pub version: Version,
-    /// Command or event.
-    pub kind: MessageKind,
-    /// Input or output.
-    pub direction: Direction,
-    /// What is done with it.
-    pub action: String,
-    /// Its stable type tag.
-    pub message_type: String,
-    /// The version of its type.
-    pub schema: i32,
-    /// What it says.
-    pub data: Json,
-    /// What is known beside.
-    pub metadata: Json,
-    /// Who it is for, if it is to be delivered.
-    pub target: Option<EntityId>,
-    /// Whether it keeps its place among the ordered ones of its target.
-    pub ordered: bool,
-    /// The position of what caused it.
-    pub cause: Option<Position>,
-    /// When it was committed.
-    pub created_at: Timestamp,
-    /// How far its delivery is; `None` when there is nothing to deliver.
-    pub state: Option<State>,
-    /// Why the last failed attempt failed.
-    pub last_error: Option<String>,
-}
-
-impl Recorded {
-    /// The `processed` flag: unknown to messages that are not delivered, else whether it is done.
-    pub fn processed(&self) -> Option<bool> {
-        let state = self.state.as_ref()?;
-        Some(matches!(state, State::Settled(it) if it.as_ == SettledAs::Done))
-    }
-
-    /// The id that handlers and receivers know it by, the same at every delivery.
-    pub fn id(&self) -> String {
-        format!("{}/{}", self.stream, self.version)
-    }
-}
-
-/// One failed attempt to deliver a message.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Attempt {
-    /// Which message.
-    pub position: Position,
-    /// Which attempt, from 1.
-    pub number: u32,
-    /// When it was claimed.
-    pub started_at: Timestamp,
-    /// When it failed.
-    pub ended_at: Timestamp,
-    /// Why.
-    pub error: String,
 }

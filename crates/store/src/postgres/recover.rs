@@ -6,7 +6,7 @@ use tokio::time::{Instant, interval_at, timeout};
 
 use super::{
     owner,
-    trouble::Trouble,
+    trouble::{Stop, Trouble},
     writer::{Line, Writer, refuse},
 };
 use crate::{Health, StoreError, writer::Request};
@@ -19,14 +19,6 @@ const DOUBT_AFTER: Duration = Duration::from_secs(30);
 
 /// An attempt to connect again that takes longer is given up for the next one.
 const RECONNECT_MAX: Duration = Duration::from_secs(10);
-
-/// Why the writer cannot go on.
-pub(super) enum Stop {
-    /// Somebody else owns the store.
-    Fenced,
-    /// The store was closed while its database was away.
-    Closed,
-}
 
 impl Writer {
     /// Connects again and raises our epoch, so that the lost connection can no longer commit;

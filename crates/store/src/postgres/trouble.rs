@@ -48,6 +48,14 @@ impl Trouble {
     }
 }
 
+/// Why the writer cannot go on.
+pub(super) enum Stop {
+    /// Somebody else owns the store.
+    Fenced,
+    /// The store was closed while its database was away.
+    Closed,
+}
+
 /// The whole story of an error in one line: the driver hides what the server said in the source.
 pub(super) fn text(error: &Error) -> String {
     match error.source() {

@@ -15,8 +15,7 @@ use super::{
     connect::{Session, Target},
     facts::Reads,
     owner::{self, HEARTBEAT, Held, LEASE_SECONDS},
-    recover::Stop,
-    trouble::{Trouble, text},
+    trouble::{Stop, Trouble, text},
 };
 use crate::{
     Clock, Health, OpenError, StoreError, crash,
