@@ -28,7 +28,8 @@ CREATE TABLE entity (
     kind         TEXT             COLLATE "C" NOT NULL,
     class        TEXT             COLLATE "C" NOT NULL,
     name         TEXT             COLLATE "C" NOT NULL,
-    created_at   BIGINT           NOT NULL
+    created_at   BIGINT           NOT NULL,
+    closed_at    BIGINT                         -- when it ended; NULL: it goes on
 );
 CREATE INDEX entity_name ON entity (kind, class, name);
 CREATE INDEX entity_address ON entity ((kind || '/' || class || '/' || name));
@@ -86,6 +87,13 @@ CREATE TABLE attempt (                          -- failed attempts only
     ended_at     BIGINT           NOT NULL,
     error        TEXT             NOT NULL,
     PRIMARY KEY (position, number)
+);
+
+CREATE TABLE snapshot (                         -- what a stream has come to, so far
+    entity       BYTEA            NOT NULL PRIMARY KEY,
+    version      BIGINT           NOT NULL,     -- the last message that is in it
+    code         INTEGER          NOT NULL,     -- the version of the code that made it
+    state        TEXT             NOT NULL      -- JSON
 );
 
 CREATE TABLE idempotency (

@@ -24,7 +24,8 @@ CREATE TABLE entity (
     kind       TEXT    NOT NULL,
     class      TEXT    NOT NULL,
     name       TEXT    NOT NULL,
-    created_at INTEGER NOT NULL
+    created_at INTEGER NOT NULL,
+    closed_at  INTEGER                          -- when it ended; NULL: it goes on
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX entity_name ON entity (kind, class, name);
 CREATE INDEX entity_address ON entity ((kind || '/' || class || '/' || name));
@@ -80,6 +81,13 @@ CREATE TABLE attempt (                          -- failed attempts only
     ended_at   INTEGER NOT NULL,
     error      TEXT    NOT NULL,
     PRIMARY KEY (position, number)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE snapshot (                         -- what a stream has come to, so far
+    entity     BLOB    NOT NULL PRIMARY KEY,
+    version    INTEGER NOT NULL,                -- the last message that is in it
+    code       INTEGER NOT NULL,                -- the version of the code that made it
+    state      TEXT    NOT NULL                 -- JSON
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE idempotency (

@@ -165,6 +165,13 @@ pub enum Write {
         /// Which message.
         position: Position,
     },
+    /// Says that a stream has ended: retention may forget it.
+    Close {
+        /// Which stream.
+        stream: EntityId,
+    },
+    /// Keeps what a stream has come to, so that it need not be read from its beginning.
+    Snapshot(Snapshot),
     /// Removes messages that nothing needs any more: those that are pending, dead or the last of
     /// their stream stay.
     Forget {
@@ -186,6 +193,8 @@ impl Write {
             | Write::Retry { .. }
             | Write::Release { .. }
             | Write::Revive { .. }
+            | Write::Close { .. }
+            | Write::Snapshot(_)
             | Write::ExpireKeys => 1,
         }
     }
@@ -200,9 +209,24 @@ impl Write {
             Write::Claim { .. }
             | Write::Release { .. }
             | Write::Revive { .. }
+            | Write::Close { .. }
             | Write::ExpireKeys => 200,
+            Write::Snapshot(it) => 200 + it.state.as_str().len(),
         }
     }
+}
+
+/// What a stream has come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Which stream.
+    pub stream: EntityId,
+    /// The last message that is in it.
+    pub version: Version,
+    /// The version of the code that made it; other code must not use it.
+    pub code: i32,
+    /// What it has come to.
+    pub state: Json,
 }
 
 /// A key under which a request is recorded, so that its repetition changes nothing.

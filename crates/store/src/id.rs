@@ -50,6 +50,16 @@ impl EntityKind {
         }
     }
 
+    /// Whether its messages make up a state that would be lost with them.
+    pub(crate) fn has_state(self) -> bool {
+        match self {
+            EntityKind::Process | EntityKind::Object | EntityKind::Run => true,
+            EntityKind::Stream | EntityKind::Queue | EntityKind::Bucket | EntityKind::System => {
+                false
+            }
+        }
+    }
+
     fn from_tag(tag: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|it| it.tag() == tag)
     }

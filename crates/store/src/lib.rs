@@ -28,11 +28,11 @@ mod writer;
 
 pub use self::{
     clock::{Clock, ManualClock, Sleep, SystemClock, Timestamp},
-    commit::{Commit, Expect, Lease, Remember, Write},
+    commit::{Commit, Expect, Lease, Remember, Snapshot, Write},
     entropy::{Entropy, SeededEntropy},
     error::{InvalidInput, OpenError, StoreError},
     id::{Address, AddressError, EntityId, EntityKind},
-    memory::MemoryStore,
+    memory::{MemoryStore, Moment},
     message::{Cause, Direction, Due, Json, Message, MessageKind, Position, Task, Version},
     notice::{News, Notice, Notices},
     outcome::{Claimed, Outcome, Receipt, Rejection, Remembered},
@@ -42,6 +42,6 @@ pub use self::{
     retention::{Retention, sweep},
     retry::RetryPolicy,
     sqlite::{SqliteOptions, SqliteStore},
-    store::{Activity, DueCursor, Health, Owner, Setting, Snapshot, Store, StreamSummary, Totals},
+    store::{Activity, DueCursor, Dump, Health, Owner, Setting, Store, StreamSummary, Totals},
     streams::{AppendError, Appended, Streams, failed},
 };

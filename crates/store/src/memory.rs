@@ -11,9 +11,9 @@ use async_trait::async_trait;
 
 use self::tables::Tables;
 use crate::{
-    Activity, Address, Attempt, Clock, Commit, DueCursor, EntityId, Health, Notices, Outcome,
-    Owner, Position, Recorded, Setting, SettledAs, Snapshot, Store, StoreError, StreamSummary,
-    Timestamp, Totals, Version, Work,
+    Activity, Address, Attempt, Clock, Commit, DueCursor, Dump, EntityId, EntityKind, Health,
+    Notices, Outcome, Owner, Position, Recorded, Setting, SettledAs, Snapshot, Store, StoreError,
+    StreamSummary, Timestamp, Totals, Version, Work,
     plan::{self, Needs},
     writer::Status,
 };
@@ -21,16 +21,74 @@ use crate::{
 /// Keeps everything in memory.
 #[derive(Debug)]
 pub struct MemoryStore {
-    tables: Mutex<Tables>,
+    tables: Arc<Mutex<Tables>>,
     status: Status,
     clock: Arc<dyn Clock>,
+    crash: Mutex<Crash>,
+}
+
+/// When a store in memory is to end, as if its process had.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Crash {
+    /// Not.
+    #[default]
+    Never,
+    /// At the n-th commit from now.
+    At(usize, Moment),
+    /// It has.
+    Over,
+}
+
+/// Around which side of a commit a process ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// The commit never happens.
+    Before,
+    /// The commit happens, and nobody hears of it.
+    After,
 }
 
 impl MemoryStore {
     /// An empty store.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         let status = Status::new(Owner { epoch: 1, unclean_until: None });
-        Self { tables: Mutex::new(Tables::default()), status, clock }
+        Self { tables: Arc::default(), status, clock, crash: Mutex::default() }
+    }
+
+    /// Ends the store at its n-th commit from now (from 1), as if its process had ended there: from
+    /// then on it answers nothing any more. What was committed is found by [`MemoryStore::restart`].
+    pub fn crash_at(&self, commit: usize, moment: Moment) {
+        *self.crash.lock().unwrap_or_else(PoisonError::into_inner) = Crash::At(commit, moment);
+    }
+
+    /// The same data under its next owner, who finds that the last one did not say goodbye.
+    pub fn restart(&self) -> Self {
+        let unclean_until = Some(self.tables().totals().position);
+        let status = Status::new(Owner { epoch: self.owner().epoch + 1, unclean_until });
+        let (tables, clock) = (self.tables.clone(), self.clock.clone());
+        Self { tables, status, clock, crash: Mutex::default() }
+    }
+
+    /// Whether the next commit happens, and whether it is answered.
+    fn next_commit(&self) -> (bool, bool) {
+        let mut crash = self.crash.lock().unwrap_or_else(PoisonError::into_inner);
+        match *crash {
+            Crash::Never => (true, true),
+            Crash::Over => (false, false),
+            Crash::At(1, moment) => {
+                *crash = Crash::Over;
+                (moment == Moment::After, false)
+            }
+            Crash::At(left, moment) => {
+                *crash = Crash::At(left - 1, moment);
+                (true, true)
+            }
+        }
+    }
+
+    /// Whether the process has ended.
+    pub fn has_crashed(&self) -> bool {
+        *self.crash.lock().unwrap_or_else(PoisonError::into_inner) == Crash::Over
     }
 
     fn tables(&self) -> MutexGuard<'_, Tables> {
@@ -38,6 +96,9 @@ impl MemoryStore {
     }
 
     fn read<T>(&self, f: impl FnOnce(&Tables) -> T) -> Result<T, StoreError> {
+        if self.has_crashed() {
+            return Err(StoreError::Closed);
+        }
         self.status.count_read();
         Ok(f(&self.tables()))
     }
@@ -47,6 +108,10 @@ impl MemoryStore {
 impl Store for MemoryStore {
     async fn commit(&self, commit: Commit) -> Result<Outcome, StoreError> {
         commit.check()?;
+        let (happens, is_answered) = self.next_commit();
+        if !happens {
+            return Err(StoreError::Closed);
+        }
         let mut tables = self.tables();
         let facts = tables.facts(&Needs::of([&commit]));
         let mut plan = plan::plan(facts, self.clock.now(), [&commit]);
@@ -54,6 +119,9 @@ impl Store for MemoryStore {
         self.status.count_batch(1);
         tables.apply(&plan);
         drop(tables);
+        if !is_answered {
+            return Err(StoreError::Closed);
+        }
         self.status.notices.publish(&plan);
         Ok(answer)
     }
@@ -106,10 +174,15 @@ impl Store for MemoryStore {
 
     async fn streams(
         &self,
+        within: Option<(EntityKind, &str)>,
         after: Option<&Address>,
         limit: usize,
     ) -> Result<Vec<StreamSummary>, StoreError> {
-        self.read(|it| it.summaries(after, limit))
+        self.read(|it| it.summaries(within, after, limit))
+    }
+
+    async fn snapshot(&self, stream: EntityId) -> Result<Option<Snapshot>, StoreError> {
+        self.read(|it| it.snapshots.get(&stream).cloned())
     }
 
     async fn addresses(&self, ids: &[EntityId]) -> Result<HashMap<EntityId, Address>, StoreError> {
@@ -166,8 +239,8 @@ impl Store for MemoryStore {
         self.read(Tables::totals)
     }
 
-    async fn snapshot(&self) -> Result<Snapshot, StoreError> {
-        self.read(Tables::snapshot)
+    async fn dump(&self) -> Result<Dump, StoreError> {
+        self.read(Tables::dump)
     }
 
     async fn violations(&self) -> Result<Vec<String>, StoreError> {

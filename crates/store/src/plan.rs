@@ -8,7 +8,7 @@ mod facts;
 mod needs;
 
 use crate::{
-    Address, Attempt, EntityId, Json, Lease, Outcome, Position, Recorded, Settled, State,
+    Address, Attempt, EntityId, Json, Lease, Outcome, Position, Recorded, Settled, Snapshot, State,
     Timestamp, Version,
     message::{Direction, MessageKind},
 };
@@ -50,6 +50,7 @@ impl Work {
 pub(crate) struct EntityRow {
     pub(crate) address: Address,
     pub(crate) created_at: Timestamp,
+    pub(crate) closed_at: Option<Timestamp>,
 }
 
 /// A row of `message`.
@@ -120,6 +121,8 @@ pub(crate) struct Plan {
     pub(crate) settled: Vec<(Position, Settled)>,
     pub(crate) unsettled: Vec<Position>,
     pub(crate) attempts: Vec<Attempt>,
+    pub(crate) closed: Vec<(EntityId, Timestamp)>,
+    pub(crate) snapshots: Vec<Snapshot>,
     pub(crate) keys: Vec<KeyRow>,
     pub(crate) keys_expire: bool,
     pub(crate) forgotten: Vec<Position>,
@@ -135,6 +138,8 @@ impl Plan {
             && self.settled.is_empty()
             && self.unsettled.is_empty()
             && self.attempts.is_empty()
+            && self.closed.is_empty()
+            && self.snapshots.is_empty()
             && self.keys.is_empty()
             && !self.keys_expire
             && self.forgotten.is_empty()

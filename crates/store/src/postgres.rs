@@ -20,9 +20,9 @@ use tokio_postgres::{Row, types::ToSql};
 
 use self::trouble::Trouble;
 use crate::{
-    Activity, Address, Attempt, Clock, Commit, DueCursor, EntityId, Health, Notices, OpenError,
-    Outcome, Owner, Position, Recorded, Setting, Snapshot, Store, StoreError, StreamSummary,
-    Timestamp, Totals, Version, Work,
+    Activity, Address, Attempt, Clock, Commit, DueCursor, Dump, EntityId, EntityKind, Health,
+    Notices, OpenError, Outcome, Owner, Position, Recorded, Setting, Snapshot, Store, StoreError,
+    StreamSummary, Timestamp, Totals, Version, Work,
     sql::{self, Fields, count, queries},
     writer::{self as shared, Queue, Status},
 };
@@ -172,14 +172,26 @@ impl Store for PostgresStore {
         Ok(version.unwrap_or(0))
     }
 
+    async fn snapshot(&self, stream: EntityId) -> Result<Option<Snapshot>, StoreError> {
+        let stream = stream.0.as_slice();
+        Ok(self.list(queries::SNAPSHOT, &[&stream], sql::snapshot).await?.pop())
+    }
+
     async fn streams(
         &self,
+        within: Option<(EntityKind, &str)>,
         after: Option<&Address>,
         limit: usize,
     ) -> Result<Vec<StreamSummary>, StoreError> {
-        let (kind, class, name) =
-            after.map_or(("", "", ""), |it| (it.kind().tag(), it.class(), it.name()));
-        let params: Params<'_> = &[&kind, &class, &name, &count(limit)];
+        let bounds = queries::bounds(within, after);
+        let params: Params<'_> = &[
+            &bounds.after.0,
+            &bounds.after.1,
+            &bounds.after.2,
+            &bounds.within.0,
+            &bounds.within.1,
+            &count(limit),
+        ];
         self.list(queries::STREAMS, params, sql::stream_summary).await
     }
 
@@ -226,7 +238,7 @@ impl Store for PostgresStore {
         Ok(totals.into_iter().next().unwrap_or_default())
     }
 
-    async fn snapshot(&self) -> Result<Snapshot, StoreError> {
+    async fn dump(&self) -> Result<Dump, StoreError> {
         let counter = |row: &dyn Fields| Ok((row.int(0)?, row.int(1)?));
         let counter = self.list(queries::COUNTER, &[], counter).await?;
         let mut rows: Vec<String> =
@@ -236,8 +248,9 @@ impl Store for PostgresStore {
         rows.extend(self.lines(queries::ALL_WORKS, sql::work).await?);
         rows.extend(self.lines(queries::ALL_OUTCOMES, sql::settled_row).await?);
         rows.extend(self.lines(queries::ALL_ATTEMPTS, sql::attempt).await?);
+        rows.extend(self.lines(queries::ALL_SNAPSHOTS, sql::snapshot).await?);
         rows.extend(self.lines(queries::ALL_KEYS, sql::key_row).await?);
-        Ok(Snapshot { rows })
+        Ok(Dump { rows })
     }
 
     async fn violations(&self) -> Result<Vec<String>, StoreError> {

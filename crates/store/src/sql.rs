@@ -16,7 +16,7 @@ pub(crate) use self::{
     fields::Fields,
     migrations::{KNOWN_SCHEMA, MIGRATIONS},
     rows::{
-        address, attempt, entity_row, key_row, message_row, recorded, settled_row, stream_summary,
-        sweep_row, totals, work,
+        address, attempt, entity_row, key_row, message_row, recorded, settled_row, snapshot,
+        stream_summary, sweep_row, totals, work,
     },
 };

@@ -16,9 +16,9 @@ use tokio::sync::Mutex;
 
 use self::{readers::Readers, row::rows};
 use crate::{
-    Activity, Address, Attempt, Clock, Commit, DueCursor, EntityId, Health, Notices, OpenError,
-    Outcome, Owner, Position, Recorded, Setting, Snapshot, Store, StoreError, StreamSummary,
-    Timestamp, Totals, Version, Work,
+    Activity, Address, Attempt, Clock, Commit, DueCursor, Dump, EntityId, EntityKind, Health,
+    Notices, OpenError, Outcome, Owner, Position, Recorded, Setting, Snapshot, Store, StoreError,
+    StreamSummary, Timestamp, Totals, Version, Work,
     sql::{self, Fields, count, queries},
     writer::{self as shared, Queue, Status},
 };
@@ -144,15 +144,26 @@ impl Store for SqliteStore {
         self.read(move |connection| facts::version(connection, stream)).await
     }
 
+    async fn snapshot(&self, stream: EntityId) -> Result<Option<Snapshot>, StoreError> {
+        Ok(self.list(queries::SNAPSHOT, (stream.0,), sql::snapshot).await?.pop())
+    }
+
     async fn streams(
         &self,
+        within: Option<(EntityKind, &str)>,
         after: Option<&Address>,
         limit: usize,
     ) -> Result<Vec<StreamSummary>, StoreError> {
-        let (kind, class, name) = after.map_or(("", String::new(), String::new()), |it| {
-            (it.kind().tag(), it.class().to_owned(), it.name().to_owned())
-        });
-        self.list(queries::STREAMS, (kind, class, name, count(limit)), sql::stream_summary).await
+        let bounds = queries::bounds(within, after);
+        let params = (
+            bounds.after.0.to_owned(),
+            bounds.after.1.to_owned(),
+            bounds.after.2.to_owned(),
+            bounds.within.0.to_owned(),
+            bounds.within.1.to_owned(),
+            count(limit),
+        );
+        self.list(queries::STREAMS, params, sql::stream_summary).await
     }
 
     async fn addresses(&self, ids: &[EntityId]) -> Result<HashMap<EntityId, Address>, StoreError> {
@@ -195,8 +206,8 @@ impl Store for SqliteStore {
         Ok(totals.into_iter().next().unwrap_or_default())
     }
 
-    async fn snapshot(&self) -> Result<Snapshot, StoreError> {
-        self.read(readers::snapshot).await
+    async fn dump(&self) -> Result<Dump, StoreError> {
+        self.read(readers::dump).await
     }
 
     async fn violations(&self) -> Result<Vec<String>, StoreError> {

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 
 use crate::{
-    Address, Attempt, Commit, EntityId, Notices, Outcome, Position, Recorded, StoreError,
-    Timestamp, Version, Work,
+    Address, Attempt, Commit, EntityId, EntityKind, Notices, Outcome, Position, Recorded, Snapshot,
+    StoreError, Timestamp, Version, Work,
 };
 
 /// Keeps streams of messages and what is still to be done with them.
@@ -55,9 +55,11 @@ pub trait Store: Send + Sync + 'static {
     /// The last version of a stream; 0 if it is empty.
     async fn version(&self, stream: EntityId) -> Result<Version, StoreError>;
 
-    /// Reads the streams in the order of kind, class and name, behind an address.
+    /// Reads the streams, or those of one kind and class, in the order of kind, class and name,
+    /// behind an address.
     async fn streams(
         &self,
+        within: Option<(EntityKind, &str)>,
         after: Option<&Address>,
         limit: usize,
     ) -> Result<Vec<StreamSummary>, StoreError>;
@@ -67,6 +69,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// The settings that durability depends on, and what is wrong with them.
     async fn settings(&self) -> Result<Vec<Setting>, StoreError>;
+
+    /// What a stream has come to, as last kept.
+    async fn snapshot(&self, stream: EntityId) -> Result<Option<Snapshot>, StoreError>;
 
     /// Reads work in the order in which it becomes due, behind a cursor.
     async fn due(&self, after: DueCursor, limit: usize) -> Result<Vec<Work>, StoreError>;
@@ -94,7 +99,7 @@ pub trait Store: Send + Sync + 'static {
     async fn totals(&self) -> Result<Totals, StoreError>;
 
     /// Every row there is, for tests and small stores.
-    async fn snapshot(&self) -> Result<Snapshot, StoreError>;
+    async fn dump(&self) -> Result<Dump, StoreError>;
 
     /// Looks for rows that break an invariant and says which.
     async fn violations(&self) -> Result<Vec<String>, StoreError>;
@@ -142,6 +147,8 @@ pub struct StreamSummary {
     pub created_at: Timestamp,
     /// When its last message was committed.
     pub updated_at: Timestamp,
+    /// When it ended, if it has.
+    pub closed_at: Option<Timestamp>,
 }
 
 /// The process that owns the store.
@@ -206,9 +213,9 @@ pub struct Activity {
     pub heartbeats: u64,
 }
 
-/// Every row of a store, as text, sorted by key: equal stores have equal snapshots.
+/// Every row of a store, as text, sorted by key: equal stores have equal dumps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Snapshot {
+pub struct Dump {
     /// Table by table, a line a row.
     pub rows: Vec<String>,
 }

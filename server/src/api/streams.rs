@@ -49,7 +49,7 @@ pub(crate) async fn show(
 
 /// Reads a part of the list of streams.
 pub(crate) async fn read_list(node: &Node, page: &Page) -> Result<List<Stream>, Problem> {
-    let mut found = node.store.streams(page.after_address()?, page.limit + 1).await?;
+    let mut found = node.store.streams(None, page.after_address()?, page.limit + 1).await?;
     let more = page.limit < found.len();
     found.truncate(page.limit);
     let last = found.last().filter(|_| more);

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    Address, Attempt, DueCursor, EntityId, Position, Recorded, Settled, SettledAs, Snapshot, State,
-    StreamSummary, Timestamp, Totals, Version, Work,
+    Address, Attempt, DueCursor, Dump, EntityId, EntityKind, Position, Recorded, Settled,
+    SettledAs, Snapshot, State, StreamSummary, Timestamp, Totals, Version, Work,
     plan::{Brief, EntityRow, Facts, KeyRow, MessageRow, Needs, Plan},
 };
 
@@ -19,6 +19,7 @@ pub(super) struct Tables {
     due: BTreeMap<(Timestamp, Position), ()>,
     pub(super) outcomes: BTreeMap<Position, Settled>,
     attempts: BTreeMap<(Position, u32), Attempt>,
+    pub(super) snapshots: BTreeMap<EntityId, Snapshot>,
     keys: BTreeMap<(EntityId, Box<str>), KeyRow>,
 }
 
@@ -76,6 +77,14 @@ impl Tables {
         self.outcomes.retain(|position, _| !plan.unsettled.contains(position));
         for row in &plan.attempts {
             self.attempts.insert((row.position, row.number), row.clone());
+        }
+        for (id, at) in &plan.closed {
+            if let Some(row) = self.entities.get_mut(id) {
+                row.closed_at = Some(*at);
+            }
+        }
+        for snapshot in &plan.snapshots {
+            self.snapshots.insert(snapshot.stream, snapshot.clone());
         }
         for row in &plan.keys {
             self.keys.insert((row.scope, row.key.clone()), row.clone());
@@ -138,20 +147,27 @@ impl Tables {
         self.attempts.range((position, 0)..=(position, u32::MAX)).map(|(_, row)| row)
     }
 
-    pub(super) fn summaries(&self, after: Option<&Address>, limit: usize) -> Vec<StreamSummary> {
+    pub(super) fn summaries(
+        &self,
+        within: Option<(EntityKind, &str)>,
+        after: Option<&Address>,
+        limit: usize,
+    ) -> Vec<StreamSummary> {
         let order = |it: &Address| {
             (it.kind().tag().to_owned(), it.class().to_owned(), it.name().to_owned())
         };
         let after = after.map(order);
         let mut rows: Vec<&EntityRow> = self.entities.values().collect();
         rows.retain(|row| after.as_ref().is_none_or(|after| *after < order(&row.address)));
+        rows.retain(|row| within.is_none_or(|it| it == (row.address.kind(), row.address.class())));
         rows.sort_by_key(|row| order(&row.address));
         let summaries = rows.into_iter().filter_map(|row| {
             let id = row.address.id();
             let version = self.version(id);
             let last = self.messages.get(self.streams.get(&(id, version))?)?;
             let (address, created_at) = (row.address.clone(), row.created_at);
-            Some(StreamSummary { address, version, created_at, updated_at: last.created_at })
+            let (updated_at, closed_at) = (last.created_at, row.closed_at);
+            Some(StreamSummary { address, version, created_at, updated_at, closed_at })
         });
         summaries.take(limit).collect()
     }
@@ -176,7 +192,11 @@ impl Tables {
         let next = self.messages.range(after.saturating_add(1)..).take(limit);
         next.map(|(position, row)| {
             let dead = |it: &Settled| it.as_ == SettledAs::Dead;
-            let needed = self.works.contains_key(position)
+            let entity = self.entities.get(&row.stream);
+            let open =
+                entity.is_some_and(|it| it.address.kind().has_state() && it.closed_at.is_none());
+            let needed = open
+                || self.works.contains_key(position)
                 || self.outcomes.get(position).is_some_and(dead)
                 || self.version(row.stream) == row.version;
             (*position, row.created_at, !needed)
@@ -189,15 +209,16 @@ impl Tables {
         Totals { position: self.position, pending: self.works.len() as i64, dead }
     }
 
-    pub(super) fn snapshot(&self) -> Snapshot {
+    pub(super) fn dump(&self) -> Dump {
         let mut rows = vec![format!("counter {} {}", self.position, self.at)];
         rows.extend(self.entities.values().map(|it| format!("{it:?}")));
         rows.extend(self.messages.values().map(|it| format!("{it:?}")));
         rows.extend(self.works.values().map(|it| format!("{it:?}")));
         rows.extend(self.outcomes.iter().map(|it| format!("{it:?}")));
         rows.extend(self.attempts.values().map(|it| format!("{it:?}")));
+        rows.extend(self.snapshots.values().map(|it| format!("{it:?}")));
         rows.extend(self.keys.values().map(|it| format!("{it:?}")));
-        Snapshot { rows }
+        Dump { rows }
     }
 
     pub(super) fn violations(&self) -> Vec<String> {

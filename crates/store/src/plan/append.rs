@@ -54,7 +54,7 @@ impl Batch {
     fn introduce(&mut self, address: &Address) {
         if self.facts.entities.insert(address.id()) {
             let (address, created_at) = (address.clone(), self.draft.at);
-            self.draft.entities.push(EntityRow { address, created_at });
+            self.draft.entities.push(EntityRow { address, created_at, closed_at: None });
         }
     }
 }

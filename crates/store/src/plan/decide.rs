@@ -124,6 +124,8 @@ impl Batch {
             Write::Revive { position } => self.revive(*position)?,
             Write::Forget { positions } => positions.iter().for_each(|it| self.forget(*it)),
             Write::ExpireKeys => self.draft.keys_expire = true,
+            Write::Close { stream } => self.facts.closed.set(*stream, Some(self.draft.at)),
+            Write::Snapshot(it) => self.facts.snapshots.set(it.stream, Some(it.clone())),
             // Recorded at the end, when the position of the input is known.
             Write::Remember(_) => {}
         }
@@ -165,6 +167,8 @@ impl Batch {
         self.facts.works.accept();
         self.facts.messages.accept();
         self.facts.settled.accept();
+        self.facts.closed.accept();
+        self.facts.snapshots.accept();
         self.facts.keys.accept();
     }
 
@@ -178,6 +182,8 @@ impl Batch {
         self.facts.works.reject();
         self.facts.messages.reject();
         self.facts.settled.reject();
+        self.facts.closed.reject();
+        self.facts.snapshots.reject();
         self.facts.keys.reject();
         self.draft.position = lengths.position;
         self.draft.messages.truncate(lengths.messages);
@@ -201,6 +207,10 @@ impl Batch {
                 None => draft.unsettled.push(position),
             }
         }
+        let closed = facts.closed.into_changes().into_iter();
+        draft.closed.extend(closed.filter_map(|(id, at)| Some((id, at?))));
+        let snapshots = facts.snapshots.into_changes().into_iter();
+        draft.snapshots.extend(snapshots.filter_map(|(_, it)| it));
         draft.keys.extend(facts.keys.into_changes().into_iter().filter_map(|(_, row)| row));
         draft.entities.sort_by_key(|row| row.address.id());
         draft.forgotten.sort_unstable();

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{KeyRow, Work};
-use crate::{EntityId, Position, Settled, Timestamp, Version};
+use crate::{EntityId, Position, Settled, Snapshot, Timestamp, Version};
 
 /// What is needed of a stored message to revive or forget it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +27,8 @@ pub(crate) struct Facts {
     pub(crate) works: Table<Position, Work>,
     pub(crate) messages: Table<Position, Brief>,
     pub(crate) settled: Table<Position, Settled>,
+    pub(crate) closed: Table<EntityId, Timestamp>,
+    pub(crate) snapshots: Table<EntityId, Snapshot>,
     pub(crate) keys: Table<(EntityId, Box<str>), KeyRow>,
 }
 

@@ -49,7 +49,7 @@ impl Needs {
                 self.works.extend(positions);
                 self.messages.extend(positions);
             }
-            Write::ExpireKeys => {}
+            Write::Close { .. } | Write::Snapshot(_) | Write::ExpireKeys => {}
         }
     }
 }

@@ -6,7 +6,7 @@ use tokio_postgres::{Client, Error, Statement, types::ToSql};
 use crate::{EntityId, plan::Plan};
 
 /// One statement for each table and way of change, in the order in which they run.
-const STATEMENTS: [&str; 13] = [
+const STATEMENTS: [&str; 15] = [
     "INSERT INTO entity (id, shard, kind, class, name, created_at) SELECT * FROM unnest( \
      $1::bytea[], $2::smallint[], $3::text[], $4::text[], $5::text[], $6::bigint[])",
     "INSERT INTO message (position, stream, version, kind, direction, action, type, schema, data, \
@@ -27,6 +27,11 @@ const STATEMENTS: [&str; 13] = [
     "DELETE FROM outcome WHERE position = ANY ($1::bigint[])",
     "INSERT INTO attempt (position, number, started_at, ended_at, error) SELECT * FROM unnest( \
      $1::bigint[], $2::int[], $3::bigint[], $4::bigint[], $5::text[])",
+    "UPDATE entity e SET closed_at = c.at FROM unnest($1::bytea[], $2::bigint[]) AS c (id, at) \
+     WHERE e.id = c.id",
+    "INSERT INTO snapshot (entity, version, code, state) SELECT * FROM unnest($1::bytea[], \
+     $2::bigint[], $3::int[], $4::text[]) ON CONFLICT (entity) DO UPDATE SET \
+     version = excluded.version, code = excluded.code, state = excluded.state",
     "INSERT INTO idempotency (scope, key, request_hash, position, status, reply, expires_at) \
      SELECT * FROM unnest($1::bytea[], $2::text[], $3::bytea[], $4::bigint[], $5::int[], \
      $6::text[], $7::bigint[]) ON CONFLICT (scope, key) DO UPDATE SET \
@@ -79,7 +84,7 @@ pub(super) enum NotWritten {
     Commit(Error),
 }
 
-fn params(plan: &Plan) -> [Option<Params<'_>>; 13] {
+fn params(plan: &Plan) -> [Option<Params<'_>>; 15] {
     [
         (!plan.entities.is_empty()).then(|| entities(plan)),
         (!plan.messages.is_empty()).then(|| messages(plan)),
@@ -88,6 +93,8 @@ fn params(plan: &Plan) -> [Option<Params<'_>>; 13] {
         (!plan.settled.is_empty()).then(|| outcomes(plan)),
         positions(&plan.unsettled),
         (!plan.attempts.is_empty()).then(|| attempts(plan)),
+        (!plan.closed.is_empty()).then(|| closed(plan)),
+        (!plan.snapshots.is_empty()).then(|| snapshots(plan)),
         (!plan.keys.is_empty()).then(|| keys(plan)),
         plan.keys_expire.then(|| -> Params<'_> { vec![Box::new(plan.at.0)] }),
         positions(&plan.forgotten),
@@ -180,6 +187,21 @@ fn attempts(plan: &Plan) -> Params<'_> {
         column(rows, |it| it.started_at.0),
         column(rows, |it| it.ended_at.0),
         column(rows, |it| it.error.as_str()),
+    ]
+}
+
+fn closed(plan: &Plan) -> Params<'_> {
+    let rows = &plan.closed;
+    vec![column(rows, |it| it.0.0.as_slice()), column(rows, |it| it.1.0)]
+}
+
+fn snapshots(plan: &Plan) -> Params<'_> {
+    let rows = &plan.snapshots;
+    vec![
+        column(rows, |it| it.stream.0.as_slice()),
+        column(rows, |it| it.version),
+        column(rows, |it| it.code),
+        column(rows, |it| it.state.as_str()),
     ]
 }
 

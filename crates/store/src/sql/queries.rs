@@ -1,5 +1,7 @@
 //! The statements that read. Both databases understand them as they are.
 
+use crate::{Address, EntityKind};
+
 /// The columns that [`super::recorded`] reads.
 macro_rules! recorded {
     ($from:literal) => {
@@ -69,14 +71,39 @@ pub(crate) const ATTEMPTS: &str = "SELECT position, number, started_at, ended_at
 pub(crate) const VERSION: &str =
     "SELECT version FROM message WHERE stream = ?1 ORDER BY version DESC LIMIT 1";
 
-pub(crate) const STREAMS: &str = "SELECT e.kind, e.class, e.name, e.created_at, \
+pub(crate) const STREAMS: &str = "SELECT e.kind, e.class, e.name, e.created_at, e.closed_at, \
      (SELECT m.version FROM message m WHERE m.stream = e.id ORDER BY m.version DESC LIMIT 1), \
      (SELECT m.created_at FROM message m WHERE m.stream = e.id ORDER BY m.version DESC LIMIT 1) \
      FROM entity e WHERE (e.kind, e.class, e.name) > (?1, ?2, ?3) \
+     AND (e.kind, e.class) <= (?4, ?5) \
      AND EXISTS (SELECT 1 FROM message m WHERE m.stream = e.id) \
-     ORDER BY e.kind, e.class, e.name LIMIT ?4";
+     ORDER BY e.kind, e.class, e.name LIMIT ?6";
 
-// Two ranges instead of one comparison of pairs, of which SQLite's index uses only the first half.
+/// What a list of streams begins behind and ends with.
+pub(crate) struct Bounds<'a> {
+    pub(crate) after: (&'a str, &'a str, &'a str),
+    pub(crate) within: (&'a str, &'a str),
+}
+
+/// The part of the streams that a list shows.
+pub(crate) fn bounds<'a>(
+    within: Option<(EntityKind, &'a str)>,
+    after: Option<&'a Address>,
+) -> Bounds<'a> {
+    let after = after.map(|it| (it.kind().tag(), it.class(), it.name()));
+    match within {
+        // `~` comes behind every letter of a kind.
+        None => Bounds { after: after.unwrap_or(("", "", "")), within: ("~", "") },
+        Some((kind, class)) => {
+            let start = (kind.tag(), class, "");
+            Bounds { after: after.map_or(start, |it| it.max(start)), within: (kind.tag(), class) }
+        }
+    }
+}
+
+pub(crate) const SNAPSHOT: &str =
+    "SELECT entity, version, code, state FROM snapshot WHERE entity = ?1";
+
 pub(crate) const DUE: &str = concat!(
     "SELECT * FROM (",
     work!("WHERE due_at = ?1 AND position > ?2 ORDER BY position LIMIT ?3"),
@@ -99,6 +126,8 @@ pub(crate) const SWEEP: &str = "SELECT m.position, m.created_at, \
      CASE WHEN EXISTS (SELECT 1 FROM work w WHERE w.position = m.position) \
      OR EXISTS (SELECT 1 FROM outcome o WHERE o.position = m.position AND o.state = 'dead') \
      OR NOT EXISTS (SELECT 1 FROM message n WHERE n.stream = m.stream AND n.version > m.version) \
+     OR EXISTS (SELECT 1 FROM entity e WHERE e.id = m.stream AND e.closed_at IS NULL \
+     AND e.kind IN ('process', 'object', 'run')) \
      THEN 0 ELSE 1 END \
      FROM message m WHERE m.position > ?1 ORDER BY m.position LIMIT ?2";
 
@@ -107,7 +136,9 @@ pub(crate) const TOTALS: &str = "SELECT (SELECT position FROM counter), \
      (SELECT count(*) FROM outcome WHERE state <> 'done' AND state = 'dead')";
 
 pub(crate) const ALL_ENTITIES: &str =
-    "SELECT kind, class, name, created_at FROM entity ORDER BY id";
+    "SELECT kind, class, name, created_at, closed_at FROM entity ORDER BY id";
+pub(crate) const ALL_SNAPSHOTS: &str =
+    "SELECT entity, version, code, state FROM snapshot ORDER BY entity";
 pub(crate) const ALL_MESSAGES: &str = "SELECT position, stream, version, kind, direction, action, \
      type, schema, data, metadata, target, ordered, cause, created_at FROM message \
      ORDER BY position";

@@ -3,7 +3,7 @@
 use super::Fields;
 use crate::{
     Address, Attempt, Direction, EntityKind, Json, Lease, MessageKind, Position, Recorded, Settled,
-    SettledAs, State, StoreError, StreamSummary, Timestamp, Totals, Work,
+    SettledAs, Snapshot, State, StoreError, StreamSummary, Timestamp, Totals, Work,
     plan::{EntityRow, KeyRow, MessageRow},
 };
 
@@ -99,15 +99,17 @@ pub(crate) fn address(row: &dyn Fields) -> Result<Address, StoreError> {
 }
 
 pub(crate) fn entity_row(row: &dyn Fields) -> Result<EntityRow, StoreError> {
-    Ok(EntityRow { address: address(row)?, created_at: row.time(3)? })
+    let closed_at = row.maybe_int(4)?.map(Timestamp);
+    Ok(EntityRow { address: address(row)?, created_at: row.time(3)?, closed_at })
 }
 
 pub(crate) fn stream_summary(row: &dyn Fields) -> Result<StreamSummary, StoreError> {
     Ok(StreamSummary {
         address: address(row)?,
         created_at: row.time(3)?,
-        version: row.int(4)?,
-        updated_at: row.time(5)?,
+        closed_at: row.maybe_int(4)?.map(Timestamp),
+        version: row.int(5)?,
+        updated_at: row.time(6)?,
     })
 }
 
@@ -151,4 +153,13 @@ fn settled_as(tag: &str) -> Result<SettledAs, StoreError> {
 
 pub(crate) fn totals(row: &dyn Fields) -> Result<Totals, StoreError> {
     Ok(Totals { position: row.int(0)?, pending: row.int(1)?, dead: row.int(2)? })
+}
+
+pub(crate) fn snapshot(row: &dyn Fields) -> Result<Snapshot, StoreError> {
+    Ok(Snapshot {
+        stream: row.id(0)?,
+        version: row.int(1)?,
+        code: row.small(2)?,
+        state: Json::stored(&row.text(3)?),
+    })
 }

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, Result, params};
 
 use crate::{
-    Attempt, Position, Settled, Work,
+    Attempt, EntityId, Position, Settled, Snapshot, Timestamp, Work,
     plan::{EntityRow, KeyRow, MessageRow, Plan},
 };
 
@@ -15,6 +15,8 @@ pub(super) fn apply(connection: &Connection, plan: &Plan) -> Result<()> {
     each(connection, PUT_OUTCOME, &plan.settled, outcome)?;
     each(connection, "DELETE FROM outcome WHERE position = ?1", &plan.unsettled, by_position)?;
     each(connection, INSERT_ATTEMPT, &plan.attempts, attempt)?;
+    each(connection, CLOSE, &plan.closed, close)?;
+    each(connection, PUT_SNAPSHOT, &plan.snapshots, snapshot)?;
     each(connection, PUT_KEY, &plan.keys, key)?;
     if plan.keys_expire {
         let expire = "DELETE FROM idempotency WHERE expires_at <= ?1";
@@ -114,6 +116,20 @@ const INSERT_ATTEMPT: &str = "INSERT INTO attempt (position, number, started_at,
 fn attempt(statement: &mut Statement<'_>, row: &Attempt) -> Result<usize> {
     let (started_at, ended_at) = (row.started_at.0, row.ended_at.0);
     statement.execute(params![row.position, row.number, started_at, ended_at, row.error])
+}
+
+const CLOSE: &str = "UPDATE entity SET closed_at = ?2 WHERE id = ?1";
+
+fn close(statement: &mut Statement<'_>, (id, at): &(EntityId, Timestamp)) -> Result<usize> {
+    statement.execute(params![id.0, at.0])
+}
+
+const PUT_SNAPSHOT: &str = "INSERT INTO snapshot (entity, version, code, state) \
+     VALUES (?1, ?2, ?3, ?4) ON CONFLICT (entity) DO UPDATE SET version = ?2, code = ?3, \
+     state = ?4";
+
+fn snapshot(statement: &mut Statement<'_>, row: &Snapshot) -> Result<usize> {
+    statement.execute(params![row.stream.0, row.version, row.code, row.state.as_str()])
 }
 
 const PUT_KEY: &str = "INSERT INTO idempotency (scope, key, request_hash, position, status, \

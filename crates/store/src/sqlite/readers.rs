@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 
 use super::row::{read_error, rows};
 use crate::{
-    Address, EntityId, Setting, Snapshot, StoreError,
+    Address, Dump, EntityId, Setting, StoreError,
     sql::{self, queries},
 };
 
@@ -100,7 +100,7 @@ pub(super) fn settings(connection: &Connection) -> Result<Vec<Setting>, StoreErr
     ])
 }
 
-pub(super) fn snapshot(connection: &Connection) -> Result<Snapshot, StoreError> {
+pub(super) fn dump(connection: &Connection) -> Result<Dump, StoreError> {
     // One transaction, so that all tables are of one moment.
     let tx = connection.unchecked_transaction().map_err(|error| read_error(&error))?;
     let mut all = rows(&tx, queries::COUNTER, (), |row| {
@@ -119,8 +119,11 @@ pub(super) fn snapshot(connection: &Connection) -> Result<Snapshot, StoreError> 
     all.extend(rows(&tx, queries::ALL_ATTEMPTS, (), |row| {
         Ok(format!("{:?}", sql::attempt(row)?))
     })?);
+    all.extend(rows(&tx, queries::ALL_SNAPSHOTS, (), |row| {
+        Ok(format!("{:?}", sql::snapshot(row)?))
+    })?);
     all.extend(rows(&tx, queries::ALL_KEYS, (), |row| Ok(format!("{:?}", sql::key_row(row)?)))?);
-    Ok(Snapshot { rows: all })
+    Ok(Dump { rows: all })
 }
 
 pub(super) fn violations(connection: &Connection) -> Result<Vec<String>, StoreError> {

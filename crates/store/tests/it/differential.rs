@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use steadfast_store::{
-    Cause, Clock, Commit, Due, DueCursor, Entropy, Expect, Json, Lease, Message, Remember,
-    Retention, SeededEntropy, SettledAs, Task, Timestamp, Write, sweep,
+    Cause, Clock, Commit, Due, DueCursor, EntityKind, Entropy, Expect, Json, Lease, Message,
+    Remember, Retention, SeededEntropy, SettledAs, Snapshot, Task, Timestamp, Write, sweep,
 };
 
 use crate::lab::{Lab, address};
@@ -78,7 +78,7 @@ impl Maker {
 
     fn write(&self) -> Write {
         let position = self.position();
-        match self.below(14) {
+        match self.below(16) {
             0..=4 => {
                 let messages = (0..self.below(4) as usize).map(|it| self.message(it)).collect();
                 Write::Append { stream: self.stream(), messages }
@@ -103,6 +103,13 @@ impl Maker {
                 let key = key.keep(Duration::from_secs(self.below(8)));
                 let reply = Json::parse("{\"n\":1}").unwrap();
                 Write::Remember(if self.one_in(2) { key.reply(200, reply) } else { key })
+            }
+            13 => Write::Close { stream: self.stream().id() },
+            14 => {
+                let (version, code) = (self.below(9) as i64, self.below(3) as i32);
+                let state = Json::parse("[1]").unwrap();
+                let stream = self.stream().id();
+                Write::Snapshot(Snapshot { stream, version, code, state })
             }
             _ => Write::Forget { positions: vec![position, position - 3] },
         }
@@ -164,7 +171,7 @@ async fn run_step(labs: &[Lab; 3], maker: &mut Maker, place: &str) {
     let mut snapshots = Vec::new();
     for lab in labs {
         answers.push(lab.commit(commit.clone()).await);
-        snapshots.push(lab.store.snapshot().await.unwrap());
+        snapshots.push(lab.store.dump().await.unwrap());
     }
     for (answer, snapshot) in answers.iter().zip(&snapshots).skip(1) {
         assert_eq!(answer, &answers[0], "{place}: {commit:?}");
@@ -190,7 +197,12 @@ async fn compare_reads(labs: &[Lab; 3], maker: &Maker, place: &str) {
             store.pending(None, position, 7).await.unwrap(),
             store.dead(0, 7).await.unwrap(),
             store.attempts(position).await.unwrap(),
-            store.streams(None, 3).await.unwrap(),
+            (
+                store.streams(None, None, 3).await.unwrap(),
+                store.streams(Some((EntityKind::Stream, "lab")), None, 3).await.unwrap(),
+                store.streams(Some((EntityKind::Queue, "lab")), None, 3).await.unwrap(),
+                store.snapshot(stream).await.unwrap(),
+            ),
             store.due(DueCursor { due_at: maker.now, position }, 7).await.unwrap(),
             store.backlog(stream, ordered, 3).await.unwrap(),
             (store.orphans(2, 5).await.unwrap(), store.totals().await.unwrap()),

@@ -143,7 +143,7 @@ async fn hole_10_message_rows_never_change_and_attempts_have_their_own_log(lab: 
     let stream = address("a");
     let position = lab.command(&stream).await;
     let rows = async || -> Vec<String> {
-        let rows = lab.store.snapshot().await.unwrap().rows;
+        let rows = lab.store.dump().await.unwrap().rows;
         rows.into_iter().filter(|it| it.starts_with("MessageRow")).collect()
     };
     let before = rows().await;

@@ -152,7 +152,11 @@ pub(crate) async fn execute(url: &str, sql: &str) {
 }
 
 pub(crate) fn address(name: &str) -> Address {
-    Address::new(EntityKind::Stream, "lab", name).expect("address")
+    address_of(EntityKind::Stream, "lab", name)
+}
+
+pub(crate) fn address_of(kind: EntityKind, class: &str, name: &str) -> Address {
+    Address::new(kind, class, name).expect("address")
 }
 
 pub(crate) fn json(text: &str) -> Json {

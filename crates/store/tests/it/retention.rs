@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use steadfast_store::{Commit, Outcome, Remember, Retention, SettledAs, Write, sweep};
+use steadfast_store::{
+    Address, Commit, EntityKind, Outcome, Remember, Retention, SettledAs, Write, sweep,
+};
 
 use crate::lab::{Lab, address, event};
 
@@ -10,6 +12,7 @@ crate::laws::laws!(
     retention_forgets_what_is_old_and_settled_and_nothing_else,
     a_stream_goes_on_at_its_version_after_retention,
     keys_are_removed_when_their_time_is_over,
+    what_makes_up_a_state_stays_until_its_stream_is_closed,
 );
 
 const KEEP: Retention = Retention { keep: Duration::from_hours(1) };
@@ -59,9 +62,22 @@ async fn keys_are_removed_when_their_time_is_over(lab: Lab) {
     }
     lab.clock.advance(Duration::from_hours(2));
     sweep(&*lab.store, &lab.clock, KEEP).await.unwrap();
-    let keys = lab.store.snapshot().await.unwrap().rows;
+    let keys = lab.store.dump().await.unwrap().rows;
     assert_eq!(keys.iter().filter(|row| row.starts_with("KeyRow")).count(), 1);
     let again = Remember::new(stream.id(), "long", b"").unwrap();
     let again = lab.commit(Commit::of(Write::Remember(again))).await;
     assert!(matches!(again, Outcome::Duplicate(_)));
+}
+
+async fn what_makes_up_a_state_stays_until_its_stream_is_closed(lab: Lab) {
+    let process: Address = "process/checkout/1".parse().unwrap();
+    lab.append(&process, vec![event("began"), event("went on"), event("waits")]).await;
+    lab.clock.advance(Duration::from_hours(2));
+    assert_eq!(sweep(&*lab.store, &lab.clock, KEEP).await.unwrap(), 0);
+    lab.committed(Commit::of(Write::Close { stream: process.id() })).await;
+    assert_eq!(sweep(&*lab.store, &lab.clock, KEEP).await.unwrap(), 2);
+    let within = Some((EntityKind::Process, "checkout"));
+    let listed = lab.store.streams(within, None, 10).await.unwrap();
+    assert_eq!((listed.len(), listed[0].closed_at.is_some()), (1, true));
+    assert_eq!(lab.store.streams(Some((EntityKind::Process, "chec")), None, 9).await.unwrap(), []);
 }

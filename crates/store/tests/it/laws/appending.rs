@@ -31,13 +31,13 @@ async fn append_with_the_expected_version_commits(lab: Lab) {
 async fn append_with_a_wrong_version_is_rejected_and_changes_nothing(lab: Lab) {
     let stream = address("a");
     lab.append(&stream, vec![event("one")]).await;
-    let before = lab.store.snapshot().await.unwrap();
+    let before = lab.store.dump().await.unwrap();
     for version in [0, 2, 7] {
         let rejection = lab.rejected(Commit::append(&stream, version, vec![event("no")])).await;
         let expected = Rejection::Version { stream: stream.id(), expected: version, actual: 1 };
         assert_eq!(rejection, expected);
     }
-    assert_eq!(lab.store.snapshot().await.unwrap(), before);
+    assert_eq!(lab.store.dump().await.unwrap(), before);
 }
 
 async fn a_rejected_append_leaves_no_gap(lab: Lab) {
@@ -156,8 +156,8 @@ async fn everything_is_there_again_after_a_restart(mut lab: Lab) {
     lab.append(&stream, vec![event("x").input(), command(&address("b"))]).await;
     lab.claim(position, 1).await.committed().unwrap();
     lab.settle(position, Some(1)).await.committed().unwrap();
-    let before = lab.store.snapshot().await.unwrap();
+    let before = lab.store.dump().await.unwrap();
     lab.reopen().await;
-    assert_eq!(lab.store.snapshot().await.unwrap(), before);
+    assert_eq!(lab.store.dump().await.unwrap(), before);
     lab.assert_sound().await;
 }

@@ -27,11 +27,11 @@ async fn a_redelivered_input_changes_nothing_and_returns_what_is_recorded(lab: L
     let stream = address("a");
     lab.append(&address("other"), vec![event("x")]).await;
     lab.committed(keyed(&stream, 0, "m-1", "body")).await;
-    let before = lab.store.snapshot().await.unwrap();
+    let before = lab.store.dump().await.unwrap();
     let again = lab.commit(keyed(&stream, 0, "m-1", "body")).await;
     let reply = Some(json("{\"ok\":true}"));
     assert_eq!(again, Outcome::Duplicate(Remembered { position: 2, status: 201, reply }));
-    assert_eq!(lab.store.snapshot().await.unwrap(), before);
+    assert_eq!(lab.store.dump().await.unwrap(), before);
 }
 
 async fn a_redelivery_is_recognized_although_its_version_has_passed(lab: Lab) {

@@ -52,7 +52,7 @@ async fn streams_are_listed_in_order_in_pages(lab: Lab) {
     let mut seen = Vec::new();
     let mut after = None;
     loop {
-        let page = lab.store.streams(after.as_ref(), 2).await.unwrap();
+        let page = lab.store.streams(None, after.as_ref(), 2).await.unwrap();
         let Some(last) = page.last() else { break };
         after = Some(last.address.clone());
         seen.extend(page);
