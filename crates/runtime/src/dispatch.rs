@@ -23,7 +23,7 @@ use self::{
 };
 pub use self::{
     deliver::CRASH_POINTS,
-    handler::{Delivery, Failure, Handler},
+    handler::{Delivery, Failure, Handler, Router},
 };
 
 /// Plain settings of a dispatcher.
@@ -72,12 +72,19 @@ pub struct DispatcherBuilder {
     entropy: Arc<dyn Entropy>,
     options: DispatcherOptions,
     handlers: HashMap<Box<str>, Arc<dyn Handler>>,
+    routers: Vec<Arc<dyn Router>>,
 }
 
 impl DispatcherBuilder {
     /// Has messages of a type handled by `handler`.
     pub fn on(mut self, message_type: &str, handler: impl Handler) -> Self {
         self.handlers.insert(message_type.into(), Arc::new(handler));
+        self
+    }
+
+    /// Asks a router for the handlers of messages whose type alone is not known.
+    pub fn route(mut self, router: impl Router) -> Self {
+        self.routers.push(Arc::new(router));
         self
     }
 
@@ -101,10 +108,11 @@ impl DispatcherBuilder {
 
     /// Takes over what earlier owners left unfinished, and starts.
     pub async fn start(self) -> Result<Dispatcher, StoreError> {
-        let Self { store, clock, entropy, options, handlers } = self;
+        let Self { store, clock, entropy, options, handlers, routers } = self;
         // Listening comes before the first look, so that nothing falls between them.
         store.notices().listen();
-        let courier = Courier::new(store.clone(), clock.clone(), entropy, options, handlers);
+        let courier =
+            Courier::new(store.clone(), clock.clone(), entropy, options, handlers, routers);
         courier.take_over_orphans().await?;
         let agenda = Agenda::new(Bounds {
             lane: options.concurrency_per_target,
@@ -137,6 +145,7 @@ impl Dispatcher {
             entropy: Arc::new(SeededEntropy::from_system()),
             options: DispatcherOptions::default(),
             handlers: HashMap::new(),
+            routers: Vec::new(),
         }
     }
 

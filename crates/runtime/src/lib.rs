@@ -4,6 +4,7 @@
 //! store, and the [`Dispatcher`] sees to it that it is done.
 
 mod dispatch;
+pub mod process;
 
 /// The example of the README compiles.
 #[cfg(doctest)]
@@ -14,4 +15,5 @@ pub use steadfast_store as store;
 
 pub use self::dispatch::{
     CRASH_POINTS, Delivery, Dispatcher, DispatcherBuilder, DispatcherOptions, Failure, Handler,
+    Router,
 };

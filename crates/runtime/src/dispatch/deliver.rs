@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 
 use super::{
     DispatcherOptions,
-    handler::{Delivery, Failure, Handler},
+    handler::{Delivery, Failure, Handler, Router, SETTLED},
 };
 
 /// The points of a delivery, in order. `./test` ends a process at each of them.
@@ -40,6 +40,7 @@ pub(super) struct Courier {
     entropy: Arc<dyn Entropy>,
     options: DispatcherOptions,
     handlers: HashMap<Box<str>, Arc<dyn Handler>>,
+    routers: Vec<Arc<dyn Router>>,
     leases: AtomicI64,
     held: Mutex<HashMap<Position, Lease>>,
     /// Up to here somebody was at work who did not say goodbye: a message there may be the one that
@@ -56,11 +57,23 @@ impl Courier {
         entropy: Arc<dyn Entropy>,
         options: DispatcherOptions,
         handlers: HashMap<Box<str>, Arc<dyn Handler>>,
+        routers: Vec<Arc<dyn Router>>,
     ) -> Self {
         let careful_until = store.owner().unclean_until.unwrap_or(0);
         let (leases, held) = (AtomicI64::new(1), Mutex::default());
         let alone = tokio::sync::Mutex::default();
-        Self { store, clock, entropy, options, handlers, leases, held, careful_until, alone }
+        Self {
+            store,
+            clock,
+            entropy,
+            options,
+            handlers,
+            routers,
+            leases,
+            held,
+            careful_until,
+            alone,
+        }
     }
 
     /// Counts the attempts that ended with their process, and has those messages delivered again.
@@ -100,15 +113,15 @@ impl Courier {
             Some(State::Pending { attempts, .. } | State::InFlight { attempts, .. }) => attempts,
             Some(State::Settled(_)) | None => return Ok(None),
         };
-        let handler = self.handlers.get(&*message.message_type).cloned();
+        let handler = self.handler(&message);
         let leaves = handler.as_ref().is_none_or(|it| it.leaves_the_process());
         // It may be what ended a process. Then it runs alone, so that no other is blamed for it.
         let suspect = position <= self.careful_until && (!leaves || 0 < attempts);
         let _alone = if suspect { Some(self.alone.lock().await) } else { None };
         if !leaves && !suspect {
             // Its commit alone decides whether it happened.
-            let delivery = Delivery { message, attempt: attempts + 1 };
-            return self.execute(handler, delivery, None).await;
+            let delivery = self.delivery(message, attempts + 1, None);
+            return self.execute(handler, delivery).await;
         }
         crash::point("claim.before");
         let lease = self.new_lease();
@@ -121,18 +134,27 @@ impl Courier {
         crash::point("claim.after");
         self.hold(position, lease);
         let attempt = receipt.claimed.first().map_or(1, |it| it.attempt);
-        let again = self.execute(handler, Delivery { message, attempt }, Some(lease)).await;
+        let again = self.execute(handler, self.delivery(message, attempt, Some(lease))).await;
         self.let_go(position);
         again
+    }
+
+    fn handler(&self, message: &Recorded) -> Option<Arc<dyn Handler>> {
+        let routed = || self.routers.iter().find_map(|it| it.route(message));
+        self.handlers.get(&*message.message_type).cloned().or_else(routed)
+    }
+
+    fn delivery(&self, message: Recorded, attempt: u32, lease: Option<Lease>) -> Delivery {
+        Delivery { message, attempt, lease, store: self.store.clone(), end: Arc::default() }
     }
 
     async fn execute(
         &self,
         handler: Option<Arc<dyn Handler>>,
         delivery: Delivery,
-        lease: Option<Lease>,
     ) -> Result<Again, StoreError> {
         let (position, attempt) = (delivery.message.position, delivery.attempt);
+        let (lease, end) = (delivery.lease, delivery.end.clone());
         let result = if self.options.retry.attempts_max < attempt {
             Err(Failure::fatal("the attempts before ended without an answer"))
         } else {
@@ -143,6 +165,8 @@ impl Courier {
         };
         crash::point("settle.before");
         let again = match result {
+            // The handler has ended it itself.
+            _ if end.load(Ordering::Acquire) == SETTLED => None,
             Ok(commit) => self.settle(position, lease, attempt, commit).await?,
             Err(failure) => self.fail(position, lease, attempt, &failure).await?,
         };

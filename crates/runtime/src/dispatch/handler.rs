@@ -1,7 +1,14 @@
 //! Who handles messages.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicU8, Ordering},
+};
+
 use async_trait::async_trait;
-use steadfast_store::{Commit, Recorded};
+use steadfast_store::{
+    Commit, Lease, Outcome, Recorded, Rejection, SettledAs, Store, StoreError, Write,
+};
 
 /// Handles messages of a type.
 #[async_trait]
@@ -20,16 +27,55 @@ pub trait Handler: Send + Sync + 'static {
     }
 }
 
+/// Finds the handlers of messages that are not known by their type alone.
+pub trait Router: Send + Sync + 'static {
+    /// The handler of a message, if this router knows it.
+    fn route(&self, message: &Recorded) -> Option<Arc<dyn Handler>>;
+}
+
 /// A message on its way to its handler.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Delivery {
     /// The message.
     pub message: Recorded,
     /// Which attempt this is, from 1.
     pub attempt: u32,
+    pub(super) lease: Option<Lease>,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) end: Arc<AtomicU8>,
 }
 
+/// How a delivery ended that its handler ended itself.
+pub(super) const SETTLED: u8 = 1;
+const LOST: u8 = 2;
+
 impl Delivery {
+    /// Commits and ends the delivery in the same commit, for a handler that must know how the commit
+    /// ended, to decide again if another one came first. What it returns afterwards is not needed.
+    pub async fn settle(&self, commit: Commit) -> Result<Outcome, StoreError> {
+        let (position, lease) = (self.message.position, self.lease);
+        let done = Write::Settle { position, lease, as_: SettledAs::Done, error: None };
+        let outcome = self.store.commit(commit.write(done.clone())).await?;
+        match &outcome {
+            Outcome::Committed(_) => self.end.store(SETTLED, Ordering::Release),
+            // Its consequences were recorded before, so it is done.
+            Outcome::Duplicate(_) => {
+                self.store.commit(Commit::of(done)).await?;
+                self.end.store(SETTLED, Ordering::Release);
+            }
+            Outcome::Rejected(
+                Rejection::NotPending { position: at } | Rejection::LeaseLost { position: at },
+            ) if *at == position => self.end.store(LOST, Ordering::Release),
+            Outcome::Rejected(_) => {}
+        }
+        Ok(outcome)
+    }
+
+    /// Whether somebody else has ended it, so that it is no longer ours.
+    pub fn is_lost(&self) -> bool {
+        self.end.load(Ordering::Acquire) == LOST
+    }
+
     /// The same for every delivery of this message: the key for what must not happen twice.
     pub fn id(&self) -> String {
         self.message.id()

@@ -14,4 +14,8 @@ mod dispatch;
 mod handlers;
 mod holes;
 mod order;
+mod process;
+mod process_crashes;
+mod process_versions;
 mod scale;
+mod shop;

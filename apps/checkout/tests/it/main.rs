@@ -1,0 +1,8 @@
+//! The two processes in plain words: given, when, then.
+
+mod group;
+mod group_checkout;
+mod json;
+mod outside;
+mod stream;
+mod traffic_fine;

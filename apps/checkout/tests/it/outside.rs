@@ -1,0 +1,99 @@
+//! The hotel and the office.
+
+use std::{future::Future, pin::pin, sync::Arc, task::Context, time::Duration};
+
+use steadfast::{
+    Failure,
+    process::Execute,
+    store::{ManualClock, Timestamp},
+};
+use steadfast_checkout::{Hotel, Office, group_checkout, traffic_fine};
+
+use crate::group::{LATER, check_out, initiated, left, stayed};
+
+const REPORT: &str = "XG.96.L1.5000267/2023";
+
+fn clock() -> ManualClock {
+    ManualClock::at(Timestamp(LATER))
+}
+
+async fn ask(hotel: &Hotel, guest: &str) -> Result<Option<group_checkout::Input>, Failure> {
+    hotel.execute(check_out(guest), "group-1/3").await
+}
+
+#[tokio::test]
+async fn guests_who_have_paid_leave_and_others_do_not() {
+    let hotel = Hotel::new(Arc::new(clock())).unpaid(["bob"]);
+    assert_eq!(ask(&hotel, "ann").await, Ok(Some(left("ann"))));
+    assert_eq!(ask(&hotel, "bob").await, Ok(Some(stayed("bob"))));
+}
+
+#[tokio::test]
+async fn the_hotel_takes_its_time_by_the_clock_it_was_given() {
+    let clock = clock();
+    clock.set(Timestamp(LATER - 300));
+    let hotel = Hotel::new(Arc::new(clock.clone())).taking(Duration::from_millis(300));
+    let mut answer = pin!(ask(&hotel, "ann"));
+    let mut context = Context::from_waker(std::task::Waker::noop());
+    assert!(answer.as_mut().poll(&mut context).is_pending());
+    clock.advance(Duration::from_millis(299));
+    assert!(answer.as_mut().poll(&mut context).is_pending());
+    clock.advance(Duration::from_millis(1));
+    assert_eq!(answer.await, Ok(Some(left("ann"))));
+}
+
+#[tokio::test]
+async fn the_hotel_has_no_answer_to_what_is_only_said() {
+    let hotel = Hotel::new(Arc::new(clock()));
+    assert_eq!(hotel.execute(initiated(&["ann"]), "group-1/2").await, Ok(None));
+}
+
+async fn number_and_code(report: &str) -> (String, String) {
+    let generate_number =
+        traffic_fine::Output::GenerateTrafficFineSystemNumber { police_report_id: report.into() };
+    let answer = Office.execute(generate_number, "1").await;
+    let Ok(Some(traffic_fine::Input::TrafficFineSystemNumberGenerated { number, .. })) = answer
+    else {
+        panic!("{answer:?}");
+    };
+    let generate_code = traffic_fine::Output::GenerateTrafficFineManualIdentificationCode {
+        police_report_id: report.into(),
+        system_number: number.clone(),
+    };
+    let answer = Office.execute(generate_code, "2").await;
+    let Ok(Some(traffic_fine::Input::TrafficFineManualIdentificationCodeGenerated {
+        police_report_id,
+        number: same_number,
+        code,
+    })) = answer
+    else {
+        panic!("{answer:?}");
+    };
+    assert_eq!((police_report_id.as_str(), &same_number), (report, &number));
+    (number, code)
+}
+
+#[tokio::test]
+async fn the_report_of_the_note_gets_the_number_and_the_code_of_the_note() {
+    assert_eq!(number_and_code(REPORT).await, ("PPXRG/23TV8457".into(), "XMfhyM".into()));
+}
+
+#[tokio::test]
+async fn a_report_always_gets_the_same_number_and_another_report_another() {
+    let (number, code) = number_and_code("report-1").await;
+    assert_eq!(number_and_code("report-1").await, (number.clone(), code.clone()));
+    assert_eq!((number.len(), number.find('/'), code.len()), (14, Some(5), 6));
+    let (other_number, other_code) = number_and_code("report-2").await;
+    assert_ne!(other_number, number);
+    assert_ne!(other_code, code);
+}
+
+#[tokio::test]
+async fn nobody_answers_a_fine() {
+    let issue = traffic_fine::Output::IssueTrafficFine {
+        police_report_id: REPORT.into(),
+        system_number: "n".into(),
+        manual_identification_code: "c".into(),
+    };
+    assert_eq!(Office.execute(issue, "3").await, Ok(None));
+}

@@ -1,0 +1,109 @@
+//! Processes: pure `decide` and `evolve` over a stream that is inbox and outbox at once.
+
+mod codec;
+mod error;
+mod event;
+mod execute;
+mod handlers;
+mod instance;
+pub mod kit;
+mod record;
+mod registry;
+mod runner;
+
+use std::{fmt::Debug, time::Duration};
+
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+
+pub use self::{
+    codec::CodecError,
+    error::InputError,
+    event::{Event, EventOf, translate},
+    execute::Execute,
+    registry::{InstanceView, Processes},
+    runner::{Decided, Output},
+};
+
+/// What can be written down and read back.
+pub trait Body: Serialize + DeserializeOwned + Send + Sync + 'static {}
+
+impl<T: Serialize + DeserializeOwned + Send + Sync + 'static> Body for T {}
+
+/// A state machine over a message stream: each input is decided on the state that the stream tells,
+/// and input and decision are recorded in one commit.
+///
+/// `decide` and `evolve` are pure: no clock, no chance, no I/O. Inputs and outputs are enums that
+/// serde writes as `{"type": …, "data": …}`:
+/// `#[serde(tag = "type", content = "data", rename_all_fields = "camelCase")]`.
+pub trait Process: Send + Sync + Sized + 'static {
+    /// The name of the process. It is stored: it may never change.
+    const NAME: &'static str;
+    /// The version in which inputs and outputs are written now; see [`Process::upcast`].
+    const SCHEMA: i32 = 1;
+    /// The version of `evolve`. A snapshot of another version is not used.
+    const VERSION: i32 = 1;
+    /// Whether commands of one instance are executed one at a time, in their order.
+    const ORDERED: bool = false;
+    /// What comes in.
+    type Input: Body + Clone + Debug + PartialEq;
+    /// What goes out.
+    type Output: Body + Clone + Debug + PartialEq;
+    /// What is known in between.
+    type State: Body + Clone + Debug + Default;
+
+    /// Which instance an input belongs to; `None`: to none.
+    fn route(input: &Self::Input) -> Option<String>;
+
+    /// Decides what an input leads to. An empty list is an answer, too: the input is recorded.
+    fn decide(input: &Self::Input, state: &Self::State) -> Result<Actions<Self>, Refused>;
+
+    /// What is known after an event. It sees inputs and decisions alike, and must ignore what does
+    /// not concern it.
+    fn evolve(state: Self::State, event: &EventOf<Self>) -> Self::State;
+
+    /// Whether an input asks for something; else it says that something happened.
+    fn is_command(input: &Self::Input) -> bool {
+        let _ = input;
+        false
+    }
+
+    /// Brings a message that was stored under an older `SCHEMA` to the form of today.
+    fn upcast(message_type: &str, schema: i32, data: Value) -> Result<(String, Value), String> {
+        let _ = schema;
+        Ok((message_type.to_owned(), data))
+    }
+}
+
+/// What a process decides.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action<I, O> {
+    /// Answers whoever waits for the input.
+    Reply(O),
+    /// Has a command executed.
+    Send(O),
+    /// Says that something happened.
+    Publish(O),
+    /// Gives itself an input later: a timeout is one.
+    Schedule(Duration, I),
+    /// Ends. Pending schedules are cancelled, later inputs are recorded as ignored.
+    Complete,
+}
+
+/// What a process decides on one input.
+pub type Actions<P> = Vec<Action<<P as Process>::Input, <P as Process>::Output>>;
+
+/// The input does not make sense in this state; it is not recorded.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct Refused {
+    /// Why.
+    pub reason: String,
+}
+
+impl Refused {
+    /// Refuses with a reason.
+    pub fn because(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into() }
+    }
+}

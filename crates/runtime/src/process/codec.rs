@@ -1,0 +1,56 @@
+//! Messages of a process as the store keeps them: a type tag and JSON.
+
+use serde_json::{Map, Value};
+use steadfast_store::{InvalidInput, Json};
+
+use super::Body;
+
+/// A message cannot be written down or read back.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CodecError {
+    /// It is not written as type and data.
+    #[error(
+        "a message must be written as type and data: use serde(tag = \"type\", content = \"data\")"
+    )]
+    Shape,
+    /// It does not fit what the process knows.
+    #[error("`{message_type}` is not a message of this process: {reason}")]
+    Unknown {
+        /// Its type.
+        message_type: String,
+        /// What serde says, with the place.
+        reason: String,
+    },
+    /// The store does not take it.
+    #[error(transparent)]
+    Invalid(#[from] InvalidInput),
+}
+
+/// Writes a message as type and data.
+pub(crate) fn encode(message: &impl Body) -> Result<(String, Json), CodecError> {
+    let Ok(Value::Object(mut object)) = serde_json::to_value(message) else {
+        return Err(CodecError::Shape);
+    };
+    let Some(Value::String(message_type)) = object.remove("type") else {
+        return Err(CodecError::Shape);
+    };
+    let data = object.remove("data").unwrap_or(Value::Null);
+    if !object.is_empty() {
+        return Err(CodecError::Shape);
+    }
+    Ok((message_type, Json::of(&data)?))
+}
+
+/// Reads a message from type and data.
+pub(crate) fn decode<T: Body>(message_type: &str, data: Value) -> Result<T, CodecError> {
+    let mut object = Map::new();
+    object.insert("type".into(), message_type.into());
+    // A message without fields has no data.
+    if !data.is_null() {
+        object.insert("data".into(), data);
+    }
+    serde_json::from_value(Value::Object(object)).map_err(|error| CodecError::Unknown {
+        message_type: message_type.into(),
+        reason: error.to_string(),
+    })
+}

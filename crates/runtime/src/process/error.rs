@@ -1,0 +1,80 @@
+//! Why an input was not taken.
+
+use steadfast_store::{AddressError, StoreError};
+
+use super::{CodecError, Refused};
+
+/// Why an input was not taken. Nothing was recorded, except where the store does not know itself.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum InputError {
+    /// It is not a message of this process.
+    #[error(transparent)]
+    Codec(#[from] CodecError),
+    /// There is no such process.
+    #[error("there is no process `{name}`")]
+    Process {
+        /// Which.
+        name: String,
+    },
+    /// It belongs to another instance or to none.
+    #[error("the input belongs to {belongs}, not to `{given}`")]
+    Instance {
+        /// To which.
+        belongs: String,
+        /// Where it was sent.
+        given: String,
+    },
+    /// The process refuses it in its present state.
+    #[error("the process refuses the input: {0}")]
+    Refused(#[from] Refused),
+    /// The id of the input stands for another one.
+    #[error("idempotency key `{key}` was used for another input; use a new key")]
+    KeyReused {
+        /// Which key.
+        key: String,
+    },
+    /// Others kept deciding first.
+    #[error("instance `{instance}` was changed by others {attempts} times in a row; try again")]
+    Contended {
+        /// Which instance.
+        instance: String,
+        /// How often it was tried.
+        attempts: u32,
+    },
+    /// No such name.
+    #[error(transparent)]
+    Name(#[from] AddressError),
+    /// The store gave no answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl InputError {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            InputError::Codec(_) => "unknown_message",
+            InputError::Process { .. } => "unknown_process",
+            InputError::Instance { .. } => "wrong_instance",
+            InputError::Refused(_) => "refused",
+            InputError::KeyReused { .. } => "key_reused",
+            InputError::Contended { .. } => "contended",
+            InputError::Name(_) => "invalid_input",
+            InputError::Store(error) => error.code(),
+        }
+    }
+
+    /// Whether the same input may be sent again.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            InputError::Contended { .. } => true,
+            InputError::Store(error) => error.is_retryable(),
+            InputError::Codec(_)
+            | InputError::Process { .. }
+            | InputError::Instance { .. }
+            | InputError::Refused(_)
+            | InputError::KeyReused { .. }
+            | InputError::Name(_) => false,
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! How the dispatcher reaches a process: commands are executed, schedules come back as inputs.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use steadfast_store::Commit;
+
+use super::{Execute, InputError, Process, record, runner::Runner};
+use crate::{Delivery, Failure, Handler};
+
+/// Executes what a process sent, and gives it what comes back.
+pub(super) struct Sent<P: Process> {
+    pub(super) runner: Arc<Runner<P>>,
+    pub(super) executor: Arc<dyn Execute<P>>,
+}
+
+#[async_trait]
+impl<P: Process> Handler for Sent<P> {
+    async fn handle(&self, delivery: Delivery) -> Result<Commit, Failure> {
+        let output: P::Output = record::body::<P, _>(&delivery.message).map_err(fatal)?;
+        let key = delivery.id();
+        let Some(input) = self.executor.execute(output, &key).await? else {
+            return Ok(Commit::default());
+        };
+        // What comes back may be for another instance.
+        let Some(name) = P::route(&input) else { return Ok(Commit::default()) };
+        feed(&self.runner, &name, &input, &delivery).await
+    }
+}
+
+/// Gives a process the input that it scheduled.
+pub(super) struct Scheduled<P: Process> {
+    pub(super) runner: Arc<Runner<P>>,
+}
+
+#[async_trait]
+impl<P: Process> Handler for Scheduled<P> {
+    async fn handle(&self, delivery: Delivery) -> Result<Commit, Failure> {
+        let input: P::Input = record::body::<P, _>(&delivery.message).map_err(fatal)?;
+        let Some(name) = P::route(&input) else {
+            return Err(Failure::fatal("the scheduled input belongs to no instance"));
+        };
+        feed(&self.runner, &name, &input, &delivery).await
+    }
+
+    fn leaves_the_process(&self) -> bool {
+        false
+    }
+}
+
+/// The input is decided in the commit that ends the delivery, so it is decided exactly once.
+async fn feed<P: Process>(
+    runner: &Runner<P>,
+    name: &str,
+    input: &P::Input,
+    delivery: &Delivery,
+) -> Result<Commit, Failure> {
+    let key = delivery.id();
+    match runner.input(name, input, Some(&key), Some(delivery)).await {
+        Ok(_) => Ok(Commit::default()),
+        Err(error) if error.is_retryable() => Err(Failure::retry(error.to_string())),
+        Err(error) => Err(fatal(error)),
+    }
+}
+
+fn fatal(error: impl Into<InputError>) -> Failure {
+    Failure::fatal(error.into().to_string())
+}

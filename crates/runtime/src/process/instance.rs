@@ -1,0 +1,92 @@
+//! What an instance has come to: its stream, folded.
+
+use serde_json::Value;
+use steadfast_store::{Address, Json, Snapshot, Store, StoreError, Version};
+
+use super::{CodecError, Event, EventOf, InputError, Process, record};
+
+/// An instance as the stream tells it.
+pub(super) struct Instance<P: Process> {
+    pub(super) state: P::State,
+    pub(super) version: Version,
+    pub(super) completed: bool,
+    /// Whether it has ever scheduled something, so that there may be something to cancel.
+    pub(super) scheduled: bool,
+    /// Messages since its state was last kept.
+    pub(super) unkept: Version,
+}
+
+impl<P: Process> Clone for Instance<P> {
+    fn clone(&self) -> Self {
+        Self {
+            state: self.state.clone(),
+            version: self.version,
+            completed: self.completed,
+            scheduled: self.scheduled,
+            unkept: self.unkept,
+        }
+    }
+}
+
+/// Messages of one page while a stream is read.
+const PAGE: usize = 500;
+
+/// After so many messages the state is kept, so that long streams need not be read whole.
+const KEEP_AFTER: Version = 200;
+
+impl<P: Process> Instance<P> {
+    fn new() -> Self {
+        let state = P::State::default();
+        Self { state, version: 0, completed: false, scheduled: false, unkept: 0 }
+    }
+
+    /// Reads the last snapshot of this code, and the stream behind it.
+    pub(super) async fn load(store: &dyn Store, stream: &Address) -> Result<Self, InputError> {
+        let snapshot = store.snapshot(stream.id()).await?;
+        let mut instance = snapshot.and_then(|it| Self::thaw(&it)).unwrap_or_else(Self::new);
+        loop {
+            let page = store.read_stream(stream.id(), instance.version + 1, PAGE).await?;
+            for message in &page {
+                if let Some(event) = record::event::<P>(message)? {
+                    instance.apply(&event);
+                }
+                instance.version = message.version;
+                instance.unkept += 1;
+            }
+            if page.len() < PAGE {
+                return Ok(instance);
+            }
+        }
+    }
+
+    pub(super) fn apply(&mut self, event: &EventOf<P>) {
+        self.completed |= *event == Event::Completed;
+        self.scheduled |= matches!(event, Event::Scheduled(..));
+        self.state = P::evolve(std::mem::take(&mut self.state), event);
+    }
+
+    /// The snapshot to keep now, if it is time to.
+    pub(super) fn snapshot(&self, stream: &Address) -> Result<Option<Snapshot>, CodecError> {
+        if self.unkept < KEEP_AFTER {
+            return Ok(None);
+        }
+        let frozen = (&self.state, self.completed, self.scheduled);
+        let (stream, version, code) = (stream.id(), self.version, P::VERSION);
+        Ok(Some(Snapshot { stream, version, code, state: Json::of(&frozen)? }))
+    }
+
+    /// A snapshot of other code, or one that does not fit, is as good as none.
+    fn thaw(snapshot: &Snapshot) -> Option<Self> {
+        if snapshot.code != P::VERSION {
+            return None;
+        }
+        let (state, completed, scheduled) = serde_json::from_str(snapshot.state.as_str()).ok()?;
+        Some(Self { state, version: snapshot.version, completed, scheduled, unkept: 0 })
+    }
+
+    /// The state as JSON, for people.
+    pub(super) fn shown(&self) -> Result<Value, StoreError> {
+        serde_json::to_value(&self.state)
+            .map_err(|error| StoreError::Corrupt { reason: error.to_string() })
+    }
+}

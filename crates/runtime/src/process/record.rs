@@ -1,0 +1,123 @@
+//! Records of a process as messages of a stream, and back.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use steadfast_store::{Address, Cause, Due, Json, Message, Recorded, Task};
+
+use super::{
+    CodecError, Event, EventOf, Process,
+    codec::{decode, encode},
+};
+
+/// What stands beside a message of a process.
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Beside {
+    /// The process whose message it is, so that the dispatcher finds its way.
+    pub(super) process: String,
+    /// How much later a schedule is due.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) after_ms: Option<u64>,
+}
+
+impl Beside {
+    pub(super) fn of(message: &Recorded) -> Option<Self> {
+        serde_json::from_str(message.metadata.as_str()).ok()
+    }
+}
+
+/// Writes the events of one input as messages; all are caused by the input.
+pub(super) fn messages<P: Process>(
+    stream: &Address,
+    events: &[EventOf<P>],
+) -> Result<Vec<Message>, CodecError> {
+    let is_input =
+        |event: &Event<_, _>| matches!(event, Event::InitiatedBy(_) | Event::Received(_));
+    let input = events.iter().position(is_input).unwrap_or(0);
+    let each = events.iter().enumerate().map(|(index, event)| {
+        let message = message::<P>(stream, event)?;
+        Ok(if input < index { message.cause(Cause::Sibling(input)) } else { message })
+    });
+    each.collect()
+}
+
+/// An input that came after the end.
+pub(super) fn ignored<P: Process>(input: &P::Input) -> Result<Message, CodecError> {
+    Ok(incoming::<P>(input)?.action("ignore"))
+}
+
+fn message<P: Process>(stream: &Address, event: &EventOf<P>) -> Result<Message, CodecError> {
+    let work = |message: Message, after: Duration, after_ms: Option<u64>| {
+        let beside = Beside { process: P::NAME.into(), after_ms };
+        let task = Task { target: stream.clone(), ordered: P::ORDERED, due: Due::After(after) };
+        Ok::<Message, CodecError>(message.metadata(Json::of(&beside)?)?.task(task))
+    };
+    Ok(match event {
+        Event::Began => plain("Began")?.event().action("begin"),
+        Event::InitiatedBy(input) => incoming::<P>(input)?.action("initiate"),
+        Event::Received(input) => incoming::<P>(input)?,
+        Event::Replied(output) => outgoing::<P>(output)?.event().action("reply"),
+        Event::Sent(output) => work(outgoing::<P>(output)?, Duration::ZERO, None)?,
+        Event::Published(output) => outgoing::<P>(output)?.event().action("publish"),
+        Event::Scheduled(after, input) => {
+            let (message_type, data) = encode(input)?;
+            let message = Message::new(&message_type, data)?.schema(P::SCHEMA).action("schedule");
+            let after_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
+            work(message, *after, Some(after_ms))?
+        }
+        Event::Completed => plain("Completed")?.event().action("complete"),
+    })
+}
+
+fn plain(message_type: &str) -> Result<Message, CodecError> {
+    Ok(Message::new(message_type, Json::of(&Value::Null)?)?)
+}
+
+fn incoming<P: Process>(input: &P::Input) -> Result<Message, CodecError> {
+    let (message_type, data) = encode(input)?;
+    let message = Message::new(&message_type, data)?.schema(P::SCHEMA).input();
+    Ok(if P::is_command(input) { message } else { message.event() })
+}
+
+fn outgoing<P: Process>(output: &P::Output) -> Result<Message, CodecError> {
+    let (message_type, data) = encode(output)?;
+    Ok(Message::new(&message_type, data)?.schema(P::SCHEMA))
+}
+
+/// Reads a message of a stream; `None` for an input that was ignored.
+pub(super) fn event<P: Process>(message: &Recorded) -> Result<Option<EventOf<P>>, CodecError> {
+    Ok(Some(match message.action.as_str() {
+        "begin" => Event::Began,
+        "initiate" => Event::InitiatedBy(body::<P, _>(message)?),
+        "receive" => Event::Received(body::<P, _>(message)?),
+        "reply" => Event::Replied(body::<P, _>(message)?),
+        "send" => Event::Sent(body::<P, _>(message)?),
+        "publish" => Event::Published(body::<P, _>(message)?),
+        "schedule" => {
+            let after = Beside::of(message).and_then(|it| it.after_ms).unwrap_or(0);
+            Event::Scheduled(Duration::from_millis(after), body::<P, _>(message)?)
+        }
+        "complete" => Event::Completed,
+        "ignore" => return Ok(None),
+        other => {
+            let reason = format!("it is stored with the action `{other}`");
+            return Err(CodecError::Unknown { message_type: message.message_type.clone(), reason });
+        }
+    }))
+}
+
+/// Reads what a message says, brought to the form of today.
+pub(super) fn body<P: Process, T: super::Body>(message: &Recorded) -> Result<T, CodecError> {
+    let unknown =
+        |reason: String| CodecError::Unknown { message_type: message.message_type.clone(), reason };
+    let data: Value =
+        serde_json::from_str(message.data.as_str()).map_err(|error| unknown(error.to_string()))?;
+    if P::SCHEMA <= message.schema {
+        return decode(&message.message_type, data);
+    }
+    let (message_type, data) =
+        P::upcast(&message.message_type, message.schema, data).map_err(unknown)?;
+    decode(&message_type, data)
+}

@@ -1,0 +1,156 @@
+//! The processes of a program, by name: the door for HTTP, the command line and the dispatcher.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use async_trait::async_trait;
+use serde_json::Value;
+use steadfast_store::{Recorded, Store, Version};
+
+use super::{
+    Decided, Execute, InputError, Process, codec,
+    handlers::{Scheduled, Sent},
+    record::Beside,
+    runner::Runner,
+};
+use crate::{Handler, Router};
+
+/// The processes that a program runs.
+#[derive(Clone)]
+pub struct Processes {
+    store: Arc<dyn Store>,
+    by_name: BTreeMap<&'static str, Arc<dyn AnyProcess>>,
+}
+
+/// An instance, for people.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InstanceView {
+    /// What it knows, as JSON.
+    pub state: Value,
+    /// The last version of its stream.
+    pub version: Version,
+    /// Whether it has ended.
+    pub completed: bool,
+}
+
+impl Processes {
+    /// No processes yet.
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        Self { store, by_name: BTreeMap::new() }
+    }
+
+    /// Adds a process and what executes its commands.
+    pub fn with<P: Process>(mut self, executor: impl Execute<P>) -> Self {
+        let runner = Arc::new(Runner::<P>::new(self.store.clone()));
+        let sent = Arc::new(Sent { runner: runner.clone(), executor: Arc::new(executor) });
+        let scheduled = Arc::new(Scheduled { runner: runner.clone() });
+        self.by_name.insert(P::NAME, Arc::new(Registered { runner, sent, scheduled }));
+        self
+    }
+
+    /// The names, in order.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.by_name.keys().copied()
+    }
+
+    /// Whether there is such a process.
+    pub fn contains(&self, name: &str) -> bool {
+        self.by_name.contains_key(name)
+    }
+
+    /// Gives an input to its instance.
+    pub async fn input<P: Process>(
+        &self,
+        input: &P::Input,
+        key: Option<&str>,
+    ) -> Result<Decided, InputError> {
+        let name = P::route(input).ok_or_else(|| InputError::Instance {
+            belongs: "no instance".into(),
+            given: P::NAME.into(),
+        })?;
+        let (message_type, data) = codec::encode(input)?;
+        let data = serde_json::from_str(data.as_str()).unwrap_or_default();
+        self.input_json(P::NAME, &name, &message_type, data, key).await
+    }
+
+    /// Gives an input by its names: the door for those who know no types.
+    pub async fn input_json(
+        &self,
+        process: &str,
+        instance: &str,
+        message_type: &str,
+        data: Value,
+        key: Option<&str>,
+    ) -> Result<Decided, InputError> {
+        self.get(process)?.input(instance, message_type, data, key).await
+    }
+
+    /// Looks at an instance; `None` if it never began.
+    pub async fn look(
+        &self,
+        process: &str,
+        instance: &str,
+    ) -> Result<Option<InstanceView>, InputError> {
+        self.get(process)?.look(instance).await
+    }
+
+    fn get(&self, process: &str) -> Result<&Arc<dyn AnyProcess>, InputError> {
+        self.by_name.get(process).ok_or_else(|| InputError::Process { name: process.into() })
+    }
+}
+
+impl Router for Processes {
+    fn route(&self, message: &Recorded) -> Option<Arc<dyn Handler>> {
+        let process = Beside::of(message)?.process;
+        self.by_name.get(&*process)?.handler(&message.action)
+    }
+}
+
+/// A process whose types are forgotten.
+#[async_trait]
+trait AnyProcess: Send + Sync {
+    async fn input(
+        &self,
+        instance: &str,
+        message_type: &str,
+        data: Value,
+        key: Option<&str>,
+    ) -> Result<Decided, InputError>;
+
+    async fn look(&self, instance: &str) -> Result<Option<InstanceView>, InputError>;
+
+    fn handler(&self, action: &str) -> Option<Arc<dyn Handler>>;
+}
+
+struct Registered<P: Process> {
+    runner: Arc<Runner<P>>,
+    sent: Arc<Sent<P>>,
+    scheduled: Arc<Scheduled<P>>,
+}
+
+#[async_trait]
+impl<P: Process> AnyProcess for Registered<P> {
+    async fn input(
+        &self,
+        instance: &str,
+        message_type: &str,
+        data: Value,
+        key: Option<&str>,
+    ) -> Result<Decided, InputError> {
+        let input: P::Input = codec::decode(message_type, data)?;
+        self.runner.input(instance, &input, key, None).await
+    }
+
+    async fn look(&self, instance: &str) -> Result<Option<InstanceView>, InputError> {
+        let Some(found) = self.runner.look(instance).await? else { return Ok(None) };
+        let (version, completed) = (found.version, found.completed);
+        Ok(Some(InstanceView { state: found.shown()?, version, completed }))
+    }
+
+    fn handler(&self, action: &str) -> Option<Arc<dyn Handler>> {
+        match action {
+            "send" => Some(self.sent.clone()),
+            "schedule" => Some(self.scheduled.clone()),
+            _ => None,
+        }
+    }
+}

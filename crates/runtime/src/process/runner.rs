@@ -1,0 +1,300 @@
+//! Decides inputs: read, fold, decide, and commit input and decision together.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use serde_json::Value;
+use steadfast_store::{
+    Address, Commit, EntityId, EntityKind, Json, Outcome, Position, Recorded, Rejection, Remember,
+    SettledAs, Store, StoreError, Version, Write,
+};
+
+use super::{Event, EventOf, InputError, Process, codec, instance::Instance, record, translate};
+use crate::Delivery;
+
+/// How often a decision is made again because somebody else decided first.
+const ATTEMPTS_MAX: u32 = 20;
+
+/// Instances whose state is held in memory.
+const HELD_MAX: usize = 10_000;
+
+/// What became of an input.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decided {
+    /// The place of the input in the stream.
+    pub version: Version,
+    /// What was decided on it, in order.
+    pub outputs: Vec<Output>,
+    /// Whether it came after the end, so that it was only recorded.
+    pub ignored: bool,
+    /// Whether it had been decided before, under the same key.
+    pub repeated: bool,
+}
+
+/// One decision, as it is recorded.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Output {
+    /// What is done with it: reply, send, publish, schedule, complete.
+    pub action: String,
+    /// Its type.
+    pub message_type: String,
+    /// What it says.
+    pub data: Value,
+}
+
+impl Decided {
+    /// The answer to the input, if the process gave one.
+    pub fn reply(&self) -> Option<&Output> {
+        self.outputs.iter().find(|it| it.action == "reply")
+    }
+}
+
+/// Runs one process on a store.
+pub(super) struct Runner<P: Process> {
+    pub(super) store: Arc<dyn Store>,
+    /// States that are likely to be asked for again. A stale one is found out by its version.
+    held: Mutex<HashMap<EntityId, Instance<P>>>,
+}
+
+impl<P: Process> Runner<P> {
+    pub(super) fn new(store: Arc<dyn Store>) -> Self {
+        Self { store, held: Mutex::default() }
+    }
+
+    pub(super) fn stream(name: &str) -> Result<Address, InputError> {
+        Ok(Address::new(EntityKind::Process, P::NAME, name)?)
+    }
+
+    /// Decides an input, once for each key. With a delivery, its end is part of the same commit.
+    pub(super) async fn input(
+        &self,
+        name: &str,
+        input: &P::Input,
+        key: Option<&str>,
+        delivery: Option<&Delivery>,
+    ) -> Result<Decided, InputError> {
+        check_route::<P>(name, input)?;
+        let stream = Self::stream(name)?;
+        let mut instance = match self.take(stream.id()) {
+            Some(instance) => instance,
+            None => Instance::load(&*self.store, &stream).await?,
+        };
+        for _ in 0..ATTEMPTS_MAX {
+            let step = self.step(&stream, instance, input, key, delivery).await?;
+            let outcome = match delivery {
+                Some(delivery) => delivery.settle(step.commit).await?,
+                None => self.store.commit(step.commit).await?,
+            };
+            match outcome {
+                Outcome::Committed(receipt) => {
+                    let version = receipt.appended[step.input].0;
+                    self.hold(stream.id(), step.after);
+                    let outputs = step.outputs;
+                    return Ok(Decided {
+                        version,
+                        outputs,
+                        ignored: step.ignored,
+                        repeated: false,
+                    });
+                }
+                Outcome::Duplicate(before) => {
+                    return self.recall(before.position).await;
+                }
+                Outcome::Rejected(Rejection::KeyReused { key }) => {
+                    return Err(InputError::KeyReused { key });
+                }
+                // Somebody else was first: decide again on what is known now.
+                Outcome::Rejected(Rejection::Version { .. } | Rejection::NotPending { .. })
+                    if !delivery.is_some_and(Delivery::is_lost) => {}
+                Outcome::Rejected(rejection) => {
+                    let reason = rejection.to_string();
+                    return Err(StoreError::Unavailable { reason }.into());
+                }
+            }
+            instance = Instance::load(&*self.store, &stream).await?;
+        }
+        Err(InputError::Contended { instance: name.into(), attempts: ATTEMPTS_MAX })
+    }
+
+    /// What an instance has come to; `None` if it never began.
+    pub(super) async fn look(&self, name: &str) -> Result<Option<Instance<P>>, InputError> {
+        let instance = Instance::load(&*self.store, &Self::stream(name)?).await?;
+        Ok((0 < instance.version).then_some(instance))
+    }
+
+    async fn step(
+        &self,
+        stream: &Address,
+        mut instance: Instance<P>,
+        input: &P::Input,
+        key: Option<&str>,
+        delivery: Option<&Delivery>,
+    ) -> Result<Step<P>, InputError> {
+        let expected = instance.version;
+        let ignored = instance.completed;
+        let mut events = Vec::new();
+        let messages = if ignored {
+            vec![record::ignored::<P>(input)?]
+        } else {
+            let actions = P::decide(input, &instance.state)?;
+            events = translate::<P>(expected == 0, input.clone(), actions);
+            record::messages::<P>(stream, &events)?
+        };
+        let at = if !ignored && expected == 0 { 1 } else { 0 };
+        events.iter().for_each(|event| instance.apply(event));
+        instance.version += messages.len() as Version;
+        instance.unkept += messages.len() as Version;
+        let outputs = outputs::<P>(&events)?;
+        let mut commit = Commit::append(stream, expected, messages);
+        if let Some(key) = key {
+            commit = commit.write(Write::Remember(remember(stream, key, input)?));
+        }
+        if !ignored && instance.completed {
+            commit = commit.write(Write::Close { stream: stream.id() });
+            if instance.scheduled {
+                commit = self.cancel_schedules(stream, commit, delivery).await?;
+            }
+        }
+        if let Some(snapshot) = instance.snapshot(stream)? {
+            instance.unkept = 0;
+            commit = commit.write(Write::Snapshot(snapshot));
+        }
+        Ok(Step { commit, after: instance, outputs, input: at, ignored })
+    }
+
+    /// What was scheduled has no meaning after the end.
+    async fn cancel_schedules(
+        &self,
+        stream: &Address,
+        mut commit: Commit,
+        delivery: Option<&Delivery>,
+    ) -> Result<Commit, StoreError> {
+        let mine = delivery.map(|it| it.message.position);
+        let mut after = 0;
+        loop {
+            let pending = self.store.pending(Some(stream.id()), after, 500).await?;
+            let Some(last) = pending.last() else { return Ok(commit) };
+            after = last.position;
+            let scheduled = pending.iter().filter(|it| it.action == "schedule");
+            for message in scheduled.filter(|it| Some(it.position) != mine) {
+                commit = commit.write(Write::Settle {
+                    position: message.position,
+                    lease: None,
+                    as_: SettledAs::Cancelled,
+                    error: None,
+                });
+            }
+        }
+    }
+
+    /// What was decided when the input came first.
+    async fn recall(&self, first: Position) -> Result<Decided, InputError> {
+        let read = async |position| {
+            let missing = || StoreError::Corrupt { reason: format!("{position} is missing") };
+            self.store.message(position).await?.ok_or_else(missing)
+        };
+        let mut message = read(first).await?;
+        // The first append of an instance begins with its beginning.
+        if message.action == "begin" {
+            message = read(first + 1).await?;
+        }
+        let position = message.position;
+        let stream = message.stream;
+        let mut outputs = Vec::new();
+        let mut from = message.version + 1;
+        loop {
+            let page = self.store.read_stream(stream, from, 100).await?;
+            let caused = page.iter().take_while(|it| it.cause == Some(position));
+            let found = caused.map(recorded_output).collect::<Result<Vec<_>, _>>()?;
+            let whole = found.len() == 100;
+            outputs.extend(found);
+            if !whole {
+                break;
+            }
+            from += 100;
+        }
+        let ignored = message.action == "ignore";
+        Ok(Decided { version: message.version, outputs, ignored, repeated: true })
+    }
+
+    fn take(&self, id: EntityId) -> Option<Instance<P>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
+    }
+
+    fn hold(&self, id: EntityId, instance: Instance<P>) {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        // The hot ones are soon there again.
+        if HELD_MAX <= held.len() {
+            held.clear();
+        }
+        // A later one may have come before us.
+        if held.get(&id).is_none_or(|it| it.version < instance.version) {
+            held.insert(id, instance);
+        }
+    }
+}
+
+/// One decision, ready to be committed.
+struct Step<P: Process> {
+    commit: Commit,
+    after: Instance<P>,
+    outputs: Vec<Output>,
+    /// Which message of the append is the input.
+    input: usize,
+    ignored: bool,
+}
+
+fn check_route<P: Process>(name: &str, input: &P::Input) -> Result<(), InputError> {
+    match P::route(input) {
+        Some(routed) if routed == name => Ok(()),
+        Some(routed) => {
+            Err(InputError::Instance { belongs: format!("`{routed}`"), given: name.into() })
+        }
+        None => Err(InputError::Instance { belongs: "no instance".into(), given: name.into() }),
+    }
+}
+
+fn remember<I: super::Body>(
+    stream: &Address,
+    key: &str,
+    input: &I,
+) -> Result<Remember, InputError> {
+    let (message_type, data) = codec::encode(input)?;
+    let request = format!("{message_type}\n{}", data.as_str());
+    Ok(Remember::new(stream.id(), key, request.as_bytes()).map_err(StoreError::from)?)
+}
+
+fn outputs<P: Process>(events: &[EventOf<P>]) -> Result<Vec<Output>, InputError> {
+    let mut outputs = Vec::new();
+    let mut add = |action: &str, encoded: Result<(String, Json), super::CodecError>| {
+        let (message_type, data) = encoded?;
+        outputs.push(output(action, message_type, &data)?);
+        Ok::<(), InputError>(())
+    };
+    for event in events {
+        match event {
+            Event::Began | Event::InitiatedBy(_) | Event::Received(_) => {}
+            Event::Replied(it) => add("reply", codec::encode(it))?,
+            Event::Sent(it) => add("send", codec::encode(it))?,
+            Event::Published(it) => add("publish", codec::encode(it))?,
+            Event::Scheduled(_, it) => add("schedule", codec::encode(it))?,
+            Event::Completed => {
+                let null = Json::parse("null").map_err(StoreError::from)?;
+                add("complete", Ok(("Completed".into(), null)))?;
+            }
+        }
+    }
+    Ok(outputs)
+}
+
+fn recorded_output(message: &Recorded) -> Result<Output, StoreError> {
+    output(&message.action, message.message_type.clone(), &message.data)
+}
+
+fn output(action: &str, message_type: String, data: &Json) -> Result<Output, StoreError> {
+    let data = serde_json::from_str(data.as_str())
+        .map_err(|error| StoreError::Corrupt { reason: error.to_string() })?;
+    Ok(Output { action: action.into(), message_type, data })
+}
