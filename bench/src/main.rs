@@ -1,4 +1,4 @@
-//! `cargo run --release -p steadfast-bench [store|backlog|start|postgres]`
+//! `cargo run --release -p steadfast-bench [store|postgres|backlog|processes|start]`
 //!
 //! Machines are noisy, so every figure is printed beside a baseline of the same run, and as a ratio
 //! to it. `STEADFAST_BENCH_POSTGRES` names a database for the PostgreSQL part.
@@ -6,6 +6,7 @@
 mod backlog;
 mod commits;
 mod measure;
+mod processes;
 mod raw;
 mod start;
 
@@ -27,6 +28,9 @@ async fn main() {
     }
     if wanted("backlog") {
         backlog::run().await;
+    }
+    if wanted("processes") {
+        processes::run().await;
     }
     if wanted("start") {
         start::run();

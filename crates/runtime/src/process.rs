@@ -10,6 +10,7 @@ pub mod kit;
 mod record;
 mod registry;
 mod runner;
+mod stage;
 
 use std::{fmt::Debug, time::Duration};
 

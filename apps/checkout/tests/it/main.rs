@@ -6,3 +6,4 @@ mod json;
 mod outside;
 mod stream;
 mod traffic_fine;
+mod whole;

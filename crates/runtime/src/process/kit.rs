@@ -1,4 +1,4 @@
-//! Given, when, then: tests of a process in plain words, without a store.
+//! Given, when, then: tests of a process in plain words, without a store. [`Stage`] runs the whole.
 //!
 //! ```
 //! # use serde::{Deserialize, Serialize};
@@ -37,6 +37,7 @@
 //! given::<Door>([]).when(close()).then_refused("it is not open");
 //! ```
 
+pub use super::stage::Stage;
 use super::{Action, Actions, Event, Process, Refused, translate};
 
 /// A process that has seen some inputs.

@@ -48,18 +48,18 @@ async fn stream(lab: &Lab, id: &str) -> Vec<String> {
 on_all!(
     an_order_runs_from_its_first_input_to_its_completion,
     what_is_not_paid_in_time_expires,
-    completion_cancels_what_is_scheduled,
+    hole_11_completion_cancels_what_is_scheduled,
     a_redelivered_input_returns_the_recorded_outcome,
     one_key_for_two_inputs_is_refused,
     fifty_duplicates_at_once_are_decided_once,
-    an_input_after_completion_is_recorded_as_ignored,
+    hole_11_an_input_after_completion_is_recorded_as_ignored,
     a_refused_input_is_not_recorded,
     an_input_for_another_instance_is_refused,
-    a_reply_comes_back_and_is_recorded,
+    hole_12_a_reply_comes_back_to_who_asked_and_is_recorded,
     a_failing_command_is_tried_again_under_the_same_key,
     inputs_that_race_are_decided_one_after_the_other,
     two_runners_on_one_instance_do_not_disturb_each_other,
-    a_long_stream_is_kept_as_a_snapshot_that_other_code_does_not_use,
+    hole_15_a_long_stream_is_kept_as_a_snapshot_that_other_code_does_not_use,
     an_unknown_message_is_refused_with_its_reason,
 );
 
@@ -105,7 +105,7 @@ async fn what_is_not_paid_in_time_expires(lab: Lab) {
     assert_eq!(stream(&lab, "1").await[4..], last);
 }
 
-async fn completion_cancels_what_is_scheduled(lab: Lab) {
+async fn hole_11_completion_cancels_what_is_scheduled(lab: Lab) {
     let shop = shop(&lab).await;
     shop.input(place("1")).await;
     shop.input(paid("1")).await;
@@ -155,7 +155,7 @@ async fn fifty_duplicates_at_once_are_decided_once(lab: Lab) {
     assert_eq!((fresh, stream(&lab, "1").await.len()), (1, 4));
 }
 
-async fn an_input_after_completion_is_recorded_as_ignored(lab: Lab) {
+async fn hole_11_an_input_after_completion_is_recorded_as_ignored(lab: Lab) {
     let shop = shop(&lab).await;
     shop.input(place("1")).await;
     shop.input(paid("1")).await;
@@ -191,7 +191,7 @@ async fn an_input_for_another_instance_is_refused(lab: Lab) {
     assert_eq!(unknown.unwrap_err().code(), "unknown_process");
 }
 
-async fn a_reply_comes_back_and_is_recorded(lab: Lab) {
+async fn hole_12_a_reply_comes_back_to_who_asked_and_is_recorded(lab: Lab) {
     let shop = shop(&lab).await;
     shop.input(place("1")).await;
     let asked = shop.input(Input::Ask { order_id: "1".into() }).await;
@@ -241,7 +241,7 @@ async fn two_runners_on_one_instance_do_not_disturb_each_other(lab: Lab) {
     assert_eq!(stream(&lab, "1").await.len(), 4 + 20);
 }
 
-async fn a_long_stream_is_kept_as_a_snapshot_that_other_code_does_not_use(lab: Lab) {
+async fn hole_15_a_long_stream_is_kept_as_a_snapshot_that_other_code_does_not_use(lab: Lab) {
     let shop = shop(&lab).await;
     shop.input(place("1")).await;
     for _ in 0..120 {
