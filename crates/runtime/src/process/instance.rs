@@ -1,5 +1,6 @@
 //! What an instance has come to: its stream, folded.
 
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use steadfast_store::{Address, Json, Snapshot, Store, StoreError, Version};
 
@@ -43,7 +44,9 @@ impl<P: Process> Instance<P> {
     /// Reads the last snapshot of this code, and the stream behind it.
     pub(super) async fn load(store: &dyn Store, stream: &Address) -> Result<Self, InputError> {
         let snapshot = store.snapshot(stream.id()).await?;
-        let mut instance = snapshot.and_then(|it| Self::thaw(&it)).unwrap_or_else(Self::new);
+        let mut instance = snapshot.as_ref().and_then(Self::thaw).unwrap_or_else(Self::new);
+        // The end stays the end, also for other code and after most of the stream was forgotten.
+        instance.completed |= snapshot.as_ref().is_some_and(is_of_the_end);
         loop {
             let page = store.read_stream(stream.id(), instance.version + 1, PAGE).await?;
             for message in &page {
@@ -65,14 +68,16 @@ impl<P: Process> Instance<P> {
         self.state = P::evolve(std::mem::take(&mut self.state), event);
     }
 
-    /// The snapshot to keep now, if it is time to.
-    pub(super) fn snapshot(&self, stream: &Address) -> Result<Option<Snapshot>, CodecError> {
-        if self.unkept < KEEP_AFTER {
-            return Ok(None);
-        }
+    /// Whether enough has happened since its state was last kept.
+    pub(super) fn is_long(&self) -> bool {
+        KEEP_AFTER <= self.unkept
+    }
+
+    /// What is to be kept of it.
+    pub(super) fn freeze(&self, stream: &Address) -> Result<Snapshot, CodecError> {
         let frozen = (&self.state, self.completed, self.scheduled);
         let (stream, version, code) = (stream.id(), self.version, P::VERSION);
-        Ok(Some(Snapshot { stream, version, code, state: Json::of(&frozen)? }))
+        Ok(Snapshot { stream, version, code, state: Json::of(&frozen)? })
     }
 
     /// A snapshot of other code, or one that does not fit, is as good as none.
@@ -89,4 +94,10 @@ impl<P: Process> Instance<P> {
         serde_json::to_value(&self.state)
             .map_err(|error| StoreError::Corrupt { reason: error.to_string() })
     }
+}
+
+/// Whether the instance had ended when the snapshot was made, whatever its state looks like.
+fn is_of_the_end(snapshot: &Snapshot) -> bool {
+    let frozen = serde_json::from_str::<(IgnoredAny, bool, bool)>(snapshot.state.as_str());
+    frozen.is_ok_and(|(_, completed, _)| completed)
 }

@@ -157,9 +157,10 @@ impl<P: Process> Runner<P> {
                 commit = self.cancel_schedules(stream, commit, delivery).await?;
             }
         }
-        if let Some(snapshot) = instance.snapshot(stream)? {
+        // Retention may forget a stream that has ended, but not how it ended.
+        if instance.is_long() || (!ignored && instance.completed) {
             instance.unkept = 0;
-            commit = commit.write(Write::Snapshot(snapshot));
+            commit = commit.write(Write::Snapshot(instance.freeze(stream)?));
         }
         Ok(Step { commit, after: instance, outputs, input: at, ignored })
     }
