@@ -61,8 +61,8 @@ pub(crate) fn was_killed(status: ExitStatus) -> bool {
 /// What the victims of one store asked for and what they were answered.
 #[derive(Default)]
 pub(crate) struct Ledger {
-    invoked: BTreeSet<u64>,
-    acked: BTreeSet<u64>,
+    pub(crate) invoked: BTreeSet<u64>,
+    pub(crate) acked: BTreeSet<u64>,
     executed: BTreeMap<i64, usize>,
 }
 

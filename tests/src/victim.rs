@@ -5,6 +5,7 @@
 //! find.
 //!
 //! - `load FIRST`: commits under keys from FIRST on, executes what is due, until it is killed.
+//! - `checkout FIRST`: initiates group checkouts from FIRST on, and runs them, until it is killed.
 //! - `drain`: executes everything that is due, then closes the store and ends.
 //! - `poison`: the same with few attempts; the message "poison" ends the process.
 
@@ -12,11 +13,14 @@ use std::{io::Write as _, sync::Arc, time::Duration};
 
 use steadfast::{
     Delivery, Dispatcher, DispatcherOptions, Failure, Handler,
+    process::Processes,
     store::{
         Address, Cause, Commit, EntityKind, Json, Message, Outcome, PostgresOptions, PostgresStore,
         Remember, RetryPolicy, SqliteOptions, SqliteStore, Store, SystemClock, Write,
     },
 };
+
+use steadfast_checkout::{GroupCheckout, Hotel, group_checkout::Input};
 
 /// Commits under way at once.
 const WRITERS: u64 = 8;
@@ -35,6 +39,7 @@ async fn main() {
     say("ready");
     match args[1..] {
         ["load", first] => load(&store, first.parse().expect("a number")).await,
+        ["checkout", first] => checkout(&store, first.parse().expect("a number")).await,
         ["drain"] | ["poison"] => nothing_is_pending(&store).await,
         _ => panic!("unknown mode {args:?}"),
     }
@@ -66,7 +71,8 @@ async fn dispatcher(store: Arc<dyn Store>, attempts_max: u32) -> Dispatcher {
         delay: Duration::from_millis(20),
         delay_max: Duration::from_millis(50),
     };
-    let dispatcher = Dispatcher::builder(store)
+    let dispatcher = Dispatcher::builder(store.clone())
+        .route(hotels(store))
         .options(DispatcherOptions { retry, ..DispatcherOptions::default() })
         .on("outside", Worker { outside: true })
         .on("inside", Worker { outside: false });
@@ -111,6 +117,30 @@ async fn load(store: &Arc<dyn Store>, first: u64) {
     });
     for writer in writers.collect::<Vec<_>>() {
         writer.await.expect("writer ends");
+    }
+}
+
+/// The process, and a hotel in which every third guest has not paid.
+fn hotels(store: Arc<dyn Store>) -> Processes {
+    let unpaid = (0..COMMITS_MAX * 10).filter(|it| it.is_multiple_of(3)).map(|it| it.to_string());
+    Processes::new(store).with::<GroupCheckout>(Hotel::new(Arc::new(SystemClock)).unpaid(unpaid))
+}
+
+async fn checkout(store: &Arc<dyn Store>, first: u64) {
+    let processes = hotels(store.clone());
+    for number in first..first + COMMITS_MAX {
+        let guests = (0..3).map(|guest| (number * 4 + guest).to_string()).collect();
+        let input = Input::InitiateGroupCheckout {
+            group_checkout_id: number.to_string(),
+            clerk_id: "c".into(),
+            guest_stay_account_ids: guests,
+            now: 0,
+        };
+        say(&format!("invoked {number}"));
+        match processes.input::<GroupCheckout>(&input, Some("initiate")).await {
+            Ok(_) => say(&format!("acked {number}")),
+            Err(error) => say(&format!("unknown {number} {}", error.code())),
+        }
     }
 }
 
