@@ -47,6 +47,17 @@ pub struct DispatcherOptions {
     pub window: usize,
     /// Rows of one scan.
     pub page: usize,
+    /// What becomes of a message whose type has no handler.
+    pub unknown: Unknown,
+}
+
+/// What becomes of a message whose type has no handler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unknown {
+    /// It is a failed attempt: tried again, then dead. For a program that owns all its messages.
+    Fails,
+    /// It is left as it is. For one that serves the data of others, too.
+    Waits,
 }
 
 impl Default for DispatcherOptions {
@@ -61,6 +72,7 @@ impl Default for DispatcherOptions {
             targets_max: 10_000,
             window: 64,
             page: 1_000,
+            unknown: Unknown::Fails,
         }
     }
 }

@@ -15,5 +15,5 @@ pub use steadfast_store as store;
 
 pub use self::dispatch::{
     CRASH_POINTS, Delivery, Dispatcher, DispatcherBuilder, DispatcherOptions, Failure, Handler,
-    Router,
+    Router, Unknown,
 };

@@ -56,7 +56,8 @@ impl MemoryStore {
     }
 
     /// Ends the store at its n-th commit from now (from 1), as if its process had ended there: from
-    /// then on it answers nothing any more. What was committed is found by [`MemoryStore::restart`].
+    /// then on it answers nothing any more. What was committed is found by
+    /// [`MemoryStore::restart`].
     pub fn crash_at(&self, commit: usize, moment: Moment) {
         *self.crash.lock().unwrap_or_else(PoisonError::into_inner) = Crash::At(commit, moment);
     }

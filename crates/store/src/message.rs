@@ -227,6 +227,12 @@ impl Message {
         self
     }
 
+    /// Has it only recorded.
+    pub fn without_task(mut self) -> Self {
+        self.task = None;
+        self
+    }
+
     /// What it takes in the store, roughly.
     pub(crate) fn bytes(&self) -> usize {
         200 + self.message_type.len() + self.data.as_str().len() + self.metadata.as_str().len()

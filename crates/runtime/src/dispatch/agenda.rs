@@ -75,6 +75,10 @@ impl Agenda {
 
     /// Forgets what is known of the store: it is scanned anew.
     pub(super) fn start_over(&mut self) {
+        // That the first of a lane was settled may be among what was not heard.
+        for (_, timer) in self.dozing.drain() {
+            self.timers.remove(&timer);
+        }
         self.pull_back(DueCursor::START);
     }
 
@@ -236,11 +240,14 @@ impl Agenda {
             || self.timers.contains_key(&(work.due_at, work.position))
             || self.dozing.contains_key(&key)
             || lane.is_some_and(|it| it.more || it.contains(work.position))
+            // Put off without a write, it has a time of its own.
+            || self.timers.keys().any(|(_, position)| *position == work.position)
     }
 
     fn place(&mut self, work: &Work, source: Source, now: Timestamp) {
         if self.running.contains_key(&work.position) {
-            if work.claim.is_none() {
+            // Also a claim from outside: if that consumer fails, it is ours again.
+            if work.claim.is_none_or(|(lease, _)| lease.holder == 0) {
                 self.heard.insert(work.position, Notice::Due(*work));
             }
             return;

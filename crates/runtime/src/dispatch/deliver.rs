@@ -13,10 +13,10 @@ use steadfast_store::{
     Clock, Commit, Entropy, Lease, Outcome, Position, Recorded, Rejection, SettledAs, State, Store,
     StoreError, Timestamp, Work, Write, crash, failed,
 };
-use tokio::task::JoinHandle;
+use tokio::{sync::Semaphore, task::JoinHandle};
 
 use super::{
-    DispatcherOptions,
+    DispatcherOptions, Unknown,
     handler::{Delivery, Failure, Handler, Router, SETTLED},
 };
 
@@ -29,6 +29,9 @@ pub const CRASH_POINTS: &[&str] = &[
     "settle.before",
     "settle.after",
 ];
+
+/// A message that waits for another program is looked at again after so long.
+const LOOK_AGAIN: Duration = Duration::from_hours(1);
 
 /// How a delivery ended for the agenda: when the message is due again, if it is.
 pub(super) type Again = Option<Timestamp>;
@@ -48,6 +51,8 @@ pub(super) struct Courier {
     careful_until: Position,
     /// Held by the delivery of a suspect.
     alone: tokio::sync::Mutex<()>,
+    /// Places to wait for that.
+    queue: Semaphore,
 }
 
 impl Courier {
@@ -61,7 +66,7 @@ impl Courier {
     ) -> Self {
         let careful_until = store.owner().unclean_until.unwrap_or(0);
         let (leases, held) = (AtomicI64::new(1), Mutex::default());
-        let alone = tokio::sync::Mutex::default();
+        let (alone, queue) = (tokio::sync::Mutex::default(), Semaphore::new(4));
         Self {
             store,
             clock,
@@ -73,6 +78,7 @@ impl Courier {
             held,
             careful_until,
             alone,
+            queue,
         }
     }
 
@@ -96,8 +102,23 @@ impl Courier {
         }
     }
 
+    /// Delivers a message in a task of its own, so that a panic in code of the user's, in a router
+    /// say, only puts it off.
+    pub(super) async fn deliver(self: &Arc<Self>, position: Position) -> Again {
+        let courier = self.clone();
+        let mut task = Abandon(tokio::spawn(async move { courier.carry(position).await }));
+        match (&mut task.0).await {
+            Ok(again) => again,
+            Err(error) => {
+                let error = panic_text(error);
+                tracing::error!(message_id = position, error = %error, "delivery panicked");
+                Some(self.clock.now().after(Duration::from_secs(1)))
+            }
+        }
+    }
+
     /// Delivers a message. An error of the store leaves it as it is: it is due again later.
-    pub(super) async fn deliver(&self, position: Position) -> Again {
+    async fn carry(&self, position: Position) -> Again {
         match self.attempt(position).await {
             Ok(again) => again,
             Err(error) => {
@@ -114,10 +135,18 @@ impl Courier {
             Some(State::Settled(_)) | None => return Ok(None),
         };
         let handler = self.handler(&message);
+        if handler.is_none() && self.options.unknown == Unknown::Waits {
+            return Ok(Some(self.clock.now().after(LOOK_AGAIN)));
+        }
         let leaves = handler.as_ref().is_none_or(|it| it.leaves_the_process());
         // It may be what ended a process. Then it runs alone, so that no other is blamed for it.
         let suspect = position <= self.careful_until && (!leaves || 0 < attempts);
-        let _alone = if suspect { Some(self.alone.lock().await) } else { None };
+        let _alone = match suspect.then(|| self.queue.try_acquire()) {
+            Some(Ok(_waiting)) => Some(self.alone.lock().await),
+            // Enough of them wait already; they must not take up the room of others.
+            Some(Err(_)) => return Ok(Some(self.clock.now().after(Duration::from_millis(50)))),
+            None => None,
+        };
         if !leaves && !suspect {
             // Its commit alone decides whether it happened.
             let delivery = self.delivery(message, attempts + 1, None);

@@ -50,8 +50,9 @@ pub(super) const SETTLED: u8 = 1;
 const LOST: u8 = 2;
 
 impl Delivery {
-    /// Commits and ends the delivery in the same commit, for a handler that must know how the commit
-    /// ended, to decide again if another one came first. What it returns afterwards is not needed.
+    /// Commits and ends the delivery in the same commit, for a handler that must know how the
+    /// commit ended, to decide again if another one came first. What it returns afterwards is not
+    /// needed.
     pub async fn settle(&self, commit: Commit) -> Result<Outcome, StoreError> {
         let (position, lease) = (self.message.position, self.lease);
         let done = Write::Settle { position, lease, as_: SettledAs::Done, error: None };

@@ -38,17 +38,21 @@ pub(crate) fn encode(message: &impl Body) -> Result<(String, Json), CodecError> 
     if !object.is_empty() {
         return Err(CodecError::Shape);
     }
-    Ok((message_type, Json::of(&data)?))
+    let json = Json::of(&data)?;
+    // What cannot be read back must not get into a stream: every later input would meet it.
+    decode_as(message, &message_type, data)?;
+    Ok((message_type, json))
+}
+
+fn decode_as<T: Body>(_: &T, message_type: &str, data: Value) -> Result<T, CodecError> {
+    decode(message_type, data)
 }
 
 /// Reads a message from type and data.
 pub(crate) fn decode<T: Body>(message_type: &str, data: Value) -> Result<T, CodecError> {
     let mut object = Map::new();
     object.insert("type".into(), message_type.into());
-    // A message without fields has no data.
-    if !data.is_null() {
-        object.insert("data".into(), data);
-    }
+    object.insert("data".into(), data);
     serde_json::from_value(Value::Object(object)).map_err(|error| CodecError::Unknown {
         message_type: message_type.into(),
         reason: error.to_string(),

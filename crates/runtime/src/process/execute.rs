@@ -10,7 +10,7 @@ use crate::Failure;
 pub trait Execute<P: Process>: Send + Sync + 'static {
     /// Executes one output; what comes back is the next input, recorded exactly once.
     ///
-    /// It may run again after a crash, with the same `key`: what must not happen twice outside needs
-    /// it.
+    /// It may run again after a crash, with the same `key`: what must not happen twice outside
+    /// needs it.
     async fn execute(&self, output: P::Output, key: &str) -> Result<Option<P::Input>, Failure>;
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use steadfast_store::Commit;
+use steadfast_store::{Commit, StoreError};
 
 use super::{Execute, InputError, Process, record, runner::Runner};
 use crate::{Delivery, Failure, Handler};
@@ -58,7 +58,11 @@ async fn feed<P: Process>(
     let key = delivery.id();
     match runner.input(name, input, Some(&key), Some(delivery)).await {
         Ok(_) => Ok(Commit::default()),
-        Err(error) if error.is_retryable() => Err(Failure::retry(error.to_string())),
+        Err(InputError::Store(StoreError::Invalid(error))) => Err(fatal(StoreError::from(error))),
+        // A store that does not know, or a stream that this code cannot read: another time.
+        Err(error @ (InputError::Store(_) | InputError::Contended { .. })) => {
+            Err(Failure::retry(error.to_string()))
+        }
         Err(error) => Err(fatal(error)),
     }
 }

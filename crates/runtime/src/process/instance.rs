@@ -2,9 +2,9 @@
 
 use serde::de::IgnoredAny;
 use serde_json::Value;
-use steadfast_store::{Address, Json, Snapshot, Store, StoreError, Version};
+use steadfast_store::{Address, Json, Snapshot, Store, StoreError, Version, limits};
 
-use super::{CodecError, Event, EventOf, InputError, Process, record};
+use super::{Event, EventOf, InputError, Process, record};
 
 /// An instance as the stream tells it.
 pub(super) struct Instance<P: Process> {
@@ -50,7 +50,12 @@ impl<P: Process> Instance<P> {
         loop {
             let page = store.read_stream(stream.id(), instance.version + 1, PAGE).await?;
             for message in &page {
-                if let Some(event) = record::event::<P>(message)? {
+                // It was readable when it was written: a stream that is not is a fault of ours.
+                let event = record::event::<P>(message).map_err(|error| {
+                    let reason = format!("message {}: {error}", message.position);
+                    StoreError::Corrupt { reason }
+                });
+                if let Some(event) = event? {
                     instance.apply(&event);
                 }
                 instance.version = message.version;
@@ -73,11 +78,18 @@ impl<P: Process> Instance<P> {
         KEEP_AFTER <= self.unkept
     }
 
-    /// What is to be kept of it.
-    pub(super) fn freeze(&self, stream: &Address) -> Result<Snapshot, CodecError> {
-        let frozen = (&self.state, self.completed, self.scheduled);
-        let (stream, version, code) = (stream.id(), self.version, P::VERSION);
-        Ok(Snapshot { stream, version, code, state: Json::of(&frozen)? })
+    /// What is to be kept of it; `None` if its state cannot be written down, which is no reason to
+    /// stop: the stream is still there.
+    pub(super) fn freeze(&self, stream: &Address) -> Option<Snapshot> {
+        let frozen = Json::of(&(&self.state, self.completed, self.scheduled)).ok();
+        let frozen = frozen.filter(|it| it.as_str().len() <= limits::DATA_BYTES_MAX);
+        // That it has ended must be kept in any case, under a version that no code has.
+        let (state, code) = match frozen {
+            Some(state) => (state, P::VERSION),
+            None if self.completed => (Json::of(&((), true, self.scheduled)).ok()?, i32::MIN),
+            None => return None,
+        };
+        Some(Snapshot { stream: stream.id(), version: self.version, code, state })
     }
 
     /// A snapshot of other code, or one that does not fit, is as good as none.

@@ -36,8 +36,13 @@ pub(super) fn messages<P: Process>(
     let is_input =
         |event: &Event<_, _>| matches!(event, Event::InitiatedBy(_) | Event::Received(_));
     let input = events.iter().position(is_input).unwrap_or(0);
+    let ends = events.contains(&Event::Completed);
     let each = events.iter().enumerate().map(|(index, event)| {
-        let message = message::<P>(stream, event)?;
+        let mut message = message::<P>(stream, event)?;
+        // What is scheduled by the decision that ends it would only be cancelled.
+        if ends && matches!(event, Event::Scheduled(..)) {
+            message = message.without_task();
+        }
         Ok(if input < index { message.cause(Cause::Sibling(input)) } else { message })
     });
     each.collect()
@@ -51,7 +56,9 @@ pub(super) fn ignored<P: Process>(input: &P::Input) -> Result<Message, CodecErro
 fn message<P: Process>(stream: &Address, event: &EventOf<P>) -> Result<Message, CodecError> {
     let work = |message: Message, after: Duration, after_ms: Option<u64>| {
         let beside = Beside { process: P::NAME.into(), after_ms };
-        let task = Task { target: stream.clone(), ordered: P::ORDERED, due: Due::After(after) };
+        // A schedule must not hold up the commands behind it.
+        let ordered = P::ORDERED && after_ms.is_none();
+        let task = Task { target: stream.clone(), ordered, due: Due::After(after) };
         Ok::<Message, CodecError>(message.metadata(Json::of(&beside)?)?.task(task))
     };
     Ok(match event {

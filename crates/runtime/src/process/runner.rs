@@ -7,8 +7,8 @@ use std::{
 
 use serde_json::Value;
 use steadfast_store::{
-    Address, Commit, EntityId, EntityKind, Json, Outcome, Position, Recorded, Rejection, Remember,
-    SettledAs, Store, StoreError, Version, Write,
+    Address, Commit, EntityId, EntityKind, Expect, Json, Outcome, Position, Recorded, Rejection,
+    Remember, SettledAs, Store, StoreError, Version, Write,
 };
 
 use super::{Event, EventOf, InputError, Process, codec, instance::Instance, record, translate};
@@ -16,6 +16,9 @@ use crate::Delivery;
 
 /// How often a decision is made again because somebody else decided first.
 const ATTEMPTS_MAX: u32 = 20;
+
+/// Schedules that the commit of an end cancels.
+const CANCELLED_MAX: usize = 5_000;
 
 /// Instances whose state is held in memory.
 const HELD_MAX: usize = 10_000;
@@ -56,11 +59,14 @@ pub(super) struct Runner<P: Process> {
     pub(super) store: Arc<dyn Store>,
     /// States that are likely to be asked for again. A stale one is found out by its version.
     held: Mutex<HashMap<EntityId, Instance<P>>>,
+    /// One decides at a time, for each part of the instances.
+    turns: [tokio::sync::Mutex<()>; 256],
 }
 
 impl<P: Process> Runner<P> {
     pub(super) fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, held: Mutex::default() }
+        let turns = std::array::from_fn(|_| tokio::sync::Mutex::default());
+        Self { store, held: Mutex::default(), turns }
     }
 
     pub(super) fn stream(name: &str) -> Result<Address, InputError> {
@@ -77,12 +83,21 @@ impl<P: Process> Runner<P> {
     ) -> Result<Decided, InputError> {
         check_route::<P>(name, input)?;
         let stream = Self::stream(name)?;
+        // Those who race for one instance would only make each other decide again.
+        let _turn = self.turns[usize::from(stream.id().shard())].lock().await;
         let mut instance = match self.take(stream.id()) {
             Some(instance) => instance,
             None => Instance::load(&*self.store, &stream).await?,
         };
         for _ in 0..ATTEMPTS_MAX {
-            let step = self.step(&stream, instance, input, key, delivery).await?;
+            let step = match self.step(&stream, instance, input, key, delivery).await {
+                // What is refused now may have been taken before.
+                Err(InputError::Refused(refused)) => {
+                    let before = self.find(&stream, input, key, delivery).await?;
+                    return before.ok_or(InputError::Refused(refused));
+                }
+                step => step?,
+            };
             let outcome = match delivery {
                 Some(delivery) => delivery.settle(step.commit).await?,
                 None => self.store.commit(step.commit).await?,
@@ -118,6 +133,30 @@ impl<P: Process> Runner<P> {
         Err(InputError::Contended { instance: name.into(), attempts: ATTEMPTS_MAX })
     }
 
+    /// What was decided on an input with this key, if it was. The commit is one that cannot be
+    /// applied: a key is looked at before anything is expected.
+    async fn find(
+        &self,
+        stream: &Address,
+        input: &P::Input,
+        key: Option<&str>,
+        delivery: Option<&Delivery>,
+    ) -> Result<Option<Decided>, InputError> {
+        let Some(key) = key else { return Ok(None) };
+        let key = remember(stream, key, input, delivery)?;
+        let never = Expect::Version { stream: stream.id(), version: -1 };
+        let probe = Commit::of(Write::Remember(key)).expect(never);
+        let outcome = match delivery {
+            Some(delivery) => delivery.settle(probe).await?,
+            None => self.store.commit(probe).await?,
+        };
+        match outcome {
+            Outcome::Duplicate(before) => self.recall(before.position).await.map(Some),
+            Outcome::Rejected(Rejection::KeyReused { key }) => Err(InputError::KeyReused { key }),
+            Outcome::Rejected(_) | Outcome::Committed(_) => Ok(None),
+        }
+    }
+
     /// What an instance has come to; `None` if it never began.
     pub(super) async fn look(&self, name: &str) -> Result<Option<Instance<P>>, InputError> {
         let instance = Instance::load(&*self.store, &Self::stream(name)?).await?;
@@ -149,7 +188,7 @@ impl<P: Process> Runner<P> {
         let outputs = outputs::<P>(&events)?;
         let mut commit = Commit::append(stream, expected, messages);
         if let Some(key) = key {
-            commit = commit.write(Write::Remember(remember(stream, key, input)?));
+            commit = commit.write(Write::Remember(remember(stream, key, input, delivery)?));
         }
         if !ignored && instance.completed {
             commit = commit.write(Write::Close { stream: stream.id() });
@@ -160,7 +199,7 @@ impl<P: Process> Runner<P> {
         // Retention may forget a stream that has ended, but not how it ended.
         if instance.is_long() || (!ignored && instance.completed) {
             instance.unkept = 0;
-            commit = commit.write(Write::Snapshot(instance.freeze(stream)?));
+            commit.writes.extend(instance.freeze(stream).map(Write::Snapshot));
         }
         Ok(Step { commit, after: instance, outputs, input: at, ignored })
     }
@@ -177,6 +216,10 @@ impl<P: Process> Runner<P> {
         loop {
             let pending = self.store.pending(Some(stream.id()), after, 500).await?;
             let Some(last) = pending.last() else { return Ok(commit) };
+            // A commit has its limits; what is left comes later and is ignored.
+            if CANCELLED_MAX < commit.writes.len() {
+                return Ok(commit);
+            }
             after = last.position;
             let scheduled = pending.iter().filter(|it| it.action == "schedule");
             for message in scheduled.filter(|it| Some(it.position) != mine) {
@@ -226,6 +269,11 @@ impl<P: Process> Runner<P> {
 
     fn hold(&self, id: EntityId, instance: Instance<P>) {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        // Little comes after the end.
+        if instance.completed {
+            held.remove(&id);
+            return;
+        }
         // The hot ones are soon there again.
         if HELD_MAX <= held.len() {
             held.clear();
@@ -261,10 +309,16 @@ fn remember<I: super::Body>(
     stream: &Address,
     key: &str,
     input: &I,
+    delivery: Option<&Delivery>,
 ) -> Result<Remember, InputError> {
     let (message_type, data) = codec::encode(input)?;
     let request = format!("{message_type}\n{}", data.as_str());
-    Ok(Remember::new(stream.id(), key, request.as_bytes()).map_err(StoreError::from)?)
+    // The ids of deliveries are ours, the keys of callers are theirs: they must not meet.
+    let scope = match delivery {
+        Some(_) => Address::new(EntityKind::System, "delivery", &stream.id().to_string())?.id(),
+        None => stream.id(),
+    };
+    Ok(Remember::new(scope, key, request.as_bytes()).map_err(StoreError::from)?)
 }
 
 fn outputs<P: Process>(events: &[EventOf<P>]) -> Result<Vec<Output>, InputError> {

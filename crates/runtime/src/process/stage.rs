@@ -16,7 +16,9 @@ use crate::Dispatcher;
 /// ```
 /// # use std::time::Duration;
 /// # use serde::{Deserialize, Serialize};
-/// # use steadfast::{Failure, process::{Action::*, Actions, Event, EventOf, Execute, Process, Refused, kit::Stage}};
+/// # use steadfast::Failure;
+/// # use steadfast::process::{Action::*, Actions, Event, EventOf, Execute, Process, Refused};
+/// # use steadfast::process::kit::Stage;
 /// # #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 /// # #[serde(tag = "type", content = "data")]
 /// # enum Input { Start { id: String }, Ring { id: String } }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use steadfast::{
-    Dispatcher, DispatcherOptions, Failure,
+    Dispatcher, DispatcherOptions, Failure, Unknown,
     store::{Commit, Due, Lease, Message, Outcome, SettledAs, State, Task, Write},
 };
 
@@ -35,6 +35,7 @@ on_all!(
     a_panicking_handler_is_a_failed_attempt,
     a_handler_that_hangs_past_its_lease_is_abandoned_and_tried_again,
     a_message_of_an_unknown_type_dies_with_a_clear_error_and_can_be_revived,
+    a_message_of_an_unknown_type_can_be_left_to_another_program,
     an_idle_dispatcher_asks_the_store_nothing,
     a_stop_gives_leases_back,
     claims_of_an_owner_that_ended_are_counted_and_delivered_again,
@@ -195,6 +196,18 @@ async fn a_message_of_an_unknown_type_dies_with_a_clear_error_and_can_be_revived
     second.settled().await;
     assert_eq!(settled_as(&lab, position).await.0, SettledAs::Done);
     finish(&lab, second).await;
+}
+
+async fn a_message_of_an_unknown_type_can_be_left_to_another_program(lab: Lab) {
+    let options = DispatcherOptions { unknown: Unknown::Waits, ..OPTIONS };
+    let dispatcher = dispatcher(&lab).options(options).start().await.unwrap();
+    let position = lab.command(&address("a")).await;
+    for _ in 0..30 {
+        dispatcher.settled().await;
+        lab.clock.advance(Duration::from_hours(1));
+    }
+    assert!(matches!(state(&lab, position).await, State::Pending { attempts: 0, .. }));
+    finish(&lab, dispatcher).await;
 }
 
 async fn an_idle_dispatcher_asks_the_store_nothing(lab: Lab) {

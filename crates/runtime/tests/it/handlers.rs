@@ -9,7 +9,7 @@ use std::{
 };
 
 use steadfast::{
-    Delivery, Dispatcher, DispatcherBuilder, DispatcherOptions, Failure, Handler,
+    Delivery, Dispatcher, DispatcherBuilder, DispatcherOptions, Failure, Handler, Unknown,
     store::{Commit, Position, RetryPolicy, SeededEntropy},
 };
 use tokio::sync::Semaphore;
@@ -123,6 +123,7 @@ pub(crate) const OPTIONS: DispatcherOptions = DispatcherOptions {
     targets_max: 1_000,
     window: 16,
     page: 100,
+    unknown: Unknown::Fails,
 };
 
 /// A dispatcher on the lab's store and clock.

@@ -50,6 +50,7 @@ on_all!(
     what_is_not_paid_in_time_expires,
     hole_11_completion_cancels_what_is_scheduled,
     a_redelivered_input_returns_the_recorded_outcome,
+    a_redelivered_input_that_would_be_refused_today_returns_what_was_recorded,
     one_key_for_two_inputs_is_refused,
     fifty_duplicates_at_once_are_decided_once,
     hole_11_an_input_after_completion_is_recorded_as_ignored,
@@ -132,6 +133,18 @@ async fn a_redelivered_input_returns_the_recorded_outcome(lab: Lab) {
     assert_eq!((again.version, &again.outputs), (first.version, &first.outputs));
     assert!(again.repeated && !first.repeated);
     assert_eq!(stream(&lab, "1").await, before);
+}
+
+async fn a_redelivered_input_that_would_be_refused_today_returns_what_was_recorded(lab: Lab) {
+    let shop = shop(&lab).await;
+    let once = Input::Once { order_id: "1".into() };
+    let first = shop.processes.input::<Order>(&once, Some("k")).await.unwrap();
+    let again = shop.processes.input::<Order>(&once, Some("k")).await.unwrap();
+    assert_eq!((again.version, again.repeated), (first.version, true));
+    let other = shop.processes.input::<Order>(&once, Some("another key")).await.unwrap_err();
+    assert_eq!(other.code(), "refused");
+    let reused = shop.processes.input::<Order>(&paid("1"), Some("k")).await.unwrap_err();
+    assert_eq!(reused.code(), "key_reused");
 }
 
 async fn one_key_for_two_inputs_is_refused(lab: Lab) {

@@ -1,7 +1,7 @@
 //! A process that ends at every commit of a run, before it and after it: in the end its streams are
 //! the same as without.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use steadfast::{
     Dispatcher,
@@ -93,13 +93,16 @@ async fn run(steps: &[Step], crash: Option<(usize, Moment)>) -> (Vec<String>, bo
     }
     let mut program = Program::start(store, &clock).await.expect("starts");
     let mut crashed = false;
+    let mut taken = BTreeSet::new();
     for step in steps {
         match step {
             Step::Give(input, key) => loop {
                 let given = program.processes.input::<Order>(input, Some(key)).await;
                 let refused = given.as_ref().is_err_and(|it| it.code() == "refused");
                 crashed |= program.settle(&clock).await;
-                // Who was not answered gives it again.
+                // Who was not answered gives it again, and who was taken once is never refused.
+                taken.extend(given.is_ok().then(|| key.clone()));
+                assert!(!(refused && taken.contains(key)), "{key} was taken before");
                 if given.is_ok() || refused {
                     break;
                 }
@@ -120,7 +123,8 @@ async fn streams(store: &dyn Store) -> Vec<String> {
         let stream = address_of(EntityKind::Process, "order", id);
         for it in store.read_stream(stream.id(), 1, 1_000).await.unwrap() {
             let (action, kind) = (&it.action, &it.message_type);
-            // Of two that are due together, chance decides which comes first and which is cancelled.
+            // Of two that are due together, chance decides which comes first and which is
+            // cancelled.
             let processed = it.processed().filter(|_| action != "schedule");
             all.push(format!("{id}: {action} {kind} {} {processed:?}", it.data.as_str()));
         }

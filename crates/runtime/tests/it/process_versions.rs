@@ -125,6 +125,6 @@ async fn hole_14_a_message_that_cannot_be_upcast_is_an_error_and_no_panic(lab: L
     old.input::<Old>(&OldInput::Registered { name: "Plato".into() }, None).await.unwrap();
     let new = Processes::new(lab.store.clone()).with::<New>(Nobody);
     let error = new.look("guest", "1").await.unwrap_err();
-    assert_eq!(error.code(), "unknown_message");
+    assert_eq!(error.code(), "corrupt");
     assert!(error.to_string().contains("a name has two parts"), "{error}");
 }

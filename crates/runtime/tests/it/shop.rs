@@ -25,6 +25,7 @@ pub(crate) enum Input {
     Shipped { order_id: String },
     Expire { order_id: String },
     Ask { order_id: String },
+    Once { order_id: String },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -41,6 +42,8 @@ pub(crate) enum Output {
 pub(crate) struct Known {
     items: u32,
     paid: bool,
+    #[serde(default)]
+    once: bool,
 }
 
 impl Process for Order {
@@ -54,7 +57,8 @@ impl Process for Order {
         | Input::Paid { order_id }
         | Input::Shipped { order_id }
         | Input::Expire { order_id }
-        | Input::Ask { order_id }) = input;
+        | Input::Ask { order_id }
+        | Input::Once { order_id }) = input;
         (!order_id.is_empty()).then(|| order_id.clone())
     }
 
@@ -71,6 +75,8 @@ impl Process for Order {
             Input::Shipped { order_id } => vec![Publish(Output::Done { order_id }), Complete],
             Input::Expire { .. } if known.paid => vec![],
             Input::Expire { order_id } => vec![Publish(Output::Expired { order_id }), Complete],
+            Input::Once { .. } if known.once => return Err(Refused::because("only once")),
+            Input::Once { .. } => vec![],
             Input::Ask { .. } => vec![Reply(Output::Status { paid: known.paid })],
         })
     }
@@ -80,6 +86,7 @@ impl Process for Order {
         match event {
             InitiatedBy(Input::Place { items, .. }) => known.items = *items,
             Received(Input::Paid { .. }) => known.paid = true,
+            InitiatedBy(Input::Once { .. }) => known.once = true,
             _ => {}
         }
         known
