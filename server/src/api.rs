@@ -3,11 +3,13 @@
 pub(crate) mod doctor;
 pub(crate) mod health;
 pub(crate) mod id;
+pub(crate) mod inputs;
 pub(crate) mod messages;
 pub(crate) mod metrics;
 pub(crate) mod openapi;
 pub(crate) mod page;
 pub(crate) mod problem;
+pub(crate) mod processes;
 pub(crate) mod revive;
 pub(crate) mod streams;
 pub(crate) mod time;
@@ -32,5 +34,9 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<Node>> {
         .routes(routes!(streams::show))
         .routes(routes!(messages::show))
         .routes(routes!(revive::revive))
+        .routes(routes!(processes::list))
+        .routes(routes!(processes::instances))
+        .routes(routes!(processes::show))
+        .routes(routes!(inputs::send))
         .routes(routes!(doctor::doctor))
 }

@@ -1,6 +1,8 @@
 //! The command line: every flag has an environment variable.
 
+mod example;
 mod examples;
+mod processes;
 mod source;
 
 use std::{net::SocketAddr, path::PathBuf};
@@ -9,7 +11,11 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, builder::Fa
 use steadfast_store::Retention;
 use tracing_subscriber::filter::LevelFilter;
 
-pub(crate) use self::source::Source;
+pub(crate) use self::{
+    example::{CheckoutArgs, ExampleVerb},
+    processes::{ProcessesVerb, SendArgs, StatusArg},
+    source::Source,
+};
 use crate::place::StoreChoice;
 
 /// Where a server is looked for unless told otherwise.
@@ -34,6 +40,12 @@ enum VerbArgs {
     /// Shows message streams and revives dead messages
     #[command(subcommand)]
     Streams(StreamsVerb),
+    /// Shows processes and gives them inputs
+    #[command(subcommand)]
+    Processes(ProcessesVerb),
+    /// Runs an example to watch
+    #[command(subcommand)]
+    Example(ExampleVerb),
     /// Checks the invariants, the disk and the settings; exit code 1 if one fails
     #[command(after_help = examples::DOCTOR)]
     Doctor(AskArgs),
@@ -65,10 +77,15 @@ pub(crate) struct ServeArgs {
 pub(crate) struct Days(u32);
 
 impl std::str::FromStr for Days {
-    type Err = std::num::ParseIntError;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        text.parse().map(Self)
+    /// A day at least: as long as repeated requests are recognized.
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            Ok(days @ 1..) => Ok(Self(days)),
+            Ok(0) => Err("must be at least 1 day".into()),
+            Err(error) => Err(error.to_string()),
+        }
     }
 }
 
@@ -152,6 +169,8 @@ pub(crate) enum Verb {
     Serve(ServeArgs),
     /// Ask a server or a folder.
     Ask(Ask, Source),
+    /// Run an example.
+    Example(ExampleVerb),
 }
 
 /// A question to a server or a folder.
@@ -159,6 +178,8 @@ pub(crate) enum Verb {
 pub(crate) enum Ask {
     /// About streams.
     Streams(StreamsVerb),
+    /// About processes.
+    Processes(ProcessesVerb),
     /// Whether all is well.
     Doctor(AskArgs),
 }
@@ -175,6 +196,8 @@ pub(crate) fn parse() -> Verb {
         None => Verb::Serve(line.serve),
         Some(VerbArgs::Serve(serve)) => Verb::Serve(serve),
         Some(VerbArgs::Streams(streams)) => Verb::Ask(Ask::Streams(streams), source),
+        Some(VerbArgs::Processes(processes)) => Verb::Ask(Ask::Processes(processes), source),
+        Some(VerbArgs::Example(example)) => Verb::Example(example),
         Some(VerbArgs::Doctor(ask)) => Verb::Ask(Ask::Doctor(ask), source),
     }
 }

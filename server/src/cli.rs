@@ -4,12 +4,14 @@ mod client;
 mod doctor;
 mod messages;
 mod output;
+mod processes;
 mod streams;
 mod table;
 
 use self::client::Client;
 use crate::{
-    args::{Ask, AskArgs, ListArgs, Source, StreamsVerb},
+    args::{Ask, AskArgs, ListArgs, ProcessesVerb, Source, StreamsVerb},
+    escape::escaped,
     failure::Failure,
 };
 
@@ -24,6 +26,13 @@ pub(crate) fn run(ask: Ask, source: Source) -> Result<(), Failure> {
 fn answer(client: &Client, ask: Ask) -> Result<(), Failure> {
     match ask {
         Ask::Doctor(args) => doctor::doctor(client, &args),
+        Ask::Processes(verb) => match verb {
+            ProcessesVerb::List { name, status, list } => {
+                processes::list(client, name.as_deref(), status, &list)
+            }
+            ProcessesVerb::Show { name, id, list } => processes::show(client, &name, &id, &list),
+            ProcessesVerb::Send(send) => processes::send(client, &send),
+        },
         Ask::Streams(verb) => match verb {
             StreamsVerb::List(list) => streams::list(client, &list),
             StreamsVerb::Show { id, list } => streams::show(client, &id, &list),
@@ -44,34 +53,11 @@ fn query(list: &ListArgs) -> String {
     list.cursor.as_deref().map_or(limit.clone(), |it| format!("{limit}&cursor={}", escaped(it)))
 }
 
-/// Makes a text fit to stand in a URL, as one piece.
-fn escaped(text: &str) -> String {
-    let mut out = String::new();
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
-            out.push(char::from(byte));
-        } else {
-            out.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    out
-}
-
 /// Says how to go on with a list that did not end.
 fn tell_next(next: Option<&str>, args: &AskArgs) {
     use std::io::Write;
     if let Some(next) = next.filter(|_| !args.json) {
         // Advice only: it does not matter if nobody reads it.
         let _ = writeln!(std::io::stderr(), "there is more; go on with --cursor {next}");
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_address_stands_in_a_url_as_one_piece() {
-        assert_eq!(escaped("process/a/ü?#%&.."), "process%2Fa%2F%C3%BC%3F%23%25%26..");
     }
 }

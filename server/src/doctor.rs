@@ -4,6 +4,7 @@ mod check;
 mod disk;
 mod fsync;
 mod store;
+mod work;
 
 pub(crate) use self::check::{Check, Examination, Verdict};
 use crate::{node::Node, place::Place};
@@ -11,7 +12,12 @@ use crate::{node::Node, place::Place};
 /// Makes all checks. More of them are appended here.
 pub(crate) async fn examine(node: &Node) -> Examination {
     let _one_at_a_time = node.examination.lock().await;
-    let mut checks = store::checks(node.store.as_ref()).await;
+    let dispatcher = node.dispatcher.lock().await;
+    let mut checks = store::checks(node.store.as_ref(), dispatcher.is_some()).await;
+    if let Some(dispatcher) = dispatcher.as_ref() {
+        checks.push(work::wake_ups(dispatcher).await);
+    }
+    drop(dispatcher);
     if let Place::Folder(folder) = &node.place {
         checks.extend(disk::checks(folder.clone()).await);
     }

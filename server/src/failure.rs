@@ -1,6 +1,6 @@
 //! Why a verb failed, in the words that the user reads.
 
-use steadfast_store::OpenError;
+use steadfast_store::{OpenError, StoreError};
 
 /// Ends the process with exit code 1.
 #[derive(Debug)]
@@ -20,6 +20,12 @@ impl Failure {
 
 impl From<OpenError> for Failure {
     fn from(error: OpenError) -> Self {
+        Failure::Told(error.to_string())
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
         Failure::Told(error.to_string())
     }
 }

@@ -3,9 +3,12 @@
 mod api;
 mod app;
 mod args;
+mod catalog;
 mod cli;
 mod doctor;
 mod envelope;
+mod escape;
+mod example;
 mod failure;
 mod guard;
 mod listener;
@@ -22,12 +25,16 @@ mod sweeper;
 
 use std::{io::Write, process::ExitCode};
 
-use self::{args::Verb, failure::Failure};
+use self::{
+    args::{ExampleVerb, Verb},
+    failure::Failure,
+};
 
 fn main() -> ExitCode {
     let result = match args::parse() {
         Verb::Serve(args) => serve::run(args),
         Verb::Ask(ask, source) => cli::run(ask, source),
+        Verb::Example(ExampleVerb::Checkout(args)) => example::checkout(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

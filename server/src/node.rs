@@ -5,15 +5,20 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use steadfast_store::Store;
+use steadfast::{Dispatcher, DispatcherOptions, Unknown, process::Processes};
+use steadfast_store::{Store, StoreError};
 use tokio::sync::Mutex;
 
-use crate::{metrics::Metrics, place::Place, request_id::RequestIds};
+use crate::{catalog, metrics::Metrics, place::Place, request_id::RequestIds};
 
 /// One process and the store it serves.
 pub(crate) struct Node {
     /// The store.
     pub(crate) store: Arc<dyn Store>,
+    /// The processes that take inputs here.
+    pub(crate) processes: Processes,
+    /// What executes their work; none where only questions are asked.
+    pub(crate) dispatcher: Mutex<Option<Dispatcher>>,
     /// Where it is.
     pub(crate) place: Place,
     /// What is counted here.
@@ -31,6 +36,8 @@ impl Node {
     /// A node that takes requests.
     pub(crate) fn new(store: Arc<dyn Store>, place: Place) -> Arc<Self> {
         Arc::new(Self {
+            processes: catalog::processes(store.clone()),
+            dispatcher: Mutex::new(None),
             store,
             place,
             metrics: Metrics::new(),
@@ -39,6 +46,24 @@ impl Node {
             examination: Mutex::new(()),
             draining: AtomicBool::new(false),
         })
+    }
+
+    /// Begins to execute what is due.
+    pub(crate) async fn work(&self) -> Result<(), StoreError> {
+        // The folder may belong to a program with handlers of its own.
+        let options = DispatcherOptions { unknown: Unknown::Waits, ..DispatcherOptions::default() };
+        let dispatcher =
+            Dispatcher::builder(self.store.clone()).route(self.processes.clone()).options(options);
+        *self.dispatcher.lock().await = Some(dispatcher.start().await?);
+        Ok(())
+    }
+
+    /// Finishes what is under way and takes nothing new.
+    pub(crate) async fn rest(&self) {
+        let dispatcher = self.dispatcher.lock().await.take();
+        if let Some(dispatcher) = dispatcher {
+            dispatcher.stop().await;
+        }
     }
 
     /// Says that no more requests should come.

@@ -1,8 +1,12 @@
-//! Pages for people, made on the server. They need no script and read what the API reads.
+//! Pages for people, made on the server. They read what the API reads, and need no
+//! script: the only one there is keeps a table fresh.
 
 mod assets;
 mod failure;
+mod live;
 mod messages;
+mod processes;
+mod revive;
 mod shell;
 mod start;
 mod streams;
@@ -23,6 +27,11 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<Node>> {
         .routes(routes!(messages::pending))
         .routes(routes!(messages::dead))
         .routes(routes!(streams::show))
+        .routes(routes!(processes::list))
+        .routes(routes!(processes::instances))
+        .routes(routes!(processes::show))
+        .routes(routes!(revive::revive))
         .routes(routes!(assets::style))
+        .routes(routes!(assets::script))
         .routes(routes!(assets::icon))
 }

@@ -46,6 +46,7 @@ async fn serve(args: ServeArgs) -> Result<(), Failure> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let store = open_store(&place, clock.clone()).await?;
     let node = Node::new(store.clone(), place);
+    node.work().await?;
     greet(&node.place, address);
     let stop = CancellationToken::new();
     let serving = listener::serve(listener, app::router(node.clone()), clock.clone(), stop.clone());
@@ -61,6 +62,7 @@ async fn serve(args: ServeArgs) -> Result<(), Failure> {
     tracing::info!("draining");
     let ending = async {
         log_drained(&serving.await);
+        node.rest().await;
         if tokio::time::timeout(CLOSE_TIMEOUT, store.close()).await.is_err() {
             tracing::warn!("store not closed in time");
         }

@@ -15,7 +15,10 @@ pub(crate) use self::{
     cursor::Cursor,
     gather::{Gathered, gather},
 };
-use super::problem::{Code, Problem};
+use super::{
+    problem::{Code, Problem},
+    wire::Status,
+};
 
 /// Rows of a page unless told otherwise.
 const LIMIT: usize = 50;
@@ -49,6 +52,20 @@ pub(crate) struct PendingParams {
     pub(crate) stream: Option<String>,
 }
 
+/// The query of the list of a process's instances.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct InstanceParams {
+    /// Rows at most.
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 1000, default = 50)]
+    limit: Option<String>,
+    /// The `next` of the page before.
+    cursor: Option<String>,
+    /// Only those that are open, or only those that are completed.
+    pub(crate) status: Option<Status>,
+}
+
 /// Which part of a list is wanted.
 #[derive(Debug)]
 pub(crate) struct Page {
@@ -65,6 +82,13 @@ impl PageParams {
 }
 
 impl PendingParams {
+    /// Checks the query.
+    pub(crate) fn page(&self) -> Result<Page, Problem> {
+        Page::new(self.limit.as_deref(), self.cursor.as_deref())
+    }
+}
+
+impl InstanceParams {
     /// Checks the query.
     pub(crate) fn page(&self) -> Result<Page, Problem> {
         Page::new(self.limit.as_deref(), self.cursor.as_deref())

@@ -7,6 +7,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Serialize};
+use steadfast::process::InputError;
 use steadfast_store::{Rejection, StoreError};
 use utoipa::ToSchema;
 
@@ -46,7 +47,7 @@ impl Problem {
 
     /// Seconds after which a repetition makes sense.
     pub(crate) fn retry_after(&self) -> Option<u32> {
-        matches!(self.code, Code::Busy | Code::StoreUnavailable).then_some(1)
+        matches!(self.code, Code::Busy | Code::StoreUnavailable | Code::Contended).then_some(1)
     }
 
     /// The wire form, for one request.
@@ -77,6 +78,12 @@ impl IntoResponse for Problem {
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         Self { code: Code::of_store(&error), detail: error.to_string() }
+    }
+}
+
+impl From<InputError> for Problem {
+    fn from(error: InputError) -> Self {
+        Self { code: Code::of_input(&error), detail: error.to_string() }
     }
 }
 

@@ -69,10 +69,15 @@ pub(crate) async fn revive(
     }
 }
 
-fn remember(headers: &HeaderMap, position: Position) -> Result<Option<Remember>, Problem> {
+/// Reads the key that makes a repetition harmless.
+pub(super) fn key_of(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
     let Some(key) = headers.get("idempotency-key") else { return Ok(None) };
     let invalid = || InvalidInput::Key { len: key.len() };
-    let text = key.to_str().map_err(|_| StoreError::from(invalid()))?;
+    Ok(Some(key.to_str().map_err(|_| StoreError::from(invalid()))?))
+}
+
+fn remember(headers: &HeaderMap, position: Position) -> Result<Option<Remember>, Problem> {
+    let Some(text) = key_of(headers)? else { return Ok(None) };
     let scope = Address::new(EntityKind::System, "http", "revive");
     let scope = scope.map_err(|error| StoreError::from(InvalidInput::from(error)))?;
     let request = position.to_string();

@@ -1,6 +1,7 @@
 //! What goes over the wire. Fields are camelCase, times RFC 3339, ids in full.
 
 mod message;
+mod process;
 mod stream;
 
 use serde::{Deserialize, Serialize};
@@ -8,6 +9,7 @@ use utoipa::ToSchema;
 
 pub(crate) use self::{
     message::{Addresses, AttemptEntry, Message, MessageDetail, MessageState},
+    process::{Decision, InputBody, Instance, InstanceDetail, Process, Status},
     stream::{Stream, StreamDetail},
 };
 

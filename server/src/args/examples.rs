@@ -6,6 +6,7 @@ Without a verb it serves.
 
 Examples:
   steadfast
+  steadfast example checkout
   steadfast streams list
   steadfast doctor";
 
@@ -46,3 +47,26 @@ Example:
 pub(super) const REVIVE: &str = "\
 Example:
   steadfast streams revive 17";
+
+/// Below the help of `processes list`.
+pub(super) const PROCESSES_LIST: &str = "\
+Examples:
+  steadfast processes list
+  steadfast processes list group-checkout --status open";
+
+/// Below the help of `processes show`.
+pub(super) const PROCESSES_SHOW: &str = "\
+Example:
+  steadfast processes show group-checkout g-1";
+
+/// Below the help of `processes send`.
+pub(super) const PROCESSES_SEND: &str = "\
+Example:
+  steadfast processes send traffic-fine r-1 --type PoliceReportPublished --body \\
+    '{\"policeReportId\": \"r-1\", \"offense\": \"parkingViolation\"}'";
+
+/// Below the help of `example checkout`.
+pub(super) const CHECKOUT: &str = "\
+Examples:
+  steadfast example checkout
+  timeout -s KILL 2 steadfast example checkout; steadfast example checkout";

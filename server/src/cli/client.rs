@@ -33,21 +33,22 @@ impl Client {
     pub(super) fn get(&self, path: &str, json: bool) -> Result<String, Failure> {
         let answer = match self {
             Client::Server(client) => client.get(path)?,
-            Client::Folder(client) => client.send("GET", path, None)?,
+            Client::Folder(client) => client.send("GET", path, None, None)?,
         };
         self.accept(answer, json)
     }
 
-    /// Posts to a path; returns the body of a good answer.
+    /// Posts JSON or nothing to a path; returns the body of a good answer.
     pub(super) fn post(
         &self,
         path: &str,
+        body: Option<&str>,
         key: Option<&str>,
         json: bool,
     ) -> Result<String, Failure> {
         let answer = match self {
-            Client::Server(client) => client.post(path, key)?,
-            Client::Folder(client) => client.send("POST", path, key)?,
+            Client::Server(client) => client.post(path, body, key)?,
+            Client::Folder(client) => client.send("POST", path, body, key)?,
         };
         self.accept(answer, json)
     }

@@ -2,7 +2,6 @@
 
 use super::{
     client::Client,
-    escaped,
     output::{print, print_json},
     query,
     table::{Table, or_dash},
@@ -11,6 +10,7 @@ use super::{
 use crate::{
     api::wire::{List, Message, MessageState},
     args::{AskArgs, ListArgs},
+    escape::escaped,
     failure::Failure,
 };
 
@@ -52,7 +52,7 @@ pub(super) fn revive(
     key: Option<&str>,
     args: &AskArgs,
 ) -> Result<(), Failure> {
-    let body = client.post(&format!("/v1/messages/{message}/revive"), key, args.json)?;
+    let body = client.post(&format!("/v1/messages/{message}/revive"), None, key, args.json)?;
     if args.json {
         return print_json(&body);
     }

@@ -2,7 +2,6 @@
 
 use super::{
     client::Client,
-    escaped,
     messages::message_table,
     output::{print, print_json},
     query,
@@ -12,6 +11,7 @@ use super::{
 use crate::{
     api::wire::{List, Stream, StreamDetail},
     args::ListArgs,
+    escape::escaped,
     failure::Failure,
 };
 

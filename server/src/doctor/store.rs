@@ -5,9 +5,9 @@ use steadfast_store::{Health, Setting, Store};
 use super::Check;
 
 /// Checks that need nothing but the store.
-pub(super) async fn checks(store: &dyn Store) -> Vec<Check> {
+pub(super) async fn checks(store: &dyn Store, works: bool) -> Vec<Check> {
     let mut checks = vec![health(store), invariants(store).await];
-    checks.extend(work(store).await);
+    checks.extend(work(store, works).await);
     checks.extend(settings(store).await);
     checks
 }
@@ -44,7 +44,7 @@ async fn invariants(store: &dyn Store) -> Check {
     }
 }
 
-async fn work(store: &dyn Store) -> [Check; 2] {
+async fn work(store: &dyn Store, works: bool) -> [Check; 2] {
     let totals = match store.totals().await {
         Ok(totals) => totals,
         Err(error) => {
@@ -54,6 +54,7 @@ async fn work(store: &dyn Store) -> [Check; 2] {
     };
     let pending = match totals.pending {
         0 => Check::ok("pending", "nothing waits to be delivered"),
+        count if works => Check::ok("pending", format!("{count} messages wait to be delivered")),
         // Messages are delivered by the program that has handlers for them.
         count => Check::warning(
             "pending",

@@ -1,4 +1,4 @@
-//! The style and the icon, inside of the binary.
+//! The style, the script and the icon, inside of the binary.
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
@@ -21,12 +21,21 @@ static STYLE: LazyLock<Asset> = LazyLock::new(|| {
     Asset::new("text/css; charset=utf-8", include_str!("../../assets/steadfast.css"))
 });
 
+static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
+    Asset::new("text/javascript; charset=utf-8", include_str!("../../assets/live.js"))
+});
+
 static ICON: LazyLock<Asset> =
     LazyLock::new(|| Asset::new("image/svg+xml", include_str!("../../assets/steadfast.svg")));
 
 /// Where the style is.
 pub(super) fn style_url() -> String {
     format!("/assets/steadfast.css?v={}", STYLE.tag)
+}
+
+/// Where the script is.
+pub(super) fn script_url() -> String {
+    format!("/assets/live.js?v={}", SCRIPT.tag)
 }
 
 /// Where the icon is.
@@ -41,6 +50,15 @@ pub(super) fn icon_url() -> String {
 ))]
 pub(super) async fn style(headers: HeaderMap) -> Response {
     STYLE.answer(&headers)
+}
+
+/// What keeps a table fresh.
+#[utoipa::path(get, path = "/assets/live.js", tag = "pages", responses(
+    (status = 200, body = String, content_type = "text/javascript"),
+    (status = 304, description = "Not changed"),
+))]
+pub(super) async fn script(headers: HeaderMap) -> Response {
+    SCRIPT.answer(&headers)
 }
 
 /// The icon.

@@ -8,14 +8,16 @@ use super::assets;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Section {
     Start,
+    Processes,
     Streams,
     Pending,
     Dead,
     None,
 }
 
-const NAVIGATION: [(Section, &str, &str); 4] = [
+const NAVIGATION: [(Section, &str, &str); 5] = [
     (Section::Start, "/", "Overview"),
+    (Section::Processes, "/processes", "Processes"),
     (Section::Streams, "/streams", "Streams"),
     (Section::Pending, "/streams/pending", "Pending"),
     (Section::Dead, "/streams/dead", "Dead"),

@@ -81,6 +81,7 @@ fn facts(node: &Node) -> Markup {
 
 fn links() -> Markup {
     let links = [
+        ("/processes", "Processes", "what is under way, and what it knows"),
         ("/streams", "Streams", "every message, and how far it is"),
         ("/readyz", "Health", "whether requests should come here"),
         ("/metrics", "Metrics", "figures for Prometheus"),
@@ -106,6 +107,7 @@ fn host(headers: &HeaderMap) -> &str {
 fn commands(host: &str) -> Markup {
     let server = format!("http://{host}");
     let commands = [
+        ("steadfast processes list", "the processes there are"),
         ("steadfast streams list", "the streams there are"),
         ("steadfast streams pending", "what is still to be done"),
         ("steadfast streams dead", "what was given up, and why"),

@@ -6,6 +6,7 @@ use axum::extract::{Path, State};
 use maud::{Markup, html};
 
 use super::{
+    live::{is_busy, live},
     shell::{Section, shell},
     table::{Columns, message_table, more, time},
 };
@@ -103,9 +104,11 @@ pub(super) async fn show(
                 p { "Others send to this address, but nothing stands in its own stream." }
             }
         } @else {
-            (message_table(&stream.items, Columns::OneStream))
-            (more(&path, stream.next.as_deref()))
-            (revive_hint(&stream))
+            (live(is_busy(&stream.items), &html! {
+                (message_table(&stream.items, Columns::OneStream))
+                (more(&path, stream.next.as_deref()))
+                (revive_hint(&stream))
+            }))
         }
     };
     Ok(shell(&stream.address, Section::Streams, &content))

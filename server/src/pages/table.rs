@@ -109,6 +109,11 @@ fn state(message: &Message) -> Option<Markup> {
     Some(html! {
         span.badge.(class) { (state.word()) }
         @if let Some(due) = &message.due_at { div.quiet { "due " (time(due)) } }
+        @if state == MessageState::Dead {
+            form method="post" action={ "/messages/" (message.global_position) "/revive" } {
+                button.button { "Revive" }
+            }
+        }
     })
 }
 

@@ -53,6 +53,15 @@ fn the_description_lists_every_route() {
     let listed: BTreeSet<&str> = paths.keys().map(String::as_str).collect();
     let routes = BTreeSet::from([
         "/",
+        "/processes",
+        "/processes/{name}",
+        "/processes/{name}/{id}",
+        "/messages/{position}/revive",
+        "/assets/live.js",
+        "/v1/processes",
+        "/v1/processes/{name}",
+        "/v1/processes/{name}/{id}",
+        "/v1/processes/{name}/{id}/inputs",
         "/streams",
         "/streams/pending",
         "/streams/dead",
@@ -257,12 +266,10 @@ fn the_doctor_names_its_checks() {
     assert_eq!(found["ok"], true);
     let checks = found["checks"].as_array().unwrap();
     let of = |name: &str| checks.iter().find(|it| it["name"] == name).unwrap();
-    for name in ["store", "invariants", "wal", "journal_mode"] {
+    for name in ["store", "invariants", "wal", "journal_mode", "pending", "wake-ups"] {
         assert_eq!(of(name)["status"], "ok", "{found}");
     }
-    for name in ["pending", "dead"] {
-        assert_eq!(of(name)["status"], "warning", "{found}");
-    }
+    assert_eq!(of("dead")["status"], "warning", "{found}");
     assert!(of("fsync")["detail"].as_str().unwrap().contains("ms"));
     assert!(of("disk space")["detail"].as_str().unwrap().contains("MiB"));
     assert!(!server.folder().join("steadfast.doctor").exists(), "it cleans up");

@@ -156,6 +156,10 @@ fn help_shows_an_example_and_the_variable_of_every_flag() {
         &["streams", "pending"],
         &["streams", "dead"],
         &["streams", "revive"],
+        &["processes", "list"],
+        &["processes", "show"],
+        &["processes", "send"],
+        &["example", "checkout"],
     ] {
         let output = run(&[verb, &["--help"][..]].concat());
         let text = stdout(&output);

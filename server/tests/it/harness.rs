@@ -17,6 +17,9 @@ use crate::seed;
 /// A wait that ends a test that would hang.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Questions until we do not believe in the wished answer any more: about 30 seconds.
+const ASKED_MAX: usize = 6_000;
+
 /// The program, with nothing of the test's own environment.
 pub(crate) fn steadfast() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_steadfast"));
@@ -138,6 +141,28 @@ impl Server {
         Answer::of(request.send_empty())
     }
 
+    /// Posts JSON to a path.
+    pub(crate) fn post_json(&self, path: &str, body: &str, headers: &[(&str, &str)]) -> Answer {
+        let mut request = agent().post(format!("{}{path}", self.url));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        Answer::of(request.header("content-type", "application/json").send(body))
+    }
+
+    /// Asks for a path until the answer is as wished, for a bounded time.
+    #[track_caller]
+    pub(crate) fn json_until(&self, path: &str, wished: impl Fn(&Value) -> bool) -> Value {
+        for _ in 0..ASKED_MAX {
+            let answer = self.json(path);
+            if wished(&answer) {
+                return answer;
+            }
+            std::thread::park_timeout(Duration::from_millis(5));
+        }
+        panic!("{path} never became what was wished: {}", self.json(path));
+    }
+
     /// Sends bytes as they are and reads what comes until the connection ends.
     pub(crate) fn raw(&self, bytes: &str) -> String {
         let mut stream = self.connect();
@@ -184,6 +209,7 @@ impl Drop for Server {
 
 fn agent() -> ureq::Agent {
     let config = ureq::Agent::config_builder().http_status_as_error(false).proxy(None);
+    let config = config.max_redirects(0);
     config.timeout_global(Some(PATIENCE)).build().into()
 }
 

@@ -2,9 +2,12 @@
 
 mod api;
 mod cli;
+mod example;
 mod guard;
 mod harness;
 mod life;
 mod pages;
+mod process_pages;
+mod processes;
 mod revive;
 mod seed;

@@ -17,7 +17,9 @@ fn a_dead_and_a_cancelled_message_become_pending() {
         assert_eq!(answer.status, 200, "{}", answer.body);
         assert_eq!(answer.json()["state"], "pending");
         assert_eq!(answer.json()["globalPosition"], position);
-        assert_eq!(server.json(&format!("/v1/messages/{position}"))["state"], "pending");
+        // Nobody handles it here, which is found out at once.
+        let state = server.json(&format!("/v1/messages/{position}"))["state"].clone();
+        assert!(state == "pending" || state == "in flight", "{state}");
     }
 }
 

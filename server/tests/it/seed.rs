@@ -63,6 +63,23 @@ pub(crate) fn fill(folder: &Path) {
     });
 }
 
+/// Fills a folder with an instance whose command is about another one, which refuses the answer;
+/// returns the position of the command.
+pub(crate) fn fill_misled(folder: &Path) -> Position {
+    let _alone = alone();
+    block_on(async {
+        let store = Arc::new(open(folder));
+        let fine = address("process/traffic-fine/r/1");
+        let beside = Json::parse(r#"{"process":"traffic-fine"}"#).expect("JSON");
+        let command = message("GenerateTrafficFineSystemNumber", r#"{"policeReportId":"r-2"}"#);
+        let command = command.metadata(beside).expect("a message").to(&fine);
+        let streams = Streams::new(store.clone());
+        streams.append(&fine, 0, vec![command]).await.expect("appended");
+        store.close().await;
+    });
+    1
+}
+
 /// Fills a folder with one stream of this many messages of almost a megabyte.
 pub(crate) fn fill_large(folder: &Path, count: i64) {
     let _alone = alone();

@@ -1,5 +1,6 @@
 //! The list of codes. Adding one makes the compiler ask for its status, title and whether to retry.
 
+use steadfast::process::InputError;
 use steadfast_store::{Rejection, StoreError};
 
 /// What clients may depend on.
@@ -14,12 +15,17 @@ pub(crate) enum Code {
     ForeignHost,
     ForeignOrigin,
     NotFound,
+    UnknownProcess,
+    UnknownMessage,
     UnknownRoute,
     WrongMethod,
     NotRevivable,
     Conflict,
     BodyTooLarge,
     KeyReused,
+    WrongInstance,
+    Refused,
+    Contended,
     Busy,
     Internal,
     Corrupt,
@@ -59,6 +65,20 @@ impl Code {
         }
     }
 
+    /// The code of an input that was not taken.
+    pub(crate) fn of_input(error: &InputError) -> Self {
+        match error {
+            InputError::Codec(_) => Code::UnknownMessage,
+            InputError::Process { .. } => Code::UnknownProcess,
+            InputError::Instance { .. } => Code::WrongInstance,
+            InputError::Refused(_) => Code::Refused,
+            InputError::KeyReused { .. } => Code::KeyReused,
+            InputError::Contended { .. } => Code::Contended,
+            InputError::Name(_) => Code::InvalidInput,
+            InputError::Store(error) => Code::of_store(error),
+        }
+    }
+
     /// The code as it is written.
     pub(crate) fn tag(self) -> &'static str {
         self.row().0
@@ -76,7 +96,7 @@ impl Code {
 
     /// Whether the same request may be sent again.
     pub(crate) fn retryable(self) -> bool {
-        matches!(self, Code::Busy | Code::StoreUnavailable | Code::DiskFull)
+        matches!(self, Code::Busy | Code::StoreUnavailable | Code::DiskFull | Code::Contended)
     }
 
     fn row(self) -> (&'static str, u16, &'static str) {
@@ -90,12 +110,17 @@ impl Code {
             Code::ForeignHost => ("foreign_host", 403, "Foreign host"),
             Code::ForeignOrigin => ("foreign_origin", 403, "Foreign origin"),
             Code::NotFound => ("not_found", 404, "Not found"),
+            Code::UnknownProcess => ("unknown_process", 404, "Unknown process"),
+            Code::UnknownMessage => ("unknown_message", 400, "Unknown message"),
             Code::UnknownRoute => ("unknown_route", 404, "Unknown route"),
             Code::WrongMethod => ("wrong_method", 405, "Wrong method"),
             Code::NotRevivable => ("not_revivable", 409, "Not dead or cancelled"),
             Code::Conflict => ("conflict", 409, "Conflict"),
             Code::BodyTooLarge => ("body_too_large", 413, "Body too large"),
             Code::KeyReused => ("key_reused", 422, "Idempotency key reused"),
+            Code::WrongInstance => ("wrong_instance", 422, "Input of another instance"),
+            Code::Refused => ("refused", 422, "Refused by the process"),
+            Code::Contended => ("contended", 409, "Changed by others at the same time"),
             Code::Busy => ("busy", 429, "Busy"),
             Code::Internal => ("internal", 500, "Internal error"),
             Code::Corrupt => ("corrupt", 500, "Stored data is damaged"),
@@ -111,6 +136,9 @@ impl Code {
 
 #[cfg(test)]
 mod tests {
+    use steadfast::process::{CodecError, Refused};
+    use steadfast_store::AddressError;
+
     use super::*;
 
     #[test]
@@ -129,5 +157,23 @@ mod tests {
         check(StoreError::Failed { reason: reason.clone() }, 503);
         check(StoreError::Corrupt { reason }, 500);
         check(StoreError::Closed, 503);
+    }
+
+    #[test]
+    fn every_error_of_a_process_keeps_its_code_and_says_whether_to_retry() {
+        let check = |error: InputError, status: u16| {
+            let code = Code::of_input(&error);
+            assert_eq!((code.tag(), code.http_status()), (error.code(), status));
+            assert_eq!(code.retryable(), error.is_retryable(), "{error}");
+        };
+        let text = || String::from("x");
+        check(InputError::Codec(CodecError::Shape), 400);
+        check(InputError::Process { name: text() }, 404);
+        check(InputError::Instance { belongs: text(), given: text() }, 422);
+        check(InputError::Refused(Refused::because("x")), 422);
+        check(InputError::KeyReused { key: text() }, 422);
+        check(InputError::Contended { instance: text(), attempts: 1 }, 409);
+        check(InputError::Name(AddressError::NameNul), 400);
+        check(InputError::Store(StoreError::DiskFull), 507);
     }
 }

@@ -52,13 +52,21 @@ impl HttpClient {
         self.answer(sent)
     }
 
-    /// Posts to a path, without a body.
-    pub(super) fn post(&self, path: &str, key: Option<&str>) -> Result<Answer, Failure> {
+    /// Posts JSON or nothing to a path.
+    pub(super) fn post(
+        &self,
+        path: &str,
+        body: Option<&str>,
+        key: Option<&str>,
+    ) -> Result<Answer, Failure> {
         let mut request = self.agent.post(format!("{}{path}", self.url));
         if let Some(key) = key {
             request = request.header("idempotency-key", key);
         }
-        self.answer(request.send_empty())
+        self.answer(match body {
+            Some(body) => request.header("content-type", "application/json").send(body),
+            None => request.send_empty(),
+        })
     }
 
     fn answer(

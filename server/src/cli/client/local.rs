@@ -29,18 +29,19 @@ impl LocalClient {
         Ok(Self { runtime, store, app })
     }
 
-    /// Sends a request without a body.
+    /// Sends a request with JSON or nothing in its body.
     pub(super) fn send(
         &self,
         method: &str,
         path: &str,
+        body: Option<&str>,
         key: Option<&str>,
     ) -> Result<Answer, Failure> {
         let mut request = Request::builder().method(method).uri(path).header("host", "localhost");
         if let Some(key) = key {
             request = request.header("idempotency-key", key);
         }
-        let request = request.body(Body::empty());
+        let request = request.body(body.map_or_else(Body::empty, |it| Body::from(it.to_owned())));
         let request = request.map_err(|error| Failure::new(error.to_string()))?;
         self.runtime.block_on(async {
             let response = match self.app.clone().oneshot(request).await {

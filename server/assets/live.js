@@ -1,0 +1,36 @@
+// Keeps the part of a page that is marked `live` fresh while it is busy and somebody looks.
+"use strict";
+
+const PERIOD_MS = 1000;
+
+function opened(part) {
+  return Array.from(part.querySelectorAll("details"), (it) => it.open);
+}
+
+async function fresh() {
+  const response = await fetch(location.href, { headers: { accept: "text/html" } });
+  if (!response.ok) return null;
+  const page = new DOMParser().parseFromString(await response.text(), "text/html");
+  return page.getElementById("live");
+}
+
+async function refresh() {
+  const old = document.getElementById("live");
+  if (!old || !("busy" in old.dataset)) return;
+  if (document.visibilityState === "visible" && document.activeElement?.tagName !== "BUTTON") {
+    try {
+      const part = await fresh();
+      if (part) {
+        // What the reader has opened stays open; rows are only ever added below.
+        const open = opened(old);
+        part.querySelectorAll("details").forEach((it, index) => (it.open = open[index] ?? false));
+        if (!part.isEqualNode(old)) old.replaceWith(part);
+      }
+    } catch {
+      // The server may be on its way back.
+    }
+  }
+  setTimeout(refresh, PERIOD_MS);
+}
+
+setTimeout(refresh, PERIOD_MS);

@@ -1,0 +1,16 @@
+//! The processes that every server knows: the examples, until there are others.
+
+use std::sync::Arc;
+
+use steadfast::process::Processes;
+use steadfast_checkout::{GroupCheckout, Hotel, Office, TrafficFine};
+use steadfast_store::{Store, SystemClock};
+
+/// The guest who has not paid, so that both ends of a checkout can be seen.
+const UNPAID: &str = "unpaid";
+
+/// The processes of a server on this store.
+pub(crate) fn processes(store: Arc<dyn Store>) -> Processes {
+    let hotel = Hotel::new(Arc::new(SystemClock)).unpaid([UNPAID]);
+    Processes::new(store).with::<GroupCheckout>(hotel).with::<TrafficFine>(Office)
+}

@@ -1,0 +1,21 @@
+//! The part of a page that is kept fresh while something happens in it.
+
+use maud::{Markup, html};
+
+use super::assets;
+use crate::api::wire::{Message, MessageState};
+
+/// Marks the part that the script reads again and again while it is busy. Without script it is what
+/// it was when the page was made.
+pub(super) fn live(busy: bool, content: &Markup) -> Markup {
+    html! {
+        div #live data-busy[busy] { (content) }
+        script src=(assets::script_url()) defer {}
+    }
+}
+
+/// Whether one of the messages is still to be delivered.
+pub(super) fn is_busy(messages: &[Message]) -> bool {
+    let waits = |it: &MessageState| matches!(it, MessageState::Pending | MessageState::InFlight);
+    messages.iter().any(|it| it.state.as_ref().is_some_and(waits))
+}
