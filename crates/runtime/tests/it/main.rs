@@ -16,6 +16,7 @@ mod holes;
 mod order;
 mod process;
 mod process_crashes;
+mod process_edges;
 mod process_versions;
 mod scale;
 mod shop;
