@@ -264,4 +264,26 @@ mod tests {
         assert_eq!(requests.take_waiting().len(), 8);
         assert_eq!(queue.waiting_bytes.load(Ordering::Relaxed), 0);
     }
+
+    #[test]
+    fn a_writer_that_panics_leaves_a_failed_store_and_one_that_ends_does_not() {
+        let status = Arc::new(Status::new(Owner { epoch: 1, unclean_until: None }));
+        status.fail_if_dropped().disarm();
+        assert_eq!(status.health(), Health::Ready);
+        let of_writer = status.clone();
+        let writer = std::thread::spawn(move || {
+            let _alive = of_writer.fail_if_dropped();
+            panic!("a bug in the planner");
+        });
+        assert!(writer.join().is_err());
+        assert!(matches!(status.health(), Health::Failed { .. }));
+    }
+
+    #[test]
+    fn the_text_of_an_error_counts_against_the_queue() {
+        let error = "x".repeat(1_000_000);
+        let after = std::time::Duration::ZERO;
+        let retry = Commit::of(Write::Retry { position: 1, lease: None, error, after });
+        assert!(1_000_000 < retry.check().unwrap());
+    }
 }
