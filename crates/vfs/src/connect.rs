@@ -1,0 +1,56 @@
+//! How a database is opened, and what is fixed about it.
+
+use std::sync::Arc;
+
+use rusqlite::{Connection, config::DbConfig};
+
+use crate::{ffi, image::Image};
+
+impl Image {
+    /// Opens the database for reading and writing. While this connection lives another one is
+    /// refused with `SQLITE_BUSY`.
+    ///
+    /// SQL cannot change the pragmas on which the image depends, and an authorizer refuses to
+    /// attach any file or to vacuum into one. Whoever sets another authorizer has to refuse
+    /// `SQLITE_ATTACH` of everything but the empty name as well: with `vfs=` in it, a name reaches
+    /// real files.
+    pub fn connect(self: &Arc<Self>) -> rusqlite::Result<Connection> {
+        let (connection, lease) = ffi::open(self)?;
+        ffi::shrink_lookaside(&connection);
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+        connection.execute_batch(SETUP)?;
+        // The image refuses a page beyond the limit when SQLite writes it, which ends the whole
+        // transaction; SQLite's own limit would end only the statement. It is some pages higher, so
+        // that the small cache cannot hold all that is in between.
+        let limit = format!(
+            "PRAGMA max_page_count = {}",
+            self.limits.pages_max.saturating_add(SPARE_PAGES)
+        );
+        connection.execute_batch(&limit)?;
+        ffi::guard_attach(&connection, &lease);
+        lease.seal();
+        Ok(connection)
+    }
+}
+
+/// More than the cache holds.
+const SPARE_PAGES: u32 = 512;
+
+/// The journal is in memory, not off: a statement that fails half way must be undone. Nothing is
+/// synced, since nothing is on a disk. Temporary files go through the VFS, where they are counted.
+/// The cache is small, because the pages are in memory already.
+const SETUP: &str = "
+    PRAGMA page_size = 4096;
+    PRAGMA auto_vacuum = NONE;
+    PRAGMA journal_mode = MEMORY;
+    PRAGMA locking_mode = EXCLUSIVE;
+    PRAGMA synchronous = OFF;
+    PRAGMA temp_store = FILE;
+    PRAGMA cache_size = -256;
+    PRAGMA foreign_keys = ON;
+    PRAGMA trusted_schema = OFF;
+";
+
+/// Setting one of these would take the database out of the image, or out of its limits.
+pub(crate) const FIXED_PRAGMAS: [&str; 5] =
+    ["journal_mode", "locking_mode", "page_size", "temp_store", "max_page_count"];

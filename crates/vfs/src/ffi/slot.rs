@@ -1,0 +1,207 @@
+//! The VFS of one connection. Slots are reused and never freed: SQLite may hold a pointer to one
+//! until the very end of a close, which nobody tells us about.
+
+use std::{
+    cell::{Cell, UnsafeCell},
+    ffi::{CString, c_int},
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+};
+
+use rusqlite::{Connection, OpenFlags, ffi as sqlite};
+
+use super::vfs;
+use crate::{
+    image::{Image, Limits},
+    temp::Budget,
+};
+
+/// The name that stays registered.
+const SHARED_NAME: &str = "steadfast";
+
+/// The name of every main file. The VFS says which database is meant.
+const FILE_NAME: &str = "object.db";
+
+static FREE: Mutex<Vec<&'static Slot>> = Mutex::new(Vec::new());
+static MADE: AtomicUsize = AtomicUsize::new(0);
+static SHARED: OnceLock<&'static Slot> = OnceLock::new();
+
+thread_local! {
+    /// Whose attached temporary database is opened next on this thread.
+    static ATTACHING: Cell<Option<&'static Slot>> = const { Cell::new(None) };
+}
+
+/// One VFS, and what its connection opens through it.
+pub(super) struct Slot {
+    vfs: UnsafeCell<sqlite::sqlite3_vfs>,
+    /// Under which it is registered while a connection is opened.
+    name: CString,
+    shared_name: CString,
+    /// SQL can no longer change the pragmas.
+    sealed: AtomicBool,
+    owner: Mutex<Owner>,
+}
+
+#[derive(Default)]
+struct Owner {
+    /// The database to open as the main file, once.
+    pending: Option<(Arc<Image>, Arc<Lease>)>,
+    /// What temporary files count against.
+    budget: Option<Arc<Budget>>,
+}
+
+// SAFETY: SQLite reads `vfs` and, while it is registered, links it under its own lock. We write to
+// it only in `Slot::new`, before anyone else knows it, and its name in `open`, while the slot is
+// leased to that call alone: the connection before has at most to finish closing, for which SQLite
+// does not read the name. All else is atomic or locked.
+unsafe impl Sync for Slot {}
+
+// SAFETY: the raw pointers in `vfs` lead to the slot itself, to its names, and to what SQLite has
+// linked; none of them belongs to a thread.
+unsafe impl Send for Slot {}
+
+impl Slot {
+    fn new(name: &str) -> rusqlite::Result<&'static Self> {
+        let slot: &'static Self = Box::leak(Box::new(Self {
+            vfs: UnsafeCell::new(vfs::METHODS),
+            name: CString::new(name)?,
+            shared_name: CString::new(SHARED_NAME)?,
+            sealed: AtomicBool::new(false),
+            owner: Mutex::default(),
+        }));
+        // SAFETY: the slot was made just now, and nobody else knows it.
+        unsafe {
+            let vfs = slot.vfs.get();
+            (*vfs).pAppData = std::ptr::from_ref(slot).cast_mut().cast();
+            (*vfs).zName = slot.name.as_ptr();
+        }
+        Ok(slot)
+    }
+
+    /// The slot that a VFS is part of.
+    ///
+    /// # Safety
+    /// `vfs` must be the VFS of a slot.
+    pub(super) unsafe fn of(vfs: *mut sqlite::sqlite3_vfs) -> &'static Self {
+        // SAFETY: `Slot::new` sets this field to the slot, which is never freed, and nobody writes
+        // to it again.
+        unsafe { &*(*vfs).pAppData.cast::<Self>() }
+    }
+
+    fn owner(&self) -> MutexGuard<'_, Owner> {
+        self.owner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The database that this slot's connection is being opened for.
+    pub(super) fn take_pending(&self) -> Option<(Arc<Image>, Arc<Lease>)> {
+        self.owner().pending.take()
+    }
+
+    /// What a new temporary file counts against.
+    pub(super) fn budget(&self) -> Arc<Budget> {
+        let of_attached = || ATTACHING.get().and_then(|slot| slot.owner().budget.clone());
+        let own = self.owner().budget.clone();
+        own.or_else(of_attached).unwrap_or_else(|| Budget::new(Limits::default().temp_bytes_max))
+    }
+}
+
+/// Says that a temporary database is about to be attached on this thread. Its VFS is looked up by
+/// name, so this is how its budget is found.
+pub(super) fn note_attach(slot: &'static Slot) {
+    ATTACHING.set(Some(slot));
+}
+
+/// The use of a slot by one connection.
+pub(crate) struct Lease {
+    slot: &'static Slot,
+}
+
+impl Lease {
+    fn take() -> rusqlite::Result<Arc<Self>> {
+        let free = FREE.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let slot = match free {
+            Some(slot) => slot,
+            None => {
+                let number = MADE.fetch_add(1, Ordering::Relaxed);
+                Slot::new(&format!("{SHARED_NAME}-{number}"))?
+            }
+        };
+        Ok(Arc::new(Self { slot }))
+    }
+
+    pub(super) fn slot(&self) -> &'static Slot {
+        self.slot
+    }
+
+    /// From now on SQL cannot change the pragmas.
+    pub(crate) fn seal(&self) {
+        self.slot.sealed.store(true, Ordering::Release);
+    }
+
+    pub(super) fn is_sealed(&self) -> bool {
+        self.slot.sealed.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.slot.sealed.store(false, Ordering::Release);
+        FREE.lock().unwrap_or_else(PoisonError::into_inner).push(self.slot);
+    }
+}
+
+/// Opens the image with a slot of its own. The main file keeps the lease until it is closed.
+pub(crate) fn open(image: &Arc<Image>) -> rusqlite::Result<(Connection, Arc<Lease>)> {
+    register_shared()?;
+    let lease = Lease::take()?;
+    let slot = lease.slot;
+    *slot.owner() = Owner {
+        pending: Some((Arc::clone(image), Arc::clone(&lease))),
+        budget: Some(Budget::new(image.limits.temp_bytes_max)),
+    };
+    let vfs = slot.vfs.get();
+    // SAFETY: the lease is ours alone, so no connection uses the slot, and it is not registered.
+    // The name lives as long as the slot: for ever. No two slots have the same name.
+    let registered = unsafe {
+        (*vfs).zName = slot.name.as_ptr();
+        sqlite::sqlite3_vfs_register(vfs, 0)
+    };
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_CREATE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let opened = check(registered)
+        .and_then(|()| Connection::open_with_flags_and_vfs(FILE_NAME, flags, &*slot.name));
+    // SAFETY: as above; the connection, if there is one, has not left this function. It keeps the
+    // pointer to the VFS, and from now on looks up the shared one when it needs one by name.
+    unsafe {
+        sqlite::sqlite3_vfs_unregister(vfs);
+        (*vfs).zName = slot.shared_name.as_ptr();
+    }
+    slot.owner().pending = None;
+    Ok((opened?, lease))
+}
+
+fn register_shared() -> rusqlite::Result<()> {
+    if SHARED.get().is_some() {
+        return Ok(());
+    }
+    // The lock is to make and register it once.
+    let _free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+    if SHARED.get().is_none() {
+        let slot = Slot::new(SHARED_NAME)?;
+        // SAFETY: the VFS is complete and lives for ever, and its name is nobody else's.
+        check(unsafe { sqlite::sqlite3_vfs_register(slot.vfs.get(), 0) })?;
+        let _ = SHARED.set(slot);
+    }
+    Ok(())
+}
+
+fn check(code: c_int) -> rusqlite::Result<()> {
+    if code == sqlite::SQLITE_OK {
+        Ok(())
+    } else {
+        Err(rusqlite::Error::SqliteFailure(sqlite::Error::new(code), None))
+    }
+}

@@ -1,0 +1,276 @@
+//! The pages of one database, and what they were at the last `accept`.
+
+use std::{
+    collections::BTreeMap,
+    fmt, mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use crate::{
+    delta::{PAGES_MAX, Writer},
+    page::{Bytes, PAGE_SIZE, Page, ZERO, zero},
+};
+
+/// How large a database and one turn may be. Beyond it SQLite says `SQLITE_FULL`.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Pages in the database.
+    pub pages_max: u32,
+    /// Pages that differ from the last `accept`.
+    pub dirty_pages_max: usize,
+    /// Bytes in the temporary files of one connection, together.
+    pub temp_bytes_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { pages_max: 65_536, dirty_pages_max: 16_384, temp_bytes_max: 64 << 20 }
+    }
+}
+
+/// What a turn has changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Changes {
+    /// From the last `accept` to now.
+    pub delta: Vec<u8>,
+    /// The numbers of the pages that differ, from 1, ascending; pages that ceased to exist too.
+    pub touched: Vec<u32>,
+    /// The number of pages now.
+    pub pages: u32,
+}
+
+/// Why a write was not taken.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// A limit is reached.
+    Full,
+    /// Not one whole page in its place.
+    Unaligned,
+}
+
+/// The pages of one database in memory, and what was changed since the last [`accept`].
+///
+/// [`accept`]: Image::accept
+pub struct Image {
+    pub(crate) limits: Limits,
+    state: Mutex<State>,
+}
+
+struct State {
+    pages: Vec<Page>,
+    /// How many pages there were at the last `accept`.
+    accepted: usize,
+    /// What the pages written or removed since then were; `None` for one that did not exist. A page
+    /// of that time that is not in here is still in `pages`, unchanged.
+    before: BTreeMap<u32, Option<Page>>,
+    writes: u64,
+    connected: bool,
+}
+
+impl Image {
+    /// A database of these pages; of none, a new one.
+    pub fn new(pages: Vec<Page>, limits: Limits) -> Arc<Self> {
+        let limits = Limits { pages_max: limits.pages_max.min(PAGES_MAX), ..limits };
+        let accepted = pages.len();
+        let before = BTreeMap::new();
+        let state = State { pages, accepted, before, writes: 0, connected: false };
+        Arc::new(Self { limits, state: Mutex::new(state) })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many pages there are.
+    pub fn page_count(&self) -> u32 {
+        self.lock().pages.len() as u32
+    }
+
+    /// All pages as they are now, shared, not copied.
+    pub fn pages(&self) -> Vec<Page> {
+        self.lock().pages.clone()
+    }
+
+    /// The page with this number, from 1.
+    pub fn page(&self, number: u32) -> Option<Page> {
+        let index = (number as usize).checked_sub(1)?;
+        self.lock().pages.get(index).cloned()
+    }
+
+    /// Grows with every page changed or removed: while it is the same, so are the pages.
+    pub fn writes(&self) -> u64 {
+        self.lock().writes
+    }
+
+    /// The way from the last [`accept`](Image::accept) to now, or `None` if that is the same, byte
+    /// for byte.
+    pub fn changes(&self) -> Option<Changes> {
+        let state = self.lock();
+        let pages = state.pages.len() as u32;
+        if state.before.is_empty() && state.accepted == state.pages.len() {
+            return None;
+        }
+        let mut writer = Writer::new(state.accepted as u32, pages);
+        for (number, old) in &state.before {
+            let old: &Bytes = old.as_deref().unwrap_or(&ZERO);
+            let new: &Bytes = state.pages.get(*number as usize - 1).map_or(&ZERO, |page| page);
+            writer.page(*number, old, new);
+        }
+        let (delta, touched) = writer.finish();
+        let same = touched.is_empty() && state.accepted == state.pages.len();
+        (!same).then_some(Changes { delta, touched, pages })
+    }
+
+    /// What is now becomes the base of the next delta.
+    pub fn accept(&self) {
+        let mut state = self.lock();
+        state.before.clear();
+        state.accepted = state.pages.len();
+    }
+
+    /// Back to the last [`accept`](Image::accept): the pages and their number, byte for byte.
+    ///
+    /// The caller has rolled SQLite back to the same moment, or dropped the connection. In the
+    /// first case the connection may go on: its cache differs from the image at most in free
+    /// pages, whose content SQLite never reads before it has overwritten it.
+    pub fn rollback(&self) {
+        let mut state = self.lock();
+        let state = &mut *state;
+        if state.before.is_empty() && state.accepted == state.pages.len() {
+            return;
+        }
+        state.pages.resize_with(state.accepted, zero);
+        for (number, old) in mem::take(&mut state.before) {
+            if let (Some(place), Some(old)) = (state.pages.get_mut(number as usize - 1), old) {
+                *place = old;
+            }
+        }
+        state.writes += 1;
+    }
+
+    /// Takes the only place there is for a connection.
+    pub(crate) fn occupy(&self) -> bool {
+        !mem::replace(&mut self.lock().connected, true)
+    }
+
+    pub(crate) fn vacate(&self) {
+        self.lock().connected = false;
+    }
+
+    pub(crate) fn size(&self) -> u64 {
+        (self.lock().pages.len() * PAGE_SIZE) as u64
+    }
+
+    /// Fills `out`, with zeros beyond the end. Says whether the database had all of it.
+    pub(crate) fn read(&self, offset: u64, mut out: &mut [u8]) -> bool {
+        let state = self.lock();
+        let (mut index, mut within) = (offset / PAGE_SIZE as u64, offset as usize % PAGE_SIZE);
+        while !out.is_empty() {
+            let page = usize::try_from(index).ok().and_then(|index| state.pages.get(index));
+            let Some(page) = page else {
+                out.fill(0);
+                return false;
+            };
+            let (part, rest) = out.split_at_mut(out.len().min(PAGE_SIZE - within));
+            part.copy_from_slice(&page[within..within + part.len()]);
+            out = rest;
+            (index, within) = (index + 1, 0);
+        }
+        true
+    }
+
+    pub(crate) fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), Refusal> {
+        let bytes: &Bytes = bytes.try_into().map_err(|_| Refusal::Unaligned)?;
+        self.lock().write(number_after(offset)?, bytes, &self.limits)
+    }
+
+    pub(crate) fn truncate(&self, size: u64) -> Result<(), Refusal> {
+        self.lock().truncate(number_after(size)? - 1, &self.limits)
+    }
+}
+
+/// The number of the page that starts here.
+fn number_after(offset: u64) -> Result<u32, Refusal> {
+    if !offset.is_multiple_of(PAGE_SIZE as u64) {
+        return Err(Refusal::Unaligned);
+    }
+    u32::try_from(offset / PAGE_SIZE as u64 + 1).map_err(|_| Refusal::Full)
+}
+
+impl State {
+    fn write(&mut self, number: u32, bytes: &Bytes, limits: &Limits) -> Result<(), Refusal> {
+        let index = number as usize - 1;
+        // When SQLite rolls back it also writes pages that it never changed here. These must not
+        // count: a rollback after `Full` would meet the same limit.
+        if self.pages.get(index).is_some_and(|page| **page == *bytes) {
+            return Ok(());
+        }
+        if self.is_too_long(number, limits) {
+            return Err(Refusal::Full);
+        }
+        if let Some(old) = self.before.get(&number) {
+            if let Some(old) = old.as_ref().filter(|old| ***old == *bytes) {
+                let old = Arc::clone(old);
+                self.grow(index + 1);
+                self.pages[index] = old;
+                self.before.remove(&number);
+                self.writes += 1;
+                return Ok(());
+            }
+        } else {
+            if self.before.len() >= limits.dirty_pages_max {
+                return Err(Refusal::Full);
+            }
+            self.before.insert(number, self.pages.get(index).cloned());
+        }
+        self.grow(index + 1);
+        match Arc::get_mut(&mut self.pages[index]) {
+            Some(page) => *page = *bytes,
+            None => self.pages[index] = Arc::new(*bytes),
+        }
+        self.writes += 1;
+        Ok(())
+    }
+
+    fn grow(&mut self, length: usize) {
+        if self.pages.len() < length {
+            self.pages.resize_with(length, zero);
+        }
+    }
+
+    /// A database that was larger already, before the limit was lowered, may stay so.
+    fn is_too_long(&self, pages: u32, limits: &Limits) -> bool {
+        pages > limits.pages_max && pages as usize > self.accepted.max(self.pages.len())
+    }
+
+    fn truncate(&mut self, pages: u32, limits: &Limits) -> Result<(), Refusal> {
+        if self.is_too_long(pages, limits) {
+            return Err(Refusal::Full);
+        }
+        let length = pages as usize;
+        let removed = length + 1..=self.pages.len();
+        let remembered = |number: &usize| self.before.contains_key(&(*number as u32));
+        let known = removed.clone().filter(|number| *number <= self.accepted);
+        let new: Vec<usize> = known.filter(|number| !remembered(number)).collect();
+        if !new.is_empty() && self.before.len() + new.len() > limits.dirty_pages_max {
+            return Err(Refusal::Full);
+        }
+        for number in new {
+            self.before.insert(number as u32, Some(Arc::clone(&self.pages[number - 1])));
+        }
+        for number in removed.filter(|number| *number > self.accepted) {
+            self.before.remove(&(number as u32));
+        }
+        if length != self.pages.len() {
+            self.pages.resize_with(length, zero);
+            self.writes += 1;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Image {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Image").field("pages", &self.page_count()).finish_non_exhaustive()
+    }
+}

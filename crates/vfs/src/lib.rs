@@ -1,0 +1,25 @@
+//! SQLite databases whose pages live in memory, and the reversible deltas of their turns.
+//!
+//! An [`Image`] holds the pages of one database. [`Image::connect`] opens it with ordinary SQLite
+//! over a small VFS. What a turn has changed is one compact delta ([`Image::changes`]), which
+//! [`apply`] repeats and [`revert`] takes back, byte for byte. Nothing here touches a disk:
+//! durability comes from whoever keeps the deltas.
+
+#![deny(unsafe_op_in_unsafe_fn)]
+
+mod clock;
+mod connect;
+mod delta;
+#[allow(unsafe_code, reason = "SQLite speaks C; every block argues why it is sound")]
+mod ffi;
+mod image;
+mod page;
+mod runs;
+mod temp;
+
+pub use self::{
+    clock::at_time,
+    delta::{DeltaError, apply, apply_to, pages_after, revert, touched},
+    image::{Changes, Image, Limits},
+    page::{PAGE_SIZE, Page, checksum, pack, unpack},
+};
