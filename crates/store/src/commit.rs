@@ -5,8 +5,8 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use crate::{
-    Address, EntityId, InvalidInput, Json, Message, Position, SettledAs, Version, limits,
-    message::Cause,
+    Address, EntityId, Images, InvalidInput, Json, Message, Position, SettledAs, Turn, Version,
+    limits, message::Cause,
 };
 
 /// One step of progress: everything in it becomes durable together, or nothing does.
@@ -41,6 +41,11 @@ impl Commit {
     pub fn write(mut self, write: Write) -> Self {
         self.writes.push(write);
         self
+    }
+
+    /// About how many bytes it is.
+    pub fn bytes(&self) -> usize {
+        self.writes.iter().map(Write::bytes).sum()
     }
 
     /// Checks the limits and returns the rough size in bytes.
@@ -96,6 +101,15 @@ pub enum Expect {
         position: Position,
         /// How it ended.
         as_: SettledAs,
+    },
+    /// The object stands at this turn; (0, 0) means that it does not exist.
+    Head {
+        /// Which object.
+        entity: EntityId,
+        /// Its last turn.
+        seq: i64,
+        /// The chained checksum after it.
+        chk: u32,
     },
 }
 
@@ -180,13 +194,28 @@ pub enum Write {
     },
     /// Removes the keys whose time is over.
     ExpireKeys,
+    /// Adds a turn to the log of an object, which is made if it is not there.
+    Turn(Turn),
+    /// Keeps images of pages as they are at the head of an object.
+    Images(Images),
+    /// Removes an object; its history goes with the next sweeps.
+    Erase {
+        /// Which object.
+        entity: EntityId,
+    },
+    /// Removes turns that the images hold; others stay.
+    ForgetTurns {
+        /// Which turns.
+        positions: Vec<Position>,
+    },
 }
 
 impl Write {
     fn len(&self) -> usize {
         match self {
             Write::Append { messages, .. } => messages.len(),
-            Write::Forget { positions } => positions.len(),
+            Write::Forget { positions } | Write::ForgetTurns { positions } => positions.len(),
+            Write::Images(it) => it.images.len(),
             Write::Remember(_)
             | Write::Claim { .. }
             | Write::Settle { .. }
@@ -195,6 +224,8 @@ impl Write {
             | Write::Revive { .. }
             | Write::Close { .. }
             | Write::Snapshot(_)
+            | Write::Turn(_)
+            | Write::Erase { .. }
             | Write::ExpireKeys => 1,
         }
     }
@@ -203,13 +234,16 @@ impl Write {
         match self {
             Write::Append { messages, .. } => messages.iter().map(Message::bytes).sum(),
             Write::Remember(it) => 200 + it.reply.as_ref().map_or(0, |reply| reply.as_str().len()),
-            Write::Forget { positions } => 8 * positions.len(),
+            Write::Forget { positions } | Write::ForgetTurns { positions } => 8 * positions.len(),
+            Write::Turn(it) => 200 + it.input.len() + it.delta.len(),
+            Write::Images(it) => it.images.iter().map(|it| 100 + it.data.len()).sum(),
             Write::Settle { error, .. } => 200 + error.as_ref().map_or(0, String::len),
             Write::Retry { error, .. } => 200 + error.len(),
             Write::Claim { .. }
             | Write::Release { .. }
             | Write::Revive { .. }
             | Write::Close { .. }
+            | Write::Erase { .. }
             | Write::ExpireKeys => 200,
             Write::Snapshot(it) => 200 + it.state.as_str().len(),
         }

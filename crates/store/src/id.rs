@@ -53,10 +53,13 @@ impl EntityKind {
     /// Whether its messages make up a state that would be lost with them.
     pub(crate) fn has_state(self) -> bool {
         match self {
-            EntityKind::Process | EntityKind::Object | EntityKind::Run => true,
-            EntityKind::Stream | EntityKind::Queue | EntityKind::Bucket | EntityKind::System => {
-                false
-            }
+            EntityKind::Process | EntityKind::Run => true,
+            // The state of an object is in its turns.
+            EntityKind::Stream
+            | EntityKind::Object
+            | EntityKind::Queue
+            | EntityKind::Bucket
+            | EntityKind::System => false,
         }
     }
 

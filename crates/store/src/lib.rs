@@ -24,6 +24,7 @@ mod sql;
 mod sqlite;
 mod store;
 mod streams;
+mod turn;
 mod writer;
 
 pub use self::{
@@ -42,6 +43,9 @@ pub use self::{
     retention::{Retention, sweep},
     retry::RetryPolicy,
     sqlite::{SqliteOptions, SqliteStore},
-    store::{Activity, DueCursor, Dump, Health, Owner, Setting, Store, StreamSummary, Totals},
+    store::{
+        Activity, Answer, DueCursor, Dump, Health, Owner, Setting, Store, StreamSummary, Totals,
+    },
     streams::{AppendError, Appended, Streams, failed},
+    turn::{Base, Complete, Head, Images, OldTurn, PageImage, RecordedTurn, Turn},
 };

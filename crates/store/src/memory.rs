@@ -1,5 +1,6 @@
 //! A store in memory, for tests and simulation. It forgets everything when it is dropped.
 
+mod objects;
 mod tables;
 
 use std::{
@@ -11,9 +12,9 @@ use async_trait::async_trait;
 
 use self::tables::Tables;
 use crate::{
-    Activity, Address, Attempt, Clock, Commit, DueCursor, Dump, EntityId, EntityKind, Health,
-    Notices, Outcome, Owner, Position, Recorded, Setting, SettledAs, Snapshot, Store, StoreError,
-    StreamSummary, Timestamp, Totals, Version, Work,
+    Activity, Address, Answer, Attempt, Clock, Commit, DueCursor, Dump, EntityId, EntityKind, Head,
+    Health, Notices, OldTurn, Outcome, Owner, PageImage, Position, Recorded, RecordedTurn, Setting,
+    SettledAs, Snapshot, Store, StoreError, StreamSummary, Timestamp, Totals, Version, Work,
     plan::{self, Needs},
     writer::Status,
 };
@@ -92,6 +93,26 @@ impl MemoryStore {
         *self.crash.lock().unwrap_or_else(PoisonError::into_inner) == Crash::Over
     }
 
+    fn decide(&self, commit: &Commit) -> Result<Outcome, StoreError> {
+        commit.check()?;
+        let (happens, is_answered) = self.next_commit();
+        if !happens {
+            return Err(StoreError::Closed);
+        }
+        let mut tables = self.tables();
+        let facts = tables.facts(&Needs::of([commit]));
+        let mut plan = plan::plan(facts, self.clock.now(), [commit]);
+        let answer = plan.answers.pop().expect("one commit has one answer");
+        self.status.count_batch(1);
+        tables.apply(&plan);
+        drop(tables);
+        if !is_answered {
+            return Err(StoreError::Closed);
+        }
+        self.status.notices.publish(&plan);
+        Ok(answer)
+    }
+
     fn tables(&self) -> MutexGuard<'_, Tables> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -107,24 +128,8 @@ impl MemoryStore {
 
 #[async_trait]
 impl Store for MemoryStore {
-    async fn commit(&self, commit: Commit) -> Result<Outcome, StoreError> {
-        commit.check()?;
-        let (happens, is_answered) = self.next_commit();
-        if !happens {
-            return Err(StoreError::Closed);
-        }
-        let mut tables = self.tables();
-        let facts = tables.facts(&Needs::of([&commit]));
-        let mut plan = plan::plan(facts, self.clock.now(), [&commit]);
-        let answer = plan.answers.pop().expect("one commit has one answer");
-        self.status.count_batch(1);
-        tables.apply(&plan);
-        drop(tables);
-        if !is_answered {
-            return Err(StoreError::Closed);
-        }
-        self.status.notices.publish(&plan);
-        Ok(answer)
+    fn submit(&self, commit: Commit, answer: Answer) {
+        answer(self.decide(&commit));
     }
 
     async fn read_stream(
@@ -234,6 +239,35 @@ impl Store for MemoryStore {
         limit: usize,
     ) -> Result<Vec<(Position, Timestamp, bool)>, StoreError> {
         self.read(|it| it.forgettable(after, limit))
+    }
+
+    async fn head(&self, entity: EntityId) -> Result<Option<Head>, StoreError> {
+        self.read(|it| it.objects.head(entity))
+    }
+
+    async fn heads(
+        &self,
+        history_over: i64,
+        after: Position,
+        limit: usize,
+    ) -> Result<Vec<Head>, StoreError> {
+        self.read(|it| it.objects.heads(history_over, after, limit))
+    }
+
+    async fn images(&self, entity: EntityId) -> Result<Vec<PageImage>, StoreError> {
+        self.read(|it| it.objects.images(entity))
+    }
+
+    async fn turns_back(
+        &self,
+        from: Position,
+        limit: usize,
+    ) -> Result<Vec<RecordedTurn>, StoreError> {
+        self.read(|it| it.objects.turns_back(from, limit))
+    }
+
+    async fn old_turns(&self, after: Position, limit: usize) -> Result<Vec<OldTurn>, StoreError> {
+        self.read(|it| it.objects.old_turns(after, limit))
     }
 
     async fn totals(&self) -> Result<Totals, StoreError> {

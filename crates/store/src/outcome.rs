@@ -99,6 +99,16 @@ pub enum Rejection {
         /// Which message.
         position: Position,
     },
+    /// The object has moved on.
+    #[error("object {entity} stands at turn {actual}, expected was {expected}; load it again")]
+    Head {
+        /// Which object.
+        entity: EntityId,
+        /// What was expected.
+        expected: i64,
+        /// What it is.
+        actual: i64,
+    },
     /// Only what has ended, and as expected, can be revived.
     #[error("message {position} is not settled, or not in the way that was expected")]
     NotSettled {
@@ -116,6 +126,7 @@ impl Rejection {
             Rejection::NotPending { .. } => "not_pending",
             Rejection::NotDue { .. } => "not_due",
             Rejection::LeaseLost { .. } => "lease_lost",
+            Rejection::Head { .. } => "head_conflict",
             Rejection::NotSettled { .. } => "not_settled",
         }
     }

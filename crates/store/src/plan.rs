@@ -6,16 +6,17 @@ mod decide;
 mod delivery;
 mod facts;
 mod needs;
+mod turn;
 
 use crate::{
-    Address, Attempt, EntityId, Json, Lease, Outcome, Position, Recorded, Settled, Snapshot, State,
-    Timestamp, Version,
+    Address, Attempt, Base, EntityId, Head, Json, Lease, Outcome, PageImage, Position, Recorded,
+    RecordedTurn, Settled, Snapshot, State, Timestamp, Version,
     message::{Direction, MessageKind},
 };
 
 pub(crate) use self::{
     decide::plan,
-    facts::{Brief, Facts},
+    facts::{Brief, Facts, TurnBrief},
     needs::Needs,
 };
 
@@ -126,6 +127,15 @@ pub(crate) struct Plan {
     pub(crate) keys: Vec<KeyRow>,
     pub(crate) keys_expire: bool,
     pub(crate) forgotten: Vec<Position>,
+    pub(crate) heads: Vec<Head>,
+    pub(crate) bases: Vec<Base>,
+    /// By their numbers; they go before others are written.
+    pub(crate) heads_gone: Vec<Position>,
+    pub(crate) turns: Vec<RecordedTurn>,
+    pub(crate) turns_forgotten: Vec<Position>,
+    pub(crate) images: Vec<(EntityId, PageImage)>,
+    /// Images of pages beyond a length that go, before the others are written.
+    pub(crate) images_cut: Vec<(EntityId, u32)>,
     pub(crate) answers: Vec<Outcome>,
 }
 
@@ -143,5 +153,9 @@ impl Plan {
             && self.keys.is_empty()
             && !self.keys_expire
             && self.forgotten.is_empty()
+            && self.heads.is_empty()
+            && self.heads_gone.is_empty()
+            && self.turns_forgotten.is_empty()
+            && self.images.is_empty()
     }
 }

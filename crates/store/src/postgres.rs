@@ -20,9 +20,9 @@ use tokio_postgres::{Row, types::ToSql};
 
 use self::trouble::Trouble;
 use crate::{
-    Activity, Address, Attempt, Clock, Commit, DueCursor, Dump, EntityId, EntityKind, Health,
-    Notices, OpenError, Outcome, Owner, Position, Recorded, Setting, Snapshot, Store, StoreError,
-    StreamSummary, Timestamp, Totals, Version, Work,
+    Activity, Address, Answer, Attempt, Clock, Commit, DueCursor, Dump, EntityId, EntityKind, Head,
+    Health, Notices, OldTurn, OpenError, Owner, PageImage, Position, Recorded, RecordedTurn,
+    Setting, Snapshot, Store, StoreError, StreamSummary, Timestamp, Totals, Version, Work,
     sql::{self, Fields, count, queries},
     writer::{self as shared, Queue, Status},
 };
@@ -119,8 +119,8 @@ impl PostgresStore {
 
 #[async_trait]
 impl Store for PostgresStore {
-    async fn commit(&self, commit: Commit) -> Result<Outcome, StoreError> {
-        self.queue.commit(commit).await
+    fn submit(&self, commit: Commit, answer: Answer) {
+        self.queue.submit(commit, answer);
     }
 
     async fn read_stream(
@@ -233,6 +233,35 @@ impl Store for PostgresStore {
         self.list(queries::SWEEP, &[&after, &count(limit)], sql::sweep_row).await
     }
 
+    async fn head(&self, entity: EntityId) -> Result<Option<Head>, StoreError> {
+        Ok(self.list(queries::HEAD, &[&entity.0.as_slice()], sql::head).await?.pop())
+    }
+
+    async fn heads(
+        &self,
+        history_over: i64,
+        after: Position,
+        limit: usize,
+    ) -> Result<Vec<Head>, StoreError> {
+        self.list(queries::HEADS, &[&history_over, &after, &count(limit)], sql::head).await
+    }
+
+    async fn images(&self, entity: EntityId) -> Result<Vec<PageImage>, StoreError> {
+        self.list(queries::IMAGES, &[&entity.0.as_slice()], sql::image).await
+    }
+
+    async fn turns_back(
+        &self,
+        from: Position,
+        limit: usize,
+    ) -> Result<Vec<RecordedTurn>, StoreError> {
+        self.list(queries::TURNS_BACK, &[&from, &count(limit)], sql::turn).await
+    }
+
+    async fn old_turns(&self, after: Position, limit: usize) -> Result<Vec<OldTurn>, StoreError> {
+        self.list(queries::OLD_TURNS, &[&after, &count(limit)], sql::old_turn).await
+    }
+
     async fn totals(&self) -> Result<Totals, StoreError> {
         let totals = self.list(queries::TOTALS, &[], sql::totals).await?;
         Ok(totals.into_iter().next().unwrap_or_default())
@@ -250,6 +279,9 @@ impl Store for PostgresStore {
         rows.extend(self.lines(queries::ALL_ATTEMPTS, sql::attempt).await?);
         rows.extend(self.lines(queries::ALL_SNAPSHOTS, sql::snapshot).await?);
         rows.extend(self.lines(queries::ALL_KEYS, sql::key_row).await?);
+        rows.extend(self.lines(queries::ALL_HEADS, sql::head).await?);
+        rows.extend(self.lines(queries::ALL_TURNS, sql::turn).await?);
+        rows.extend(self.lines(queries::ALL_IMAGES, sql::owned_image).await?);
         Ok(Dump { rows })
     }
 

@@ -16,9 +16,9 @@ use tokio::sync::Mutex;
 
 use self::{readers::Readers, row::rows};
 use crate::{
-    Activity, Address, Attempt, Clock, Commit, DueCursor, Dump, EntityId, EntityKind, Health,
-    Notices, OpenError, Outcome, Owner, Position, Recorded, Setting, Snapshot, Store, StoreError,
-    StreamSummary, Timestamp, Totals, Version, Work,
+    Activity, Address, Answer, Attempt, Clock, Commit, DueCursor, Dump, EntityId, EntityKind, Head,
+    Health, Notices, OldTurn, OpenError, Owner, PageImage, Position, Recorded, RecordedTurn,
+    Setting, Snapshot, Store, StoreError, StreamSummary, Timestamp, Totals, Version, Work,
     sql::{self, Fields, count, queries},
     writer::{self as shared, Queue, Status},
 };
@@ -96,8 +96,8 @@ impl SqliteStore {
 
 #[async_trait]
 impl Store for SqliteStore {
-    async fn commit(&self, commit: Commit) -> Result<Outcome, StoreError> {
-        self.queue.commit(commit).await
+    fn submit(&self, commit: Commit, answer: Answer) {
+        self.queue.submit(commit, answer);
     }
 
     async fn read_stream(
@@ -199,6 +199,35 @@ impl Store for SqliteStore {
         limit: usize,
     ) -> Result<Vec<(Position, Timestamp, bool)>, StoreError> {
         self.list(queries::SWEEP, (after, count(limit)), sql::sweep_row).await
+    }
+
+    async fn head(&self, entity: EntityId) -> Result<Option<Head>, StoreError> {
+        Ok(self.list(queries::HEAD, (entity.0,), sql::head).await?.pop())
+    }
+
+    async fn heads(
+        &self,
+        history_over: i64,
+        after: Position,
+        limit: usize,
+    ) -> Result<Vec<Head>, StoreError> {
+        self.list(queries::HEADS, (history_over, after, count(limit)), sql::head).await
+    }
+
+    async fn images(&self, entity: EntityId) -> Result<Vec<PageImage>, StoreError> {
+        self.list(queries::IMAGES, (entity.0,), sql::image).await
+    }
+
+    async fn turns_back(
+        &self,
+        from: Position,
+        limit: usize,
+    ) -> Result<Vec<RecordedTurn>, StoreError> {
+        self.list(queries::TURNS_BACK, (from, count(limit)), sql::turn).await
+    }
+
+    async fn old_turns(&self, after: Position, limit: usize) -> Result<Vec<OldTurn>, StoreError> {
+        self.list(queries::OLD_TURNS, (after, count(limit)), sql::old_turn).await
     }
 
     async fn totals(&self) -> Result<Totals, StoreError> {

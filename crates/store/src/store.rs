@@ -3,11 +3,15 @@
 use std::collections::HashMap;
 
 use async_trait::async_trait;
+use tokio::sync::oneshot;
 
 use crate::{
-    Address, Attempt, Commit, EntityId, EntityKind, Notices, Outcome, Position, Recorded, Snapshot,
-    StoreError, Timestamp, Version, Work,
+    Address, Attempt, Commit, EntityId, EntityKind, Head, Notices, OldTurn, Outcome, PageImage,
+    Position, Recorded, RecordedTurn, Snapshot, StoreError, Timestamp, Version, Work,
 };
+
+/// What is called with how a commit ended.
+pub type Answer = Box<dyn FnOnce(Result<Outcome, StoreError>) + Send + Sync>;
 
 /// Keeps streams of messages and what is still to be done with them.
 #[async_trait]
@@ -21,7 +25,17 @@ pub trait Store: Send + Sync + 'static {
     /// # Cancel safety
     ///
     /// If the future is dropped, the commit may still happen.
-    async fn commit(&self, commit: Commit) -> Result<Outcome, StoreError>;
+    async fn commit(&self, commit: Commit) -> Result<Outcome, StoreError> {
+        let (answer, answered) = oneshot::channel();
+        // That nobody waits any more is no matter.
+        self.submit(commit, Box::new(|result| _ = answer.send(result)));
+        answered.await.unwrap_or(Err(StoreError::Closed))
+    }
+
+    /// Commits without waiting: commits of one caller are decided in the order in which they were
+    /// submitted. The answer is called once, on a thread of the store's or, if the commit cannot
+    /// even wait, at once on this one; it must not block.
+    fn submit(&self, commit: Commit, answer: Answer);
 
     /// Reads a stream upwards from `from`.
     async fn read_stream(
@@ -94,6 +108,31 @@ pub trait Store: Send + Sync + 'static {
         after: Position,
         limit: usize,
     ) -> Result<Vec<(Position, Timestamp, bool)>, StoreError>;
+
+    /// Where an object stands; `None` if it does not exist.
+    async fn head(&self, entity: EntityId) -> Result<Option<Head>, StoreError>;
+
+    /// Reads the heads of objects, or of those with more history than so many bytes, behind a
+    /// number.
+    async fn heads(
+        &self,
+        history_over: i64,
+        after: Position,
+        limit: usize,
+    ) -> Result<Vec<Head>, StoreError>;
+
+    /// Reads the images of the pages of an object, in order.
+    async fn images(&self, entity: EntityId) -> Result<Vec<PageImage>, StoreError>;
+
+    /// Reads a turn and those of the same object before it, newest first, as far as they are kept.
+    async fn turns_back(
+        &self,
+        from: Position,
+        limit: usize,
+    ) -> Result<Vec<RecordedTurn>, StoreError>;
+
+    /// Looks at the next turns behind a position, of all objects.
+    async fn old_turns(&self, after: Position, limit: usize) -> Result<Vec<OldTurn>, StoreError>;
 
     /// Counts what is there.
     async fn totals(&self) -> Result<Totals, StoreError>;
@@ -211,6 +250,8 @@ pub struct Activity {
     pub reads: u64,
     /// Signs of life of an idle owner.
     pub heartbeats: u64,
+    /// Bytes written to the log of the database, as far as we write it ourselves.
+    pub log_bytes: u64,
 }
 
 /// Every row of a store, as text, sorted by key: equal stores have equal dumps.

@@ -6,21 +6,34 @@ use std::sync::{
     atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering},
 };
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
-use crate::{Activity, Commit, Health, Notices, Outcome, Owner, Position, StoreError, limits};
+use crate::{
+    Activity, Answer, Commit, Health, Notices, Outcome, Owner, Position, StoreError, limits,
+};
 
 /// A commit that waits for the writer.
 pub(crate) struct Request {
     pub(crate) commit: Commit,
     pub(crate) bytes: usize,
-    answer: oneshot::Sender<Result<Outcome, StoreError>>,
+    answer: Option<Answer>,
 }
 
 impl Request {
-    /// Answers who waits. That nobody waits any more is no matter.
-    pub(crate) fn answer(self, result: Result<Outcome, StoreError>) {
-        let _ = self.answer.send(result);
+    /// Answers who waits.
+    pub(crate) fn answer(mut self, result: Result<Outcome, StoreError>) {
+        if let Some(answer) = self.answer.take() {
+            answer(result);
+        }
+    }
+}
+
+/// A writer that ends unexpectedly leaves nobody waiting.
+impl Drop for Request {
+    fn drop(&mut self) {
+        if let Some(answer) = self.answer.take() {
+            answer(Err(StoreError::Closed));
+        }
     }
 }
 
@@ -46,29 +59,34 @@ pub(crate) fn queue() -> (Queue, Requests) {
 }
 
 impl Queue {
-    /// Hands a commit to the writer and waits for its answer.
-    pub(crate) async fn commit(&self, commit: Commit) -> Result<Outcome, StoreError> {
-        let bytes = commit.check()?;
-        let (answer, answered) = oneshot::channel();
-        self.send(Request { commit, bytes, answer })?;
-        answered.await.unwrap_or(Err(StoreError::Closed))
+    /// Hands a commit to the writer. What cannot wait there is answered at once.
+    pub(crate) fn submit(&self, commit: Commit, answer: Answer) {
+        let bytes = match commit.check() {
+            Ok(bytes) => bytes,
+            Err(error) => return answer(Err(error.into())),
+        };
+        let request = Request { commit, bytes, answer: Some(answer) };
+        if let Err((request, error)) = self.send(request) {
+            request.answer(Err(error));
+        }
     }
 
-    fn send(&self, request: Request) -> Result<(), StoreError> {
-        let guard = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
-        let sender = guard.as_ref().ok_or(StoreError::Closed)?;
+    fn send(&self, request: Request) -> Result<(), (Request, StoreError)> {
+        // Not under the lock: an answer is code of others.
+        let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(sender) = sender else { return Err((request, StoreError::Closed)) };
         let waiting = || StoreError::Busy { waiting: sender.max_capacity() - sender.capacity() };
         let bytes = request.bytes;
         let before = self.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
         if 0 < before && limits::WAITING_BYTES_MAX < before + bytes {
             self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
-            return Err(waiting());
+            return Err((request, waiting()));
         }
         sender.try_send(request).map_err(|error| {
             self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
             match error {
-                mpsc::error::TrySendError::Full(_) => waiting(),
-                mpsc::error::TrySendError::Closed(_) => StoreError::Closed,
+                mpsc::error::TrySendError::Full(it) => (it, waiting()),
+                mpsc::error::TrySendError::Closed(it) => (it, StoreError::Closed),
             }
         })
     }
@@ -147,6 +165,7 @@ pub(crate) struct Status {
     pub(crate) batches: AtomicU64,
     pub(crate) reads: AtomicU64,
     pub(crate) heartbeats: AtomicU64,
+    log_bytes: AtomicU64,
 }
 
 impl Status {
@@ -160,6 +179,7 @@ impl Status {
             batches: AtomicU64::new(0),
             reads: AtomicU64::new(0),
             heartbeats: AtomicU64::new(0),
+            log_bytes: AtomicU64::new(0),
         }
     }
 
@@ -198,11 +218,17 @@ impl Status {
             batches: of(&self.batches),
             reads: of(&self.reads),
             heartbeats: of(&self.heartbeats),
+            log_bytes: of(&self.log_bytes),
         }
     }
 
     pub(crate) fn count_read(&self) {
         self.reads.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts what was written to the log.
+    pub(crate) fn count_log(&self, bytes: u64) {
+        self.log_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Counts a batch of so many commits.
@@ -249,9 +275,9 @@ mod tests {
         let (queue, mut requests) = queue();
         let send = |commit: Commit| {
             let bytes = commit.check().unwrap();
-            let (answer, answered) = oneshot::channel();
-            drop(answered);
-            queue.send(Request { commit, bytes, answer })
+            let answer: Answer = Box::new(|_| ());
+            let sent = queue.send(Request { commit, bytes, answer: Some(answer) });
+            sent.map_err(|(_, error)| error)
         };
         for _ in 0..8 {
             send(large()).unwrap();

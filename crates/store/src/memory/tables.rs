@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::objects::Objects;
 use crate::{
     Address, Attempt, DueCursor, Dump, EntityId, EntityKind, Position, Recorded, Settled,
     SettledAs, Snapshot, State, StreamSummary, Timestamp, Totals, Version, Work,
@@ -21,6 +22,7 @@ pub(super) struct Tables {
     attempts: BTreeMap<(Position, u32), Attempt>,
     pub(super) snapshots: BTreeMap<EntityId, Snapshot>,
     keys: BTreeMap<(EntityId, Box<str>), KeyRow>,
+    pub(super) objects: Objects,
 }
 
 impl Tables {
@@ -46,6 +48,7 @@ impl Tables {
                 facts.settled.load(*position, settled.clone());
             }
         }
+        self.objects.facts(needs, &mut facts);
         for key in &needs.keys {
             if let Some(row) = self.keys.get(key) {
                 facts.keys.load(key.clone(), row.clone());
@@ -83,6 +86,7 @@ impl Tables {
                 row.closed_at = Some(*at);
             }
         }
+        self.objects.apply(plan);
         for snapshot in &plan.snapshots {
             self.snapshots.insert(snapshot.stream, snapshot.clone());
         }
@@ -218,6 +222,7 @@ impl Tables {
         rows.extend(self.attempts.values().map(|it| format!("{it:?}")));
         rows.extend(self.snapshots.values().map(|it| format!("{it:?}")));
         rows.extend(self.keys.values().map(|it| format!("{it:?}")));
+        rows.extend(self.objects.dump());
         Dump { rows }
     }
 

@@ -51,7 +51,7 @@ impl Batch {
         self.facts.works.set(position, Some(work));
     }
 
-    fn introduce(&mut self, address: &Address) {
+    pub(super) fn introduce(&mut self, address: &Address) {
         if self.facts.entities.insert(address.id()) {
             let (address, created_at) = (address.clone(), self.draft.at);
             self.draft.entities.push(EntityRow { address, created_at, closed_at: None });

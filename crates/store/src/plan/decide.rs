@@ -104,6 +104,7 @@ impl Batch {
                     return Err(Rejection::NotSettled { position: *position });
                 }
             }
+            Expect::Head { entity, seq, chk } => self.check_head(*entity, *seq, *chk)?,
         }
         Ok(())
     }
@@ -126,6 +127,12 @@ impl Batch {
             Write::ExpireKeys => self.draft.keys_expire = true,
             Write::Close { stream } => self.facts.closed.set(*stream, Some(self.draft.at)),
             Write::Snapshot(it) => self.facts.snapshots.set(it.stream, Some(it.clone())),
+            Write::Turn(turn) => self.turn(turn),
+            Write::Images(images) => self.images(images),
+            Write::Erase { entity } => self.erase(*entity),
+            Write::ForgetTurns { positions } => {
+                positions.iter().for_each(|it| self.forget_turn(*it));
+            }
             // Recorded at the end, when the position of the input is known.
             Write::Remember(_) => {}
         }
@@ -158,6 +165,9 @@ impl Batch {
             unblocked: self.draft.unblocked.len(),
             attempts: self.draft.attempts.len(),
             forgotten: self.draft.forgotten.len(),
+            turns: self.draft.turns.len(),
+            heads_gone: self.draft.heads_gone.len(),
+            turns_forgotten: self.draft.turns_forgotten.len(),
             keys_expire: self.draft.keys_expire,
         }
     }
@@ -170,6 +180,11 @@ impl Batch {
         self.facts.closed.accept();
         self.facts.snapshots.accept();
         self.facts.keys.accept();
+        self.facts.heads.accept();
+        self.facts.bases.accept();
+        self.facts.turns.accept();
+        self.facts.images.accept();
+        self.facts.cuts.accept();
     }
 
     fn reject(&mut self, lengths: Lengths) {
@@ -185,11 +200,19 @@ impl Batch {
         self.facts.closed.reject();
         self.facts.snapshots.reject();
         self.facts.keys.reject();
+        self.facts.heads.reject();
+        self.facts.bases.reject();
+        self.facts.turns.reject();
+        self.facts.images.reject();
+        self.facts.cuts.reject();
         self.draft.position = lengths.position;
         self.draft.messages.truncate(lengths.messages);
         self.draft.unblocked.truncate(lengths.unblocked);
         self.draft.attempts.truncate(lengths.attempts);
         self.draft.forgotten.truncate(lengths.forgotten);
+        self.draft.turns.truncate(lengths.turns);
+        self.draft.heads_gone.truncate(lengths.heads_gone);
+        self.draft.turns_forgotten.truncate(lengths.turns_forgotten);
         self.draft.keys_expire = lengths.keys_expire;
     }
 
@@ -212,6 +235,15 @@ impl Batch {
         let snapshots = facts.snapshots.into_changes().into_iter();
         draft.snapshots.extend(snapshots.filter_map(|(_, it)| it));
         draft.keys.extend(facts.keys.into_changes().into_iter().filter_map(|(_, row)| row));
+        draft.heads.extend(facts.heads.into_changes().into_iter().filter_map(|(_, it)| it));
+        draft.heads.sort_by_key(|it| it.base.number);
+        draft.bases.extend(facts.bases.into_changes().into_iter().filter_map(|(_, it)| it));
+        draft.heads_gone.sort_unstable();
+        let images = facts.images.into_changes().into_iter();
+        draft.images.extend(images.filter_map(|((entity, _), image)| Some((entity, image?))));
+        let cuts = facts.cuts.into_changes().into_iter();
+        draft.images_cut.extend(cuts.filter_map(|(entity, pages)| Some((entity, pages?))));
+        draft.turns_forgotten.sort_unstable();
         draft.entities.sort_by_key(|row| row.address.id());
         draft.forgotten.sort_unstable();
         draft.answers = answers;
@@ -226,5 +258,8 @@ struct Lengths {
     unblocked: usize,
     attempts: usize,
     forgotten: usize,
+    turns: usize,
+    heads_gone: usize,
+    turns_forgotten: usize,
     keys_expire: bool,
 }

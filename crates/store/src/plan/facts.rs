@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{KeyRow, Work};
-use crate::{EntityId, Position, Settled, Snapshot, Timestamp, Version};
+use crate::{Base, EntityId, Head, PageImage, Position, Settled, Snapshot, Timestamp, Version};
 
 /// What is needed of a stored message to revive or forget it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +15,15 @@ pub(crate) struct Brief {
     pub(crate) ordered: bool,
     /// Whether it is the last of its stream.
     pub(crate) last: bool,
+}
+
+/// What is needed of a stored turn to forget it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TurnBrief {
+    pub(crate) entity: EntityId,
+    pub(crate) bytes: i64,
+    /// Whether the images hold it. Once they do, they always will.
+    pub(crate) is_history: bool,
 }
 
 /// The rows as the batch sees them. A store fills in what is there; absent means absent.
@@ -30,6 +39,13 @@ pub(crate) struct Facts {
     pub(crate) closed: Table<EntityId, Timestamp>,
     pub(crate) snapshots: Table<EntityId, Snapshot>,
     pub(crate) keys: Table<(EntityId, Box<str>), KeyRow>,
+    pub(crate) heads: Table<EntityId, Head>,
+    /// Only those that this batch changes.
+    pub(crate) bases: Table<EntityId, Base>,
+    pub(crate) turns: Table<Position, TurnBrief>,
+    /// Only what this batch writes.
+    pub(crate) images: Table<(EntityId, u32), PageImage>,
+    pub(crate) cuts: Table<EntityId, u32>,
 }
 
 /// Rows by key, which remembers what changed and can take the last commit's changes back.
@@ -54,6 +70,11 @@ impl<K: Hash + Eq + Ord + Clone, V: Clone> Table<K, V> {
 
     pub(crate) fn get(&self, key: &K) -> Option<&V> {
         self.rows.get(key)
+    }
+
+    /// The keys of the rows that are there.
+    pub(crate) fn keys(&self) -> Vec<K> {
+        self.rows.keys().cloned().collect()
     }
 
     /// Writes or, with `None`, removes a row.

@@ -12,6 +12,8 @@ pub(crate) struct Needs {
     pub(crate) works: BTreeSet<Position>,
     pub(crate) messages: BTreeSet<Position>,
     pub(crate) keys: BTreeSet<(EntityId, Box<str>)>,
+    pub(crate) heads: BTreeSet<EntityId>,
+    pub(crate) turns: BTreeSet<Position>,
 }
 
 impl Needs {
@@ -23,6 +25,7 @@ impl Needs {
                     Expect::Version { stream, .. } => _ = needs.streams.insert(*stream),
                     Expect::Pending { position } => _ = needs.works.insert(*position),
                     Expect::Settled { position, .. } => _ = needs.messages.insert(*position),
+                    Expect::Head { entity, .. } => _ = needs.heads.insert(*entity),
                 }
             }
             commit.writes.iter().for_each(|write| needs.add(write));
@@ -49,6 +52,13 @@ impl Needs {
                 self.works.extend(positions);
                 self.messages.extend(positions);
             }
+            Write::Turn(turn) => {
+                self.heads.insert(turn.object.id());
+                self.entities.insert(turn.object.id());
+            }
+            Write::Images(images) => _ = self.heads.insert(images.entity),
+            Write::Erase { entity } => _ = self.heads.insert(*entity),
+            Write::ForgetTurns { positions } => self.turns.extend(positions),
             Write::Close { .. } | Write::Snapshot(_) | Write::ExpireKeys => {}
         }
     }

@@ -6,7 +6,7 @@ use tokio_postgres::{Client, Error, Statement, types::ToSql};
 use crate::{EntityId, plan::Plan};
 
 /// One statement for each table and way of change, in the order in which they run.
-const STATEMENTS: [&str; 15] = [
+const STATEMENTS: [&str; 23] = [
     "INSERT INTO entity (id, shard, kind, class, name, created_at) SELECT * FROM unnest( \
      $1::bytea[], $2::smallint[], $3::text[], $4::text[], $5::text[], $6::bigint[])",
     "INSERT INTO message (position, stream, version, kind, direction, action, type, schema, data, \
@@ -41,6 +41,25 @@ const STATEMENTS: [&str; 15] = [
     "DELETE FROM message WHERE position = ANY ($1::bigint[])",
     "DELETE FROM outcome WHERE position = ANY ($1::bigint[])",
     "DELETE FROM attempt WHERE position = ANY ($1::bigint[])",
+    "DELETE FROM head WHERE number = ANY ($1::bigint[])",
+    "DELETE FROM base WHERE number = ANY ($1::bigint[])",
+    "INSERT INTO head (number, seq, position, chk) SELECT * FROM unnest($1::bigint[], \
+     $2::bigint[], $3::bigint[], $4::bigint[]) ON CONFLICT (number) DO UPDATE SET \
+     seq = excluded.seq, position = excluded.position, chk = excluded.chk",
+    "INSERT INTO base (entity, number, seq, position, chk, pages, history_bytes) \
+     SELECT * FROM unnest($1::bytea[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], \
+     $6::bigint[], $7::bigint[]) ON CONFLICT (entity) DO UPDATE SET number = excluded.number, \
+     seq = excluded.seq, position = excluded.position, chk = excluded.chk, \
+     pages = excluded.pages, history_bytes = excluded.history_bytes",
+    "INSERT INTO turn (position, entity, seq, prev, at, cause, sent, chk, input, delta) \
+     SELECT * FROM unnest($1::bigint[], $2::bytea[], $3::bigint[], $4::bigint[], $5::bigint[], \
+     $6::bigint[], $7::bigint[], $8::bigint[], $9::text[], $10::bytea[])",
+    "DELETE FROM image i USING unnest($1::bytea[], $2::bigint[]) AS c (entity, pages) \
+     WHERE i.entity = c.entity AND i.page > c.pages",
+    "INSERT INTO image (entity, page, seq, crc, data) SELECT * FROM unnest($1::bytea[], \
+     $2::bigint[], $3::bigint[], $4::bigint[], $5::bytea[]) ON CONFLICT (entity, page) \
+     DO UPDATE SET seq = excluded.seq, crc = excluded.crc, data = excluded.data",
+    "DELETE FROM turn WHERE position = ANY ($1::bigint[])",
     "UPDATE counter SET position = $1, at = $2",
 ];
 
@@ -84,7 +103,7 @@ pub(super) enum NotWritten {
     Commit(Error),
 }
 
-fn params(plan: &Plan) -> [Option<Params<'_>>; 15] {
+fn params(plan: &Plan) -> [Option<Params<'_>>; 23] {
     [
         (!plan.entities.is_empty()).then(|| entities(plan)),
         (!plan.messages.is_empty()).then(|| messages(plan)),
@@ -100,6 +119,14 @@ fn params(plan: &Plan) -> [Option<Params<'_>>; 15] {
         positions(&plan.forgotten),
         positions(&plan.forgotten),
         positions(&plan.forgotten),
+        positions(&plan.heads_gone),
+        positions(&plan.heads_gone),
+        (!plan.heads.is_empty()).then(|| heads(plan)),
+        (!plan.bases.is_empty()).then(|| bases(plan)),
+        (!plan.turns.is_empty()).then(|| turns(plan)),
+        (!plan.images_cut.is_empty()).then(|| images_cut(plan)),
+        (!plan.images.is_empty()).then(|| images(plan)),
+        positions(&plan.turns_forgotten),
         Some(vec![Box::new(plan.position), Box::new(plan.at.0)]),
     ]
 }
@@ -215,5 +242,60 @@ fn keys(plan: &Plan) -> Params<'_> {
         column(rows, |it| it.status),
         column(rows, |it| it.reply.as_ref().map(|reply| reply.as_str())),
         column(rows, |it| it.expires_at.0),
+    ]
+}
+
+fn heads(plan: &Plan) -> Params<'_> {
+    let rows = &plan.heads;
+    vec![
+        column(rows, |it| it.base.number),
+        column(rows, |it| it.seq),
+        column(rows, |it| it.position),
+        column(rows, |it| i64::from(it.chk)),
+    ]
+}
+
+fn bases(plan: &Plan) -> Params<'_> {
+    let rows = &plan.bases;
+    vec![
+        column(rows, |it| it.entity.0.as_slice()),
+        column(rows, |it| it.number),
+        column(rows, |it| it.seq),
+        column(rows, |it| it.position),
+        column(rows, |it| i64::from(it.chk)),
+        column(rows, |it| i64::from(it.pages)),
+        column(rows, |it| it.history_bytes),
+    ]
+}
+
+fn turns(plan: &Plan) -> Params<'_> {
+    let rows = &plan.turns;
+    vec![
+        column(rows, |it| it.position),
+        column(rows, |it| it.entity.0.as_slice()),
+        column(rows, |it| it.seq),
+        column(rows, |it| it.prev),
+        column(rows, |it| it.at.0),
+        column(rows, |it| it.cause),
+        column(rows, |it| i64::from(it.sent)),
+        column(rows, |it| i64::from(it.chk)),
+        column(rows, |it| &*it.input),
+        column(rows, |it| &*it.delta),
+    ]
+}
+
+fn images_cut(plan: &Plan) -> Params<'_> {
+    let rows = &plan.images_cut;
+    vec![column(rows, |it| it.0.0.as_slice()), column(rows, |it| i64::from(it.1))]
+}
+
+fn images(plan: &Plan) -> Params<'_> {
+    let rows = &plan.images;
+    vec![
+        column(rows, |it| it.0.0.as_slice()),
+        column(rows, |it| i64::from(it.1.page)),
+        column(rows, |it| it.1.seq),
+        column(rows, |it| i64::from(it.1.crc)),
+        column(rows, |it| &*it.1.data),
     ]
 }

@@ -33,6 +33,8 @@ pub(super) struct Reads {
     briefs: Statement,
     outcomes: Statement,
     keys: Statement,
+    heads: Statement,
+    turns: Statement,
 }
 
 impl Reads {
@@ -45,6 +47,8 @@ impl Reads {
             briefs: client.prepare(BRIEFS).await?,
             outcomes: client.prepare(OUTCOMES).await?,
             keys: client.prepare(KEYS).await?,
+            heads: client.prepare(&many(queries::HEAD, "b.entity = ?1", "bytea")).await?,
+            turns: client.prepare(&many(queries::TURN_BRIEF, "t.position = ?1", "bigint")).await?,
         })
     }
 
@@ -55,9 +59,11 @@ impl Reads {
         let messages: Vec<i64> = needs.messages.iter().copied().collect();
         let scopes: Vec<&[u8]> = needs.keys.iter().map(|it| it.0.0.as_slice()).collect();
         let keys: Vec<&str> = needs.keys.iter().map(|it| &*it.1).collect();
+        let heads: Vec<&[u8]> = needs.heads.iter().map(|it| it.0.as_slice()).collect();
+        let turns: Vec<i64> = needs.turns.iter().copied().collect();
 
         type Params<'a> = Vec<&'a (dyn ToSql + Sync)>;
-        let all: [(&Statement, bool, Params<'_>); 7] = [
+        let all: [(&Statement, bool, Params<'_>); 9] = [
             (&self.counter, true, vec![]),
             (&self.versions, !streams.is_empty(), vec![&streams]),
             (&self.entities, !entities.is_empty(), vec![&entities]),
@@ -65,21 +71,23 @@ impl Reads {
             (&self.briefs, !messages.is_empty(), vec![&messages]),
             (&self.outcomes, !messages.is_empty(), vec![&messages]),
             (&self.keys, !keys.is_empty(), vec![&scopes, &keys]),
+            (&self.heads, !heads.is_empty(), vec![&heads]),
+            (&self.turns, !turns.is_empty(), vec![&turns]),
         ];
         let answers = join_all(all.iter().map(|(statement, wanted, params)| async move {
             if *wanted { client.query(*statement, params).await } else { Ok(Vec::new()) }
         }));
         // The first error in order is the cause of those behind it.
         let answers: Result<Vec<Vec<Row>>, _> = answers.await.into_iter().collect();
-        let answers: [Vec<Row>; 7] = answers?
+        let answers: [Vec<Row>; 9] = answers?
             .try_into()
-            .map_err(|_| Trouble::Bug("seven queries have seven answers".into()))?;
+            .map_err(|_| Trouble::Bug("nine queries have nine answers".into()))?;
         understand(&answers).map_err(|error| Trouble::Bug(error.to_string()))
     }
 }
 
-fn understand(answers: &[Vec<Row>; 7]) -> Result<Facts, StoreError> {
-    let [counter, versions, entities, works, briefs, outcomes, keys] = answers;
+fn understand(answers: &[Vec<Row>; 9]) -> Result<Facts, StoreError> {
+    let [counter, versions, entities, works, briefs, outcomes, keys, heads, turns] = answers;
     let mut facts = Facts::default();
     let counter = counter.first().ok_or_else(|| StoreError::corrupt("the counter is missing"))?;
     (facts.position, facts.at) = (counter.int(0)?, counter.time(1)?);
@@ -105,5 +113,21 @@ fn understand(answers: &[Vec<Row>; 7]) -> Result<Facts, StoreError> {
         let key = sql::key_row(row)?;
         facts.keys.load((key.scope, key.key.clone()), key);
     }
+    for row in heads {
+        let head = sql::head(row)?;
+        facts.heads.load(head.base.entity, head);
+    }
+    for row in turns {
+        let (brief, head) = sql::turn_brief(row)?;
+        if let Some(head) = head {
+            facts.heads.load(head.base.entity, head);
+        }
+        facts.turns.load(row.int(13)?, brief);
+    }
     Ok(facts)
+}
+
+/// A statement for one key, for many.
+fn many(statement: &str, key: &str, kind: &str) -> String {
+    statement.replace(key, &key.replace("= ?1", &format!("= ANY ($1::{kind}[])")))
 }

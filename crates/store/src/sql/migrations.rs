@@ -10,12 +10,20 @@ pub(crate) struct Migration {
     pub(crate) postgres: &'static str,
 }
 
-pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
-    number: 1,
-    needs: 1,
-    sqlite: include_str!("../../migrations/0001.sqlite.sql"),
-    postgres: include_str!("../../migrations/0001.postgres.sql"),
-}];
+pub(crate) const MIGRATIONS: &[Migration] = &[
+    Migration {
+        number: 1,
+        needs: 1,
+        sqlite: include_str!("../../migrations/0001.sqlite.sql"),
+        postgres: include_str!("../../migrations/0001.postgres.sql"),
+    },
+    Migration {
+        number: 2,
+        needs: 1,
+        sqlite: include_str!("../../migrations/0002.sqlite.sql"),
+        postgres: include_str!("../../migrations/0002.postgres.sql"),
+    },
+];
 
 /// The newest schema that this binary knows.
 pub(crate) const KNOWN_SCHEMA: i64 = MIGRATIONS[MIGRATIONS.len() - 1].number;

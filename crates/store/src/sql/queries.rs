@@ -28,6 +28,60 @@ macro_rules! work {
     };
 }
 
+/// The columns that [`super::head`] reads.
+macro_rules! head {
+    ($rest:literal) => {
+        concat!(
+            "SELECT h.seq, h.position, h.chk, b.entity, b.number, b.seq, b.position, b.chk, ",
+            "b.pages, b.history_bytes FROM base b JOIN head h ON h.number = b.number ",
+            $rest
+        )
+    };
+}
+
+pub(crate) const HEAD: &str = head!("WHERE b.entity = ?1");
+pub(crate) const HEADS: &str =
+    head!("WHERE b.history_bytes > ?1 AND b.number > ?2 ORDER BY b.number LIMIT ?3");
+pub(crate) const ALL_HEADS: &str = head!("ORDER BY b.number");
+
+pub(crate) const IMAGES: &str =
+    "SELECT page, seq, crc, data FROM image WHERE entity = ?1 ORDER BY page";
+pub(crate) const ALL_IMAGES: &str =
+    "SELECT page, seq, crc, data, entity FROM image ORDER BY entity, page";
+
+/// `prev` leads from each turn to the one before; where it is no longer kept, the walk ends.
+pub(crate) const TURNS_BACK: &str = "WITH RECURSIVE walk (position, prev, n) AS (\
+     SELECT position, prev, CAST(1 AS BIGINT) FROM turn WHERE position = ?1 UNION ALL \
+     SELECT t.position, t.prev, w.n + 1 FROM walk w JOIN turn t ON t.position = w.prev \
+     WHERE w.n < ?2) \
+     SELECT t.position, t.entity, t.seq, t.prev, t.at, t.cause, t.sent, t.chk, t.input, t.delta \
+     FROM walk w JOIN turn t ON t.position = w.position ORDER BY w.n";
+pub(crate) const ALL_TURNS: &str = "SELECT position, entity, seq, prev, at, cause, sent, chk, \
+     input, delta FROM turn ORDER BY position";
+
+/// A turn is history once the images hold it, or once its object is gone.
+macro_rules! is_history {
+    () => {
+        "CASE WHEN b.number IS NULL OR t.position <= b.position OR t.position < b.number \
+         THEN 1 ELSE 0 END"
+    };
+}
+
+pub(crate) const OLD_TURNS: &str = concat!(
+    "SELECT t.position, t.entity, t.at, ",
+    is_history!(),
+    " FROM turn t LEFT JOIN base b ON b.entity = t.entity \
+     WHERE t.position > ?1 ORDER BY t.position LIMIT ?2"
+);
+
+pub(crate) const TURN_BRIEF: &str = concat!(
+    "SELECT h.seq, h.position, h.chk, b.entity, b.number, b.seq, b.position, b.chk, b.pages, ",
+    "b.history_bytes, t.entity, length(t.delta), ",
+    is_history!(),
+    ", t.position FROM turn t LEFT JOIN base b ON b.entity = t.entity \
+     LEFT JOIN head h ON h.number = b.number WHERE t.position = ?1"
+);
+
 pub(crate) const READ_STREAM: &str = recorded!(
     "FROM message m LEFT JOIN work w ON w.position = m.position \
      LEFT JOIN outcome o ON o.position = m.position \
@@ -127,7 +181,7 @@ pub(crate) const SWEEP: &str = "SELECT m.position, m.created_at, \
      OR EXISTS (SELECT 1 FROM outcome o WHERE o.position = m.position AND o.state = 'dead') \
      OR NOT EXISTS (SELECT 1 FROM message n WHERE n.stream = m.stream AND n.version > m.version) \
      OR EXISTS (SELECT 1 FROM entity e WHERE e.id = m.stream AND e.closed_at IS NULL \
-     AND e.kind IN ('process', 'object', 'run')) \
+     AND e.kind IN ('process', 'run')) \
      THEN 0 ELSE 1 END \
      FROM message m WHERE m.position > ?1 ORDER BY m.position LIMIT ?2";
 
@@ -183,6 +237,33 @@ pub(crate) const VIOLATIONS: &[(&str, &str)] = &[
          WHERE NOT EXISTS (SELECT 1 FROM message m WHERE m.position = o.position)) \
          + (SELECT count(*) FROM attempt a \
          WHERE NOT EXISTS (SELECT 1 FROM message m WHERE m.position = a.position))",
+    ),
+    (
+        "objects without a head, or heads without their object",
+        "SELECT (SELECT count(*) FROM base b \
+         WHERE NOT EXISTS (SELECT 1 FROM head h WHERE h.number = b.number)) \
+         + (SELECT count(*) FROM head h \
+         WHERE NOT EXISTS (SELECT 1 FROM base b WHERE b.number = h.number))",
+    ),
+    (
+        "heads without their last turn",
+        "SELECT count(*) FROM head h JOIN base b ON b.number = h.number \
+         WHERE b.position < h.position AND NOT EXISTS (SELECT 1 FROM turn t \
+         WHERE t.position = h.position AND t.entity = b.entity AND t.seq = h.seq \
+         AND t.chk = h.chk)",
+    ),
+    (
+        "turns that an object lacks and its images do not hold",
+        "SELECT CAST(coalesce(sum(h.seq - b.seq - coalesce(n.turns, 0)), 0) AS BIGINT) FROM head h \
+         JOIN base b ON b.number = h.number LEFT JOIN (SELECT t.entity, count(*) AS turns \
+         FROM turn t JOIN base b ON b.entity = t.entity \
+         WHERE t.position > b.position AND t.position >= b.number GROUP BY t.entity) n \
+         ON n.entity = b.entity",
+    ),
+    (
+        "images of objects that do not exist, or beyond their turns",
+        "SELECT count(*) FROM image i LEFT JOIN base b ON b.entity = i.entity \
+         LEFT JOIN head h ON h.number = b.number WHERE h.number IS NULL OR i.seq > h.seq",
     ),
 ];
 

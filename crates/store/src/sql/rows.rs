@@ -2,9 +2,10 @@
 
 use super::Fields;
 use crate::{
-    Address, Attempt, Direction, EntityKind, Json, Lease, MessageKind, Position, Recorded, Settled,
-    SettledAs, Snapshot, State, StoreError, StreamSummary, Timestamp, Totals, Work,
-    plan::{EntityRow, KeyRow, MessageRow},
+    Address, Attempt, Base, Direction, EntityId, EntityKind, Head, Json, Lease, MessageKind,
+    OldTurn, PageImage, Position, Recorded, RecordedTurn, Settled, SettledAs, Snapshot, State,
+    StoreError, StreamSummary, Timestamp, Totals, Work,
+    plan::{EntityRow, KeyRow, MessageRow, TurnBrief},
 };
 
 pub(crate) fn recorded(row: &dyn Fields) -> Result<Recorded, StoreError> {
@@ -162,4 +163,57 @@ pub(crate) fn snapshot(row: &dyn Fields) -> Result<Snapshot, StoreError> {
         code: row.small(2)?,
         state: Json::stored(&row.text(3)?),
     })
+}
+
+pub(crate) fn head(row: &dyn Fields) -> Result<Head, StoreError> {
+    let base = Base {
+        entity: row.id(3)?,
+        number: row.int(4)?,
+        seq: row.int(5)?,
+        position: row.int(6)?,
+        chk: row.count(7)?,
+        pages: row.count(8)?,
+        history_bytes: row.int(9)?,
+    };
+    Ok(Head { seq: row.int(0)?, position: row.int(1)?, chk: row.count(2)?, base })
+}
+
+pub(crate) fn turn(row: &dyn Fields) -> Result<RecordedTurn, StoreError> {
+    Ok(RecordedTurn {
+        position: row.int(0)?,
+        entity: row.id(1)?,
+        seq: row.int(2)?,
+        prev: row.int(3)?,
+        at: row.time(4)?,
+        cause: row.maybe_int(5)?,
+        sent: row.count(6)?,
+        chk: row.count(7)?,
+        input: row.text(8)?.into(),
+        delta: row.bytes(9)?.into(),
+    })
+}
+
+pub(crate) fn image(row: &dyn Fields) -> Result<PageImage, StoreError> {
+    Ok(PageImage {
+        page: row.count(0)?,
+        seq: row.int(1)?,
+        crc: row.count(2)?,
+        data: row.bytes(3)?.into(),
+    })
+}
+
+pub(crate) fn owned_image(row: &dyn Fields) -> Result<(EntityId, PageImage), StoreError> {
+    Ok((row.id(4)?, image(row)?))
+}
+
+pub(crate) fn old_turn(row: &dyn Fields) -> Result<OldTurn, StoreError> {
+    let (position, entity, at) = (row.int(0)?, row.id(1)?, row.time(2)?);
+    Ok(OldTurn { position, entity, at, is_history: row.int(3)? != 0 })
+}
+
+pub(crate) fn turn_brief(row: &dyn Fields) -> Result<(TurnBrief, Option<Head>), StoreError> {
+    let brief =
+        TurnBrief { entity: row.id(10)?, bytes: row.int(11)?, is_history: row.int(12)? != 0 };
+    let head = if row.maybe_int(0)?.is_some() { Some(head(row)?) } else { None };
+    Ok((brief, head))
 }

@@ -3,7 +3,8 @@
 use rusqlite::{Connection, Result, params};
 
 use crate::{
-    Attempt, EntityId, Position, Settled, Snapshot, Timestamp, Work,
+    Attempt, Base, EntityId, Head, PageImage, Position, RecordedTurn, Settled, Snapshot, Timestamp,
+    Work,
     plan::{EntityRow, KeyRow, MessageRow, Plan},
 };
 
@@ -29,6 +30,16 @@ pub(super) fn apply(connection: &Connection, plan: &Plan) -> Result<()> {
     ] {
         each(connection, table, &plan.forgotten, by_position)?;
     }
+    let gone = "DELETE FROM head WHERE number = ?1";
+    each(connection, gone, &plan.heads_gone, by_position)?;
+    each(connection, "DELETE FROM base WHERE number = ?1", &plan.heads_gone, by_position)?;
+    heads(connection, &plan.heads)?;
+    each(connection, PUT_BASE, &plan.bases, base)?;
+    each(connection, INSERT_TURN, &plan.turns, turn)?;
+    each(connection, CUT_IMAGES, &plan.images_cut, cut_images)?;
+    each(connection, PUT_IMAGE, &plan.images, image)?;
+    let forgotten = "DELETE FROM turn WHERE position = ?1";
+    each(connection, forgotten, &plan.turns_forgotten, by_position)?;
     let counter = "UPDATE counter SET position = ?1, at = ?2";
     connection.prepare_cached(counter)?.execute(params![plan.position, plan.at.0])?;
     Ok(())
@@ -146,6 +157,68 @@ fn key(statement: &mut Statement<'_>, row: &KeyRow) -> Result<usize> {
         row.reply.as_ref().map(|it| it.as_str()),
         row.expires_at.0,
     ])
+}
+
+/// Most heads are there already.
+fn heads(connection: &Connection, rows: &[Head]) -> Result<()> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let mut update = connection.prepare_cached(UPDATE_HEAD)?;
+    let mut insert = connection.prepare_cached(INSERT_HEAD)?;
+    for it in rows {
+        let row = params![it.base.number, it.seq, it.position, it.chk];
+        if update.execute(row)? == 0 {
+            insert.execute(row)?;
+        }
+    }
+    Ok(())
+}
+
+const UPDATE_HEAD: &str = "UPDATE head SET seq = ?2, position = ?3, chk = ?4 WHERE number = ?1";
+
+const INSERT_HEAD: &str = "INSERT INTO head (number, seq, position, chk) VALUES (?1, ?2, ?3, ?4)";
+
+const PUT_BASE: &str = "INSERT INTO base (entity, number, seq, position, chk, pages, \
+     history_bytes) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (entity) DO UPDATE SET \
+     number = ?2, seq = ?3, position = ?4, chk = ?5, pages = ?6, history_bytes = ?7";
+
+fn base(statement: &mut Statement<'_>, it: &Base) -> Result<usize> {
+    let Base { entity, number, seq, position, chk, pages, history_bytes } = it;
+    statement.execute(params![entity.0, number, seq, position, chk, pages, history_bytes])
+}
+
+const INSERT_TURN: &str = "INSERT INTO turn (position, entity, seq, prev, at, cause, sent, chk, \
+     input, delta) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+
+fn turn(statement: &mut Statement<'_>, it: &RecordedTurn) -> Result<usize> {
+    statement.execute(params![
+        it.position,
+        it.entity.0,
+        it.seq,
+        it.prev,
+        it.at.0,
+        it.cause,
+        it.sent,
+        it.chk,
+        it.input,
+        &*it.delta,
+    ])
+}
+
+const CUT_IMAGES: &str = "DELETE FROM image WHERE entity = ?1 AND page > ?2";
+
+fn cut_images(statement: &mut Statement<'_>, cut: &(EntityId, u32)) -> Result<usize> {
+    statement.execute(params![cut.0.0, cut.1])
+}
+
+const PUT_IMAGE: &str = "INSERT INTO image (entity, page, seq, crc, data) \
+     VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (entity, page) DO UPDATE SET seq = ?3, crc = ?4, \
+     data = ?5";
+
+fn image(statement: &mut Statement<'_>, row: &(EntityId, PageImage)) -> Result<usize> {
+    let (entity, it) = row;
+    statement.execute(params![entity.0, it.page, it.seq, it.crc, &*it.data])
 }
 
 fn by_position(statement: &mut Statement<'_>, position: &Position) -> Result<usize> {

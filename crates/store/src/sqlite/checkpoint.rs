@@ -23,6 +23,9 @@ const BESIDE_PAGES: i32 = 4_096;
 /// Pages in the WAL at which the writer stops to fold it back (64 MiB).
 const PAUSE_PAGES: i32 = 16_384;
 
+/// A page in the WAL, with its header.
+const FRAME_BYTES: u64 = 4_096 + 24;
+
 /// Asks for checkpoints at the right time.
 pub(super) struct Checkpointer {
     /// How many pages the WAL has, as SQLite told after the last commit.
@@ -51,9 +54,14 @@ pub(super) fn start(database: PathBuf, status: Arc<Status>) -> Checkpointer {
 impl Checkpointer {
     /// Has SQLite tell how large the WAL is.
     pub(super) fn watch(&self, connection: &mut Connection) -> rusqlite::Result<()> {
-        let wal_pages = self.wal_pages.clone();
+        let (wal_pages, status) = (self.wal_pages.clone(), self.status.clone());
+        let mut before = 0;
         connection.wal_hook(Some(move |_: &mut Wal, pages| {
             wal_pages.store(pages, Ordering::Relaxed);
+            // A log that has started over has fewer.
+            let new = if pages < before { pages } else { pages - before };
+            before = pages;
+            status.count_log(u64::try_from(new).unwrap_or(0) * FRAME_BYTES);
             Ok(())
         }))
     }

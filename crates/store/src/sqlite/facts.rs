@@ -6,7 +6,7 @@ use rusqlite::Connection;
 
 use super::row::rows;
 use crate::{
-    EntityId, StoreError, Version,
+    EntityId, Head, StoreError, Version,
     plan::{Brief, Facts, Needs, Plan},
     sql::{self, Fields, queries},
 };
@@ -32,6 +32,7 @@ pub(super) fn version(connection: &Connection, stream: EntityId) -> Result<Versi
 pub(super) struct Known {
     versions: HashMap<EntityId, Version>,
     entities: HashSet<EntityId>,
+    heads: HashMap<EntityId, Head>,
 }
 
 impl Known {
@@ -40,13 +41,20 @@ impl Known {
 
     /// Takes in what has become durable.
     pub(super) fn learn(&mut self, plan: &Plan) {
-        if Self::MAX < self.versions.len() + self.entities.len() {
+        if Self::MAX < self.versions.len() + self.entities.len() + self.heads.len() {
             *self = Self::default();
         }
         for row in &plan.messages {
             self.versions.insert(row.stream, row.version);
             self.entities.insert(row.stream);
             self.entities.extend(row.target);
+        }
+        if !plan.heads_gone.is_empty() {
+            self.heads.retain(|_, head| !plan.heads_gone.contains(&head.base.number));
+        }
+        for head in &plan.heads {
+            self.entities.insert(head.base.entity);
+            self.heads.insert(head.base.entity, *head);
         }
     }
 }
@@ -88,6 +96,23 @@ pub(super) fn read(
         }
         for (position, settled) in rows(connection, OUTCOME, (position,), sql::settled_row)? {
             facts.settled.load(position, settled);
+        }
+    }
+    for id in &needs.heads {
+        let head = match known.heads.get(id) {
+            Some(head) => Some(*head),
+            None => rows(connection, queries::HEAD, (id.0,), sql::head)?.pop(),
+        };
+        if let Some(head) = head {
+            facts.heads.load(*id, head);
+        }
+    }
+    for position in &needs.turns {
+        for (brief, head) in rows(connection, queries::TURN_BRIEF, (position,), sql::turn_brief)? {
+            if let Some(head) = head {
+                facts.heads.load(head.base.entity, head);
+            }
+            facts.turns.load(*position, brief);
         }
     }
     for (scope, key) in &needs.keys {

@@ -123,6 +123,11 @@ pub(super) fn dump(connection: &Connection) -> Result<Dump, StoreError> {
         Ok(format!("{:?}", sql::snapshot(row)?))
     })?);
     all.extend(rows(&tx, queries::ALL_KEYS, (), |row| Ok(format!("{:?}", sql::key_row(row)?)))?);
+    all.extend(rows(&tx, queries::ALL_HEADS, (), |row| Ok(format!("{:?}", sql::head(row)?)))?);
+    all.extend(rows(&tx, queries::ALL_TURNS, (), |row| Ok(format!("{:?}", sql::turn(row)?)))?);
+    all.extend(rows(&tx, queries::ALL_IMAGES, (), |row| {
+        Ok(format!("{:?}", sql::owned_image(row)?))
+    })?);
     Ok(Dump { rows: all })
 }
 

@@ -4,11 +4,12 @@
 use std::time::Duration;
 
 use steadfast_store::{
-    Cause, Clock, Commit, Due, DueCursor, EntityKind, Entropy, Expect, Json, Lease, Message,
-    Remember, Retention, SeededEntropy, SettledAs, Snapshot, Task, Timestamp, Write, sweep,
+    Cause, Clock, Commit, Complete, Due, DueCursor, EntityKind, Entropy, Expect, Images, Json,
+    Lease, Message, PageImage, Remember, Retention, SeededEntropy, SettledAs, Snapshot, Task,
+    Timestamp, Turn, Write, sweep,
 };
 
-use crate::lab::{Lab, address};
+use crate::lab::{Lab, address, address_of};
 
 const RUNS: u64 = 6;
 const STEPS: u64 = 400;
@@ -31,6 +32,10 @@ impl Maker {
 
     fn stream(&self) -> steadfast_store::Address {
         address(["a", "b", "ü", "d"][self.below(4) as usize])
+    }
+
+    fn object(&self) -> steadfast_store::Address {
+        address_of(EntityKind::Object, "thing", ["a", "b"][self.below(2) as usize])
     }
 
     /// Mostly a recent one, sometimes one that is not there.
@@ -78,7 +83,7 @@ impl Maker {
 
     fn write(&self) -> Write {
         let position = self.position();
-        match self.below(16) {
+        match self.below(22) {
             0..=4 => {
                 let messages = (0..self.below(4) as usize).map(|it| self.message(it)).collect();
                 Write::Append { stream: self.stream(), messages }
@@ -111,7 +116,29 @@ impl Maker {
                 let stream = self.stream().id();
                 Write::Snapshot(Snapshot { stream, version, code, state })
             }
-            _ => Write::Forget { positions: vec![position, position - 3] },
+            15 => Write::Forget { positions: vec![position, position - 3] },
+            16..=18 => {
+                let delta = vec![1; self.below(9) as usize].into();
+                let chk = self.below(3) as u32;
+                let (cause, sent) = (self.one_in(3).then_some(position), self.below(3) as u32);
+                let (object, input) = (self.object(), "poke".into());
+                Write::Turn(Turn { object, cause, sent, chk, input, delta })
+            }
+            19 => {
+                let image = |page: u64| PageImage {
+                    page: page as u32 + 1,
+                    seq: 0,
+                    crc: u32::MAX,
+                    data: vec![2; page as usize].into(),
+                };
+                let images = (0..self.below(4)).map(image).collect();
+                let entity = self.object().id();
+                let (pages, tail_bytes) = (self.below(4) as u32, self.below(9) as i64);
+                let complete = self.one_in(2).then_some(Complete { pages, tail_bytes });
+                Write::Images(Images { entity, images, complete })
+            }
+            20 if self.one_in(3) => Write::Erase { entity: self.object().id() },
+            _ => Write::ForgetTurns { positions: vec![position - 5, position - 9] },
         }
     }
 
@@ -126,6 +153,10 @@ impl Maker {
         }
         if self.one_in(6) {
             commit = commit.expect(Expect::Pending { position: self.position() });
+        }
+        if self.one_in(8) {
+            let (seq, chk) = (self.below(6) as i64, self.below(3) as u32);
+            commit = commit.expect(Expect::Head { entity: self.object().id(), seq, chk });
         }
         if self.one_in(8) {
             let (position, as_) = (self.position(), SettledAs::Dead);
@@ -186,9 +217,19 @@ async fn run_step(labs: &[Lab; 3], maker: &mut Maker, place: &str) {
 async fn compare_reads(labs: &[Lab; 3], maker: &Maker, place: &str) {
     let stream = maker.stream().id();
     let (position, ordered) = (maker.position(), maker.one_in(2));
+    let object = maker.object().id();
     let mut all = Vec::new();
     for lab in labs {
         let store = &lab.store;
+        let head = store.head(object).await.unwrap();
+        let last = head.map_or(0, |it| it.position);
+        let objects = (
+            head,
+            store.heads(5, 0, 3).await.unwrap(),
+            store.images(object).await.unwrap(),
+            store.turns_back(last, 4).await.unwrap(),
+            store.old_turns(position - 20, 9).await.unwrap(),
+        );
         all.push(format!(
             "{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}",
             store.read_stream(stream, 2, 7).await.unwrap(),
@@ -205,7 +246,7 @@ async fn compare_reads(labs: &[Lab; 3], maker: &Maker, place: &str) {
             ),
             store.due(DueCursor { due_at: maker.now, position }, 7).await.unwrap(),
             store.backlog(stream, ordered, 3).await.unwrap(),
-            (store.orphans(2, 5).await.unwrap(), store.totals().await.unwrap()),
+            (store.orphans(2, 5).await.unwrap(), store.totals().await.unwrap(), objects),
         ));
         lab.assert_sound().await;
     }

@@ -1,0 +1,98 @@
+//! The tables of objects, in memory.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    EntityId, Head, OldTurn, PageImage, Position, RecordedTurn,
+    plan::{Facts, Needs, Plan, TurnBrief},
+};
+
+#[derive(Debug, Default)]
+pub(super) struct Objects {
+    heads: BTreeMap<EntityId, Head>,
+    turns: BTreeMap<Position, RecordedTurn>,
+    images: BTreeMap<(EntityId, u32), PageImage>,
+}
+
+impl Objects {
+    pub(super) fn facts(&self, needs: &Needs, facts: &mut Facts) {
+        for id in &needs.heads {
+            if let Some(head) = self.heads.get(id) {
+                facts.heads.load(*id, *head);
+            }
+        }
+        for position in &needs.turns {
+            if let Some(turn) = self.turns.get(position) {
+                let entity = turn.entity;
+                if let Some(head) = self.heads.get(&entity) {
+                    facts.heads.load(entity, *head);
+                }
+                let (bytes, is_history) = (turn.delta.len() as i64, self.is_history(turn));
+                facts.turns.load(*position, TurnBrief { entity, bytes, is_history });
+            }
+        }
+    }
+
+    fn is_history(&self, turn: &RecordedTurn) -> bool {
+        self.heads.get(&turn.entity).is_none_or(|head| {
+            turn.position <= head.base.position || turn.position < head.base.number
+        })
+    }
+
+    pub(super) fn apply(&mut self, plan: &Plan) {
+        self.heads.retain(|_, head| !plan.heads_gone.contains(&head.base.number));
+        self.heads.extend(plan.heads.iter().map(|head| (head.base.entity, *head)));
+        self.turns.extend(plan.turns.iter().map(|turn| (turn.position, turn.clone())));
+        for (entity, pages) in &plan.images_cut {
+            self.images.retain(|(of, page), _| of != entity || page <= pages);
+        }
+        for (entity, image) in &plan.images {
+            self.images.insert((*entity, image.page), image.clone());
+        }
+        self.turns.retain(|position, _| !plan.turns_forgotten.contains(position));
+    }
+
+    pub(super) fn head(&self, entity: EntityId) -> Option<Head> {
+        self.heads.get(&entity).copied()
+    }
+
+    pub(super) fn heads(&self, history_over: i64, after: Position, limit: usize) -> Vec<Head> {
+        let mut heads: Vec<Head> = self.heads.values().copied().collect();
+        heads.retain(|it| history_over < it.base.history_bytes && after < it.base.number);
+        heads.sort_by_key(|it| it.base.number);
+        heads.truncate(limit);
+        heads
+    }
+
+    pub(super) fn images(&self, entity: EntityId) -> Vec<PageImage> {
+        let range = self.images.range((entity, 0)..=(entity, u32::MAX));
+        range.map(|(_, image)| image.clone()).collect()
+    }
+
+    pub(super) fn turns_back(&self, from: Position, limit: usize) -> Vec<RecordedTurn> {
+        let next = |turn: &&RecordedTurn| self.turns.get(&turn.prev);
+        let walk = std::iter::successors(self.turns.get(&from), next);
+        walk.take(limit).cloned().collect()
+    }
+
+    pub(super) fn old_turns(&self, after: Position, limit: usize) -> Vec<OldTurn> {
+        let behind = self.turns.range(after.saturating_add(1)..).take(limit);
+        behind
+            .map(|(_, turn)| OldTurn {
+                position: turn.position,
+                entity: turn.entity,
+                at: turn.at,
+                is_history: self.is_history(turn),
+            })
+            .collect()
+    }
+
+    pub(super) fn dump(&self) -> impl Iterator<Item = String> {
+        let mut heads: Vec<&Head> = self.heads.values().collect();
+        heads.sort_by_key(|it| it.base.number);
+        let heads = heads.into_iter().map(|it| format!("{it:?}"));
+        let turns = self.turns.values().map(|it| format!("{it:?}"));
+        let images = self.images.iter().map(|((id, _), it)| format!("{:?}", (id, it)));
+        heads.chain(turns).chain(images)
+    }
+}

@@ -1,0 +1,108 @@
+//! Turns of objects: the head moves on, the log grows, images take its place.
+
+use super::{TurnBrief, decide::Batch};
+use crate::{
+    Base, Complete, EntityId, Head, Images, PageImage, Position, RecordedTurn, Rejection, Turn,
+};
+
+impl Batch {
+    pub(super) fn check_head(&self, entity: EntityId, seq: i64, chk: u32) -> Result<(), Rejection> {
+        let found = self.facts.heads.get(&entity).map_or((0, 0), |it| (it.seq, it.chk));
+        if found == (seq, chk) {
+            return Ok(());
+        }
+        Err(Rejection::Head { entity, expected: seq, actual: found.0 })
+    }
+
+    pub(super) fn turn(&mut self, turn: &Turn) {
+        self.introduce(&turn.object);
+        let entity = turn.object.id();
+        self.draft.position += 1;
+        let position = self.draft.position;
+        let before = self.facts.heads.get(&entity).copied();
+        let mut head = before.unwrap_or_else(|| self.found(entity, position));
+        let prev = head.position;
+        head.seq += 1;
+        head.position = position;
+        head.chk = turn.chk;
+        self.facts.heads.set(entity, Some(head));
+        self.draft.turns.push(RecordedTurn {
+            position,
+            entity,
+            seq: head.seq,
+            prev,
+            at: self.draft.at,
+            cause: turn.cause,
+            sent: turn.sent,
+            chk: turn.chk,
+            input: turn.input.clone(),
+            delta: turn.delta.clone(),
+        });
+    }
+
+    /// The head of an object before its first turn.
+    fn found(&mut self, entity: EntityId, number: Position) -> Head {
+        let base = Base { entity, number, seq: 0, position: 0, chk: 0, pages: 0, history_bytes: 0 };
+        self.facts.bases.set(entity, Some(base));
+        Head { seq: 0, position: 0, chk: 0, base }
+    }
+
+    fn set_base(&mut self, mut head: Head, base: Base) {
+        head.base = base;
+        self.facts.bases.set(base.entity, Some(base));
+        self.facts.heads.set(base.entity, Some(head));
+    }
+
+    pub(super) fn images(&mut self, it: &Images) {
+        let Some(head) = self.facts.heads.get(&it.entity).copied() else { return };
+        for image in &it.images {
+            let image = PageImage { seq: head.seq, ..image.clone() };
+            self.facts.images.set((it.entity, image.page), Some(image));
+        }
+        if let Some(Complete { pages, tail_bytes }) = it.complete {
+            self.cut_images(it.entity, pages);
+            let (seq, position, chk) = (head.seq, head.position, head.chk);
+            let history_bytes = head.base.history_bytes + tail_bytes;
+            self.set_base(head, Base { seq, position, chk, pages, history_bytes, ..head.base });
+        }
+    }
+
+    pub(super) fn erase(&mut self, entity: EntityId) {
+        if let Some(head) = self.facts.heads.get(&entity) {
+            self.draft.heads_gone.push(head.base.number);
+            self.facts.heads.set(entity, None);
+            self.facts.bases.set(entity, None);
+            self.cut_images(entity, 0);
+        }
+    }
+
+    /// Removes the images of pages beyond a length.
+    fn cut_images(&mut self, entity: EntityId, pages: u32) {
+        for key in self.facts.images.keys() {
+            if key.0 == entity && pages < key.1 {
+                self.facts.images.set(key, None);
+            }
+        }
+        let cut = self.facts.cuts.get(&entity).map_or(pages, |it| pages.min(*it));
+        self.facts.cuts.set(entity, Some(cut));
+    }
+
+    pub(super) fn forget_turn(&mut self, position: Position) {
+        let Some(&TurnBrief { entity, bytes, is_history }) = self.facts.turns.get(&position) else {
+            return;
+        };
+        if !is_history {
+            return;
+        }
+        self.facts.turns.set(position, None);
+        self.draft.turns_forgotten.push(position);
+        self.receipt.forgotten += 1;
+        // A turn of an object that was deleted since is no part of one that was made anew.
+        if let Some(head) = self.facts.heads.get(&entity).copied()
+            && head.base.number <= position
+        {
+            let history_bytes = head.base.history_bytes - bytes;
+            self.set_base(head, Base { history_bytes, ..head.base });
+        }
+    }
+}
