@@ -16,6 +16,7 @@ use steadfast_store::{
 };
 use tokio::{sync::watch, task::JoinHandle};
 
+pub(crate) use self::deliver::panic_message;
 use self::{
     agenda::{Agenda, Bounds},
     deliver::Courier,
@@ -101,14 +102,22 @@ impl DispatcherBuilder {
     }
 
     /// Tells the time by this clock.
-    pub fn clock(mut self, clock: impl Clock) -> Self {
-        self.clock = Arc::new(clock);
+    pub fn clock(self, clock: impl Clock) -> Self {
+        self.shared_clock(Arc::new(clock))
+    }
+
+    pub(crate) fn shared_clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
         self
     }
 
     /// Takes chance from here.
-    pub fn entropy(mut self, entropy: impl Entropy) -> Self {
-        self.entropy = Arc::new(entropy);
+    pub fn entropy(self, entropy: impl Entropy) -> Self {
+        self.shared_entropy(Arc::new(entropy))
+    }
+
+    pub(crate) fn shared_entropy(mut self, entropy: Arc<dyn Entropy>) -> Self {
+        self.entropy = entropy;
         self
     }
 

@@ -3,17 +3,36 @@
 //! Every step of progress is one [`store::Commit`]. What it leaves to be done is a row in the
 //! store, and the [`Dispatcher`] sees to it that it is done.
 
+mod body;
 mod dispatch;
+mod error;
+pub mod object;
 pub mod process;
+mod queue;
+mod runtime;
+pub mod test;
+mod workflow;
 
 /// The example of the README compiles.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
+pub use rusqlite;
 pub use steadfast_store as store;
 
-pub use self::dispatch::{
-    CRASH_POINTS, Delivery, Dispatcher, DispatcherBuilder, DispatcherOptions, Failure, Handler,
-    Router, Unknown,
+pub use self::{
+    body::Body,
+    dispatch::{
+        CRASH_POINTS, Delivery, Dispatcher, DispatcherBuilder, DispatcherOptions, Failure, Handler,
+        Router, Unknown,
+    },
+    error::{Error, Result, ResultExt},
+    object::{
+        Address, Alarm, CallError, CatchUp, Handle, Job, Object, ObjectOptions, Objects, Outcome,
+        Perform, Turn,
+    },
+    queue::Queue,
+    runtime::{Builder, Runtime},
+    workflow::{RunAddress, Workflow},
 };

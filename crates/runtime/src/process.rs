@@ -14,7 +14,6 @@ mod stage;
 
 use std::{fmt::Debug, time::Duration};
 
-use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 pub use self::{
@@ -25,11 +24,7 @@ pub use self::{
     registry::{InstanceView, Processes},
     runner::{Decided, Output},
 };
-
-/// What can be written down and read back.
-pub trait Body: Serialize + DeserializeOwned + Send + Sync + 'static {}
-
-impl<T: Serialize + DeserializeOwned + Send + Sync + 'static> Body for T {}
+pub use crate::Body;
 
 /// A state machine over a message stream: each input is decided on the state that the stream tells,
 /// and input and decision are recorded in one commit.

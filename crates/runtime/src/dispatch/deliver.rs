@@ -1,6 +1,7 @@
 //! One delivery: claim, execute, settle. It can end at any line; nothing is lost.
 
 use std::{
+    any::Any,
     collections::HashMap,
     sync::{
         Arc, Mutex, PoisonError,
@@ -154,7 +155,8 @@ impl Courier {
         }
         crash::point("claim.before");
         let lease = self.new_lease();
-        let write = Write::Claim { position, lease, lasts: self.options.lease };
+        let lasts = handler.as_ref().and_then(|it| it.lease()).unwrap_or(self.options.lease);
+        let write = Write::Claim { position, lease, lasts };
         let receipt = match self.store.commit(Commit::of(write)).await? {
             Outcome::Committed(receipt) => receipt,
             Outcome::Rejected(Rejection::NotDue { due_at, .. }) => return Ok(Some(due_at)),
@@ -184,11 +186,13 @@ impl Courier {
     ) -> Result<Again, StoreError> {
         let (position, attempt) = (delivery.message.position, delivery.attempt);
         let (lease, end) = (delivery.lease, delivery.end.clone());
-        let result = if self.options.retry.attempts_max < attempt {
+        let retry = handler.as_ref().and_then(|it| it.retry()).unwrap_or(self.options.retry);
+        let message = delivery.message.clone();
+        let result = if retry.attempts_max < attempt {
             Err(Failure::fatal("the attempts before ended without an answer"))
         } else {
             crash::point("execute.before");
-            let result = self.run(handler, delivery).await;
+            let result = self.run(handler.clone(), delivery).await;
             crash::point("execute.after");
             result
         };
@@ -197,7 +201,14 @@ impl Courier {
             // The handler has ended it itself.
             _ if end.load(Ordering::Acquire) == SETTLED => None,
             Ok(commit) => self.settle(position, lease, attempt, commit).await?,
-            Err(failure) => self.fail(position, lease, attempt, &failure).await?,
+            Err(failure) => {
+                let wait = retry.wait(attempt, &*self.entropy).filter(|_| !failure.is_final);
+                let given_up = || handler?.give_up(&message, &failure.error);
+                match wait.is_none().then(given_up).flatten() {
+                    Some(commit) => self.settle(position, lease, attempt, commit).await?,
+                    None => self.fail(position, lease, &failure, wait).await?,
+                }
+            }
         };
         crash::point("settle.after");
         Ok(again)
@@ -211,7 +222,8 @@ impl Courier {
         delivery: Delivery,
     ) -> Result<Commit, Failure> {
         let Some(handler) = handler else { return Err(unknown_type(&delivery.message)) };
-        let until = self.clock.now().after(self.options.lease);
+        let lease = handler.lease().unwrap_or(self.options.lease);
+        let until = self.clock.now().after(lease);
         let mut task = Abandon(tokio::spawn(async move { handler.handle(delivery).await }));
         tokio::select! {
             done = &mut task.0 => match done {
@@ -219,7 +231,7 @@ impl Courier {
                 Err(error) => Err(Failure::retry(panic_text(error))),
             },
             () = self.clock.sleep_until(until) => {
-                let seconds = self.options.lease.as_secs_f32();
+                let seconds = lease.as_secs_f32();
                 Err(Failure::retry(format!("no answer within its lease of {seconds} s")))
             }
         }
@@ -246,10 +258,12 @@ impl Courier {
                 Ok(None)
             }
             Ok(Outcome::Rejected(rejection)) => {
-                self.fail(position, lease, attempt, &Failure::retry(rejection.to_string())).await
+                let failure = Failure::retry(rejection.to_string());
+                let wait = self.options.retry.wait(attempt, &*self.entropy);
+                self.fail(position, lease, &failure, wait).await
             }
             Err(StoreError::Invalid(error)) => {
-                self.fail(position, lease, attempt, &Failure::fatal(error.to_string())).await
+                self.fail(position, lease, &Failure::fatal(error.to_string()), None).await
             }
             Err(error) => Err(error),
         }
@@ -259,10 +273,9 @@ impl Courier {
         &self,
         position: Position,
         lease: Option<Lease>,
-        attempt: u32,
         failure: &Failure,
+        wait: Option<Duration>,
     ) -> Result<Again, StoreError> {
-        let wait = self.options.retry.wait(attempt, &*self.entropy).filter(|_| !failure.is_final);
         let write = failed(position, lease, &failure.error, wait);
         let outcome = self.store.commit(Commit::of(write)).await?;
         let (Some(wait), Outcome::Committed(receipt)) = (wait, outcome) else { return Ok(None) };
@@ -307,9 +320,14 @@ fn unknown_type(message: &Recorded) -> Failure {
 
 fn panic_text(error: tokio::task::JoinError) -> String {
     let Ok(panic) = error.try_into_panic() else { return "the handler was cancelled".into() };
+    format!("the handler panicked: {}", panic_message(&*panic))
+}
+
+/// What a panic said.
+pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|it| (*it).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    format!("the handler panicked: {}", text.as_deref().unwrap_or("without a text"))
+    text.unwrap_or_else(|| "without a text".into())
 }
 
 /// A task that ends with the one who waits for it.

@@ -1,13 +1,16 @@
 //! Who handles messages.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU8, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU8, Ordering},
+    },
+    time::Duration,
 };
 
 use async_trait::async_trait;
 use steadfast_store::{
-    Commit, Lease, Outcome, Recorded, Rejection, SettledAs, Store, StoreError, Write,
+    Commit, Lease, Outcome, Recorded, Rejection, RetryPolicy, SettledAs, Store, StoreError, Write,
 };
 
 /// Handles messages of a type.
@@ -24,6 +27,23 @@ pub trait Handler: Send + Sync + 'static {
     /// it begins; if not, the commit of the consequences is enough.
     fn leaves_the_process(&self) -> bool {
         true
+    }
+
+    /// How its failed attempts are repeated, if not as the dispatcher does.
+    fn retry(&self) -> Option<RetryPolicy> {
+        None
+    }
+
+    /// What is to be committed when a message is given up: then it counts as done. Without it the
+    /// message is dead.
+    fn give_up(&self, message: &Recorded, error: &str) -> Option<Commit> {
+        let _ = (message, error);
+        None
+    }
+
+    /// How long one attempt may take, if not as long as the dispatcher says.
+    fn lease(&self) -> Option<Duration> {
+        None
     }
 }
 
@@ -70,6 +90,17 @@ impl Delivery {
             Outcome::Rejected(_) => {}
         }
         Ok(outcome)
+    }
+
+    /// The lease under which it is delivered, if it was claimed: the commit that ends it must be
+    /// made under it.
+    pub(crate) fn lease(&self) -> Option<Lease> {
+        self.lease
+    }
+
+    /// Says that a commit of the handler's own has ended it.
+    pub(crate) fn was_settled(&self) {
+        self.end.store(SETTLED, Ordering::Release);
     }
 
     /// Whether somebody else has ended it, so that it is no longer ours.

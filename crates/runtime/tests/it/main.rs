@@ -12,7 +12,11 @@ mod lab;
 
 mod dispatch;
 mod handlers;
+mod held;
+mod history;
 mod holes;
+mod ledger;
+mod object;
 mod order;
 mod process;
 mod process_crashes;

@@ -1,0 +1,85 @@
+//! What code of the user's throws.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// What handlers, jobs and consumers return.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why something could not be done. Every `std::error::Error` converts with `?` and may be tried
+/// again; [`Error::terminal`] says that trying again cannot help.
+///
+/// It is recorded, so it holds text, not the value that it was made from.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Error {
+    code: String,
+    message: String,
+    terminal: bool,
+}
+
+impl Error {
+    /// It may work another time.
+    pub fn retryable(message: impl fmt::Display) -> Self {
+        Self { code: "failed".into(), message: message.to_string(), terminal: false }
+    }
+
+    /// It never will.
+    pub fn terminal(message: impl fmt::Display) -> Self {
+        Self { terminal: true, ..Self::retryable(message) }
+    }
+
+    /// Gives it a stable code for clients:
+    /// `Error::terminal("no such room").with_code("room_not_found")`.
+    pub fn with_code(mut self, code: &str) -> Self {
+        self.code = code.into();
+        self
+    }
+
+    /// The stable code; `failed` unless one was given.
+    pub fn code(&self) -> &str {
+        &self.code
+    }
+
+    /// Whether trying again cannot help.
+    pub fn is_terminal(&self) -> bool {
+        self.terminal
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let terminal = if self.terminal { ", terminal" } else { "" };
+        write!(f, "{} ({}{terminal})", self.message, self.code)
+    }
+}
+
+impl<E: std::error::Error> From<E> for Error {
+    fn from(error: E) -> Self {
+        let mut text = error.to_string();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            text = format!("{text}: {error}");
+            cause = error.source();
+        }
+        Self::retryable(text)
+    }
+}
+
+/// Marks errors that no repetition can cure.
+pub trait ResultExt<T> {
+    /// Marks the error, if it is one.
+    fn terminal(self) -> Result<T>;
+}
+
+impl<T, E: Into<Error>> ResultExt<T> for std::result::Result<T, E> {
+    fn terminal(self) -> Result<T> {
+        self.map_err(|error| Error { terminal: true, ..error.into() })
+    }
+}

@@ -1,0 +1,107 @@
+//! Objects: named, single-threaded, each with a SQLite database of its own. A turn commits whole or
+//! not at all, together with everything it sends.
+
+mod activation;
+mod address;
+mod alarm;
+mod calls;
+mod cell;
+mod checkpoint;
+mod database;
+mod deliver;
+mod effect;
+mod error;
+mod flight;
+mod guard;
+mod held;
+mod history;
+mod key;
+mod kv;
+mod mailbox;
+mod migrate;
+mod objects;
+mod options;
+mod pace;
+mod pending;
+mod pool;
+mod restore;
+mod tables;
+mod transact;
+mod turn;
+mod wake;
+
+pub use self::{
+    address::{Address, Destination},
+    alarm::{Alarm, CatchUp},
+    calls::{CallList, Lists, Nobody, Nth},
+    effect::{Job, Outcome, Perform},
+    error::CallError,
+    history::{HistoryError, HistoryRetention, Past, pages_at, sweep_history},
+    kv::KeyValue,
+    objects::{Objects, ObjectsBuilder},
+    options::ObjectOptions,
+    pending::PendingCall,
+    turn::{Ringing, Turn},
+};
+use crate::{Body, Result};
+
+/// A class of objects. The class is a value: its fields are what its handlers need from outside.
+///
+/// ```
+/// # use serde::{Deserialize, Serialize};
+/// use steadfast::{Handle, Object, Result, Turn};
+///
+/// struct Counter;
+/// #[derive(Serialize, Deserialize)]
+/// struct Increment {
+///     by: i64,
+/// }
+///
+/// impl Object for Counter {
+///     const CLASS: &'static str = "counter";
+///     type Calls = (Increment,);
+///     const MIGRATIONS: &'static [&'static str] =
+///         &["CREATE TABLE counter (n INTEGER NOT NULL); INSERT INTO counter VALUES (0)"];
+/// }
+///
+/// impl Handle<Increment> for Counter {
+///     const NAME: &'static str = "increment";
+///     type Reply = i64;
+///     fn handle(&self, turn: &Turn<Self>, msg: Increment) -> Result<i64> {
+///         let add = "UPDATE counter SET n = n + ?1 RETURNING n";
+///         Ok(turn.sql().query_row(add, [msg.by], |row| row.get(0))?)
+///     }
+/// }
+/// ```
+pub trait Object: Send + Sync + Sized + 'static {
+    /// The name of the class: part of addresses, of URLs and of every row. It may never change.
+    const CLASS: &'static str;
+    /// Every message that the class takes, as a tuple. One message needs a comma: `(Increment,)`.
+    type Calls: CallList<Self>;
+    /// SQL scripts that make and change the tables, run in order, once each. Only ever add to the
+    /// end.
+    const MIGRATIONS: &'static [&'static str] = &[];
+
+    /// The address of one object: plain data, nothing is looked up.
+    fn at(name: impl Into<String>) -> Address<Self> {
+        Address::new(name.into())
+    }
+}
+
+/// One message of a class: its name, its reply, and the turn that handles it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not handle `{M}`",
+    label = "write `impl Handle<{M}> for {Self}`"
+)]
+pub trait Handle<M: Body>: Object {
+    /// The name of the message within the class. It is stored: it may never change.
+    const NAME: &'static str;
+    /// Whether it may be called over HTTP.
+    const PUBLIC: bool = false;
+    /// What comes back.
+    type Reply: Body;
+
+    /// Handles a message: a plain synchronous function over the object's database. `Ok` commits the
+    /// turn, `Err` or a panic undoes all of it.
+    fn handle(&self, turn: &Turn<Self>, msg: M) -> Result<Self::Reply>;
+}

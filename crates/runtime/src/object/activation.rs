@@ -1,0 +1,358 @@
+//! An object while it is awake: runs turns on its database and makes commits of them.
+
+use std::{rc::Rc, sync::Arc};
+
+use steadfast_store::{self as store, Commit, Entropy, Expect, Timestamp, Turn as TurnRow, Write};
+
+use super::{
+    CallError, ObjectOptions,
+    alarm::Alarm,
+    checkpoint::Tail,
+    database::Database,
+    mailbox::{End, Input, Reply},
+    migrate::migrate,
+    objects::Class,
+    restore::{self, Restored},
+    tables::Tables,
+    transact::{Done, broken, call, rolled_back, transact},
+    turn::{Core, Ringing},
+};
+
+/// Messages that one turn may send.
+const SENT_MAX: usize = 5_000;
+
+pub(super) struct Activation {
+    options: ObjectOptions,
+    me: store::Address,
+    /// Lent to the turn while one runs.
+    core: Option<Core>,
+    /// Where it stands, all that is on its way included.
+    seq: i64,
+    chk: u32,
+    tail: Tail,
+    migrated: bool,
+}
+
+/// What came of one input.
+pub(super) struct Step {
+    pub(super) reply: Reply,
+    /// What must be durable before the reply leaves; `None` if nothing changed.
+    pub(super) commit: Option<Commit>,
+    /// What is to be written behind it, for which nobody waits.
+    pub(super) after: Vec<Commit>,
+    /// The input is not done yet: more alarms ring.
+    pub(super) again: bool,
+    /// The database in memory is of no use any more.
+    pub(super) broken: bool,
+}
+
+impl Step {
+    fn reply(reply: Reply) -> Self {
+        Self { reply, commit: None, after: Vec::new(), again: false, broken: false }
+    }
+}
+
+impl Activation {
+    pub(super) fn new(
+        me: store::Address,
+        restored: Restored,
+        options: ObjectOptions,
+    ) -> rusqlite::Result<Self> {
+        let Restored { pages, head, stale, tail_bytes } = restored;
+        let database = Database::open(pages, options.limits())?;
+        let (seq, chk) = head.map_or((0, 0), |it| (it.seq, it.chk));
+        let turns = head.map_or(0, |it| it.seq - it.base.seq);
+        let tail = Tail::new(turns, tail_bytes, stale, head.map_or(0, |it| it.base.pages));
+        let core = Core {
+            tables: Tables::of(&database)?,
+            database,
+            me: me.clone(),
+            now: Timestamp::MIN,
+            seq: 0,
+            ringing: Default::default(),
+            out: Default::default(),
+            fault: Default::default(),
+            alarms_touched: Default::default(),
+            deleted: Default::default(),
+        };
+        let core = Some(core);
+        Ok(Self { options, me, core, seq, chk, tail, migrated: false })
+    }
+
+    fn core(&self) -> &Core {
+        self.core.as_ref().expect("no turn runs")
+    }
+
+    fn core_mut(&mut self) -> &mut Core {
+        self.core.as_mut().expect("no turn runs")
+    }
+
+    pub(super) fn run(
+        &mut self,
+        class: &Class,
+        input: &Input,
+        end: Option<End>,
+        now: Timestamp,
+        entropy: &dyn Entropy,
+    ) -> Step {
+        if let Input::Delete = input {
+            return self.delete(end);
+        }
+        if let Err(error) = self.migrate(class, now) {
+            return Step::reply(Err(error));
+        }
+        match input {
+            Input::Call { message, body, key } => {
+                let call = |core: &Rc<Core>| call(core, class, message, body, key.as_ref());
+                self.turn(input.label(), end, now, None, call)
+            }
+            Input::Wake { due_at } => self.wake(class, *due_at, end, now, entropy),
+            Input::Delete => self.delete(end),
+        }
+    }
+
+    /// Rings the alarms that are due, one turn each; the last turn ends the wake-up.
+    fn wake(
+        &mut self,
+        class: &Class,
+        due_at: Timestamp,
+        end: Option<End>,
+        now: Timestamp,
+        entropy: &dyn Entropy,
+    ) -> Step {
+        // A wake-up of an object that is gone: nothing is to be made for it.
+        if self.seq == 0 {
+            return self.settle(end);
+        }
+        let mut ringing = None;
+        let step = self.turn("alarm", end, now, Some(due_at), |core| {
+            let Some(alarm) = core.ringing().map_err(|error| broken(core, &error))? else {
+                return Ok(Done { reply: "null".into(), again: false });
+            };
+            let (name, due_at, attempt) = (alarm.name.clone(), alarm.due_at, alarm.attempts + 1);
+            core.ringing.replace(Some(Ringing { name, due_at, attempt }));
+            ringing = Some(alarm.clone());
+            core.rang(&alarm).map_err(|error| broken(core, &error))?;
+            let done = call(core, class, &alarm.message, &alarm.body, None)?;
+            let more = core.ringing().map_err(|error| broken(core, &error))?.is_some();
+            Ok(Done { reply: done.reply, again: more })
+        });
+        match (step.reply, ringing) {
+            (Err(error), Some(alarm)) if !step.broken => {
+                self.put_off(&alarm, &error, due_at, end, now, entropy)
+            }
+            (reply, _) => Step { reply, ..step },
+        }
+    }
+
+    /// Records that the handler of an alarm failed: it rings again later, or is given up, but it is
+    /// never forgotten.
+    fn put_off(
+        &mut self,
+        alarm: &Alarm,
+        error: &CallError,
+        due_at: Timestamp,
+        end: Option<End>,
+        now: Timestamp,
+        entropy: &dyn Entropy,
+    ) -> Step {
+        let wait = self.options.alarm_retry.wait(alarm.attempts + 1, entropy);
+        let wait = wait.filter(|_| !error.is_final());
+        let (object, name) = (self.me.to_string(), &alarm.name);
+        match wait {
+            Some(_) => tracing::warn!(object, alarm = name, error = %error, "alarm failed"),
+            None => tracing::error!(object, alarm = name, error = %error, "alarm given up"),
+        }
+        let text = error.to_string();
+        self.turn("alarm failed", end, now, Some(due_at), |core| {
+            let put_off = core.rang_in_vain(alarm, wait, &text);
+            put_off.map_err(|error| broken(core, &error))?;
+            let more = core.ringing().map_err(|error| broken(core, &error))?.is_some();
+            Ok(Done { reply: "null".into(), again: more })
+        })
+    }
+
+    /// Runs one turn: everything in `body` commits, or nothing does.
+    fn turn(
+        &mut self,
+        label: &str,
+        end: Option<End>,
+        now: Timestamp,
+        woken: Option<Timestamp>,
+        body: impl FnOnce(&Rc<Core>) -> Result<Done, CallError>,
+    ) -> Step {
+        let mut core = self.core.take().expect("no turn runs");
+        core.now = now;
+        core.seq = self.seq + 1;
+        core.ringing.take();
+        let core = Rc::new(core);
+        let time = self.options.turn_time;
+        let result = core.database.at(now, time, || transact(&core, woken, body));
+        self.core = Rc::into_inner(core);
+        if self.core.is_none() {
+            // Nobody can keep a turn; if it were possible, its connection could not be trusted.
+            let error = rolled_back(&self.me, "its turn was kept by the handler");
+            return Step { broken: true, ..Step::reply(Err(error)) };
+        }
+        let result = result.and_then(|done| Ok((self.seal(label, &done, end)?, done)));
+        match result {
+            Ok((commit, done)) => {
+                let after = if commit.is_some() { self.checkpoint() } else { Vec::new() };
+                let (reply, again) = (Ok(done.reply), done.again);
+                Step { reply, commit, after, again, broken: false }
+            }
+            Err(error) => {
+                let broken = self.undo().is_err();
+                Step { broken, ..Step::reply(Err(error)) }
+            }
+        }
+    }
+
+    /// Makes a commit of what the turn changed; `None` if it changed nothing.
+    fn seal(
+        &mut self,
+        label: &str,
+        done: &Done,
+        end: Option<End>,
+    ) -> Result<Option<Commit>, CallError> {
+        let end = end.filter(|_| !done.again);
+        let messages = self.core().out.take();
+        self.core().alarms_touched.set(false);
+        if SENT_MAX < messages.len() {
+            let detail = format!("it sends {} messages, limit is {SENT_MAX}", messages.len());
+            return Err(rolled_back(&self.me, &detail));
+        }
+        if self.core().deleted.take() {
+            return self.erase(messages, end).map_err(|error| broken(self.core(), &error));
+        }
+        if !self.core().database.wrote() && messages.is_empty() {
+            return Ok(end.map(|end| self.expecting().write(end.write())));
+        }
+        let changes = self.core().database.changes();
+        if changes.is_none() && messages.is_empty() {
+            return Ok(end.map(|end| self.expecting().write(end.write())));
+        }
+        let (delta, touched) = changes.map_or_else(Default::default, |it| (it.delta, it.touched));
+        if self.options.delta_bytes_max < delta.len() {
+            let (len, max) = (delta.len(), self.options.delta_bytes_max);
+            let detail = format!("it changes {len} bytes, limit is {max}");
+            return Err(rolled_back(&self.me, &detail));
+        }
+        self.core().database.accept();
+        let delta: Arc<[u8]> = delta.into();
+        let chk = restore::chain(self.chk, self.seq + 1, &delta);
+        self.tail.add(&touched, delta.len());
+        let mut commit = self.expecting().write(Write::Turn(TurnRow {
+            object: self.me.clone(),
+            cause: end.map(|it| it.position),
+            sent: u32::try_from(messages.len()).unwrap_or(u32::MAX),
+            chk,
+            input: label.into(),
+            delta,
+        }));
+        (self.seq, self.chk) = (self.seq + 1, chk);
+        if !messages.is_empty() {
+            let stream = self.me.clone();
+            commit = commit.write(Write::Append { stream, messages });
+        }
+        if let Some(end) = end {
+            commit = commit.write(end.write());
+        }
+        Ok(Some(commit))
+    }
+
+    /// The end of the object, in a turn of its own.
+    fn delete(&mut self, end: Option<End>) -> Step {
+        let existed = self.seq != 0;
+        match self.erase(Vec::new(), end) {
+            Ok(commit) => Step { commit, ..Step::reply(Ok(existed.to_string())) },
+            Err(error) => {
+                let error = broken(self.core(), &error);
+                Step { broken: true, ..Step::reply(Err(error)) }
+            }
+        }
+    }
+
+    fn erase(
+        &mut self,
+        messages: Vec<store::Message>,
+        end: Option<End>,
+    ) -> rusqlite::Result<Option<Commit>> {
+        let mut commit = self.expecting();
+        if self.seq != 0 {
+            commit = commit.write(Write::Erase { entity: self.me.id() });
+        }
+        if !messages.is_empty() {
+            let stream = self.me.clone();
+            commit = commit.write(Write::Append { stream, messages });
+        }
+        if let Some(end) = end {
+            commit = commit.write(end.write());
+        }
+        self.core_mut().database = Database::open(Vec::new(), self.options.limits())?;
+        self.core().tables.look_again(&self.core().database)?;
+        (self.seq, self.chk, self.migrated) = (0, 0, false);
+        self.tail = Tail::default();
+        Ok((!commit.writes.is_empty()).then_some(commit))
+    }
+
+    /// Ends a delivery without a turn.
+    fn settle(&self, end: Option<End>) -> Step {
+        let commit = end.map(|end| self.expecting().write(end.write()));
+        Step { commit, ..Step::reply(Ok("null".into())) }
+    }
+
+    /// A commit on top of everything that is on its way.
+    fn expecting(&self) -> Commit {
+        let entity = self.me.id();
+        Commit::default().expect(Expect::Head { entity, seq: self.seq, chk: self.chk })
+    }
+
+    fn checkpoint(&mut self) -> Vec<Commit> {
+        if !self.tail.is_long(self.core().database.page_count()) {
+            return Vec::new();
+        }
+        let Some(core) = &self.core else { return Vec::new() };
+        let images = self.tail.images(self.me.id(), &core.database);
+        images.into_iter().map(|it| self.expecting().write(Write::Images(it))).collect()
+    }
+
+    /// Back to where the last turn that went well left it.
+    fn undo(&mut self) -> rusqlite::Result<()> {
+        self.core().out.take();
+        self.core().fault.take();
+        self.core().alarms_touched.set(false);
+        self.core().deleted.set(false);
+        self.core_mut().database.rollback()?;
+        // Migrations that were never committed are undone as well.
+        self.migrated = false;
+        self.core().tables.look_again(&self.core().database)
+    }
+
+    /// Brings the tables to where the class wants them. The next turn that commits takes them
+    /// along; until then they are only in memory, so that looking at an object makes none.
+    fn migrate(&mut self, class: &Class, now: Timestamp) -> Result<(), CallError> {
+        if self.migrated {
+            return Ok(());
+        }
+        let fails = |detail: String| CallError::Migration { object: self.me.to_string(), detail };
+        let database = &self.core().database;
+        let version = database.number("PRAGMA user_version").map_err(|it| fails(it.to_string()))?;
+        let version = usize::try_from(version.unwrap_or(0)).unwrap_or(usize::MAX);
+        let Some(scripts) = class.migrations.get(version..) else {
+            let known = class.migrations.len();
+            return Err(fails(format!("it is at version {version}, this code knows {known}")));
+        };
+        if !scripts.is_empty() {
+            let migrated = database
+                .at(now, self.options.migration_time, || migrate(database, scripts, version));
+            if let Err(detail) = migrated {
+                let error = fails(detail);
+                self.undo().map_err(|it| broken(self.core(), &it))?;
+                return Err(error);
+            }
+        }
+        self.migrated = true;
+        Ok(())
+    }
+}

@@ -1,0 +1,255 @@
+//! Alarms: many for each object, by name. They live in the object's own database, so they commit,
+//! travel and go back with it; the store holds one wake-up for the next of them.
+//!
+//! The row without a name is that wake-up: when the store will wake the object.
+
+use std::time::Duration;
+
+use rusqlite::{OptionalExtension, Row, params};
+use steadfast_store::Timestamp;
+
+use super::{Handle, Lists, Object, Turn, turn::Core};
+use crate::{Body, Error, Result};
+
+/// What becomes of a repeated alarm's times that passed while nobody was there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CatchUp {
+    /// It rings once for all of them.
+    #[default]
+    Once,
+    /// It rings for each of them.
+    Each,
+    /// It waits for its next time.
+    Skip,
+}
+
+impl CatchUp {
+    fn tag(self) -> &'static str {
+        match self {
+            CatchUp::Once => "once",
+            CatchUp::Each => "each",
+            CatchUp::Skip => "skip",
+        }
+    }
+
+    fn from_tag(tag: &str) -> Self {
+        match tag {
+            "each" => CatchUp::Each,
+            "skip" => CatchUp::Skip,
+            _ => CatchUp::Once,
+        }
+    }
+}
+
+/// An alarm that is set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alarm {
+    /// Its name.
+    pub name: String,
+    /// When it rings.
+    pub due_at: Timestamp,
+    /// The message that arrives then.
+    pub message: String,
+    /// Its period, if it is repeated.
+    pub every: Option<Duration>,
+    /// What becomes of times that passed.
+    pub catch_up: CatchUp,
+    /// Attempts that failed so far.
+    pub attempts: u32,
+    /// Whether it was given up. It stays, silent, until it is set or cancelled.
+    pub failed: bool,
+    /// Why the last attempt failed.
+    pub error: Option<String>,
+    pub(super) body: String,
+}
+
+const COLUMNS: &str =
+    "name, due_at, message, every, catch_up, attempts, failed, error, body FROM _steadfast_alarm";
+
+impl Alarm {
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let every: Option<u64> = row.get(3)?;
+        let catch_up: String = row.get(4)?;
+        Ok(Self {
+            name: row.get(0)?,
+            due_at: Timestamp(row.get(1)?),
+            message: row.get(2)?,
+            every: every.map(Duration::from_millis),
+            catch_up: CatchUp::from_tag(&catch_up),
+            attempts: row.get(5)?,
+            failed: row.get(6)?,
+            error: row.get(7)?,
+            body: row.get(8)?,
+        })
+    }
+
+    /// When a repeated alarm that rings at `now` is due next.
+    fn next_due(&self, every: Duration, now: Timestamp) -> Timestamp {
+        let next = self.due_at.after(every);
+        if self.catch_up == CatchUp::Each || now < next {
+            return next;
+        }
+        let passed = now.since(self.due_at).as_millis() / every.as_millis().max(1);
+        let passed = u32::try_from(passed).unwrap_or(u32::MAX);
+        self.due_at.after(every.saturating_mul(passed)).after(every)
+    }
+
+    /// Whether its time is over and it waits for the next one instead of ringing late.
+    fn is_skipped(&self, now: Timestamp) -> bool {
+        let late = |every: Duration| self.due_at.after(every) <= now;
+        self.catch_up == CatchUp::Skip && self.attempts == 0 && self.every.is_some_and(late)
+    }
+}
+
+impl<C: Object> Turn<C> {
+    /// Sets the alarm `name`, or moves it: after so long, `msg` arrives as a turn.
+    pub fn set_alarm<M: Body, I>(&self, name: &str, after: Duration, msg: M)
+    where
+        C: Handle<M>,
+        C::Calls: Lists<M, I>,
+    {
+        self.set(name, self.now().after(after), None, CatchUp::Once, C::NAME, &msg);
+    }
+
+    /// The same, at a time.
+    pub fn set_alarm_at<M: Body, I>(&self, name: &str, at: Timestamp, msg: M)
+    where
+        C: Handle<M>,
+        C::Calls: Lists<M, I>,
+    {
+        self.set(name, at, None, CatchUp::Once, C::NAME, &msg);
+    }
+
+    /// Sets an alarm that rings again and again until it is cancelled.
+    pub fn repeat_alarm<M: Body, I>(&self, name: &str, every: Duration, catch_up: CatchUp, msg: M)
+    where
+        C: Handle<M>,
+        C::Calls: Lists<M, I>,
+    {
+        let every = every.max(Duration::from_millis(1));
+        self.set(name, self.now().after(every), Some(every), catch_up, C::NAME, &msg);
+    }
+
+    fn set(
+        &self,
+        name: &str,
+        due_at: Timestamp,
+        every: Option<Duration>,
+        catch_up: CatchUp,
+        message: &str,
+        msg: &impl Body,
+    ) {
+        let set = || {
+            if name.is_empty() || 512 < name.len() {
+                let text = format!("alarm name has {} bytes, it must have 1 to 512", name.len());
+                return Err(Error::terminal(text).with_code("invalid_input"));
+            }
+            let body = serde_json::to_string(msg)?;
+            let every = every.map(|it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX));
+            let row = params![name, due_at.0, message, body, every, catch_up.tag()];
+            self.core.put_alarm(row)?;
+            Ok(())
+        };
+        if let Err(error) = set() {
+            self.core.fail(error);
+        }
+    }
+
+    /// Cancels an alarm; `false` if it is not set.
+    pub fn cancel_alarm(&self, name: &str) -> bool {
+        if !self.core.tables.has_alarm() || name.is_empty() {
+            return false;
+        }
+        let cancelled = self.core.run("DELETE FROM _steadfast_alarm WHERE name = ?1", [name]);
+        cancelled.unwrap_or_else(|error| {
+            self.core.fail(error.into());
+            0
+        }) > 0
+    }
+
+    /// The alarms that are set, in the order in which they ring; those given up come last.
+    pub fn alarms(&self) -> Result<Vec<Alarm>> {
+        Ok(self.core.alarms()?)
+    }
+}
+
+impl Core {
+    fn put_alarm(&self, row: &[&dyn rusqlite::ToSql]) -> rusqlite::Result<()> {
+        self.tables.need_alarm(&self.database)?;
+        self.alarms_touched.set(true);
+        let put = "INSERT INTO _steadfast_alarm \
+             (name, due_at, message, body, every, catch_up, attempts, failed, error) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, 0, NULL) ON CONFLICT (name) DO UPDATE SET \
+             due_at = ?2, message = ?3, body = ?4, every = ?5, catch_up = ?6, attempts = 0, \
+             failed = 0, error = NULL";
+        self.run(put, row).map(|_| ())
+    }
+
+    pub(super) fn alarms(&self) -> rusqlite::Result<Vec<Alarm>> {
+        if !self.tables.has_alarm() {
+            return Ok(Vec::new());
+        }
+        let sql = format!("SELECT {COLUMNS} WHERE name <> '' ORDER BY failed, due_at, name");
+        self.database.guard.system(|| {
+            let mut list = self.database.connection.prepare_cached(&sql)?;
+            let alarms = list.query_map((), Alarm::read)?;
+            alarms.collect()
+        })
+    }
+
+    /// The next alarm that rings at `now`.
+    pub(super) fn ringing(&self) -> rusqlite::Result<Option<Alarm>> {
+        if !self.tables.has_alarm() {
+            return Ok(None);
+        }
+        let sql = format!(
+            "SELECT {COLUMNS} WHERE NOT failed AND due_at <= ?1 AND name <> '' \
+             ORDER BY due_at, name LIMIT 1"
+        );
+        loop {
+            let found = self.database.guard.system(|| {
+                let mut next = self.database.connection.prepare_cached(&sql)?;
+                next.query_row([self.now.0], Alarm::read).optional()
+            })?;
+            let Some(alarm) = found else { return Ok(None) };
+            if !alarm.is_skipped(self.now) {
+                return Ok(Some(alarm));
+            }
+            self.rang(&alarm)?;
+        }
+    }
+
+    /// An alarm that rang is over, or waits for its next time.
+    pub(super) fn rang(&self, alarm: &Alarm) -> rusqlite::Result<()> {
+        self.alarms_touched.set(true);
+        match alarm.every {
+            None => self.run("DELETE FROM _steadfast_alarm WHERE name = ?1", [&alarm.name]),
+            Some(every) => self.run(
+                "UPDATE _steadfast_alarm SET due_at = ?2, attempts = 0, error = NULL \
+                 WHERE name = ?1",
+                params![alarm.name, alarm.next_due(every, self.now).0],
+            ),
+        }
+        .map(|_| ())
+    }
+
+    /// An alarm whose handler failed rings again after `wait`; without one it is given up.
+    pub(super) fn rang_in_vain(
+        &self,
+        alarm: &Alarm,
+        wait: Option<Duration>,
+        error: &str,
+    ) -> rusqlite::Result<()> {
+        self.alarms_touched.set(true);
+        let due_at = wait.map_or(alarm.due_at, |wait| self.now.after(wait));
+        let update = "UPDATE _steadfast_alarm SET due_at = ?2, attempts = attempts + 1, \
+             failed = ?3, error = ?4 WHERE name = ?1";
+        let row = params![alarm.name, due_at.0, wait.is_none(), error];
+        self.run(update, row).map(|_| ())
+    }
+
+    fn run(&self, sql: &str, params: impl rusqlite::Params) -> rusqlite::Result<usize> {
+        let database = &self.database;
+        database.guard.system(|| database.connection.prepare_cached(sql)?.execute(params))
+    }
+}

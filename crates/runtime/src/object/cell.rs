@@ -1,0 +1,282 @@
+//! One object in this process: its mailbox, its activation while it is awake, and the commits on
+//! their way. It runs one turn at a time, in the order in which they came.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+};
+
+use steadfast_store::{self as store, Outcome, StoreError};
+
+use super::{
+    CallError,
+    activation::Activation,
+    flight::{Flight, Waiting, tell},
+    held::Held,
+    mailbox::Item,
+    objects::{Class, Shared},
+};
+
+/// Turns of one object in a row before others get their turn.
+const BURST: usize = 32;
+
+pub(super) struct Cell {
+    pub(super) address: store::Address,
+    pub(super) class: Arc<Class>,
+    pub(super) shared: Weak<Shared>,
+    state: Mutex<State>,
+}
+
+struct State {
+    phase: Phase,
+    mailbox: VecDeque<Item>,
+    activation: Option<Box<Activation>>,
+    flight: Flight,
+    /// When it was last used, in calls of all objects.
+    used: u64,
+}
+
+/// What an object is doing.
+#[derive(Clone, Debug)]
+enum Phase {
+    /// Nothing of it is in memory.
+    Asleep,
+    /// It is being read from the store.
+    Loading,
+    /// It is in memory and has nothing to do.
+    Idle,
+    /// It waits for a thread.
+    Ready,
+    /// Its turns run.
+    Running,
+    /// It waits for its commits.
+    Full,
+    /// A commit failed: when all others are answered, it is read again.
+    Doomed,
+    /// What is stored of it is damaged.
+    Quarantined(CallError),
+    /// It was put out of memory: whoever still holds this must look again.
+    Gone,
+}
+
+/// Why something was not put into a mailbox.
+pub(super) enum NotTaken {
+    /// The cell is out of use: look it up again.
+    Gone(Item),
+    /// No.
+    Refused(CallError),
+}
+
+impl Cell {
+    pub(super) fn new(address: store::Address, class: Arc<Class>, shared: Weak<Shared>) -> Self {
+        let state = State {
+            phase: Phase::Asleep,
+            mailbox: VecDeque::new(),
+            activation: None,
+            flight: Flight::default(),
+            used: 0,
+        };
+        Self { address, class, shared, state: Mutex::new(state) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A panic of ours leaves at worst a stuck object, never a wrong one.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts something into the mailbox and sees to it that it is done.
+    pub(super) fn push(
+        self: &Arc<Self>,
+        item: Item,
+        mailbox_max: usize,
+        used: u64,
+    ) -> Result<(), NotTaken> {
+        let mut state = self.state();
+        if let Phase::Gone = state.phase {
+            return Err(NotTaken::Gone(item));
+        }
+        if let Phase::Quarantined(error) = &state.phase {
+            return Err(NotTaken::Refused(error.clone()));
+        }
+        if mailbox_max <= state.mailbox.len() {
+            return Err(NotTaken::Refused(CallError::Busy { object: self.address.to_string() }));
+        }
+        state.mailbox.push_back(item);
+        state.used = used;
+        self.go_on(state);
+        Ok(())
+    }
+
+    /// Starts what can start now.
+    fn go_on(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
+        let Some(shared) = self.shared.upgrade() else { return };
+        let has_work = !state.mailbox.is_empty();
+        match state.phase {
+            Phase::Asleep if has_work => {
+                state.phase = Phase::Loading;
+                drop(state);
+                shared.load(self.clone());
+            }
+            Phase::Idle if has_work => {
+                state.phase = Phase::Ready;
+                drop(state);
+                shared.pool.push(self.clone());
+            }
+            Phase::Full if !state.flight.is_full() => {
+                state.phase = Phase::Ready;
+                drop(state);
+                shared.pool.push(self.clone());
+            }
+            Phase::Doomed if state.flight.is_empty() => {
+                state.flight.start_over();
+                state.phase = Phase::Asleep;
+                self.go_on(state);
+            }
+            Phase::Asleep
+            | Phase::Loading
+            | Phase::Idle
+            | Phase::Ready
+            | Phase::Running
+            | Phase::Full
+            | Phase::Doomed
+            | Phase::Quarantined(_)
+            | Phase::Gone => {}
+        }
+    }
+
+    /// Takes in what the store holds of it.
+    pub(super) fn loaded(self: &Arc<Self>, loaded: Result<Box<Activation>, CallError>) {
+        let mut state = self.state();
+        match loaded {
+            Ok(activation) => {
+                state.activation = Some(activation);
+                state.phase = Phase::Idle;
+                self.go_on(state);
+            }
+            Err(error) => {
+                let waiting = std::mem::take(&mut state.mailbox);
+                state.phase = if matches!(error, CallError::Corrupt { .. }) {
+                    Phase::Quarantined(error.clone())
+                } else {
+                    Phase::Asleep
+                };
+                drop(state);
+                tell(waiting.into_iter().map(|item| (item.reply, Err(error.clone()))));
+            }
+        }
+    }
+
+    /// Whether turns of its class have taken long lately.
+    pub(super) fn is_slow(&self) -> bool {
+        self.class.pace.is_slow()
+    }
+
+    /// Runs turns, on a thread of the pool. What they led to is held back until the thread has
+    /// nothing else to run, so that turns of many objects share their way to the disk.
+    pub(super) fn work(self: Arc<Self>) -> Option<Held> {
+        let shared = self.shared.upgrade()?;
+        let mut state = self.state();
+        let activation = state.activation.take()?;
+        state.phase = Phase::Running;
+        let mut held = Held::new(self.clone(), activation);
+        for _ in 0..BURST {
+            if state.flight.has_failed() || state.flight.is_full() {
+                break;
+            }
+            let Some(item) = state.mailbox.pop_front() else { break };
+            drop(state);
+            held.run(&shared, item);
+            state = self.state();
+            if !held.is_awake() {
+                break;
+            }
+        }
+        Some(held)
+    }
+
+    /// Takes note of what a turn led to: the sizes of its commits, who waits for the first of them,
+    /// and the input if it is not done. Returns the number of the first commit.
+    pub(super) fn note(
+        &self,
+        sizes: &[usize],
+        mut waiting: Option<Waiting>,
+        again: Option<Item>,
+    ) -> u64 {
+        let mut state = self.state();
+        state.mailbox.extend(again);
+        let first = state.flight.next();
+        for bytes in sizes {
+            state.flight.add(*bytes, waiting.take());
+        }
+        // Nothing changed: it waits for what it has seen.
+        let at_once = waiting.and_then(|it| state.flight.wait(it));
+        drop(state);
+        tell(at_once);
+        first
+    }
+
+    /// Goes on after its turns, all commits of which are on their way.
+    pub(super) fn worked(self: &Arc<Self>, activation: Box<Activation>, awake: bool) {
+        let mut state = self.state();
+        state.phase = if state.flight.has_failed() || !awake {
+            Phase::Doomed
+        } else {
+            state.activation = Some(activation);
+            if state.flight.is_full() { Phase::Full } else { Phase::Idle }
+        };
+        self.go_on(state);
+    }
+
+    /// Hears how a commit ended.
+    pub(super) fn answered(self: &Arc<Self>, number: u64, result: Result<Outcome, StoreError>) {
+        let answer = match result {
+            Ok(Outcome::Committed(_)) => Ok(()),
+            Ok(Outcome::Rejected(rejection)) => Err(CallError::Lost {
+                object: self.address.to_string(),
+                detail: rejection.to_string(),
+            }),
+            Ok(Outcome::Duplicate(_)) => {
+                Err(StoreError::Corrupt { reason: "a turn met a key".into() }.into())
+            }
+            Err(error) => Err(CallError::Store(error)),
+        };
+        if let Err(error) = &answer {
+            let object = self.address.to_string();
+            tracing::warn!(object, error = %error, "turn was not committed; object is read again");
+        }
+        let mut state = self.state();
+        let told = state.flight.answered(number, answer);
+        // While it runs, the thread that runs it finds out.
+        if state.flight.has_failed() && matches!(state.phase, Phase::Idle | Phase::Full) {
+            state.activation = None;
+            state.phase = Phase::Doomed;
+        }
+        self.go_on(state);
+        tell(told);
+    }
+
+    /// When it was last used, if it could be put out of memory.
+    pub(super) fn idle_since(&self) -> Option<u64> {
+        let state = self.state();
+        state.can_go().then_some(state.used)
+    }
+
+    /// Puts it out of memory if nothing goes on. `false` if something does.
+    pub(super) fn evict(&self) -> bool {
+        let mut state = self.state();
+        if state.can_go() {
+            state.phase = Phase::Gone;
+            state.activation = None;
+            return true;
+        }
+        false
+    }
+}
+
+impl State {
+    fn can_go(&self) -> bool {
+        matches!(self.phase, Phase::Idle | Phase::Asleep | Phase::Quarantined(_))
+            && self.mailbox.is_empty()
+            && self.flight.is_empty()
+    }
+}

@@ -1,0 +1,122 @@
+//! The database of one object while it is awake: its pages, and the one connection to them.
+
+use std::{cell::Cell, sync::Arc, time::Duration};
+
+use rusqlite::{Connection, OptionalExtension};
+use steadfast_store::Timestamp;
+use steadfast_vfs::{Changes, Image, Limits, Page, at_time};
+
+use super::guard::Guard;
+
+/// The pages and the connection.
+pub(super) struct Database {
+    image: Arc<Image>,
+    pub(super) connection: Connection,
+    pub(super) guard: Arc<Guard>,
+    /// SQLite has committed something that was not accepted: it cannot take it back.
+    committed: Cell<bool>,
+    /// What was written when the transaction began.
+    mark: Cell<u64>,
+}
+
+impl Database {
+    pub(super) fn open(pages: Vec<Page>, limits: Limits) -> rusqlite::Result<Self> {
+        let image = Image::new(pages, limits);
+        let (connection, guard) = connect(&image)?;
+        let (committed, mark) = (Cell::default(), Cell::default());
+        Ok(Self { image, connection, guard, committed, mark })
+    }
+
+    /// Runs `f` in the time of a turn: SQL sees `now` as the time, too.
+    pub(super) fn at<T>(&self, now: Timestamp, time: Duration, f: impl FnOnce() -> T) -> T {
+        self.guard.allow(time);
+        at_time(now.0, f)
+    }
+
+    pub(super) fn begin(&self) -> rusqlite::Result<()> {
+        self.mark.set(self.image.writes());
+        self.execute("BEGIN")
+    }
+
+    /// Ends the transaction, into memory. `false` if it was no longer there.
+    pub(super) fn commit(&self) -> rusqlite::Result<bool> {
+        if self.connection.is_autocommit() {
+            return Ok(false);
+        }
+        self.execute("COMMIT")?;
+        self.committed.set(self.committed.get() || self.wrote());
+        Ok(true)
+    }
+
+    /// Undoes everything since the last `accept`, byte for byte. SQLite does not know about the
+    /// bytes of free pages, and after an error it may not know about more.
+    pub(super) fn rollback(&mut self) -> rusqlite::Result<()> {
+        let rolled_back = !self.connection.is_autocommit() && self.execute("ROLLBACK").is_ok();
+        if rolled_back && !self.committed.replace(false) {
+            self.image.rollback();
+            return Ok(());
+        }
+        // What the connection believes to know is wrong. The pages take one at a time.
+        self.committed.set(false);
+        Guard::remove(&mut self.connection);
+        self.connection = Connection::open_in_memory()?;
+        self.image.rollback();
+        (self.connection, self.guard) = connect(&self.image)?;
+        Ok(())
+    }
+
+    /// Runs a statement of the runtime's own.
+    pub(super) fn execute(&self, sql: &str) -> rusqlite::Result<()> {
+        self.guard.system(|| self.connection.prepare_cached(sql)?.execute(()).map(|_| ()))
+    }
+
+    /// Runs statements of the runtime's own that are needed once.
+    pub(super) fn execute_batch(&self, sql: &str) -> rusqlite::Result<()> {
+        self.guard.system(|| self.connection.execute_batch(sql))
+    }
+
+    /// One number of the runtime's own.
+    pub(super) fn number(&self, sql: &str) -> rusqlite::Result<Option<i64>> {
+        let get = |row: &rusqlite::Row<'_>| row.get(0);
+        self.guard.system(|| {
+            let number = self.connection.prepare_cached(sql)?.query_row((), get).optional()?;
+            Ok(number.flatten())
+        })
+    }
+
+    /// Whether the last transaction wrote something.
+    pub(super) fn wrote(&self) -> bool {
+        self.image.writes() != self.mark.get()
+    }
+
+    pub(super) fn changes(&self) -> Option<Changes> {
+        self.image.changes()
+    }
+
+    /// What is now is where the next rollback goes back to.
+    pub(super) fn accept(&self) {
+        self.image.accept();
+        self.committed.set(false);
+    }
+
+    pub(super) fn page(&self, number: u32) -> Option<Page> {
+        self.image.page(number)
+    }
+
+    pub(super) fn page_count(&self) -> u32 {
+        self.image.page_count()
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        Guard::remove(&mut self.connection);
+    }
+}
+
+fn connect(image: &Arc<Image>) -> rusqlite::Result<(Connection, Arc<Guard>)> {
+    let mut connection = image.connect()?;
+    connection.set_prepared_statement_cache_capacity(32);
+    let guard = Guard::install(&mut connection)?;
+    Ok((connection, guard))
+}

@@ -1,0 +1,170 @@
+//! How the dispatcher reaches objects: messages and wake-ups become turns, jobs are performed and
+//! their outcomes become messages.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use serde::Deserialize;
+use steadfast_store::{
+    self as store, Commit, Json, Message, Recorded, RetryPolicy, StoreError, Task, Timestamp, Write,
+};
+
+use super::{
+    CallError, Objects,
+    effect::Performer,
+    mailbox::{End, Input},
+    objects::Shared,
+};
+use crate::{Delivery, Error, Failure, Handler, Router};
+
+/// What stands beside a message to an object.
+#[derive(Deserialize)]
+struct Beside {
+    to: String,
+    #[serde(default)]
+    outcome: Option<String>,
+}
+
+impl Beside {
+    fn of(message: &Recorded) -> Result<(Self, store::Address), Failure> {
+        let beside: Self = serde_json::from_str(message.metadata.as_str()).map_err(fatal)?;
+        let to = beside.to.parse().map_err(fatal)?;
+        Ok((beside, to))
+    }
+}
+
+impl Router for Objects {
+    fn route(&self, message: &Recorded) -> Option<Arc<dyn Handler>> {
+        let is_ours = || {
+            let (_, to) = Beside::of(message).ok()?;
+            self.shared.classes.contains_key(to.class()).then_some(())
+        };
+        match message.action.as_str() {
+            action @ ("call" | "wake") => {
+                is_ours()?;
+                let is_wake = action == "wake";
+                Some(Arc::new(ToObject { shared: self.shared.clone(), is_wake }))
+            }
+            "perform" => {
+                let performer = self.shared.performers.get(&*message.message_type)?.clone();
+                Some(Arc::new(ToPerformer { performer }))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Gives a message to its object: the turn's commit ends the delivery.
+struct ToObject {
+    shared: Arc<Shared>,
+    is_wake: bool,
+}
+
+#[async_trait]
+impl Handler for ToObject {
+    async fn handle(&self, delivery: Delivery) -> Result<Commit, Failure> {
+        let message = &delivery.message;
+        let (_, to) = Beside::of(message)?;
+        let input = match message.action.as_str() {
+            "wake" => Input::Wake { due_at: due_at(message)? },
+            _ => Input::Call {
+                message: message.message_type.as_str().into(),
+                body: message.data.as_str().into(),
+                key: None,
+            },
+        };
+        let end = End { position: message.position, lease: delivery.lease() };
+        match self.shared.give(&to, input, Some(end)).await {
+            Ok(_) => {
+                delivery.was_settled();
+                Ok(Commit::default())
+            }
+            // Whatever it is: it may be mended, and then its alarms must ring.
+            Err(error) if self.is_wake => Err(Failure::retry(error.to_string())),
+            Err(error) => Err(failure(&error)),
+        }
+    }
+
+    fn leaves_the_process(&self) -> bool {
+        false
+    }
+
+    /// The object counts on its wake-up: it is never given up.
+    fn retry(&self) -> Option<RetryPolicy> {
+        self.is_wake.then_some(RetryPolicy { attempts_max: u32::MAX, ..RetryPolicy::DEFAULT })
+    }
+}
+
+fn due_at(message: &Recorded) -> Result<Timestamp, Failure> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Wake {
+        due_at: i64,
+    }
+    let wake: Wake = serde_json::from_str(message.data.as_str()).map_err(fatal)?;
+    Ok(Timestamp(wake.due_at))
+}
+
+/// What can be cured by time, by an operator or by new code is tried again.
+fn failure(error: &CallError) -> Failure {
+    let text = format!("{error} ({})", error.code());
+    if error.is_final() { Failure::fatal(text) } else { Failure::retry(text) }
+}
+
+/// Performs a job, and sends its outcome to the object that asked for it.
+struct ToPerformer {
+    performer: Arc<Performer>,
+}
+
+#[async_trait]
+impl Handler for ToPerformer {
+    async fn handle(&self, delivery: Delivery) -> Result<Commit, Failure> {
+        let message = &delivery.message;
+        let body = message.data.as_str().to_owned();
+        let performed = (self.performer.run)(body, delivery.id()).await;
+        if let Some(error) = performed.again
+            && delivery.attempt < self.performer.retry.attempts_max
+        {
+            return Err(Failure::retry(error));
+        }
+        bring_back(message, &performed.outcome.map_err(fatal)?)
+    }
+
+    fn give_up(&self, message: &Recorded, error: &str) -> Option<Commit> {
+        let outcome = (self.performer.fail)(message.data.as_str(), Error::retryable(error)).ok()?;
+        bring_back(message, &outcome).ok()
+    }
+
+    fn retry(&self) -> Option<RetryPolicy> {
+        Some(self.performer.retry)
+    }
+
+    fn lease(&self) -> Option<Duration> {
+        Some(self.performer.timeout)
+    }
+}
+
+/// Sends the outcome of a job to the object that asked for it.
+fn bring_back(job: &Recorded, outcome: &str) -> Result<Commit, Failure> {
+    let (beside, to) = Beside::of(job)?;
+    let name = beside.outcome.ok_or_else(|| Failure::fatal("the job has no outcome"))?;
+    let outcome = outcome_message(job, &name, outcome, &to).map_err(fatal)?;
+    Ok(Commit::of(Write::Append { stream: to, messages: vec![outcome] }))
+}
+
+fn outcome_message(
+    asked: &Recorded,
+    name: &str,
+    outcome: &str,
+    to: &store::Address,
+) -> Result<Message, StoreError> {
+    let metadata = Json::of(&serde_json::json!({ "to": to.to_string() }))?;
+    let message = Message::new(name, Json::parse(outcome)?)?.action("call").metadata(metadata)?;
+    let due = store::Due::After(Duration::ZERO);
+    let task = Task { target: to.clone(), ordered: false, due };
+    Ok(message.cause(store::Cause::Position(asked.position)).task(task))
+}
+
+fn fatal(error: impl std::fmt::Display) -> Failure {
+    Failure::fatal(error.to_string())
+}

@@ -1,0 +1,196 @@
+//! Why a call got no reply.
+
+use steadfast_store::{AddressError, StoreError, limits};
+
+use crate::Error;
+
+/// Why a call got no reply.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum CallError {
+    /// No such class.
+    #[error("class `{class}` is not registered")]
+    UnknownClass {
+        /// What was asked for.
+        class: String,
+    },
+    /// The class has no such message.
+    #[error("class `{class}` has no message `{message}`")]
+    UnknownMessage {
+        /// Which class.
+        class: String,
+        /// What was asked for.
+        message: String,
+    },
+    /// The name cannot be one of an object.
+    #[error(transparent)]
+    Name(#[from] AddressError),
+    /// The message is not what the class takes.
+    #[error("message `{message}` is malformed at `{path}`: {detail}")]
+    Malformed {
+        /// Which message.
+        message: String,
+        /// The field, from the top; `.` is the whole.
+        path: String,
+        /// What is wrong with it.
+        detail: String,
+    },
+    /// The handler said no; nothing changed.
+    #[error("{0}")]
+    Refused(Error),
+    /// The handler panicked; nothing changed.
+    #[error("handler of `{message}` panicked: {detail}; nothing was changed")]
+    Panicked {
+        /// Which message.
+        message: String,
+        /// What it said.
+        detail: String,
+    },
+    /// The turn was stopped by a limit, or its transaction did not survive; nothing changed.
+    #[error("turn of `{object}` was rolled back: {detail}")]
+    RolledBack {
+        /// Which object.
+        object: String,
+        /// Which limit, or what ended the transaction.
+        detail: String,
+    },
+    /// The key is not acceptable.
+    #[error("idempotency key has {len} bytes, it must have 1 to {max}", max = limits::KEY_BYTES_MAX)]
+    Key {
+        /// How long it is.
+        len: usize,
+    },
+    /// The key stands for another request.
+    #[error("idempotency key `{key}` was used for another request; use a new key")]
+    KeyReused {
+        /// Which key.
+        key: String,
+    },
+    /// Too many calls wait.
+    #[error("mailbox of `{object}` is full; try again in a moment")]
+    Busy {
+        /// Which object.
+        object: String,
+    },
+    /// The migrations of the class do not run on this object; nothing changed.
+    #[error("`{object}` cannot be migrated: {detail}")]
+    Migration {
+        /// Which object.
+        object: String,
+        /// Which one, and why.
+        detail: String,
+    },
+    /// What is stored of this object is damaged. Others are not affected.
+    #[error(
+        "`{object}` is damaged and was taken out of service: {detail}; restore it from a backup"
+    )]
+    Corrupt {
+        /// Which object.
+        object: String,
+        /// What was found.
+        detail: String,
+    },
+    /// Somebody else was first: the turn was not committed.
+    #[error("turn of `{object}` was not committed: {detail}; call again")]
+    Lost {
+        /// Which object.
+        object: String,
+        /// What was found.
+        detail: String,
+    },
+    /// The reply is not what was expected.
+    #[error("reply of `{message}` cannot be read: {detail}; the turn is committed")]
+    Reply {
+        /// Which message.
+        message: String,
+        /// What is wrong with it.
+        detail: String,
+    },
+    /// The store gave no answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl CallError {
+    /// The stable code.
+    pub fn code(&self) -> &str {
+        match self {
+            CallError::UnknownClass { .. } => "class_not_found",
+            CallError::UnknownMessage { .. } => "message_not_found",
+            CallError::Name(_) => "invalid_name",
+            CallError::Malformed { .. } => "malformed_message",
+            CallError::Refused(error) => error.code(),
+            CallError::Panicked { .. } => "handler_panicked",
+            CallError::RolledBack { .. } => "turn_rolled_back",
+            CallError::Key { .. } => "invalid_key",
+            CallError::KeyReused { .. } => "key_reused",
+            CallError::Busy { .. } => "busy",
+            CallError::Migration { .. } => "migration_failed",
+            CallError::Corrupt { .. } => "object_corrupt",
+            CallError::Lost { .. } => "turn_lost",
+            CallError::Reply { .. } => "unreadable_reply",
+            CallError::Store(error) => error.code(),
+        }
+    }
+
+    /// Whether the same call may work in a moment.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            CallError::Busy { .. } | CallError::Lost { .. } => true,
+            CallError::Store(error) => error.is_retryable(),
+            CallError::Refused(error) => !error.is_terminal(),
+            CallError::UnknownClass { .. }
+            | CallError::UnknownMessage { .. }
+            | CallError::Name(_)
+            | CallError::Malformed { .. }
+            | CallError::Panicked { .. }
+            | CallError::RolledBack { .. }
+            | CallError::Key { .. }
+            | CallError::KeyReused { .. }
+            | CallError::Migration { .. }
+            | CallError::Corrupt { .. }
+            | CallError::Reply { .. } => false,
+        }
+    }
+
+    /// Whether the same message would fail every time, however often it is delivered.
+    pub(super) fn is_final(&self) -> bool {
+        match self {
+            CallError::Refused(error) => error.is_terminal(),
+            CallError::Malformed { .. } | CallError::UnknownMessage { .. } | CallError::Name(_) => {
+                true
+            }
+            CallError::UnknownClass { .. }
+            | CallError::Panicked { .. }
+            | CallError::RolledBack { .. }
+            | CallError::Key { .. }
+            | CallError::KeyReused { .. }
+            | CallError::Busy { .. }
+            | CallError::Lost { .. }
+            | CallError::Migration { .. }
+            | CallError::Corrupt { .. }
+            | CallError::Reply { .. }
+            | CallError::Store(_) => false,
+        }
+    }
+
+    /// Whether it certainly changed nothing.
+    pub fn surely_unapplied(&self) -> bool {
+        match self {
+            CallError::Store(error) => error.surely_unapplied(),
+            CallError::Reply { .. } => false,
+            CallError::UnknownClass { .. }
+            | CallError::UnknownMessage { .. }
+            | CallError::Name(_)
+            | CallError::Malformed { .. }
+            | CallError::Refused(_)
+            | CallError::Panicked { .. }
+            | CallError::RolledBack { .. }
+            | CallError::Key { .. }
+            | CallError::KeyReused { .. }
+            | CallError::Busy { .. }
+            | CallError::Migration { .. }
+            | CallError::Corrupt { .. }
+            | CallError::Lost { .. } => true,
+        }
+    }
+}

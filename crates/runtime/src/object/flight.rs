@@ -1,0 +1,160 @@
+//! The commits of an object that are on their way, and who waits for them. Nothing that was seen or
+//! said on top of a commit leaves before that commit is durable.
+
+use std::collections::VecDeque;
+
+use tokio::sync::oneshot;
+
+use super::{CallError, mailbox::Reply};
+
+/// At most so many commits of one object are on their way.
+const COMMITS_MAX: usize = 256;
+
+/// And so many bytes of them.
+const BYTES_MAX: usize = 8 << 20;
+
+/// Somebody who waits, and what they will hear.
+pub(super) type Waiting = (oneshot::Sender<Reply>, Reply);
+
+#[derive(Default)]
+pub(super) struct Flight {
+    entries: VecDeque<Entry>,
+    /// The number of the first entry.
+    first: u64,
+    bytes: usize,
+    failed: Option<CallError>,
+}
+
+struct Entry {
+    bytes: usize,
+    answer: Option<Result<(), CallError>>,
+    waiting: Vec<Waiting>,
+}
+
+impl Flight {
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        COMMITS_MAX <= self.entries.len() || BYTES_MAX <= self.bytes
+    }
+
+    /// Whether a commit has failed: what is in memory is not what is stored.
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed.is_some()
+    }
+
+    /// The number of the next commit.
+    pub(super) fn next(&self) -> u64 {
+        self.first + self.entries.len() as u64
+    }
+
+    /// Adds a commit.
+    pub(super) fn add(&mut self, bytes: usize, waiting: Option<Waiting>) {
+        self.bytes += bytes;
+        self.entries.push_back(Entry { bytes, answer: None, waiting: Vec::from_iter(waiting) });
+    }
+
+    /// Has somebody wait for everything that is on its way; given back if nothing is. What they
+    /// saw may have failed while they looked: then that is what they hear.
+    pub(super) fn wait(&mut self, (sender, reply): Waiting) -> Option<Waiting> {
+        let reply = self.failed.clone().map_or(reply, Err);
+        match self.entries.back_mut() {
+            Some(entry) => {
+                entry.waiting.push((sender, reply));
+                None
+            }
+            None => Some((sender, reply)),
+        }
+    }
+
+    /// Takes in how a commit ended, and returns who is to hear what now.
+    pub(super) fn answered(&mut self, number: u64, answer: Result<(), CallError>) -> Vec<Waiting> {
+        if let (None, Err(error)) = (&self.failed, &answer) {
+            self.failed = Some(error.clone());
+        }
+        let index = usize::try_from(number - self.first).unwrap_or(usize::MAX);
+        if let Some(entry) = self.entries.get_mut(index) {
+            entry.answer = Some(answer);
+        }
+        let mut told = Vec::new();
+        while let Some(entry) = self.entries.pop_front_if(|it| it.answer.is_some()) {
+            self.first += 1;
+            self.bytes -= entry.bytes;
+            let error = entry.answer.and_then(Result::err);
+            told.extend(entry.waiting.into_iter().map(|(sender, reply)| match &error {
+                Some(error) => (sender, Err(error.clone())),
+                None => (sender, reply),
+            }));
+        }
+        told
+    }
+
+    /// Begins anew, when nothing is on its way any more.
+    pub(super) fn start_over(&mut self) {
+        self.failed = None;
+    }
+}
+
+/// Tells those who waited. That somebody does not wait any more is no matter.
+pub(super) fn tell(waiting: impl IntoIterator<Item = Waiting>) {
+    for (sender, reply) in waiting {
+        let _ = sender.send(reply);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waiting(text: &str) -> (Waiting, oneshot::Receiver<Reply>) {
+        let (sender, receiver) = oneshot::channel();
+        ((sender, Ok(text.into())), receiver)
+    }
+
+    #[test]
+    fn replies_leave_in_order_and_only_when_all_before_them_are_durable() {
+        let mut flight = Flight::default();
+        let (one, mut heard_one) = waiting("one");
+        let (two, mut heard_two) = waiting("two");
+        let (read, mut heard_read) = waiting("read");
+        let first = flight.next();
+        flight.add(10, Some(one));
+        assert!(flight.wait(read).is_none());
+        let second = flight.next();
+        flight.add(10, Some(two));
+        tell(flight.answered(second, Ok(())));
+        assert!(heard_one.try_recv().is_err() && heard_two.try_recv().is_err());
+        tell(flight.answered(first, Ok(())));
+        for (heard, text) in
+            [(&mut heard_one, "one"), (&mut heard_read, "read"), (&mut heard_two, "two")]
+        {
+            assert_eq!(heard.try_recv().unwrap().unwrap(), text);
+        }
+        assert!(flight.is_empty() && !flight.has_failed());
+    }
+
+    #[test]
+    fn a_failed_commit_is_heard_by_who_waited_for_it_and_by_who_saw_it() {
+        let mut flight = Flight::default();
+        let (write, mut heard_write) = waiting("write");
+        let (read, mut heard_read) = waiting("read");
+        let number = flight.next();
+        flight.add(10, Some(write));
+        flight.wait(read);
+        tell(flight.answered(number, Err(CallError::Busy { object: "a".into() })));
+        assert!(heard_write.try_recv().unwrap().is_err());
+        assert!(heard_read.try_recv().unwrap().is_err());
+        assert!(flight.has_failed());
+        let (late, _heard) = waiting("late");
+        assert!(flight.wait(late).is_some_and(|(_, reply)| reply.is_err()));
+    }
+
+    #[test]
+    fn a_reader_waits_for_nothing_when_nothing_is_on_its_way() {
+        let mut flight = Flight::default();
+        let (read, _heard) = waiting("read");
+        assert!(flight.wait(read).is_some());
+    }
+}

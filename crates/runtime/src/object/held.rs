@@ -1,0 +1,67 @@
+//! An object between its turns and their way to the disk.
+
+use std::sync::Arc;
+
+use steadfast_store::Commit;
+
+use super::{
+    activation::{Activation, Step},
+    cell::Cell,
+    mailbox::Item,
+    objects::Shared,
+};
+
+/// An object whose turns have run. Nobody else runs it meanwhile, so its commits go out in their
+/// order.
+pub(super) struct Held {
+    cell: Arc<Cell>,
+    activation: Box<Activation>,
+    commits: Vec<(u64, Commit)>,
+    /// Whether what is in memory is still of use.
+    awake: bool,
+}
+
+impl Held {
+    pub(super) fn new(cell: Arc<Cell>, activation: Box<Activation>) -> Self {
+        Self { cell, activation, commits: Vec::new(), awake: true }
+    }
+
+    /// How many commits it holds.
+    pub(super) fn len(&self) -> usize {
+        self.commits.len()
+    }
+
+    pub(super) fn is_awake(&self) -> bool {
+        self.awake
+    }
+
+    /// Runs one turn.
+    pub(super) fn run(&mut self, shared: &Shared, item: Item) {
+        let now = shared.clock.now();
+        let class = &self.cell.class;
+        let run = || self.activation.run(class, &item.input, item.end, now, &*shared.entropy);
+        let Step { reply, commit, after, again, broken } = class.pace.measure(run);
+        self.awake = !broken;
+        let commits: Vec<Commit> = commit.into_iter().chain(after).collect();
+        let sizes: Vec<usize> = commits.iter().map(Commit::bytes).collect();
+        let first = if again {
+            self.cell.note(&sizes, None, Some(item))
+        } else {
+            self.cell.note(&sizes, Some((item.reply, reply)), None)
+        };
+        self.commits.extend((first..).zip(commits));
+    }
+
+    /// Hands the commits to the store.
+    pub(super) fn release(self) {
+        let Self { cell, activation, commits, awake } = self;
+        if let Some(shared) = cell.shared.upgrade() {
+            for (number, commit) in commits {
+                let answered = cell.clone();
+                let answer = move |result| answered.answered(number, result);
+                shared.store.submit(commit, Box::new(answer));
+            }
+        }
+        cell.worked(activation, awake);
+    }
+}

@@ -1,0 +1,51 @@
+//! What waits for an object.
+
+use steadfast_store::{Lease, Position, SettledAs, Timestamp, Write};
+use tokio::sync::oneshot;
+
+use super::{CallError, key::Key};
+
+/// What comes back: the reply as JSON.
+pub(super) type Reply = Result<String, CallError>;
+
+/// Something for an object to do.
+pub(super) struct Item {
+    pub(super) input: Input,
+    /// The delivery that ends with it.
+    pub(super) end: Option<End>,
+    pub(super) reply: oneshot::Sender<Reply>,
+}
+
+pub(super) enum Input {
+    /// A message, by its name.
+    Call { message: Box<str>, body: Box<str>, key: Option<Key> },
+    /// Alarms that ring; this wake-up was due then.
+    Wake { due_at: Timestamp },
+    /// The end of the object.
+    Delete,
+}
+
+impl Input {
+    /// What the log says about it.
+    pub(super) fn label(&self) -> &str {
+        match self {
+            Input::Call { message, .. } => message,
+            Input::Wake { .. } => "alarm",
+            Input::Delete => "delete",
+        }
+    }
+}
+
+/// A delivery that ends in the commit of the turn.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct End {
+    pub(super) position: Position,
+    pub(super) lease: Option<Lease>,
+}
+
+impl End {
+    pub(super) fn write(self) -> Write {
+        let Self { position, lease } = self;
+        Write::Settle { position, lease, as_: SettledAs::Done, error: None }
+    }
+}

@@ -1,0 +1,312 @@
+//! The objects of a program: their classes, those that are awake, and the doors to them.
+
+use std::{
+    any::type_name,
+    collections::{BTreeMap, HashMap},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+};
+
+use steadfast_store::{
+    self as store, Clock, EntityId, EntityKind, Entropy, SeededEntropy, Store, StoreError,
+    SystemClock,
+};
+use tokio::{runtime::Handle as Tokio, sync::oneshot};
+
+use super::{
+    Address, CallError, CallList, Handle, Job, Lists, Object, ObjectOptions, PendingCall, Perform,
+    activation::Activation,
+    calls::Methods,
+    cell::{Cell, NotTaken},
+    effect::Performer,
+    key::Key,
+    mailbox::{End, Input, Item, Reply},
+    pace::Pace,
+    pool::Pool,
+    restore,
+};
+use crate::Body;
+
+/// A class whose types are forgotten.
+pub(super) struct Class {
+    pub(super) methods: Methods,
+    pub(super) migrations: &'static [&'static str],
+    pub(super) pace: Pace,
+}
+
+/// The objects that a program serves. Cloning is cheap; the last clone ends their threads.
+#[derive(Clone)]
+pub struct Objects {
+    pub(super) shared: Arc<Shared>,
+}
+
+/// Puts objects together.
+pub struct ObjectsBuilder {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+    options: ObjectOptions,
+    classes: BTreeMap<&'static str, Arc<Class>>,
+    performers: BTreeMap<&'static str, Arc<Performer>>,
+}
+
+impl ObjectsBuilder {
+    /// Serves the objects of a class.
+    pub fn class<C: Object>(mut self, class: C) -> Self {
+        let name = store::Address::new(EntityKind::Object, C::CLASS, "x");
+        assert!(name.is_ok(), "`{}` cannot be the name of a class", C::CLASS);
+        let methods = C::Calls::methods(&Arc::new(class));
+        let class = Class { methods, migrations: C::MIGRATIONS, pace: Pace::default() };
+        let twice = self.classes.insert(C::CLASS, Arc::new(class));
+        assert!(twice.is_none(), "class `{}` is registered twice", C::CLASS);
+        self
+    }
+
+    /// Performs the jobs of a kind.
+    pub fn perform<J: Job>(mut self, performer: impl Perform<J>) -> Self {
+        let performer = Arc::new(Performer::new::<J>(performer));
+        let twice = self.performers.insert(J::NAME, performer);
+        assert!(twice.is_none(), "job `{}` of {} is registered twice", J::NAME, type_name::<J>());
+        self
+    }
+
+    /// Tells the time by this clock.
+    pub fn clock(self, clock: impl Clock) -> Self {
+        self.shared_clock(Arc::new(clock))
+    }
+
+    pub(crate) fn shared_clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Takes chance from here.
+    pub fn entropy(self, entropy: impl Entropy) -> Self {
+        self.shared_entropy(Arc::new(entropy))
+    }
+
+    pub(crate) fn shared_entropy(mut self, entropy: Arc<dyn Entropy>) -> Self {
+        self.entropy = entropy;
+        self
+    }
+
+    /// Sets the options.
+    pub fn options(mut self, options: ObjectOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Starts the threads. Objects are read when they are called, on the async runtime that this is
+    /// called in.
+    pub fn start(self) -> Result<Objects, StoreError> {
+        let Self { store, clock, entropy, options, classes, performers } = self;
+        let failed = |error: std::io::Error| StoreError::Unavailable { reason: error.to_string() };
+        let shared = Shared {
+            store,
+            clock,
+            entropy,
+            options,
+            classes,
+            performers,
+            pool: Pool::start(options.threads).map_err(failed)?,
+            tokio: Tokio::current(),
+            cells: std::array::from_fn(|_| Mutex::default()),
+            awake: AtomicUsize::new(0),
+            calls: AtomicU64::new(0),
+        };
+        Ok(Objects { shared: Arc::new(shared) })
+    }
+}
+
+pub(super) struct Shared {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) entropy: Arc<dyn Entropy>,
+    pub(super) options: ObjectOptions,
+    pub(super) classes: BTreeMap<&'static str, Arc<Class>>,
+    pub(super) performers: BTreeMap<&'static str, Arc<Performer>>,
+    pub(super) pool: Arc<Pool>,
+    tokio: Tokio,
+    cells: [Mutex<HashMap<EntityId, Arc<Cell>>>; 16],
+    awake: AtomicUsize,
+    calls: AtomicU64,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.pool.stop();
+    }
+}
+
+impl Shared {
+    /// Reads an object, away from the threads that run turns.
+    pub(super) fn load(self: &Arc<Self>, cell: Arc<Cell>) {
+        let shared = self.clone();
+        self.tokio.spawn(async move {
+            let loaded = match restore::restore(&*shared.store, &cell.address).await {
+                Ok(restored) => {
+                    let object = cell.address.to_string();
+                    Activation::new(cell.address.clone(), restored, shared.options)
+                        .map(Box::new)
+                        .map_err(|error| CallError::Corrupt { object, detail: error.to_string() })
+                }
+                Err(error) => Err(error),
+            };
+            cell.loaded(loaded);
+        });
+    }
+
+    fn cells(&self, id: EntityId) -> MutexGuard<'_, HashMap<EntityId, Arc<Cell>>> {
+        let part = usize::from(id.shard()) % self.cells.len();
+        self.cells[part].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn cell(self: &Arc<Self>, address: &store::Address, class: &Arc<Class>) -> Arc<Cell> {
+        let mut cells = self.cells(address.id());
+        if let Some(cell) = cells.get(&address.id()) {
+            return cell.clone();
+        }
+        let cell = Arc::new(Cell::new(address.clone(), class.clone(), Arc::downgrade(self)));
+        cells.insert(address.id(), cell.clone());
+        drop(cells);
+        if self.options.awake_max < self.awake.fetch_add(1, Ordering::Relaxed) + 1 {
+            self.make_room(address.id());
+        }
+        cell
+    }
+
+    /// Puts a tenth of the objects out of memory, those that were not used for the longest time;
+    /// not the one that room is made for.
+    fn make_room(&self, new: EntityId) {
+        let mut idle = Vec::new();
+        for cells in &self.cells {
+            let cells = cells.lock().unwrap_or_else(PoisonError::into_inner);
+            idle.extend(cells.values().filter_map(|it| Some((it.idle_since()?, it.address.id()))));
+        }
+        idle.retain(|(_, id)| *id != new);
+        idle.sort_unstable();
+        idle.truncate(self.options.awake_max / 10 + 1);
+        for (_, id) in idle {
+            let mut cells = self.cells(id);
+            if cells.get(&id).is_some_and(|it| it.evict()) {
+                cells.remove(&id);
+                self.awake.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Gives an object something to do and waits for the reply.
+    pub(super) async fn give(
+        self: &Arc<Self>,
+        address: &store::Address,
+        input: Input,
+        end: Option<End>,
+    ) -> Reply {
+        let class = self.class(address.class())?;
+        let (reply, replied) = oneshot::channel();
+        let mut item = Item { input, end, reply };
+        loop {
+            let used = self.calls.fetch_add(1, Ordering::Relaxed);
+            let cell = self.cell(address, class);
+            match cell.push(item, self.options.mailbox_max, used) {
+                Ok(()) => break,
+                Err(NotTaken::Gone(back)) => item = back,
+                Err(NotTaken::Refused(error)) => return Err(error),
+            }
+        }
+        replied.await.unwrap_or(Err(CallError::Store(StoreError::Closed)))
+    }
+
+    pub(super) fn class(&self, class: &str) -> Result<&Arc<Class>, CallError> {
+        let found = self.classes.get(class);
+        found.ok_or_else(|| CallError::UnknownClass { class: class.into() })
+    }
+}
+
+impl Objects {
+    /// Begins to put objects together that live in a store.
+    pub fn builder(store: Arc<dyn Store>) -> ObjectsBuilder {
+        ObjectsBuilder {
+            store,
+            clock: Arc::new(SystemClock),
+            entropy: Arc::new(SeededEntropy::from_system()),
+            options: ObjectOptions::default(),
+            classes: BTreeMap::new(),
+            performers: BTreeMap::new(),
+        }
+    }
+
+    /// Calls an object. Await it, or give it an idempotency key first.
+    pub fn call<C: Handle<M>, M: Body, I>(
+        &self,
+        to: Address<C>,
+        msg: M,
+    ) -> PendingCall<'_, C::Reply>
+    where
+        C::Calls: Lists<M, I>,
+    {
+        let body = serde_json::to_string(&msg).map_err(|error| CallError::Malformed {
+            message: C::NAME.into(),
+            path: ".".into(),
+            detail: error.to_string(),
+        });
+        let to = to.resolve().map_err(CallError::from);
+        PendingCall::new(self, to, C::NAME, body)
+    }
+
+    /// Calls an object by names, with JSON: the door for those who know no types. An empty body
+    /// stands for a message without fields.
+    pub async fn call_json(
+        &self,
+        class: &str,
+        name: &str,
+        message: &str,
+        body: &str,
+        key: Option<&str>,
+    ) -> Result<String, CallError> {
+        self.shared.class(class)?;
+        let to = store::Address::new(EntityKind::Object, class, name)?;
+        self.give_call(&to, message, body, key).await
+    }
+
+    pub(super) async fn give_call(
+        &self,
+        to: &store::Address,
+        message: &str,
+        body: &str,
+        key: Option<&str>,
+    ) -> Reply {
+        let class = self.shared.class(to.class())?;
+        if !class.methods.contains_key(message) {
+            let class = to.class().into();
+            return Err(CallError::UnknownMessage { class, message: message.into() });
+        }
+        let key = key.map(|key| Key::new(key, message, body)).transpose()?;
+        let input = Input::Call { message: message.into(), body: body.into(), key };
+        self.shared.give(to, input, None).await
+    }
+
+    /// Deletes an object; `false` if it did not exist.
+    pub async fn delete(&self, class: &str, name: &str) -> Result<bool, CallError> {
+        let to = store::Address::new(EntityKind::Object, class, name)?;
+        Ok(self.shared.give(&to, Input::Delete, None).await? == "true")
+    }
+
+    /// The classes, in order.
+    pub fn classes(&self) -> impl Iterator<Item = &'static str> {
+        self.shared.classes.keys().copied()
+    }
+
+    /// Whether a message of a class may be called over HTTP.
+    pub fn is_public(&self, class: &str, message: &str) -> bool {
+        let class = self.shared.classes.get(class);
+        class.and_then(|it| it.methods.get(message)).is_some_and(|it| it.public)
+    }
+
+    /// How many objects are in memory.
+    pub fn awake(&self) -> usize {
+        self.shared.awake.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,55 @@
+//! What objects may take.
+
+use std::time::Duration;
+
+use steadfast_store::RetryPolicy;
+use steadfast_vfs::{Limits, PAGE_SIZE};
+
+/// Plain settings of objects.
+#[derive(Clone, Copy, Debug)]
+pub struct ObjectOptions {
+    /// Threads that run turns.
+    pub threads: usize,
+    /// Calls that may wait for one object.
+    pub mailbox_max: usize,
+    /// Objects in memory; beyond it those that were not used for the longest time go to sleep.
+    pub awake_max: usize,
+    /// How long the SQL of one turn may take.
+    pub turn_time: Duration,
+    /// How long the migrations of one object may take.
+    pub migration_time: Duration,
+    /// Bytes that one turn may change.
+    pub delta_bytes_max: usize,
+    /// Bytes of one database.
+    pub database_bytes_max: u64,
+    /// How alarms are tried again whose handlers fail.
+    pub alarm_retry: RetryPolicy,
+}
+
+impl Default for ObjectOptions {
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        Self {
+            threads: cores.max(2),
+            mailbox_max: 1_024,
+            awake_max: 2_000,
+            turn_time: Duration::from_secs(5),
+            migration_time: Duration::from_mins(1),
+            delta_bytes_max: 16 << 20,
+            database_bytes_max: 256 << 20,
+            alarm_retry: RetryPolicy {
+                attempts_max: 20,
+                delay: Duration::from_secs(2),
+                delay_max: Duration::from_mins(10),
+            },
+        }
+    }
+}
+
+impl ObjectOptions {
+    pub(super) fn limits(&self) -> Limits {
+        let pages_max = self.database_bytes_max / PAGE_SIZE as u64;
+        let pages_max = u32::try_from(pages_max).unwrap_or(u32::MAX);
+        Limits { pages_max, ..Limits::default() }
+    }
+}

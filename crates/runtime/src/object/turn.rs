@@ -1,0 +1,178 @@
+//! One turn, as a handler sees it.
+
+use std::{
+    cell::{Cell, RefCell},
+    marker::PhantomData,
+    rc::Rc,
+    time::Duration,
+};
+
+use serde_json::json;
+use steadfast_store::{
+    self as store, Due, EntityKind, InvalidInput, Json, Message, Task, Timestamp,
+};
+
+use super::{
+    Address, Destination, Handle, Job, KeyValue, Lists, Object, Outcome, calls::Sending,
+    database::Database, tables::Tables,
+};
+use crate::{Body, Error, Result, RunAddress, Workflow};
+
+/// One turn. Everything recorded here commits with the SQL, or not at all.
+///
+/// It stays on its thread and ends with the handler.
+pub struct Turn<C> {
+    pub(super) core: Rc<Core>,
+    class: PhantomData<fn() -> C>,
+}
+
+/// What a turn works on, without its class.
+pub(super) struct Core {
+    pub(super) database: Database,
+    pub(super) tables: Tables,
+    pub(super) me: store::Address,
+    pub(super) now: Timestamp,
+    pub(super) seq: i64,
+    pub(super) ringing: RefCell<Option<Ringing>>,
+    /// Messages to send.
+    pub(super) out: RefCell<Vec<Message>>,
+    /// Something was recorded that cannot be kept: the turn fails.
+    pub(super) fault: RefCell<Option<Error>>,
+    pub(super) alarms_touched: Cell<bool>,
+    pub(super) deleted: Cell<bool>,
+}
+
+/// The alarm that a turn was woken by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ringing {
+    /// Its name.
+    pub name: String,
+    /// When it was due; later than that is now.
+    pub due_at: Timestamp,
+    /// Which attempt this is, from 1.
+    pub attempt: u32,
+}
+
+impl<C: Object> Turn<C> {
+    pub(super) fn new(core: Rc<Core>) -> Self {
+        Self { core, class: PhantomData }
+    }
+
+    /// The name of the object.
+    pub fn name(&self) -> &str {
+        self.core.me.name()
+    }
+
+    /// The address of the object.
+    pub fn address(&self) -> Address<C> {
+        C::at(self.name())
+    }
+
+    /// The time of the turn. It stands still during the turn, in SQL as well.
+    pub fn now(&self) -> Timestamp {
+        self.core.now
+    }
+
+    /// The number of this turn in the life of the object, if it changes something.
+    pub fn seq(&self) -> i64 {
+        self.core.seq
+    }
+
+    /// The alarm that this turn was woken by, if it was one.
+    pub fn alarm(&self) -> Option<Ringing> {
+        self.core.ringing.borrow().clone()
+    }
+
+    /// The object's own database, inside of the turn's transaction.
+    pub fn sql(&self) -> &rusqlite::Connection {
+        &self.core.database.connection
+    }
+
+    /// Keys and values in the same database.
+    pub fn kv(&self) -> KeyValue<'_> {
+        KeyValue::new(&self.core)
+    }
+
+    /// Runs `body`; if it fails, its SQL and everything that it recorded are undone, and the turn
+    /// goes on.
+    pub fn attempt<T>(&self, body: impl FnOnce() -> Result<T>) -> Result<T> {
+        let core = &*self.core;
+        let (sent, fault) = (core.out.borrow().len(), core.fault.borrow().clone());
+        let deleted = core.deleted.get();
+        core.database.execute("SAVEPOINT attempt")?;
+        let result = body();
+        if result.is_ok() {
+            core.database.execute("RELEASE attempt")?;
+            return result;
+        }
+        core.database.execute("ROLLBACK TO attempt")?;
+        core.database.execute("RELEASE attempt")?;
+        core.tables.look_again(&core.database)?;
+        core.out.borrow_mut().truncate(sent);
+        *core.fault.borrow_mut() = fault;
+        core.deleted.set(deleted);
+        result
+    }
+
+    /// Sends a message to another object or to a queue.
+    pub fn send<M: Body, I>(&self, to: impl Destination<M, I>, msg: M) {
+        self.send_after(Duration::ZERO, to, msg);
+    }
+
+    /// Sends a message that is not delivered before so long.
+    pub fn send_after<M: Body, I>(&self, after: Duration, to: impl Destination<M, I>, msg: M) {
+        self.core.send(to.sending(msg), Due::After(after));
+    }
+
+    /// Starts a run of a workflow, or finds it there: one run for each id.
+    pub fn start<W: Workflow>(&self, run: &RunAddress<W>, input: &W::Input) {
+        let sending = || {
+            let target = store::Address::new(EntityKind::Run, W::NAME, run.id())?;
+            let metadata = Json::of(&json!({ "to": target.to_string() }))?;
+            let (action, message_type) = ("start", W::NAME);
+            Ok(Sending { target, action, message_type, data: Json::of(input)?, metadata })
+        };
+        self.core.send(sending(), Due::After(Duration::ZERO));
+    }
+
+    /// Asks for work outside of the turn; the outcome comes back as a turn of its own.
+    pub fn perform<J: Job, I>(&self, job: &J)
+    where
+        C: Handle<Outcome<J>>,
+        C::Calls: Lists<Outcome<J>, I>,
+    {
+        let sending = || {
+            let target = self.core.me.clone();
+            let beside = json!({ "to": target.to_string(), "outcome": C::NAME });
+            let (action, message_type) = ("perform", J::NAME);
+            let (data, metadata) = (Json::of(job)?, Json::of(&beside)?);
+            Ok(Sending { target, action, message_type, data, metadata })
+        };
+        self.core.send(sending(), Due::After(Duration::ZERO));
+    }
+
+    /// Deletes the object with this turn: its database, its alarms and its keys. What is sent in
+    /// the same turn goes out. A later call finds a new, empty object.
+    pub fn delete(&self) {
+        self.core.deleted.set(true);
+    }
+}
+
+impl Core {
+    pub(super) fn send(&self, sending: Result<Sending, InvalidInput>, due: Due) {
+        let message = sending.and_then(|it| {
+            let Sending { target, action, message_type, data, metadata } = it;
+            let message = Message::new(message_type, data)?.action(action).metadata(metadata)?;
+            Ok(message.task(Task { target, ordered: false, due }))
+        });
+        match message {
+            Ok(message) => self.out.borrow_mut().push(message),
+            Err(error) => self.fail(Error::terminal(error).with_code("invalid_input")),
+        }
+    }
+
+    /// Lets the turn fail when the handler has ended.
+    pub(super) fn fail(&self, error: Error) {
+        self.fault.borrow_mut().get_or_insert(error);
+    }
+}

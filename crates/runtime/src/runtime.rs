@@ -1,0 +1,168 @@
+//! A whole program: what it serves, on one store.
+
+use std::sync::Arc;
+
+use steadfast_store::{Clock, Entropy, SeededEntropy, Store, StoreError, SystemClock};
+
+use crate::{
+    Address, Body, CallError, Dispatcher, DispatcherOptions, Handle, Job, Object, ObjectOptions,
+    Objects, Perform, Unknown,
+    object::{Lists, ObjectsBuilder, PendingCall},
+    process::{Decided, Execute, InputError, Process, Processes},
+};
+
+type AddObject = Box<dyn FnOnce(ObjectsBuilder) -> ObjectsBuilder + Send>;
+type AddProcess = Box<dyn FnOnce(Processes) -> Processes + Send>;
+
+/// Declares what a program serves. Everything is given as a value; nothing is global.
+pub struct Builder {
+    objects: Vec<AddObject>,
+    processes: Vec<AddProcess>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) entropy: Arc<dyn Entropy>,
+    object_options: ObjectOptions,
+    dispatcher_options: DispatcherOptions,
+}
+
+impl Builder {
+    /// Serves the objects of a class.
+    pub fn object<C: Object>(mut self, class: C) -> Self {
+        self.objects.push(Box::new(|it| it.class(class)));
+        self
+    }
+
+    /// Performs the jobs of a kind that objects ask for.
+    pub fn perform<J: Job>(mut self, performer: impl Perform<J>) -> Self {
+        self.objects.push(Box::new(|it| it.perform::<J>(performer)));
+        self
+    }
+
+    /// Runs a process, and has its commands executed.
+    pub fn process<P: Process>(mut self, executor: impl Execute<P>) -> Self {
+        self.processes.push(Box::new(|it| it.with::<P>(executor)));
+        self
+    }
+
+    /// Tells the time by this clock.
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// Takes chance from here.
+    pub fn entropy(mut self, entropy: impl Entropy) -> Self {
+        self.entropy = Arc::new(entropy);
+        self
+    }
+
+    /// Sets the options of objects.
+    pub fn object_options(mut self, options: ObjectOptions) -> Self {
+        self.object_options = options;
+        self
+    }
+
+    /// Sets the options of the dispatcher.
+    pub fn dispatcher_options(mut self, options: DispatcherOptions) -> Self {
+        self.dispatcher_options = options;
+        self
+    }
+
+    /// Starts to serve on a store.
+    pub async fn start(self, store: Arc<dyn Store>) -> Result<Runtime, StoreError> {
+        let Self { objects, processes, clock, entropy, object_options, dispatcher_options } = self;
+        let builder = Objects::builder(store.clone())
+            .shared_clock(clock.clone())
+            .shared_entropy(entropy.clone())
+            .options(object_options);
+        let objects = objects.into_iter().fold(builder, |it, add| add(it)).start()?;
+        let processes =
+            processes.into_iter().fold(Processes::new(store.clone()), |it, add| add(it));
+        let dispatcher = Dispatcher::builder(store.clone())
+            .shared_clock(clock)
+            .shared_entropy(entropy)
+            .options(dispatcher_options)
+            .route(processes.clone())
+            .route(objects.clone())
+            .start()
+            .await?;
+        Ok(Runtime { store, objects, processes, dispatcher })
+    }
+}
+
+/// A running program.
+pub struct Runtime {
+    store: Arc<dyn Store>,
+    objects: Objects,
+    processes: Processes,
+    pub(crate) dispatcher: Dispatcher,
+}
+
+impl Runtime {
+    /// Begins to declare a program.
+    pub fn builder() -> Builder {
+        // Messages may be for parts of the program that are not there yet.
+        let dispatcher_options =
+            DispatcherOptions { unknown: Unknown::Waits, ..DispatcherOptions::default() };
+        Builder {
+            objects: Vec::new(),
+            processes: Vec::new(),
+            clock: Arc::new(SystemClock),
+            entropy: Arc::new(SeededEntropy::from_system()),
+            object_options: ObjectOptions::default(),
+            dispatcher_options,
+        }
+    }
+
+    /// Calls an object. The reply comes when the turn is durable.
+    pub fn call<C: Handle<M>, M: Body, I>(
+        &self,
+        to: Address<C>,
+        msg: M,
+    ) -> PendingCall<'_, C::Reply>
+    where
+        C::Calls: Lists<M, I>,
+    {
+        self.objects.call(to, msg)
+    }
+
+    /// Calls an object by names, with JSON.
+    pub async fn call_json(
+        &self,
+        class: &str,
+        name: &str,
+        message: &str,
+        body: &str,
+    ) -> Result<String, CallError> {
+        self.objects.call_json(class, name, message, body, None).await
+    }
+
+    /// Deletes an object; `false` if it did not exist.
+    pub async fn delete<C: Object>(&self, object: Address<C>) -> Result<bool, CallError> {
+        self.objects.delete(C::CLASS, object.name()).await
+    }
+
+    /// Gives an input to a process.
+    pub async fn input<P: Process>(&self, input: &P::Input) -> Result<Decided, InputError> {
+        self.processes.input::<P>(input, None).await
+    }
+
+    /// The objects.
+    pub fn objects(&self) -> &Objects {
+        &self.objects
+    }
+
+    /// The processes.
+    pub fn processes(&self) -> &Processes {
+        &self.processes
+    }
+
+    /// The store.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// Finishes what is under way and takes nothing new. The store stays open.
+    pub async fn stop(self) {
+        self.dispatcher.stop().await;
+    }
+}

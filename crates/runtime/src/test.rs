@@ -1,0 +1,120 @@
+//! The test kit: a whole program on a store in memory, with a clock that the test turns, and with
+//! the end of the process at every commit.
+
+use std::{fmt::Debug, ops::Deref, sync::Arc, time::Duration};
+
+use steadfast_store::{
+    Clock, DueCursor, ManualClock, MemoryStore, Moment, Position, SeededEntropy, Store, StoreError,
+    Timestamp,
+};
+
+use crate::{Result, Runtime, runtime::Builder};
+
+/// Where the clock of a test stands at first.
+const START: Timestamp = Timestamp(1_700_000_000_000);
+
+/// A program under test. It derefs to [`Runtime`].
+pub struct App {
+    runtime: Runtime,
+    store: Arc<MemoryStore>,
+    clock: ManualClock,
+}
+
+impl Deref for App {
+    type Target = Runtime;
+
+    fn deref(&self) -> &Runtime {
+        &self.runtime
+    }
+}
+
+impl Builder {
+    /// Starts the program on an empty store in memory; its clock stands still.
+    pub async fn test(self) -> Result<App, StoreError> {
+        let clock = ManualClock::at(START);
+        let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
+        App::start(self, store, clock).await
+    }
+}
+
+impl App {
+    async fn start(
+        builder: Builder,
+        store: Arc<MemoryStore>,
+        clock: ManualClock,
+    ) -> Result<Self, StoreError> {
+        let builder = builder.clock(clock.clone()).entropy(SeededEntropy::new(1));
+        let runtime = builder.start(store.clone()).await?;
+        Ok(Self { runtime, store, clock })
+    }
+
+    /// Waits until everything that is due is done.
+    pub async fn settle(&self) {
+        self.runtime.dispatcher.settled().await;
+    }
+
+    /// Lets time pass. What becomes due on the way happens at its time.
+    pub async fn advance(&self, duration: Duration) {
+        let until = self.clock.now().after(duration);
+        self.settle().await;
+        while self.clock.now() < until {
+            let now = self.clock.now();
+            let next =
+                match self.store.due(DueCursor { due_at: now, position: Position::MAX }, 1).await {
+                    Ok(works) => works.first().map_or(until, |it| it.due_at.min(until)),
+                    // It has ended, as the test wanted.
+                    Err(_) => until,
+                };
+            self.clock.advance(next.since(now));
+            self.settle().await;
+        }
+    }
+
+    /// The time in the test.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// The store under test.
+    pub fn memory(&self) -> &MemoryStore {
+        &self.store
+    }
+}
+
+/// Runs a scenario without a fault, and then once for each commit that it makes, with the end of
+/// the process before that commit and once more after it; each time the next process runs the
+/// scenario again on what is stored. All must end with the same observation. Returns how many ends
+/// were survived.
+///
+/// A scenario must be one that a client could repeat: with idempotency keys, or without harm.
+pub async fn assert_survives_crashes<T: PartialEq + Debug>(
+    program: impl Fn() -> Builder,
+    scenario: impl AsyncFn(&App) -> Result<T>,
+) -> usize {
+    let clock = ManualClock::at(START);
+    let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
+    let app = App::start(program(), store.clone(), clock).await.expect("program starts");
+    let wanted = scenario(&app).await.expect("the scenario works without faults");
+    let commits = usize::try_from(store.activity().commits).unwrap_or(usize::MAX);
+    let mut survived = 0;
+    for number in 1..=commits {
+        for moment in [Moment::Before, Moment::After] {
+            let clock = ManualClock::at(START);
+            let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
+            store.crash_at(number, moment);
+            if let Ok(app) = App::start(program(), store.clone(), clock.clone()).await {
+                // How far it comes is no matter.
+                let _ = scenario(&app).await;
+            }
+            let next = Arc::new(store.restart());
+            let app = App::start(program(), next, clock).await.expect("program starts again");
+            let found = scenario(&app).await;
+            let found = found.unwrap_or_else(|error| {
+                panic!("after the end {moment:?} commit {number}: {error:?}")
+            });
+            assert_eq!(found, wanted, "after the end {moment:?} commit {number}");
+            survived += 1;
+        }
+    }
+    survived
+}

@@ -1,0 +1,168 @@
+//! A store in memory that holds commits back until the test lets them through.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use async_trait::async_trait;
+use steadfast::store::{
+    Activity, Address, Answer, Attempt, Commit, DueCursor, Dump, EntityId, EntityKind, Head,
+    Health, MemoryStore, Notices, OldTurn, Owner, PageImage, Position, Recorded, RecordedTurn,
+    Setting, Snapshot, Store, StoreError, StreamSummary, Timestamp, Totals, Version, Work,
+};
+use tokio::sync::{RwLock, Semaphore};
+
+pub(crate) struct Held {
+    pub(crate) inner: MemoryStore,
+    holds: AtomicBool,
+    waiting: Mutex<VecDeque<(Commit, Answer)>>,
+    arrived: Semaphore,
+    /// Who reads images passes here; a test that holds it for writing stops them.
+    pub(crate) images: RwLock<()>,
+    pub(crate) images_asked: Semaphore,
+}
+
+impl Held {
+    pub(crate) fn new(inner: MemoryStore) -> Arc<Self> {
+        Arc::new(Self {
+            inner,
+            holds: AtomicBool::new(false),
+            waiting: Mutex::default(),
+            arrived: Semaphore::new(0),
+            images: RwLock::new(()),
+            images_asked: Semaphore::new(0),
+        })
+    }
+
+    /// Holds all commits from now on.
+    pub(crate) fn hold(&self) {
+        self.holds.store(true, Ordering::SeqCst);
+    }
+
+    /// Lets everything through, now and from now on.
+    pub(crate) fn let_go(&self) {
+        loop {
+            let mut waiting = self.waiting.lock().unwrap();
+            let Some((commit, answer)) = waiting.pop_front() else {
+                // Under the lock, so that nothing overtakes what waited.
+                self.holds.store(false, Ordering::SeqCst);
+                return;
+            };
+            drop(waiting);
+            self.inner.submit(commit, answer);
+        }
+    }
+
+    /// Returns when one more commit has come.
+    pub(crate) async fn came(&self) {
+        self.arrived.acquire().await.unwrap().forget();
+    }
+
+    /// Commits the first that waits, and answers.
+    pub(crate) fn release(&self) {
+        let (commit, answer) = self.next();
+        self.inner.submit(commit, answer);
+    }
+
+    /// Answers the first that waits with an error, and does not commit it.
+    pub(crate) fn fail(&self, error: StoreError) {
+        self.next().1(Err(error));
+    }
+
+    /// Commits the first that waits, and answers that nobody knows.
+    pub(crate) fn lose(&self) {
+        let (commit, answer) = self.next();
+        let lost = |_| answer(Err(StoreError::Unknown { reason: "as the test wanted".into() }));
+        self.inner.submit(commit, Box::new(lost));
+    }
+
+    fn next(&self) -> (Commit, Answer) {
+        self.waiting.lock().unwrap().pop_front().expect("a commit waits")
+    }
+
+    fn take(&self, commit: Commit, answer: Answer) {
+        let mut waiting = self.waiting.lock().unwrap();
+        if self.holds.load(Ordering::SeqCst) {
+            waiting.push_back((commit, answer));
+            self.arrived.add_permits(1);
+        } else {
+            drop(waiting);
+            self.inner.submit(commit, answer);
+        }
+    }
+}
+
+/// Everything else is done by the store inside.
+macro_rules! delegate {
+    ($($name:ident($($arg:ident: $type:ty),*) -> $returns:ty;)*) => {
+        #[async_trait]
+        impl Store for Held {
+            fn submit(&self, commit: Commit, answer: Answer) {
+                self.take(commit, answer);
+            }
+
+            async fn images(&self, entity: EntityId) -> Result<Vec<PageImage>, StoreError> {
+                self.images_asked.add_permits(1);
+                let _pass = self.images.read().await;
+                self.inner.images(entity).await
+            }
+
+            $(
+                async fn $name(&self, $($arg: $type),*) -> Result<$returns, StoreError> {
+                    self.inner.$name($($arg),*).await
+                }
+            )*
+
+            fn notices(&self) -> &Notices {
+                self.inner.notices()
+            }
+
+            fn owner(&self) -> Owner {
+                self.inner.owner()
+            }
+
+            fn health(&self) -> Health {
+                self.inner.health()
+            }
+
+            fn activity(&self) -> Activity {
+                self.inner.activity()
+            }
+
+            async fn close(&self) {
+                self.inner.close().await;
+            }
+        }
+    };
+}
+
+delegate! {
+    read_stream(stream: EntityId, from: Version, limit: usize) -> Vec<Recorded>;
+    read_all(after: Position, limit: usize) -> Vec<Recorded>;
+    message(position: Position) -> Option<Recorded>;
+    pending(stream: Option<EntityId>, after: Position, limit: usize) -> Vec<Recorded>;
+    dead(after: Position, limit: usize) -> Vec<Recorded>;
+    attempts(position: Position) -> Vec<Attempt>;
+    version(stream: EntityId) -> Version;
+    streams(
+        within: Option<(EntityKind, &str)>, after: Option<&Address>, limit: usize
+    ) -> Vec<StreamSummary>;
+    addresses(ids: &[EntityId]) -> HashMap<EntityId, Address>;
+    settings() -> Vec<Setting>;
+    snapshot(stream: EntityId) -> Option<Snapshot>;
+    due(after: DueCursor, limit: usize) -> Vec<Work>;
+    backlog(target: EntityId, ordered: bool, limit: usize) -> Vec<Work>;
+    orphans(epoch: i64, limit: usize) -> Vec<Work>;
+    forgettable(after: Position, limit: usize) -> Vec<(Position, Timestamp, bool)>;
+    head(entity: EntityId) -> Option<Head>;
+    heads(history_over: i64, after: Position, limit: usize) -> Vec<Head>;
+    turns_back(from: Position, limit: usize) -> Vec<RecordedTurn>;
+    old_turns(after: Position, limit: usize) -> Vec<OldTurn>;
+    totals() -> Totals;
+    dump() -> Dump;
+    violations() -> Vec<String>;
+}
