@@ -6,6 +6,7 @@ pub(crate) mod id;
 pub(crate) mod inputs;
 pub(crate) mod messages;
 pub(crate) mod metrics;
+pub(crate) mod objects;
 pub(crate) mod openapi;
 pub(crate) mod page;
 pub(crate) mod problem;
@@ -38,5 +39,6 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<Node>> {
         .routes(routes!(processes::instances))
         .routes(routes!(processes::show))
         .routes(routes!(inputs::send))
+        .routes(routes!(objects::call))
         .routes(routes!(doctor::doctor))
 }

@@ -5,9 +5,10 @@ mod examples;
 mod processes;
 mod source;
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, builder::FalseyValueParser};
+use steadfast::object::HistoryRetention;
 use steadfast_store::Retention;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -67,6 +68,9 @@ pub(crate) struct ServeArgs {
     /// Days for which messages are kept once nothing is to be done with them
     #[arg(long, env = "STEADFAST_RETENTION", default_value = "30", value_name = "DAYS")]
     pub(crate) retention: Days,
+    /// Days for which one can go back in the history of an object
+    #[arg(long, env = "STEADFAST_HISTORY_RETENTION", default_value = "7", value_name = "DAYS")]
+    pub(crate) history_retention: Days,
     /// What to log on stderr: error, warn, info, debug or trace
     #[arg(long, env = "STEADFAST_LOG", default_value = "info")]
     pub(crate) log: LevelFilter,
@@ -89,9 +93,21 @@ impl std::str::FromStr for Days {
     }
 }
 
+impl From<Days> for Duration {
+    fn from(days: Days) -> Self {
+        Duration::from_hours(24 * u64::from(days.0))
+    }
+}
+
 impl From<Days> for Retention {
     fn from(days: Days) -> Self {
-        Self { keep: std::time::Duration::from_hours(24 * u64::from(days.0)) }
+        Self { keep: days.into() }
+    }
+}
+
+impl From<Days> for HistoryRetention {
+    fn from(days: Days) -> Self {
+        Self { keep: days.into(), ..Self::DEFAULT }
     }
 }
 

@@ -1,10 +1,11 @@
-//! The processes that every server knows: the examples, until there are others.
+//! What every server knows: the examples, until there are others.
 
 use std::sync::Arc;
 
-use steadfast::process::Processes;
+use steadfast::{Objects, process::Processes};
 use steadfast_checkout::{GroupCheckout, Hotel, Office, TrafficFine};
-use steadfast_store::{Store, SystemClock};
+use steadfast_counter::Counter;
+use steadfast_store::{Store, StoreError, SystemClock};
 
 /// The guest who has not paid, so that both ends of a checkout can be seen.
 const UNPAID: &str = "unpaid";
@@ -13,4 +14,9 @@ const UNPAID: &str = "unpaid";
 pub(crate) fn processes(store: Arc<dyn Store>) -> Processes {
     let hotel = Hotel::new(Arc::new(SystemClock)).unpaid([UNPAID]);
     Processes::new(store).with::<GroupCheckout>(hotel).with::<TrafficFine>(Office)
+}
+
+/// The objects of a server on this store, read on the async runtime that this is called in.
+pub(crate) fn objects(store: Arc<dyn Store>) -> Result<Objects, StoreError> {
+    Objects::builder(store).class(Counter).start()
 }

@@ -27,15 +27,17 @@ pub(crate) struct Metrics {
     requests: Family<Labels, Counter>,
 }
 
-/// What a store says about itself at one moment.
+/// How things are at one moment.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct StoreFigures {
-    /// What it did.
+pub(crate) struct Figures {
+    /// What the store did.
     pub(crate) activity: Activity,
     /// What it holds, if it answers.
     pub(crate) totals: Option<Totals>,
     /// Whether it can write.
     pub(crate) ready: bool,
+    /// Objects in memory.
+    pub(crate) awake: usize,
 }
 
 impl Metrics {
@@ -58,29 +60,32 @@ impl Metrics {
     }
 
     /// Writes everything in the text format of Prometheus.
-    pub(crate) fn write(&self, store: StoreFigures) -> Result<String, std::fmt::Error> {
+    pub(crate) fn write(&self, figures: Figures) -> Result<String, std::fmt::Error> {
         let mut out = String::new();
         text::encode_registry(&mut out, &self.registry)?;
-        text::encode_registry(&mut out, &store.registry())?;
+        text::encode_registry(&mut out, &figures.registry())?;
         text::encode_eof(&mut out)?;
         Ok(out)
     }
 }
 
-impl StoreFigures {
+impl Figures {
     fn registry(self) -> Registry {
         let mut registry = Registry::with_prefix("steadfast");
-        let Activity { commits, batches, reads, heartbeats } = self.activity;
+        let Activity { commits, batches, reads, heartbeats, log_bytes } = self.activity;
         for (name, help, value) in [
             ("commits", "Commits answered", commits),
             ("batches", "Transactions that the commits took", batches),
             ("reads", "Reads answered", reads),
             ("heartbeats", "Signs of life of an idle owner", heartbeats),
+            ("log_bytes", "Bytes written to the log of the database", log_bytes),
         ] {
             registry.register(name, help, ConstCounter::new(value));
         }
         let ready = i64::from(self.ready);
         registry.register("store_ready", "1 if the store can write", ConstGauge::new(ready));
+        let awake = i64::try_from(self.awake).unwrap_or(i64::MAX);
+        registry.register("objects_awake", "Objects in memory", ConstGauge::new(awake));
         if let Some(Totals { position, pending, dead }) = self.totals {
             for (name, help, value) in [
                 ("position", "The last position", position),

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use steadfast::{Dispatcher, DispatcherOptions, Unknown, process::Processes};
+use steadfast::{Dispatcher, DispatcherOptions, Objects, Unknown, process::Processes};
 use steadfast_store::{Store, StoreError};
 use tokio::sync::Mutex;
 
@@ -17,7 +17,9 @@ pub(crate) struct Node {
     pub(crate) store: Arc<dyn Store>,
     /// The processes that take inputs here.
     pub(crate) processes: Processes,
-    /// What executes their work; none where only questions are asked.
+    /// The objects that are called here.
+    pub(crate) objects: Objects,
+    /// What delivers to both and executes their work; none where only questions are asked.
     pub(crate) dispatcher: Mutex<Option<Dispatcher>>,
     /// Where it is.
     pub(crate) place: Place,
@@ -33,10 +35,17 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// A node that takes requests.
-    pub(crate) fn new(store: Arc<dyn Store>, place: Place) -> Arc<Self> {
+    /// A node that takes requests, on the async runtime that this is called in.
+    pub(crate) fn new(store: Arc<dyn Store>, place: Place) -> Result<Arc<Self>, StoreError> {
+        let objects = catalog::objects(store.clone())?;
+        Ok(Self::with(store, place, objects))
+    }
+
+    /// A node with these objects.
+    pub(crate) fn with(store: Arc<dyn Store>, place: Place, objects: Objects) -> Arc<Self> {
         Arc::new(Self {
             processes: catalog::processes(store.clone()),
+            objects,
             dispatcher: Mutex::new(None),
             store,
             place,
@@ -52,13 +61,16 @@ impl Node {
     pub(crate) async fn work(&self) -> Result<(), StoreError> {
         // The folder may belong to a program with handlers of its own.
         let options = DispatcherOptions { unknown: Unknown::Waits, ..DispatcherOptions::default() };
-        let dispatcher =
-            Dispatcher::builder(self.store.clone()).route(self.processes.clone()).options(options);
+        let dispatcher = Dispatcher::builder(self.store.clone())
+            .route(self.processes.clone())
+            .route(self.objects.clone())
+            .options(options);
         *self.dispatcher.lock().await = Some(dispatcher.start().await?);
         Ok(())
     }
 
-    /// Finishes what is under way and takes nothing new.
+    /// Finishes what is under way and delivers nothing new. Requests were answered before this:
+    /// calls are a way of their own to objects, and the turns that they began end with them.
     pub(crate) async fn rest(&self) {
         let dispatcher = self.dispatcher.lock().await.take();
         if let Some(dispatcher) = dispatcher {

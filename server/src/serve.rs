@@ -16,7 +16,7 @@ use crate::{
     open::open_store,
     place::{Place, StoreChoice},
     signals::Signals,
-    sweeper,
+    sweeper::{self, Kept},
 };
 
 /// How often the store's health is looked at. That reads a flag, never the database.
@@ -45,17 +45,18 @@ async fn serve(args: ServeArgs) -> Result<(), Failure> {
     let mut signals = Signals::catch()?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let store = open_store(&place, clock.clone()).await?;
-    let node = Node::new(store.clone(), place);
+    let node = Node::new(store.clone(), place)?;
     node.work().await?;
     greet(&node.place, address);
     let stop = CancellationToken::new();
     let serving = listener::serve(listener, app::router(node.clone()), clock.clone(), stop.clone());
     let mut serving = std::pin::pin!(serving);
+    let kept = Kept { messages: args.retention.into(), turns: args.history_retention.into() };
     let failed = tokio::select! {
         _ = &mut serving => unreachable!("serving ends only when it is stopped"),
         () = signals.next() => None,
         reason = failure_of(|| store.health(), clock.as_ref()) => Some(reason),
-        () = sweeper::run(store.as_ref(), clock.as_ref(), args.retention.into()) => None,
+        () = sweeper::run(store.as_ref(), clock.as_ref(), kept) => None,
     };
     node.drain();
     stop.cancel();

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use steadfast::object::{HistoryRetention, sweep_history};
 use steadfast_store::{Clock, Retention, Store, sweep};
 
 /// A node that has just started has better things to do.
@@ -10,9 +11,18 @@ const FIRST: Duration = Duration::from_mins(1);
 /// How often afterwards.
 const PERIOD: Duration = Duration::from_hours(1);
 
+/// What is kept, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kept {
+    /// Messages.
+    pub(crate) messages: Retention,
+    /// Turns of objects, for going back.
+    pub(crate) turns: HistoryRetention,
+}
+
 /// Sweeps for as long as the node lives. Where nothing was committed since the last time nothing is
 /// done: an idle node leaves its database alone.
-pub(crate) async fn run(store: &dyn Store, clock: &dyn Clock, retention: Retention) {
+pub(crate) async fn run(store: &dyn Store, clock: &dyn Clock, kept: Kept) {
     let mut swept_at = None;
     let mut pause = FIRST;
     loop {
@@ -20,10 +30,15 @@ pub(crate) async fn run(store: &dyn Store, clock: &dyn Clock, retention: Retenti
         pause = PERIOD;
         let commits = store.activity().commits;
         if swept_at != Some(commits) {
-            match sweep(store, clock, retention).await {
+            match sweep(store, clock, kept.messages).await {
                 Ok(count) if 0 < count => tracing::info!(count, "old messages forgotten"),
                 Ok(_) => {}
                 Err(error) => tracing::warn!(error = %error, "old messages were not forgotten"),
+            }
+            match sweep_history(store, clock, kept.turns).await {
+                Ok(count) if 0 < count => tracing::info!(count, "old turns forgotten"),
+                Ok(_) => {}
+                Err(error) => tracing::warn!(error = %error, "old turns were not forgotten"),
             }
             // The sweep itself is a commit, and no reason to sweep.
             swept_at = Some(store.activity().commits);
@@ -35,9 +50,25 @@ pub(crate) async fn run(store: &dyn Store, clock: &dyn Clock, retention: Retenti
 mod tests {
     use std::{future::poll_fn, sync::Arc, task::Poll};
 
+    use steadfast::{
+        Objects,
+        object::{HistoryError, pages_at},
+    };
+    use steadfast_counter::Counter;
     use steadfast_store::{Address, Commit, Json, ManualClock, MemoryStore, Message, Timestamp};
 
     use super::*;
+
+    const KEPT: Kept = Kept {
+        messages: Retention { keep: Duration::from_hours(2) },
+        turns: HistoryRetention { keep: Duration::from_hours(2), ..HistoryRetention::DEFAULT },
+    };
+
+    /// Lets the sweeper do what it can do now.
+    async fn look(mut sweeper: std::pin::Pin<&mut impl Future<Output = ()>>) {
+        let polled = poll_fn(|cx| Poll::Ready(sweeper.as_mut().poll(cx))).await;
+        assert!(polled.is_pending());
+    }
 
     #[tokio::test]
     async fn old_messages_go_and_an_idle_node_asks_nothing() {
@@ -47,12 +78,8 @@ mod tests {
         let event = || Message::new("x", Json::empty()).unwrap().event();
         let append = Commit::append(&stream, 0, vec![event(), event()]);
         store.commit(append).await.unwrap();
-        let retention = Retention { keep: Duration::from_hours(2) };
-        let mut sweeper = std::pin::pin!(run(&store, &clock, retention));
-        let mut turn = async || {
-            let polled = poll_fn(|cx| Poll::Ready(sweeper.as_mut().poll(cx))).await;
-            assert!(polled.is_pending());
-        };
+        let mut sweeper = std::pin::pin!(run(&store, &clock, KEPT));
+        let mut turn = async || look(sweeper.as_mut()).await;
         turn().await;
         clock.advance(FIRST);
         turn().await;
@@ -65,5 +92,31 @@ mod tests {
         clock.advance(PERIOD);
         turn().await;
         assert_eq!(store.activity(), before);
+    }
+
+    #[tokio::test]
+    async fn old_turns_go_and_the_object_stays() {
+        let clock = ManualClock::at(Timestamp(0));
+        let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
+        let objects = Objects::builder(store.clone()).class(Counter).clock(clock.clone());
+        let objects = objects.start().unwrap();
+        let add =
+            async || objects.call_json("counter", "a", "increment", r#"{"by":1}"#, None).await;
+        let object: Address = "object/counter/a".parse().unwrap();
+        let past = async |turn| pages_at(store.as_ref(), &object, Some(turn)).await;
+        add().await.unwrap();
+        add().await.unwrap();
+        let mut sweeper = std::pin::pin!(run(store.as_ref(), &clock, KEPT));
+        look(sweeper.as_mut()).await;
+        clock.advance(FIRST);
+        look(sweeper.as_mut()).await;
+        assert_eq!(past(1).await.unwrap().turn, 1);
+        clock.advance(Duration::from_hours(3));
+        assert_eq!(add().await.unwrap(), "3");
+        look(sweeper.as_mut()).await;
+        let gone = past(1).await.err().unwrap();
+        assert!(matches!(gone, HistoryError::Forgotten { oldest: 2, .. }), "{gone}");
+        assert_eq!(past(2).await.unwrap().turn, 2);
+        assert_eq!(add().await.unwrap(), "4");
     }
 }

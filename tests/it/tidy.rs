@@ -92,13 +92,23 @@ fn the_root_holds_what_it_should_and_nothing_else() {
 fn dependencies_point_downwards() {
     // From the bottom to the top: each may know those before it.
     let order = [
+        "steadfast-vfs",
         "steadfast-store",
         "steadfast",
         "steadfast-checkout",
+        "steadfast-counter",
         "steadfast-server",
         "steadfast-bench",
     ];
-    let manifests = ["crates/store", "crates/runtime", "apps/checkout", "server", "bench"];
+    let manifests = [
+        "crates/vfs",
+        "crates/store",
+        "crates/runtime",
+        "apps/checkout",
+        "apps/counter",
+        "server",
+        "bench",
+    ];
     for (level, folder) in manifests.iter().enumerate() {
         let manifest =
             fs::read_to_string(root().join(folder).join("Cargo.toml")).expect("manifest");

@@ -80,7 +80,7 @@ mod tests {
     #[tokio::test]
     async fn a_node_that_drains_is_not_ready() {
         let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
-        let node = Node::new(store, Place::Folder("memory".into()));
+        let node = Node::new(store, Place::Folder("memory".into())).unwrap();
         assert_eq!(readyz(State(node.clone())).await.0, StatusCode::OK);
         node.drain();
         let (status, Json(body)) = readyz(State(node)).await;

@@ -10,7 +10,7 @@ use axum::{
 use steadfast_store::Health;
 
 use super::problem::{Code, Problem};
-use crate::{metrics::StoreFigures, node::Node};
+use crate::{metrics::Figures, node::Node};
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -19,11 +19,12 @@ const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset
     (status = 200, body = String, content_type = CONTENT_TYPE),
 ))]
 pub(crate) async fn metrics(State(node): State<Arc<Node>>) -> Result<Response, Problem> {
-    let figures = StoreFigures {
+    let figures = Figures {
         activity: node.store.activity(),
         // A store that is away must not take the other figures with it.
         totals: node.store.totals().await.ok(),
         ready: node.store.health() == Health::Ready,
+        awake: node.objects.awake(),
     };
     let text = node.metrics.write(figures);
     let text = text.map_err(|error| Problem::new(Code::Internal, error.to_string()))?;

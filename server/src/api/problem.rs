@@ -7,7 +7,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Serialize};
-use steadfast::process::InputError;
+use steadfast::{CallError, process::InputError};
 use steadfast_store::{Rejection, StoreError};
 use utoipa::ToSchema;
 
@@ -18,12 +18,23 @@ pub(crate) use self::code::Code;
 pub(crate) struct Problem {
     code: Code,
     detail: String,
+    /// The place in the body that it is about.
+    field: Option<String>,
+    /// What an object calls it that refuses.
+    refusal: Option<Refusal>,
+}
+
+/// Code of the user's has codes of its own.
+#[derive(Clone, Debug)]
+struct Refusal {
+    code: String,
+    retryable: bool,
 }
 
 impl Problem {
     /// A problem with this explanation.
     pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
-        Self { code, detail: detail.into() }
+        Self { code, detail: detail.into(), field: None, refusal: None }
     }
 
     /// A problem that a layer of somebody else reported by its status alone.
@@ -32,10 +43,8 @@ impl Problem {
             StatusCode::PAYLOAD_TOO_LARGE => {
                 Self::new(Code::BodyTooLarge, "the body is larger than 2 MiB")
             }
-            _ if status.is_client_error() => {
-                Self { code: Code::BadRequest, detail: status.to_string() }
-            }
-            _ => Self { code: Code::Internal, detail: status.to_string() },
+            _ if status.is_client_error() => Self::new(Code::BadRequest, status.to_string()),
+            _ => Self::new(Code::Internal, status.to_string()),
         }
     }
 
@@ -45,22 +54,32 @@ impl Problem {
         self.code
     }
 
-    /// Seconds after which a repetition makes sense.
+    /// Seconds after which to ask again: repeat the request, or find out what became of it.
     pub(crate) fn retry_after(&self) -> Option<u32> {
-        matches!(self.code, Code::Busy | Code::StoreUnavailable | Code::Contended).then_some(1)
+        let passes = matches!(
+            self.code,
+            Code::Busy
+                | Code::StoreUnavailable
+                | Code::OutcomeUnknown
+                | Code::Contended
+                | Code::TurnLost
+        );
+        passes.then_some(1)
     }
 
     /// The wire form, for one request.
     pub(crate) fn body(&self, path: &str, request_id: &str) -> ProblemBody {
+        let refusal = self.refusal.as_ref();
         ProblemBody {
             type_: format!("urn:steadfast:problem:{}", self.code.tag()),
             title: self.code.title().into(),
             status: self.code.http_status(),
             detail: self.detail.clone(),
             instance: path.into(),
-            code: self.code.tag().into(),
+            code: refusal.map_or_else(|| self.code.tag().into(), |it| it.code.clone()),
+            field: self.field.clone(),
             request_id: request_id.into(),
-            retryable: self.code.retryable(),
+            retryable: refusal.map_or_else(|| self.code.retryable(), |it| it.retryable),
         }
     }
 }
@@ -77,19 +96,33 @@ impl IntoResponse for Problem {
 
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
-        Self { code: Code::of_store(&error), detail: error.to_string() }
+        Self::new(Code::of_store(&error), error.to_string())
     }
 }
 
 impl From<InputError> for Problem {
     fn from(error: InputError) -> Self {
-        Self { code: Code::of_input(&error), detail: error.to_string() }
+        Self::new(Code::of_input(&error), error.to_string())
+    }
+}
+
+impl From<CallError> for Problem {
+    fn from(error: CallError) -> Self {
+        let mut problem = Self::new(Code::of_call(&error), error.to_string());
+        if let CallError::Refused(_) = &error {
+            let (code, retryable) = (error.code().into(), error.is_retryable());
+            problem.refusal = Some(Refusal { code, retryable });
+        }
+        if let CallError::Malformed { path, .. } = error {
+            problem.field = Some(path);
+        }
+        problem
     }
 }
 
 impl From<Rejection> for Problem {
     fn from(rejection: Rejection) -> Self {
-        Self { code: Code::of_rejection(&rejection), detail: rejection.to_string() }
+        Self::new(Code::of_rejection(&rejection), rejection.to_string())
     }
 }
 
@@ -109,8 +142,11 @@ pub(crate) struct ProblemBody {
     pub(crate) detail: String,
     /// The path of the request.
     pub(crate) instance: String,
-    /// The stable code.
+    /// The stable code; that of the object where an object refuses.
     pub(crate) code: String,
+    /// The place in the body that it is about, as in `lines[2].by`; `.` is the whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) field: Option<String>,
     /// The id of the request.
     pub(crate) request_id: String,
     /// Whether the same request may be sent again.

@@ -62,6 +62,7 @@ fn the_description_lists_every_route() {
         "/v1/processes/{name}",
         "/v1/processes/{name}/{id}",
         "/v1/processes/{name}/{id}/inputs",
+        "/v1/objects/{class}/{name}/calls/{message}",
         "/streams",
         "/streams/pending",
         "/streams/dead",

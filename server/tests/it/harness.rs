@@ -89,8 +89,18 @@ impl Server {
 
     /// Serves this folder.
     pub(crate) fn on(folder: TempDir) -> Self {
+        Self::with(folder, &[])
+    }
+
+    /// Serves an empty folder.
+    pub(crate) fn empty() -> Self {
+        Self::on(tempfile::tempdir().expect("a temporary folder"))
+    }
+
+    /// Serves this folder, or what these flags say.
+    pub(crate) fn with(folder: TempDir, flags: &[&str]) -> Self {
         let mut command = steadfast();
-        command.args(["--listen", "127.0.0.1:0", "--data"]).arg(folder.path());
+        command.args(["--listen", "127.0.0.1:0", "--data"]).arg(folder.path()).args(flags);
         let mut child = spawn(command.stdout(Stdio::piped()).stderr(Stdio::null()));
         let mut lines = BufReader::new(child.stdout.take().expect("stdout is piped")).lines();
         let mut greeting = String::new();
@@ -143,11 +153,21 @@ impl Server {
 
     /// Posts JSON to a path.
     pub(crate) fn post_json(&self, path: &str, body: &str, headers: &[(&str, &str)]) -> Answer {
+        self.try_post_json(path, body, headers).expect("it answers")
+    }
+
+    /// Posts JSON to a path; it may be gone before it has answered.
+    pub(crate) fn try_post_json(
+        &self,
+        path: &str,
+        body: &str,
+        headers: &[(&str, &str)],
+    ) -> Result<Answer, ureq::Error> {
         let mut request = agent().post(format!("{}{path}", self.url));
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        Answer::of(request.header("content-type", "application/json").send(body))
+        Answer::try_of(request.header("content-type", "application/json").send(body))
     }
 
     /// Asks for a path until the answer is as wished, for a bounded time.
@@ -165,8 +185,13 @@ impl Server {
 
     /// Sends bytes as they are and reads what comes until the connection ends.
     pub(crate) fn raw(&self, bytes: &str) -> String {
+        self.raw_bytes(bytes.as_bytes())
+    }
+
+    /// The same, with what need not be text.
+    pub(crate) fn raw_bytes(&self, bytes: &[u8]) -> String {
         let mut stream = self.connect();
-        stream.write_all(bytes.as_bytes()).expect("it takes the request");
+        stream.write_all(bytes).expect("it takes the request");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("it answers in time");
         answer
@@ -197,6 +222,13 @@ impl Server {
         let folder = std::mem::replace(&mut self.folder, tempfile::tempdir().expect("a folder"));
         folder.keep()
     }
+
+    /// Kills it without a warning; returns its folder.
+    pub(crate) fn kill(mut self) -> TempDir {
+        self.child.kill().expect("it can be killed");
+        self.child.wait().expect("it ends");
+        std::mem::replace(&mut self.folder, tempfile::tempdir().expect("a folder"))
+    }
 }
 
 impl Drop for Server {
@@ -223,9 +255,16 @@ pub(crate) struct Answer {
 
 impl Answer {
     fn of(sent: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> Self {
-        let mut response = sent.expect("it answers");
-        let body = response.body_mut().read_to_string().expect("a text");
-        Self { status: response.status().as_u16(), headers: response.headers().clone(), body }
+        Self::try_of(sent).expect("it answers")
+    }
+
+    fn try_of(
+        sent: Result<ureq::http::Response<ureq::Body>, ureq::Error>,
+    ) -> Result<Self, ureq::Error> {
+        let mut response = sent?;
+        let body = response.body_mut().read_to_string()?;
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        Ok(Self { status, headers, body })
     }
 
     /// The body as JSON.

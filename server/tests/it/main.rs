@@ -2,10 +2,14 @@
 
 mod api;
 mod cli;
+mod cluster;
 mod example;
 mod guard;
 mod harness;
 mod life;
+mod object_messages;
+mod objects;
+mod outage;
 mod pages;
 mod process_pages;
 mod processes;

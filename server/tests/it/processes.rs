@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::harness::{Answer, Server, assert_fails_with, run, stderr, stdout};
 
 fn server() -> Server {
-    Server::on(tempfile::tempdir().expect("a temporary folder"))
+    Server::empty()
 }
 
 fn initiate(group: &str, guests: &[&str]) -> Value {

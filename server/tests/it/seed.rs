@@ -147,3 +147,10 @@ pub(crate) fn damage(folder: &Path) {
     let removed = database.execute("DELETE FROM message WHERE position = ?1", [PENDING]);
     assert_eq!(removed.expect("the statement runs"), 1);
 }
+
+/// Changes what the first turn of a store changed, as a disk might.
+pub(crate) fn damage_turn(folder: &Path) {
+    let database = rusqlite::Connection::open(folder.join("steadfast.db")).expect("a database");
+    let zeros = "UPDATE turn SET delta = zeroblob(length(delta)) WHERE position = 1";
+    assert_eq!(database.execute(zeros, ()).expect("the statement runs"), 1);
+}

@@ -1,6 +1,6 @@
 //! The list of codes. Adding one makes the compiler ask for its status, title and whether to retry.
 
-use steadfast::process::InputError;
+use steadfast::{CallError, process::InputError};
 use steadfast_store::{Rejection, StoreError};
 
 /// What clients may depend on.
@@ -12,11 +12,16 @@ pub(crate) enum Code {
     BadCursor,
     BadId,
     InvalidInput,
+    InvalidName,
+    InvalidKey,
+    MalformedMessage,
     ForeignHost,
     ForeignOrigin,
     NotFound,
     UnknownProcess,
     UnknownMessage,
+    ClassNotFound,
+    MessageNotFound,
     UnknownRoute,
     WrongMethod,
     NotRevivable,
@@ -25,9 +30,16 @@ pub(crate) enum Code {
     KeyReused,
     WrongInstance,
     Refused,
+    RolledBack,
+    /// Somebody else was first.
+    TurnLost,
     Contended,
     Busy,
     Internal,
+    Panicked,
+    MigrationFailed,
+    UnreadableReply,
+    ObjectCorrupt,
     Corrupt,
     StoreUnavailable,
     OutcomeUnknown,
@@ -61,7 +73,8 @@ impl Code {
             Rejection::Version { .. }
             | Rejection::NotPending { .. }
             | Rejection::NotDue { .. }
-            | Rejection::LeaseLost { .. } => Code::Conflict,
+            | Rejection::LeaseLost { .. }
+            | Rejection::Head { .. } => Code::Conflict,
         }
     }
 
@@ -76,6 +89,27 @@ impl Code {
             InputError::Contended { .. } => Code::Contended,
             InputError::Name(_) => Code::InvalidInput,
             InputError::Store(error) => Code::of_store(error),
+        }
+    }
+
+    /// The code of a call that got no reply.
+    pub(crate) fn of_call(error: &CallError) -> Self {
+        match error {
+            CallError::UnknownClass { .. } => Code::ClassNotFound,
+            CallError::UnknownMessage { .. } => Code::MessageNotFound,
+            CallError::Name(_) => Code::InvalidName,
+            CallError::Malformed { .. } => Code::MalformedMessage,
+            CallError::Refused(_) => Code::Refused,
+            CallError::Panicked { .. } => Code::Panicked,
+            CallError::RolledBack { .. } => Code::RolledBack,
+            CallError::Key { .. } => Code::InvalidKey,
+            CallError::KeyReused { .. } => Code::KeyReused,
+            CallError::Busy { .. } => Code::Busy,
+            CallError::Migration { .. } => Code::MigrationFailed,
+            CallError::Corrupt { .. } => Code::ObjectCorrupt,
+            CallError::Lost { .. } => Code::TurnLost,
+            CallError::Reply { .. } => Code::UnreadableReply,
+            CallError::Store(error) => Code::of_store(error),
         }
     }
 
@@ -96,7 +130,10 @@ impl Code {
 
     /// Whether the same request may be sent again.
     pub(crate) fn retryable(self) -> bool {
-        matches!(self, Code::Busy | Code::StoreUnavailable | Code::DiskFull | Code::Contended)
+        matches!(
+            self,
+            Code::Busy | Code::StoreUnavailable | Code::DiskFull | Code::Contended | Code::TurnLost
+        )
     }
 
     fn row(self) -> (&'static str, u16, &'static str) {
@@ -107,11 +144,16 @@ impl Code {
             Code::BadCursor => ("bad_cursor", 400, "Bad cursor"),
             Code::BadId => ("bad_id", 400, "Bad id"),
             Code::InvalidInput => ("invalid_input", 400, "Invalid input"),
+            Code::InvalidName => ("invalid_name", 400, "Invalid name"),
+            Code::InvalidKey => ("invalid_key", 400, "Invalid idempotency key"),
+            Code::MalformedMessage => ("malformed_message", 400, "Malformed message"),
             Code::ForeignHost => ("foreign_host", 403, "Foreign host"),
             Code::ForeignOrigin => ("foreign_origin", 403, "Foreign origin"),
             Code::NotFound => ("not_found", 404, "Not found"),
             Code::UnknownProcess => ("unknown_process", 404, "Unknown process"),
             Code::UnknownMessage => ("unknown_message", 400, "Unknown message"),
+            Code::ClassNotFound => ("class_not_found", 404, "Class not found"),
+            Code::MessageNotFound => ("message_not_found", 404, "Message not found"),
             Code::UnknownRoute => ("unknown_route", 404, "Unknown route"),
             Code::WrongMethod => ("wrong_method", 405, "Wrong method"),
             Code::NotRevivable => ("not_revivable", 409, "Not dead or cancelled"),
@@ -119,10 +161,17 @@ impl Code {
             Code::BodyTooLarge => ("body_too_large", 413, "Body too large"),
             Code::KeyReused => ("key_reused", 422, "Idempotency key reused"),
             Code::WrongInstance => ("wrong_instance", 422, "Input of another instance"),
-            Code::Refused => ("refused", 422, "Refused by the process"),
+            Code::Refused => ("refused", 422, "Refused"),
+            // The request is the cause: a limit that it meets, or an error that its handler hides.
+            Code::RolledBack => ("turn_rolled_back", 422, "Turn rolled back"),
             Code::Contended => ("contended", 409, "Changed by others at the same time"),
             Code::Busy => ("busy", 429, "Busy"),
+            Code::TurnLost => ("turn_lost", 503, "Turn not committed"),
             Code::Internal => ("internal", 500, "Internal error"),
+            Code::Panicked => ("handler_panicked", 500, "Handler panicked"),
+            Code::MigrationFailed => ("migration_failed", 500, "Object cannot be migrated"),
+            Code::UnreadableReply => ("unreadable_reply", 500, "Reply cannot be read"),
+            Code::ObjectCorrupt => ("object_corrupt", 500, "Stored object is damaged"),
             Code::Corrupt => ("corrupt", 500, "Stored data is damaged"),
             Code::StoreUnavailable => ("store_unavailable", 503, "Store not reachable"),
             Code::OutcomeUnknown => ("outcome_unknown", 503, "Outcome unknown"),
@@ -136,7 +185,10 @@ impl Code {
 
 #[cfg(test)]
 mod tests {
-    use steadfast::process::{CodecError, Refused};
+    use steadfast::{
+        Error,
+        process::{CodecError, Refused},
+    };
     use steadfast_store::AddressError;
 
     use super::*;
@@ -175,5 +227,33 @@ mod tests {
         check(InputError::Contended { instance: text(), attempts: 1 }, 409);
         check(InputError::Name(AddressError::NameNul), 400);
         check(InputError::Store(StoreError::DiskFull), 507);
+    }
+
+    #[test]
+    fn every_error_of_a_call_keeps_its_code_and_says_whether_to_retry() {
+        let check = |error: CallError, status: u16| {
+            let (code, retryable) = (error.code().to_owned(), error.is_retryable());
+            let body = crate::api::problem::Problem::from(error).body("/", "r");
+            assert_eq!((body.code, body.status), (code, status));
+            assert_eq!(body.retryable, retryable, "{}", body.detail);
+        };
+        let text = || String::from("x");
+        check(CallError::UnknownClass { class: text() }, 404);
+        check(CallError::UnknownMessage { class: text(), message: text() }, 404);
+        check(CallError::Name(AddressError::NameNul), 400);
+        check(CallError::Malformed { message: text(), path: text(), detail: text() }, 400);
+        check(CallError::Refused(Error::terminal("x").with_code("room_not_found")), 422);
+        check(CallError::Refused(Error::retryable("x")), 422);
+        check(CallError::Panicked { message: text(), detail: text() }, 500);
+        check(CallError::RolledBack { object: text(), detail: text() }, 422);
+        check(CallError::Key { len: 0 }, 400);
+        check(CallError::KeyReused { key: text() }, 422);
+        check(CallError::Busy { object: text() }, 429);
+        check(CallError::Migration { object: text(), detail: text() }, 500);
+        check(CallError::Corrupt { object: text(), detail: text() }, 500);
+        check(CallError::Lost { object: text(), detail: text() }, 503);
+        check(CallError::Reply { message: text(), detail: text() }, 500);
+        check(CallError::Store(StoreError::Unavailable { reason: text() }), 503);
+        check(CallError::Store(StoreError::Unknown { reason: text() }), 503);
     }
 }

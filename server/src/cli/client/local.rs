@@ -25,7 +25,9 @@ impl LocalClient {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let opened = runtime.block_on(open_existing_folder(&folder, clock));
         let store = opened.map_err(advise)?;
-        let app = app::router(Node::new(store.clone(), Place::Folder(folder)));
+        let entered = runtime.enter();
+        let app = app::router(Node::new(store.clone(), Place::Folder(folder))?);
+        drop(entered);
         Ok(Self { runtime, store, app })
     }
 

@@ -1,0 +1,46 @@
+//! A store that goes away and comes back.
+
+use std::time::Duration;
+
+use crate::{
+    cluster::Cluster,
+    harness::{Answer, Server},
+};
+
+const PATH: &str = "/v1/objects/counter/a/calls/increment";
+
+fn increment(server: &Server, key: &str) -> Answer {
+    server.post_json(PATH, r#"{"by": 1}"#, &[("idempotency-key", key)])
+}
+
+#[test]
+fn an_outage_of_the_store_is_told_and_ends_without_a_restart() {
+    let cluster = Cluster::start();
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::with(folder, &["--store", &cluster.url]);
+    assert_eq!(increment(&server, "k-1").body, "1");
+    cluster.stop();
+    for key in ["k-2", "k-3", "k-4"] {
+        let answer = increment(&server, key);
+        answer.assert_problem(503, "store_unavailable");
+        assert_eq!(answer.header("retry-after"), "1");
+        assert_eq!(answer.json()["retryable"], true);
+    }
+    // An object that is not awake cannot be read either.
+    let path = "/v1/objects/counter/b/calls/read";
+    server.post(path, &[]).assert_problem(503, "store_unavailable");
+    assert_eq!(server.get("/readyz").status, 503);
+    cluster.start_again();
+    let mut answer = increment(&server, "k-2");
+    for _ in 0..6_000 {
+        if answer.status == 200 {
+            break;
+        }
+        answer.assert_problem(503, "store_unavailable");
+        std::thread::park_timeout(Duration::from_millis(5));
+        answer = increment(&server, "k-2");
+    }
+    assert_eq!((answer.status, answer.body.as_str()), (200, "2"));
+    assert_eq!(increment(&server, "k-1").body, "1", "keys survive as well");
+    assert_eq!(server.post(path, &[]).body, "0");
+}
