@@ -1,4 +1,4 @@
-//! `cargo run --release -p steadfast-bench [store|postgres|backlog|processes|start]`
+//! `cargo run --release -p steadfast-bench [store|postgres|backlog|processes|objects|start]`
 //!
 //! Machines are noisy, so every figure is printed beside a baseline of the same run, and as a ratio
 //! to it. `STEADFAST_BENCH_POSTGRES` names a database for the PostgreSQL part.
@@ -6,6 +6,7 @@
 mod backlog;
 mod commits;
 mod measure;
+mod objects;
 mod processes;
 mod raw;
 mod start;
@@ -31,6 +32,9 @@ async fn main() {
     }
     if wanted("processes") {
         processes::run().await;
+    }
+    if wanted("objects") {
+        objects::run().await;
     }
     if wanted("start") {
         start::run();
