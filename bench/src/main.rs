@@ -1,10 +1,11 @@
-//! `cargo run --release -p steadfast-bench [store|postgres|backlog|processes|objects|start]`
+//! `cargo run --release -p steadfast-bench [store|postgres|backlog|processes|objects|http|start]`
 //!
 //! Machines are noisy, so every figure is printed beside a baseline of the same run, and as a ratio
 //! to it. `STEADFAST_BENCH_POSTGRES` names a database for the PostgreSQL part.
 
 mod backlog;
 mod commits;
+mod http;
 mod measure;
 mod objects;
 mod processes;
@@ -35,6 +36,9 @@ async fn main() {
     }
     if wanted("objects") {
         objects::run().await;
+    }
+    if wanted("http") {
+        http::run();
     }
     if wanted("start") {
         start::run();

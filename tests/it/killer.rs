@@ -4,15 +4,32 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Write},
     os::unix::process::ExitStatusExt,
     process::{Child, ChildStdout, Command, ExitStatus, Stdio},
     sync::Arc,
 };
 
 use steadfast::store::{
-    PostgresOptions, PostgresStore, Recorded, SqliteOptions, SqliteStore, Store, SystemClock,
+    Entropy, PostgresOptions, PostgresStore, Recorded, SeededEntropy, SqliteOptions, SqliteStore,
+    Store, SystemClock,
 };
+
+/// Chance whose seed is printed. Where a kill meets a process is not repeated by it.
+pub(crate) fn chance() -> SeededEntropy {
+    let given = std::env::var("STEADFAST_TEST_SEED").ok();
+    let seed = given.map_or_else(
+        || SeededEntropy::from_system().next() % 1_000_000,
+        |it| it.parse().expect("a number"),
+    );
+    eprintln!("seed {seed} (set STEADFAST_TEST_SEED to have it again)");
+    SeededEntropy::new(seed)
+}
+
+/// `STEADFAST_SOAK=20 ./test` kills twenty times as often.
+pub(crate) fn soak() -> usize {
+    std::env::var("STEADFAST_SOAK").ok().and_then(|it| it.parse().ok()).unwrap_or(1)
+}
 
 /// A running victim and what it says.
 pub(crate) struct Victim {
@@ -23,7 +40,8 @@ pub(crate) struct Victim {
 impl Victim {
     pub(crate) fn start(place: &str, mode: &[&str], crash_at: Option<&str>) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_victim"));
-        command.arg(place).args(mode).stdout(Stdio::piped()).env_remove("STEADFAST_CRASH_AT");
+        command.arg(place).args(mode).env_remove("STEADFAST_CRASH_AT");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
         if let Some(point) = crash_at {
             command.env("STEADFAST_CRASH_AT", point).stderr(Stdio::null());
         }
@@ -35,6 +53,12 @@ impl Victim {
     /// The next whole line; `None` when the victim has ended.
     pub(crate) fn line(&mut self) -> Option<String> {
         self.lines.next()?.ok()
+    }
+
+    /// Says a line to it. That it has ended meanwhile is no matter.
+    pub(crate) fn tell(&mut self, line: &str) {
+        let stdin = self.child.stdin.as_mut().expect("piped");
+        let _ = stdin.write_all(format!("{line}\n").as_bytes());
     }
 
     pub(crate) fn kill(&mut self) {

@@ -1,21 +1,14 @@
 //! kill -9 under mixed load, again and again on the same data.
 
-use steadfast::store::{Entropy, SeededEntropy};
+use steadfast::store::Entropy;
 
 use crate::{
-    killer::{Ledger, Victim},
+    killer::{Ledger, Victim, chance, soak},
     postgres::{self, Cluster},
 };
 
-/// `STEADFAST_SOAK=20 ./test` kills twenty times as often.
-fn soak() -> usize {
-    std::env::var("STEADFAST_SOAK").ok().and_then(|it| it.parse().ok()).unwrap_or(1)
-}
-
 async fn kill_again_and_again(place: &str, kills: usize) {
-    let seed = SeededEntropy::from_system().next();
-    eprintln!("seed {seed}");
-    let (chance, mut ledger) = (SeededEntropy::new(seed), Ledger::default());
+    let (chance, mut ledger) = (chance(), Ledger::default());
     for _ in 0..kills {
         let victim = Victim::start(place, &["load", &ledger.next_key().to_string()], None);
         let enough = ledger.acked() + (chance.next() % 60) as usize;

@@ -2,10 +2,17 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that meets something else has failed")]
 
+mod accounts;
 mod checkouts;
 mod crash_points;
+#[path = "../../crates/runtime/tests/it/history.rs"]
+mod history;
 mod killer;
 mod kills;
+mod objects;
+#[path = "../src/order.rs"]
+mod order;
 mod poison;
 mod postgres;
+mod registers;
 mod tidy;

@@ -6,13 +6,21 @@
 //!
 //! - `load FIRST`: commits under keys from FIRST on, executes what is due, until it is killed.
 //! - `checkout FIRST`: initiates group checkouts from FIRST on, and runs them, until it is killed.
+//! - `accounts FIRST AGAIN`: repeats the calls AGAIN (`1,2,3`, or `-` for none), then calls accounts
+//!   with numbers from FIRST on, until it is killed. `sweeping` does it while history is forgotten.
+//! - `repeat AGAIN`: only repeats, then drains.
+//! - `serve`: calls registers as it is told on its standard input, until that ends.
 //! - `drain`: executes everything that is due, then closes the store and ends.
 //! - `poison`: the same with few attempts; the message "poison" ends the process.
+
+mod accounts;
+mod order;
+mod registers;
 
 use std::{io::Write as _, sync::Arc, time::Duration};
 
 use steadfast::{
-    Delivery, Dispatcher, DispatcherOptions, Failure, Handler,
+    Delivery, Dispatcher, DispatcherOptions, Failure, Handler, Objects,
     process::Processes,
     store::{
         Address, Cause, Commit, EntityKind, Json, Message, Outcome, PostgresOptions, PostgresStore,
@@ -35,11 +43,24 @@ async fn main() {
     let store = open(args[0]).await;
     // Who is only near when the process ends must not die of it; the poison must.
     let attempts_max = if args[1] == "poison" { 3 } else { 1_000 };
-    let dispatcher = dispatcher(store.clone(), attempts_max).await;
+    let objects = objects(store.clone());
+    let dispatcher = dispatcher(store.clone(), objects.clone(), attempts_max).await;
     say("ready");
     match args[1..] {
         ["load", first] => load(&store, first.parse().expect("a number")).await,
         ["checkout", first] => checkout(&store, first.parse().expect("a number")).await,
+        [mode @ ("accounts" | "sweeping"), first, again] => {
+            if mode == "sweeping" {
+                accounts::sweep(store.clone());
+            }
+            let new = accounts::new_from(first.parse().expect("a number"));
+            accounts::load(&objects, &numbers(again), new).await;
+        }
+        ["repeat", again] => {
+            accounts::load(&objects, &numbers(again), 0..0).await;
+            nothing_is_pending(&store).await;
+        }
+        ["serve"] => registers::serve(&objects).await,
         ["drain"] | ["poison"] => nothing_is_pending(&store).await,
         _ => panic!("unknown mode {args:?}"),
     }
@@ -65,7 +86,18 @@ async fn open(place: &str) -> Arc<dyn Store> {
     }
 }
 
-async fn dispatcher(store: Arc<dyn Store>, attempts_max: u32) -> Dispatcher {
+fn objects(store: Arc<dyn Store>) -> Objects {
+    let objects = Objects::builder(store).class(accounts::Account).class(registers::Register);
+    objects.perform(accounts::Performer).start().expect("objects start")
+}
+
+/// `1,2,3`, or `-` for none.
+fn numbers(text: &str) -> Vec<u64> {
+    let numbers = text.split(',').filter(|it| *it != "-");
+    numbers.map(|it| it.parse().expect("a number")).collect()
+}
+
+async fn dispatcher(store: Arc<dyn Store>, objects: Objects, attempts_max: u32) -> Dispatcher {
     let retry = RetryPolicy {
         attempts_max,
         delay: Duration::from_millis(20),
@@ -73,6 +105,7 @@ async fn dispatcher(store: Arc<dyn Store>, attempts_max: u32) -> Dispatcher {
     };
     let dispatcher = Dispatcher::builder(store.clone())
         .route(hotels(store))
+        .route(objects)
         .options(DispatcherOptions { retry, ..DispatcherOptions::default() })
         .on("outside", Worker { outside: true })
         .on("inside", Worker { outside: false });

@@ -201,6 +201,10 @@ impl Courier {
             // The handler has ended it itself.
             _ if end.load(Ordering::Acquire) == SETTLED => None,
             Ok(commit) => self.settle(position, lease, attempt, commit).await?,
+            Err(failure) if failure.is_untried && lease.is_none() => {
+                tracing::debug!(message_id = position, error = failure.error, "put off");
+                Some(self.clock.now().after(Duration::from_millis(500)))
+            }
             Err(failure) => {
                 let wait = retry.wait(attempt, &*self.entropy).filter(|_| !failure.is_final);
                 let given_up = || handler?.give_up(&message, &failure.error);

@@ -121,17 +121,24 @@ pub struct Failure {
     pub error: String,
     /// Whether another attempt would fail as well.
     pub is_final: bool,
+    /// Whether it was not even tried: then it does not count.
+    pub(super) is_untried: bool,
 }
 
 impl Failure {
     /// It may work another time.
     pub fn retry(error: impl Into<String>) -> Self {
-        Self { error: error.into(), is_final: false }
+        Self { error: error.into(), is_final: false, is_untried: false }
+    }
+
+    /// There was no room or no store to try it: soon again, and it does not count.
+    pub(crate) fn untried(error: impl Into<String>) -> Self {
+        Self { is_untried: true, ..Self::retry(error) }
     }
 
     /// It never will: the message is dead at once.
     pub fn fatal(error: impl Into<String>) -> Self {
-        Self { error: error.into(), is_final: true }
+        Self { error: error.into(), is_final: true, is_untried: false }
     }
 }
 

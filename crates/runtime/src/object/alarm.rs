@@ -46,8 +46,10 @@ impl CatchUp {
 pub struct Alarm {
     /// Its name.
     pub name: String,
-    /// When it rings.
+    /// The time that it was set to.
     pub due_at: Timestamp,
+    /// When it rings: then, or later if an attempt failed.
+    pub ring_at: Timestamp,
     /// The message that arrives then.
     pub message: String,
     /// Its period, if it is repeated.
@@ -63,8 +65,8 @@ pub struct Alarm {
     pub(super) body: String,
 }
 
-const COLUMNS: &str =
-    "name, due_at, message, every, catch_up, attempts, failed, error, body FROM _steadfast_alarm";
+const COLUMNS: &str = "name, due_at, message, every, catch_up, attempts, failed, error, body, ring_at \
+     FROM _steadfast_alarm";
 
 impl Alarm {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
@@ -80,6 +82,7 @@ impl Alarm {
             failed: row.get(6)?,
             error: row.get(7)?,
             body: row.get(8)?,
+            ring_at: Timestamp(row.get(9)?),
         })
     }
 
@@ -178,9 +181,9 @@ impl Core {
         self.tables.need_alarm(&self.database)?;
         self.alarms_touched.set(true);
         let put = "INSERT INTO _steadfast_alarm \
-             (name, due_at, message, body, every, catch_up, attempts, failed, error) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, 0, NULL) ON CONFLICT (name) DO UPDATE SET \
-             due_at = ?2, message = ?3, body = ?4, every = ?5, catch_up = ?6, attempts = 0, \
+             (name, due_at, ring_at, message, body, every, catch_up, attempts, failed, error) \
+             VALUES (?1, ?2, ?2, ?3, ?4, ?5, ?6, 0, 0, NULL) ON CONFLICT (name) DO UPDATE SET \
+             due_at = ?2, ring_at = ?2, message = ?3, body = ?4, every = ?5, catch_up = ?6, attempts = 0, \
              failed = 0, error = NULL";
         self.run(put, row).map(|_| ())
     }
@@ -189,7 +192,7 @@ impl Core {
         if !self.tables.has_alarm() {
             return Ok(Vec::new());
         }
-        let sql = format!("SELECT {COLUMNS} WHERE name <> '' ORDER BY failed, due_at, name");
+        let sql = format!("SELECT {COLUMNS} WHERE name <> '' ORDER BY failed, ring_at, name");
         self.database.guard.system(|| {
             let mut list = self.database.connection.prepare_cached(&sql)?;
             let alarms = list.query_map((), Alarm::read)?;
@@ -203,8 +206,8 @@ impl Core {
             return Ok(None);
         }
         let sql = format!(
-            "SELECT {COLUMNS} WHERE NOT failed AND due_at <= ?1 AND name <> '' \
-             ORDER BY due_at, name LIMIT 1"
+            "SELECT {COLUMNS} WHERE NOT failed AND ring_at <= ?1 AND name <> '' \
+             ORDER BY ring_at, name LIMIT 1"
         );
         loop {
             let found = self.database.guard.system(|| {
@@ -225,7 +228,7 @@ impl Core {
         match alarm.every {
             None => self.run("DELETE FROM _steadfast_alarm WHERE name = ?1", [&alarm.name]),
             Some(every) => self.run(
-                "UPDATE _steadfast_alarm SET due_at = ?2, attempts = 0, error = NULL \
+                "UPDATE _steadfast_alarm SET due_at = ?2, ring_at = ?2, attempts = 0, error = NULL \
                  WHERE name = ?1",
                 params![alarm.name, alarm.next_due(every, self.now).0],
             ),
@@ -241,10 +244,10 @@ impl Core {
         error: &str,
     ) -> rusqlite::Result<()> {
         self.alarms_touched.set(true);
-        let due_at = wait.map_or(alarm.due_at, |wait| self.now.after(wait));
-        let update = "UPDATE _steadfast_alarm SET due_at = ?2, attempts = attempts + 1, \
+        let ring_at = wait.map_or(alarm.due_at, |wait| self.now.after(wait));
+        let update = "UPDATE _steadfast_alarm SET ring_at = ?2, attempts = attempts + 1, \
              failed = ?3, error = ?4 WHERE name = ?1";
-        let row = params![alarm.name, due_at.0, wait.is_none(), error];
+        let row = params![alarm.name, ring_at.0, wait.is_none(), error];
         self.run(update, row).map(|_| ())
     }
 

@@ -187,7 +187,8 @@ impl Cell {
             drop(state);
             held.run(&shared, item);
             state = self.state();
-            if !held.is_awake() {
+            // Nor does a reply wait for the next turn of its own object, if that may take long.
+            if !held.is_awake() || (0 < held.len() && self.is_slow()) {
                 break;
             }
         }

@@ -108,7 +108,15 @@ fn due_at(message: &Recorded) -> Result<Timestamp, Failure> {
 /// What can be cured by time, by an operator or by new code is tried again.
 fn failure(error: &CallError) -> Failure {
     let text = format!("{error} ({})", error.code());
-    if error.is_final() { Failure::fatal(text) } else { Failure::retry(text) }
+    let untried =
+        matches!(error, CallError::Busy { .. } | CallError::Lost { .. } | CallError::Store(_));
+    if untried {
+        Failure::untried(text)
+    } else if error.is_final() {
+        Failure::fatal(text)
+    } else {
+        Failure::retry(text)
+    }
 }
 
 /// Performs a job, and sends its outcome to the object that asked for it.

@@ -15,8 +15,8 @@ use super::{
     restore::{self, chain},
 };
 
-/// Turns read at once on the way back.
-const PAGE: usize = 64;
+/// Turns read at once on the way back. One may have 16 MiB.
+const PAGE: usize = 32;
 
 /// Turns looked at in one commit of a sweep.
 const SWEEP: usize = 500;
@@ -199,7 +199,7 @@ async fn sweep_by_bytes(
     let Some(head) = store.head(entity).await? else { return Ok(0) };
     let (mut position, mut kept, mut forgotten) = (head.position, 0, 0);
     loop {
-        let turns = store.turns_back(position, SWEEP).await?;
+        let turns = store.turns_back(position, PAGE).await?;
         let Some(last) = turns.last() else { return Ok(forgotten) };
         position = last.prev;
         let beyond = turns.iter().filter(|turn| {

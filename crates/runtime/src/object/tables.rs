@@ -6,10 +6,11 @@ use std::cell::Cell;
 use super::database::Database;
 
 const ALARM: &str = "CREATE TABLE _steadfast_alarm (\
-     name TEXT NOT NULL PRIMARY KEY, due_at INTEGER NOT NULL, message TEXT NOT NULL, \
+     name TEXT NOT NULL PRIMARY KEY, due_at INTEGER NOT NULL, ring_at INTEGER NOT NULL, \
+     message TEXT NOT NULL, \
      body TEXT NOT NULL, every INTEGER, catch_up TEXT NOT NULL, attempts INTEGER NOT NULL, \
      failed INTEGER NOT NULL, error TEXT) STRICT, WITHOUT ROWID; \
-     CREATE INDEX _steadfast_alarm_due ON _steadfast_alarm (due_at) WHERE NOT failed";
+     CREATE INDEX _steadfast_alarm_ring ON _steadfast_alarm (ring_at) WHERE NOT failed";
 
 const KEY: &str = "CREATE TABLE _steadfast_key (\
      id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, request BLOB NOT NULL, \

@@ -3,6 +3,7 @@
 use std::{
     cell::{Cell, RefCell},
     marker::PhantomData,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     rc::Rc,
     time::Duration,
 };
@@ -100,18 +101,19 @@ impl<C: Object> Turn<C> {
         let (sent, fault) = (core.out.borrow().len(), core.fault.borrow().clone());
         let deleted = core.deleted.get();
         core.database.execute("SAVEPOINT attempt")?;
-        let result = body();
-        if result.is_ok() {
+        // A handler may catch a panic itself: what it gave up must not stay.
+        let result = catch_unwind(AssertUnwindSafe(body));
+        if let Ok(Ok(_)) = result {
             core.database.execute("RELEASE attempt")?;
-            return result;
+        } else {
+            core.database.execute("ROLLBACK TO attempt")?;
+            core.database.execute("RELEASE attempt")?;
+            core.tables.look_again(&core.database)?;
+            core.out.borrow_mut().truncate(sent);
+            *core.fault.borrow_mut() = fault;
+            core.deleted.set(deleted);
         }
-        core.database.execute("ROLLBACK TO attempt")?;
-        core.database.execute("RELEASE attempt")?;
-        core.tables.look_again(&core.database)?;
-        core.out.borrow_mut().truncate(sent);
-        *core.fault.borrow_mut() = fault;
-        core.deleted.set(deleted);
-        result
+        result.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
     /// Sends a message to another object or to a queue.

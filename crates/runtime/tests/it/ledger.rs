@@ -279,7 +279,7 @@ impl Handle<Clockwork> for Ledger {
             Clockwork::Cancel { name } => _ = turn.cancel_alarm(&name),
             Clockwork::List => {}
         }
-        let row = |it: Alarm| (it.name, it.due_at.0, it.attempts, it.failed);
+        let row = |it: Alarm| (it.name, it.ring_at.0, it.attempts, it.failed);
         Ok(turn.alarms()?.into_iter().map(row).collect())
     }
 }

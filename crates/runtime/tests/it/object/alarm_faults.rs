@@ -19,6 +19,7 @@ super::on_all!(
     an_alarm_that_is_given_up_stays_with_its_error_until_it_is_set_again,
     an_alarm_that_is_refused_for_good_is_given_up_at_once,
     a_broken_alarm_does_not_hold_up_others,
+    a_repeated_alarm_that_failed_keeps_its_times,
     a_wake_up_of_an_object_that_was_deleted_does_no_harm,
     a_wake_up_of_an_object_that_was_made_anew_does_no_harm,
     an_alarm_rings_when_an_object_that_could_not_be_migrated_can_be_again,
@@ -104,6 +105,16 @@ async fn a_broken_alarm_does_not_hold_up_others(lab: Lab) {
     app.advance(Duration::from_mins(10)).await;
     assert_eq!(rung(&app).await[2].0, "twice");
     app.assert_sound().await;
+}
+
+async fn a_repeated_alarm_that_failed_keeps_its_times(lab: Lab) {
+    let app = start(&lab).await;
+    let (name, every) = ("twice".into(), Duration::from_mins(1));
+    clockwork(&app, Clockwork::Repeat { name, every, catch_up: "once".into() }).await;
+    app.advance(Duration::from_secs(95)).await;
+    assert_eq!(rung(&app).await.len(), 1, "the third attempt is the first that works");
+    let listed = clockwork(&app, Clockwork::List).await;
+    assert_eq!(listed, [("twice".into(), at(120_000), 0, false)]);
 }
 
 async fn a_wake_up_of_an_object_that_was_deleted_does_no_harm(lab: Lab) {

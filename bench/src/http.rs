@@ -1,0 +1,130 @@
+//! Calls of objects over HTTP, with connections that stay open: the server of this workspace, beside
+//! what the best peer reached on a machine like this.
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use crate::measure::{now, rate, resident_mib_of, say};
+
+/// The best peer (workerd), per second, from runs of our own on a quiet machine with two cores.
+const PEER_ONE: f64 = 1_712.0;
+const PEER_MANY: f64 = 1_679.0;
+/// And one call at a time, in milliseconds.
+const PEER_P50: f64 = 0.78;
+const PEER_P99: f64 = 2.1;
+
+const CALLERS: usize = 64;
+
+pub(crate) fn run() {
+    let server = std::env::current_exe().expect("own path").with_file_name("steadfast");
+    if !server.exists() {
+        return say("HTTP: skipped, build the server first: cargo build --release");
+    }
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let (mut child, address) = start(&server, folder.path());
+    say("Objects over HTTP, 64 callers, connections stay open");
+    for (shape, count, peer) in [("one object", 1, PEER_ONE), ("1,000 objects", 1_000, PEER_MANY)] {
+        together(&address, shape, count, 10_000);
+        let rate = together(&address, shape, count, 100_000);
+        say(&format!("  {shape:<34} {rate:>9.0}/s {:>6.1} x the best peer", rate / peer));
+    }
+    let (p50, p99) = alone(&address, 5_000);
+    say(&format!(
+        "  one at a time: p50 {p50:.2} ms, p99 {p99:.2} ms (best peer {PEER_P50}, {PEER_P99})"
+    ));
+    let resident = resident_mib_of(&child.id().to_string());
+    say(&format!("  resident                           {resident:>9.1} MiB"));
+    // A benchmark leaves nothing running.
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+fn start(server: &std::path::Path, folder: &std::path::Path) -> (Child, String) {
+    let mut child = Command::new(server)
+        .args(["--data", &folder.display().to_string(), "--listen", "127.0.0.1:0"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("server starts");
+    let out = BufReader::new(child.stdout.take().expect("piped"));
+    let address = out.lines().map_while(Result::ok).find_map(|line| {
+        let (_, rest) = line.split_once("http://")?;
+        Some(rest.split(['/', ' ', '"']).next()?.to_owned())
+    });
+    (child, address.expect("server says where it listens"))
+}
+
+struct Caller {
+    stream: BufReader<TcpStream>,
+    host: String,
+}
+
+impl Caller {
+    fn new(address: &str) -> Self {
+        let stream = TcpStream::connect(address).expect("server answers");
+        stream.set_nodelay(true).expect("option");
+        Self { stream: BufReader::new(stream), host: address.into() }
+    }
+
+    fn increment(&mut self, name: &str) {
+        let body = r#"{"by":1}"#;
+        let request = format!(
+            "POST /v1/objects/counter/{name}/calls/increment HTTP/1.1\r\nhost: {}\r\n\
+             content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            self.host,
+            body.len()
+        );
+        self.stream.get_mut().write_all(request.as_bytes()).expect("request is sent");
+        let mut length = 0;
+        let mut line = String::new();
+        for number in 0.. {
+            line.clear();
+            self.stream.read_line(&mut line).expect("answer");
+            assert!(0 < number || line.starts_with("HTTP/1.1 200"), "{line}");
+            if line == "\r\n" {
+                break;
+            }
+            if let Some(text) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = text.trim().parse().expect("a number");
+            }
+        }
+        let mut body = vec![0; length];
+        self.stream.read_exact(&mut body).expect("body");
+    }
+}
+
+fn together(address: &str, shape: &str, count: usize, calls: usize) -> f64 {
+    let shape = shape.replace([' ', ','], "-");
+    let began = now();
+    std::thread::scope(|scope| {
+        for caller in 0..CALLERS {
+            let shape = &shape;
+            scope.spawn(move || {
+                let mut connection = Caller::new(address);
+                for number in 0..calls / CALLERS {
+                    let object = (caller + CALLERS * number) % count;
+                    connection.increment(&format!("{shape}-{object}"));
+                }
+            });
+        }
+    });
+    rate(calls / CALLERS * CALLERS, began.elapsed())
+}
+
+fn alone(address: &str, calls: usize) -> (f64, f64) {
+    let mut connection = Caller::new(address);
+    let mut times: Vec<Duration> = (0..calls)
+        .map(|_| {
+            let began = now();
+            connection.increment("alone");
+            began.elapsed()
+        })
+        .collect();
+    times.sort_unstable();
+    let millis = |at: usize| times[at].as_secs_f64() * 1_000.0;
+    (millis(calls / 2), millis(calls * 99 / 100))
+}

@@ -1,0 +1,165 @@
+//! Objects under load: accounts that enter a row and a total in each turn, tell other accounts, set
+//! alarms and ask for work outside.
+
+use std::{sync::Arc, time::Duration};
+
+use serde::{Deserialize, Serialize};
+use steadfast::{
+    CallError, Handle, Job, Object, Objects, Outcome, Perform, Result, Turn,
+    object::{HistoryRetention, sweep_history},
+    store::{RetryPolicy, Store, SystemClock},
+};
+
+use crate::{
+    COMMITS_MAX,
+    order::{CALLERS, Order},
+    say,
+};
+
+pub(crate) struct Account;
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Book(u64);
+/// To another account, and which of several.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Sent(u64, u64);
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Rung(u64);
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Errand(u64);
+
+impl Object for Account {
+    const CLASS: &'static str = "account";
+    type Calls = (Book, Sent, Rung, Outcome<Errand>);
+    // No key is unique here: what happens twice must be seen twice.
+    const MIGRATIONS: &'static [&'static str] = &[
+        "CREATE TABLE total (n INTEGER NOT NULL) STRICT; INSERT INTO total VALUES (0);
+         CREATE TABLE entry (id INTEGER PRIMARY KEY, cause TEXT NOT NULL, number INTEGER NOT NULL,
+             amount INTEGER NOT NULL, pad BLOB NOT NULL) STRICT",
+        "CREATE INDEX entry_number ON entry (number, cause)",
+    ];
+}
+
+/// One row, and the total with it.
+fn enter(turn: &Turn<Account>, cause: &str, number: u64, pad: &[u8]) -> Result<i64> {
+    let (sql, amount) = (turn.sql(), Order::of(number).amount);
+    let insert = "INSERT INTO entry (cause, number, amount, pad) VALUES (?1, ?2, ?3, ?4)";
+    sql.prepare_cached(insert)?.execute((cause, number, amount, pad))?;
+    // Rows become short again, so that pages fall free.
+    let trim = "UPDATE entry SET pad = x'' WHERE id BETWEEN ?1 - 44 AND ?1 - 40 AND pad <> x''";
+    sql.prepare_cached(trim)?.execute([sql.last_insert_rowid()])?;
+    let mut add = sql.prepare_cached("UPDATE total SET n = n + ?1 RETURNING n")?;
+    Ok(add.query_row([amount], |row| row.get(0))?)
+}
+
+impl Handle<Book> for Account {
+    const NAME: &'static str = "book";
+    /// Which turn it was, and the total after it.
+    type Reply = (i64, i64);
+    fn handle(&self, turn: &Turn<Self>, Book(number): Book) -> Result<(i64, i64)> {
+        let order = Order::of(number);
+        let total = enter(turn, "book", number, &order.pad())?;
+        for (leg, account) in (0..).zip(order.sends) {
+            turn.send(Account::at(account.to_string()), Sent(number, leg));
+        }
+        if let Some(after) = order.alarm {
+            turn.set_alarm(&number.to_string(), Duration::from_millis(after), Rung(number));
+        }
+        if order.job {
+            turn.perform(&Errand(number));
+        }
+        Ok((turn.seq(), total))
+    }
+}
+
+impl Handle<Sent> for Account {
+    const NAME: &'static str = "sent";
+    type Reply = ();
+    fn handle(&self, turn: &Turn<Self>, Sent(number, leg): Sent) -> Result<()> {
+        enter(turn, &format!("sent {leg}"), number, b"").map(drop)
+    }
+}
+
+impl Handle<Rung> for Account {
+    const NAME: &'static str = "rung";
+    type Reply = ();
+    fn handle(&self, turn: &Turn<Self>, Rung(number): Rung) -> Result<()> {
+        enter(turn, "rung", number, b"").map(drop)
+    }
+}
+
+impl Handle<Outcome<Errand>> for Account {
+    const NAME: &'static str = "done";
+    type Reply = ();
+    fn handle(&self, turn: &Turn<Self>, outcome: Outcome<Errand>) -> Result<()> {
+        enter(turn, "done", outcome.result?, b"").map(drop)
+    }
+}
+
+impl Job for Errand {
+    const NAME: &'static str = "errand";
+    // Who is only near when the process ends must not die of it.
+    const RETRY: RetryPolicy = RetryPolicy {
+        attempts_max: 1_000,
+        delay: Duration::from_millis(20),
+        delay_max: Duration::from_millis(50),
+    };
+    type Output = u64;
+}
+
+pub(crate) struct Performer;
+
+impl Perform<Errand> for Performer {
+    async fn perform(&self, Errand(number): Errand, _: &str) -> Result<u64> {
+        say(&format!("performed {number}"));
+        Ok(number)
+    }
+}
+
+/// Repeats calls that nobody knows about, each under its key, then makes new ones.
+pub(crate) async fn load(objects: &Objects, again: &[u64], new: std::ops::Range<u64>) {
+    let callers: Vec<_> = (0..CALLERS)
+        .map(|caller| {
+            let all = again.iter().copied().chain(new.clone());
+            let mine: Vec<u64> = all.filter(|number| number % CALLERS == caller).collect();
+            let objects = objects.clone();
+            tokio::spawn(async move {
+                for number in mine {
+                    book(&objects, number).await;
+                }
+            })
+        })
+        .collect();
+    for caller in callers {
+        caller.await.expect("caller ends");
+    }
+}
+
+async fn book(objects: &Objects, number: u64) {
+    say(&format!("invoked {number}"));
+    let account = Account::at(Order::of(number).account.to_string());
+    match objects.call(account, Book(number)).key(number.to_string()).await {
+        Ok((seq, total)) => say(&format!("acked {number} {seq} {total}")),
+        // Whether it happened is for the store to say.
+        Err(CallError::Store(error)) => say(&format!("unknown {number} {}", error.code())),
+        Err(error) => say(&format!("failed {number} {}: {error}", error.code())),
+    }
+}
+
+/// Forgets history all the time, as much as may be forgotten.
+pub(crate) fn sweep(store: Arc<dyn Store>) {
+    let retention = HistoryRetention { keep: Duration::from_millis(1), bytes_max: 20_000 };
+    tokio::spawn(async move {
+        loop {
+            if let Err(error) = sweep_history(&*store, &SystemClock, retention).await {
+                say(&format!("failed 0 {}: {error}", error.code()));
+            }
+            tokio::task::yield_now().await;
+        }
+    });
+}
+
+/// The numbers of new calls from `first` on; a load that nobody kills ends by itself.
+pub(crate) fn new_from(first: u64) -> std::ops::Range<u64> {
+    first..first + COMMITS_MAX
+}

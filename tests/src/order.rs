@@ -1,0 +1,45 @@
+//! What each numbered call to an account asks for: the victim does it, the killer checks it.
+
+use steadfast::store::{Entropy, SeededEntropy};
+
+/// Accounts there are.
+pub(crate) const ACCOUNTS: u64 = 5;
+
+/// Callers at once.
+pub(crate) const CALLERS: u64 = 16;
+
+/// One call. Everything about it follows from its number.
+pub(crate) struct Order {
+    pub(crate) account: u64,
+    pub(crate) amount: i64,
+    /// The accounts that hear of it; its own may be among them.
+    pub(crate) sends: Vec<u64>,
+    /// An alarm that rings after so many milliseconds.
+    pub(crate) alarm: Option<u64>,
+    /// Whether it asks for work outside.
+    pub(crate) job: bool,
+    pad: (u64, u64),
+}
+
+impl Order {
+    pub(crate) fn of(number: u64) -> Self {
+        let chance = SeededEntropy::new(number);
+        let below = |limit| chance.next() % limit;
+        let legs = [0, 0, 0, 1, 1, 2][below(6) as usize];
+        Self {
+            account: below(ACCOUNTS),
+            amount: 1 + below(100) as i64,
+            sends: (0..legs).map(|_| below(ACCOUNTS)).collect(),
+            alarm: (below(4) == 0).then(|| below(30)),
+            job: below(4) == 0,
+            pad: (chance.next(), below(190)),
+        }
+    }
+
+    /// Makes rows long, so that images are written early.
+    pub(crate) fn pad(&self) -> Vec<u8> {
+        let (seed, words) = self.pad;
+        let chance = SeededEntropy::new(seed);
+        (0..words).flat_map(|_| chance.next().to_le_bytes()).collect()
+    }
+}
