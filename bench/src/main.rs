@@ -1,4 +1,4 @@
-//! `cargo run --release -p steadfast-bench [store|postgres|backlog|processes|objects|http|start]`
+//! `cargo run --release -p steadfast-bench [store|postgres|backlog|processes|objects|sleepers|http|start]`
 //!
 //! Machines are noisy, so every figure is printed beside a baseline of the same run, and as a ratio
 //! to it. `STEADFAST_BENCH_POSTGRES` names a database for the PostgreSQL part.
@@ -10,6 +10,7 @@ mod measure;
 mod objects;
 mod processes;
 mod raw;
+mod sleepers;
 mod start;
 
 use measure::say;
@@ -36,6 +37,9 @@ async fn main() {
     }
     if wanted("objects") {
         objects::run().await;
+    }
+    if wanted("sleepers") {
+        sleepers::run().await;
     }
     if wanted("http") {
         http::run();

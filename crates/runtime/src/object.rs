@@ -4,6 +4,7 @@
 mod activation;
 mod address;
 mod alarm;
+mod awake;
 mod calls;
 mod cell;
 mod checkpoint;
@@ -25,6 +26,7 @@ mod pace;
 mod pending;
 mod pool;
 mod restore;
+mod sleep;
 mod tables;
 mod transact;
 mod turn;

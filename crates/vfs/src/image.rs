@@ -77,6 +77,16 @@ impl Image {
         Arc::new(Self { limits, state: Mutex::new(state) })
     }
 
+    /// A new database that has these pages already: all of them are part of its first delta.
+    pub fn begun(pages: Vec<Page>, limits: Limits) -> Arc<Self> {
+        let image = Self::new(pages, limits);
+        let mut state = image.lock();
+        state.accepted = 0;
+        state.before = (1..=state.pages.len() as u32).map(|number| (number, None)).collect();
+        drop(state);
+        image
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

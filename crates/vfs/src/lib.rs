@@ -13,6 +13,7 @@ mod delta;
 #[allow(unsafe_code, reason = "SQLite speaks C; every block argues why it is sound")]
 mod ffi;
 mod image;
+mod memory;
 mod page;
 mod runs;
 mod temp;
@@ -21,5 +22,6 @@ pub use self::{
     clock::at_time,
     delta::{DeltaError, apply, apply_to, pages_after, revert, touched},
     image::{Changes, Image, Limits},
+    memory::give_memory_back,
     page::{PAGE_SIZE, Page, checksum, pack, unpack},
 };

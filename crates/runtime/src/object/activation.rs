@@ -3,6 +3,7 @@
 use std::{rc::Rc, sync::Arc};
 
 use steadfast_store::{self as store, Commit, Entropy, Expect, Timestamp, Turn as TurnRow, Write};
+use steadfast_vfs::PAGE_SIZE;
 
 use super::{
     CallError, ObjectOptions,
@@ -10,7 +11,7 @@ use super::{
     checkpoint::Tail,
     database::Database,
     mailbox::{End, Input, Reply},
-    migrate::migrate,
+    migrate::{is_always_the_same, migrate},
     objects::Class,
     restore::{self, Restored},
     tables::Tables,
@@ -20,6 +21,9 @@ use super::{
 
 /// Messages that one turn may send.
 const SENT_MAX: usize = 5_000;
+
+/// About what an open database takes beside its pages: schema, statements, a small cache.
+const CONNECTION_BYTES: usize = 64 << 10;
 
 pub(super) struct Activation {
     options: ObjectOptions,
@@ -56,10 +60,16 @@ impl Activation {
     pub(super) fn new(
         me: store::Address,
         restored: Restored,
+        class: &Class,
         options: ObjectOptions,
     ) -> rusqlite::Result<Self> {
         let Restored { pages, head, stale, tail_bytes } = restored;
-        let database = Database::open(pages, options.limits())?;
+        let template = class.template.get().filter(|_| head.is_none());
+        let database = match template {
+            Some(template) => Database::begun(template.clone(), options.limits())?,
+            None => Database::open(pages, options.limits())?,
+        };
+        let migrated = template.is_some();
         let (seq, chk) = head.map_or((0, 0), |it| (it.seq, it.chk));
         let turns = head.map_or(0, |it| it.seq - it.base.seq);
         let tail = Tail::new(turns, tail_bytes, stale, head.map_or(0, |it| it.base.pages));
@@ -76,7 +86,12 @@ impl Activation {
             deleted: Default::default(),
         };
         let core = Some(core);
-        Ok(Self { options, me, core, seq, chk, tail, migrated: false })
+        Ok(Self { options, me, core, seq, chk, tail, migrated })
+    }
+
+    /// About what it takes in memory.
+    pub(super) fn bytes(&self) -> usize {
+        CONNECTION_BYTES + self.core().database.page_count() as usize * PAGE_SIZE
     }
 
     fn core(&self) -> &Core {
@@ -350,6 +365,9 @@ impl Activation {
                 let error = fails(detail);
                 self.undo().map_err(|it| broken(self.core(), &it))?;
                 return Err(error);
+            }
+            if version == 0 && self.seq == 0 && is_always_the_same(scripts) {
+                class.template.get_or_init(|| self.core().database.pages());
             }
         }
         self.migrated = true;

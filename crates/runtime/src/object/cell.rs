@@ -34,6 +34,8 @@ struct State {
     flight: Flight,
     /// When it was last used, in calls of all objects.
     used: u64,
+    /// About what it takes in memory.
+    bytes: usize,
 }
 
 /// What an object is doing.
@@ -75,6 +77,7 @@ impl Cell {
             activation: None,
             flight: Flight::default(),
             used: 0,
+            bytes: 0,
         };
         Self { address, class, shared, state: Mutex::new(state) }
     }
@@ -149,6 +152,7 @@ impl Cell {
         let mut state = self.state();
         match loaded {
             Ok(activation) => {
+                self.weigh(&mut state, activation.bytes());
                 state.activation = Some(activation);
                 state.phase = Phase::Idle;
                 self.go_on(state);
@@ -216,12 +220,22 @@ impl Cell {
         first
     }
 
+    /// Takes note of what it takes in memory now.
+    fn weigh(&self, state: &mut State, bytes: usize) {
+        let before = std::mem::replace(&mut state.bytes, bytes);
+        if let Some(shared) = self.shared.upgrade() {
+            shared.awake.weigh(before, bytes);
+        }
+    }
+
     /// Goes on after its turns, all commits of which are on their way.
     pub(super) fn worked(self: &Arc<Self>, activation: Box<Activation>, awake: bool) {
         let mut state = self.state();
         state.phase = if state.flight.has_failed() || !awake {
+            self.weigh(&mut state, 0);
             Phase::Doomed
         } else {
+            self.weigh(&mut state, activation.bytes());
             state.activation = Some(activation);
             if state.flight.is_full() { Phase::Full } else { Phase::Idle }
         };
@@ -250,6 +264,7 @@ impl Cell {
         // While it runs, the thread that runs it finds out.
         if state.flight.has_failed() && matches!(state.phase, Phase::Idle | Phase::Full) {
             state.activation = None;
+            self.weigh(&mut state, 0);
             state.phase = Phase::Doomed;
         }
         self.go_on(state);
@@ -268,6 +283,7 @@ impl Cell {
         if state.can_go() {
             state.phase = Phase::Gone;
             state.activation = None;
+            self.weigh(&mut state, 0);
             return true;
         }
         false

@@ -21,10 +21,22 @@ pub(super) struct Database {
 
 impl Database {
     pub(super) fn open(pages: Vec<Page>, limits: Limits) -> rusqlite::Result<Self> {
-        let image = Image::new(pages, limits);
+        Self::of(Image::new(pages, limits), false)
+    }
+
+    /// A new database, made to look like this.
+    pub(super) fn begun(pages: Vec<Page>, limits: Limits) -> rusqlite::Result<Self> {
+        Self::of(Image::begun(pages, limits), true)
+    }
+
+    fn of(image: Arc<Image>, committed: bool) -> rusqlite::Result<Self> {
         let (connection, guard) = connect(&image)?;
-        let (committed, mark) = (Cell::default(), Cell::default());
+        let (committed, mark) = (Cell::new(committed), Cell::default());
         Ok(Self { image, connection, guard, committed, mark })
+    }
+
+    pub(super) fn pages(&self) -> Vec<Page> {
+        self.image.pages()
     }
 
     /// Runs `f` in the time of a turn: SQL sees `now` as the time, too.

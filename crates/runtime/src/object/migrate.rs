@@ -20,3 +20,29 @@ pub(super) fn migrate(database: &Database, scripts: &[&str], from: usize) -> Res
         Err(error) => Err(text(error)),
     }
 }
+
+/// Whether migrations make the same of every new object, so that they need to run only once. A word
+/// that only looks like time or chance does no harm.
+pub(super) fn is_always_the_same(scripts: &[&str]) -> bool {
+    const VARYING: &[&str] =
+        &["random", "now", "time", "date(", "julian", "epoch", "current_", "changes"];
+    let varies = |script: &&str| {
+        let script = script.to_ascii_lowercase();
+        VARYING.iter().any(|it| script.contains(it))
+    };
+    !scripts.iter().any(varies)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn migrations_with_time_or_chance_run_for_each_object() {
+        assert!(is_always_the_same(&["CREATE TABLE t (x); INSERT INTO t VALUES (0)"]));
+        for varying in ["datetime('now')", "CURRENT_TIMESTAMP", "unixepoch()", "randomblob(16)"] {
+            let script = format!("CREATE TABLE t (x); INSERT INTO t VALUES ({varying})");
+            assert!(!is_always_the_same(&["CREATE TABLE u (y)", &script]), "{varying}");
+        }
+    }
+}

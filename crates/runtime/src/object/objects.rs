@@ -2,22 +2,20 @@
 
 use std::{
     any::type_name,
-    collections::{BTreeMap, HashMap},
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
-    },
+    collections::BTreeMap,
+    sync::{Arc, OnceLock},
 };
 
 use steadfast_store::{
-    self as store, Clock, EntityId, EntityKind, Entropy, SeededEntropy, Store, StoreError,
-    SystemClock,
+    self as store, Clock, EntityKind, Entropy, SeededEntropy, Store, StoreError, SystemClock,
 };
+use steadfast_vfs::Page;
 use tokio::{runtime::Handle as Tokio, sync::oneshot};
 
 use super::{
     Address, CallError, CallList, Handle, Job, Lists, Object, ObjectOptions, PendingCall, Perform,
     activation::Activation,
+    awake::Awake,
     calls::Methods,
     cell::{Cell, NotTaken},
     effect::Performer,
@@ -25,7 +23,7 @@ use super::{
     mailbox::{End, Input, Item, Reply},
     pace::Pace,
     pool::Pool,
-    restore,
+    restore, sleep,
 };
 use crate::Body;
 
@@ -34,6 +32,8 @@ pub(super) struct Class {
     pub(super) methods: Methods,
     pub(super) migrations: &'static [&'static str],
     pub(super) pace: Pace,
+    /// What a new object looks like when its migrations have run.
+    pub(super) template: OnceLock<Vec<Page>>,
 }
 
 /// The objects that a program serves. Cloning is cheap; the last clone ends their threads.
@@ -58,7 +58,8 @@ impl ObjectsBuilder {
         let name = store::Address::new(EntityKind::Object, C::CLASS, "x");
         assert!(name.is_ok(), "`{}` cannot be the name of a class", C::CLASS);
         let methods = C::Calls::methods(&Arc::new(class));
-        let class = Class { methods, migrations: C::MIGRATIONS, pace: Pace::default() };
+        let (pace, template) = (Pace::default(), OnceLock::new());
+        let class = Class { methods, migrations: C::MIGRATIONS, pace, template };
         let twice = self.classes.insert(C::CLASS, Arc::new(class));
         assert!(twice.is_none(), "class `{}` is registered twice", C::CLASS);
         self
@@ -112,11 +113,11 @@ impl ObjectsBuilder {
             performers,
             pool: Pool::start(options.threads).map_err(failed)?,
             tokio: Tokio::current(),
-            cells: std::array::from_fn(|_| Mutex::default()),
-            awake: AtomicUsize::new(0),
-            calls: AtomicU64::new(0),
+            awake: Awake::default(),
         };
-        Ok(Objects { shared: Arc::new(shared) })
+        let shared = Arc::new(shared);
+        shared.tokio.spawn(sleep::run(Arc::downgrade(&shared)));
+        Ok(Objects { shared })
     }
 }
 
@@ -129,9 +130,7 @@ pub(super) struct Shared {
     pub(super) performers: BTreeMap<&'static str, Arc<Performer>>,
     pub(super) pool: Arc<Pool>,
     tokio: Tokio,
-    cells: [Mutex<HashMap<EntityId, Arc<Cell>>>; 16],
-    awake: AtomicUsize,
-    calls: AtomicU64,
+    pub(super) awake: Awake,
 }
 
 impl Drop for Shared {
@@ -148,7 +147,7 @@ impl Shared {
             let loaded = match restore::restore(&*shared.store, &cell.address).await {
                 Ok(restored) => {
                     let object = cell.address.to_string();
-                    Activation::new(cell.address.clone(), restored, shared.options)
+                    Activation::new(cell.address.clone(), restored, &cell.class, shared.options)
                         .map(Box::new)
                         .map_err(|error| CallError::Corrupt { object, detail: error.to_string() })
                 }
@@ -156,45 +155,6 @@ impl Shared {
             };
             cell.loaded(loaded);
         });
-    }
-
-    fn cells(&self, id: EntityId) -> MutexGuard<'_, HashMap<EntityId, Arc<Cell>>> {
-        let part = usize::from(id.shard()) % self.cells.len();
-        self.cells[part].lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn cell(self: &Arc<Self>, address: &store::Address, class: &Arc<Class>) -> Arc<Cell> {
-        let mut cells = self.cells(address.id());
-        if let Some(cell) = cells.get(&address.id()) {
-            return cell.clone();
-        }
-        let cell = Arc::new(Cell::new(address.clone(), class.clone(), Arc::downgrade(self)));
-        cells.insert(address.id(), cell.clone());
-        drop(cells);
-        if self.options.awake_max < self.awake.fetch_add(1, Ordering::Relaxed) + 1 {
-            self.make_room(address.id());
-        }
-        cell
-    }
-
-    /// Puts a tenth of the objects out of memory, those that were not used for the longest time;
-    /// not the one that room is made for.
-    fn make_room(&self, new: EntityId) {
-        let mut idle = Vec::new();
-        for cells in &self.cells {
-            let cells = cells.lock().unwrap_or_else(PoisonError::into_inner);
-            idle.extend(cells.values().filter_map(|it| Some((it.idle_since()?, it.address.id()))));
-        }
-        idle.retain(|(_, id)| *id != new);
-        idle.sort_unstable();
-        idle.truncate(self.options.awake_max / 10 + 1);
-        for (_, id) in idle {
-            let mut cells = self.cells(id);
-            if cells.get(&id).is_some_and(|it| it.evict()) {
-                cells.remove(&id);
-                self.awake.fetch_sub(1, Ordering::Relaxed);
-            }
-        }
     }
 
     /// Gives an object something to do and waits for the reply.
@@ -208,8 +168,7 @@ impl Shared {
         let (reply, replied) = oneshot::channel();
         let mut item = Item { input, end, reply };
         loop {
-            let used = self.calls.fetch_add(1, Ordering::Relaxed);
-            let cell = self.cell(address, class);
+            let (cell, used) = self.awake.cell(self, address, class);
             match cell.push(item, self.options.mailbox_max, used) {
                 Ok(()) => break,
                 Err(NotTaken::Gone(back)) => item = back,
@@ -307,6 +266,6 @@ impl Objects {
 
     /// How many objects are in memory.
     pub fn awake(&self) -> usize {
-        self.shared.awake.load(Ordering::Relaxed)
+        self.shared.awake.count()
     }
 }

@@ -14,6 +14,10 @@ pub struct ObjectOptions {
     pub mailbox_max: usize,
     /// Objects in memory; beyond it those that were not used for the longest time go to sleep.
     pub awake_max: usize,
+    /// Bytes of objects in memory, about; beyond it the same happens.
+    pub awake_bytes_max: usize,
+    /// An object that is not used for so long, at most twice as long, goes to sleep.
+    pub idle_time: Duration,
     /// How long the SQL of one turn may take.
     pub turn_time: Duration,
     /// How long the migrations of one object may take.
@@ -32,7 +36,9 @@ impl Default for ObjectOptions {
         Self {
             threads: cores.max(2),
             mailbox_max: 1_024,
-            awake_max: 2_000,
+            awake_max: 10_000,
+            awake_bytes_max: 256 << 20,
+            idle_time: Duration::from_secs(30),
             turn_time: Duration::from_secs(5),
             migration_time: Duration::from_mins(1),
             delta_bytes_max: 16 << 20,

@@ -16,6 +16,7 @@ mod past;
 mod rights;
 mod sends;
 mod serial;
+mod sleep;
 mod survives;
 
 use std::{
