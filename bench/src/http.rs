@@ -1,5 +1,5 @@
-//! Calls of objects over HTTP, with connections that stay open: the server of this workspace, beside
-//! what the best peer reached on a machine like this.
+//! Calls of objects over HTTP, with connections that stay open: the server of this workspace,
+//! beside what the best peer reached on a machine like this.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},

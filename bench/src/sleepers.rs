@@ -1,5 +1,5 @@
-//! Objects that sleep: what they take in memory, what waking one takes, and whether many of them make
-//! a turn dearer.
+//! Objects that sleep: what they take in memory, what waking one takes, and whether many of them
+//! make a turn dearer.
 
 use std::{sync::Arc, time::Duration};
 

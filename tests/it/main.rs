@@ -5,6 +5,7 @@
 mod accounts;
 mod checkouts;
 mod crash_points;
+mod found;
 #[path = "../../crates/runtime/tests/it/history.rs"]
 mod history;
 mod killer;

@@ -9,6 +9,7 @@ use steadfast::{
     object::{HistoryRetention, sweep_history},
     store::{RetryPolicy, Store, SystemClock},
 };
+use tokio::sync::RwLock;
 
 use crate::{
     COMMITS_MAX,
@@ -40,7 +41,7 @@ impl Object for Account {
     ];
 }
 
-/// One row, and the total with it.
+/// One row, and the total with it. Nothing of it is durable yet when it is said.
 fn enter(turn: &Turn<Account>, cause: &str, number: u64, pad: &[u8]) -> Result<i64> {
     let (sql, amount) = (turn.sql(), Order::of(number).amount);
     let insert = "INSERT INTO entry (cause, number, amount, pad) VALUES (?1, ?2, ?3, ?4)";
@@ -49,6 +50,7 @@ fn enter(turn: &Turn<Account>, cause: &str, number: u64, pad: &[u8]) -> Result<i
     let trim = "UPDATE entry SET pad = x'' WHERE id BETWEEN ?1 - 44 AND ?1 - 40 AND pad <> x''";
     sql.prepare_cached(trim)?.execute([sql.last_insert_rowid()])?;
     let mut add = sql.prepare_cached("UPDATE total SET n = n + ?1 RETURNING n")?;
+    say("entered");
     Ok(add.query_row([amount], |row| row.get(0))?)
 }
 
@@ -116,15 +118,22 @@ impl Perform<Errand> for Performer {
     }
 }
 
-/// Repeats calls that nobody knows about, each under its key, then makes new ones.
-pub(crate) async fn load(objects: &Objects, again: &[u64], new: std::ops::Range<u64>) {
+/// Repeats calls that nobody knows about, each under its key, then makes new ones. Whoever holds
+/// `quiet` for writing stops them.
+pub(crate) async fn load(
+    objects: &Objects,
+    quiet: &Arc<RwLock<()>>,
+    again: &[u64],
+    new: std::ops::Range<u64>,
+) {
     let callers: Vec<_> = (0..CALLERS)
         .map(|caller| {
             let all = again.iter().copied().chain(new.clone());
             let mine: Vec<u64> = all.filter(|number| number % CALLERS == caller).collect();
-            let objects = objects.clone();
+            let (objects, quiet) = (objects.clone(), quiet.clone());
             tokio::spawn(async move {
                 for number in mine {
+                    let _called = quiet.read().await;
                     book(&objects, number).await;
                 }
             })
@@ -146,15 +155,17 @@ async fn book(objects: &Objects, number: u64) {
     }
 }
 
-/// Forgets history all the time, as much as may be forgotten.
-pub(crate) fn sweep(store: Arc<dyn Store>) {
+/// Forgets all history that may be forgotten, again and again. Meanwhile nobody calls, so that
+/// images of the accounts can be written; only what they sent before still moves them.
+pub(crate) fn sweep(store: Arc<dyn Store>, quiet: Arc<RwLock<()>>) {
     let retention = HistoryRetention { keep: Duration::from_millis(1), bytes_max: 20_000 };
     tokio::spawn(async move {
         loop {
-            if let Err(error) = sweep_history(&*store, &SystemClock, retention).await {
-                say(&format!("failed 0 {}: {error}", error.code()));
+            let _nobody_calls = quiet.write().await;
+            match sweep_history(&*store, &SystemClock, retention).await {
+                Ok(turns) => say(&format!("forgot {turns}")),
+                Err(error) => say(&format!("failed 0 {}: {error}", error.code())),
             }
-            tokio::task::yield_now().await;
         }
     });
 }

@@ -32,7 +32,7 @@ impl Order {
             sends: (0..legs).map(|_| below(ACCOUNTS)).collect(),
             alarm: (below(4) == 0).then(|| below(30)),
             job: below(4) == 0,
-            pad: (chance.next(), below(190)),
+            pad: (chance.next(), below(500)),
         }
     }
 

@@ -6,8 +6,8 @@
 //!
 //! - `load FIRST`: commits under keys from FIRST on, executes what is due, until it is killed.
 //! - `checkout FIRST`: initiates group checkouts from FIRST on, and runs them, until it is killed.
-//! - `accounts FIRST AGAIN`: repeats the calls AGAIN (`1,2,3`, or `-` for none), then calls accounts
-//!   with numbers from FIRST on, until it is killed. `sweeping` does it while history is forgotten.
+//! - `accounts FIRST AGAIN`: repeats the calls AGAIN (`1,2,3`, or `-` for none), then makes calls
+//!   from FIRST on, until it is killed. `sweeping` does it while history is forgotten.
 //! - `repeat AGAIN`: only repeats, then drains.
 //! - `serve`: calls registers as it is told on its standard input, until that ends.
 //! - `drain`: executes everything that is due, then closes the store and ends.
@@ -50,14 +50,15 @@ async fn main() {
         ["load", first] => load(&store, first.parse().expect("a number")).await,
         ["checkout", first] => checkout(&store, first.parse().expect("a number")).await,
         [mode @ ("accounts" | "sweeping"), first, again] => {
+            let quiet = Arc::default();
             if mode == "sweeping" {
-                accounts::sweep(store.clone());
+                accounts::sweep(store.clone(), Arc::clone(&quiet));
             }
             let new = accounts::new_from(first.parse().expect("a number"));
-            accounts::load(&objects, &numbers(again), new).await;
+            accounts::load(&objects, &quiet, &numbers(again), new).await;
         }
         ["repeat", again] => {
-            accounts::load(&objects, &numbers(again), 0..0).await;
+            accounts::load(&objects, &Arc::default(), &numbers(again), 0..0).await;
             nothing_is_pending(&store).await;
         }
         ["serve"] => registers::serve(&objects).await,

@@ -64,7 +64,7 @@ pub enum Unknown {
 impl Default for DispatcherOptions {
     fn default() -> Self {
         Self {
-            concurrency: 64,
+            concurrency: 128,
             concurrency_per_target: 16,
             lease: Duration::from_secs(30),
             retry: RetryPolicy::DEFAULT,

@@ -15,7 +15,9 @@ CREATE TABLE base (                             -- up to which turn the images o
     position      BIGINT  NOT NULL,
     chk           BIGINT  NOT NULL,
     pages         BIGINT  NOT NULL,             -- the length of its database then
-    history_bytes BIGINT  NOT NULL              -- of the deltas up to there that are kept
+    history_bytes BIGINT  NOT NULL,             -- of the deltas up to there that are kept
+    parts_seq     BIGINT  NOT NULL,             -- the turn that images are being written for
+    parts         BIGINT  NOT NULL              -- how many parts of them are there
 );
 CREATE UNIQUE INDEX base_number ON base (number);
 

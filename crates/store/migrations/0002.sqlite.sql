@@ -16,7 +16,9 @@ CREATE TABLE base (                             -- up to which turn the images o
     position      INTEGER NOT NULL,
     chk           INTEGER NOT NULL,
     pages         INTEGER NOT NULL,             -- the length of its database then
-    history_bytes INTEGER NOT NULL              -- of the deltas up to there that are kept
+    history_bytes INTEGER NOT NULL,             -- of the deltas up to there that are kept
+    parts_seq     INTEGER NOT NULL,             -- the turn that images are being written for
+    parts         INTEGER NOT NULL              -- how many parts of them are there
 ) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX base_number ON base (number);
 

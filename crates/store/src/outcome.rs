@@ -109,6 +109,14 @@ pub enum Rejection {
         /// What it is.
         actual: i64,
     },
+    /// A part of a checkpoint came without the one before it.
+    #[error("part {part} of the images of object {entity} is out of order")]
+    Part {
+        /// Which object.
+        entity: EntityId,
+        /// Which part.
+        part: i64,
+    },
     /// Only what has ended, and as expected, can be revived.
     #[error("message {position} is not settled, or not in the way that was expected")]
     NotSettled {
@@ -127,6 +135,7 @@ impl Rejection {
             Rejection::NotDue { .. } => "not_due",
             Rejection::LeaseLost { .. } => "lease_lost",
             Rejection::Head { .. } => "head_conflict",
+            Rejection::Part { .. } => "part_out_of_order",
             Rejection::NotSettled { .. } => "not_settled",
         }
     }

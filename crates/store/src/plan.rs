@@ -140,6 +140,13 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// Whether rows went for good.
+    pub(crate) fn frees_space(&self) -> bool {
+        !self.forgotten.is_empty()
+            || !self.turns_forgotten.is_empty()
+            || !self.heads_gone.is_empty()
+    }
+
     /// Whether nothing is to be written.
     pub(crate) fn is_empty(&self) -> bool {
         self.messages.is_empty()

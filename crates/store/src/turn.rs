@@ -35,6 +35,10 @@ pub struct Base {
     pub pages: u32,
     /// Bytes of the deltas up to it that are kept.
     pub history_bytes: i64,
+    /// The turn that images are being written for, in parts.
+    pub parts_seq: i64,
+    /// How many of the parts are there.
+    pub parts: i64,
 }
 
 /// One turn of an object, to be committed.
@@ -97,6 +101,9 @@ pub struct PageImage {
 pub struct Images {
     /// Which object.
     pub entity: EntityId,
+    /// Which part this is, from 0. A part is refused if the one before it is not there: without it
+    /// the last one would say that all are.
+    pub part: i64,
     /// The pages.
     pub images: Vec<PageImage>,
     /// Set if with these all pages have images that are as new as they are: then the turns up to

@@ -2,7 +2,9 @@
 
 use std::{rc::Rc, sync::Arc};
 
-use steadfast_store::{self as store, Commit, Entropy, Expect, Timestamp, Turn as TurnRow, Write};
+use steadfast_store::{
+    self as store, Commit, Entropy, Expect, Timestamp, Turn as TurnRow, Write, limits,
+};
 use steadfast_vfs::PAGE_SIZE;
 
 use super::{
@@ -113,6 +115,12 @@ impl Activation {
         if let Input::Delete = input {
             return self.delete(end);
         }
+        // A wake-up of an object that is gone: nothing is to be made for it.
+        if let Input::Wake { .. } = input
+            && self.seq == 0
+        {
+            return self.settle(end);
+        }
         if let Err(error) = self.migrate(class, now) {
             return Step::reply(Err(error));
         }
@@ -135,10 +143,6 @@ impl Activation {
         now: Timestamp,
         entropy: &dyn Entropy,
     ) -> Step {
-        // A wake-up of an object that is gone: nothing is to be made for it.
-        if self.seq == 0 {
-            return self.settle(end);
-        }
         let mut ringing = None;
         let step = self.turn("alarm", end, now, Some(due_at), |core| {
             let Some(alarm) = core.ringing().map_err(|error| broken(core, &error))? else {
@@ -253,6 +257,14 @@ impl Activation {
             let detail = format!("it changes {len} bytes, limit is {max}");
             return Err(rolled_back(&self.me, &detail));
         }
+        let sent = u32::try_from(messages.len()).unwrap_or(u32::MAX);
+        let append = Write::Append { stream: self.me.clone(), messages };
+        let size = Commit::of(append.clone()).bytes() + delta.len() + 4_096;
+        if limits::COMMIT_BYTES_MAX < size {
+            let max = limits::COMMIT_BYTES_MAX;
+            let detail = format!("it changes and sends {size} bytes, limit is {max}");
+            return Err(rolled_back(&self.me, &detail));
+        }
         self.core().database.accept();
         let delta: Arc<[u8]> = delta.into();
         let chk = restore::chain(self.chk, self.seq + 1, &delta);
@@ -260,15 +272,14 @@ impl Activation {
         let mut commit = self.expecting().write(Write::Turn(TurnRow {
             object: self.me.clone(),
             cause: end.map(|it| it.position),
-            sent: u32::try_from(messages.len()).unwrap_or(u32::MAX),
+            sent,
             chk,
             input: label.into(),
             delta,
         }));
         (self.seq, self.chk) = (self.seq + 1, chk);
-        if !messages.is_empty() {
-            let stream = self.me.clone();
-            commit = commit.write(Write::Append { stream, messages });
+        if 0 < sent {
+            commit = commit.write(append);
         }
         if let Some(end) = end {
             commit = commit.write(end.write());

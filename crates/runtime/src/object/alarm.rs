@@ -65,8 +65,8 @@ pub struct Alarm {
     pub(super) body: String,
 }
 
-const COLUMNS: &str = "name, due_at, message, every, catch_up, attempts, failed, error, body, ring_at \
-     FROM _steadfast_alarm";
+const COLUMNS: &str = "name, due_at, message, every, catch_up, attempts, failed, error, body, \
+     ring_at FROM _steadfast_alarm";
 
 impl Alarm {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
@@ -183,8 +183,8 @@ impl Core {
         let put = "INSERT INTO _steadfast_alarm \
              (name, due_at, ring_at, message, body, every, catch_up, attempts, failed, error) \
              VALUES (?1, ?2, ?2, ?3, ?4, ?5, ?6, 0, 0, NULL) ON CONFLICT (name) DO UPDATE SET \
-             due_at = ?2, ring_at = ?2, message = ?3, body = ?4, every = ?5, catch_up = ?6, attempts = 0, \
-             failed = 0, error = NULL";
+             due_at = ?2, ring_at = ?2, message = ?3, body = ?4, every = ?5, catch_up = ?6, \
+             attempts = 0, failed = 0, error = NULL";
         self.run(put, row).map(|_| ())
     }
 

@@ -188,6 +188,9 @@ impl Cell {
                 break;
             }
             let Some(item) = state.mailbox.pop_front() else { break };
+            if item.is_abandoned() {
+                continue;
+            }
             drop(state);
             held.run(&shared, item);
             state = self.state();
@@ -208,7 +211,7 @@ impl Cell {
         again: Option<Item>,
     ) -> u64 {
         let mut state = self.state();
-        state.mailbox.extend(again);
+        state.mailbox.extend(again.filter(|it| !it.is_abandoned()));
         let first = state.flight.next();
         for bytes in sizes {
             state.flight.add(*bytes, waiting.take());

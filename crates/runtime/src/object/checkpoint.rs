@@ -75,8 +75,11 @@ pub(super) fn parts(
     images: impl Iterator<Item = PageImage>,
     complete: Complete,
 ) -> Vec<Images> {
-    let empty = || Images { entity, images: Vec::new(), complete: None };
-    let mut parts = vec![empty()];
+    let empty = |part: usize| {
+        let part = i64::try_from(part).unwrap_or(i64::MAX);
+        Images { entity, part, images: Vec::new(), complete: None }
+    };
+    let mut parts = vec![empty(0)];
     let mut bytes = 0;
     for image in images {
         bytes += image.data.len();
@@ -84,7 +87,7 @@ pub(super) fn parts(
             last.images.push(image);
             if CHUNK_BYTES < bytes || CHUNK_PAGES <= last.images.len() {
                 bytes = 0;
-                parts.push(empty());
+                parts.push(empty(parts.len()));
             }
         }
     }

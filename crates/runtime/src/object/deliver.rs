@@ -79,9 +79,7 @@ impl Handler for ToObject {
                 delivery.was_settled();
                 Ok(Commit::default())
             }
-            // Whatever it is: it may be mended, and then its alarms must ring.
-            Err(error) if self.is_wake => Err(Failure::retry(error.to_string())),
-            Err(error) => Err(failure(&error)),
+            Err(error) => Err(failure(&error, self.is_wake)),
         }
     }
 
@@ -105,15 +103,16 @@ fn due_at(message: &Recorded) -> Result<Timestamp, Failure> {
     Ok(Timestamp(wake.due_at))
 }
 
-/// What can be cured by time, by an operator or by new code is tried again.
-fn failure(error: &CallError) -> Failure {
+/// What can be cured by time, by an operator or by new code is tried again. A wake-up always is:
+/// the object may be mended, and then its alarms must ring.
+fn failure(error: &CallError, is_wake: bool) -> Failure {
     let text = format!("{error} ({})", error.code());
     let untried =
         matches!(error, CallError::Busy { .. } | CallError::Lost { .. } | CallError::Store(_));
-    if untried {
-        Failure::untried(text)
-    } else if error.is_final() {
+    if error.is_final() && !is_wake {
         Failure::fatal(text)
+    } else if untried && !error.is_final() {
+        Failure::untried(text)
     } else {
         Failure::retry(text)
     }
@@ -135,7 +134,12 @@ impl Handler for ToPerformer {
         {
             return Err(Failure::retry(error));
         }
-        bring_back(message, &performed.outcome.map_err(fatal)?)
+        let outcome = performed.outcome.map_err(fatal)?;
+        bring_back(message, &outcome).or_else(|too_large| {
+            let error = Error::terminal(too_large.error).with_code("invalid_outcome");
+            let outcome = (self.performer.fail)(message.data.as_str(), error).map_err(fatal)?;
+            bring_back(message, &outcome)
+        })
     }
 
     fn give_up(&self, message: &Recorded, error: &str) -> Option<Commit> {

@@ -8,7 +8,8 @@ use steadfast_store::RetryPolicy;
 
 use crate::{Body, Error, Result};
 
-/// Work that a turn asks for.
+/// Work that a turn asks for. Of one kind, so many are under way at once as the dispatcher allows
+/// for one target (16).
 pub trait Job: Body {
     /// Its name. It is stored: it may never change.
     const NAME: &'static str;

@@ -71,6 +71,12 @@ pub enum CallError {
         /// Which object.
         object: String,
     },
+    /// A handler called an object, which may be the one that runs it, and would wait for ever.
+    #[error("`{object}` was called from a handler, which cannot wait; send it a message instead")]
+    Nested {
+        /// Which object.
+        object: String,
+    },
     /// The migrations of the class do not run on this object; nothing changed.
     #[error("`{object}` cannot be migrated: {detail}")]
     Migration {
@@ -124,6 +130,7 @@ impl CallError {
             CallError::Key { .. } => "invalid_key",
             CallError::KeyReused { .. } => "key_reused",
             CallError::Busy { .. } => "busy",
+            CallError::Nested { .. } => "nested_call",
             CallError::Migration { .. } => "migration_failed",
             CallError::Corrupt { .. } => "object_corrupt",
             CallError::Lost { .. } => "turn_lost",
@@ -146,6 +153,7 @@ impl CallError {
             | CallError::RolledBack { .. }
             | CallError::Key { .. }
             | CallError::KeyReused { .. }
+            | CallError::Nested { .. }
             | CallError::Migration { .. }
             | CallError::Corrupt { .. }
             | CallError::Reply { .. } => false,
@@ -156,9 +164,10 @@ impl CallError {
     pub(super) fn is_final(&self) -> bool {
         match self {
             CallError::Refused(error) => error.is_terminal(),
-            CallError::Malformed { .. } | CallError::UnknownMessage { .. } | CallError::Name(_) => {
-                true
-            }
+            CallError::Malformed { .. }
+            | CallError::UnknownMessage { .. }
+            | CallError::Name(_)
+            | CallError::Store(StoreError::Invalid(_)) => true,
             CallError::UnknownClass { .. }
             | CallError::Panicked { .. }
             | CallError::RolledBack { .. }
@@ -166,6 +175,7 @@ impl CallError {
             | CallError::KeyReused { .. }
             | CallError::Busy { .. }
             | CallError::Lost { .. }
+            | CallError::Nested { .. }
             | CallError::Migration { .. }
             | CallError::Corrupt { .. }
             | CallError::Reply { .. }
@@ -188,6 +198,7 @@ impl CallError {
             | CallError::Key { .. }
             | CallError::KeyReused { .. }
             | CallError::Busy { .. }
+            | CallError::Nested { .. }
             | CallError::Migration { .. }
             | CallError::Corrupt { .. }
             | CallError::Lost { .. } => true,

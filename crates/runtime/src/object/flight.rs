@@ -13,6 +13,9 @@ const COMMITS_MAX: usize = 256;
 /// And so many bytes of them.
 const BYTES_MAX: usize = 8 << 20;
 
+/// And so many who wait for them.
+const WAITING_MAX: usize = 1_024;
+
 /// Somebody who waits, and what they will hear.
 pub(super) type Waiting = (oneshot::Sender<Reply>, Reply);
 
@@ -22,6 +25,7 @@ pub(super) struct Flight {
     /// The number of the first entry.
     first: u64,
     bytes: usize,
+    waiting: usize,
     failed: Option<CallError>,
 }
 
@@ -37,7 +41,7 @@ impl Flight {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        COMMITS_MAX <= self.entries.len() || BYTES_MAX <= self.bytes
+        COMMITS_MAX <= self.entries.len() || BYTES_MAX <= self.bytes || WAITING_MAX <= self.waiting
     }
 
     /// Whether a commit has failed: what is in memory is not what is stored.
@@ -53,6 +57,7 @@ impl Flight {
     /// Adds a commit.
     pub(super) fn add(&mut self, bytes: usize, waiting: Option<Waiting>) {
         self.bytes += bytes;
+        self.waiting += usize::from(waiting.is_some());
         self.entries.push_back(Entry { bytes, answer: None, waiting: Vec::from_iter(waiting) });
     }
 
@@ -63,6 +68,7 @@ impl Flight {
         match self.entries.back_mut() {
             Some(entry) => {
                 entry.waiting.push((sender, reply));
+                self.waiting += 1;
                 None
             }
             None => Some((sender, reply)),
@@ -82,6 +88,7 @@ impl Flight {
         while let Some(entry) = self.entries.pop_front_if(|it| it.answer.is_some()) {
             self.first += 1;
             self.bytes -= entry.bytes;
+            self.waiting -= entry.waiting.len();
             let error = entry.answer.and_then(Result::err);
             told.extend(entry.waiting.into_iter().map(|(sender, reply)| match &error {
                 Some(error) => (sender, Err(error.clone())),

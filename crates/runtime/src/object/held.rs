@@ -11,6 +11,18 @@ use super::{
     objects::Shared,
 };
 
+/// Bytes of a commit that count as another one.
+const LARGE: usize = 64 << 10;
+
+thread_local! {
+    static IN_TURN: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// Whether this thread runs a turn: then it must not wait for another one.
+pub(super) fn is_in_turn() -> bool {
+    IN_TURN.get()
+}
+
 /// An object whose turns have run. Nobody else runs it meanwhile, so its commits go out in their
 /// order.
 pub(super) struct Held {
@@ -26,9 +38,9 @@ impl Held {
         Self { cell, activation, commits: Vec::new(), awake: true }
     }
 
-    /// How many commits it holds.
+    /// How many commits it holds; a large one counts as several.
     pub(super) fn len(&self) -> usize {
-        self.commits.len()
+        self.commits.iter().map(|(_, commit)| 1 + commit.bytes() / LARGE).sum()
     }
 
     pub(super) fn is_awake(&self) -> bool {
@@ -40,7 +52,10 @@ impl Held {
         let now = shared.clock.now();
         let class = &self.cell.class;
         let run = || self.activation.run(class, &item.input, item.end, now, &*shared.entropy);
-        let Step { reply, commit, after, again, broken } = class.pace.measure(run);
+        IN_TURN.set(true);
+        let step = class.pace.measure(run);
+        IN_TURN.set(false);
+        let Step { reply, commit, after, again, broken } = step;
         self.awake = !broken;
         let commits: Vec<Commit> = commit.into_iter().chain(after).collect();
         let sizes: Vec<usize> = commits.iter().map(Commit::bytes).collect();

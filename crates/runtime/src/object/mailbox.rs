@@ -16,6 +16,13 @@ pub(super) struct Item {
     pub(super) reply: oneshot::Sender<Reply>,
 }
 
+impl Item {
+    /// Whether it was a delivery whose time is over: it is delivered again.
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.end.is_some() && self.reply.is_closed()
+    }
+}
+
 pub(super) enum Input {
     /// A message, by its name.
     Call { message: Box<str>, body: Box<str>, key: Option<Key> },

@@ -19,6 +19,7 @@ use super::{
     calls::Methods,
     cell::{Cell, NotTaken},
     effect::Performer,
+    held::is_in_turn,
     key::Key,
     mailbox::{End, Input, Item, Reply},
     pace::Pace,
@@ -139,11 +140,30 @@ impl Drop for Shared {
     }
 }
 
+/// An object that is being read. If the task that does it ends before its time, callers hear so.
+struct Loading(Option<Arc<Cell>>);
+
+impl Loading {
+    fn done(mut self) {
+        self.0.take();
+    }
+}
+
+impl Drop for Loading {
+    fn drop(&mut self) {
+        if let Some(cell) = self.0.take() {
+            cell.loaded(Err(CallError::Store(StoreError::Closed)));
+        }
+    }
+}
+
 impl Shared {
     /// Reads an object, away from the threads that run turns.
     pub(super) fn load(self: &Arc<Self>, cell: Arc<Cell>) {
         let shared = self.clone();
+        let unfinished = Loading(Some(cell));
         self.tokio.spawn(async move {
+            let Some(cell) = unfinished.0.clone() else { return };
             let loaded = match restore::restore(&*shared.store, &cell.address).await {
                 Ok(restored) => {
                     let object = cell.address.to_string();
@@ -153,6 +173,7 @@ impl Shared {
                 }
                 Err(error) => Err(error),
             };
+            unfinished.done();
             cell.loaded(loaded);
         });
     }
@@ -164,6 +185,9 @@ impl Shared {
         input: Input,
         end: Option<End>,
     ) -> Reply {
+        if is_in_turn() {
+            return Err(CallError::Nested { object: address.to_string() });
+        }
         let class = self.class(address.class())?;
         let (reply, replied) = oneshot::channel();
         let mut item = Item { input, end, reply };

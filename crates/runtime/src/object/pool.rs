@@ -4,12 +4,16 @@
 use std::{
     collections::VecDeque,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use super::{cell::Cell, held::Held};
 
 /// Commits that a thread holds back while it has turns to run.
 const HELD_MAX: usize = 48;
+
+/// For so long at most, while a thread is idle.
+const MOMENT: Duration = Duration::from_millis(1);
 
 #[derive(Default)]
 pub(super) struct Pool {
@@ -20,7 +24,21 @@ pub(super) struct Pool {
 #[derive(Default)]
 struct Queue {
     ready: VecDeque<Arc<Cell>>,
+    /// Objects whose commits wait for company. They are shared: if one thread is caught in a long
+    /// turn, the next that ends one lets them go.
+    held: Vec<Held>,
+    /// How many commits that are.
+    commits: usize,
+    /// Threads that wait for something to do.
+    idle: usize,
     stopped: bool,
+}
+
+impl Queue {
+    fn release(&mut self) -> Vec<Held> {
+        self.commits = 0;
+        std::mem::take(&mut self.held)
+    }
 }
 
 impl Pool {
@@ -50,32 +68,51 @@ impl Pool {
     }
 
     fn run(&self) {
-        let mut held: Vec<Held> = Vec::new();
-        let mut commits = 0;
-        loop {
-            let next = if held.is_empty() { self.wait() } else { self.lock().ready.pop_front() };
-            let is_last = next.is_none();
-            if is_last && held.is_empty() {
-                return;
-            }
-            // Nobody's reply waits for a turn that may take long.
-            if is_last || HELD_MAX <= commits || next.as_ref().is_some_and(|it| it.is_slow()) {
-                held.drain(..).for_each(Held::release);
-                commits = 0;
-            }
-            if let Some(cell) = next
-                && let Some(worked) = cell.work()
-            {
-                commits += worked.len();
-                held.push(worked);
+        let mut worked = false;
+        while let Some((next, released)) = self.next(worked) {
+            released.into_iter().for_each(Held::release);
+            worked = next.is_some();
+            if let Some(held) = next.and_then(Cell::work) {
+                let mut queue = self.lock();
+                queue.commits += held.len();
+                queue.held.push(held);
+                // Should the next turn here take long, another thread lets them go.
+                if 0 < queue.idle && !queue.ready.is_empty() {
+                    self.wake.notify_one();
+                }
             }
         }
     }
 
-    fn wait(&self) -> Option<Arc<Cell>> {
-        let idle = |queue: &mut Queue| queue.ready.is_empty() && !queue.stopped;
-        let waited = self.wake.wait_while(self.lock(), idle);
-        waited.unwrap_or_else(PoisonError::into_inner).ready.pop_front()
+    /// What to run and what to let go; `None` when all is over. A thread that has just worked lets
+    /// everything go when there is nothing else to run; one that was idle gives others a moment.
+    fn next(&self, mut worked: bool) -> Option<(Option<Arc<Cell>>, Vec<Held>)> {
+        let mut queue = self.lock();
+        loop {
+            if let Some(cell) = queue.ready.pop_front() {
+                // Nobody's reply waits for a turn that may take long.
+                let release = cell.is_slow() || HELD_MAX <= queue.commits;
+                let released = if release { queue.release() } else { Vec::new() };
+                return Some((Some(cell), released));
+            }
+            if !queue.held.is_empty() && (worked || queue.stopped) {
+                return Some((None, queue.release()));
+            }
+            if queue.stopped {
+                return None;
+            }
+            queue.idle += 1;
+            if queue.held.is_empty() {
+                queue = self.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                worked = false;
+            } else {
+                let waited = self.wake.wait_timeout(queue, MOMENT);
+                let (back, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+                queue = back;
+                worked = timeout.timed_out();
+            }
+            queue.idle -= 1;
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {

@@ -8,6 +8,9 @@ use steadfast_vfs::{PAGE_SIZE, Page, apply_to, checksum, pages_after, touched, u
 
 use super::CallError;
 
+/// No database has more pages: 16 GiB.
+const PAGES_MAX: u32 = 1 << 22;
+
 /// An object as the store holds it.
 pub(super) struct Restored {
     pub(super) pages: Vec<Page>,
@@ -65,6 +68,9 @@ fn assemble(head: &Head, images: &[PageImage], tail: &[RecordedTurn]) -> Result<
         let page = unpack(&image.data).map_err(|error| format!("page {}: {error}", image.page))?;
         if checksum(&page) != image.crc {
             return Err(format!("the image of page {} has a wrong checksum", image.page));
+        }
+        if PAGES_MAX < image.page {
+            return Err(format!("there is an image of page {}", image.page));
         }
         let index = image.page.checked_sub(1).ok_or("there is an image of page 0")? as usize;
         while pages.len() <= index {

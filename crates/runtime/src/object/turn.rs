@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::json;
 use steadfast_store::{
-    self as store, Due, EntityKind, InvalidInput, Json, Message, Task, Timestamp,
+    self as store, Due, EntityKind, InvalidInput, Json, Message, Task, Timestamp, limits,
 };
 
 use super::{
@@ -18,6 +18,9 @@ use super::{
     database::Database, tables::Tables,
 };
 use crate::{Body, Error, Result, RunAddress, Workflow};
+
+/// Bytes of one job.
+const JOB_BYTES_MAX: usize = limits::DATA_BYTES_MAX / 2;
 
 /// One turn. Everything recorded here commits with the SQL, or not at all.
 ///
@@ -144,10 +147,18 @@ impl<C: Object> Turn<C> {
         C::Calls: Lists<Outcome<J>, I>,
     {
         let sending = || {
-            let target = self.core.me.clone();
-            let beside = json!({ "to": target.to_string(), "outcome": C::NAME });
+            let me = &self.core.me;
+            // Not to the object itself: what takes long outside must not hold up its alarms, and
+            // jobs of one kind must not take all places there are.
+            let target = store::Address::new(EntityKind::System, "effect", J::NAME)?;
+            let beside = json!({ "to": me.to_string(), "outcome": C::NAME });
             let (action, message_type) = ("perform", J::NAME);
             let (data, metadata) = (Json::of(job)?, Json::of(&beside)?);
+            // The outcome holds the job as well.
+            let len = data.as_str().len();
+            if JOB_BYTES_MAX < len {
+                return Err(InvalidInput::DataSize { len: 2 * len });
+            }
             Ok(Sending { target, action, message_type, data, metadata })
         };
         self.core.send(sending(), Due::After(Duration::ZERO));

@@ -14,7 +14,8 @@ const WAKE_AT: &str = "SELECT due_at FROM _steadfast_alarm WHERE name = ''";
 const NEXT: &str = "SELECT min(ring_at) FROM _steadfast_alarm WHERE NOT failed AND name <> ''";
 const SET: &str = "INSERT INTO _steadfast_alarm \
      (name, due_at, ring_at, message, body, every, catch_up, attempts, failed, error) \
-     VALUES ('', ?1, ?1, '', '', NULL, '', 0, 1, NULL) ON CONFLICT (name) DO UPDATE SET due_at = ?1";
+     VALUES ('', ?1, ?1, '', '', NULL, '', 0, 1, NULL) ON CONFLICT (name) DO UPDATE \
+     SET due_at = ?1";
 const CLEAR: &str = "DELETE FROM _steadfast_alarm WHERE name = ''";
 
 impl Core {

@@ -8,6 +8,7 @@ mod damage;
 mod deletion;
 mod doors;
 mod durable;
+mod edges;
 mod effects;
 mod faults;
 mod keys;

@@ -128,7 +128,7 @@ impl Batch {
             Write::Close { stream } => self.facts.closed.set(*stream, Some(self.draft.at)),
             Write::Snapshot(it) => self.facts.snapshots.set(it.stream, Some(it.clone())),
             Write::Turn(turn) => self.turn(turn),
-            Write::Images(images) => self.images(images),
+            Write::Images(images) => self.images(images)?,
             Write::Erase { entity } => self.erase(*entity),
             Write::ForgetTurns { positions } => {
                 positions.iter().for_each(|it| self.forget_turn(*it));

@@ -42,7 +42,17 @@ impl Batch {
 
     /// The head of an object before its first turn.
     fn found(&mut self, entity: EntityId, number: Position) -> Head {
-        let base = Base { entity, number, seq: 0, position: 0, chk: 0, pages: 0, history_bytes: 0 };
+        let base = Base {
+            entity,
+            number,
+            seq: 0,
+            position: 0,
+            chk: 0,
+            pages: 0,
+            history_bytes: 0,
+            parts_seq: 0,
+            parts: 0,
+        };
         self.facts.bases.set(entity, Some(base));
         Head { seq: 0, position: 0, chk: 0, base }
     }
@@ -53,8 +63,14 @@ impl Batch {
         self.facts.heads.set(base.entity, Some(head));
     }
 
-    pub(super) fn images(&mut self, it: &Images) {
-        let Some(head) = self.facts.heads.get(&it.entity).copied() else { return };
+    pub(super) fn images(&mut self, it: &Images) -> Result<(), Rejection> {
+        let entity = it.entity;
+        let absent = Rejection::Head { entity, expected: -1, actual: 0 };
+        let head = self.facts.heads.get(&entity).copied().ok_or(absent)?;
+        let follows = (head.base.parts_seq, head.base.parts) == (head.seq, it.part);
+        if 0 < it.part && !follows {
+            return Err(Rejection::Part { entity, part: it.part });
+        }
         for image in &it.images {
             let image = PageImage { seq: head.seq, ..image.clone() };
             self.facts.images.set((it.entity, image.page), Some(image));
@@ -63,8 +79,15 @@ impl Batch {
             self.cut_images(it.entity, pages);
             let (seq, position, chk) = (head.seq, head.position, head.chk);
             let history_bytes = head.base.history_bytes + tail_bytes;
-            self.set_base(head, Base { seq, position, chk, pages, history_bytes, ..head.base });
+            let (parts_seq, parts) = (0, 0);
+            let base =
+                Base { seq, position, chk, pages, history_bytes, parts_seq, parts, ..head.base };
+            self.set_base(head, base);
+        } else {
+            let (parts_seq, parts) = (head.seq, it.part + 1);
+            self.set_base(head, Base { parts_seq, parts, ..head.base });
         }
+        Ok(())
     }
 
     pub(super) fn erase(&mut self, entity: EntityId) {

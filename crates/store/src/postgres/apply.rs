@@ -46,11 +46,13 @@ const STATEMENTS: [&str; 23] = [
     "INSERT INTO head (number, seq, position, chk) SELECT * FROM unnest($1::bigint[], \
      $2::bigint[], $3::bigint[], $4::bigint[]) ON CONFLICT (number) DO UPDATE SET \
      seq = excluded.seq, position = excluded.position, chk = excluded.chk",
-    "INSERT INTO base (entity, number, seq, position, chk, pages, history_bytes) \
-     SELECT * FROM unnest($1::bytea[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], \
-     $6::bigint[], $7::bigint[]) ON CONFLICT (entity) DO UPDATE SET number = excluded.number, \
+    "INSERT INTO base (entity, number, seq, position, chk, pages, history_bytes, parts_seq, \
+     parts) SELECT * FROM unnest($1::bytea[], $2::bigint[], $3::bigint[], $4::bigint[], \
+     $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[]) \
+     ON CONFLICT (entity) DO UPDATE SET number = excluded.number, \
      seq = excluded.seq, position = excluded.position, chk = excluded.chk, \
-     pages = excluded.pages, history_bytes = excluded.history_bytes",
+     pages = excluded.pages, history_bytes = excluded.history_bytes, \
+     parts_seq = excluded.parts_seq, parts = excluded.parts",
     "INSERT INTO turn (position, entity, seq, prev, at, cause, sent, chk, input, delta) \
      SELECT * FROM unnest($1::bigint[], $2::bytea[], $3::bigint[], $4::bigint[], $5::bigint[], \
      $6::bigint[], $7::bigint[], $8::bigint[], $9::text[], $10::bytea[])",
@@ -265,6 +267,8 @@ fn bases(plan: &Plan) -> Params<'_> {
         column(rows, |it| i64::from(it.chk)),
         column(rows, |it| i64::from(it.pages)),
         column(rows, |it| it.history_bytes),
+        column(rows, |it| it.parts_seq),
+        column(rows, |it| it.parts),
     ]
 }
 

@@ -122,7 +122,7 @@ fn understand(answers: &[Vec<Row>; 9]) -> Result<Facts, StoreError> {
         if let Some(head) = head {
             facts.heads.load(head.base.entity, head);
         }
-        facts.turns.load(row.int(13)?, brief);
+        facts.turns.load(row.int(15)?, brief);
     }
     Ok(facts)
 }

@@ -33,7 +33,8 @@ macro_rules! head {
     ($rest:literal) => {
         concat!(
             "SELECT h.seq, h.position, h.chk, b.entity, b.number, b.seq, b.position, b.chk, ",
-            "b.pages, b.history_bytes FROM base b JOIN head h ON h.number = b.number ",
+            "b.pages, b.history_bytes, b.parts_seq, b.parts ",
+            "FROM base b JOIN head h ON h.number = b.number ",
             $rest
         )
     };
@@ -76,7 +77,7 @@ pub(crate) const OLD_TURNS: &str = concat!(
 
 pub(crate) const TURN_BRIEF: &str = concat!(
     "SELECT h.seq, h.position, h.chk, b.entity, b.number, b.seq, b.position, b.chk, b.pages, ",
-    "b.history_bytes, t.entity, length(t.delta), ",
+    "b.history_bytes, b.parts_seq, b.parts, t.entity, length(t.delta), ",
     is_history!(),
     ", t.position FROM turn t LEFT JOIN base b ON b.entity = t.entity \
      LEFT JOIN head h ON h.number = b.number WHERE t.position = ?1"

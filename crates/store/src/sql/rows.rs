@@ -174,6 +174,8 @@ pub(crate) fn head(row: &dyn Fields) -> Result<Head, StoreError> {
         chk: row.count(7)?,
         pages: row.count(8)?,
         history_bytes: row.int(9)?,
+        parts_seq: row.int(10)?,
+        parts: row.int(11)?,
     };
     Ok(Head { seq: row.int(0)?, position: row.int(1)?, chk: row.count(2)?, base })
 }
@@ -213,7 +215,7 @@ pub(crate) fn old_turn(row: &dyn Fields) -> Result<OldTurn, StoreError> {
 
 pub(crate) fn turn_brief(row: &dyn Fields) -> Result<(TurnBrief, Option<Head>), StoreError> {
     let brief =
-        TurnBrief { entity: row.id(10)?, bytes: row.int(11)?, is_history: row.int(12)? != 0 };
+        TurnBrief { entity: row.id(12)?, bytes: row.int(13)?, is_history: row.int(14)? != 0 };
     let head = if row.maybe_int(0)?.is_some() { Some(head(row)?) } else { None };
     Ok((brief, head))
 }

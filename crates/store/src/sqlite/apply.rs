@@ -180,12 +180,22 @@ const UPDATE_HEAD: &str = "UPDATE head SET seq = ?2, position = ?3, chk = ?4 WHE
 const INSERT_HEAD: &str = "INSERT INTO head (number, seq, position, chk) VALUES (?1, ?2, ?3, ?4)";
 
 const PUT_BASE: &str = "INSERT INTO base (entity, number, seq, position, chk, pages, \
-     history_bytes) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (entity) DO UPDATE SET \
-     number = ?2, seq = ?3, position = ?4, chk = ?5, pages = ?6, history_bytes = ?7";
+     history_bytes, parts_seq, parts) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) \
+     ON CONFLICT (entity) DO UPDATE SET number = ?2, seq = ?3, position = ?4, chk = ?5, \
+     pages = ?6, history_bytes = ?7, parts_seq = ?8, parts = ?9";
 
 fn base(statement: &mut Statement<'_>, it: &Base) -> Result<usize> {
-    let Base { entity, number, seq, position, chk, pages, history_bytes } = it;
-    statement.execute(params![entity.0, number, seq, position, chk, pages, history_bytes])
+    statement.execute(params![
+        it.entity.0,
+        it.number,
+        it.seq,
+        it.position,
+        it.chk,
+        it.pages,
+        it.history_bytes,
+        it.parts_seq,
+        it.parts,
+    ])
 }
 
 const INSERT_TURN: &str = "INSERT INTO turn (position, entity, seq, prev, at, cause, sent, chk, \

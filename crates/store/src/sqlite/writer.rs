@@ -105,7 +105,7 @@ impl Writer {
     }
 
     fn answer(&self, batch: Vec<Request>, plan: Plan) {
-        if !plan.forgotten.is_empty() {
+        if plan.frees_space() {
             self.give_space_back();
         }
         self.status.set_health(Health::Ready);

@@ -135,7 +135,8 @@ impl Maker {
                 let entity = self.object().id();
                 let (pages, tail_bytes) = (self.below(4) as u32, self.below(9) as i64);
                 let complete = self.one_in(2).then_some(Complete { pages, tail_bytes });
-                Write::Images(Images { entity, images, complete })
+                let part = self.below(3) as i64;
+                Write::Images(Images { entity, part, images, complete })
             }
             20 if self.one_in(3) => Write::Erase { entity: self.object().id() },
             _ => Write::ForgetTurns { positions: vec![position - 5, position - 9] },

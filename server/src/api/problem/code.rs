@@ -33,6 +33,8 @@ pub(crate) enum Code {
     RolledBack,
     /// Somebody else was first.
     TurnLost,
+    /// A handler called an object.
+    Nested,
     Contended,
     Busy,
     Internal,
@@ -74,7 +76,8 @@ impl Code {
             | Rejection::NotPending { .. }
             | Rejection::NotDue { .. }
             | Rejection::LeaseLost { .. }
-            | Rejection::Head { .. } => Code::Conflict,
+            | Rejection::Head { .. }
+            | Rejection::Part { .. } => Code::Conflict,
         }
     }
 
@@ -108,6 +111,7 @@ impl Code {
             CallError::Migration { .. } => Code::MigrationFailed,
             CallError::Corrupt { .. } => Code::ObjectCorrupt,
             CallError::Lost { .. } => Code::TurnLost,
+            CallError::Nested { .. } => Code::Nested,
             CallError::Reply { .. } => Code::UnreadableReply,
             CallError::Store(error) => Code::of_store(error),
         }
@@ -167,6 +171,7 @@ impl Code {
             Code::Contended => ("contended", 409, "Changed by others at the same time"),
             Code::Busy => ("busy", 429, "Busy"),
             Code::TurnLost => ("turn_lost", 503, "Turn not committed"),
+            Code::Nested => ("nested_call", 500, "Object called from a handler"),
             Code::Internal => ("internal", 500, "Internal error"),
             Code::Panicked => ("handler_panicked", 500, "Handler panicked"),
             Code::MigrationFailed => ("migration_failed", 500, "Object cannot be migrated"),
@@ -252,6 +257,7 @@ mod tests {
         check(CallError::Migration { object: text(), detail: text() }, 500);
         check(CallError::Corrupt { object: text(), detail: text() }, 500);
         check(CallError::Lost { object: text(), detail: text() }, 503);
+        check(CallError::Nested { object: text() }, 500);
         check(CallError::Reply { message: text(), detail: text() }, 500);
         check(CallError::Store(StoreError::Unavailable { reason: text() }), 503);
         check(CallError::Store(StoreError::Unknown { reason: text() }), 503);
