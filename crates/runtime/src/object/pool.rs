@@ -10,7 +10,7 @@ use std::{
 use super::{cell::Cell, held::Held};
 
 /// Commits that a thread holds back while it has turns to run.
-const HELD_MAX: usize = 48;
+const HELD_MAX: usize = 64;
 
 /// For so long at most, while a thread is idle.
 const MOMENT: Duration = Duration::from_millis(1);
@@ -29,6 +29,8 @@ struct Queue {
     held: Vec<Held>,
     /// How many commits that are.
     commits: usize,
+    /// Threads that run turns.
+    running: usize,
     /// Threads that wait for something to do.
     idle: usize,
     stopped: bool,
@@ -68,34 +70,37 @@ impl Pool {
     }
 
     fn run(&self) {
-        let mut worked = false;
-        while let Some((next, released)) = self.next(worked) {
+        while let Some((next, released)) = self.next() {
             released.into_iter().for_each(Held::release);
-            worked = next.is_some();
-            if let Some(held) = next.and_then(Cell::work) {
-                let mut queue = self.lock();
+            let Some(cell) = next else { continue };
+            let held = cell.work();
+            let mut queue = self.lock();
+            queue.running -= 1;
+            if let Some(held) = held {
                 queue.commits += held.len();
                 queue.held.push(held);
-                // Should the next turn here take long, another thread lets them go.
-                if 0 < queue.idle && !queue.ready.is_empty() {
-                    self.wake.notify_one();
-                }
+            }
+            // Should the next turn here take long, another thread lets them go.
+            if 0 < queue.idle && !queue.ready.is_empty() {
+                self.wake.notify_one();
             }
         }
     }
 
-    /// What to run and what to let go; `None` when all is over. A thread that has just worked lets
-    /// everything go when there is nothing else to run; one that was idle gives others a moment.
-    fn next(&self, mut worked: bool) -> Option<(Option<Arc<Cell>>, Vec<Held>)> {
+    /// What to run and what to let go; `None` when all is over. Whoever ends the last turn lets
+    /// everything go; who was idle does, too, after a moment.
+    fn next(&self) -> Option<(Option<Arc<Cell>>, Vec<Held>)> {
         let mut queue = self.lock();
+        let mut patience = true;
         loop {
             if let Some(cell) = queue.ready.pop_front() {
+                queue.running += 1;
                 // Nobody's reply waits for a turn that may take long.
                 let release = cell.is_slow() || HELD_MAX <= queue.commits;
                 let released = if release { queue.release() } else { Vec::new() };
                 return Some((Some(cell), released));
             }
-            if !queue.held.is_empty() && (worked || queue.stopped) {
+            if !queue.held.is_empty() && (queue.running == 0 || !patience || queue.stopped) {
                 return Some((None, queue.release()));
             }
             if queue.stopped {
@@ -104,12 +109,11 @@ impl Pool {
             queue.idle += 1;
             if queue.held.is_empty() {
                 queue = self.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
-                worked = false;
             } else {
                 let waited = self.wake.wait_timeout(queue, MOMENT);
                 let (back, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
                 queue = back;
-                worked = timeout.timed_out();
+                patience = !timeout.timed_out();
             }
             queue.idle -= 1;
         }
