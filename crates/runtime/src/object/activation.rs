@@ -21,6 +21,9 @@ use super::{
     turn::{Core, Ringing},
 };
 
+/// Empty pages from which on a database is worth to be made smaller.
+const VACUUM_PAGES: i64 = 256;
+
 /// Messages that one turn may send.
 const SENT_MAX: usize = 5_000;
 
@@ -216,9 +219,10 @@ impl Activation {
         let result = result.and_then(|done| Ok((self.seal(label, &done, end)?, done)));
         match result {
             Ok((commit, done)) => {
-                let after = if commit.is_some() { self.checkpoint() } else { Vec::new() };
+                let after = if commit.is_some() { self.checkpoint() } else { Ok(Vec::new()) };
+                let broken = after.is_err();
                 let (reply, again) = (Ok(done.reply), done.again);
-                Step { reply, commit, after, again, broken: false }
+                Step { reply, commit, after: after.unwrap_or_default(), again, broken }
             }
             Err(error) => {
                 let broken = self.undo().is_err();
@@ -334,13 +338,38 @@ impl Activation {
         Commit::default().expect(Expect::Head { entity, seq: self.seq, chk: self.chk })
     }
 
-    fn checkpoint(&mut self) -> Vec<Commit> {
+    /// Images, when the turns that they lack have become many. An error: the database in memory is
+    /// of no use any more.
+    fn checkpoint(&mut self) -> rusqlite::Result<Vec<Commit>> {
         if !self.tail.is_long(self.core().database.page_count()) {
-            return Vec::new();
+            return Ok(Vec::new());
         }
-        let Some(core) = &self.core else { return Vec::new() };
+        let mut commits = Vec::from_iter(self.vacuum()?);
+        let Some(core) = &self.core else { return Ok(commits) };
         let images = self.tail.images(self.me.id(), &core.database);
-        images.into_iter().map(|it| self.expecting().write(Write::Images(it))).collect()
+        commits.extend(images.into_iter().map(|it| self.expecting().write(Write::Images(it))));
+        Ok(commits)
+    }
+
+    /// A turn of the runtime's own, if most of a larger database is empty: it becomes smaller.
+    /// Where that changes too much for a turn, it stays as it is.
+    fn vacuum(&mut self) -> rusqlite::Result<Option<Commit>> {
+        let database = &self.core().database;
+        let free = database.number("PRAGMA freelist_count")?.unwrap_or(0);
+        if free < VACUUM_PAGES || 2 * free < i64::from(database.page_count()) {
+            return Ok(None);
+        }
+        let done = Done { reply: "null".into(), again: false };
+        let vacuumed = database.vacuum().map_err(|error| broken(self.core(), &error));
+        match vacuumed.and_then(|()| self.seal("vacuum", &done, None)) {
+            Ok(commit) => Ok(commit),
+            Err(error) => {
+                let object = self.me.to_string();
+                tracing::warn!(object, error = %error, "object was not made smaller");
+                self.undo()?;
+                Ok(None)
+            }
+        }
     }
 
     /// Back to where the last turn that went well left it.

@@ -77,6 +77,12 @@ impl Database {
         Ok(())
     }
 
+    /// Gives the pages that nothing is in any more back. Not within a transaction.
+    pub(super) fn vacuum(&self) -> rusqlite::Result<()> {
+        self.committed.set(true);
+        self.execute_batch("VACUUM")
+    }
+
     /// Runs a statement of the runtime's own.
     pub(super) fn execute(&self, sql: &str) -> rusqlite::Result<()> {
         self.guard.system(|| self.connection.prepare_cached(sql)?.execute(()).map(|_| ()))

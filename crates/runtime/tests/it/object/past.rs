@@ -26,6 +26,7 @@ super::on_all!(
     beyond_the_bytes_that_are_kept_the_oldest_turns_go,
     turns_that_were_never_made_are_refused,
     a_database_that_ends_with_pages_of_zeros_is_read_again,
+    an_object_that_has_become_empty_takes_little_room_and_can_be_seen_as_it_was,
 );
 
 const DUMP: &str = "SELECT group_concat(quote(id) || quote(a) || quote(b), x'0a') FROM \
@@ -288,4 +289,32 @@ async fn an_end_between_the_parts_of_a_checkpoint_does_no_harm() {
         assert!(bytes_at(&*lab.store, Some(turn)).await.unwrap().1 == then, "commit {commit}");
         bytes_at(&*lab.store, Some(1)).await.unwrap();
     }
+}
+
+async fn an_object_that_has_become_empty_takes_little_room_and_can_be_seen_as_it_was(mut lab: Lab) {
+    let app = Program::on(&lab).await;
+    let sql = |statement: &str| Sql { statements: vec![statement.into()], strict: true };
+    let fill = "CREATE TABLE big (id INTEGER PRIMARY KEY, x BLOB); \
+         WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c LIMIT 600) \
+         INSERT INTO big SELECT n, zeroblob(2000) || randomblob(200) || zeroblob(1800) FROM c";
+    app.call(Ledger::at("a"), sql(fill)).await.unwrap();
+    let full = lab.store.head(ledger("a").id()).await.unwrap().unwrap();
+    let then = pages_at(&*lab.store, &ledger("a"), None).await.unwrap().bytes();
+    assert!(600 * 4_096 < then.len());
+    app.call(Ledger::at("a"), sql("DELETE FROM big")).await.unwrap();
+    for by in 1..=260 {
+        app.call(Ledger::at("a"), Add { by }).await.unwrap();
+    }
+    let head = lab.store.head(ledger("a").id()).await.unwrap().unwrap();
+    assert!(head.base.pages < 50, "{head:?}");
+    assert!(lab.store.images(ledger("a").id()).await.unwrap().len() < 50);
+    let past = pages_at(&*lab.store, &ledger("a"), Some(full.seq)).await.unwrap();
+    assert!(past.bytes() == then, "turn {} is not what it was", full.seq);
+    app.stop().await;
+    lab.reopen().await;
+    let app = Program::on(&lab).await;
+    assert_eq!(app.call(Ledger::at("a"), Read).await.unwrap(), (33_930, 33_930));
+    let check = Query { sql: "PRAGMA integrity_check".into() };
+    assert_eq!(app.call(Ledger::at("a"), check).await.unwrap(), ["ok"]);
+    app.assert_sound().await;
 }
