@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use crate::{Address, InvalidInput, Timestamp, limits};
 
-/// The place of a message in the whole store: commit order, without gaps.
+/// The place of a message or of an object's turn in the whole store: commit order, without gaps.
 pub type Position = i64;
 
 /// The place of a message in its stream, from 1, without gaps.

@@ -54,7 +54,7 @@ fn figures(totals: Totals) -> Markup {
         section.figures aria-label="Figures" {
             a.figure href="/streams" {
                 strong { (totals.position) }
-                span { "messages committed" }
+                span { "messages and turns" }
             }
             a.figure href="/streams/pending" {
                 strong { (totals.pending) }

@@ -346,7 +346,9 @@ impl Activation {
         }
         let mut commits = Vec::from_iter(self.vacuum()?);
         let Some(core) = &self.core else { return Ok(commits) };
-        let images = self.tail.images(self.me.id(), &core.database);
+        let database = &core.database;
+        let page = |number: u32| database.page(number);
+        let images = self.tail.images(self.me.id(), database.page_count(), page);
         commits.extend(images.into_iter().map(|it| self.expecting().write(Write::Images(it))));
         Ok(commits)
     }

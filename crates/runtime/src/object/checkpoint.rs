@@ -4,9 +4,7 @@
 use std::collections::BTreeSet;
 
 use steadfast_store::{Complete, EntityId, Images, PageImage};
-use steadfast_vfs::{PAGE_SIZE, checksum, pack};
-
-use super::database::Database;
+use steadfast_vfs::{PAGE_SIZE, Page, checksum, pack};
 
 /// Turns that the images may lack.
 const TURNS_MAX: i64 = 256;
@@ -49,28 +47,31 @@ impl Tail {
     }
 
     /// Images of all that changed, in parts that fit a commit.
-    pub(super) fn images(&mut self, entity: EntityId, database: &Database) -> Vec<Images> {
+    pub(super) fn images(
+        &mut self,
+        entity: EntityId,
+        pages: u32,
+        page: impl Fn(u32) -> Option<Page>,
+    ) -> Vec<Images> {
         let mut stale = std::mem::take(&mut self.stale);
-        let pages = database.page_count();
         // Every page has an image, a page of zeros as well: so a lost one is found out.
         stale.extend(self.base_pages + 1..=pages);
         self.base_pages = pages;
         let complete = Complete { pages, tail_bytes: self.bytes };
         (self.turns, self.bytes) = (0, 0);
         // A page that is no longer there has no image: the complete part removes the old one.
-        let pages = stale.into_iter().filter_map(|number| Some((number, database.page(number)?)));
-        let images = pages.map(|(page, data)| image(page, &data));
+        let images = stale.into_iter().filter_map(|number| Some(image(number, &*page(number)?)));
         parts(entity, images, complete)
     }
 }
 
-pub(super) fn image(page: u32, data: &[u8; PAGE_SIZE]) -> PageImage {
+fn image(page: u32, data: &[u8; PAGE_SIZE]) -> PageImage {
     // The store knows at which turn it stands.
     PageImage { page, seq: 0, crc: checksum(data), data: pack(data).into() }
 }
 
 /// Parts of which each fits a commit; the last one says that they are complete.
-pub(super) fn parts(
+fn parts(
     entity: EntityId,
     images: impl Iterator<Item = PageImage>,
     complete: Complete,

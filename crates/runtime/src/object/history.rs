@@ -4,14 +4,13 @@ use std::{collections::BTreeSet, time::Duration};
 
 use rusqlite::Connection;
 use steadfast_store::{
-    self as store, Clock, Commit, Complete, EntityId, Expect, Outcome, Position, Store, StoreError,
-    Write,
+    self as store, Clock, Commit, EntityId, Expect, Outcome, Position, Store, StoreError, Write,
 };
 use steadfast_vfs::{Image, Limits, Page, revert};
 
 use super::{
     CallError,
-    checkpoint::{image, parts},
+    checkpoint::Tail,
     restore::{self, chain},
 };
 
@@ -232,15 +231,11 @@ async fn compact(store: &dyn Store, entity: EntityId) -> Result<(), StoreError> 
         Err(_) => return Ok(()),
     };
     let Some(head) = restored.head.filter(|it| it.base.seq < it.seq) else { return Ok(()) };
-    let pages = u32::try_from(restored.pages.len()).unwrap_or(u32::MAX);
-    let mut stale = restored.stale;
-    stale.extend(head.base.pages + 1..=pages);
-    let images = stale.iter().filter_map(|number| {
-        let page = restored.pages.get(*number as usize - 1)?;
-        Some(image(*number, page))
-    });
-    let complete = Complete { pages, tail_bytes: restored.tail_bytes };
-    for part in parts(entity, images, complete) {
+    let length = u32::try_from(restored.pages.len()).unwrap_or(u32::MAX);
+    let page = |number: u32| restored.pages.get(number as usize - 1).cloned();
+    let turns = head.seq - head.base.seq;
+    let mut tail = Tail::new(turns, restored.tail_bytes, restored.stale, head.base.pages);
+    for part in tail.images(entity, length, page) {
         let expect = Expect::Head { entity, seq: head.seq, chk: head.chk };
         store.commit(Commit::of(Write::Images(part)).expect(expect)).await?;
     }

@@ -13,6 +13,7 @@ mod effects;
 mod faults;
 mod keys;
 mod migrations;
+mod notes;
 mod past;
 mod rights;
 mod sends;
