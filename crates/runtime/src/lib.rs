@@ -29,8 +29,8 @@ pub use self::{
     },
     error::{Error, Result, ResultExt},
     object::{
-        Address, Alarm, CallError, CatchUp, Handle, Job, Object, ObjectOptions, Objects, Outcome,
-        Perform, Turn,
+        Address, Alarm, Arrival, CallError, CatchUp, Closed, Connection, ConnectionId, Handle, Job,
+        Live, LiveSocket, Object, ObjectOptions, Objects, Outcome, Perform, Turn,
     },
     queue::Queue,
     runtime::{Builder, Runtime},

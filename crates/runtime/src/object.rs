@@ -18,6 +18,7 @@ mod held;
 mod history;
 mod key;
 mod kv;
+mod live;
 mod mailbox;
 mod migrate;
 mod objects;
@@ -40,6 +41,7 @@ pub use self::{
     error::CallError,
     history::{HistoryError, HistoryRetention, Past, pages_at, sweep_history},
     kv::KeyValue,
+    live::{Arrival, Closed, Connection, ConnectionId, Event, Live, LiveSocket, Numbered},
     objects::{Objects, ObjectsBuilder},
     options::ObjectOptions,
     pending::PendingCall,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use steadfast_store::{Clock, Entropy, SeededEntropy, Store, StoreError, SystemClock};
 
 use crate::{
-    Address, Body, CallError, Dispatcher, DispatcherOptions, Handle, Job, Object, ObjectOptions,
-    Objects, Perform, Unknown,
+    Address, Arrival, Body, CallError, Dispatcher, DispatcherOptions, Handle, Job, Live,
+    LiveSocket, Object, ObjectOptions, Objects, Perform, Unknown,
     object::{Lists, ObjectsBuilder, PendingCall},
     process::{Decided, Execute, InputError, Process, Processes},
 };
@@ -28,6 +28,12 @@ impl Builder {
     /// Serves the objects of a class.
     pub fn object<C: Object>(mut self, class: C) -> Self {
         self.objects.push(Box::new(|it| it.class(class)));
+        self
+    }
+
+    /// Serves the objects of a class that take connections.
+    pub fn live_object<C: Live>(mut self, class: C) -> Self {
+        self.objects.push(Box::new(|it| it.live_class(class)));
         self
     }
 
@@ -136,6 +142,15 @@ impl Runtime {
         self.objects.call_json(class, name, message, body, None).await
     }
 
+    /// Connects to an object. The connection is there when the turn that accepted it is durable.
+    pub async fn connect<C: Live>(
+        &self,
+        to: Address<C>,
+        arrival: Arrival,
+    ) -> Result<LiveSocket, CallError> {
+        self.objects.connect(C::CLASS, to.name(), arrival).await
+    }
+
     /// Deletes an object; `false` if it did not exist.
     pub async fn delete<C: Object>(&self, object: Address<C>) -> Result<bool, CallError> {
         self.objects.delete(C::CLASS, object.name()).await
@@ -161,8 +176,10 @@ impl Runtime {
         &self.store
     }
 
-    /// Finishes what is under way and takes nothing new. The store stays open.
+    /// Finishes what is under way and takes nothing new: connections end in order. The store stays
+    /// open.
     pub async fn stop(self) {
+        self.objects.hang_up().await;
         self.dispatcher.stop().await;
     }
 }

@@ -63,6 +63,7 @@ impl Problem {
                 | Code::OutcomeUnknown
                 | Code::Contended
                 | Code::TurnLost
+                | Code::TooManyConnections
         );
         passes.then_some(1)
     }

@@ -8,10 +8,11 @@ use steadfast_store::{
 use steadfast_vfs::PAGE_SIZE;
 
 use super::{
-    CallError, ObjectOptions,
+    CallError, Closed, ObjectOptions,
     alarm::Alarm,
     checkpoint::Tail,
     database::Database,
+    live::Op,
     mailbox::{End, Input, Reply},
     migrate::{is_always_the_same, migrate},
     objects::Class,
@@ -40,6 +41,8 @@ pub(super) struct Activation {
     chk: u32,
     tail: Tail,
     migrated: bool,
+    /// No connection of an earlier process is left in it.
+    pub(super) has_parted: bool,
 }
 
 /// What came of one input.
@@ -49,6 +52,8 @@ pub(super) struct Step {
     pub(super) commit: Option<Commit>,
     /// What is to be written behind it, for which nobody waits.
     pub(super) after: Vec<Commit>,
+    /// What happens to connections when it is durable.
+    pub(super) ops: Vec<Op>,
     /// The input is not done yet: more alarms ring.
     pub(super) again: bool,
     /// The database in memory is of no use any more.
@@ -56,8 +61,9 @@ pub(super) struct Step {
 }
 
 impl Step {
-    fn reply(reply: Reply) -> Self {
-        Self { reply, commit: None, after: Vec::new(), again: false, broken: false }
+    pub(super) fn reply(reply: Reply) -> Self {
+        let (after, ops) = (Vec::new(), Vec::new());
+        Self { reply, commit: None, after, ops, again: false, broken: false }
     }
 }
 
@@ -86,12 +92,13 @@ impl Activation {
             seq: 0,
             ringing: Default::default(),
             out: Default::default(),
+            ops: Default::default(),
             fault: Default::default(),
             alarms_touched: Default::default(),
             deleted: Default::default(),
         };
         let core = Some(core);
-        Ok(Self { options, me, core, seq, chk, tail, migrated })
+        Ok(Self { options, me, core, seq, chk, tail, migrated, has_parted: false })
     }
 
     /// About what it takes in memory.
@@ -99,7 +106,11 @@ impl Activation {
         CONNECTION_BYTES + self.core().database.page_count() as usize * PAGE_SIZE
     }
 
-    fn core(&self) -> &Core {
+    pub(super) fn me(&self) -> &store::Address {
+        &self.me
+    }
+
+    pub(super) fn core(&self) -> &Core {
         self.core.as_ref().expect("no turn runs")
     }
 
@@ -124,6 +135,9 @@ impl Activation {
         {
             return self.settle(end);
         }
+        if let Input::Closed { id, closed } = input {
+            return self.closed(class, *id, closed, now);
+        }
         if let Err(error) = self.migrate(class, now) {
             return Step::reply(Err(error));
         }
@@ -133,6 +147,9 @@ impl Activation {
                 self.turn(input.label(), end, now, None, call)
             }
             Input::Wake { due_at } => self.wake(class, *due_at, end, now, entropy),
+            Input::Connected(coming) => self.connected(class, coming, now),
+            Input::Received { id, text } => self.received(class, *id, text, now),
+            Input::Closed { id, closed } => self.closed(class, *id, closed, now),
             Input::Delete => self.delete(end),
         }
     }
@@ -149,7 +166,7 @@ impl Activation {
         let mut ringing = None;
         let step = self.turn("alarm", end, now, Some(due_at), |core| {
             let Some(alarm) = core.ringing().map_err(|error| broken(core, &error))? else {
-                return Ok(Done { reply: "null".into(), again: false });
+                return Ok(Done::nothing());
             };
             let (name, due_at, attempt) = (alarm.name.clone(), alarm.due_at, alarm.attempts + 1);
             core.ringing.replace(Some(Ringing { name, due_at, attempt }));
@@ -195,7 +212,7 @@ impl Activation {
     }
 
     /// Runs one turn: everything in `body` commits, or nothing does.
-    fn turn(
+    pub(super) fn turn(
         &mut self,
         label: &str,
         end: Option<End>,
@@ -222,7 +239,8 @@ impl Activation {
                 let after = if commit.is_some() { self.checkpoint() } else { Ok(Vec::new()) };
                 let broken = after.is_err();
                 let (reply, again) = (Ok(done.reply), done.again);
-                Step { reply, commit, after: after.unwrap_or_default(), again, broken }
+                let (after, ops) = (after.unwrap_or_default(), self.core().ops.take());
+                Step { reply, commit, after, ops, again, broken }
             }
             Err(error) => {
                 let broken = self.undo().is_err();
@@ -295,7 +313,10 @@ impl Activation {
     fn delete(&mut self, end: Option<End>) -> Step {
         let existed = self.seq != 0;
         match self.erase(Vec::new(), end) {
-            Ok(commit) => Step { commit, ..Step::reply(Ok(existed.to_string())) },
+            Ok(commit) => {
+                let ops = self.core().ops.take();
+                Step { commit, ops, ..Step::reply(Ok(existed.to_string())) }
+            }
             Err(error) => {
                 let error = broken(self.core(), &error);
                 Step { broken: true, ..Step::reply(Err(error)) }
@@ -323,6 +344,7 @@ impl Activation {
         self.core().tables.look_again(&self.core().database)?;
         (self.seq, self.chk, self.migrated) = (0, 0, false);
         self.tail = Tail::default();
+        self.core().ops.borrow_mut().push(Op::CloseAll { closed: Closed::deleted() });
         Ok((!commit.writes.is_empty()).then_some(commit))
     }
 
@@ -361,7 +383,7 @@ impl Activation {
         if free < VACUUM_PAGES || 2 * free < i64::from(database.page_count()) {
             return Ok(None);
         }
-        let done = Done { reply: "null".into(), again: false };
+        let done = Done::nothing();
         let vacuumed = database.vacuum().map_err(|error| broken(self.core(), &error));
         match vacuumed.and_then(|()| self.seal("vacuum", &done, None)) {
             Ok(commit) => Ok(commit),
@@ -377,6 +399,7 @@ impl Activation {
     /// Back to where the last turn that went well left it.
     fn undo(&mut self) -> rusqlite::Result<()> {
         self.core().out.take();
+        self.core().ops.take();
         self.core().fault.take();
         self.core().alarms_touched.set(false);
         self.core().deleted.set(false);
@@ -388,7 +411,7 @@ impl Activation {
 
     /// Brings the tables to where the class wants them. The next turn that commits takes them
     /// along; until then they are only in memory, so that looking at an object makes none.
-    fn migrate(&mut self, class: &Class, now: Timestamp) -> Result<(), CallError> {
+    pub(super) fn migrate(&mut self, class: &Class, now: Timestamp) -> Result<(), CallError> {
         if self.migrated {
             return Ok(());
         }

@@ -11,7 +11,7 @@ use steadfast_store::{self as store, Outcome, StoreError};
 use super::{
     CallError,
     activation::Activation,
-    flight::{Flight, Waiting, tell},
+    flight::{Flight, Release, Waiting, tell},
     held::Held,
     mailbox::Item,
     objects::{Class, Shared},
@@ -202,25 +202,34 @@ impl Cell {
         Some(held)
     }
 
-    /// Takes note of what a turn led to: the sizes of its commits, who waits for the first of them,
+    /// Takes note of what a turn led to: the sizes of its commits, what the first of them lets out,
     /// and the input if it is not done. Returns the number of the first commit.
-    pub(super) fn note(
-        &self,
-        sizes: &[usize],
-        mut waiting: Option<Waiting>,
-        again: Option<Item>,
-    ) -> u64 {
+    pub(super) fn note(&self, sizes: &[usize], release: Release, again: Option<Item>) -> u64 {
         let mut state = self.state();
         state.mailbox.extend(again.filter(|it| !it.is_abandoned()));
         let first = state.flight.next();
+        let mut release = Some(release);
         for bytes in sizes {
-            state.flight.add(*bytes, waiting.take());
+            state.flight.add(*bytes, release.take());
         }
         // Nothing changed: it waits for what it has seen.
-        let at_once = waiting.and_then(|it| state.flight.wait(it));
+        let at_once = release.and_then(|it| state.flight.wait(it));
+        let told = self.let_out(at_once);
         drop(state);
-        tell(at_once);
+        tell(told);
         first
+    }
+
+    /// Lets out what is durable, for connections in the order of turns: the object is locked.
+    fn let_out(&self, released: impl IntoIterator<Item = Release>) -> Vec<Waiting> {
+        let mut told = Vec::new();
+        for Release { waiting, ops } in released {
+            told.extend(waiting);
+            if let (false, Some(shared)) = (ops.is_empty(), self.shared.upgrade()) {
+                shared.rooms.push(self.address.id(), ops);
+            }
+        }
+        told
     }
 
     /// Takes note of what it takes in memory now.
@@ -263,7 +272,7 @@ impl Cell {
             tracing::warn!(object, error = %error, "turn was not committed; object is read again");
         }
         let mut state = self.state();
-        let told = state.flight.answered(number, answer);
+        let told = self.let_out(state.flight.answered(number, answer));
         // While it runs, the thread that runs it finds out.
         if state.flight.has_failed() && matches!(state.phase, Phase::Idle | Phase::Full) {
             state.activation = None;

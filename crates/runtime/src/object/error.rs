@@ -111,6 +111,28 @@ pub enum CallError {
         /// What is wrong with it.
         detail: String,
     },
+    /// The class takes no connections.
+    #[error("class `{class}` takes no connections")]
+    NotLive {
+        /// Which class.
+        class: String,
+    },
+    /// Too many connections are there.
+    #[error("`{object}` takes no further connection, {max} are there; try again later")]
+    TooManyConnections {
+        /// Which object.
+        object: String,
+        /// How many may be there.
+        max: usize,
+    },
+    /// The connection has ended.
+    #[error("connection {connection} of `{object}` has ended; connect again")]
+    NotConnected {
+        /// Which object.
+        object: String,
+        /// Which connection.
+        connection: i64,
+    },
     /// The store gave no answer.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -135,6 +157,9 @@ impl CallError {
             CallError::Corrupt { .. } => "object_corrupt",
             CallError::Lost { .. } => "turn_lost",
             CallError::Reply { .. } => "unreadable_reply",
+            CallError::NotLive { .. } => "not_live",
+            CallError::TooManyConnections { .. } => "too_many_connections",
+            CallError::NotConnected { .. } => "not_connected",
             CallError::Store(error) => error.code(),
         }
     }
@@ -142,7 +167,9 @@ impl CallError {
     /// Whether the same call may work in a moment.
     pub fn is_retryable(&self) -> bool {
         match self {
-            CallError::Busy { .. } | CallError::Lost { .. } => true,
+            CallError::Busy { .. }
+            | CallError::Lost { .. }
+            | CallError::TooManyConnections { .. } => true,
             CallError::Store(error) => error.is_retryable(),
             CallError::Refused(error) => !error.is_terminal(),
             CallError::UnknownClass { .. }
@@ -156,6 +183,8 @@ impl CallError {
             | CallError::Nested { .. }
             | CallError::Migration { .. }
             | CallError::Corrupt { .. }
+            | CallError::NotLive { .. }
+            | CallError::NotConnected { .. }
             | CallError::Reply { .. } => false,
         }
     }
@@ -178,6 +207,9 @@ impl CallError {
             | CallError::Nested { .. }
             | CallError::Migration { .. }
             | CallError::Corrupt { .. }
+            | CallError::NotLive { .. }
+            | CallError::TooManyConnections { .. }
+            | CallError::NotConnected { .. }
             | CallError::Reply { .. }
             | CallError::Store(_) => false,
         }
@@ -201,6 +233,9 @@ impl CallError {
             | CallError::Nested { .. }
             | CallError::Migration { .. }
             | CallError::Corrupt { .. }
+            | CallError::NotLive { .. }
+            | CallError::TooManyConnections { .. }
+            | CallError::NotConnected { .. }
             | CallError::Lost { .. } => true,
         }
     }

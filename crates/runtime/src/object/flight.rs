@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use tokio::sync::oneshot;
 
-use super::{CallError, mailbox::Reply};
+use super::{CallError, live::Op, mailbox::Reply};
 
 /// At most so many commits of one object are on their way.
 const COMMITS_MAX: usize = 256;
@@ -18,6 +18,24 @@ const WAITING_MAX: usize = 1_024;
 
 /// Somebody who waits, and what they will hear.
 pub(super) type Waiting = (oneshot::Sender<Reply>, Reply);
+
+/// What a turn lets out when it is durable.
+#[derive(Default)]
+pub(super) struct Release {
+    pub(super) waiting: Option<Waiting>,
+    /// For the connections of the object.
+    pub(super) ops: Vec<Op>,
+}
+
+impl Release {
+    /// Nothing but an error is let out.
+    fn fail(&mut self, error: &CallError) {
+        self.ops.clear();
+        if let Some((_, reply)) = &mut self.waiting {
+            *reply = Err(error.clone());
+        }
+    }
+}
 
 #[derive(Default)]
 pub(super) struct Flight {
@@ -32,7 +50,7 @@ pub(super) struct Flight {
 struct Entry {
     bytes: usize,
     answer: Option<Result<(), CallError>>,
-    waiting: Vec<Waiting>,
+    releases: Vec<Release>,
 }
 
 impl Flight {
@@ -55,28 +73,30 @@ impl Flight {
     }
 
     /// Adds a commit.
-    pub(super) fn add(&mut self, bytes: usize, waiting: Option<Waiting>) {
+    pub(super) fn add(&mut self, bytes: usize, release: Option<Release>) {
         self.bytes += bytes;
-        self.waiting += usize::from(waiting.is_some());
-        self.entries.push_back(Entry { bytes, answer: None, waiting: Vec::from_iter(waiting) });
+        self.waiting += usize::from(release.is_some());
+        self.entries.push_back(Entry { bytes, answer: None, releases: Vec::from_iter(release) });
     }
 
     /// Has somebody wait for everything that is on its way; given back if nothing is. What they
     /// saw may have failed while they looked: then that is what they hear.
-    pub(super) fn wait(&mut self, (sender, reply): Waiting) -> Option<Waiting> {
-        let reply = self.failed.clone().map_or(reply, Err);
+    pub(super) fn wait(&mut self, mut release: Release) -> Option<Release> {
+        if let Some(error) = &self.failed {
+            release.fail(error);
+        }
         match self.entries.back_mut() {
             Some(entry) => {
-                entry.waiting.push((sender, reply));
+                entry.releases.push(release);
                 self.waiting += 1;
                 None
             }
-            None => Some((sender, reply)),
+            None => Some(release),
         }
     }
 
-    /// Takes in how a commit ended, and returns who is to hear what now.
-    pub(super) fn answered(&mut self, number: u64, answer: Result<(), CallError>) -> Vec<Waiting> {
+    /// Takes in how a commit ended, and returns what is let out now.
+    pub(super) fn answered(&mut self, number: u64, answer: Result<(), CallError>) -> Vec<Release> {
         if let (None, Err(error)) = (&self.failed, &answer) {
             self.failed = Some(error.clone());
         }
@@ -84,18 +104,17 @@ impl Flight {
         if let Some(entry) = self.entries.get_mut(index) {
             entry.answer = Some(answer);
         }
-        let mut told = Vec::new();
-        while let Some(entry) = self.entries.pop_front_if(|it| it.answer.is_some()) {
+        let mut released = Vec::new();
+        while let Some(mut entry) = self.entries.pop_front_if(|it| it.answer.is_some()) {
             self.first += 1;
             self.bytes -= entry.bytes;
-            self.waiting -= entry.waiting.len();
-            let error = entry.answer.and_then(Result::err);
-            told.extend(entry.waiting.into_iter().map(|(sender, reply)| match &error {
-                Some(error) => (sender, Err(error.clone())),
-                None => (sender, reply),
-            }));
+            self.waiting -= entry.releases.len();
+            if let Some(Err(error)) = &entry.answer {
+                entry.releases.iter_mut().for_each(|it| it.fail(error));
+            }
+            released.append(&mut entry.releases);
         }
-        told
+        released
     }
 
     /// Begins anew, when nothing is on its way any more.
@@ -113,11 +132,16 @@ pub(super) fn tell(waiting: impl IntoIterator<Item = Waiting>) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::Closed, *};
 
-    fn waiting(text: &str) -> (Waiting, oneshot::Receiver<Reply>) {
+    fn waiting(text: &str) -> (Release, oneshot::Receiver<Reply>) {
         let (sender, receiver) = oneshot::channel();
-        ((sender, Ok(text.into())), receiver)
+        let op = Op::CloseAll { closed: Closed::deleted() };
+        (Release { waiting: Some((sender, Ok(text.into()))), ops: vec![op] }, receiver)
+    }
+
+    fn tell(released: Vec<Release>) {
+        super::tell(released.into_iter().filter_map(|it| it.waiting));
     }
 
     #[test]
@@ -150,12 +174,15 @@ mod tests {
         let number = flight.next();
         flight.add(10, Some(write));
         flight.wait(read);
-        tell(flight.answered(number, Err(CallError::Busy { object: "a".into() })));
+        let released = flight.answered(number, Err(CallError::Busy { object: "a".into() }));
+        assert!(released.iter().all(|it| it.ops.is_empty()), "no connection is told");
+        tell(released);
         assert!(heard_write.try_recv().unwrap().is_err());
         assert!(heard_read.try_recv().unwrap().is_err());
         assert!(flight.has_failed());
         let (late, _heard) = waiting("late");
-        assert!(flight.wait(late).is_some_and(|(_, reply)| reply.is_err()));
+        let late = flight.wait(late).expect("nothing is on its way");
+        assert!(late.ops.is_empty() && late.waiting.is_some_and(|(_, reply)| reply.is_err()));
     }
 
     #[test]

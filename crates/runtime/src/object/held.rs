@@ -7,7 +7,8 @@ use steadfast_store::Commit;
 use super::{
     activation::{Activation, Step},
     cell::Cell,
-    mailbox::Item,
+    flight::Release,
+    mailbox::{Input, Item},
     objects::Shared,
 };
 
@@ -47,23 +48,37 @@ impl Held {
         self.awake
     }
 
-    /// Runs one turn.
+    /// Runs one turn, behind those by which the object parts with connections that ended with an
+    /// earlier process.
     pub(super) fn run(&mut self, shared: &Shared, item: Item) {
         let now = shared.clock.now();
-        let class = &self.cell.class;
-        let run = || self.activation.run(class, &item.input, item.end, now, &*shared.entropy);
+        let class = self.cell.class.clone();
         IN_TURN.set(true);
-        let step = class.pace.measure(run);
+        while self.awake
+            && !matches!(item.input, Input::Delete)
+            && let Some(step) = self.activation.part_with_lost(&class, shared.rooms.first(), now)
+        {
+            self.keep(step, None);
+        }
+        if self.awake {
+            let run = || self.activation.run(&class, &item.input, item.end, now, &*shared.entropy);
+            let step = class.pace.measure(run);
+            self.keep(step, Some(item));
+        } else {
+            self.cell.note(&[], Release::default(), Some(item));
+        }
         IN_TURN.set(false);
-        let Step { reply, commit, after, again, broken } = step;
+    }
+
+    /// Keeps what came of a turn until the commits go out.
+    fn keep(&mut self, step: Step, item: Option<Item>) {
+        let Step { reply, commit, after, ops, again, broken } = step;
         self.awake = !broken;
         let commits: Vec<Commit> = commit.into_iter().chain(after).collect();
         let sizes: Vec<usize> = commits.iter().map(Commit::bytes).collect();
-        let first = if again {
-            self.cell.note(&sizes, None, Some(item))
-        } else {
-            self.cell.note(&sizes, Some((item.reply, reply)), None)
-        };
+        let (done, again) = if again { (None, item) } else { (item, None) };
+        let waiting = done.map(|item| (item.reply, reply));
+        let first = self.cell.note(&sizes, Release { waiting, ops }, again);
         self.commits.extend((first..).zip(commits));
     }
 

@@ -3,7 +3,7 @@
 use steadfast_store::{Lease, Position, SettledAs, Timestamp, Write};
 use tokio::sync::oneshot;
 
-use super::{CallError, key::Key};
+use super::{CallError, Closed, ConnectionId, key::Key, live::Coming};
 
 /// What comes back: the reply as JSON.
 pub(super) type Reply = Result<String, CallError>;
@@ -28,6 +28,12 @@ pub(super) enum Input {
     Call { message: Box<str>, body: Box<str>, key: Option<Key> },
     /// Alarms that ring; this wake-up was due then.
     Wake { due_at: Timestamp },
+    /// Somebody connects.
+    Connected(Box<Coming>),
+    /// A connection said something.
+    Received { id: ConnectionId, text: Box<str> },
+    /// A connection ended.
+    Closed { id: ConnectionId, closed: Closed },
     /// The end of the object.
     Delete,
 }
@@ -38,6 +44,9 @@ impl Input {
         match self {
             Input::Call { message, .. } => message,
             Input::Wake { .. } => "alarm",
+            Input::Connected(_) => "connected",
+            Input::Received { .. } => "received",
+            Input::Closed { .. } => "closed",
             Input::Delete => "delete",
         }
     }

@@ -13,7 +13,8 @@ use steadfast_vfs::Page;
 use tokio::{runtime::Handle as Tokio, sync::oneshot};
 
 use super::{
-    Address, CallError, CallList, Handle, Job, Lists, Object, ObjectOptions, PendingCall, Perform,
+    Address, CallError, CallList, Handle, Job, Lists, Live, Object, ObjectOptions, PendingCall,
+    Perform,
     activation::Activation,
     awake::Awake,
     calls::Methods,
@@ -21,6 +22,7 @@ use super::{
     effect::Performer,
     held::is_in_turn,
     key::Key,
+    live::{Door, Rooms},
     mailbox::{End, Input, Item, Reply},
     pace::Pace,
     pool::Pool,
@@ -31,6 +33,8 @@ use crate::Body;
 /// A class whose types are forgotten.
 pub(super) struct Class {
     pub(super) methods: Methods,
+    /// Where connections come in, if it takes any.
+    pub(super) door: Option<Door>,
     pub(super) migrations: &'static [&'static str],
     pub(super) pace: Pace,
     /// What a new object looks like when its migrations have run.
@@ -55,12 +59,23 @@ pub struct ObjectsBuilder {
 
 impl ObjectsBuilder {
     /// Serves the objects of a class.
-    pub fn class<C: Object>(mut self, class: C) -> Self {
+    pub fn class<C: Object>(self, class: C) -> Self {
+        self.add(&Arc::new(class), None)
+    }
+
+    /// Serves the objects of a class that take connections.
+    pub fn live_class<C: Live>(self, class: C) -> Self {
+        let class = Arc::new(class);
+        let door = Door::of(&class);
+        self.add(&class, Some(door))
+    }
+
+    fn add<C: Object>(mut self, class: &Arc<C>, door: Option<Door>) -> Self {
         let name = store::Address::new(EntityKind::Object, C::CLASS, "x");
         assert!(name.is_ok(), "`{}` cannot be the name of a class", C::CLASS);
-        let methods = C::Calls::methods(&Arc::new(class));
+        let methods = C::Calls::methods(class);
         let (pace, template) = (Pace::default(), OnceLock::new());
-        let class = Class { methods, migrations: C::MIGRATIONS, pace, template };
+        let class = Class { methods, door, migrations: C::MIGRATIONS, pace, template };
         let twice = self.classes.insert(C::CLASS, Arc::new(class));
         assert!(twice.is_none(), "class `{}` is registered twice", C::CLASS);
         self
@@ -105,7 +120,9 @@ impl ObjectsBuilder {
     pub fn start(self) -> Result<Objects, StoreError> {
         let Self { store, clock, entropy, options, classes, performers } = self;
         let failed = |error: std::io::Error| StoreError::Unavailable { reason: error.to_string() };
+        let rooms = Rooms::new(store.owner().epoch, Tokio::current());
         let shared = Shared {
+            rooms,
             store,
             clock,
             entropy,
@@ -130,7 +147,9 @@ pub(super) struct Shared {
     pub(super) classes: BTreeMap<&'static str, Arc<Class>>,
     pub(super) performers: BTreeMap<&'static str, Arc<Performer>>,
     pub(super) pool: Arc<Pool>,
-    tokio: Tokio,
+    pub(super) tokio: Tokio,
+    /// The lines of connections.
+    pub(super) rooms: Arc<Rooms>,
     pub(super) awake: Awake,
 }
 

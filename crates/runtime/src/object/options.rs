@@ -26,6 +26,12 @@ pub struct ObjectOptions {
     pub delta_bytes_max: usize,
     /// Bytes of one database.
     pub database_bytes_max: u64,
+    /// Live connections of one object.
+    pub connections_max: usize,
+    /// Live connections of all objects.
+    pub all_connections_max: usize,
+    /// Bytes that may wait for one connection to be read; beyond it the connection is dropped.
+    pub unread_bytes_max: usize,
     /// How alarms are tried again whose handlers fail.
     pub alarm_retry: RetryPolicy,
 }
@@ -43,6 +49,9 @@ impl Default for ObjectOptions {
             migration_time: Duration::from_mins(1),
             delta_bytes_max: 16 << 20,
             database_bytes_max: 256 << 20,
+            connections_max: 10_000,
+            all_connections_max: 20_000,
+            unread_bytes_max: 1 << 20,
             alarm_retry: RetryPolicy {
                 attempts_max: 20,
                 delay: Duration::from_secs(2),

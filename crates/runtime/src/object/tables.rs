@@ -19,8 +19,12 @@ const KEY: &str = "CREATE TABLE _steadfast_key (\
 const KV: &str = "CREATE TABLE _steadfast_kv (\
      key TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID";
 
+const CONNECTION: &str = "CREATE TABLE _steadfast_connection (\
+     id INTEGER PRIMARY KEY, tags TEXT NOT NULL, attachment TEXT, \
+     connected_at INTEGER NOT NULL, closing INTEGER NOT NULL) STRICT";
+
 const WHICH: &str = "SELECT total(name = '_steadfast_alarm') + 2 * total(name = '_steadfast_key') \
-     + 4 * total(name = '_steadfast_kv') FROM sqlite_schema WHERE type = 'table'";
+     + 4 * total(name = '_steadfast_kv') + 8 * total(name = '_steadfast_connection') FROM sqlite_schema WHERE type = 'table'";
 
 /// Which of the tables are there.
 #[derive(Debug, Default)]
@@ -28,6 +32,7 @@ pub(super) struct Tables {
     alarm: Cell<bool>,
     key: Cell<bool>,
     kv: Cell<bool>,
+    connection: Cell<bool>,
 }
 
 impl Tables {
@@ -46,12 +51,14 @@ impl Tables {
         self.alarm.set(which & 1 != 0);
         self.key.set(which & 2 != 0);
         self.kv.set(which & 4 != 0);
+        self.connection.set(which & 8 != 0);
         Ok(())
     }
 
     /// Whether the tables with our names are ours.
     pub(super) fn are_ours(&self, database: &Database) -> rusqlite::Result<bool> {
-        let ours = [&self.alarm, &self.key, &self.kv].into_iter().filter(|it| it.get()).count();
+        let ours = [&self.alarm, &self.key, &self.kv, &self.connection];
+        let ours = ours.into_iter().filter(|it| it.get()).count();
         let named = "SELECT count(*) FROM sqlite_schema WHERE lower(substr(name, 1, 11)) = \
              '_steadfast_' AND type IN ('table', 'view')";
         Ok(database.number(named)?.and_then(|it| usize::try_from(it).ok()) == Some(ours))
@@ -69,6 +76,10 @@ impl Tables {
         self.kv.get()
     }
 
+    pub(super) fn has_connection(&self) -> bool {
+        self.connection.get()
+    }
+
     pub(super) fn need_alarm(&self, database: &Database) -> rusqlite::Result<()> {
         need(&self.alarm, database, ALARM)
     }
@@ -79,6 +90,10 @@ impl Tables {
 
     pub(super) fn need_kv(&self, database: &Database) -> rusqlite::Result<()> {
         need(&self.kv, database, KV)
+    }
+
+    pub(super) fn need_connection(&self, database: &Database) -> rusqlite::Result<()> {
+        need(&self.connection, database, CONNECTION)
     }
 }
 

@@ -16,6 +16,13 @@ pub(super) struct Done {
     pub(super) again: bool,
 }
 
+impl Done {
+    /// Nothing is replied.
+    pub(super) fn nothing() -> Self {
+        Self { reply: "null".into(), again: false }
+    }
+}
+
 /// Runs a turn's body in a transaction, in memory.
 pub(super) fn transact(
     core: &Rc<Core>,
@@ -67,25 +74,7 @@ pub(super) fn call(
     {
         return before.map(|reply| Done { reply, again: false });
     }
-    let result = catch_unwind(AssertUnwindSafe(|| (method.run)(core, body)));
-    let reply = match result {
-        Ok(Ok(reply)) => reply,
-        Ok(Err(_)) if core.database.guard.timed_out() => return Err(too_long(core)),
-        Ok(Err(Fault::Malformed { path, detail })) => {
-            return Err(CallError::Malformed { message: message.into(), path, detail });
-        }
-        // What SQLite says when a database has reached its limit.
-        Ok(Err(Fault::Refused(error)))
-            if error.to_string().contains("database or disk is full") =>
-        {
-            return Err(rolled_back(&core.me, "its database has reached its limit"));
-        }
-        Ok(Err(Fault::Refused(error))) => return Err(CallError::Refused(error)),
-        Err(panic) => {
-            let detail = crate::dispatch::panic_message(&*panic);
-            return Err(CallError::Panicked { message: message.into(), detail });
-        }
-    };
+    let reply = guarded(core, message, || (method.run)(core, body))?;
     if let Some(key) = key {
         // What ended the transaction must not be followed by a statement of ours.
         if !core.database.connection.is_autocommit() {
@@ -93,6 +82,32 @@ pub(super) fn call(
         }
     }
     Ok(Done { reply, again: false })
+}
+
+/// Runs code of the user's, and says what went wrong with it.
+pub(super) fn guarded<T>(
+    core: &Core,
+    message: &str,
+    handler: impl FnOnce() -> Result<T, Fault>,
+) -> Result<T, CallError> {
+    match catch_unwind(AssertUnwindSafe(handler)) {
+        Ok(Ok(reply)) => Ok(reply),
+        Ok(Err(_)) if core.database.guard.timed_out() => Err(too_long(core)),
+        Ok(Err(Fault::Malformed { path, detail })) => {
+            Err(CallError::Malformed { message: message.into(), path, detail })
+        }
+        // What SQLite says when a database has reached its limit.
+        Ok(Err(Fault::Refused(error)))
+            if error.to_string().contains("database or disk is full") =>
+        {
+            Err(rolled_back(&core.me, "its database has reached its limit"))
+        }
+        Ok(Err(Fault::Refused(error))) => Err(CallError::Refused(error)),
+        Err(panic) => {
+            let detail = crate::dispatch::panic_message(&*panic);
+            Err(CallError::Panicked { message: message.into(), detail })
+        }
+    }
 }
 
 fn too_long(core: &Core) -> CallError {

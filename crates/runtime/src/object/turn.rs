@@ -15,7 +15,7 @@ use steadfast_store::{
 
 use super::{
     Address, Destination, Handle, Job, KeyValue, Lists, Object, Outcome, calls::Sending,
-    database::Database, tables::Tables,
+    database::Database, live::Op, tables::Tables,
 };
 use crate::{Body, Error, Result, RunAddress, Workflow};
 
@@ -40,6 +40,8 @@ pub(super) struct Core {
     pub(super) ringing: RefCell<Option<Ringing>>,
     /// Messages to send.
     pub(super) out: RefCell<Vec<Message>>,
+    /// What happens to connections when it is durable.
+    pub(super) ops: RefCell<Vec<Op>>,
     /// Something was recorded that cannot be kept: the turn fails.
     pub(super) fault: RefCell<Option<Error>>,
     pub(super) alarms_touched: Cell<bool>,
@@ -100,23 +102,7 @@ impl<C: Object> Turn<C> {
     /// Runs `body`; if it fails, its SQL and everything that it recorded are undone, and the turn
     /// goes on.
     pub fn attempt<T>(&self, body: impl FnOnce() -> Result<T>) -> Result<T> {
-        let core = &*self.core;
-        let (sent, fault) = (core.out.borrow().len(), core.fault.borrow().clone());
-        let deleted = core.deleted.get();
-        core.database.execute("SAVEPOINT attempt")?;
-        // A handler may catch a panic itself: what it gave up must not stay.
-        let result = catch_unwind(AssertUnwindSafe(body));
-        if let Ok(Ok(_)) = result {
-            core.database.execute("RELEASE attempt")?;
-        } else {
-            core.database.execute("ROLLBACK TO attempt")?;
-            core.database.execute("RELEASE attempt")?;
-            core.tables.look_again(&core.database)?;
-            core.out.borrow_mut().truncate(sent);
-            *core.fault.borrow_mut() = fault;
-            core.deleted.set(deleted);
-        }
-        result.unwrap_or_else(|panic| resume_unwind(panic))
+        self.core.attempt(body)
     }
 
     /// Sends a message to another object or to a queue.
@@ -172,6 +158,26 @@ impl<C: Object> Turn<C> {
 }
 
 impl Core {
+    pub(super) fn attempt<T>(&self, body: impl FnOnce() -> Result<T>) -> Result<T> {
+        let (sent, told) = (self.out.borrow().len(), self.ops.borrow().len());
+        let (fault, deleted) = (self.fault.borrow().clone(), self.deleted.get());
+        self.database.execute("SAVEPOINT attempt")?;
+        // A handler may catch a panic itself: what it gave up must not stay.
+        let result = catch_unwind(AssertUnwindSafe(body));
+        if let Ok(Ok(_)) = result {
+            self.database.execute("RELEASE attempt")?;
+        } else {
+            self.database.execute("ROLLBACK TO attempt")?;
+            self.database.execute("RELEASE attempt")?;
+            self.tables.look_again(&self.database)?;
+            self.out.borrow_mut().truncate(sent);
+            self.ops.borrow_mut().truncate(told);
+            *self.fault.borrow_mut() = fault;
+            self.deleted.set(deleted);
+        }
+        result.unwrap_or_else(|panic| resume_unwind(panic))
+    }
+
     pub(super) fn send(&self, sending: Result<Sending, InvalidInput>, due: Due) {
         let message = sending.and_then(|it| {
             let Sending { target, action, message_type, data, metadata } = it;

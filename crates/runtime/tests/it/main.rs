@@ -11,6 +11,7 @@
 mod lab;
 
 mod dispatch;
+mod hall;
 mod handlers;
 mod held;
 mod history;

@@ -12,6 +12,8 @@ mod edges;
 mod effects;
 mod faults;
 mod keys;
+mod live;
+mod live_again;
 mod migrations;
 mod notes;
 mod past;

@@ -22,6 +22,11 @@ pub(crate) enum Code {
     UnknownMessage,
     ClassNotFound,
     MessageNotFound,
+    /// The class takes no connections.
+    NotLive,
+    NotConnected,
+    UpgradeRequired,
+    TooManyConnections,
     UnknownRoute,
     WrongMethod,
     NotRevivable,
@@ -113,6 +118,9 @@ impl Code {
             CallError::Lost { .. } => Code::TurnLost,
             CallError::Nested { .. } => Code::Nested,
             CallError::Reply { .. } => Code::UnreadableReply,
+            CallError::NotLive { .. } => Code::NotLive,
+            CallError::TooManyConnections { .. } => Code::TooManyConnections,
+            CallError::NotConnected { .. } => Code::NotConnected,
             CallError::Store(error) => Code::of_store(error),
         }
     }
@@ -136,7 +144,12 @@ impl Code {
     pub(crate) fn retryable(self) -> bool {
         matches!(
             self,
-            Code::Busy | Code::StoreUnavailable | Code::DiskFull | Code::Contended | Code::TurnLost
+            Code::Busy
+                | Code::StoreUnavailable
+                | Code::DiskFull
+                | Code::Contended
+                | Code::TurnLost
+                | Code::TooManyConnections
         )
     }
 
@@ -158,6 +171,10 @@ impl Code {
             Code::UnknownMessage => ("unknown_message", 400, "Unknown message"),
             Code::ClassNotFound => ("class_not_found", 404, "Class not found"),
             Code::MessageNotFound => ("message_not_found", 404, "Message not found"),
+            Code::NotLive => ("not_live", 404, "Class takes no connections"),
+            Code::NotConnected => ("not_connected", 409, "Connection has ended"),
+            Code::UpgradeRequired => ("upgrade_required", 426, "Upgrade required"),
+            Code::TooManyConnections => ("too_many_connections", 429, "Too many connections"),
             Code::UnknownRoute => ("unknown_route", 404, "Unknown route"),
             Code::WrongMethod => ("wrong_method", 405, "Wrong method"),
             Code::NotRevivable => ("not_revivable", 409, "Not dead or cancelled"),
@@ -258,6 +275,9 @@ mod tests {
         check(CallError::Corrupt { object: text(), detail: text() }, 500);
         check(CallError::Lost { object: text(), detail: text() }, 503);
         check(CallError::Nested { object: text() }, 500);
+        check(CallError::NotLive { class: text() }, 404);
+        check(CallError::TooManyConnections { object: text(), max: 1 }, 429);
+        check(CallError::NotConnected { object: text(), connection: 1 }, 409);
         check(CallError::Reply { message: text(), detail: text() }, 500);
         check(CallError::Store(StoreError::Unavailable { reason: text() }), 503);
         check(CallError::Store(StoreError::Unknown { reason: text() }), 503);

@@ -25,7 +25,7 @@ super::on_all!(
 const IDLE: Duration = Duration::from_secs(30);
 
 /// Lets the sleepers' clock go on, and waits until so many objects are awake.
-async fn awake(lab: &Lab, app: &Program, wanted: usize) {
+pub(super) async fn awake(lab: &Lab, app: &Program, wanted: usize) {
     for round in 0..100_000 {
         if app.objects.awake() == wanted {
             return;

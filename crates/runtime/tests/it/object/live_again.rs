@@ -1,0 +1,131 @@
+//! Connections and the end of the process: every end is heard of, and who comes again loses nothing.
+
+use std::sync::Arc;
+
+use steadfast::{
+    Arrival, Closed, Object, Result, Runtime,
+    store::{ManualClock, MemoryStore, StoreError},
+    test::assert_survives_crashes,
+};
+
+use super::{
+    Program, by_now,
+    live::{add, come, hears, look, program},
+};
+use crate::{
+    hall::{Hall, Hint, Line, Look, Say},
+    held::Held,
+    lab::{Lab, START},
+};
+
+super::on_all!(@on sqlite:
+    connections_that_ended_with_the_process_are_heard_of_before_anything_else
+);
+super::on_all!(@on postgres:
+    connections_that_ended_with_the_process_are_heard_of_before_anything_else
+);
+
+async fn connections_that_ended_with_the_process_are_heard_of_before_anything_else(mut lab: Lab) {
+    let app = program(&lab).await;
+    let (ann, bob) = (come(&app, "ann").await, come(&app, "bob").await);
+    ann.send("hello").await.unwrap();
+    app.dispatcher.settled().await;
+    // As a kill would: nobody hears of anything.
+    std::mem::forget((ann, bob));
+    app.stop().await;
+    lab.reopen().await;
+    let app = program(&lab).await;
+    let cy = come(&app, "cy").await;
+    let seen = look(&app).await;
+    let gone: Vec<_> = seen.gone.iter().map(|it| (&*it.0, it.1)).collect();
+    assert_eq!(gone, [("ann", Closed::BROKEN), ("bob", Closed::BROKEN)]);
+    assert_eq!((seen.here, seen.connected), (vec!["cy".into()], vec!["cy".into()]));
+    cy.send("hello again").await.unwrap();
+    assert_eq!(hears(&cy).await["who"], "cy", "the others went before it came");
+    app.assert_sound().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wherever_the_process_ends_who_comes_again_has_heard_everything_and_is_there_once() {
+    let survived = assert_survives_crashes(
+        || Runtime::builder().live_object(Hall),
+        async |app| {
+            let arrival = Arrival::new().param("name", "ann").after(0);
+            let ann = app.connect(Hall::at("a"), arrival).await?;
+            for text in ["one", "two", "three"] {
+                app.call(Hall::at("a"), Say { text: text.into() }).key(text).await?;
+            }
+            let mut heard = Vec::new();
+            while heard.len() < 3 {
+                let event =
+                    ann.next().await.map_err(|it| steadfast::Error::retryable(it.reason))?;
+                let line: Line = serde_json::from_str(&event.text)?;
+                assert_eq!(Some(line.id), event.number);
+                heard.push(line.text);
+            }
+            let there = app.call(Hall::at("a"), Look).await?;
+            assert_eq!(there.connected, ["ann"]);
+            ann.close(Closed::new(1_000, "")).await;
+            let after = app.call(Hall::at("a"), Look).await?;
+            Result::Ok((heard, there.here, after.here, after.connected))
+        },
+    )
+    .await;
+    assert!(10 <= survived, "{survived}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_is_told_before_the_turn_is_durable_nor_when_it_never_is() {
+    let clock = ManualClock::at(START);
+    let store = Held::new(MemoryStore::new(Arc::new(clock.clone())));
+    let app = Program::of(store.clone(), &clock, add).await;
+    let (ann, bob) = (come(&app, "ann").await, come(&app, "bob").await);
+    store.hold();
+    let mut says = Box::pin(ann.send("one"));
+    assert!(by_now(&mut says).is_none());
+    store.came().await;
+    // This one changes nothing, but it comes behind.
+    let mut hint = app.call(Hall::at("a"), Hint);
+    assert!(by_now(&mut hint).is_none());
+    let mut hears_bob = Box::pin(hears(&bob));
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+        assert!(by_now(&mut hears_bob).is_none() && by_now(&mut hint).is_none());
+    }
+    store.release();
+    assert_eq!(hears_bob.await["text"], "one");
+    says.await.unwrap();
+    hint.await.unwrap();
+    assert_eq!(hears(&bob).await, "hint");
+
+    let mut says = Box::pin(ann.send("never"));
+    assert!(by_now(&mut says).is_none());
+    store.came().await;
+    store.fail(StoreError::Unavailable { reason: "as the test wanted".into() });
+    assert_eq!(says.await.unwrap_err().code(), "store_unavailable");
+    store.let_go();
+    ann.send("two").await.unwrap();
+    assert_eq!(hears(&bob).await["text"], "two");
+    assert_eq!(look(&app).await.said, ["one", "two"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_leaves_while_it_is_accepted_is_heard_of_as_gone() {
+    let clock = ManualClock::at(START);
+    let store = Held::new(MemoryStore::new(Arc::new(clock.clone())));
+    let app = Program::of(store.clone(), &clock, add).await;
+    app.call(Hall::at("a"), Say { text: "made".into() }).await.unwrap();
+    store.hold();
+    let arrival = Arrival::new().param("name", "ann");
+    let mut comes = Box::pin(app.objects.connect("hall", "a", arrival));
+    assert!(by_now(&mut comes).is_none());
+    store.came().await;
+    drop(comes);
+    store.let_go();
+    while 0 < app.objects.connections() {
+        tokio::task::yield_now().await;
+    }
+    let seen = look(&app).await;
+    assert_eq!(seen.gone.len(), 1);
+    assert_eq!((seen.here, seen.connected), (Vec::new(), Vec::new()));
+}
