@@ -1,5 +1,6 @@
 //! The HTTP API. Handlers extract, ask the store, and convert.
 
+pub(crate) mod connect;
 pub(crate) mod doctor;
 pub(crate) mod health;
 pub(crate) mod id;
@@ -40,5 +41,6 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<Node>> {
         .routes(routes!(processes::show))
         .routes(routes!(inputs::send))
         .routes(routes!(objects::call))
+        .routes(routes!(connect::connect))
         .routes(routes!(doctor::doctor))
 }

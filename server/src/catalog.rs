@@ -1,14 +1,18 @@
 //! What every server knows: the examples, until there are others.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use steadfast::{Objects, process::Processes};
+use steadfast_chat::Chat;
 use steadfast_checkout::{GroupCheckout, Hotel, Office, TrafficFine};
 use steadfast_counter::Counter;
 use steadfast_store::{Store, StoreError, SystemClock};
 
 /// The guest who has not paid, so that both ends of a checkout can be seen.
 const UNPAID: &str = "unpaid";
+
+/// Who says nothing in a chat room for so long leaves it.
+const CHAT_IDLE: Duration = Duration::from_mins(10);
 
 /// The processes of a server on this store.
 pub(crate) fn processes(store: Arc<dyn Store>) -> Processes {
@@ -18,5 +22,6 @@ pub(crate) fn processes(store: Arc<dyn Store>) -> Processes {
 
 /// The objects of a server on this store, read on the async runtime that this is called in.
 pub(crate) fn objects(store: Arc<dyn Store>) -> Result<Objects, StoreError> {
-    Objects::builder(store).class(Counter).start()
+    let chat = Chat { idle: CHAT_IDLE };
+    Objects::builder(store).class(Counter).live_class(chat).start()
 }

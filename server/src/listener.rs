@@ -2,9 +2,12 @@
 //!
 //! `axum::serve` sets no timer, so half a request would hold its connection for ever.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
-use axum::Router;
+use axum::{Router, http::Request};
 use hyper::server::conn::http1;
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
@@ -16,6 +19,7 @@ use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tower::ServiceExt;
 
 /// A request head must be complete by then; an idle connection is closed after it as well.
 pub(crate) const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -28,6 +32,17 @@ pub(crate) const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The wait after the system could not accept, for want of files as a rule.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// The place of a connection among those that are served.
+#[derive(Clone)]
+pub(crate) struct Seat(Arc<Mutex<Option<OwnedSemaphorePermit>>>);
+
+impl Seat {
+    /// Leaves the place to the next, for a connection that is counted elsewhere.
+    pub(crate) fn leave(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+}
 
 /// How serving ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -84,11 +99,15 @@ async fn connection(
     stream: TcpStream,
     app: Router,
     stop: CancellationToken,
-    _place: OwnedSemaphorePermit,
+    place: OwnedSemaphorePermit,
 ) {
     // Small answers must not wait for the acknowledgement of the last one.
     let _ = stream.set_nodelay(true);
-    let service = TowerToHyperService::new(app);
+    let seat = Seat(Arc::new(Mutex::new(Some(place))));
+    let service = TowerToHyperService::new(app.map_request(move |mut request: Request<_>| {
+        request.extensions_mut().insert(seat.clone());
+        request
+    }));
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
     let connection = http.serve_connection(TokioIo::new(stream), service).with_upgrades();

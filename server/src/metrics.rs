@@ -38,6 +38,8 @@ pub(crate) struct Figures {
     pub(crate) ready: bool,
     /// Objects in memory.
     pub(crate) awake: usize,
+    /// Live connections.
+    pub(crate) connections: usize,
 }
 
 impl Metrics {
@@ -86,6 +88,8 @@ impl Figures {
         registry.register("store_ready", "1 if the store can write", ConstGauge::new(ready));
         let awake = i64::try_from(self.awake).unwrap_or(i64::MAX);
         registry.register("objects_awake", "Objects in memory", ConstGauge::new(awake));
+        let connections = i64::try_from(self.connections).unwrap_or(i64::MAX);
+        registry.register("connections", "Live connections", ConstGauge::new(connections));
         if let Some(Totals { position, pending, dead }) = self.totals {
             for (name, help, value) in [
                 ("position", "The last position", position),

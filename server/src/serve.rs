@@ -10,10 +10,11 @@ use crate::{
     app,
     args::{SERVER, ServeArgs},
     failure::Failure,
-    listener::{self, Drained},
+    listener::{self, DRAIN_TIMEOUT, Drained},
     logging,
     node::Node,
     open::open_store,
+    open_files,
     place::{Place, StoreChoice},
     signals::Signals,
     sweeper::{self, Kept},
@@ -43,6 +44,7 @@ async fn serve(args: ServeArgs) -> Result<(), Failure> {
     let listener = bind(args.listen).await?;
     let address = listener.local_addr()?;
     let mut signals = Signals::catch()?;
+    open_files::allow_many();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let store = open_store(&place, clock.clone()).await?;
     let node = Node::new(store.clone(), place)?;
@@ -62,7 +64,14 @@ async fn serve(args: ServeArgs) -> Result<(), Failure> {
     stop.cancel();
     tracing::info!("draining");
     let ending = async {
-        log_drained(&serving.await);
+        // Connections are told to go, so that those who stay on the line do not hold up the end.
+        let (drained, hung_up) =
+            tokio::join!(serving, tokio::time::timeout(DRAIN_TIMEOUT, node.objects.hang_up()));
+        log_drained(&drained);
+        if hung_up.is_err() {
+            let count = node.objects.connections();
+            tracing::warn!(count, "live connections cut off at the deadline");
+        }
         node.rest().await;
         if tokio::time::timeout(CLOSE_TIMEOUT, store.close()).await.is_err() {
             tracing::warn!("store not closed in time");

@@ -25,6 +25,7 @@ pub(crate) async fn metrics(State(node): State<Arc<Node>>) -> Result<Response, P
         totals: node.store.totals().await.ok(),
         ready: node.store.health() == Health::Ready,
         awake: node.objects.awake(),
+        connections: node.objects.connections(),
     };
     let text = node.metrics.write(figures);
     let text = text.map_err(|error| Problem::new(Code::Internal, error.to_string()))?;

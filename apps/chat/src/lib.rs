@@ -1,0 +1,139 @@
+//! Chat rooms. A room is an object: who is there are its connections, what was said are rows in its
+//! database.
+//!
+//! Who comes says a `name`, and hears the lines behind the last one seen. Lines have numbers, and
+//! whoever says something gives it a key, so that neither a broken connection nor a killed server
+//! loses a line or doubles one.
+
+mod line;
+mod wire;
+
+use std::time::Duration;
+
+use steadfast::{Closed, Connection, ConnectionId, Error, Handle, Live, Object, Result, Turn};
+
+pub use self::wire::{Event, History, LeaveIdle, Line, Said, Say};
+
+/// Characters of a name.
+const NAME_CHARS_MAX: usize = 40;
+/// Lines that somebody hears who comes: those that were missed, or a few to begin with.
+const MISSED_MAX: u32 = 500;
+const FIRST: u32 = 50;
+
+/// Chat rooms.
+#[derive(Debug)]
+pub struct Chat {
+    /// Who says nothing for so long leaves.
+    pub idle: Duration,
+}
+
+impl Object for Chat {
+    const CLASS: &'static str = "chat";
+    type Calls = (History, Say, LeaveIdle);
+    const MIGRATIONS: &'static [&'static str] = &["CREATE TABLE line (\
+         id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, who TEXT NOT NULL, \
+         text TEXT NOT NULL, at INTEGER NOT NULL) STRICT"];
+}
+
+impl Live for Chat {
+    /// Browsers cannot send pings of the protocol.
+    const AUTO_REPLY: &'static [(&'static str, &'static str)] = &[("ping", r#"{"kind":"pong"}"#)];
+
+    fn connected(&self, turn: &Turn<Self>, connection: &Connection) -> Result<()> {
+        let name = connection.param("name").unwrap_or_default().trim();
+        if !(1..=NAME_CHARS_MAX).contains(&name.chars().count()) {
+            let text = format!("say a name of 1 to {NAME_CHARS_MAX} characters: ?name=…");
+            return Err(Error::terminal(text).with_code("no_name"));
+        }
+        turn.attach(connection.id, &name);
+        self.catch_up(turn, connection)?;
+        self.stay(turn, connection.id);
+        tell_who_is_here(turn)
+    }
+
+    fn received(&self, turn: &Turn<Self>, connection: &Connection, text: &str) -> Result<()> {
+        let said: Said = serde_json::from_str(text).map_err(|error| {
+            Error::terminal(format!("say {{\"key\", \"text\"}}: {error}")).with_code("malformed")
+        })?;
+        self.stay(turn, connection.id);
+        let (line, is_new) = line::say(turn, &said.key, &name_of(connection)?, &said.text)?;
+        if !is_new {
+            // Who repeats it has not heard that it was said.
+            turn.tell(connection.id, &Event::Line(line));
+        }
+        Ok(())
+    }
+
+    fn closed(&self, turn: &Turn<Self>, connection: &Connection, _: &Closed) -> Result<()> {
+        turn.cancel_alarm(&idle_alarm(connection.id));
+        tell_who_is_here(turn)
+    }
+}
+
+impl Chat {
+    /// Tells who comes what was missed, and which lines were left out.
+    fn catch_up(&self, turn: &Turn<Self>, connection: &Connection) -> Result<()> {
+        let last_seen = connection.last_seen();
+        let limit = last_seen.map_or(FIRST, |_| MISSED_MAX);
+        let after = last_seen.unwrap_or(0);
+        let lines = line::between(turn, after, None, limit + 1)?;
+        // One more was read than is told, to know whether there are others.
+        let told = lines.len().saturating_sub(limit as usize);
+        if let Some(first) = lines.get(told).filter(|_| 0 < told) {
+            turn.tell(connection.id, &Event::Earlier { after, before: first.id });
+        }
+        for line in lines.into_iter().skip(told) {
+            turn.numbered(line.id).tell(connection.id, &Event::Line(line));
+        }
+        Ok(())
+    }
+
+    /// The time until somebody leaves begins anew.
+    fn stay(&self, turn: &Turn<Self>, connection: ConnectionId) {
+        turn.set_alarm(&idle_alarm(connection), self.idle, LeaveIdle { connection });
+    }
+}
+
+impl Handle<LeaveIdle> for Chat {
+    const NAME: &'static str = "leave-idle";
+    type Reply = ();
+
+    fn handle(&self, turn: &Turn<Self>, msg: LeaveIdle) -> Result<()> {
+        turn.close(msg.connection, "nothing was said for long");
+        Ok(())
+    }
+}
+
+impl Handle<History> for Chat {
+    const NAME: &'static str = "history";
+    const PUBLIC: bool = true;
+    type Reply = Vec<Line>;
+
+    fn handle(&self, turn: &Turn<Self>, msg: History) -> Result<Vec<Line>> {
+        line::between(turn, msg.after, msg.before, msg.limit.clamp(1, MISSED_MAX))
+    }
+}
+
+impl Handle<Say> for Chat {
+    const NAME: &'static str = "say";
+    const PUBLIC: bool = true;
+    type Reply = Line;
+
+    fn handle(&self, turn: &Turn<Self>, msg: Say) -> Result<Line> {
+        Ok(line::say(turn, &msg.key, &msg.who, &msg.text)?.0)
+    }
+}
+
+fn tell_who_is_here(turn: &Turn<Chat>) -> Result<()> {
+    let names = turn.connections()?.iter().map(name_of).collect::<Result<_>>()?;
+    turn.broadcast(&Event::Here { names });
+    Ok(())
+}
+
+fn name_of(connection: &Connection) -> Result<String> {
+    connection.attachment()?.ok_or_else(|| Error::terminal("a connection without a name"))
+}
+
+fn idle_alarm(connection: ConnectionId) -> String {
+    format!("idle {connection}")
+}

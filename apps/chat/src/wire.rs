@@ -1,0 +1,81 @@
+//! What goes in and out.
+
+use serde::{Deserialize, Serialize};
+use steadfast::ConnectionId;
+
+/// What somebody who is connected says.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Said {
+    /// Chosen by who says it. The same key again is the same line.
+    pub key: String,
+    /// The text.
+    pub text: String,
+}
+
+/// Says something without being connected.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Say {
+    /// As in [`Said`].
+    pub key: String,
+    /// Who says it.
+    pub who: String,
+    /// The text.
+    pub text: String,
+}
+
+/// Asks for the newest lines between two others.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct History {
+    /// Behind this line.
+    #[serde(default)]
+    pub after: i64,
+    /// Before this one, if it is given.
+    #[serde(default)]
+    pub before: Option<i64>,
+    /// At most so many.
+    pub limit: u32,
+}
+
+/// The alarm of somebody who says nothing.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct LeaveIdle {
+    /// Who.
+    pub connection: ConnectionId,
+}
+
+/// A line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Line {
+    /// Its number; each room counts its own.
+    pub id: i64,
+    /// The key that it was said with.
+    pub key: String,
+    /// Who said it.
+    pub who: String,
+    /// The text.
+    pub text: String,
+    /// When, in milliseconds since 1970.
+    pub at: i64,
+}
+
+/// What somebody who is connected hears.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Event {
+    /// A line.
+    Line(Line),
+    /// Lines between two others were left out; ask for them with [`History`].
+    Earlier {
+        /// Behind this one.
+        after: i64,
+        /// Before this one.
+        before: i64,
+    },
+    /// Who is in the room.
+    Here {
+        /// Their names.
+        names: Vec<String>,
+    },
+    /// The answer to `ping`.
+    Pong,
+}
