@@ -19,5 +19,8 @@ const COMMENT: Duration = Duration::from_secs(15);
 /// A client that takes nothing for so long is gone.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The other side has so long to say goodbye as well.
-const GOODBYE_TIMEOUT: Duration = Duration::from_secs(2);
+/// The object hears of an end at the latest after this.
+const GOODBYE_MOMENT: Duration = Duration::from_secs(1);
+
+/// The other side has so long to hear why it ended, and to say goodbye as well.
+const GOODBYE_TIMEOUT: Duration = Duration::from_secs(10);

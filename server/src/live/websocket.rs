@@ -7,7 +7,7 @@ use serde_json::json;
 use steadfast::{CallError, Closed, LiveSocket};
 use steadfast_store::Clock;
 
-use super::{GOODBYE_TIMEOUT, HEARTBEAT, TEXT_BYTES_MAX, WRITE_TIMEOUT};
+use super::{GOODBYE_MOMENT, GOODBYE_TIMEOUT, HEARTBEAT, TEXT_BYTES_MAX, WRITE_TIMEOUT};
 use crate::api::problem::Problem;
 
 /// What a close frame says that the other side has sent without a code.
@@ -47,25 +47,30 @@ pub(crate) async fn serve(
         Ok(never) => match never {},
         Err(end) => end,
     };
-    let closed = match end {
+    let (closed, frame) = match end {
         End::Ours(closed) => {
             let code = if closed.is_error() { Closed::GOING_AWAY } else { closed.code };
             let frame = CloseFrame { code, reason: shortened(&closed.reason).into() };
-            let _ = tokio::time::timeout(GOODBYE_TIMEOUT, async {
-                let _ = socket.send(Message::Close(Some(frame))).await;
-                while let Some(Ok(_)) = socket.recv().await {}
-            })
-            .await;
-            closed
+            (closed, Some(frame))
         }
-        End::Theirs(closed) => {
-            // Reading on sends the answer to their goodbye.
-            let _ = tokio::time::timeout(GOODBYE_TIMEOUT, socket.recv()).await;
-            closed
-        }
+        End::Theirs(closed) => (closed, None),
     };
-    drop(socket);
+    let mut goodbye = std::pin::pin!(goodbye(&mut socket, frame));
+    // Who reads hears it at once; the object does not wait for who does not.
+    let said = tokio::time::timeout(GOODBYE_MOMENT, &mut goodbye).await;
     live.close(closed).await;
+    if said.is_err() {
+        let _ = tokio::time::timeout(GOODBYE_TIMEOUT, goodbye).await;
+    }
+}
+
+/// Says goodbye, or answers one, and waits for the other side.
+async fn goodbye(socket: &mut WebSocket, frame: Option<CloseFrame>) {
+    if let Some(frame) = frame {
+        let _ = socket.send(Message::Close(Some(frame))).await;
+    }
+    // Reading on also sends the answer to a goodbye of theirs.
+    while let Some(Ok(_)) = socket.recv().await {}
 }
 
 /// A connection while it is open.
@@ -183,6 +188,7 @@ impl Talk<'_> {
     async fn put(&self, socket: &mut WebSocket, frame: Message) -> Result<(), End> {
         let late = self.clock.sleep_until(self.clock.now().after(WRITE_TIMEOUT));
         tokio::select! {
+            biased;
             written = socket.send(frame) => written.map_err(|error| {
                 End::Theirs(Closed::new(Closed::BROKEN, format!("the connection broke: {error}")))
             }),

@@ -227,6 +227,11 @@ impl Server {
     pub(crate) fn kill(mut self) -> TempDir {
         self.child.kill().expect("it can be killed");
         self.child.wait().expect("it ends");
+        self.into_folder()
+    }
+
+    /// The folder of one that has ended.
+    pub(crate) fn into_folder(mut self) -> TempDir {
         std::mem::replace(&mut self.folder, tempfile::tempdir().expect("a folder"))
     }
 }

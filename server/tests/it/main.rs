@@ -7,6 +7,8 @@ mod example;
 mod guard;
 mod harness;
 mod life;
+mod live;
+mod live_ends;
 mod object_messages;
 mod objects;
 mod outage;

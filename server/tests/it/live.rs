@@ -1,0 +1,230 @@
+//! Live connections over the wire: WebSockets and server-sent events.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    net::TcpStream,
+};
+
+use serde_json::{Value, json};
+use tungstenite::{Message, WebSocket, protocol::CloseFrame};
+
+use crate::harness::Server;
+
+/// A chat client over a WebSocket.
+pub(crate) struct Guest {
+    pub(crate) socket: WebSocket<TcpStream>,
+}
+
+impl Guest {
+    /// Comes into a room.
+    pub(crate) fn come(server: &Server, room: &str, query: &str) -> Self {
+        Self::over(server.connect(), server, room, query)
+    }
+
+    /// The same, over a connection that is there.
+    pub(crate) fn over(stream: TcpStream, server: &Server, room: &str, query: &str) -> Self {
+        let url = format!("ws://{}/v1/objects/chat/{room}/connect?{query}", server.host());
+        let (socket, _) = tungstenite::client(url, stream).expect("it is accepted");
+        Self { socket }
+    }
+
+    pub(crate) fn say(&mut self, key: &str, text: &str) {
+        let said = json!({ "key": key, "text": text }).to_string();
+        self.socket.send(Message::text(said)).expect("it is sent");
+    }
+
+    /// The next event, or how it ended.
+    pub(crate) fn event(&mut self) -> Result<Value, Option<CloseFrame>> {
+        loop {
+            match self.socket.read() {
+                Ok(Message::Text(text)) => return Ok(serde_json::from_str(&text).expect("JSON")),
+                Ok(Message::Close(frame)) => {
+                    // Reading on answers the goodbye.
+                    let _ = self.socket.read();
+                    return Err(frame);
+                }
+                Ok(Message::Ping(_) | Message::Pong(_)) => {}
+                Ok(other) => panic!("{other:?}"),
+                Err(_) => return Err(None),
+            }
+        }
+    }
+
+    /// The next event of a kind.
+    pub(crate) fn hears(&mut self, kind: &str) -> Value {
+        loop {
+            let event = self.event().expect("the connection is open");
+            if event["kind"] == kind || !event[kind].is_null() {
+                return event;
+            }
+        }
+    }
+
+    /// The code and the reason of the end.
+    pub(crate) fn end(&mut self) -> (u16, String) {
+        loop {
+            match self.event() {
+                Ok(_) => {}
+                Err(Some(frame)) => return (frame.code.into(), frame.reason.to_string()),
+                Err(None) => panic!("it broke"),
+            }
+        }
+    }
+}
+
+/// Somebody who only listens.
+struct Listener(BufReader<TcpStream>);
+
+impl Listener {
+    fn come(server: &Server, query: &str, headers: &str) -> Self {
+        let mut stream = server.connect();
+        let head = format!(
+            "GET /v1/objects/chat/lobby/connect?{query} HTTP/1.1\r\nHost: localhost\r\n\
+             Accept: text/event-stream\r\n{headers}\r\n"
+        );
+        stream.write_all(head.as_bytes()).expect("it takes the request");
+        let mut it = Self(BufReader::new(stream));
+        let head = it.until("\r\n\r\n");
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+        assert!(head.contains("content-type: text/event-stream"), "{head}");
+        assert!(head.contains("x-accel-buffering: no"), "{head}");
+        it
+    }
+
+    fn until(&mut self, end: &str) -> String {
+        let mut text = String::new();
+        while !text.ends_with(end) {
+            let read = self.0.read_line(&mut text).expect("it goes on");
+            assert_ne!(read, 0, "it ended after {text}");
+        }
+        text
+    }
+
+    /// The next event that is a line: its id and its data.
+    fn line(&mut self) -> (String, Value) {
+        loop {
+            let event = self.until("\n\n");
+            let field = |name: &str| event.lines().find_map(|it| it.strip_prefix(name));
+            let data = field("data: ").map(|it| serde_json::from_str::<Value>(it).expect("JSON"));
+            if let Some(data) = data.filter(|it| it["kind"] == "line") {
+                return (field("id: ").unwrap_or_default().to_owned(), data);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_one_says_over_a_websocket_is_heard_by_all_in_the_room_and_by_nobody_else() {
+    let server = Server::empty();
+    let mut ann = Guest::come(&server, "a%2Fb%20%C3%A9", "name=ann");
+    let mut bob = Guest::come(&server, "a%2Fb%20%C3%A9", "name=bob%20b");
+    let mut other = Guest::come(&server, "elsewhere", "name=cy");
+    assert_eq!(ann.hears("here")["names"], json!(["ann"]));
+    assert_eq!(bob.hears("here")["names"], json!(["ann", "bob b"]));
+    bob.say("k1", "hello <b>");
+    for guest in [&mut ann, &mut bob] {
+        let line = guest.hears("line");
+        assert_eq!(
+            (&line["id"], &line["who"], &line["text"]),
+            (&json!(1), &json!("bob b"), &json!("hello <b>"))
+        );
+    }
+    other.say("k1", "alone");
+    assert_eq!(other.hears("line")["id"], 1);
+    let metrics = server.get("/metrics").body;
+    assert!(metrics.contains("steadfast_connections 3"), "{metrics}");
+}
+
+#[test]
+fn who_only_listens_gets_events_with_numbers_and_goes_on_behind_the_last() {
+    let server = Server::empty();
+    let say = |number: usize| {
+        let body = json!({ "key": format!("k{number}"), "who": "x", "text": "…" }).to_string();
+        let said = server.post_json("/v1/objects/chat/lobby/calls/say", &body, &[]);
+        assert_eq!(said.status, 200, "{}", said.body);
+    };
+    (1..=3).for_each(say);
+    let mut first = Listener::come(&server, "name=ann&after=1", "");
+    assert_eq!(first.line().0, "2");
+    assert_eq!(first.line().0, "3");
+    say(4);
+    assert_eq!(first.line().0, "4");
+    drop(first);
+    say(5);
+    // As a browser does: the query is that of the first visit, the header is newer.
+    let mut again = Listener::come(&server, "name=ann&after=1", "Last-Event-ID: 4\r\n");
+    let (id, line) = again.line();
+    assert_eq!((&*id, &line["id"]), ("5", &json!(5)));
+}
+
+#[test]
+fn a_connection_that_is_not_accepted_is_an_ordinary_problem() {
+    let server = Server::empty();
+    let upgrade = "Connection: upgrade, close\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+    let asks = |path: &str, headers: &str| {
+        let head = format!("GET /v1/objects/{path} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n");
+        server.raw(&head)
+    };
+    for (path, headers, status, code) in [
+        ("chat/lobby/connect", upgrade, 422, "no_name"),
+        ("counter/a/connect", upgrade, 404, "not_live"),
+        ("nope/a/connect", upgrade, 404, "class_not_found"),
+        ("chat/lobby/connect?name=a&after=x", upgrade, 400, "bad_query"),
+        ("chat/lobby/connect?name=a", "Connection: close\r\n", 426, "upgrade_required"),
+        (
+            "chat/lobby/connect",
+            "Accept: text/event-stream\r\nConnection: close\r\n",
+            422,
+            "no_name",
+        ),
+    ] {
+        let answer = asks(path, headers);
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{path}: {answer}");
+        assert!(answer.contains(&format!("\"code\":\"{code}\"")), "{path}: {answer}");
+    }
+    let foreign = format!("{upgrade}Origin: http://example.org\r\n");
+    let answer = asks("chat/lobby/connect?name=a", &foreign);
+    assert!(answer.contains("foreign_origin"), "{answer}");
+    let metrics = server.get("/metrics").body;
+    assert!(metrics.contains("steadfast_connections 0"), "{metrics}");
+}
+
+#[test]
+fn a_text_that_is_refused_is_answered_and_the_connection_stays() {
+    let server = Server::empty();
+    let mut ann = Guest::come(&server, "lobby", "name=ann");
+    ann.say("k1", " ");
+    let problem = &ann.hears("problem")["problem"];
+    assert_eq!((&problem["code"], &problem["status"]), (&json!("invalid_text"), &json!(422)));
+    ann.socket.send(Message::text("ping")).unwrap();
+    ann.hears("pong");
+    ann.say("k1", "fine");
+    assert_eq!(ann.hears("line")["id"], 1);
+}
+
+#[test]
+fn what_is_no_text_or_too_long_ends_the_connection_with_its_code() {
+    let server = Server::empty();
+    let mut ann = Guest::come(&server, "lobby", "name=ann");
+    let mut bob = Guest::come(&server, "lobby", "name=bob");
+    ann.socket.send(Message::binary(vec![1, 2, 3])).unwrap();
+    assert_eq!(ann.end(), (1003, "only texts are taken".into()));
+    ann = Guest::come(&server, "lobby", "name=ann");
+    ann.socket.send(Message::text("x".repeat((1 << 20) + 1))).unwrap();
+    assert_eq!(ann.end().0, 1009);
+    loop {
+        if bob.hears("here")["names"] == json!(["bob"]) {
+            break;
+        }
+    }
+    bob.socket.close(None).unwrap();
+    while bob.event().is_ok() {}
+    // The room hears of it: nobody is left.
+    let mut cy = Guest::come(&server, "lobby", "name=cy");
+    loop {
+        if cy.hears("here")["names"] == json!(["cy"]) {
+            break;
+        }
+    }
+}

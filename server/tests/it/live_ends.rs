@@ -1,0 +1,97 @@
+//! How live connections end: with the server, by a kill, and for who does not read.
+
+use std::{collections::BTreeMap, thread};
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::{harness::Server, live::Guest};
+
+#[test]
+fn a_server_that_stops_says_goodbye_and_every_room_hears_of_it() {
+    let mut server = Server::empty();
+    let mut guests: Vec<Guest> =
+        (0..20).map(|number| Guest::come(&server, "lobby", &format!("name=n{number}"))).collect();
+    server.signal(Signal::TERM);
+    for guest in &mut guests {
+        assert_eq!(guest.end(), (1001, "the server stops; connect again".into()));
+    }
+    assert_eq!(server.wait(), Some(0));
+    let server = Server::on(server.into_folder());
+    let mut ann = Guest::come(&server, "lobby", "name=ann");
+    assert_eq!(ann.hears("here")["names"], json!(["ann"]), "nobody was forgotten");
+}
+
+#[test]
+fn after_a_kill_who_comes_again_finds_every_line_once_and_nobody_who_is_gone() {
+    let mut server = Server::empty();
+    let mut heard: BTreeMap<i64, String> = BTreeMap::new();
+    let mut sent = 0;
+    for round in 0..5 {
+        let last = heard.keys().next_back().copied().unwrap_or(0);
+        let mut ann = Guest::come(&server, "lobby", &format!("name=ann&after={last}"));
+        let _bob = Guest::come(&server, "lobby", "name=bob");
+        // Those whose answer was never heard are said again, under the same key.
+        let first = heard.len();
+        for number in first..first + 20 {
+            ann.say(&format!("k{number}"), &format!("line {number}"));
+        }
+        sent = sent.max(first + 20);
+        while heard.len() < first + 3 + round {
+            let line = ann.hears("line");
+            let (id, text) = (line["id"].as_i64().unwrap(), line["text"].as_str().unwrap());
+            let before = heard.insert(id, text.to_owned());
+            assert!(before.is_none_or(|it| it == text), "line {id} is another one now");
+        }
+        server = Server::on(server.kill());
+    }
+    let history = json!({ "after": 0, "limit": 500 }).to_string();
+    let found = server.post_json("/v1/objects/chat/lobby/calls/history", &history, &[]).json();
+    let found = found.as_array().unwrap();
+    let texts: Vec<&str> = found.iter().map(|it| it["text"].as_str().unwrap()).collect();
+    for (line, (id, text)) in found.iter().zip(&heard) {
+        assert_eq!((line["id"].as_i64(), line["text"].as_str()), (Some(*id), Some(&**text)));
+    }
+    assert!(heard.len() <= found.len() && found.len() <= sent, "{} {}", heard.len(), found.len());
+    let expected: Vec<String> = (0..found.len()).map(|number| format!("line {number}")).collect();
+    assert_eq!(texts, expected, "each once, in the order in which they were said");
+    let mut cy = Guest::come(&server, "lobby", "name=cy");
+    assert_eq!(cy.hears("here")["names"], json!(["cy"]), "the others went with the server");
+}
+
+#[test]
+fn who_does_not_read_is_closed_with_1013_and_the_others_do_not_wait() {
+    let server = Server::empty();
+    let mut slow = Guest::come(&server, "lobby", "name=slow");
+    let mut ann = Guest::come(&server, "lobby", "name=ann");
+    let mut writer = Guest::come(&server, "lobby", "name=writer");
+    let says = thread::spawn(move || {
+        let text = "é".repeat(2_000);
+        let mut number = 0;
+        // Until the room has parted with who does not read.
+        loop {
+            number += 1;
+            writer.say(&format!("k{number}"), &text);
+            loop {
+                let event = writer.event().expect("the writer reads");
+                if event["kind"] == "line" {
+                    break;
+                }
+                let names = event["names"].as_array().cloned().unwrap_or_default();
+                if names.len() == 3 && names.contains(&json!("slow")) {
+                    continue;
+                }
+                if !names.is_empty() && !names.contains(&json!("slow")) {
+                    return number;
+                }
+            }
+        }
+    });
+    let reads =
+        thread::spawn(move || while ann.hears("here")["names"].as_array().unwrap().len() != 2 {});
+    let number = says.join().expect("the writer is not held up");
+    assert!(10 < number);
+    reads.join().expect("the reader hears of it");
+    let (code, reason) = slow.end();
+    assert_eq!(code, 1013, "{reason}");
+}
