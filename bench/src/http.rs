@@ -43,7 +43,7 @@ pub(crate) fn run() {
     let _ = child.wait();
 }
 
-fn start(server: &std::path::Path, folder: &std::path::Path) -> (Child, String) {
+pub(crate) fn start(server: &std::path::Path, folder: &std::path::Path) -> (Child, String) {
     let mut child = Command::new(server)
         .args(["--data", &folder.display().to_string(), "--listen", "127.0.0.1:0"])
         .stdout(Stdio::piped())

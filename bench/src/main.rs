@@ -1,11 +1,12 @@
 //! `cargo run --release -p steadfast-bench
-//! [store|postgres|backlog|processes|objects|sleepers|http|start]`
+//! [store|postgres|backlog|processes|objects|sleepers|http|connections|start]`
 //!
 //! Machines are noisy, so every figure is printed beside a baseline of the same run, and as a ratio
 //! to it. `STEADFAST_BENCH_POSTGRES` names a database for the PostgreSQL part.
 
 mod backlog;
 mod commits;
+mod connections;
 mod http;
 mod measure;
 mod objects;
@@ -44,6 +45,9 @@ async fn main() {
     }
     if wanted("http") {
         http::run();
+    }
+    if wanted("connections") {
+        connections::run().await;
     }
     if wanted("start") {
         start::run();

@@ -16,6 +16,8 @@ pub use self::wire::{Event, History, LeaveIdle, Line, Said, Say};
 
 /// Characters of a name.
 const NAME_CHARS_MAX: usize = 40;
+/// In a room with more people it is not told who is there.
+const ANNOUNCED_MAX: usize = 100;
 /// Lines that somebody hears who comes: those that were missed, or a few to begin with.
 const MISSED_MAX: u32 = 500;
 const FIRST: u32 = 50;
@@ -125,8 +127,11 @@ impl Handle<Say> for Chat {
 }
 
 fn tell_who_is_here(turn: &Turn<Chat>) -> Result<()> {
-    let names = turn.connections()?.iter().map(name_of).collect::<Result<_>>()?;
-    turn.broadcast(&Event::Here { names });
+    // Where many come and go, nobody reads who.
+    if turn.connection_count()? <= ANNOUNCED_MAX {
+        let names = turn.connections()?.iter().map(name_of).collect::<Result<_>>()?;
+        turn.broadcast(&Event::Here { names });
+    }
     Ok(())
 }
 

@@ -13,6 +13,7 @@ const FIND: &str = "SELECT id, tags, attachment, connected_at FROM _steadfast_co
      WHERE id = ?1 AND (NOT closing OR ?2)";
 const ALL: &str = "SELECT id, tags, attachment, connected_at FROM _steadfast_connection \
      WHERE NOT closing ORDER BY id";
+const COUNT: &str = "SELECT count(*) FROM _steadfast_connection WHERE NOT closing";
 const BEFORE: &str = "SELECT id, tags, attachment, connected_at FROM _steadfast_connection \
      WHERE id < ?1 ORDER BY id LIMIT ?2";
 const TAG: &str = "UPDATE _steadfast_connection SET tags = ?2 WHERE id = ?1 AND NOT closing";
@@ -45,6 +46,14 @@ impl Core {
 
     pub(super) fn all_connections(&self) -> rusqlite::Result<Vec<Connection>> {
         self.list(ALL, params![])
+    }
+
+    pub(super) fn count_connections(&self) -> rusqlite::Result<usize> {
+        if !self.tables.has_connection() {
+            return Ok(0);
+        }
+        let count = self.database.number(COUNT)?.unwrap_or(0);
+        Ok(usize::try_from(count).unwrap_or(0))
     }
 
     /// The next of those that were there before.

@@ -90,6 +90,11 @@ impl<C: Live> Turn<C> {
         Ok(self.core.all_connections()?)
     }
 
+    /// How many connections there are.
+    pub fn connection_count(&self) -> Result<usize> {
+        Ok(self.core.count_connections()?)
+    }
+
     /// A connection; `None` if it has ended.
     pub fn connection(&self, id: ConnectionId) -> Result<Option<Connection>> {
         Ok(self.core.find_connection(id, false)?)
