@@ -47,5 +47,8 @@ pub use self::{
         Activity, Answer, DueCursor, Dump, Health, Owner, Setting, Store, StreamSummary, Totals,
     },
     streams::{AppendError, Appended, Streams, failed},
-    turn::{Base, Complete, Head, Images, OldTurn, PageImage, RecordedTurn, Turn},
+    turn::{
+        Base, Complete, Head, Images, ObjectSummary, OldTurn, PageImage, RecordedTurn, Turn,
+        TurnSummary,
+    },
 };

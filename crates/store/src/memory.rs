@@ -13,8 +13,9 @@ use async_trait::async_trait;
 use self::tables::Tables;
 use crate::{
     Activity, Address, Answer, Attempt, Clock, Commit, DueCursor, Dump, EntityId, EntityKind, Head,
-    Health, Notices, OldTurn, Outcome, Owner, PageImage, Position, Recorded, RecordedTurn, Setting,
-    SettledAs, Snapshot, Store, StoreError, StreamSummary, Timestamp, Totals, Version, Work,
+    Health, Notices, ObjectSummary, OldTurn, Outcome, Owner, PageImage, Position, Recorded,
+    RecordedTurn, Setting, SettledAs, Snapshot, Store, StoreError, StreamSummary, Timestamp,
+    Totals, TurnSummary, Version, Work,
     plan::{self, Needs},
     writer::Status,
 };
@@ -254,6 +255,24 @@ impl Store for MemoryStore {
         self.read(|it| it.objects.heads(history_over, after, limit))
     }
 
+    async fn object_classes(&self) -> Result<Vec<String>, StoreError> {
+        self.read(Tables::object_classes)
+    }
+
+    async fn objects(
+        &self,
+        class: &str,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<ObjectSummary>, StoreError> {
+        self.read(|it| it.object_summaries(class, prefix, after, limit))
+    }
+
+    async fn count_objects(&self, class: &str, max: usize) -> Result<usize, StoreError> {
+        self.read(|it| it.object_summaries(class, "", None, max).len())
+    }
+
     async fn images(&self, entity: EntityId) -> Result<Vec<PageImage>, StoreError> {
         self.read(|it| it.objects.images(entity))
     }
@@ -264,6 +283,14 @@ impl Store for MemoryStore {
         limit: usize,
     ) -> Result<Vec<RecordedTurn>, StoreError> {
         self.read(|it| it.objects.turns_back(from, limit))
+    }
+
+    async fn turn_summaries(
+        &self,
+        from: Position,
+        limit: usize,
+    ) -> Result<Vec<TurnSummary>, StoreError> {
+        self.read(|it| it.objects.turn_summaries(from, limit))
     }
 
     async fn old_turns(&self, after: Position, limit: usize) -> Result<Vec<OldTurn>, StoreError> {

@@ -21,8 +21,9 @@ use tokio_postgres::{Row, types::ToSql};
 use self::trouble::Trouble;
 use crate::{
     Activity, Address, Answer, Attempt, Clock, Commit, DueCursor, Dump, EntityId, EntityKind, Head,
-    Health, Notices, OldTurn, OpenError, Owner, PageImage, Position, Recorded, RecordedTurn,
-    Setting, Snapshot, Store, StoreError, StreamSummary, Timestamp, Totals, Version, Work,
+    Health, Notices, ObjectSummary, OldTurn, OpenError, Owner, PageImage, Position, Recorded,
+    RecordedTurn, Setting, Snapshot, Store, StoreError, StreamSummary, Timestamp, Totals,
+    TurnSummary, Version, Work,
     sql::{self, Fields, count, queries},
     writer::{self as shared, Queue, Status},
 };
@@ -246,6 +247,28 @@ impl Store for PostgresStore {
         self.list(queries::HEADS, &[&history_over, &after, &count(limit)], sql::head).await
     }
 
+    async fn object_classes(&self) -> Result<Vec<String>, StoreError> {
+        self.list(queries::OBJECT_CLASSES, &[], |row| row.text(0)).await
+    }
+
+    async fn objects(
+        &self,
+        class: &str,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<ObjectSummary>, StoreError> {
+        let (from, until) = queries::names(prefix, after);
+        let params: Params<'_> = &[&class, &from, &until, &count(limit)];
+        self.list(queries::OBJECTS, params, sql::object_summary).await
+    }
+
+    async fn count_objects(&self, class: &str, max: usize) -> Result<usize, StoreError> {
+        let params: Params<'_> = &[&class, &count(max)];
+        let found = self.list(queries::COUNT_OBJECTS, params, |row| row.count(0)).await?;
+        Ok(found.first().map_or(0, |it| *it as usize))
+    }
+
     async fn images(&self, entity: EntityId) -> Result<Vec<PageImage>, StoreError> {
         self.list(queries::IMAGES, &[&entity.0.as_slice()], sql::image).await
     }
@@ -256,6 +279,14 @@ impl Store for PostgresStore {
         limit: usize,
     ) -> Result<Vec<RecordedTurn>, StoreError> {
         self.list(queries::TURNS_BACK, &[&from, &count(limit)], sql::turn).await
+    }
+
+    async fn turn_summaries(
+        &self,
+        from: Position,
+        limit: usize,
+    ) -> Result<Vec<TurnSummary>, StoreError> {
+        self.list(queries::TURN_SUMMARIES, &[&from, &count(limit)], sql::turn_summary).await
     }
 
     async fn old_turns(&self, after: Position, limit: usize) -> Result<Vec<OldTurn>, StoreError> {

@@ -16,7 +16,8 @@ pub(crate) use self::{
     fields::Fields,
     migrations::{KNOWN_SCHEMA, MIGRATIONS},
     rows::{
-        address, attempt, entity_row, head, image, key_row, message_row, old_turn, owned_image,
-        recorded, settled_row, snapshot, stream_summary, sweep_row, totals, turn, turn_brief, work,
+        address, attempt, entity_row, head, image, key_row, message_row, object_summary, old_turn,
+        owned_image, recorded, settled_row, snapshot, stream_summary, sweep_row, totals, turn,
+        turn_brief, turn_summary, work,
     },
 };

@@ -6,8 +6,9 @@ use async_trait::async_trait;
 use tokio::sync::oneshot;
 
 use crate::{
-    Address, Attempt, Commit, EntityId, EntityKind, Head, Notices, OldTurn, Outcome, PageImage,
-    Position, Recorded, RecordedTurn, Snapshot, StoreError, Timestamp, Version, Work,
+    Address, Attempt, Commit, EntityId, EntityKind, Head, Notices, ObjectSummary, OldTurn, Outcome,
+    PageImage, Position, Recorded, RecordedTurn, Snapshot, StoreError, Timestamp, TurnSummary,
+    Version, Work,
 };
 
 /// What is called with how a commit ended.
@@ -121,6 +122,22 @@ pub trait Store: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Vec<Head>, StoreError>;
 
+    /// Reads the classes that objects have been addressed by, in order; of some none may exist.
+    async fn object_classes(&self) -> Result<Vec<String>, StoreError>;
+
+    /// Reads the objects of a class that exist and whose names begin with `prefix`, in the order of
+    /// the bytes of their names, behind a name.
+    async fn objects(
+        &self,
+        class: &str,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<ObjectSummary>, StoreError>;
+
+    /// Counts the objects of a class that exist, up to `max`.
+    async fn count_objects(&self, class: &str, max: usize) -> Result<usize, StoreError>;
+
     /// Reads the images of the pages of an object, in order.
     async fn images(&self, entity: EntityId) -> Result<Vec<PageImage>, StoreError>;
 
@@ -130,6 +147,13 @@ pub trait Store: Send + Sync + 'static {
         from: Position,
         limit: usize,
     ) -> Result<Vec<RecordedTurn>, StoreError>;
+
+    /// The same without what they changed, which may be much.
+    async fn turn_summaries(
+        &self,
+        from: Position,
+        limit: usize,
+    ) -> Result<Vec<TurnSummary>, StoreError>;
 
     /// Looks at the next turns behind a position, of all objects.
     async fn old_turns(&self, after: Position, limit: usize) -> Result<Vec<OldTurn>, StoreError>;

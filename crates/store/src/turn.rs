@@ -132,3 +132,39 @@ pub struct OldTurn {
     /// Whether the images hold it, so that only history would be lost.
     pub is_history: bool,
 }
+
+/// A turn without what it changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TurnSummary {
+    /// Its place in the store.
+    pub position: Position,
+    /// Which object.
+    pub entity: EntityId,
+    /// Its number, from 1.
+    pub seq: i64,
+    /// The position of the turn before; 0 for the first.
+    pub prev: Position,
+    /// When it was committed.
+    pub at: Timestamp,
+    /// The message that was delivered, if it was one.
+    pub cause: Option<Position>,
+    /// How many messages it sent.
+    pub sent: u32,
+    /// What it was about.
+    pub input: Box<str>,
+    /// Bytes of what it changed.
+    pub bytes: i64,
+}
+
+/// One object in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectSummary {
+    /// Its address.
+    pub address: Address,
+    /// When its name was first used.
+    pub created_at: Timestamp,
+    /// When its last turn was committed, if that turn is still kept.
+    pub updated_at: Option<Timestamp>,
+    /// Where it stands.
+    pub head: Head,
+}

@@ -11,8 +11,9 @@ use std::{
 use async_trait::async_trait;
 use steadfast::store::{
     Activity, Address, Answer, Attempt, Commit, DueCursor, Dump, EntityId, EntityKind, Head,
-    Health, MemoryStore, Notices, OldTurn, Owner, PageImage, Position, Recorded, RecordedTurn,
-    Setting, Snapshot, Store, StoreError, StreamSummary, Timestamp, Totals, Version, Work,
+    Health, MemoryStore, Notices, ObjectSummary, OldTurn, Owner, PageImage, Position, Recorded,
+    RecordedTurn, Setting, Snapshot, Store, StoreError, StreamSummary, Timestamp, Totals,
+    TurnSummary, Version, Work,
 };
 use tokio::sync::{RwLock, Semaphore};
 
@@ -161,6 +162,12 @@ delegate! {
     head(entity: EntityId) -> Option<Head>;
     heads(history_over: i64, after: Position, limit: usize) -> Vec<Head>;
     turns_back(from: Position, limit: usize) -> Vec<RecordedTurn>;
+    turn_summaries(from: Position, limit: usize) -> Vec<TurnSummary>;
+    object_classes() -> Vec<String>;
+    objects(
+        class: &str, prefix: &str, after: Option<&str>, limit: usize
+    ) -> Vec<ObjectSummary>;
+    count_objects(class: &str, max: usize) -> usize;
     old_turns(after: Position, limit: usize) -> Vec<OldTurn>;
     totals() -> Totals;
     dump() -> Dump;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    EntityId, Head, OldTurn, PageImage, Position, RecordedTurn,
+    EntityId, Head, OldTurn, PageImage, Position, RecordedTurn, TurnSummary,
     plan::{Facts, Needs, Plan, TurnBrief},
 };
 
@@ -73,6 +73,22 @@ impl Objects {
         let next = |turn: &&RecordedTurn| self.turns.get(&turn.prev);
         let walk = std::iter::successors(self.turns.get(&from), next);
         walk.take(limit).cloned().collect()
+    }
+
+    pub(super) fn turn_summaries(&self, from: Position, limit: usize) -> Vec<TurnSummary> {
+        let turns = self.turns_back(from, limit).into_iter();
+        let summary = |it: RecordedTurn| TurnSummary {
+            position: it.position,
+            entity: it.entity,
+            seq: it.seq,
+            prev: it.prev,
+            at: it.at,
+            cause: it.cause,
+            sent: it.sent,
+            input: it.input,
+            bytes: it.delta.len() as i64,
+        };
+        turns.map(summary).collect()
     }
 
     pub(super) fn old_turns(&self, after: Position, limit: usize) -> Vec<OldTurn> {

@@ -1,11 +1,11 @@
 //! The tables of the store in memory: the plainest form of what the SQL stores keep.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::objects::Objects;
 use crate::{
-    Address, Attempt, DueCursor, Dump, EntityId, EntityKind, Position, Recorded, Settled,
-    SettledAs, Snapshot, State, StreamSummary, Timestamp, Totals, Version, Work,
+    Address, Attempt, DueCursor, Dump, EntityId, EntityKind, ObjectSummary, Position, Recorded,
+    Settled, SettledAs, Snapshot, State, StreamSummary, Timestamp, Totals, Version, Work,
     plan::{Brief, EntityRow, Facts, KeyRow, MessageRow, Needs, Plan},
 };
 
@@ -174,6 +174,36 @@ impl Tables {
             Some(StreamSummary { address, version, created_at, updated_at, closed_at })
         });
         summaries.take(limit).collect()
+    }
+
+    pub(super) fn object_classes(&self) -> Vec<String> {
+        let objects = self.entities.values().filter(|it| it.address.kind() == EntityKind::Object);
+        let classes: BTreeSet<&str> = objects.map(|it| it.address.class()).collect();
+        classes.into_iter().map(Into::into).collect()
+    }
+
+    pub(super) fn object_summaries(
+        &self,
+        class: &str,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Vec<ObjectSummary> {
+        let is_meant = |it: &&EntityRow| {
+            let address = &it.address;
+            (address.kind(), address.class()) == (EntityKind::Object, class)
+                && address.name().starts_with(prefix)
+                && after.is_none_or(|after| after < address.name())
+        };
+        let mut rows: Vec<&EntityRow> = self.entities.values().filter(is_meant).collect();
+        rows.sort_by_key(|row| row.address.name());
+        let found = rows.into_iter().filter_map(|row| {
+            let head = self.objects.head(row.address.id())?;
+            let updated_at = self.objects.turn_summaries(head.position, 1).first().map(|it| it.at);
+            let (address, created_at) = (row.address.clone(), row.created_at);
+            Some(ObjectSummary { address, created_at, updated_at, head })
+        });
+        found.take(limit).collect()
     }
 
     pub(super) fn due(&self, after: DueCursor, limit: usize) -> Vec<Work> {

@@ -1,6 +1,6 @@
 //! The statements that read. Both databases understand them as they are.
 
-use crate::{Address, EntityKind};
+use crate::{Address, EntityKind, limits};
 
 /// The columns that [`super::recorded`] reads.
 macro_rules! recorded {
@@ -45,18 +45,65 @@ pub(crate) const HEADS: &str =
     head!("WHERE b.history_bytes > ?1 AND b.number > ?2 ORDER BY b.number LIMIT ?3");
 pub(crate) const ALL_HEADS: &str = head!("ORDER BY b.number");
 
+/// The columns of [`HEAD`], then who it is and when its last turn was.
+pub(crate) const OBJECTS: &str = "SELECT h.seq, h.position, h.chk, b.entity, b.number, b.seq, \
+     b.position, b.chk, b.pages, b.history_bytes, b.parts_seq, b.parts, e.class, e.name, \
+     e.created_at, (SELECT t.at FROM turn t WHERE t.position = h.position) \
+     FROM entity e JOIN base b ON b.entity = e.id JOIN head h ON h.number = b.number \
+     WHERE e.kind = 'object' AND e.class = ?1 AND e.name >= ?2 AND e.name < ?3 \
+     ORDER BY e.name LIMIT ?4";
+pub(crate) const COUNT_OBJECTS: &str = "SELECT count(*) FROM (SELECT 1 AS one FROM entity e \
+     JOIN base b ON b.entity = e.id WHERE e.kind = 'object' AND e.class = ?1 LIMIT ?2) AS found";
+/// From each class to the next: the index is not read as a whole.
+pub(crate) const OBJECT_CLASSES: &str = "WITH RECURSIVE walk (class) AS (\
+     SELECT (SELECT e.class FROM entity e WHERE e.kind = 'object' ORDER BY e.class LIMIT 1) \
+     UNION ALL SELECT (SELECT e.class FROM entity e WHERE e.kind = 'object' \
+     AND e.class > w.class ORDER BY e.class LIMIT 1) FROM walk w WHERE w.class IS NOT NULL) \
+     SELECT class FROM walk WHERE class IS NOT NULL";
+
+/// The names behind `after` that begin with `prefix`: from the first text up to the second, without
+/// it. Bytes of UTF-8 have the order of their characters.
+pub(crate) fn names(prefix: &str, after: Option<&str>) -> (String, String) {
+    // No name contains a NUL, and PostgreSQL takes none.
+    if prefix.contains('\0') {
+        return (String::new(), String::new());
+    }
+    // So nothing stands between a name and this.
+    let behind = after.map_or(String::new(), |it| format!("{it}\u{1}"));
+    let from = if behind.as_str() < prefix { prefix.to_owned() } else { behind };
+    let mut until = prefix.to_owned();
+    while let Some(last) = until.pop() {
+        // The next character; after the last of all, that of the character before.
+        if let Some(next) = (last..=char::MAX).nth(1) {
+            until.push(next);
+            return (from, until);
+        }
+    }
+    // Longer than any name.
+    (from, char::MAX.to_string().repeat(limits::NAME_BYTES_MAX / 4 + 1))
+}
+
 pub(crate) const IMAGES: &str =
     "SELECT page, seq, crc, data FROM image WHERE entity = ?1 ORDER BY page";
 pub(crate) const ALL_IMAGES: &str =
     "SELECT page, seq, crc, data, entity FROM image ORDER BY entity, page";
 
 /// `prev` leads from each turn to the one before; where it is no longer kept, the walk ends.
-pub(crate) const TURNS_BACK: &str = "WITH RECURSIVE walk (position, prev, n) AS (\
-     SELECT position, prev, CAST(1 AS BIGINT) FROM turn WHERE position = ?1 UNION ALL \
-     SELECT t.position, t.prev, w.n + 1 FROM walk w JOIN turn t ON t.position = w.prev \
-     WHERE w.n < ?2) \
-     SELECT t.position, t.entity, t.seq, t.prev, t.at, t.cause, t.sent, t.chk, t.input, t.delta \
-     FROM walk w JOIN turn t ON t.position = w.position ORDER BY w.n";
+macro_rules! turns_back {
+    ($last:literal) => {
+        concat!(
+            "WITH RECURSIVE walk (position, prev, n) AS (",
+            "SELECT position, prev, CAST(1 AS BIGINT) FROM turn WHERE position = ?1 UNION ALL ",
+            "SELECT t.position, t.prev, w.n + 1 FROM walk w JOIN turn t ON t.position = w.prev ",
+            "WHERE w.n < ?2) SELECT t.position, t.entity, t.seq, t.prev, t.at, t.cause, t.sent, ",
+            "t.chk, t.input, ",
+            $last,
+            " FROM walk w JOIN turn t ON t.position = w.position ORDER BY w.n"
+        )
+    };
+}
+pub(crate) const TURNS_BACK: &str = turns_back!("t.delta");
+pub(crate) const TURN_SUMMARIES: &str = turns_back!("CAST(length(t.delta) AS BIGINT)");
 pub(crate) const ALL_TURNS: &str = "SELECT position, entity, seq, prev, at, cause, sent, chk, \
      input, delta FROM turn ORDER BY position";
 
@@ -271,3 +318,20 @@ pub(crate) const VIOLATIONS: &[(&str, &str)] = &[
 /// Whether something is pending that may have ended a process.
 pub(crate) const IS_SUSPECT: &str =
     "SELECT EXISTS (SELECT 1 FROM work WHERE position <= ?1) AND ?1 > 0";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_with_a_prefix_are_between_two_texts() {
+        let bounds = |prefix, after| names(prefix, after);
+        assert_eq!(bounds("a", None), ("a".into(), "b".into()));
+        assert_eq!(bounds("a", Some("ab")), ("ab\u{1}".into(), "b".into()));
+        assert_eq!(bounds("b", Some("a")).0, "b");
+        assert_eq!(bounds("\u{d7ff}", None).1, "\u{e000}");
+        assert_eq!(bounds("a\u{10ffff}", None).1, "b");
+        let (_, end) = bounds("", None);
+        assert!("\u{10ffff}".repeat(128) < end && bounds("\u{10ffff}", None).1 == end);
+    }
+}

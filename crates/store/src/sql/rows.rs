@@ -3,8 +3,8 @@
 use super::Fields;
 use crate::{
     Address, Attempt, Base, Direction, EntityId, EntityKind, Head, Json, Lease, MessageKind,
-    OldTurn, PageImage, Position, Recorded, RecordedTurn, Settled, SettledAs, Snapshot, State,
-    StoreError, StreamSummary, Timestamp, Totals, Work,
+    ObjectSummary, OldTurn, PageImage, Position, Recorded, RecordedTurn, Settled, SettledAs,
+    Snapshot, State, StoreError, StreamSummary, Timestamp, Totals, TurnSummary, Work,
     plan::{EntityRow, KeyRow, MessageRow, TurnBrief},
 };
 
@@ -192,6 +192,30 @@ pub(crate) fn turn(row: &dyn Fields) -> Result<RecordedTurn, StoreError> {
         chk: row.count(7)?,
         input: row.text(8)?.into(),
         delta: row.bytes(9)?.into(),
+    })
+}
+
+pub(crate) fn turn_summary(row: &dyn Fields) -> Result<TurnSummary, StoreError> {
+    Ok(TurnSummary {
+        position: row.int(0)?,
+        entity: row.id(1)?,
+        seq: row.int(2)?,
+        prev: row.int(3)?,
+        at: row.time(4)?,
+        cause: row.maybe_int(5)?,
+        sent: row.count(6)?,
+        input: row.text(8)?.into(),
+        bytes: row.int(9)?,
+    })
+}
+
+pub(crate) fn object_summary(row: &dyn Fields) -> Result<ObjectSummary, StoreError> {
+    let address = Address::new(EntityKind::Object, &row.text(12)?, &row.text(13)?);
+    Ok(ObjectSummary {
+        address: address.map_err(|error| StoreError::corrupt(error.to_string()))?,
+        created_at: row.time(14)?,
+        updated_at: row.maybe_int(15)?.map(Timestamp),
+        head: head(row)?,
     })
 }
 

@@ -229,6 +229,10 @@ async fn compare_reads(labs: &[Lab; 3], maker: &Maker, place: &str) {
             store.heads(5, 0, 3).await.unwrap(),
             store.images(object).await.unwrap(),
             store.turns_back(last, 4).await.unwrap(),
+            store.turn_summaries(last, 4).await.unwrap(),
+            store.object_classes().await.unwrap(),
+            store.objects("thing", "", None, 3).await.unwrap(),
+            store.count_objects("thing", 2).await.unwrap(),
             store.old_turns(position - 20, 9).await.unwrap(),
         );
         all.push(format!(

@@ -3,6 +3,7 @@
 mod appending;
 mod deduplication;
 mod delivery;
+mod objects;
 mod reading;
 
 /// Runs each law on all three stores.
