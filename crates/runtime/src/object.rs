@@ -16,6 +16,7 @@ mod flight;
 mod guard;
 mod held;
 mod history;
+mod inspect;
 mod key;
 mod kv;
 mod live;
@@ -40,6 +41,10 @@ pub use self::{
     effect::{Job, Outcome, Perform},
     error::CallError,
     history::{HistoryError, HistoryRetention, Past, pages_at, sweep_history},
+    inspect::{
+        Changes, ClassView, ConnectionView, Inside, InspectError, LastFailure, ObjectView, Query,
+        RowChange, Rows, SchemaChange, Skipped, TableView,
+    },
     kv::KeyValue,
     live::{Arrival, Closed, Connection, ConnectionId, Event, Live, LiveSocket, Numbered},
     objects::{Objects, ObjectsBuilder},

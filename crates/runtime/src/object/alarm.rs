@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use rusqlite::{OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 use steadfast_store::Timestamp;
 
 use super::{Handle, Lists, Object, Turn, turn::Core};
@@ -24,7 +24,8 @@ pub enum CatchUp {
 }
 
 impl CatchUp {
-    fn tag(self) -> &'static str {
+    /// The stored tag.
+    pub fn tag(self) -> &'static str {
         match self {
             CatchUp::Once => "once",
             CatchUp::Each => "each",
@@ -84,6 +85,15 @@ impl Alarm {
             body: row.get(8)?,
             ring_at: Timestamp(row.get(9)?),
         })
+    }
+
+    /// The alarms in a database, in the order in which they ring; those given up come last.
+    pub(super) fn list(connection: &Connection, limit: usize) -> rusqlite::Result<Vec<Self>> {
+        let sql =
+            format!("SELECT {COLUMNS} WHERE name <> '' ORDER BY failed, ring_at, name LIMIT ?1");
+        let mut list = connection.prepare_cached(&sql)?;
+        let alarms = list.query_map([limit], Alarm::read)?;
+        alarms.collect()
     }
 
     /// When a repeated alarm that rings at `now` is due next.
@@ -192,12 +202,8 @@ impl Core {
         if !self.tables.has_alarm() {
             return Ok(Vec::new());
         }
-        let sql = format!("SELECT {COLUMNS} WHERE name <> '' ORDER BY failed, ring_at, name");
-        self.database.guard.system(|| {
-            let mut list = self.database.connection.prepare_cached(&sql)?;
-            let alarms = list.query_map((), Alarm::read)?;
-            alarms.collect()
-        })
+        let all = i64::MAX as usize;
+        self.database.guard.system(|| Alarm::list(&self.database.connection, all))
     }
 
     /// The next alarm that rings at `now`.

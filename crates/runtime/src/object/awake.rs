@@ -112,6 +112,11 @@ impl Awake {
         }
     }
 
+    /// Whether an object is in memory.
+    pub(super) fn contains(&self, id: EntityId) -> bool {
+        self.part(id).contains_key(&id)
+    }
+
     fn part(&self, id: EntityId) -> MutexGuard<'_, HashMap<EntityId, Arc<Cell>>> {
         let part = usize::from(id.shard()) % self.cells.len();
         self.cells[part].lock().unwrap_or_else(PoisonError::into_inner)

@@ -148,6 +148,11 @@ const MODULES: &[&str] = &["fts3", "fts4", "fts5", "fts5vocab", "geopoly", "rtre
 const FUNCTIONS: &[&str] =
     &["edit", "fts3_tokenizer", "load_extension", "readfile", "writefile", "zipfile"];
 
+/// Whether a function reaches out of the database.
+pub(super) fn reaches_out(function: &str) -> bool {
+    FUNCTIONS.iter().any(|it| it.eq_ignore_ascii_case(function))
+}
+
 fn is_allowed(context: &AuthContext<'_>) -> bool {
     let action = &context.action;
     let makes = matches!(
@@ -181,7 +186,7 @@ fn is_allowed(context: &AuthContext<'_>) -> bool {
             among(PRAGMAS, pragma_name)
                 || (pragma_value.is_none() && among(READ_ONLY, pragma_name))
         }
-        AuthAction::Function { function_name } => !among(FUNCTIONS, function_name),
+        AuthAction::Function { function_name } => !reaches_out(function_name),
         AuthAction::CreateVtable { table_name, module_name }
         | AuthAction::DropVtable { table_name, module_name } => {
             among(MODULES, module_name) && !is_ours(table_name)

@@ -63,6 +63,9 @@ impl Held {
         if self.awake {
             let run = || self.activation.run(&class, &item.input, item.end, now, &*shared.entropy);
             let step = class.pace.measure(run);
+            if let Err(error) = &step.reply {
+                shared.desk.failures.note(self.cell.address.id(), now, item.input.label(), error);
+            }
             self.keep(step, Some(item));
         } else {
             self.cell.note(&[], Release::default(), Some(item));

@@ -67,6 +67,21 @@ impl Past {
         Image::new(self.pages, Limits::default()).connect()
     }
 
+    /// Before its first turn: nothing.
+    pub(super) fn nothing() -> Self {
+        Self { turn: 0, pages: Vec::new() }
+    }
+
+    /// How many pages it has.
+    pub fn pages(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// The bytes of its pages, one after the other: an ordinary SQLite file.
+    pub fn into_pages(self) -> impl Iterator<Item = Page> + Send {
+        self.pages.into_iter()
+    }
+
     /// An ordinary SQLite file.
     pub fn bytes(&self) -> Vec<u8> {
         self.pages.iter().flat_map(|page| page.iter().copied()).collect()

@@ -21,6 +21,7 @@ use super::{
     cell::{Cell, NotTaken},
     effect::Performer,
     held::is_in_turn,
+    inspect::Desk,
     key::Key,
     live::{Door, Rooms},
     mailbox::{End, Input, Item, Reply},
@@ -132,6 +133,7 @@ impl ObjectsBuilder {
             pool: Pool::start(options.threads).map_err(failed)?,
             tokio: Tokio::current(),
             awake: Awake::default(),
+            desk: Desk::default(),
         };
         let shared = Arc::new(shared);
         shared.tokio.spawn(sleep::run(Arc::downgrade(&shared)));
@@ -151,6 +153,7 @@ pub(super) struct Shared {
     /// The lines of connections.
     pub(super) rooms: Arc<Rooms>,
     pub(super) awake: Awake,
+    pub(super) desk: Desk,
 }
 
 impl Drop for Shared {
@@ -192,6 +195,10 @@ impl Shared {
                 }
                 Err(error) => Err(error),
             };
+            if let Err(error) = &loaded {
+                let (id, now) = (cell.address.id(), shared.clock.now());
+                shared.desk.failures.note(id, now, "wake up", error);
+            }
             unfinished.done();
             cell.loaded(loaded);
         });
@@ -293,7 +300,9 @@ impl Objects {
     /// Deletes an object; `false` if it did not exist.
     pub async fn delete(&self, class: &str, name: &str) -> Result<bool, CallError> {
         let to = store::Address::new(EntityKind::Object, class, name)?;
-        Ok(self.shared.give(&to, Input::Delete, None).await? == "true")
+        let existed = self.shared.give(&to, Input::Delete, None).await? == "true";
+        self.shared.desk.failures.forget(to.id());
+        Ok(existed)
     }
 
     /// The classes, in order.

@@ -1,0 +1,193 @@
+//! Looking at objects: who they are, what is in them, and what happened to them. Everything is read
+//! from the store, so only what is durable is seen, and a class need not be served here.
+
+mod changes;
+mod describe;
+mod error;
+mod failures;
+mod find;
+mod query;
+mod reader;
+mod table;
+mod value;
+
+use std::sync::Arc;
+
+use steadfast_store::{
+    self as store, EntityKind, ObjectSummary, Position, StoreError, TurnSummary,
+};
+use tokio::sync::Semaphore;
+
+pub(super) use self::failures::Failures;
+pub use self::{
+    changes::{Changes, RowChange, SchemaChange, Skipped},
+    describe::{ConnectionView, Inside, ObjectView, TableView},
+    error::InspectError,
+    failures::LastFailure,
+    query::{Query, Rows},
+};
+use super::{CallError, HistoryError, Objects, Past, pages_at};
+
+/// Objects of a class that are counted.
+const COUNT_MAX: usize = 10_000;
+
+/// Objects looked into at the same time: each may take 256 MiB.
+const AT_ONCE: usize = 4;
+
+/// What looking at objects needs in memory.
+pub(super) struct Desk {
+    gate: Arc<Semaphore>,
+    pub(super) failures: Failures,
+}
+
+impl Default for Desk {
+    fn default() -> Self {
+        Self { gate: Arc::new(Semaphore::new(AT_ONCE)), failures: Failures::default() }
+    }
+}
+
+/// A class in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClassView {
+    /// Its name.
+    pub name: String,
+    /// Whether this program serves it.
+    pub served: bool,
+    /// How many of its objects exist, up to 10,000.
+    pub objects: usize,
+    /// Whether there are more.
+    pub more: bool,
+}
+
+impl Objects {
+    /// The classes that are served here, and those of objects that exist; in order.
+    pub async fn look_at_classes(&self) -> Result<Vec<ClassView>, InspectError> {
+        let mut names = self.store().object_classes().await?;
+        names.extend(self.classes().map(Into::into));
+        names.sort_unstable();
+        names.dedup();
+        let mut classes = Vec::new();
+        for name in names {
+            let found = self.store().count_objects(&name, COUNT_MAX + 1).await?;
+            let served = self.serves(&name);
+            if served || 0 < found {
+                let (objects, more) = (found.min(COUNT_MAX), COUNT_MAX < found);
+                classes.push(ClassView { name, served, objects, more });
+            }
+        }
+        Ok(classes)
+    }
+
+    /// The objects of a class whose names begin with `prefix`, by name, behind a name.
+    pub async fn look_at_class(
+        &self,
+        class: &str,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<ObjectSummary>, InspectError> {
+        store::Address::new(EntityKind::Object, class, "x")?;
+        let found = self.store().objects(class, prefix, after, limit).await?;
+        if found.is_empty() {
+            self.check_class(class).await?;
+        }
+        Ok(found)
+    }
+
+    /// The last turns of an object, newest first, or those from a position on. Those of another
+    /// object are not found.
+    pub async fn look_at_turns(
+        &self,
+        class: &str,
+        name: &str,
+        from: Option<Position>,
+        limit: usize,
+    ) -> Result<Vec<TurnSummary>, InspectError> {
+        let (object, head) = self.find(class, name).await?;
+        let from = from.unwrap_or(head.position);
+        let mut turns = self.store().turn_summaries(from, limit).await?;
+        turns.retain(|it| it.entity == object.id() && head.base.number <= it.position);
+        Ok(turns)
+    }
+
+    /// An object as it was after a turn; without one as it is.
+    pub async fn look_back(
+        &self,
+        class: &str,
+        name: &str,
+        turn: Option<i64>,
+    ) -> Result<Past, InspectError> {
+        let (object, _) = self.find(class, name).await?;
+        let _permit = self.permit().await?;
+        Ok(pages_at(self.store(), &object, turn).await?)
+    }
+
+    /// Runs one statement that only reads, on an object as it is or was.
+    pub async fn query(&self, class: &str, name: &str, query: Query) -> Result<Rows, InspectError> {
+        let (object, _) = self.find(class, name).await?;
+        let permit = self.permit().await?;
+        let past = pages_at(self.store(), &object, query.turn).await?;
+        let now = self.shared.clock.now();
+        apart(move || {
+            let _permit = permit;
+            query::run(past, &query, now)
+        })
+        .await
+    }
+
+    /// What one turn changed: the rows before and after it.
+    pub async fn look_at_turn(
+        &self,
+        class: &str,
+        name: &str,
+        turn: i64,
+    ) -> Result<Changes, InspectError> {
+        let (object, head) = self.find(class, name).await?;
+        let permit = self.permit().await?;
+        let after = pages_at(self.store(), &object, Some(turn)).await?;
+        let before = match turn {
+            1 => None,
+            _ => Some(pages_at(self.store(), &object, Some(turn - 1)).await?),
+        };
+        let summary = self.find_turn(&object, &head, turn).await?;
+        apart(move || {
+            let _permit = permit;
+            changes::compare(summary, before, after)
+        })
+        .await
+    }
+
+    /// Everything that is known of an object.
+    pub async fn look_at(&self, class: &str, name: &str) -> Result<ObjectView, InspectError> {
+        let (object, _) = self.find(class, name).await?;
+        // Behind its own name as prefix it is the first.
+        let found = self.store().objects(class, name, None, 1).await?.pop();
+        let Some(summary) = found.filter(|it| it.address == object) else {
+            return Err(InspectError::UnknownObject { object: object.to_string() });
+        };
+        let oldest_turn = describe::oldest(self.store(), &summary.head).await?;
+        let (served, awake) = (self.serves(class), self.shared.awake.contains(object.id()));
+        let last_failure = self.shared.desk.failures.of(object.id());
+        let permit = self.permit().await?;
+        let inside = match pages_at(self.store(), &object, None).await {
+            Ok(past) => {
+                let look = move || {
+                    let _permit = permit;
+                    Ok(describe::inside(past))
+                };
+                apart(look).await?
+            }
+            Err(HistoryError::Call(CallError::Corrupt { detail, .. })) => Err(detail),
+            Err(error) => return Err(error.into()),
+        };
+        Ok(ObjectView { summary, served, awake, oldest_turn, last_failure, inside })
+    }
+}
+
+/// Runs SQL away from the async threads.
+async fn apart<T: Send + 'static>(
+    f: impl FnOnce() -> Result<T, InspectError> + Send + 'static,
+) -> Result<T, InspectError> {
+    let done = tokio::task::spawn_blocking(f).await;
+    done.unwrap_or_else(|error| Err(StoreError::Unavailable { reason: error.to_string() }.into()))
+}

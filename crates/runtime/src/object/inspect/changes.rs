@@ -1,0 +1,271 @@
+//! What one turn changed: the rows before and after it, table by table.
+
+use std::collections::BTreeMap;
+
+use rusqlite::{
+    Row, params_from_iter,
+    types::{Value as Sql, ValueRef},
+};
+use serde_json::{Map, Value};
+use steadfast_store::TurnSummary;
+
+use super::{
+    super::Past,
+    InspectError,
+    describe::is_system,
+    query::{BYTES_MAX, damaged},
+    reader::Reader,
+    table::Table,
+    value::{size, to_json},
+};
+
+/// Rows of a table up to which it is compared.
+const ROWS_MAX: usize = 10_000;
+
+/// Changed rows that are shown.
+const SHOWN_MAX: usize = 100;
+
+/// What one turn changed.
+#[derive(Clone, Debug)]
+pub struct Changes {
+    /// The turn.
+    pub turn: TurnSummary,
+    /// Tables, indexes, views and triggers that were made, changed or removed.
+    pub schema: Vec<SchemaChange>,
+    /// Rows that were added, changed or removed; those of the runtime's own tables come last.
+    pub rows: Vec<RowChange>,
+    /// Tables that were not compared.
+    pub skipped: Vec<Skipped>,
+    /// Whether there are more than the 100 rows shown.
+    pub truncated: bool,
+}
+
+/// One part of the schema before and after a turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SchemaChange {
+    /// table, index, view or trigger.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// The statement that made it, if it was there before.
+    pub before: Option<String>,
+    /// The same after the turn.
+    pub after: Option<String>,
+}
+
+/// One row before and after a turn.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RowChange {
+    /// Its table.
+    pub table: String,
+    /// Whether the table is the runtime's own.
+    pub system: bool,
+    /// The columns, in order.
+    pub columns: Vec<String>,
+    /// What names the row: its primary key or row id.
+    pub key: Map<String, Value>,
+    /// The row before; `None` if it was added.
+    pub before: Option<Vec<Value>>,
+    /// The row after; `None` if it was removed.
+    pub after: Option<Vec<Value>>,
+}
+
+/// A table that was not compared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skipped {
+    /// Which.
+    pub table: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// Compares an object before and after a turn; before its first there was nothing.
+pub(super) fn compare(
+    turn: TurnSummary,
+    before: Option<Past>,
+    after: Past,
+) -> Result<Changes, InspectError> {
+    let before = before.unwrap_or_else(Past::nothing);
+    let before = Reader::open(before).map_err(|error| damaged(&error))?;
+    let after = Reader::open(after).map_err(|error| damaged(&error))?;
+    let (schema, rows) = (schema(&before, &after)?, Vec::new());
+    let mut changes = Changes { turn, schema, rows, skipped: Vec::new(), truncated: false };
+    let (old, new) = (tables(&before)?, tables(&after)?);
+    let mut names: Vec<&String> = old.keys().chain(new.keys()).collect();
+    names.sort_by_key(|it| (is_system(it), *it));
+    names.dedup();
+    let mut comparison = Comparison { before, after, changes: &mut changes, bytes: 0 };
+    for name in names {
+        comparison.table(old.get(name), new.get(name))?;
+    }
+    Ok(changes)
+}
+
+fn tables(reader: &Reader) -> Result<BTreeMap<String, Table>, InspectError> {
+    let tables = Table::all(&reader.connection).map_err(|error| reader.error(&error))?;
+    let real = tables.into_iter().filter(|it| !it.is_virtual);
+    Ok(real.map(|it| (it.name.clone(), it)).collect())
+}
+
+fn schema(before: &Reader, after: &Reader) -> Result<Vec<SchemaChange>, InspectError> {
+    let read = |reader: &Reader| -> rusqlite::Result<BTreeMap<(String, String), String>> {
+        let sql = "SELECT name, type, sql FROM sqlite_schema WHERE sql IS NOT NULL LIMIT 1000";
+        let mut list = reader.connection.prepare(sql)?;
+        let row = |row: &Row<'_>| Ok(((row.get(0)?, row.get(1)?), row.get(2)?));
+        list.query_map((), row)?.collect()
+    };
+    let mut old = read(before).map_err(|error| before.error(&error))?;
+    let new = read(after).map_err(|error| after.error(&error))?;
+    let mut changes = Vec::new();
+    for ((name, kind), sql) in new {
+        let was = old.remove(&(name.clone(), kind.clone()));
+        if was.as_ref() != Some(&sql) {
+            changes.push(SchemaChange { kind, name, before: was, after: Some(sql) });
+        }
+    }
+    let gone = old.into_iter().map(|((name, kind), sql)| SchemaChange {
+        kind,
+        name,
+        before: Some(sql),
+        after: None,
+    });
+    changes.extend(gone);
+    Ok(changes)
+}
+
+/// Both sides of a turn, and what was found between them.
+struct Comparison<'a> {
+    before: Reader,
+    after: Reader,
+    changes: &'a mut Changes,
+    /// Bytes of what is shown, about.
+    bytes: usize,
+}
+
+impl Comparison<'_> {
+    fn table(&mut self, old: Option<&Table>, new: Option<&Table>) -> Result<(), InspectError> {
+        let Some(table) = new.or(old) else { return Ok(()) };
+        let compared = match self.obstacle(table, old, new) {
+            Ok(None) => self.rows(table, old.is_some(), new.is_some()),
+            Ok(Some(reason)) => {
+                self.changes.skipped.push(Skipped { table: table.name.clone(), reason });
+                Ok(())
+            }
+            Err(error) => Err(error),
+        };
+        let late = if self.before.has_timed_out() { &self.before } else { &self.after };
+        compared.map_err(|error| late.error(&error))
+    }
+
+    /// Why a table is not compared.
+    fn obstacle(
+        &self,
+        table: &Table,
+        old: Option<&Table>,
+        new: Option<&Table>,
+    ) -> rusqlite::Result<Option<String>> {
+        if old.zip(new).is_some_and(|(old, new)| old != new) {
+            return Ok(Some("its columns are others than before".into()));
+        }
+        if table.key.is_empty() {
+            return Ok(Some("its rows cannot be told apart".into()));
+        }
+        for (reader, side) in [(&self.before, old), (&self.after, new)] {
+            let Some(side) = side else { continue };
+            let count = side.count(ROWS_MAX + 1);
+            let count: usize = reader.connection.query_row(&count, (), |row| row.get(0))?;
+            if ROWS_MAX < count {
+                return Ok(Some(format!("it has more than {ROWS_MAX} rows")));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Compares row by row: what is there now, then what is gone.
+    fn rows(&mut self, table: &Table, was: bool, is: bool) -> rusqlite::Result<()> {
+        let Self { before, after, changes, bytes } = self;
+        let (before, after) = (was.then_some(&*before), is.then_some(&*after));
+        each(table, after, before, |new, old| match old {
+            Some(old) if is_same(table, old, new)? => Ok(true),
+            old => note(table, old, Some(new), changes, bytes),
+        })?;
+        each(table, before, after, |old, new| match new {
+            Some(_) => Ok(true),
+            None => note(table, Some(old), None, changes, bytes),
+        })
+    }
+}
+
+/// Gives `see` each row here and the one with the same key there, until it has seen enough.
+fn each(
+    table: &Table,
+    here: Option<&Reader>,
+    there: Option<&Reader>,
+    mut see: impl FnMut(&Row<'_>, Option<&Row<'_>>) -> rusqlite::Result<bool>,
+) -> rusqlite::Result<()> {
+    let Some(here) = here else { return Ok(()) };
+    let mut list = here.connection.prepare(&table.rows())?;
+    let mut find = there.map(|it| it.connection.prepare(&table.row())).transpose()?;
+    let mut rows = list.query(())?;
+    let mut go_on = true;
+    while let Some(row) = rows.next()?.filter(|_| go_on) {
+        go_on = match &mut find {
+            None => see(row, None)?,
+            Some(find) => {
+                let mut found = find.query(params_from_iter(key(table, row)?))?;
+                see(row, found.next()?)?
+            }
+        };
+    }
+    Ok(())
+}
+
+/// Takes note of a row; `false` if there is no room for it.
+fn note(
+    table: &Table,
+    old: Option<&Row<'_>>,
+    new: Option<&Row<'_>>,
+    changes: &mut Changes,
+    bytes: &mut usize,
+) -> rusqlite::Result<bool> {
+    let places = table.key.len()..table.key.len() + table.columns.len();
+    for row in [old, new].into_iter().flatten() {
+        for place in places.clone() {
+            *bytes += size(row.get_ref(place)?);
+        }
+    }
+    if SHOWN_MAX <= changes.rows.len() || BYTES_MAX < *bytes {
+        changes.truncated = true;
+        return Ok(false);
+    }
+    let cells = |row: Option<&Row<'_>>| -> rusqlite::Result<Option<Vec<Value>>> {
+        let cell = |row: &Row<'_>, place| Ok(to_json(row.get_ref(place)?));
+        row.map(|row| places.clone().map(|it| cell(row, it)).collect()).transpose()
+    };
+    let Some(any) = new.or(old) else { return Ok(true) };
+    let values = key(table, any)?;
+    let values = values.iter().map(|it| to_json(ValueRef::from(it)));
+    changes.rows.push(RowChange {
+        table: table.name.clone(),
+        system: is_system(&table.name),
+        columns: table.columns.clone(),
+        key: table.key.iter().cloned().zip(values).collect(),
+        before: cells(old)?,
+        after: cells(new)?,
+    });
+    Ok(true)
+}
+
+/// What names a row: its first columns.
+fn key(table: &Table, row: &Row<'_>) -> rusqlite::Result<Vec<Sql>> {
+    (0..table.key.len()).map(|place| row.get(place)).collect()
+}
+
+fn is_same(table: &Table, old: &Row<'_>, new: &Row<'_>) -> rusqlite::Result<bool> {
+    for place in 0..table.key.len() + table.columns.len() {
+        if old.get_ref(place)? != new.get_ref(place)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

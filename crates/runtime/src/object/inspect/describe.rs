@@ -1,0 +1,147 @@
+//! What is in an object: its size, tables, alarms and connections.
+
+use serde_json::Value;
+use steadfast_store::{Head, ObjectSummary, Store, StoreError, Timestamp};
+use steadfast_vfs::PAGE_SIZE;
+
+use super::{
+    super::{Alarm, Past, guard::PREFIX},
+    LastFailure,
+    reader::Reader,
+    table::Table,
+};
+
+/// Turns that are walked back in search of the oldest.
+const LOOK_BACK: usize = 2_000;
+
+/// Rows of a table that are counted.
+const ROWS_MAX: usize = 10_000;
+
+/// Alarms and connections that are shown.
+const SHOWN_MAX: usize = 1_000;
+
+/// Everything that is known of an object.
+#[derive(Clone, Debug)]
+pub struct ObjectView {
+    /// Its address, and where it stands.
+    pub summary: ObjectSummary,
+    /// Whether this program serves its class.
+    pub served: bool,
+    /// Whether it is in memory.
+    pub awake: bool,
+    /// The oldest turn after which it can be seen; looked for up to 2,000 turns back.
+    pub oldest_turn: i64,
+    /// How a turn last failed, since this process began. What an alarm failed with is said by it.
+    pub last_failure: Option<LastFailure>,
+    /// What is in it; an error says what is damaged.
+    pub inside: Result<Inside, String>,
+}
+
+/// What is in an object.
+#[derive(Clone, Debug, Default)]
+pub struct Inside {
+    /// Pages of its database.
+    pub pages: usize,
+    /// Bytes of its database.
+    pub bytes: usize,
+    /// Its tables, by name.
+    pub tables: Vec<TableView>,
+    /// Its alarms in the order in which they ring; those given up come last.
+    pub alarms: Vec<Alarm>,
+    /// Its connections.
+    pub connections: Vec<ConnectionView>,
+}
+
+/// One table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableView {
+    /// Its name.
+    pub name: String,
+    /// Its columns.
+    pub columns: Vec<String>,
+    /// How many rows it has, up to 10,000; `None` if that could not be counted in time.
+    pub rows: Option<usize>,
+    /// Whether there are more.
+    pub more: bool,
+    /// Whether it is the runtime's own.
+    pub system: bool,
+}
+
+/// One live connection.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ConnectionView {
+    /// Its number.
+    pub id: i64,
+    /// What it is found by.
+    pub tags: Vec<String>,
+    /// Since when.
+    pub connected_at: Timestamp,
+    /// What it carries.
+    pub attachment: Value,
+}
+
+/// The oldest turn after which an object can be seen.
+pub(super) async fn oldest(store: &dyn Store, head: &Head) -> Result<i64, StoreError> {
+    let turns = store.turn_summaries(head.position, LOOK_BACK).await?;
+    // What a turn changed leads back to the one before it.
+    Ok(turns.last().map_or(head.seq, |it| (it.seq - 1).max(1)))
+}
+
+/// Looks into an object; an error says what is damaged.
+pub(super) fn inside(past: Past) -> Result<Inside, String> {
+    let pages = past.pages();
+    let reader = Reader::open(past).map_err(|error| error.to_string())?;
+    let tables = Table::all(&reader.connection).map_err(|error| error.to_string())?;
+    let has = |name: &str| tables.iter().any(|it| it.name == name);
+    let alarms = if has("_steadfast_alarm") {
+        Alarm::list(&reader.connection, SHOWN_MAX).map_err(|error| error.to_string())?
+    } else {
+        Vec::new()
+    };
+    let connections = if has("_steadfast_connection") {
+        connections(&reader).unwrap_or_default()
+    } else {
+        Vec::new()
+    };
+    let tables = tables.iter().map(|it| view(&reader, it)).collect();
+    Ok(Inside { pages, bytes: pages * PAGE_SIZE, tables, alarms, connections })
+}
+
+fn view(reader: &Reader, table: &Table) -> TableView {
+    let count = table.count(ROWS_MAX + 1);
+    let counted: Option<usize> = reader.connection.query_row(&count, (), |row| row.get(0)).ok();
+    TableView {
+        name: table.name.clone(),
+        columns: table.columns.clone(),
+        rows: counted.map(|it| it.min(ROWS_MAX)),
+        more: counted.is_some_and(|it| ROWS_MAX < it),
+        system: is_system(&table.name),
+    }
+}
+
+/// Whether a table is the runtime's own.
+pub(super) fn is_system(name: &str) -> bool {
+    name.starts_with(PREFIX)
+}
+
+fn connections(reader: &Reader) -> rusqlite::Result<Vec<ConnectionView>> {
+    let sql = format!(
+        "SELECT id, tags, connected_at, attachment FROM _steadfast_connection \
+         ORDER BY id LIMIT {SHOWN_MAX}"
+    );
+    let mut list = reader.connection.prepare(&sql)?;
+    let read = |row: &rusqlite::Row<'_>| {
+        let tags: String = row.get(1)?;
+        let attachment: Option<String> = row.get(3)?;
+        Ok(ConnectionView {
+            id: row.get(0)?,
+            tags: serde_json::from_str(&tags).unwrap_or_default(),
+            connected_at: Timestamp(row.get(2)?),
+            attachment: attachment.map_or(Value::Null, |text| {
+                serde_json::from_str(&text).unwrap_or(Value::String(text))
+            }),
+        })
+    };
+    let found = list.query_map((), read)?;
+    found.collect()
+}

@@ -1,0 +1,73 @@
+//! Why an object cannot be looked at.
+
+use steadfast_store::{AddressError, StoreError};
+
+use super::super::{CallError, HistoryError};
+
+/// Why an object cannot be looked at.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum InspectError {
+    /// No object of the class exists, and it is not served here.
+    #[error("class `{class}` is neither registered here nor has it objects in this store")]
+    UnknownClass {
+        /// What was asked for.
+        class: String,
+    },
+    /// It does not exist.
+    #[error("`{object}` does not exist; the first call that changes it makes it")]
+    UnknownObject {
+        /// What was asked for.
+        object: String,
+    },
+    /// The name cannot be one of an object.
+    #[error(transparent)]
+    Name(#[from] AddressError),
+    /// It cannot be seen as it was then.
+    #[error(transparent)]
+    History(#[from] HistoryError),
+    /// The statement does more than read.
+    #[error("statement refused: {detail}; only statements that read are run here")]
+    Refused {
+        /// What it does.
+        detail: String,
+    },
+    /// The statement does not work.
+    #[error("statement failed: {detail}")]
+    Failed {
+        /// What SQLite says.
+        detail: String,
+    },
+    /// The statement took too long.
+    #[error("statement was stopped after {seconds} s; ask for less, or export the object")]
+    TooLong {
+        /// The limit.
+        seconds: u64,
+    },
+    /// The store gave no answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl InspectError {
+    /// The stable code.
+    pub fn code(&self) -> &str {
+        match self {
+            InspectError::UnknownClass { .. } => "class_not_found",
+            InspectError::UnknownObject { .. } => "unknown_object",
+            InspectError::Name(_) => "invalid_name",
+            InspectError::History(HistoryError::NoTurn { .. }) => "unknown_turn",
+            InspectError::History(HistoryError::Forgotten { .. }) => "turn_forgotten",
+            InspectError::History(HistoryError::Call(error)) => error.code(),
+            InspectError::Refused { .. } => "sql_refused",
+            InspectError::Failed { .. } => "sql_failed",
+            InspectError::TooLong { .. } => "sql_too_long",
+            InspectError::Store(error) => error.code(),
+        }
+    }
+}
+
+impl From<CallError> for InspectError {
+    fn from(error: CallError) -> Self {
+        InspectError::History(error.into())
+    }
+}

@@ -1,0 +1,119 @@
+//! One statement that only reads, with limits on time, rows and bytes.
+
+use rusqlite::Statement;
+use serde_json::Value;
+use steadfast_store::Timestamp;
+use steadfast_vfs::at_time;
+
+use super::{
+    super::Past,
+    InspectError,
+    reader::Reader,
+    value::{from_json, size, to_json},
+};
+
+/// Rows of an answer.
+const ROWS_MAX: usize = 1_000;
+
+/// Bytes of an answer, about.
+pub(super) const BYTES_MAX: usize = 4 << 20;
+
+/// A question to one object.
+#[derive(Clone, Debug, Default)]
+pub struct Query {
+    /// One statement.
+    pub sql: String,
+    /// A JSON array for `?`, an object for `:name`, or null.
+    pub params: Value,
+    /// After which turn; without one as it is.
+    pub turn: Option<i64>,
+}
+
+/// What a statement found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rows {
+    /// After which turn.
+    pub turn: i64,
+    /// The names of the columns.
+    pub columns: Vec<String>,
+    /// The rows: null, numbers and texts as JSON has them, a blob as `{"blob": "<hex>"}`.
+    pub rows: Vec<Vec<Value>>,
+    /// Whether there are more: an answer has at most 1,000 rows and about 4 MiB.
+    pub truncated: bool,
+}
+
+pub(super) fn run(past: Past, query: &Query, now: Timestamp) -> Result<Rows, InspectError> {
+    let turn = past.turn;
+    let reader = Reader::open(past).map_err(|error| damaged(&error))?;
+    at_time(now.0, || read(&reader, query, turn))
+}
+
+fn read(reader: &Reader, query: &Query, turn: i64) -> Result<Rows, InspectError> {
+    let fails = |error: rusqlite::Error| reader.error(&error);
+    let mut statement = reader.connection.prepare(&query.sql).map_err(fails)?;
+    let columns: Vec<String> = statement.column_names().map(Into::into).collect();
+    if !statement.readonly() {
+        return Err(InspectError::Refused { detail: "it writes".into() });
+    }
+    if columns.is_empty() {
+        return Err(failed("there is no statement that gives rows"));
+    }
+    bind(&mut statement, &query.params)?;
+    let mut found = Rows { turn, columns, rows: Vec::new(), truncated: false };
+    let mut bytes = 0;
+    let mut rows = statement.raw_query();
+    while let Some(row) = rows.next().map_err(fails)? {
+        let mut cells = Vec::with_capacity(found.columns.len());
+        for index in 0..found.columns.len() {
+            let value = row.get_ref(index).map_err(fails)?;
+            bytes += size(value);
+            if BYTES_MAX < bytes || ROWS_MAX <= found.rows.len() {
+                found.truncated = true;
+                return Ok(found);
+            }
+            cells.push(to_json(value));
+        }
+        found.rows.push(cells);
+    }
+    Ok(found)
+}
+
+/// Gives the statement all its parameters: one that is missing would be NULL, and nobody would
+/// notice.
+fn bind(statement: &mut Statement<'_>, params: &Value) -> Result<(), InspectError> {
+    let count = statement.parameter_count();
+    for index in 1..=count {
+        let name = statement.parameter_name(index).map(ToOwned::to_owned);
+        let given = match (params, &name) {
+            (Value::Array(list), _) => list.get(index - 1),
+            (Value::Object(fields), Some(name)) => {
+                fields.get(name).or_else(|| fields.get(name.get(1..)?))
+            }
+            _ => None,
+        };
+        let shown = name.unwrap_or_else(|| format!("?{index}"));
+        let value = given.ok_or_else(|| failed(&format!("parameter `{shown}` is missing")))?;
+        let value = from_json(value)
+            .map_err(|wanted| failed(&format!("parameter `{shown}` must be {wanted}")))?;
+        statement.raw_bind_parameter(index, value).map_err(|error| failed(&error.to_string()))?;
+    }
+    match params {
+        Value::Array(list) if count < list.len() => {
+            let detail = format!("it has {count} parameters, {} are given", list.len());
+            Err(failed(&detail))
+        }
+        Value::Null | Value::Array(_) | Value::Object(_) => Ok(()),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            Err(failed("parameters are an array, or an object of names"))
+        }
+    }
+}
+
+fn failed(detail: &str) -> InspectError {
+    InspectError::Failed { detail: detail.into() }
+}
+
+/// What is stored is not a database.
+pub(super) fn damaged(error: &rusqlite::Error) -> InspectError {
+    failed(&format!("the database cannot be opened: {error}"))
+}

@@ -1,0 +1,134 @@
+//! A connection to an object as it is stored, which can do nothing but read, for a bounded time.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use rusqlite::{
+    Connection, ErrorCode,
+    hooks::{AuthAction, AuthContext, Authorization},
+    limits::Limit,
+};
+
+use super::{
+    super::{Past, guard::reaches_out},
+    InspectError,
+};
+
+/// Instructions of SQLite between two looks at the clock.
+const OPS: i32 = 4_096;
+
+/// Real time that the statements of one question have.
+pub(super) const TIME: Duration = Duration::from_secs(2);
+
+/// Pragmas that only look.
+const PRAGMAS: &[&str] = &[
+    "collation_list",
+    "compile_options",
+    "data_version",
+    "database_list",
+    "foreign_key_check",
+    "foreign_key_list",
+    "freelist_count",
+    "function_list",
+    "index_info",
+    "index_list",
+    "index_xinfo",
+    "integrity_check",
+    "page_count",
+    "quick_check",
+    "table_info",
+    "table_list",
+    "table_xinfo",
+];
+
+/// Pragmas that look if they are given no value.
+const WITHOUT_VALUE: &[&str] =
+    &["application_id", "encoding", "foreign_keys", "page_size", "schema_version", "user_version"];
+
+pub(super) struct Reader {
+    pub(super) connection: Connection,
+    timed_out: Arc<AtomicBool>,
+    refused: Arc<AtomicBool>,
+}
+
+impl Reader {
+    /// Opens it. Its time begins now.
+    #[expect(clippy::disallowed_methods, reason = "a statement takes real time, in tests as well")]
+    pub(super) fn open(past: Past) -> rusqlite::Result<Self> {
+        let mut connection = past.open()?;
+        connection.execute_batch("PRAGMA query_only = ON")?;
+        connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, 16 << 20)?;
+        connection.set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, 1 << 20)?;
+        // One comparison is not interrupted.
+        connection.set_limit(Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1_000)?;
+        connection.set_prepared_statement_cache_capacity(32);
+        let timed_out = Arc::new(AtomicBool::new(false));
+        let (over, deadline) = (timed_out.clone(), Instant::now() + TIME);
+        let is_over = move || {
+            let is_over = deadline < Instant::now();
+            over.fetch_or(is_over, Ordering::Relaxed);
+            is_over
+        };
+        connection.progress_handler(OPS, Some(is_over))?;
+        let refused = Arc::new(AtomicBool::new(false));
+        let denied = refused.clone();
+        connection.authorizer(Some(move |context: AuthContext<'_>| {
+            if reads(&context) {
+                return Authorization::Allow;
+            }
+            denied.store(true, Ordering::Relaxed);
+            Authorization::Deny
+        }))?;
+        Ok(Self { connection, timed_out, refused })
+    }
+
+    /// Whether a statement was stopped.
+    pub(super) fn has_timed_out(&self) -> bool {
+        self.timed_out.load(Ordering::Relaxed)
+    }
+
+    /// What an error of a statement means.
+    pub(super) fn error(&self, error: &rusqlite::Error) -> InspectError {
+        let detail = text(error);
+        let writes = error.sqlite_error_code() == Some(ErrorCode::ReadOnly);
+        if self.has_timed_out() {
+            InspectError::TooLong { seconds: TIME.as_secs() }
+        } else if writes || self.refused.load(Ordering::Relaxed) {
+            InspectError::Refused { detail }
+        } else {
+            InspectError::Failed { detail }
+        }
+    }
+}
+
+/// What SQLite says, without the statement, which may be long.
+fn text(error: &rusqlite::Error) -> String {
+    if let rusqlite::Error::SqliteFailure(_, Some(text)) = error {
+        return text.clone();
+    }
+    if let rusqlite::Error::SqlInputError { msg, offset, .. } = error {
+        return if *offset < 0 { msg.clone() } else { format!("{msg}, at byte {offset}") };
+    }
+    if let rusqlite::Error::MultipleStatement = error {
+        return "there is more than one statement".into();
+    }
+    error.to_string()
+}
+
+/// Everything but these changes something, or leaves the database.
+fn reads(context: &AuthContext<'_>) -> bool {
+    let among = |list: &[&str], name: &str| list.iter().any(|it| it.eq_ignore_ascii_case(name));
+    if let AuthAction::Function { function_name } = context.action {
+        return !reaches_out(function_name);
+    }
+    if let AuthAction::Pragma { pragma_name, pragma_value } = context.action {
+        return among(PRAGMAS, pragma_name)
+            || (pragma_value.is_none() && among(WITHOUT_VALUE, pragma_name));
+    }
+    matches!(context.action, AuthAction::Select | AuthAction::Read { .. } | AuthAction::Recursive)
+}
