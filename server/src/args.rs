@@ -2,6 +2,7 @@
 
 mod example;
 mod examples;
+mod objects;
 mod processes;
 mod source;
 
@@ -14,6 +15,7 @@ use tracing_subscriber::filter::LevelFilter;
 
 pub(crate) use self::{
     example::{CheckoutArgs, ExampleVerb},
+    objects::{CallArgs, ExportArgs, ObjectArgs, ObjectsVerb, SqlArgs},
     processes::{ProcessesVerb, SendArgs, StatusArg},
     source::Source,
 };
@@ -44,6 +46,9 @@ enum VerbArgs {
     /// Shows processes and gives them inputs
     #[command(subcommand)]
     Processes(ProcessesVerb),
+    /// Shows objects, calls them and asks them in SQL
+    #[command(subcommand)]
+    Objects(ObjectsVerb),
     /// Runs an example to watch
     #[command(subcommand)]
     Example(ExampleVerb),
@@ -196,6 +201,8 @@ pub(crate) enum Ask {
     Streams(StreamsVerb),
     /// About processes.
     Processes(ProcessesVerb),
+    /// About objects.
+    Objects(ObjectsVerb),
     /// Whether all is well.
     Doctor(AskArgs),
 }
@@ -213,6 +220,7 @@ pub(crate) fn parse() -> Verb {
         Some(VerbArgs::Serve(serve)) => Verb::Serve(serve),
         Some(VerbArgs::Streams(streams)) => Verb::Ask(Ask::Streams(streams), source),
         Some(VerbArgs::Processes(processes)) => Verb::Ask(Ask::Processes(processes), source),
+        Some(VerbArgs::Objects(objects)) => Verb::Ask(Ask::Objects(objects), source),
         Some(VerbArgs::Example(example)) => Verb::Example(example),
         Some(VerbArgs::Doctor(ask)) => Verb::Ask(Ask::Doctor(ask), source),
     }

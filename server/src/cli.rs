@@ -3,6 +3,7 @@
 mod client;
 mod doctor;
 mod messages;
+mod objects;
 mod output;
 mod processes;
 mod streams;
@@ -10,7 +11,7 @@ mod table;
 
 use self::client::Client;
 use crate::{
-    args::{Ask, AskArgs, ListArgs, ProcessesVerb, Source, StreamsVerb},
+    args::{Ask, AskArgs, ListArgs, ObjectsVerb, ProcessesVerb, Source, StreamsVerb},
     escape::escaped,
     failure::Failure,
 };
@@ -32,6 +33,23 @@ fn answer(client: &Client, ask: Ask) -> Result<(), Failure> {
             }
             ProcessesVerb::Show { name, id, list } => processes::show(client, &name, &id, &list),
             ProcessesVerb::Send(send) => processes::send(client, &send),
+        },
+        Ask::Objects(verb) => match verb {
+            ObjectsVerb::Classes(ask) => objects::classes(client, &ask),
+            ObjectsVerb::List { class, prefix, list } => {
+                objects::list(client, &class, prefix.as_deref(), &list)
+            }
+            ObjectsVerb::Show { object, ask } => objects::show(client, &object, &ask),
+            ObjectsVerb::Call(call) => objects::call(client, &call),
+            ObjectsVerb::Sql(sql) => objects::sql(client, &sql),
+            ObjectsVerb::Turns { object, turn: None, list } => {
+                objects::turns(client, &object, &list)
+            }
+            ObjectsVerb::Turns { object, turn: Some(turn), list } => {
+                objects::turn(client, &object, turn, &list.ask)
+            }
+            ObjectsVerb::Export(export) => objects::export(client, &export),
+            ObjectsVerb::Delete { object, ask } => objects::delete(client, &object, &ask),
         },
         Ask::Streams(verb) => match verb {
             StreamsVerb::List(list) => streams::list(client, &list),

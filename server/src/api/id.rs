@@ -17,6 +17,12 @@ pub(crate) fn stream(text: &str) -> Result<EntityId, Problem> {
     }
 }
 
+/// Reads the number of a turn.
+pub(crate) fn turn(text: &str) -> Result<i64, Problem> {
+    text.parse()
+        .map_err(|_| Problem::new(Code::BadId, format!("`{text}` is not a turn; it is a number")))
+}
+
 /// Reads a message's position in the store.
 pub(crate) fn position(text: &str) -> Result<Position, Problem> {
     text.parse().map_err(|_| {

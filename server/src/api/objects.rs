@@ -1,7 +1,12 @@
-//! Calls an object.
+//! Objects: calling one, and looking at them.
 
+pub(crate) mod export;
+pub(crate) mod list;
+pub(crate) mod show;
+pub(crate) mod sql;
 #[cfg(test)]
 mod tests;
+pub(crate) mod turns;
 
 use std::sync::Arc;
 

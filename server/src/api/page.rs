@@ -66,6 +66,20 @@ pub(crate) struct InstanceParams {
     pub(crate) status: Option<Status>,
 }
 
+/// The query of the list of a class's objects.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ObjectParams {
+    /// Rows at most.
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 1000, default = 50)]
+    limit: Option<String>,
+    /// The `next` of the page before.
+    cursor: Option<String>,
+    /// Only those whose names begin with this.
+    pub(crate) prefix: Option<String>,
+}
+
 /// Which part of a list is wanted.
 #[derive(Debug)]
 pub(crate) struct Page {
@@ -89,6 +103,13 @@ impl PendingParams {
 }
 
 impl InstanceParams {
+    /// Checks the query.
+    pub(crate) fn page(&self) -> Result<Page, Problem> {
+        Page::new(self.limit.as_deref(), self.cursor.as_deref())
+    }
+}
+
+impl ObjectParams {
     /// Checks the query.
     pub(crate) fn page(&self) -> Result<Page, Problem> {
         Page::new(self.limit.as_deref(), self.cursor.as_deref())
@@ -137,7 +158,7 @@ impl Page {
     }
 }
 
-fn bad_cursor() -> Problem {
+pub(crate) fn bad_cursor() -> Problem {
     let detail =
         "`cursor` is not the `next` of an earlier page of this list; leave it out to begin";
     Problem::new(Code::BadCursor, detail)

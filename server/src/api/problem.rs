@@ -7,7 +7,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Serialize};
-use steadfast::{CallError, process::InputError};
+use steadfast::{CallError, object::InspectError, process::InputError};
 use steadfast_store::{Rejection, StoreError};
 use utoipa::ToSchema;
 
@@ -118,6 +118,12 @@ impl From<CallError> for Problem {
             problem.field = Some(path);
         }
         problem
+    }
+}
+
+impl From<InspectError> for Problem {
+    fn from(error: InspectError) -> Self {
+        Self::new(Code::of_inspect(&error), error.to_string())
     }
 }
 

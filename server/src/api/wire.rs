@@ -1,6 +1,7 @@
 //! What goes over the wire. Fields are camelCase, times RFC 3339, ids in full.
 
 mod message;
+mod object;
 mod process;
 mod stream;
 
@@ -9,6 +10,9 @@ use utoipa::ToSchema;
 
 pub(crate) use self::{
     message::{Addresses, AttemptEntry, Message, MessageDetail, MessageState},
+    object::{
+        Deleted, ObjectClass, ObjectDetail, ObjectEntry, SqlBody, SqlRows, TurnDetail, TurnEntry,
+    },
     process::{Decision, InputBody, Instance, InstanceDetail, Process, Status},
     stream::{Stream, StreamDetail},
 };

@@ -8,6 +8,7 @@ Examples:
   steadfast
   steadfast example checkout
   steadfast streams list
+  steadfast objects classes
   steadfast doctor";
 
 /// Below the help of `serve`.
@@ -64,6 +65,49 @@ pub(super) const PROCESSES_SEND: &str = "\
 Example:
   steadfast processes send traffic-fine r-1 --type PoliceReportPublished --body \\
     '{\"policeReportId\": \"r-1\", \"offense\": \"parkingViolation\"}'";
+
+/// Below the help of `objects classes`.
+pub(super) const OBJECTS_CLASSES: &str = "\
+Example:
+  steadfast objects classes";
+
+/// Below the help of `objects list`.
+pub(super) const OBJECTS_LIST: &str = "\
+Example:
+  steadfast objects list counter --prefix visits/";
+
+/// Below the help of `objects show`.
+pub(super) const OBJECTS_SHOW: &str = "\
+Example:
+  steadfast objects show counter visits";
+
+/// Below the help of `objects call`.
+pub(super) const OBJECTS_CALL: &str = "\
+Example:
+  steadfast objects call counter visits increment --body '{\"by\": 2}'";
+
+/// Below the help of `objects sql`.
+pub(super) const OBJECTS_SQL: &str = "\
+Examples:
+  steadfast objects sql counter visits 'SELECT * FROM counter'
+  steadfast objects sql counter visits 'SELECT n FROM counter WHERE n > ?' --params '[1]' --turn 2";
+
+/// Below the help of `objects turns`.
+pub(super) const OBJECTS_TURNS: &str = "\
+Examples:
+  steadfast objects turns counter visits --limit 10
+  steadfast objects turns counter visits --turn 2";
+
+/// Below the help of `objects export`.
+pub(super) const OBJECTS_EXPORT: &str = "\
+Examples:
+  steadfast objects export counter visits
+  steadfast objects export counter visits --turn 2 --output before.sqlite";
+
+/// Below the help of `objects delete`.
+pub(super) const OBJECTS_DELETE: &str = "\
+Example:
+  steadfast objects delete counter visits";
 
 /// Below the help of `example checkout`.
 pub(super) const CHECKOUT: &str = "\

@@ -9,7 +9,7 @@ use crate::{api::problem::ProblemBody, args::Source, cli::output, failure::Failu
 /// What was answered.
 pub(super) struct Answer {
     pub(super) status: u16,
-    pub(super) body: String,
+    pub(super) body: Vec<u8>,
 }
 
 /// Asks a server or a folder.
@@ -31,11 +31,12 @@ impl Client {
 
     /// Gets a path; returns the body of a good answer.
     pub(super) fn get(&self, path: &str, json: bool) -> Result<String, Failure> {
-        let answer = match self {
-            Client::Server(client) => client.get(path)?,
-            Client::Folder(client) => client.send("GET", path, None, None)?,
-        };
-        self.accept(answer, json)
+        self.ask("GET", path, None, None, json)
+    }
+
+    /// Gets a path that answers with a file.
+    pub(super) fn download(&self, path: &str, json: bool) -> Result<Vec<u8>, Failure> {
+        self.send("GET", path, None, None, json)
     }
 
     /// Posts JSON or nothing to a path; returns the body of a good answer.
@@ -46,9 +47,37 @@ impl Client {
         key: Option<&str>,
         json: bool,
     ) -> Result<String, Failure> {
+        self.ask("POST", path, body, key, json)
+    }
+
+    /// Deletes what is at a path; returns the body of a good answer.
+    pub(super) fn delete(&self, path: &str, json: bool) -> Result<String, Failure> {
+        self.ask("DELETE", path, None, None, json)
+    }
+
+    fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&str>,
+        key: Option<&str>,
+        json: bool,
+    ) -> Result<String, Failure> {
+        let body = self.send(method, path, body, key, json)?;
+        String::from_utf8(body).map_err(|error| self.not_ours(&error.to_string()))
+    }
+
+    fn send(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&str>,
+        key: Option<&str>,
+        json: bool,
+    ) -> Result<Vec<u8>, Failure> {
         let answer = match self {
-            Client::Server(client) => client.post(path, body, key)?,
-            Client::Folder(client) => client.send("POST", path, body, key)?,
+            Client::Server(client) => client.send(method, path, body, key)?,
+            Client::Folder(client) => client.send(method, path, body, key)?,
         };
         self.accept(answer, json)
     }
@@ -61,15 +90,16 @@ impl Client {
         }
     }
 
-    fn accept(&self, answer: Answer, json: bool) -> Result<String, Failure> {
+    fn accept(&self, answer: Answer, json: bool) -> Result<Vec<u8>, Failure> {
         if (200..300).contains(&answer.status) {
             return Ok(answer.body);
         }
-        let Ok(problem) = serde_json::from_str::<ProblemBody>(&answer.body) else {
+        let body = String::from_utf8_lossy(&answer.body);
+        let Ok(problem) = serde_json::from_str::<ProblemBody>(&body) else {
             return Err(self.not_ours(&format!("it answered with status {}", answer.status)));
         };
         if json {
-            output::print_json(&answer.body)?;
+            output::print_json(&body)?;
         }
         Err(Failure::new(format!("{} ({})", problem.detail, problem.code)))
     }

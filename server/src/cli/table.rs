@@ -8,7 +8,7 @@ pub(super) struct Table {
 impl Table {
     /// An empty table.
     pub(super) fn new(headings: &[&str]) -> Self {
-        Self { rows: vec![headings.iter().map(|&it| it.to_owned()).collect()] }
+        Self { rows: vec![headings.iter().map(|it| harmless(it)).collect()] }
     }
 
     /// Adds a row.
@@ -59,8 +59,8 @@ mod tests {
 
     #[test]
     fn stored_text_cannot_steer_the_terminal() {
-        let mut table = Table::new(&["ERROR"]);
+        let mut table = Table::new(&["ERR\tOR"]);
         table.row(["a\u{1b}[2Jb\nc".into()]);
-        assert_eq!(table.write(), "ERROR\na [2Jb c\n");
+        assert_eq!(table.write(), "ERR OR\na [2Jb c\n");
     }
 }

@@ -159,6 +159,14 @@ fn help_shows_an_example_and_the_variable_of_every_flag() {
         &["processes", "list"],
         &["processes", "show"],
         &["processes", "send"],
+        &["objects", "classes"],
+        &["objects", "list"],
+        &["objects", "show"],
+        &["objects", "call"],
+        &["objects", "sql"],
+        &["objects", "turns"],
+        &["objects", "export"],
+        &["objects", "delete"],
         &["example", "checkout"],
     ] {
         let output = run(&[verb, &["--help"][..]].concat());

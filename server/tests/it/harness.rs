@@ -142,6 +142,19 @@ impl Server {
         answer.json()
     }
 
+    /// Gets a path that answers with bytes and 200, and its headers.
+    #[track_caller]
+    pub(crate) fn bytes(&self, path: &str) -> (Vec<u8>, ureq::http::HeaderMap) {
+        let mut response = agent().get(format!("{}{path}", self.url)).call().expect("it answers");
+        assert_eq!(response.status(), 200, "{path}");
+        (response.body_mut().read_to_vec().expect("a body"), response.headers().clone())
+    }
+
+    /// Deletes what is at a path.
+    pub(crate) fn delete(&self, path: &str) -> Answer {
+        Answer::of(agent().delete(format!("{}{path}", self.url)).call())
+    }
+
     /// Posts to a path, without a body.
     pub(crate) fn post(&self, path: &str, headers: &[(&str, &str)]) -> Answer {
         let mut request = agent().post(format!("{}{path}", self.url));

@@ -116,7 +116,7 @@ fn what_is_not_there_is_not_found() {
     post("/v1/objects/counter/a/calls/nonsense").assert_problem(404, "message_not_found");
     post("/v1/objects/counter/a/calls/Increment").assert_problem(404, "message_not_found");
     post("/v1/objects/counter/a/calls/").assert_problem(404, "unknown_route");
-    post("/v1/objects/counter/a").assert_problem(404, "unknown_route");
+    post("/v1/objects/counter/a").assert_problem(405, "wrong_method");
     let path = "/v1/objects/counter/a/calls/increment";
     server.get(path).assert_problem(405, "wrong_method");
     assert_eq!(server.get(path).header("allow"), "POST");

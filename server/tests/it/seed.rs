@@ -8,7 +8,7 @@ use std::{
 
 use steadfast_store::{
     Address, Cause, Commit, Due, Json, Lease, Message, Position, SettledAs, SqliteOptions,
-    SqliteStore, Store, Streams, SystemClock, Task, Write,
+    SqliteStore, Store, Streams, SystemClock, Task, Turn, Write,
 };
 
 /// A stream with a message in every state.
@@ -139,6 +139,20 @@ async fn fill_order(store: &dyn Store, streams: &Streams) {
         let outcome = store.commit(Commit::of(write)).await.expect("answered");
         outcome.committed().expect("committed");
     }
+}
+
+/// Leaves an object behind of a class that the server does not know.
+pub(crate) fn fill_parrot(folder: &Path) {
+    let _alone = alone();
+    block_on(async {
+        let store = open(folder);
+        let object = address("object/parrot/p");
+        let (input, delta) = ("say".into(), Vec::new().into());
+        let turn = Turn { object, cause: None, sent: 1, chk: 0xb77f_c6f1, input, delta };
+        let outcome = store.commit(Commit::of(Write::Turn(turn))).await.expect("answered");
+        outcome.committed().expect("committed");
+        store.close().await;
+    });
 }
 
 /// Takes a message away from under its work, as a disk might.

@@ -6,7 +6,7 @@ use rusqlite::Connection;
 use steadfast_store::{
     self as store, Clock, Commit, EntityId, Expect, Outcome, Position, Store, StoreError, Write,
 };
-use steadfast_vfs::{Image, Limits, Page, revert};
+use steadfast_vfs::{Image, Limits, PAGE_SIZE, Page, revert};
 
 use super::{
     CallError,
@@ -72,9 +72,9 @@ impl Past {
         Self { turn: 0, pages: Vec::new() }
     }
 
-    /// How many pages it has.
-    pub fn pages(&self) -> usize {
-        self.pages.len()
+    /// How many bytes it has.
+    pub fn bytes_len(&self) -> usize {
+        self.pages.len() * PAGE_SIZE
     }
 
     /// The bytes of its pages, one after the other: an ordinary SQLite file.

@@ -1,6 +1,10 @@
 //! The list of codes. Adding one makes the compiler ask for its status, title and whether to retry.
 
-use steadfast::{CallError, process::InputError};
+use steadfast::{
+    CallError,
+    object::{HistoryError, InspectError},
+    process::InputError,
+};
 use steadfast_store::{Rejection, StoreError};
 
 /// What clients may depend on.
@@ -27,6 +31,13 @@ pub(crate) enum Code {
     NotConnected,
     UpgradeRequired,
     TooManyConnections,
+    UnknownObject,
+    UnknownTurn,
+    TurnForgotten,
+    ClassNotServed,
+    SqlRefused,
+    SqlFailed,
+    SqlTooLong,
     UnknownRoute,
     WrongMethod,
     NotRevivable,
@@ -125,6 +136,22 @@ impl Code {
         }
     }
 
+    /// The code of an object that cannot be looked at.
+    pub(crate) fn of_inspect(error: &InspectError) -> Self {
+        match error {
+            InspectError::UnknownClass { .. } => Code::ClassNotFound,
+            InspectError::UnknownObject { .. } => Code::UnknownObject,
+            InspectError::Name(_) => Code::InvalidName,
+            InspectError::History(HistoryError::NoTurn { .. }) => Code::UnknownTurn,
+            InspectError::History(HistoryError::Forgotten { .. }) => Code::TurnForgotten,
+            InspectError::History(HistoryError::Call(error)) => Code::of_call(error),
+            InspectError::Refused { .. } => Code::SqlRefused,
+            InspectError::Failed { .. } => Code::SqlFailed,
+            InspectError::TooLong { .. } => Code::SqlTooLong,
+            InspectError::Store(error) => Code::of_store(error),
+        }
+    }
+
     /// The code as it is written.
     pub(crate) fn tag(self) -> &'static str {
         self.row().0
@@ -175,6 +202,13 @@ impl Code {
             Code::NotConnected => ("not_connected", 409, "Connection has ended"),
             Code::UpgradeRequired => ("upgrade_required", 426, "Upgrade required"),
             Code::TooManyConnections => ("too_many_connections", 429, "Too many connections"),
+            Code::UnknownObject => ("unknown_object", 404, "Unknown object"),
+            Code::UnknownTurn => ("unknown_turn", 404, "Unknown turn"),
+            Code::TurnForgotten => ("turn_forgotten", 410, "Turn no longer kept"),
+            Code::ClassNotServed => ("class_not_served", 409, "Class not served here"),
+            Code::SqlRefused => ("sql_refused", 422, "Statement refused"),
+            Code::SqlFailed => ("sql_failed", 422, "Statement failed"),
+            Code::SqlTooLong => ("sql_too_long", 422, "Statement took too long"),
             Code::UnknownRoute => ("unknown_route", 404, "Unknown route"),
             Code::WrongMethod => ("wrong_method", 405, "Wrong method"),
             Code::NotRevivable => ("not_revivable", 409, "Not dead or cancelled"),
@@ -249,6 +283,27 @@ mod tests {
         check(InputError::Contended { instance: text(), attempts: 1 }, 409);
         check(InputError::Name(AddressError::NameNul), 400);
         check(InputError::Store(StoreError::DiskFull), 507);
+    }
+
+    #[test]
+    fn every_error_of_a_look_at_objects_keeps_its_code() {
+        let check = |error: InspectError, status: u16| {
+            let code = Code::of_inspect(&error);
+            assert_eq!((code.tag(), code.http_status()), (error.code(), status));
+            assert!(!code.retryable(), "{error}");
+        };
+        let text = || String::from("x");
+        let forgotten = HistoryError::Forgotten { object: text(), turn: 1, oldest: 2 };
+        check(InspectError::UnknownClass { class: text() }, 404);
+        check(InspectError::UnknownObject { object: text() }, 404);
+        check(InspectError::Name(AddressError::NameNul), 400);
+        check(HistoryError::NoTurn { object: text(), turn: 2, last: 1 }.into(), 404);
+        check(forgotten.into(), 410);
+        check(CallError::Corrupt { object: text(), detail: text() }.into(), 500);
+        check(InspectError::Refused { detail: text() }, 422);
+        check(InspectError::Failed { detail: text() }, 422);
+        check(InspectError::TooLong { seconds: 2 }, 422);
+        check(InspectError::Store(StoreError::Closed), 503);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ureq::Agent;
+use ureq::{Agent, http::Request};
 
 use super::Answer;
 use crate::failure::Failure;
@@ -13,8 +13,8 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// A server that does not take the connection by then is not there.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Bytes of an answer: a page has 8 MiB of data at most, and then some.
-const BODY_BYTES_MAX: u64 = 64 << 20;
+/// Bytes of an answer: an object has 256 MiB at most, unless its program says otherwise.
+const BODY_BYTES_MAX: u64 = 1 << 30;
 
 /// Asks one server.
 pub(crate) struct HttpClient {
@@ -46,35 +46,28 @@ impl HttpClient {
         &self.url
     }
 
-    /// Gets a path.
-    pub(super) fn get(&self, path: &str) -> Result<Answer, Failure> {
-        let sent = self.agent.get(format!("{}{path}", self.url)).call();
-        self.answer(sent)
-    }
-
-    /// Posts JSON or nothing to a path.
-    pub(super) fn post(
+    /// Sends a request with JSON or nothing in its body.
+    pub(super) fn send(
         &self,
+        method: &str,
         path: &str,
         body: Option<&str>,
         key: Option<&str>,
     ) -> Result<Answer, Failure> {
-        let mut request = self.agent.post(format!("{}{path}", self.url));
+        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.url));
         if let Some(key) = key {
             request = request.header("idempotency-key", key);
         }
-        self.answer(match body {
-            Some(body) => request.header("content-type", "application/json").send(body),
-            None => request.send_empty(),
-        })
-    }
-
-    fn answer(
-        &self,
-        sent: Result<ureq::http::Response<ureq::Body>, ureq::Error>,
-    ) -> Result<Answer, Failure> {
+        let failed = |error: ureq::http::Error| Failure::new(error.to_string());
+        let sent = match body {
+            Some(body) => {
+                let request = request.header("content-type", "application/json");
+                self.agent.run(request.body(body.to_owned()).map_err(failed)?)
+            }
+            None => self.agent.run(request.body(()).map_err(failed)?),
+        };
         let mut response = sent.map_err(|error| self.silent(&error))?;
-        let body = response.body_mut().with_config().limit(BODY_BYTES_MAX).read_to_string();
+        let body = response.body_mut().with_config().limit(BODY_BYTES_MAX).read_to_vec();
         let body = body.map_err(|error| self.silent(&error))?;
         Ok(Answer { status: response.status().as_u16(), body })
     }

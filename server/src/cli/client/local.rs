@@ -53,7 +53,7 @@ impl LocalClient {
             let status = response.status().as_u16();
             let bytes = axum::body::to_bytes(response.into_body(), usize::MAX).await;
             let bytes = bytes.map_err(|error| Failure::new(error.to_string()))?;
-            Ok(Answer { status, body: String::from_utf8_lossy(&bytes).into_owned() })
+            Ok(Answer { status, body: bytes.to_vec() })
         })
     }
 

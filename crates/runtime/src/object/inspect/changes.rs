@@ -30,7 +30,8 @@ const SHOWN_MAX: usize = 100;
 pub struct Changes {
     /// The turn.
     pub turn: TurnSummary,
-    /// Tables, indexes, views and triggers that were made, changed or removed.
+    /// Tables, indexes, views and triggers that were made, changed or removed, without the
+    /// runtime's own.
     pub schema: Vec<SchemaChange>,
     /// Rows that were added, changed or removed; those of the runtime's own tables come last.
     pub rows: Vec<RowChange>,
@@ -130,6 +131,7 @@ fn schema(before: &Reader, after: &Reader) -> Result<Vec<SchemaChange>, InspectE
         after: None,
     });
     changes.extend(gone);
+    changes.retain(|it| !is_system(&it.name));
     Ok(changes)
 }
 

@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 use steadfast_store::{Head, ObjectSummary, Store, StoreError, Timestamp};
-use steadfast_vfs::PAGE_SIZE;
 
 use super::{
     super::{Alarm, Past, guard::PREFIX},
@@ -40,11 +39,9 @@ pub struct ObjectView {
 /// What is in an object.
 #[derive(Clone, Debug, Default)]
 pub struct Inside {
-    /// Pages of its database.
-    pub pages: usize,
     /// Bytes of its database.
     pub bytes: usize,
-    /// Its tables, by name.
+    /// Its tables, by name; the runtime's own come last.
     pub tables: Vec<TableView>,
     /// Its alarms in the order in which they ring; those given up come last.
     pub alarms: Vec<Alarm>,
@@ -89,7 +86,7 @@ pub(super) async fn oldest(store: &dyn Store, head: &Head) -> Result<i64, StoreE
 
 /// Looks into an object; an error says what is damaged.
 pub(super) fn inside(past: Past) -> Result<Inside, String> {
-    let pages = past.pages();
+    let bytes = past.bytes_len();
     let reader = Reader::open(past).map_err(|error| error.to_string())?;
     let tables = Table::all(&reader.connection).map_err(|error| error.to_string())?;
     let has = |name: &str| tables.iter().any(|it| it.name == name);
@@ -103,8 +100,9 @@ pub(super) fn inside(past: Past) -> Result<Inside, String> {
     } else {
         Vec::new()
     };
-    let tables = tables.iter().map(|it| view(&reader, it)).collect();
-    Ok(Inside { pages, bytes: pages * PAGE_SIZE, tables, alarms, connections })
+    let mut tables: Vec<TableView> = tables.iter().map(|it| view(&reader, it)).collect();
+    tables.sort_by_key(|it| it.system);
+    Ok(Inside { bytes, tables, alarms, connections })
 }
 
 fn view(reader: &Reader, table: &Table) -> TableView {

@@ -16,12 +16,13 @@ use super::{
 };
 use crate::{
     lab::Lab,
-    ledger::{AddBoth, Ledger},
+    ledger::{Add, AddBoth, Ledger},
 };
 
 super::on_all!(
     turns_are_listed_newest_first_in_pages,
     a_turn_shows_the_rows_it_changed_before_and_after,
+    what_is_the_runtimes_own_comes_last_and_says_so,
     rows_are_told_apart_by_their_keys_whatever_the_table,
     large_tables_and_many_rows_are_not_compared,
     what_was_swept_cannot_be_seen_and_says_so,
@@ -109,6 +110,17 @@ async fn a_turn_shows_the_rows_it_changed_before_and_after(lab: Lab) {
         last.schema.iter().map(|it| (&*it.name, it.before.is_some(), it.after.is_some())).collect();
     assert_eq!(schema, [("x", false, true), ("rung", true, false)]);
     assert!(last.rows.is_empty() && last.skipped.is_empty() && !last.truncated);
+}
+
+async fn what_is_the_runtimes_own_comes_last_and_says_so(lab: Lab) {
+    let app = Program::on(&lab).await;
+    app.objects.call(Ledger::at("a"), Add { by: 5 }).key("k").await.unwrap();
+    let changes = turn(&app, 1).await;
+    let tables: Vec<(&str, bool)> = changes.rows.iter().map(|it| (&*it.table, it.system)).collect();
+    assert_eq!(tables, [("entry", false), ("total", false), ("_steadfast_key", true)]);
+    assert!(changes.schema.iter().all(|it| !it.name.starts_with("_steadfast_")));
+    let view = app.objects.look_at("ledger", "a").await.unwrap();
+    assert!(view.inside.unwrap().tables.last().is_some_and(|it| it.system));
 }
 
 async fn rows_are_told_apart_by_their_keys_whatever_the_table(lab: Lab) {
