@@ -5,6 +5,7 @@ mod assets;
 mod failure;
 mod live;
 mod messages;
+mod objects;
 mod processes;
 mod revive;
 mod shell;
@@ -30,6 +31,13 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<Node>> {
         .routes(routes!(processes::list))
         .routes(routes!(processes::instances))
         .routes(routes!(processes::show))
+        .routes(routes!(objects::list::classes))
+        .routes(routes!(objects::list::objects))
+        .routes(routes!(objects::show::show))
+        .routes(routes!(objects::rows::table))
+        .routes(routes!(objects::rows::sql))
+        .routes(routes!(objects::turns::turns))
+        .routes(routes!(objects::turns::turn))
         .routes(routes!(revive::revive))
         .routes(routes!(assets::style))
         .routes(routes!(assets::script))

@@ -11,7 +11,8 @@ use utoipa::ToSchema;
 pub(crate) use self::{
     message::{Addresses, AttemptEntry, Message, MessageDetail, MessageState},
     object::{
-        Deleted, ObjectClass, ObjectDetail, ObjectEntry, SqlBody, SqlRows, TurnDetail, TurnEntry,
+        AlarmEntry, ConnectionEntry, Deleted, FailureEntry, ObjectClass, ObjectDetail, ObjectEntry,
+        RowEntry, SqlBody, SqlRows, TableEntry, TurnDetail, TurnEntry,
     },
     process::{Decision, InputBody, Instance, InstanceDetail, Process, Status},
     stream::{Stream, StreamDetail},

@@ -9,15 +9,17 @@ use super::assets;
 pub(super) enum Section {
     Start,
     Processes,
+    Objects,
     Streams,
     Pending,
     Dead,
     None,
 }
 
-const NAVIGATION: [(Section, &str, &str); 5] = [
+const NAVIGATION: [(Section, &str, &str); 6] = [
     (Section::Start, "/", "Overview"),
     (Section::Processes, "/processes", "Processes"),
+    (Section::Objects, "/objects", "Objects"),
     (Section::Streams, "/streams", "Streams"),
     (Section::Pending, "/streams/pending", "Pending"),
     (Section::Dead, "/streams/dead", "Dead"),

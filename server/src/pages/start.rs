@@ -10,7 +10,11 @@ use maud::{Markup, html};
 use steadfast_store::{Health, Totals};
 
 use super::shell::{Section, shell};
-use crate::{api::problem::Problem, args::SERVER, node::Node};
+use crate::{
+    api::{objects::list::read_classes, problem::Problem, wire::ObjectClass},
+    args::SERVER,
+    node::Node,
+};
 
 /// Shows what runs here.
 #[utoipa::path(get, path = "/", tag = "pages", responses(
@@ -21,6 +25,7 @@ pub(super) async fn start(
     headers: HeaderMap,
 ) -> Result<Markup, Problem> {
     let totals = node.store.totals().await?;
+    let objects = read_classes(&node).await?;
     let content = html! {
         section.hero {
             (health(&node))
@@ -30,7 +35,7 @@ pub(super) async fn start(
                 "survives a crash."
             }
         }
-        (figures(totals))
+        (figures(totals, &objects))
         (facts(&node))
         section.columns {
             (links())
@@ -49,12 +54,17 @@ fn health(node: &Node) -> Markup {
     }
 }
 
-fn figures(totals: Totals) -> Markup {
+fn figures(totals: Totals, classes: &[ObjectClass]) -> Markup {
+    let objects: usize = classes.iter().map(|it| it.objects).sum();
     html! {
         section.figures aria-label="Figures" {
             a.figure href="/streams" {
                 strong { (totals.position) }
                 span { "messages and turns" }
+            }
+            a.figure href="/objects" {
+                strong { (objects) @if classes.iter().any(|it| it.more) { "+" } }
+                span { @if objects == 1 { "object" } @else { "objects" } }
             }
             a.figure href="/streams/pending" {
                 strong { (totals.pending) }
@@ -82,6 +92,7 @@ fn facts(node: &Node) -> Markup {
 fn links() -> Markup {
     let links = [
         ("/processes", "Processes", "what is under way, and what it knows"),
+        ("/objects", "Objects", "what each of them holds, and how it came to"),
         ("/streams", "Streams", "every message, and how far it is"),
         ("/readyz", "Health", "whether requests should come here"),
         ("/metrics", "Metrics", "figures for Prometheus"),
@@ -108,6 +119,7 @@ fn commands(host: &str) -> Markup {
     let server = format!("http://{host}");
     let commands = [
         ("steadfast processes list", "the processes there are"),
+        ("steadfast objects classes", "the classes of objects there are"),
         ("steadfast streams list", "the streams there are"),
         ("steadfast streams pending", "what is still to be done"),
         ("steadfast streams dead", "what was given up, and why"),

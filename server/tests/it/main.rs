@@ -11,6 +11,7 @@ mod live;
 mod live_ends;
 mod object_cli;
 mod object_messages;
+mod object_pages;
 mod object_views;
 mod objects;
 mod outage;

@@ -165,4 +165,6 @@ fn a_damaged_object_is_shown_as_damaged() {
     let error = server.json("/v1/objects/counter/a")["lastError"].clone();
     assert_eq!(error["code"], "object_corrupt", "{error}");
     server.get("/v1/objects/counter/a/export").assert_problem(500, "object_corrupt");
+    let page = server.get("/objects/counter/a").body;
+    assert!(page.contains("is damaged") && page.contains("<div id=\"live\">"), "{page}");
 }

@@ -17,6 +17,7 @@ fn the_start_page_says_what_runs_and_where_to_go() {
         folder,
         "href=\"/streams\"",
         "href=\"/processes\"",
+        "href=\"/objects\"",
         "href=\"/metrics\"",
         "href=\"/readyz\"",
         "href=\"/openapi.json\"",

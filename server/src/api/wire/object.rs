@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 
 pub(crate) use self::{
     sql::{SqlBody, SqlRows},
-    turn::{TurnDetail, TurnEntry},
+    turn::{RowEntry, TurnDetail, TurnEntry},
 };
 use crate::api::time::rfc3339;
 
