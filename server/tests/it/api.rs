@@ -70,6 +70,7 @@ fn the_description_lists_every_route() {
         "/v1/objects/{class}/{name}/turns/{turn}",
         "/v1/objects/{class}/{name}/export",
         "/v1/objects/{class}/{name}/calls/{message}",
+        "/v1/objects/{class}/{name}/connect",
         "/objects",
         "/objects/{class}",
         "/objects/{class}/{name}",

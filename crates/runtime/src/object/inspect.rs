@@ -169,11 +169,12 @@ impl Objects {
         let (served, awake) = (self.serves(class), self.shared.awake.contains(object.id()));
         let last_failure = self.shared.desk.failures.of(object.id());
         let permit = self.permit().await?;
+        let first = self.shared.rooms.first();
         let inside = match pages_at(self.store(), &object, None).await {
             Ok(past) => {
                 let look = move || {
                     let _permit = permit;
-                    Ok(describe::inside(past))
+                    Ok(describe::inside(past, first))
                 };
                 apart(look).await?
             }

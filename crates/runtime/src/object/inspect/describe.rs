@@ -4,7 +4,7 @@ use serde_json::Value;
 use steadfast_store::{Head, ObjectSummary, Store, StoreError, Timestamp};
 
 use super::{
-    super::{Alarm, Past, guard::PREFIX},
+    super::{Alarm, ConnectionId, Past, guard::PREFIX},
     LastFailure,
     reader::Reader,
     table::Table,
@@ -85,7 +85,7 @@ pub(super) async fn oldest(store: &dyn Store, head: &Head) -> Result<i64, StoreE
 }
 
 /// Looks into an object; an error says what is damaged.
-pub(super) fn inside(past: Past) -> Result<Inside, String> {
+pub(super) fn inside(past: Past, first: ConnectionId) -> Result<Inside, String> {
     let bytes = past.bytes_len();
     let reader = Reader::open(past).map_err(|error| error.to_string())?;
     let tables = Table::all(&reader.connection).map_err(|error| error.to_string())?;
@@ -96,7 +96,7 @@ pub(super) fn inside(past: Past) -> Result<Inside, String> {
         Vec::new()
     };
     let connections = if has("_steadfast_connection") {
-        connections(&reader).unwrap_or_default()
+        connections(&reader, first).map_err(|error| error.to_string())?
     } else {
         Vec::new()
     };
@@ -122,10 +122,11 @@ pub(super) fn is_system(name: &str) -> bool {
     name.starts_with(PREFIX)
 }
 
-fn connections(reader: &Reader) -> rusqlite::Result<Vec<ConnectionView>> {
+/// Those of this process: what ended with another the object has not heard of yet.
+fn connections(reader: &Reader, first: ConnectionId) -> rusqlite::Result<Vec<ConnectionView>> {
     let sql = format!(
         "SELECT id, tags, connected_at, attachment FROM _steadfast_connection \
-         ORDER BY id LIMIT {SHOWN_MAX}"
+         WHERE id >= {first} AND NOT closing ORDER BY id LIMIT {SHOWN_MAX}"
     );
     let mut list = reader.connection.prepare(&sql)?;
     let read = |row: &rusqlite::Row<'_>| {

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
 use steadfast::{
     Object,
     object::{ClassView, InspectError, ObjectView},
@@ -21,7 +20,6 @@ super::on_all!(
     what_is_not_there_is_told_apart,
     an_object_shows_its_size_tables_turns_and_whether_it_is_awake,
     alarms_are_shown_also_those_that_were_given_up,
-    connections_are_shown_where_there_is_a_table_of_them,
     the_last_failure_is_shown_until_the_object_is_gone,
     an_object_of_a_class_that_is_not_served_can_be_looked_at,
 );
@@ -143,27 +141,6 @@ async fn alarms_are_shown_also_those_that_were_given_up(lab: Lab) {
     assert_eq!((alarms[1].every, alarms[1].catch_up.tag()), (Some(every), "skip"));
     assert!(alarms[2].failed && alarms[2].attempts == 1);
     assert!(alarms[2].error.as_ref().is_some_and(|it| it.contains("not on a Sunday")));
-}
-
-async fn connections_are_shown_where_there_is_a_table_of_them(lab: Lab) {
-    // A handler cannot write such a table; a program that keeps connections has.
-    let app = Program::on(&lab).await;
-    add(&app, "a", 1).await;
-    let table = "CREATE TABLE _steadfast_connection (id INTEGER PRIMARY KEY, tags TEXT, \
-         attachment TEXT, connected_at INTEGER, more TEXT); \
-         INSERT INTO _steadfast_connection VALUES (1, '[\"room\",\"x\"]', '{\"n\":1}', 5, 'z'), \
-         (2, '[]', NULL, 6, NULL), (3, 'nonsense', 'not json', 7, NULL)";
-    super::inspect_turns::smuggle(&lab, "a", table).await;
-    let found = look(&app, "a").await.inside.unwrap().connections;
-    let shown: Vec<(i64, Vec<String>, i64, Value)> =
-        found.into_iter().map(|it| (it.id, it.tags, it.connected_at.0, it.attachment)).collect();
-    let tags = vec!["room".to_owned(), "x".to_owned()];
-    let expected = [
-        (1, tags, 5, json!({"n": 1})),
-        (2, vec![], 6, Value::Null),
-        (3, vec![], 7, json!("not json")),
-    ];
-    assert_eq!(shown, expected);
 }
 
 async fn the_last_failure_is_shown_until_the_object_is_gone(lab: Lab) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use steadfast::{
     Object,
-    object::{Changes, HistoryRetention, pages_at, sweep_history},
+    object::{Changes, HistoryRetention, sweep_history},
     rusqlite::Connection,
 };
 
@@ -28,27 +28,6 @@ super::on_all!(
     what_was_swept_cannot_be_seen_and_says_so,
     an_export_is_an_ordinary_file_now_and_then,
 );
-
-/// Changes the pages of an object without a handler, as a later version of this program might.
-pub(super) async fn smuggle(lab: &Lab, name: &str, sql: &str) {
-    use steadfast::store::{Commit, Expect, Turn, Write};
-    let object = ledger(name);
-    let head = lab.store.head(object.id()).await.unwrap().unwrap();
-    let past = pages_at(&*lab.store, &object, None).await.unwrap();
-    let image = steadfast_vfs::Image::new(past.into_pages().collect(), Default::default());
-    let connection = image.connect().unwrap();
-    connection.execute_batch(sql).unwrap();
-    let delta: std::sync::Arc<[u8]> = image.changes().unwrap().delta.into();
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(&head.chk.to_le_bytes());
-    hasher.update(&(head.seq + 1).to_le_bytes());
-    hasher.update(&delta);
-    let (chk, input) = (hasher.finalize(), "smuggle".into());
-    let entity = object.id();
-    let turn = Turn { object, cause: None, sent: 0, chk, input, delta };
-    let expect = Expect::Head { entity, seq: head.seq, chk: head.chk };
-    lab.committed(Commit::of(Write::Turn(turn)).expect(expect)).await;
-}
 
 async fn turn(app: &Program, number: i64) -> Changes {
     app.objects.look_at_turn("ledger", "a", number).await.unwrap()

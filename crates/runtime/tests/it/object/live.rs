@@ -20,6 +20,7 @@ super::on_all!(
     an_auto_reply_wakes_nobody,
     tags_choose_who_is_told,
     an_attachment_follows_the_turns,
+    connections_can_be_looked_at,
     every_end_is_heard_of_once_with_its_code_and_reason,
     an_end_that_the_handler_fails_on_is_an_end,
     a_turn_that_fails_tells_nobody_and_the_connection_stays,
@@ -154,6 +155,23 @@ async fn an_attachment_follows_the_turns(lab: Lab) {
     hears(&ann).await;
     assert_eq!(hears(&ann).await["who"], "Anna");
     assert_eq!(look(&app).await.connected, ["Anna"]);
+}
+
+async fn connections_can_be_looked_at(lab: Lab) {
+    let app = program(&lab).await;
+    let (ann, bob) = (come(&app, "ann").await, come(&app, "bob").await);
+    let shown = async || {
+        let view = app.objects.look_at("hall", "a").await.unwrap();
+        let shown = view.inside.unwrap().connections;
+        shown.into_iter().map(|it| (it.id, it.tags, it.attachment)).collect::<Vec<_>>()
+    };
+    let of = |socket: &LiveSocket, name: &str| {
+        let id = serde_json::to_value(socket.id()).unwrap().as_i64().unwrap();
+        (id, vec![name.to_owned(), "guest".to_owned()], json!(name))
+    };
+    assert_eq!(shown().await, [of(&ann, "ann"), of(&bob, "bob")]);
+    ann.send("kick bob").await.unwrap();
+    assert_eq!(shown().await, [of(&ann, "ann")]);
 }
 
 async fn every_end_is_heard_of_once_with_its_code_and_reason(lab: Lab) {
