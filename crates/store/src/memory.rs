@@ -5,6 +5,7 @@ mod tables;
 
 use std::{
     collections::HashMap,
+    ops::RangeInclusive,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -273,8 +274,12 @@ impl Store for MemoryStore {
         self.read(|it| it.object_summaries(class, "", None, max).len())
     }
 
-    async fn images(&self, entity: EntityId) -> Result<Vec<PageImage>, StoreError> {
-        self.read(|it| it.objects.images(entity))
+    async fn images(
+        &self,
+        entity: EntityId,
+        pages: &[RangeInclusive<u32>],
+    ) -> Result<Vec<PageImage>, StoreError> {
+        self.read(|it| it.objects.images(entity, pages))
     }
 
     async fn turns_back(

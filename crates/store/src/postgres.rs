@@ -11,7 +11,7 @@ mod settings;
 mod trouble;
 mod writer;
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, ops::RangeInclusive, sync::Arc};
 
 use async_trait::async_trait;
 use deadpool_postgres::{Pool, PoolError};
@@ -54,6 +54,11 @@ pub struct PostgresStore {
 
 /// A restart of the database can leave several dead connections in the pool.
 const READ_ATTEMPTS: usize = 4;
+
+/// All ranges in one round trip.
+const IMAGES: &str = "SELECT i.page, i.seq, i.crc, i.data \
+     FROM unnest(?2::BIGINT[], ?3::BIGINT[]) AS part (first, last) \
+     JOIN image i ON i.entity = ?1 AND i.page BETWEEN part.first AND part.last ORDER BY i.page";
 
 type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 
@@ -269,8 +274,14 @@ impl Store for PostgresStore {
         Ok(found.first().map_or(0, |it| *it as usize))
     }
 
-    async fn images(&self, entity: EntityId) -> Result<Vec<PageImage>, StoreError> {
-        self.list(queries::IMAGES, &[&entity.0.as_slice()], sql::image).await
+    async fn images(
+        &self,
+        entity: EntityId,
+        pages: &[RangeInclusive<u32>],
+    ) -> Result<Vec<PageImage>, StoreError> {
+        let first: Vec<i64> = pages.iter().map(|it| i64::from(*it.start())).collect();
+        let last: Vec<i64> = pages.iter().map(|it| i64::from(*it.end())).collect();
+        self.list(IMAGES, &[&entity.0.as_slice(), &first, &last], sql::image).await
     }
 
     async fn turns_back(

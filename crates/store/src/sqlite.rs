@@ -8,7 +8,7 @@ mod readers;
 mod row;
 mod writer;
 
-use std::{collections::HashMap, path::PathBuf, sync::Arc};
+use std::{collections::HashMap, ops::RangeInclusive, path::PathBuf, sync::Arc};
 
 use async_trait::async_trait;
 use rusqlite::{Connection, Params};
@@ -237,8 +237,13 @@ impl Store for SqliteStore {
         Ok(found.first().map_or(0, |it| *it as usize))
     }
 
-    async fn images(&self, entity: EntityId) -> Result<Vec<PageImage>, StoreError> {
-        self.list(queries::IMAGES, (entity.0,), sql::image).await
+    async fn images(
+        &self,
+        entity: EntityId,
+        pages: &[RangeInclusive<u32>],
+    ) -> Result<Vec<PageImage>, StoreError> {
+        let pages = pages.to_vec();
+        self.read(move |connection| readers::images(connection, entity, &pages)).await
     }
 
     async fn turns_back(

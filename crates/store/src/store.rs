@@ -1,6 +1,6 @@
 //! The boundary: everything above knows a store only through this trait.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, ops::RangeInclusive};
 
 use async_trait::async_trait;
 use tokio::sync::oneshot;
@@ -138,8 +138,13 @@ pub trait Store: Send + Sync + 'static {
     /// Counts the objects of a class that exist, up to `max`.
     async fn count_objects(&self, class: &str, max: usize) -> Result<usize, StoreError>;
 
-    /// Reads the images of the pages of an object, in order.
-    async fn images(&self, entity: EntityId) -> Result<Vec<PageImage>, StoreError>;
+    /// Reads the images of these pages of an object, in order, as far as there are any. The ranges
+    /// ascend and do not overlap.
+    async fn images(
+        &self,
+        entity: EntityId,
+        pages: &[RangeInclusive<u32>],
+    ) -> Result<Vec<PageImage>, StoreError>;
 
     /// Reads a turn and those of the same object before it, newest first, as far as they are kept.
     async fn turns_back(

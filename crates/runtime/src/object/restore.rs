@@ -42,7 +42,7 @@ pub(super) async fn restore(
             let (pages, stale) = (Vec::new(), BTreeSet::new());
             return Ok(Restored { pages, head: None, stale, tail_bytes: 0 });
         };
-        let images = store.images(object.id()).await?;
+        let images = store.images(object.id(), &[0..=u32::MAX]).await?;
         let lacking = usize::try_from(head.seq - head.base.seq).unwrap_or(0);
         let tail = match lacking {
             0 => Vec::new(),

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, VecDeque},
+    ops::RangeInclusive,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
@@ -106,10 +107,14 @@ macro_rules! delegate {
                 self.take(commit, answer);
             }
 
-            async fn images(&self, entity: EntityId) -> Result<Vec<PageImage>, StoreError> {
+            async fn images(
+                &self,
+                entity: EntityId,
+                pages: &[RangeInclusive<u32>],
+            ) -> Result<Vec<PageImage>, StoreError> {
                 self.images_asked.add_permits(1);
                 let _pass = self.images.read().await;
-                self.inner.images(entity).await
+                self.inner.images(entity, pages).await
             }
 
             $(

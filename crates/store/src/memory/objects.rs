@@ -1,6 +1,6 @@
 //! The tables of objects, in memory.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::RangeInclusive};
 
 use crate::{
     EntityId, Head, OldTurn, PageImage, Position, RecordedTurn, TurnSummary,
@@ -64,9 +64,11 @@ impl Objects {
         heads
     }
 
-    pub(super) fn images(&self, entity: EntityId) -> Vec<PageImage> {
-        let range = self.images.range((entity, 0)..=(entity, u32::MAX));
-        range.map(|(_, image)| image.clone()).collect()
+    pub(super) fn images(&self, entity: EntityId, pages: &[RangeInclusive<u32>]) -> Vec<PageImage> {
+        let parts = pages.iter().filter(|it| !it.is_empty());
+        let images =
+            parts.flat_map(|it| self.images.range((entity, *it.start())..=(entity, *it.end())));
+        images.map(|(_, image)| image.clone()).collect()
     }
 
     pub(super) fn turns_back(&self, from: Position, limit: usize) -> Vec<RecordedTurn> {

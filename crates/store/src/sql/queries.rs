@@ -83,8 +83,8 @@ pub(crate) fn names(prefix: &str, after: Option<&str>) -> (String, String) {
     (from, char::MAX.to_string().repeat(limits::NAME_BYTES_MAX / 4 + 1))
 }
 
-pub(crate) const IMAGES: &str =
-    "SELECT page, seq, crc, data FROM image WHERE entity = ?1 ORDER BY page";
+pub(crate) const IMAGES: &str = "SELECT page, seq, crc, data FROM image \
+     WHERE entity = ?1 AND page BETWEEN ?2 AND ?3 ORDER BY page";
 pub(crate) const ALL_IMAGES: &str =
     "SELECT page, seq, crc, data, entity FROM image ORDER BY entity, page";
 

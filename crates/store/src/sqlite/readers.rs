@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    ops::RangeInclusive,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -11,7 +12,7 @@ use tokio::sync::Semaphore;
 
 use super::row::{read_error, rows};
 use crate::{
-    Address, Dump, EntityId, Setting, StoreError,
+    Address, Dump, EntityId, PageImage, Setting, StoreError,
     sql::{self, queries},
 };
 
@@ -76,6 +77,19 @@ pub(super) fn addresses(
         for address in rows(connection, sql, (id.0,), sql::address)? {
             found.insert(*id, address);
         }
+    }
+    Ok(found)
+}
+
+pub(super) fn images(
+    connection: &Connection,
+    entity: EntityId,
+    pages: &[RangeInclusive<u32>],
+) -> Result<Vec<PageImage>, StoreError> {
+    let mut found = Vec::new();
+    for part in pages {
+        let params = (entity.0, part.start(), part.end());
+        found.extend(rows(connection, queries::IMAGES, params, sql::image)?);
     }
     Ok(found)
 }

@@ -227,7 +227,7 @@ async fn compare_reads(labs: &[Lab; 3], maker: &Maker, place: &str) {
         let objects = (
             head,
             store.heads(5, 0, 3).await.unwrap(),
-            store.images(object).await.unwrap(),
+            store.images(object, &[0..=1, 3..=u32::MAX]).await.unwrap(),
             store.turns_back(last, 4).await.unwrap(),
             store.turn_summaries(last, 4).await.unwrap(),
             store.object_classes().await.unwrap(),

@@ -3,6 +3,7 @@
 mod appending;
 mod deduplication;
 mod delivery;
+mod images;
 mod objects;
 mod reading;
 

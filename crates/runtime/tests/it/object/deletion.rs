@@ -34,10 +34,10 @@ async fn a_deleted_object_is_gone_and_the_next_call_finds_an_empty_one(mut lab: 
     let id = ledger("a").id();
     assert!(!app.objects.delete("ledger", "a").await.unwrap());
     fill(&app).await;
-    assert!(!lab.store.images(id).await.unwrap().is_empty());
+    assert!(!lab.store.images(id, &[0..=u32::MAX]).await.unwrap().is_empty());
     assert!(app.objects.delete("ledger", "a").await.unwrap());
     assert!(lab.store.head(id).await.unwrap().is_none());
-    assert!(lab.store.images(id).await.unwrap().is_empty());
+    assert!(lab.store.images(id, &[0..=u32::MAX]).await.unwrap().is_empty());
     assert!(!app.objects.delete("ledger", "a").await.unwrap());
     assert_eq!(app.call(Ledger::at("a"), Read).await.unwrap(), (0, 0));
     assert_eq!(app.call(Ledger::at("a"), Add { by: 1 }).await.unwrap(), 1);
@@ -58,7 +58,7 @@ async fn a_turn_that_deletes_its_object_sends_what_it_sent(lab: Lab) {
     app.call(Ledger::at("a"), alarm).await.unwrap();
     app.call(Ledger::at("a"), Forget).await.unwrap();
     assert!(lab.store.head(ledger("a").id()).await.unwrap().is_none());
-    assert!(lab.store.images(ledger("a").id()).await.unwrap().is_empty());
+    assert!(lab.store.images(ledger("a").id(), &[0..=u32::MAX]).await.unwrap().is_empty());
     app.advance(Duration::from_mins(1)).await;
     let pending = lab.store.pending(None, 0, 10).await.unwrap();
     let actions: Vec<&str> = pending.iter().map(|it| it.action.as_str()).collect();
@@ -110,6 +110,6 @@ async fn of_a_deleted_object_nothing_is_left_after_a_sweep(lab: Lab) {
     lab.clock.advance(Duration::from_hours(24 * 8));
     sweep_history(&*lab.store, &lab.clock, HistoryRetention::DEFAULT).await.unwrap();
     assert!(lab.store.old_turns(0, 10).await.unwrap().is_empty());
-    assert!(lab.store.images(ledger("a").id()).await.unwrap().is_empty());
+    assert!(lab.store.images(ledger("a").id(), &[0..=u32::MAX]).await.unwrap().is_empty());
     lab.assert_sound().await;
 }
