@@ -25,13 +25,16 @@ mod migrate;
 mod objects;
 mod options;
 mod pace;
+mod pages;
 mod pending;
 mod pool;
 mod restore;
 mod sleep;
+mod step;
 mod tables;
 mod transact;
 mod turn;
+mod unopened;
 mod wake;
 
 pub use self::{

@@ -9,6 +9,7 @@ use std::{
 use crate::{
     delta::{PAGES_MAX, Writer},
     page::{Bytes, PAGE_SIZE, Page, ZERO, zero},
+    source::{Missing, NotLoaded, Source},
 };
 
 /// How large a database and one turn may be. Beyond it SQLite says `SQLITE_FULL`.
@@ -46,6 +47,14 @@ pub(crate) enum Refusal {
     Full,
     /// Not one whole page in its place.
     Unaligned,
+    /// A page is not in memory and could not be read.
+    NotLoaded,
+}
+
+impl From<NotLoaded> for Refusal {
+    fn from(_: NotLoaded) -> Self {
+        Refusal::NotLoaded
+    }
 }
 
 /// The pages of one database in memory, and what was changed since the last [`accept`].
@@ -57,7 +66,10 @@ pub struct Image {
 }
 
 struct State {
-    pages: Vec<Page>,
+    /// `None` for a page that is not in memory yet. It is as it was at the last `accept`: who
+    /// writes or removes a page reads it first.
+    pages: Vec<Option<Page>>,
+    missing: Option<Missing>,
     /// How many pages there were at the last `accept`.
     accepted: usize,
     /// What the pages written or removed since then were; `None` for one that did not exist. A page
@@ -70,10 +82,21 @@ struct State {
 impl Image {
     /// A database of these pages; of none, a new one.
     pub fn new(pages: Vec<Page>, limits: Limits) -> Arc<Self> {
+        Self::of(pages.into_iter().map(Some).collect(), None, limits)
+    }
+
+    /// A database of these pages, some of which are not in memory: they are read from the source
+    /// when they are needed.
+    pub fn lazy(pages: Vec<Option<Page>>, source: Arc<dyn Source>, limits: Limits) -> Arc<Self> {
+        let missing = Missing::of(&pages, source);
+        Self::of(pages, missing, limits)
+    }
+
+    fn of(pages: Vec<Option<Page>>, missing: Option<Missing>, limits: Limits) -> Arc<Self> {
         let limits = Limits { pages_max: limits.pages_max.min(PAGES_MAX), ..limits };
         let accepted = pages.len();
         let before = BTreeMap::new();
-        let state = State { pages, accepted, before, writes: 0, connected: false };
+        let state = State { pages, missing, accepted, before, writes: 0, connected: false };
         Arc::new(Self { limits, state: Mutex::new(state) })
     }
 
@@ -96,15 +119,28 @@ impl Image {
         self.lock().pages.len() as u32
     }
 
+    /// How many pages are in memory.
+    pub fn loaded(&self) -> usize {
+        let state = self.lock();
+        state.pages.len() - state.missing.as_ref().map_or(0, Missing::count)
+    }
+
+    /// Why a page could not be read, if one could not. The image is of no more use then.
+    pub fn fault(&self) -> Option<NotLoaded> {
+        self.lock().missing.as_ref().and_then(|it| it.fault().cloned())
+    }
+
     /// All pages as they are now, shared, not copied.
-    pub fn pages(&self) -> Vec<Page> {
-        self.lock().pages.clone()
+    pub fn pages(&self) -> Result<Vec<Page>, NotLoaded> {
+        let mut state = self.lock();
+        state.need_from(0)?;
+        Ok(state.pages.iter().flatten().cloned().collect())
     }
 
     /// The page with this number, from 1.
-    pub fn page(&self, number: u32) -> Option<Page> {
-        let index = (number as usize).checked_sub(1)?;
-        self.lock().pages.get(index).cloned()
+    pub fn page(&self, number: u32) -> Result<Option<Page>, NotLoaded> {
+        let Some(index) = (number as usize).checked_sub(1) else { return Ok(None) };
+        Ok(self.lock().at(index)?.cloned())
     }
 
     /// Grows with every page changed or removed: while it is the same, so are the pages.
@@ -123,7 +159,7 @@ impl Image {
         let mut writer = Writer::new(state.accepted as u32, pages);
         for (number, old) in &state.before {
             let old: &Bytes = old.as_deref().unwrap_or(&ZERO);
-            let new: &Bytes = state.pages.get(*number as usize - 1).map_or(&ZERO, |page| page);
+            let new: &Bytes = state.known(*number as usize - 1).map_or(&ZERO, |page| page);
             writer.page(*number, old, new);
         }
         let (delta, touched) = writer.finish();
@@ -149,10 +185,10 @@ impl Image {
         if state.before.is_empty() && state.accepted == state.pages.len() {
             return;
         }
-        state.pages.resize_with(state.accepted, zero);
+        state.resize(state.accepted);
         for (number, old) in mem::take(&mut state.before) {
             if let (Some(place), Some(old)) = (state.pages.get_mut(number as usize - 1), old) {
-                *place = old;
+                *place = Some(old);
             }
         }
         state.writes += 1;
@@ -172,21 +208,20 @@ impl Image {
     }
 
     /// Fills `out`, with zeros beyond the end. Says whether the database had all of it.
-    pub(crate) fn read(&self, offset: u64, mut out: &mut [u8]) -> bool {
-        let state = self.lock();
+    pub(crate) fn read(&self, offset: u64, mut out: &mut [u8]) -> Result<bool, Refusal> {
+        let mut state = self.lock();
         let (mut index, mut within) = (offset / PAGE_SIZE as u64, offset as usize % PAGE_SIZE);
         while !out.is_empty() {
-            let page = usize::try_from(index).ok().and_then(|index| state.pages.get(index));
-            let Some(page) = page else {
+            let Some(page) = state.at(usize::try_from(index).unwrap_or(usize::MAX))? else {
                 out.fill(0);
-                return false;
+                return Ok(false);
             };
             let (part, rest) = out.split_at_mut(out.len().min(PAGE_SIZE - within));
             part.copy_from_slice(&page[within..within + part.len()]);
             out = rest;
             (index, within) = (index + 1, 0);
         }
-        true
+        Ok(true)
     }
 
     pub(crate) fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), Refusal> {
@@ -208,11 +243,43 @@ fn number_after(offset: u64) -> Result<u32, Refusal> {
 }
 
 impl State {
+    /// The page at this index, read if it is not in memory.
+    fn at(&mut self, index: usize) -> Result<Option<&Page>, NotLoaded> {
+        if let (Some(None), Some(missing)) = (self.pages.get(index), &mut self.missing) {
+            missing.load(&mut self.pages, index as u32 + 1)?;
+            self.let_go();
+        }
+        Ok(self.known(index))
+    }
+
+    /// Reads what is not in memory from this index on.
+    fn need_from(&mut self, index: usize) -> Result<(), NotLoaded> {
+        if let Some(missing) = &mut self.missing {
+            missing.load_from(&mut self.pages, index)?;
+            self.let_go();
+        }
+        Ok(())
+    }
+
+    /// When all pages are there, nobody has to be asked any more.
+    fn let_go(&mut self) {
+        self.missing.take_if(|it| it.count() == 0);
+    }
+
+    /// The page at this index, which is in memory if it is there.
+    fn known(&self, index: usize) -> Option<&Page> {
+        self.pages.get(index).and_then(Option::as_ref)
+    }
+
+    fn resize(&mut self, length: usize) {
+        self.pages.resize_with(length, || Some(zero()));
+    }
+
     fn write(&mut self, number: u32, bytes: &Bytes, limits: &Limits) -> Result<(), Refusal> {
         let index = number as usize - 1;
         // When SQLite rolls back it also writes pages that it never changed here. These must not
         // count: a rollback after `Full` would meet the same limit.
-        if self.pages.get(index).is_some_and(|page| **page == *bytes) {
+        if self.at(index)?.is_some_and(|page| **page == *bytes) {
             return Ok(());
         }
         if self.is_too_long(number, limits) {
@@ -222,7 +289,7 @@ impl State {
             if let Some(old) = old.as_ref().filter(|old| ***old == *bytes) {
                 let old = Arc::clone(old);
                 self.grow(index + 1);
-                self.pages[index] = old;
+                self.pages[index] = Some(old);
                 self.before.remove(&number);
                 self.writes += 1;
                 return Ok(());
@@ -231,12 +298,12 @@ impl State {
             if self.before.len() >= limits.dirty_pages_max {
                 return Err(Refusal::Full);
             }
-            self.before.insert(number, self.pages.get(index).cloned());
+            self.before.insert(number, self.known(index).cloned());
         }
         self.grow(index + 1);
-        match Arc::get_mut(&mut self.pages[index]) {
+        match self.pages[index].as_mut().and_then(Arc::get_mut) {
             Some(page) => *page = *bytes,
-            None => self.pages[index] = Arc::new(*bytes),
+            None => self.pages[index] = Some(Arc::new(*bytes)),
         }
         self.writes += 1;
         Ok(())
@@ -244,7 +311,7 @@ impl State {
 
     fn grow(&mut self, length: usize) {
         if self.pages.len() < length {
-            self.pages.resize_with(length, zero);
+            self.resize(length);
         }
     }
 
@@ -265,14 +332,15 @@ impl State {
         if !new.is_empty() && self.before.len() + new.len() > limits.dirty_pages_max {
             return Err(Refusal::Full);
         }
+        self.need_from(length)?;
         for number in new {
-            self.before.insert(number as u32, Some(Arc::clone(&self.pages[number - 1])));
+            self.before.insert(number as u32, self.known(number - 1).cloned());
         }
         for number in removed.filter(|number| *number > self.accepted) {
             self.before.remove(&(number as u32));
         }
         if length != self.pages.len() {
-            self.pages.resize_with(length, zero);
+            self.resize(length);
             self.writes += 1;
         }
         Ok(())

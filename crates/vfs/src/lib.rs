@@ -2,8 +2,9 @@
 //!
 //! An [`Image`] holds the pages of one database. [`Image::connect`] opens it with ordinary SQLite
 //! over a small VFS. What a turn has changed is one compact delta ([`Image::changes`]), which
-//! [`apply`] repeats and [`revert`] takes back, byte for byte. Nothing here touches a disk:
-//! durability comes from whoever keeps the deltas.
+//! [`apply`] repeats and [`revert`] takes back, byte for byte. Pages may stay where they are kept
+//! until they are needed ([`Source`]). Nothing here touches a disk: durability comes from whoever
+//! keeps the deltas.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
@@ -16,6 +17,7 @@ mod image;
 mod memory;
 mod page;
 mod runs;
+mod source;
 mod temp;
 
 pub use self::{
@@ -24,4 +26,5 @@ pub use self::{
     image::{Changes, Image, Limits},
     memory::give_memory_back,
     page::{PAGE_SIZE, Page, checksum, pack, unpack},
+    source::{NotLoaded, Source},
 };

@@ -1,11 +1,12 @@
 //! An object while it is awake: runs turns on its database and makes commits of them.
 
+mod upkeep;
+
 use std::{rc::Rc, sync::Arc};
 
 use steadfast_store::{
-    self as store, Commit, Entropy, Expect, Timestamp, Turn as TurnRow, Write, limits,
+    self as store, Commit, Entropy, Expect, StoreError, Timestamp, Turn as TurnRow, Write, limits,
 };
-use steadfast_vfs::PAGE_SIZE;
 
 use super::{
     CallError, Closed, ObjectOptions,
@@ -13,17 +14,15 @@ use super::{
     checkpoint::Tail,
     database::Database,
     live::Op,
-    mailbox::{End, Input, Reply},
-    migrate::{is_always_the_same, migrate},
+    mailbox::{End, Input},
     objects::Class,
+    pages::Pages,
     restore::{self, Restored},
-    tables::Tables,
+    step::Step,
     transact::{Done, broken, call, rolled_back, transact},
     turn::{Core, Ringing},
+    unopened::Unopened,
 };
-
-/// Empty pages from which on a database is worth to be made smaller.
-const VACUUM_PAGES: i64 = 256;
 
 /// Messages that one turn may send.
 const SENT_MAX: usize = 5_000;
@@ -34,6 +33,12 @@ const CONNECTION_BYTES: usize = 64 << 10;
 pub(super) struct Activation {
     options: ObjectOptions,
     me: store::Address,
+    /// What was read of it. The first turn opens it, on a thread that may wait for more pages.
+    unopened: Option<Unopened>,
+    /// Where the pages are that were not read.
+    pages: Option<Arc<Pages>>,
+    /// Why it could not even be opened.
+    unusable: Option<CallError>,
     /// Lent to the turn while one runs.
     core: Option<Core>,
     /// Where it stands, all that is on its way included.
@@ -45,65 +50,62 @@ pub(super) struct Activation {
     pub(super) has_parted: bool,
 }
 
-/// What came of one input.
-pub(super) struct Step {
-    pub(super) reply: Reply,
-    /// What must be durable before the reply leaves; `None` if nothing changed.
-    pub(super) commit: Option<Commit>,
-    /// What is to be written behind it, for which nobody waits.
-    pub(super) after: Vec<Commit>,
-    /// What happens to connections when it is durable.
-    pub(super) ops: Vec<Op>,
-    /// The input is not done yet: more alarms ring.
-    pub(super) again: bool,
-    /// The database in memory is of no use any more.
-    pub(super) broken: bool,
-}
-
-impl Step {
-    pub(super) fn reply(reply: Reply) -> Self {
-        let (after, ops) = (Vec::new(), Vec::new());
-        Self { reply, commit: None, after, ops, again: false, broken: false }
-    }
-}
-
 impl Activation {
     pub(super) fn new(
         me: store::Address,
         restored: Restored,
-        class: &Class,
+        pages: Option<Arc<Pages>>,
         options: ObjectOptions,
-    ) -> rusqlite::Result<Self> {
-        let Restored { pages, head, stale, tail_bytes } = restored;
-        let template = class.template.get().filter(|_| head.is_none());
-        let database = match template {
-            Some(template) => Database::begun(template.clone(), options.limits())?,
-            None => Database::open(pages, options.limits())?,
-        };
-        let migrated = template.is_some();
+    ) -> Self {
+        let Restored { pages: read, head, stale, tail_bytes } = restored;
         let (seq, chk) = head.map_or((0, 0), |it| (it.seq, it.chk));
         let turns = head.map_or(0, |it| it.seq - it.base.seq);
         let tail = Tail::new(turns, tail_bytes, stale, head.map_or(0, |it| it.base.pages));
-        let core = Core {
-            tables: Tables::of(&database)?,
-            database,
-            me: me.clone(),
-            now: Timestamp::MIN,
-            seq: 0,
-            ringing: Default::default(),
-            out: Default::default(),
-            ops: Default::default(),
-            fault: Default::default(),
-            alarms_touched: Default::default(),
-            deleted: Default::default(),
+        let unopened = Some(Unopened { pages: read, is_new: head.is_none() });
+        let (unusable, core, migrated) = (None, None, false);
+        let has_parted = false;
+        Self { options, me, unopened, pages, unusable, core, seq, chk, tail, migrated, has_parted }
+    }
+
+    /// Opens the database, unless it is open.
+    pub(super) fn open(&mut self, class: &Class) -> Result<(), CallError> {
+        let Some(unopened) = self.unopened.take() else {
+            return self.unusable.clone().map_or(Ok(()), Err);
         };
-        let core = Some(core);
-        Ok(Self { options, me, core, seq, chk, tail, migrated, has_parted: false })
+        let limits = self.options.limits();
+        match unopened.open(&self.me, class, self.pages.clone(), limits) {
+            Ok(opened) => {
+                (self.core, self.migrated) = (Some(opened.0), opened.1);
+                Ok(())
+            }
+            Err(error) => {
+                let (object, detail) = (self.me.to_string(), error.to_string());
+                let fault = self.fault().unwrap_or(CallError::Corrupt { object, detail });
+                self.unusable = Some(fault.clone());
+                Err(fault)
+            }
+        }
     }
 
     /// About what it takes in memory.
     pub(super) fn bytes(&self) -> usize {
-        CONNECTION_BYTES + self.core().database.page_count() as usize * PAGE_SIZE
+        let unopened = self.unopened.as_ref().map_or(0, Unopened::bytes);
+        CONNECTION_BYTES + self.core.as_ref().map_or(unopened, |it| it.database.bytes())
+    }
+
+    /// What is wrong with what is stored, if a turn has found that out.
+    pub(super) fn damage(&self) -> Option<CallError> {
+        self.fault().filter(|it| matches!(it, CallError::Corrupt { .. }))
+    }
+
+    /// Why a page could not be had, if one could not: this is of no use any more.
+    fn fault(&self) -> Option<CallError> {
+        let unknown = || {
+            let fault = self.core.as_ref()?.database.fault()?;
+            Some(StoreError::Unavailable { reason: fault.to_string() }.into())
+        };
+        let read = || self.pages.as_ref().and_then(|it| it.fault()).or_else(unknown);
+        self.unusable.clone().or_else(read)
     }
 
     pub(super) fn me(&self) -> &store::Address {
@@ -119,6 +121,26 @@ impl Activation {
     }
 
     pub(super) fn run(
+        &mut self,
+        class: &Class,
+        input: &Input,
+        end: Option<End>,
+        now: Timestamp,
+        entropy: &dyn Entropy,
+    ) -> Step {
+        if let Err(fault) = self.open(class) {
+            return Step { broken: true, ..Step::reply(Err(fault)) };
+        }
+        let step = self.step(class, input, end, now, entropy);
+        match self.fault() {
+            // What is sealed was whole; it is what came after that failed.
+            Some(_) if step.commit.is_some() => Step { broken: true, ..step },
+            Some(fault) => Step { broken: true, ..Step::reply(Err(fault)) },
+            None => step,
+        }
+    }
+
+    fn step(
         &mut self,
         class: &Class,
         input: &Input,
@@ -233,6 +255,10 @@ impl Activation {
             let error = rolled_back(&self.me, "its turn was kept by the handler");
             return Step { broken: true, ..Step::reply(Err(error)) };
         }
+        // Whatever the handler made of it.
+        if let Some(fault) = self.fault() {
+            return Step { broken: true, ..Step::reply(Err(fault)) };
+        }
         let result = result.and_then(|done| Ok((self.seal(label, &done, end)?, done)));
         match result {
             Ok((commit, done)) => {
@@ -340,10 +366,10 @@ impl Activation {
         if let Some(end) = end {
             commit = commit.write(end.write());
         }
-        self.core_mut().database = Database::open(Vec::new(), self.options.limits())?;
+        self.core_mut().database = Database::empty(self.options.limits())?;
         self.core().tables.look_again(&self.core().database)?;
         (self.seq, self.chk, self.migrated) = (0, 0, false);
-        self.tail = Tail::default();
+        (self.tail, self.pages) = (Tail::default(), None);
         self.core().ops.borrow_mut().push(Op::CloseAll { closed: Closed::deleted() });
         Ok((!commit.writes.is_empty()).then_some(commit))
     }
@@ -360,42 +386,6 @@ impl Activation {
         Commit::default().expect(Expect::Head { entity, seq: self.seq, chk: self.chk })
     }
 
-    /// Images, when the turns that they lack have become many. An error: the database in memory is
-    /// of no use any more.
-    fn checkpoint(&mut self) -> rusqlite::Result<Vec<Commit>> {
-        if !self.tail.is_long(self.core().database.page_count()) {
-            return Ok(Vec::new());
-        }
-        let mut commits = Vec::from_iter(self.vacuum()?);
-        let Some(core) = &self.core else { return Ok(commits) };
-        let database = &core.database;
-        let page = |number: u32| database.page(number);
-        let images = self.tail.images(self.me.id(), database.page_count(), page);
-        commits.extend(images.into_iter().map(|it| self.expecting().write(Write::Images(it))));
-        Ok(commits)
-    }
-
-    /// A turn of the runtime's own, if most of a larger database is empty: it becomes smaller.
-    /// Where that changes too much for a turn, it stays as it is.
-    fn vacuum(&mut self) -> rusqlite::Result<Option<Commit>> {
-        let database = &self.core().database;
-        let free = database.number("PRAGMA freelist_count")?.unwrap_or(0);
-        if free < VACUUM_PAGES || 2 * free < i64::from(database.page_count()) {
-            return Ok(None);
-        }
-        let done = Done::nothing();
-        let vacuumed = database.vacuum().map_err(|error| broken(self.core(), &error));
-        match vacuumed.and_then(|()| self.seal("vacuum", &done, None)) {
-            Ok(commit) => Ok(commit),
-            Err(error) => {
-                let object = self.me.to_string();
-                tracing::warn!(object, error = %error, "object was not made smaller");
-                self.undo()?;
-                Ok(None)
-            }
-        }
-    }
-
     /// Back to where the last turn that went well left it.
     fn undo(&mut self) -> rusqlite::Result<()> {
         self.core().out.take();
@@ -407,35 +397,5 @@ impl Activation {
         // Migrations that were never committed are undone as well.
         self.migrated = false;
         self.core().tables.look_again(&self.core().database)
-    }
-
-    /// Brings the tables to where the class wants them. The next turn that commits takes them
-    /// along; until then they are only in memory, so that looking at an object makes none.
-    pub(super) fn migrate(&mut self, class: &Class, now: Timestamp) -> Result<(), CallError> {
-        if self.migrated {
-            return Ok(());
-        }
-        let fails = |detail: String| CallError::Migration { object: self.me.to_string(), detail };
-        let database = &self.core().database;
-        let version = database.number("PRAGMA user_version").map_err(|it| fails(it.to_string()))?;
-        let version = usize::try_from(version.unwrap_or(0)).unwrap_or(usize::MAX);
-        let Some(scripts) = class.migrations.get(version..) else {
-            let known = class.migrations.len();
-            return Err(fails(format!("it is at version {version}, this code knows {known}")));
-        };
-        if !scripts.is_empty() {
-            let migrated = database
-                .at(now, self.options.migration_time, || migrate(database, scripts, version));
-            if let Err(detail) = migrated {
-                let error = fails(detail);
-                self.undo().map_err(|it| broken(self.core(), &it))?;
-                return Err(error);
-            }
-            if version == 0 && self.seq == 0 && is_always_the_same(scripts) {
-                class.template.get_or_init(|| self.core().database.pages());
-            }
-        }
-        self.migrated = true;
-        Ok(())
     }
 }

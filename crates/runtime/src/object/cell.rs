@@ -36,6 +36,8 @@ struct State {
     used: u64,
     /// About what it takes in memory.
     bytes: usize,
+    /// What a turn found damaged.
+    damage: Option<CallError>,
 }
 
 /// What an object is doing.
@@ -78,6 +80,7 @@ impl Cell {
             flight: Flight::default(),
             used: 0,
             bytes: 0,
+            damage: None,
         };
         Self { address, class, shared, state: Mutex::new(state) }
     }
@@ -132,8 +135,14 @@ impl Cell {
             }
             Phase::Doomed if state.flight.is_empty() => {
                 state.flight.start_over();
-                state.phase = Phase::Asleep;
-                self.go_on(state);
+                if let Some(damage) = state.damage.take() {
+                    state.phase = Phase::Loading;
+                    drop(state);
+                    self.loaded(Err(damage));
+                } else {
+                    state.phase = Phase::Asleep;
+                    self.go_on(state);
+                }
             }
             Phase::Asleep
             | Phase::Loading
@@ -244,6 +253,7 @@ impl Cell {
     pub(super) fn worked(self: &Arc<Self>, activation: Box<Activation>, awake: bool) {
         let mut state = self.state();
         state.phase = if state.flight.has_failed() || !awake {
+            state.damage = activation.damage();
             self.weigh(&mut state, 0);
             Phase::Doomed
         } else {
@@ -304,7 +314,8 @@ impl Cell {
 
 impl State {
     fn can_go(&self) -> bool {
-        matches!(self.phase, Phase::Idle | Phase::Asleep | Phase::Quarantined(_))
+        // A damaged one stays: what is wrong with it may not show when it is read again.
+        matches!(self.phase, Phase::Idle | Phase::Asleep)
             && self.mailbox.is_empty()
             && self.flight.is_empty()
     }

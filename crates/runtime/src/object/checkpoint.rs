@@ -47,12 +47,12 @@ impl Tail {
     }
 
     /// Images of all that changed, in parts that fit a commit.
-    pub(super) fn images(
+    pub(super) fn images<E>(
         &mut self,
         entity: EntityId,
         pages: u32,
-        page: impl Fn(u32) -> Option<Page>,
-    ) -> Vec<Images> {
+        page: impl Fn(u32) -> Result<Option<Page>, E>,
+    ) -> Result<Vec<Images>, E> {
         let mut stale = std::mem::take(&mut self.stale);
         // Every page has an image, a page of zeros as well: so a lost one is found out.
         stale.extend(self.base_pages + 1..=pages);
@@ -60,7 +60,10 @@ impl Tail {
         let complete = Complete { pages, tail_bytes: self.bytes };
         (self.turns, self.bytes) = (0, 0);
         // A page that is no longer there has no image: the complete part removes the old one.
-        let images = stale.into_iter().filter_map(|number| Some(image(number, &*page(number)?)));
+        let images = stale.into_iter().filter_map(|number| {
+            let page = page(number).transpose()?;
+            Some(page.map(|page| image(number, &page)))
+        });
         parts(entity, images, complete)
     }
 }
@@ -71,11 +74,11 @@ fn image(page: u32, data: &[u8; PAGE_SIZE]) -> PageImage {
 }
 
 /// Parts of which each fits a commit; the last one says that they are complete.
-fn parts(
+fn parts<E>(
     entity: EntityId,
-    images: impl Iterator<Item = PageImage>,
+    images: impl Iterator<Item = Result<PageImage, E>>,
     complete: Complete,
-) -> Vec<Images> {
+) -> Result<Vec<Images>, E> {
     let empty = |part: usize| {
         let part = i64::try_from(part).unwrap_or(i64::MAX);
         Images { entity, part, images: Vec::new(), complete: None }
@@ -83,6 +86,7 @@ fn parts(
     let mut parts = vec![empty(0)];
     let mut bytes = 0;
     for image in images {
+        let image = image?;
         bytes += image.data.len();
         if let Some(last) = parts.last_mut() {
             last.images.push(image);
@@ -95,5 +99,5 @@ fn parts(
     if let Some(last) = parts.last_mut() {
         last.complete = Some(complete);
     }
-    parts
+    Ok(parts)
 }

@@ -4,7 +4,7 @@ use std::{cell::Cell, sync::Arc, time::Duration};
 
 use rusqlite::{Connection, OptionalExtension};
 use steadfast_store::Timestamp;
-use steadfast_vfs::{Changes, Image, Limits, Page, at_time};
+use steadfast_vfs::{Changes, Image, Limits, NotLoaded, PAGE_SIZE, Page, at_time};
 
 use super::guard::Guard;
 
@@ -20,8 +20,13 @@ pub(super) struct Database {
 }
 
 impl Database {
-    pub(super) fn open(pages: Vec<Page>, limits: Limits) -> rusqlite::Result<Self> {
-        Self::of(Image::new(pages, limits), false)
+    pub(super) fn open(image: Arc<Image>) -> rusqlite::Result<Self> {
+        Self::of(image, false)
+    }
+
+    /// One with nothing in it.
+    pub(super) fn empty(limits: Limits) -> rusqlite::Result<Self> {
+        Self::of(Image::new(Vec::new(), limits), false)
     }
 
     /// A new database, made to look like this.
@@ -35,8 +40,18 @@ impl Database {
         Ok(Self { image, connection, guard, committed, mark })
     }
 
-    pub(super) fn pages(&self) -> Vec<Page> {
+    pub(super) fn pages(&self) -> Result<Vec<Page>, NotLoaded> {
         self.image.pages()
+    }
+
+    /// Bytes of the pages that are in memory.
+    pub(super) fn bytes(&self) -> usize {
+        self.image.loaded() * PAGE_SIZE
+    }
+
+    /// Why a page could not be read, if one could not: then nothing here can be trusted.
+    pub(super) fn fault(&self) -> Option<NotLoaded> {
+        self.image.fault()
     }
 
     /// Runs `f` in the time of a turn: SQL sees `now` as the time, too.
@@ -117,7 +132,7 @@ impl Database {
         self.committed.set(false);
     }
 
-    pub(super) fn page(&self, number: u32) -> Option<Page> {
+    pub(super) fn page(&self, number: u32) -> Result<Option<Page>, NotLoaded> {
         self.image.page(number)
     }
 

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use steadfast_store::Commit;
 
 use super::{
-    activation::{Activation, Step},
+    activation::Activation,
     cell::Cell,
     flight::Release,
     mailbox::{Input, Item},
     objects::Shared,
+    step::Step,
 };
 
 /// Bytes of a commit that count as another one.

@@ -11,7 +11,7 @@ use steadfast_vfs::{Image, Limits, PAGE_SIZE, Page, revert};
 use super::{
     CallError,
     checkpoint::Tail,
-    restore::{self, chain},
+    restore::{self, Extent, chain},
 };
 
 /// Turns read at once on the way back. One may have 16 MiB.
@@ -95,14 +95,14 @@ pub async fn pages_at(
     object: &store::Address,
     turn: Option<i64>,
 ) -> Result<Past, HistoryError> {
-    let restored = restore::restore(store, object).await?;
+    let restored = restore::restore(store, object, Extent::Whole).await?;
     let last = restored.head.map_or(0, |it| it.seq);
     let wanted = turn.unwrap_or(last);
     let name = || object.to_string();
     let Some(head) = restored.head.filter(|_| (1..=last).contains(&wanted)) else {
         return Err(HistoryError::NoTurn { object: name(), turn: wanted, last });
     };
-    let mut pages = restored.pages;
+    let mut pages: Vec<Page> = restored.pages.into_iter().flatten().collect();
     let (mut seq, mut chk, mut position) = (head.seq, head.chk, head.position);
     while wanted < seq {
         let turns = store.turns_back(position, PAGE).await?;
@@ -239,7 +239,7 @@ async fn forget(store: &dyn Store, positions: Vec<Position>) -> Result<usize, St
 async fn compact(store: &dyn Store, entity: EntityId) -> Result<(), StoreError> {
     let addresses = store.addresses(&[entity]).await?;
     let Some(object) = addresses.get(&entity) else { return Ok(()) };
-    let restored = match restore::restore(store, object).await {
+    let restored = match restore::restore(store, object, Extent::Needed).await {
         Ok(restored) => restored,
         Err(CallError::Store(error)) => return Err(error),
         // It was reported; its turns stay as they are.
@@ -247,10 +247,14 @@ async fn compact(store: &dyn Store, entity: EntityId) -> Result<(), StoreError> 
     };
     let Some(head) = restored.head.filter(|it| it.base.seq < it.seq) else { return Ok(()) };
     let length = u32::try_from(restored.pages.len()).unwrap_or(u32::MAX);
-    let page = |number: u32| restored.pages.get(number as usize - 1).cloned();
+    let page = |number: u32| match restored.pages.get(number as usize - 1) {
+        Some(Some(page)) => Ok(Some(page.clone())),
+        Some(None) => Err(StoreError::Corrupt { reason: format!("page {number} was not read") }),
+        None => Ok(None),
+    };
     let turns = head.seq - head.base.seq;
     let mut tail = Tail::new(turns, restored.tail_bytes, restored.stale, head.base.pages);
-    for part in tail.images(entity, length, page) {
+    for part in tail.images(entity, length, page)? {
         let expect = Expect::Head { entity, seq: head.seq, chk: head.chk };
         store.commit(Commit::of(Write::Images(part)).expect(expect)).await?;
     }

@@ -26,8 +26,10 @@ use super::{
     live::{Door, Rooms},
     mailbox::{End, Input, Item, Reply},
     pace::Pace,
+    pages::Pages,
     pool::Pool,
-    restore, sleep,
+    restore::{Extent, restore},
+    sleep,
 };
 use crate::Body;
 
@@ -186,15 +188,12 @@ impl Shared {
         let unfinished = Loading(Some(cell));
         self.tokio.spawn(async move {
             let Some(cell) = unfinished.0.clone() else { return };
-            let loaded = match restore::restore(&*shared.store, &cell.address).await {
-                Ok(restored) => {
-                    let object = cell.address.to_string();
-                    Activation::new(cell.address.clone(), restored, &cell.class, shared.options)
-                        .map(Box::new)
-                        .map_err(|error| CallError::Corrupt { object, detail: error.to_string() })
-                }
-                Err(error) => Err(error),
-            };
+            let restored = restore(&*shared.store, &cell.address, Extent::Needed).await;
+            let loaded = restored.map(|restored| {
+                let pages = Pages::of(&shared, &cell.address, &restored);
+                let me = cell.address.clone();
+                Box::new(Activation::new(me, restored, pages, shared.options))
+            });
             if let Err(error) = &loaded {
                 let (id, now) = (cell.address.id(), shared.clock.now());
                 shared.desk.failures.note(id, now, "wake up", error);

@@ -5,7 +5,7 @@ use std::{
     ops::RangeInclusive,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
@@ -26,6 +26,10 @@ pub(crate) struct Held {
     /// Who reads images passes here; a test that holds it for writing stops them.
     pub(crate) images: RwLock<()>,
     pub(crate) images_asked: Semaphore,
+    /// How many images were read.
+    pub(crate) images_read: AtomicUsize,
+    /// Images cannot be read.
+    pub(crate) images_away: AtomicBool,
 }
 
 impl Held {
@@ -37,6 +41,8 @@ impl Held {
             arrived: Semaphore::new(0),
             images: RwLock::new(()),
             images_asked: Semaphore::new(0),
+            images_read: AtomicUsize::new(0),
+            images_away: AtomicBool::new(false),
         })
     }
 
@@ -114,7 +120,12 @@ macro_rules! delegate {
             ) -> Result<Vec<PageImage>, StoreError> {
                 self.images_asked.add_permits(1);
                 let _pass = self.images.read().await;
-                self.inner.images(entity, pages).await
+                if self.images_away.load(Ordering::SeqCst) {
+                    return Err(StoreError::Unavailable { reason: "as the test wanted".into() });
+                }
+                let images = self.inner.images(entity, pages).await?;
+                self.images_read.fetch_add(images.len(), Ordering::SeqCst);
+                Ok(images)
             }
 
             $(

@@ -15,6 +15,7 @@ mod inspect;
 mod inspect_sql;
 mod inspect_turns;
 mod keys;
+mod lazy;
 mod live;
 mod live_again;
 mod migrations;

@@ -133,9 +133,13 @@ unsafe extern "C" fn read(
         };
         let complete = match handle {
             Handle::Main(main) => main.image.read(offset, out),
-            Handle::Temp(temp) => temp.read(offset, out),
+            Handle::Temp(temp) => Ok(temp.read(offset, out)),
         };
-        if complete { sqlite::SQLITE_OK } else { sqlite::SQLITE_IOERR_SHORT_READ }
+        match complete {
+            Ok(true) => sqlite::SQLITE_OK,
+            Ok(false) => sqlite::SQLITE_IOERR_SHORT_READ,
+            Err(refusal) => answer(Err(refusal), sqlite::SQLITE_IOERR_READ),
+        }
     })
 }
 
@@ -178,11 +182,11 @@ unsafe extern "C" fn truncate(
     })
 }
 
-fn answer(result: Result<(), Refusal>, unaligned: c_int) -> c_int {
+fn answer(result: Result<(), Refusal>, failed: c_int) -> c_int {
     match result {
         Ok(()) => sqlite::SQLITE_OK,
         Err(Refusal::Full) => sqlite::SQLITE_FULL,
-        Err(Refusal::Unaligned) => unaligned,
+        Err(Refusal::Unaligned | Refusal::NotLoaded) => failed,
     }
 }
 

@@ -57,14 +57,14 @@ fn what_is_written_and_written_back_is_no_change() {
 #[test]
 fn pages_come_and_go_in_a_delta() {
     let (image, connection) = counter();
-    let before = image.pages();
+    let before = image.pages().unwrap();
     let grow = "INSERT INTO counter (value, note) VALUES (1, printf('%.50000c', 'x'))";
     let grown = change(&image, &connection, grow);
-    let large = image.pages();
+    let large = image.pages().unwrap();
     assert!(grown.pages > before.len() as u32 + 10);
     connection.execute_batch("DELETE FROM counter WHERE id = 3").unwrap();
     let shrunk = change(&image, &connection, "VACUUM");
-    let small = image.pages();
+    let small = image.pages().unwrap();
     assert_eq!(small.len(), before.len());
     assert_eq!(shrunk.touched.last(), Some(&(large.len() as u32)));
 
@@ -82,9 +82,9 @@ fn pages_come_and_go_in_a_delta() {
 #[test]
 fn a_delta_refuses_a_database_that_it_was_not_made_from() {
     let (image, connection) = counter();
-    let before = image.pages();
+    let before = image.pages().unwrap();
     let changes = change(&image, &connection, "UPDATE counter SET value = value + 1");
-    let after = image.pages();
+    let after = image.pages().unwrap();
 
     let mut twice = after.clone();
     let page = changes.touched[0];
@@ -101,10 +101,10 @@ fn a_delta_refuses_a_database_that_it_was_not_made_from() {
 #[test]
 fn pages_that_are_not_wanted_stay_and_the_length_only_grows() {
     let (image, connection) = counter();
-    let start = image.pages();
+    let start = image.pages().unwrap();
     let grow = "INSERT INTO counter (value, note) VALUES (1, printf('%.50000c', 'x'))";
     let grown = change(&image, &connection, grow);
-    let large = image.pages();
+    let large = image.pages().unwrap();
     connection.execute_batch("DELETE FROM counter WHERE id = 3").unwrap();
     let shrunk = change(&image, &connection, "VACUUM");
 
@@ -118,7 +118,7 @@ fn pages_that_are_not_wanted_stay_and_the_length_only_grows() {
     assert!(pages[large.len() - 1] == large[large.len() - 1]);
     assert!(*pages[large.len() - 2] == [0; PAGE_SIZE]);
     pages.truncate(pages_after(&shrunk.delta).unwrap() as usize);
-    assert!(pages == image.pages());
+    assert!(pages == image.pages().unwrap());
 }
 
 /// Pages of all kinds: empty, full, sparse, with runs at both ends.

@@ -151,27 +151,27 @@ fn an_image_agrees_with_ordinary_sqlite_and_its_deltas_lead_both_ways() {
         lab.image.accept();
         for turn in 0..TURNS {
             lab.place = format!("seed {seed}, turn {turn}");
-            let before = keep(lab.image.pages());
+            let before = keep(lab.image.pages().unwrap());
             let end = lab.turn();
             if end == End::Undone {
                 lab.image.rollback();
-                assert!(lab.image.pages() == before, "{}: not what it was", lab.place);
+                assert!(lab.image.pages().unwrap() == before, "{}: not what it was", lab.place);
                 assert_eq!(lab.image.changes(), None, "{}", lab.place);
             } else if let Some(changes) = lab.image.changes() {
                 history.push(changes);
                 lab.image.accept();
                 assert_eq!(lab.image.changes(), None, "{}", lab.place);
             } else {
-                assert!(lab.image.pages() == before, "{}: a change is missing", lab.place);
+                assert!(lab.image.pages().unwrap() == before, "{}: a change is missing", lab.place);
                 lab.image.accept();
             }
             assert_eq!(dump(&lab.tried), dump(&lab.oracle), "{}", lab.place);
             if turn % 10 == 9 {
                 assert_sound(&lab.tried, &lab.place);
-                history.check(&lab.image.pages(), &mut lab.chance, &lab.place);
+                history.check(&lab.image.pages().unwrap(), &mut lab.chance, &lab.place);
             }
             if turn % 30 == 29 {
-                history = History::new(&lab.image.pages());
+                history = History::new(&lab.image.pages().unwrap());
             }
         }
         reopened(&lab);
@@ -180,7 +180,7 @@ fn an_image_agrees_with_ordinary_sqlite_and_its_deltas_lead_both_ways() {
 
 /// The pages alone are the whole database.
 fn reopened(lab: &Lab) {
-    let image = Image::new(copy(&lab.image.pages()), Limits::default());
+    let image = Image::new(copy(&lab.image.pages().unwrap()), Limits::default());
     let connection = image.connect().unwrap();
     assert_sound(&connection, &lab.place);
     assert_eq!(dump(&connection), dump(&lab.oracle), "{}", lab.place);

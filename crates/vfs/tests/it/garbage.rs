@@ -27,11 +27,11 @@ fn sample() -> (Vec<Page>, Vec<u8>, Vec<Page>) {
     let setup = "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT); INSERT INTO t VALUES (1, 'one')";
     connection.execute_batch(setup).unwrap();
     image.accept();
-    let before = image.pages();
+    let before = image.pages().unwrap();
     let rows = "INSERT INTO t VALUES (2, 'two'), (3, zeroblob(9000)); PRAGMA user_version = 9";
     connection.execute_batch(rows).unwrap();
     let changes = image.changes().unwrap();
-    (before, changes.delta, image.pages())
+    (before, changes.delta, image.pages().unwrap())
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod deltas;
 mod differential;
 mod garbage;
 mod history;
+mod lazy;
 mod limits;
 mod oracle;
 mod time;

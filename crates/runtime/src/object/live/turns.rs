@@ -9,9 +9,10 @@ use crate::{
     Result,
     object::{
         CallError,
-        activation::{Activation, Step},
+        activation::Activation,
         calls::Fault,
         objects::Class,
+        step::Step,
         transact::{Done, broken, guarded},
         turn::Core,
     },
@@ -86,7 +87,8 @@ impl Activation {
         first: ConnectionId,
         now: Timestamp,
     ) -> Option<Step> {
-        if self.has_parted || class.door.is_none() {
+        // If it cannot be opened, who waits for it is told.
+        if self.has_parted || class.door.is_none() || self.open(class).is_err() {
             return None;
         }
         let lost = self.core().connections_before(first, 1);

@@ -2,15 +2,17 @@
 
 use steadfast::{CallError, Object, rusqlite};
 
-use super::{Program, ledger};
+use super::{Program, lazy::FILL, ledger, sleep::awake};
 use crate::{
     lab::{Lab, Place, execute},
     ledger::{Add, Ledger, Read, Sql},
 };
 
 // A store in memory cannot be damaged from outside.
-super::on_all!(@on sqlite: a_damaged_object_is_out_of_service_alone);
-super::on_all!(@on postgres: a_damaged_object_is_out_of_service_alone);
+super::on_all!(@on sqlite: a_damaged_object_is_out_of_service_alone,
+    a_page_that_turns_out_to_be_damaged_later_ends_the_service);
+super::on_all!(@on postgres: a_damaged_object_is_out_of_service_alone,
+    a_page_that_turns_out_to_be_damaged_later_ends_the_service);
 
 /// Ways to damage an object: in SQLite, and in PostgreSQL if it is said differently there. `ID` is
 /// its id, `LAST` its last turn.
@@ -107,4 +109,30 @@ async fn a_damaged_object_is_out_of_service_alone(mut lab: Lab) {
         assert_eq!(app.call(Ledger::at("sound"), Read).await.unwrap(), (3, 3));
     }
     assert_eq!(app.call(Ledger::at("sound"), Add { by: 1 }).await.unwrap(), 4);
+}
+
+async fn a_page_that_turns_out_to_be_damaged_later_ends_the_service(mut lab: Lab) {
+    let app = Program::on(&lab).await;
+    let sql = |sql: &str| Sql { statements: vec![sql.to_owned()], strict: false };
+    app.call(Ledger::at("a"), sql(FILL)).await.unwrap();
+    app.stop().await;
+    lab.store.close().await;
+    let sum = "UPDATE image SET crc = crc + 1 WHERE entity = ID AND page = 300";
+    damage(&lab, "a", sum, None).await;
+    lab.reopen().await;
+    let app = Program::on(&lab).await;
+    // It is not noticed, where it does not matter.
+    assert_eq!(app.call(Ledger::at("a"), Add { by: 1 }).await.unwrap(), 1);
+    app.call(Ledger::at("b"), Add { by: 1 }).await.unwrap();
+    let swallowed = app.call(Ledger::at("a"), sql("DELETE FROM big")).await;
+    assert!(matches!(swallowed, Err(CallError::Corrupt { .. })), "{swallowed:?}");
+    for _ in 0..3 {
+        let error = app.call(Ledger::at("a"), Add { by: 1 }).await.unwrap_err();
+        assert!(matches!(error, CallError::Corrupt { .. }), "{error}");
+        assert!(!error.is_retryable());
+        // Nor is it in service when it could have been forgotten.
+        awake(&lab, &app, 1).await;
+    }
+    assert_eq!(app.call(Ledger::at("b"), Read).await.unwrap(), (1, 1));
+    lab.assert_sound().await;
 }

@@ -239,7 +239,10 @@ async fn who_looks_at_an_object_while_it_moves_on_sees_it_after_one_turn() {
     let store = Held::new(MemoryStore::new(Arc::new(clock.clone())));
     let lab = Lab { store: store.clone(), clock, place: Place::Memory };
     let app = Program::with(&lab, Ledger::default(), ObjectOptions::default()).await;
-    app.call(Ledger::at("a"), Add { by: 1 }).await.unwrap();
+    // So that it has images.
+    for _ in 0..300 {
+        app.call(Ledger::at("a"), Add { by: 1 }).await.unwrap();
+    }
     store.images_asked.forget_permits(usize::MAX);
     let stop = store.images.write().await;
     let looking = {

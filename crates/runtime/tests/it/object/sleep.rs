@@ -26,7 +26,7 @@ const IDLE: Duration = Duration::from_secs(30);
 
 /// Lets the sleepers' clock go on, and waits until so many objects are awake.
 pub(super) async fn awake(lab: &Lab, app: &Program, wanted: usize) {
-    for round in 0..100_000 {
+    for round in 0..2_000_000 {
         if app.objects.awake() == wanted {
             return;
         }

@@ -1,0 +1,136 @@
+//! Pages that are not in memory yet, and where they come from.
+
+use std::{
+    ops::RangeInclusive,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+
+use crate::page::Page;
+
+/// Pages read at once, when one of them is needed.
+const GROUP: u32 = 16;
+
+/// Pages read at once at most, when they are needed one after the other.
+const GROUP_MAX: u32 = 256;
+
+/// Where the pages of a database come from that are not in memory yet.
+pub trait Source: Send + Sync {
+    /// Reads these pages, all of them, in order. It is called on the thread that uses the
+    /// connection, and may block.
+    fn load(&self, pages: RangeInclusive<u32>) -> Result<Vec<Page>, String>;
+}
+
+/// A page could not be had. SQLite hears `SQLITE_IOERR`, now and whenever another page is missing:
+/// an image that has failed once is of no more use.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("page {page} could not be read: {detail}")]
+pub struct NotLoaded {
+    /// The number of the page, from 1.
+    pub page: u32,
+    /// What the source said.
+    pub detail: String,
+}
+
+/// What is known of pages that are not in memory.
+pub(crate) struct Missing {
+    source: Arc<dyn Source>,
+    /// How many there are.
+    count: usize,
+    /// The page behind those that were read last, and how many these were.
+    next: u32,
+    group: u32,
+    fault: Option<NotLoaded>,
+}
+
+impl Missing {
+    /// `None` if there are none.
+    pub(crate) fn of(pages: &[Option<Page>], source: Arc<dyn Source>) -> Option<Self> {
+        let count = pages.iter().filter(|it| it.is_none()).count();
+        (0 < count).then_some(Self { source, count, next: 0, group: GROUP, fault: None })
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    pub(crate) fn fault(&self) -> Option<&NotLoaded> {
+        self.fault.as_ref()
+    }
+
+    /// Reads a page that is missing, and neighbours that are.
+    pub(crate) fn load(
+        &mut self,
+        pages: &mut [Option<Page>],
+        number: u32,
+    ) -> Result<(), NotLoaded> {
+        let group = self.group(pages, number);
+        self.load_group(pages, group)
+    }
+
+    /// Reads all that are missing from this page on.
+    pub(crate) fn load_from(
+        &mut self,
+        pages: &mut [Option<Page>],
+        from: usize,
+    ) -> Result<(), NotLoaded> {
+        let mut from = from;
+        while let Some(found) = pages.get(from..).and_then(|it| it.iter().position(Option::is_none))
+        {
+            let first = (from + found) as u32 + 1;
+            let group = reach(pages, first, first, first.saturating_add(GROUP_MAX - 1));
+            from = *group.end() as usize;
+            self.load_group(pages, group)?;
+        }
+        Ok(())
+    }
+
+    /// What to read: who reads one page behind the other gets more and more at once.
+    fn group(&mut self, pages: &[Option<Page>], number: u32) -> RangeInclusive<u32> {
+        if number == self.next {
+            self.group = (2 * self.group).min(GROUP_MAX);
+            return reach(pages, number, number, number.saturating_add(self.group - 1));
+        }
+        self.group = GROUP;
+        let first = (number - 1) / GROUP * GROUP + 1;
+        reach(pages, number, first, first.saturating_add(GROUP - 1))
+    }
+
+    fn load_group(
+        &mut self,
+        pages: &mut [Option<Page>],
+        group: RangeInclusive<u32>,
+    ) -> Result<(), NotLoaded> {
+        if let Some(fault) = &self.fault {
+            return Err(fault.clone());
+        }
+        let (first, last) = (*group.start() as usize, *group.end() as usize);
+        let wanted = &mut pages[first - 1..last];
+        let loaded = catch_unwind(AssertUnwindSafe(|| self.source.load(group.clone())));
+        let loaded = loaded.unwrap_or_else(|_| Err("its source panicked".into()));
+        let loaded = loaded.and_then(|it| {
+            if it.len() == wanted.len() { Ok(it) } else { Err("its source gave others".into()) }
+        });
+        match loaded {
+            Ok(loaded) => {
+                wanted.iter_mut().zip(loaded).for_each(|(place, page)| *place = Some(page));
+                self.count -= wanted.len();
+                self.next = group.end().saturating_add(1);
+                Ok(())
+            }
+            Err(detail) => {
+                let fault = NotLoaded { page: *group.start(), detail };
+                self.fault = Some(fault.clone());
+                Err(fault)
+            }
+        }
+    }
+}
+
+/// The missing pages around `number`, without a gap, from `first` to `last` at most.
+fn reach(pages: &[Option<Page>], number: u32, first: u32, last: u32) -> RangeInclusive<u32> {
+    let missing = |number: &u32| pages.get(*number as usize - 1).is_some_and(Option::is_none);
+    let below = (first..number).rev().take_while(missing).last().unwrap_or(number);
+    let above = (number..=last).take_while(missing).last().unwrap_or(number);
+    below..=above
+}
