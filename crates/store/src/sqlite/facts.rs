@@ -36,8 +36,8 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// Beyond this it starts over; the hot ones are soon known again.
-    const MAX: usize = 65_536;
+    /// Beyond this, some 6 MB, it starts over; the hot ones are soon known again.
+    const MAX: usize = 32_768;
 
     /// Takes in what has become durable.
     pub(super) fn learn(&mut self, plan: &Plan) {

@@ -1,9 +1,11 @@
 //! The VFS of one connection. Slots are reused and never freed: SQLite may hold a pointer to one
-//! until the very end of a close, which nobody tells us about.
+//! until the very end of a close, which nobody tells us about. They are made in blocks: alone, each
+//! would keep the memory around it from going back to the system.
 
 use std::{
     cell::{Cell, UnsafeCell},
-    ffi::{CString, c_int},
+    ffi::{CStr, c_int},
+    io::Write,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -19,10 +21,13 @@ use crate::{
 };
 
 /// The name that stays registered.
-const SHARED_NAME: &str = "steadfast";
+const SHARED_NAME: &CStr = c"steadfast";
 
 /// The name of every main file. The VFS says which database is meant.
 const FILE_NAME: &str = "object.db";
+
+/// Slots made at once.
+const BLOCK: usize = 64;
 
 static FREE: Mutex<Vec<&'static Slot>> = Mutex::new(Vec::new());
 static MADE: AtomicUsize = AtomicUsize::new(0);
@@ -36,9 +41,8 @@ thread_local! {
 /// One VFS, and what its connection opens through it.
 pub(super) struct Slot {
     vfs: UnsafeCell<sqlite::sqlite3_vfs>,
-    /// Under which it is registered while a connection is opened.
-    name: CString,
-    shared_name: CString,
+    /// Under which it is registered while a connection is opened; it ends with a zero.
+    name: [u8; 32],
     /// SQL can no longer change the pragmas.
     sealed: AtomicBool,
     owner: Mutex<Owner>,
@@ -53,7 +57,7 @@ struct Owner {
 }
 
 // SAFETY: SQLite reads `vfs` and, while it is registered, links it under its own lock. We write to
-// it only in `Slot::new`, before anyone else knows it, and its name in `open`, while the slot is
+// it only in `Slot::block`, before anyone else knows it, and its name in `open`, while the slot is
 // leased to that call alone: the connection before has at most to finish closing, for which SQLite
 // does not read the name. All else is atomic or locked.
 unsafe impl Sync for Slot {}
@@ -63,21 +67,33 @@ unsafe impl Sync for Slot {}
 unsafe impl Send for Slot {}
 
 impl Slot {
-    fn new(name: &str) -> rusqlite::Result<&'static Self> {
-        let slot: &'static Self = Box::leak(Box::new(Self {
+    /// A slot that does not yet know where it is.
+    fn new(number: usize) -> Self {
+        let mut name = [0; 32];
+        let (text, shared) = (&mut name[..31], SHARED_NAME.to_string_lossy());
+        // It is long enough for every number.
+        let _ = write!(&mut *text, "{shared}-{number}");
+        Self {
             vfs: UnsafeCell::new(vfs::METHODS),
-            name: CString::new(name)?,
-            shared_name: CString::new(SHARED_NAME)?,
+            name,
             sealed: AtomicBool::new(false),
             owner: Mutex::default(),
-        }));
-        // SAFETY: the slot was made just now, and nobody else knows it.
-        unsafe {
-            let vfs = slot.vfs.get();
-            (*vfs).pAppData = std::ptr::from_ref(slot).cast_mut().cast();
-            (*vfs).zName = slot.name.as_ptr();
         }
-        Ok(slot)
+    }
+
+    /// New slots.
+    fn block(count: usize) -> &'static [Self] {
+        let first = MADE.fetch_add(count, Ordering::Relaxed);
+        let block: &'static [Self] = Vec::leak((first..first + count).map(Self::new).collect());
+        for slot in block {
+            // SAFETY: the slot was made just now, and nobody else knows it.
+            unsafe {
+                let vfs = slot.vfs.get();
+                (*vfs).pAppData = std::ptr::from_ref(slot).cast_mut().cast();
+                (*vfs).zName = slot.name.as_ptr().cast();
+            }
+        }
+        block
     }
 
     /// The slot that a VFS is part of.
@@ -85,7 +101,7 @@ impl Slot {
     /// # Safety
     /// `vfs` must be the VFS of a slot.
     pub(super) unsafe fn of(vfs: *mut sqlite::sqlite3_vfs) -> &'static Self {
-        // SAFETY: `Slot::new` sets this field to the slot, which is never freed, and nobody writes
+        // SAFETY: `Slot::block` sets this field to the slot, which is never freed, and nobody writes
         // to it again.
         unsafe { &*(*vfs).pAppData.cast::<Self>() }
     }
@@ -119,16 +135,14 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    fn take() -> rusqlite::Result<Arc<Self>> {
-        let free = FREE.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let slot = match free {
-            Some(slot) => slot,
-            None => {
-                let number = MADE.fetch_add(1, Ordering::Relaxed);
-                Slot::new(&format!("{SHARED_NAME}-{number}"))?
-            }
-        };
-        Ok(Arc::new(Self { slot }))
+    fn take() -> Arc<Self> {
+        let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = free.pop().unwrap_or_else(|| {
+            let block = Slot::block(BLOCK);
+            free.extend(&block[1..]);
+            &block[0]
+        });
+        Arc::new(Self { slot })
     }
 
     pub(super) fn slot(&self) -> &'static Slot {
@@ -148,6 +162,7 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         self.slot.sealed.store(false, Ordering::Release);
+        *self.slot.owner() = Owner::default();
         FREE.lock().unwrap_or_else(PoisonError::into_inner).push(self.slot);
     }
 }
@@ -155,7 +170,7 @@ impl Drop for Lease {
 /// Opens the image with a slot of its own. The main file keeps the lease until it is closed.
 pub(crate) fn open(image: &Arc<Image>) -> rusqlite::Result<(Connection, Arc<Lease>)> {
     register_shared()?;
-    let lease = Lease::take()?;
+    let lease = Lease::take();
     let slot = lease.slot;
     *slot.owner() = Owner {
         pending: Some((Arc::clone(image), Arc::clone(&lease))),
@@ -165,19 +180,20 @@ pub(crate) fn open(image: &Arc<Image>) -> rusqlite::Result<(Connection, Arc<Leas
     // SAFETY: the lease is ours alone, so no connection uses the slot, and it is not registered.
     // The name lives as long as the slot: for ever. No two slots have the same name.
     let registered = unsafe {
-        (*vfs).zName = slot.name.as_ptr();
+        (*vfs).zName = slot.name.as_ptr().cast();
         sqlite::sqlite3_vfs_register(vfs, 0)
     };
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let name = CStr::from_bytes_until_nul(&slot.name).unwrap_or_default();
     let opened = check(registered)
-        .and_then(|()| Connection::open_with_flags_and_vfs(FILE_NAME, flags, &*slot.name));
+        .and_then(|()| Connection::open_with_flags_and_vfs(FILE_NAME, flags, name));
     // SAFETY: as above; the connection, if there is one, has not left this function. It keeps the
     // pointer to the VFS, and from now on looks up the shared one when it needs one by name.
     unsafe {
         sqlite::sqlite3_vfs_unregister(vfs);
-        (*vfs).zName = slot.shared_name.as_ptr();
+        (*vfs).zName = SHARED_NAME.as_ptr();
     }
     slot.owner().pending = None;
     Ok((opened?, lease))
@@ -190,9 +206,13 @@ fn register_shared() -> rusqlite::Result<()> {
     // The lock is to make and register it once.
     let _free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
     if SHARED.get().is_none() {
-        let slot = Slot::new(SHARED_NAME)?;
-        // SAFETY: the VFS is complete and lives for ever, and its name is nobody else's.
-        check(unsafe { sqlite::sqlite3_vfs_register(slot.vfs.get(), 0) })?;
+        let slot = &Slot::block(1)[0];
+        // SAFETY: the VFS is complete and lives for ever, nobody else knows it yet, and its name is
+        // nobody else's.
+        check(unsafe {
+            (*slot.vfs.get()).zName = SHARED_NAME.as_ptr();
+            sqlite::sqlite3_vfs_register(slot.vfs.get(), 0)
+        })?;
         let _ = SHARED.set(slot);
     }
     Ok(())
