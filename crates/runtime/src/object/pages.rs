@@ -10,6 +10,7 @@ use std::{
     ops::RangeInclusive,
     slice::from_ref,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use steadfast_store::{self as store, Base, PageImage, Store, StoreError};
@@ -21,6 +22,9 @@ use super::{
     objects::Shared,
     restore::{self, Restored},
 };
+
+/// A turn that waits holds its thread: not for ever.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Where a turn finds the pages of its object that are not in memory.
 pub(super) struct Pages {
@@ -86,7 +90,11 @@ impl Source for Pages {
     fn load(&self, pages: RangeInclusive<u32>) -> Result<Vec<Page>, String> {
         // Threads that run turns may wait. One that runs async tasks may not, and is never here.
         let read = match Tokio::try_current() {
-            Err(_) => self.tokio.block_on(self.read(pages)),
+            Err(_) => self.tokio.block_on(async {
+                let read = tokio::time::timeout(PATIENCE, self.read(pages)).await;
+                let late = || StoreError::Unavailable { reason: "it does not answer".into() };
+                read.unwrap_or_else(|_| Err(late().into()))
+            }),
             Ok(_) => {
                 Err(StoreError::Unavailable { reason: "read on an async thread".into() }.into())
             }

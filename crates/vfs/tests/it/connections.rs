@@ -149,3 +149,23 @@ fn a_sort_on_several_threads_shares_its_temporary_files() {
     run(&connection, "PRAGMA threads = 4").unwrap();
     assert_eq!(rows(&connection, sort), ["[Integer(19999)]"]);
 }
+
+#[test]
+fn a_database_is_what_its_image_depends_on() {
+    let image = Image::new(Vec::new(), Limits::default());
+    let connection = image.connect().unwrap();
+    run(&connection, "CREATE TABLE t (x)").unwrap();
+    for (pragma, expected) in [
+        ("page_size", "[Integer(4096)]"),
+        ("auto_vacuum", "[Integer(0)]"),
+        ("journal_mode", "[Text(\"memory\")]"),
+        ("locking_mode", "[Text(\"exclusive\")]"),
+        ("temp_store", "[Integer(0)]"),
+        ("foreign_keys", "[Integer(1)]"),
+        ("trusted_schema", "[Integer(0)]"),
+    ] {
+        assert_eq!(rows(&connection, &format!("PRAGMA {pragma}")), [expected], "{pragma}");
+    }
+    let temporary = "SELECT * FROM pragma_compile_options WHERE compile_options = 'TEMP_STORE=1'";
+    assert_eq!(rows(&connection, temporary).len(), 1, "temporary tables are in files");
+}
