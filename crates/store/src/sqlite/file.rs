@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, config::DbConfig, params};
 
 use super::SqliteOptions;
 use crate::{
@@ -101,8 +101,14 @@ fn check_foreign(connection: &Connection, database: &Path) -> Result<(), OpenErr
     }
 }
 
+/// Without it SQLite compiles statements anew for each new parameter, in search of a better plan.
+pub(super) fn keep_plans(connection: &Connection) -> rusqlite::Result<()> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
+}
+
 fn settle(connection: &Connection, options: &SqliteOptions) -> rusqlite::Result<()> {
     connection.set_prepared_statement_cache_capacity(64);
+    keep_plans(connection)?;
     connection.pragma_update(None, "page_size", 4096)?;
     connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     connection.pragma_update(None, "application_id", APPLICATION_ID)?;

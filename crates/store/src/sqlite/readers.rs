@@ -10,7 +10,10 @@ use std::{
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::Semaphore;
 
-use super::row::{read_error, rows};
+use super::{
+    file::keep_plans,
+    row::{read_error, rows},
+};
 use crate::{
     Address, Dump, EntityId, PageImage, Setting, StoreError,
     sql::{self, queries},
@@ -60,6 +63,7 @@ fn open(database: PathBuf) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let opened = Connection::open_with_flags(database, flags).and_then(|connection| {
         connection.set_prepared_statement_cache_capacity(64);
+        keep_plans(&connection)?;
         connection.pragma_update(None, "cache_size", -4_096)?;
         connection.busy_timeout(std::time::Duration::from_secs(5))?;
         Ok(connection)
