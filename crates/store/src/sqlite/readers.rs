@@ -64,7 +64,7 @@ fn open(database: PathBuf) -> Result<Connection, StoreError> {
     let opened = Connection::open_with_flags(database, flags).and_then(|connection| {
         connection.set_prepared_statement_cache_capacity(64);
         keep_plans(&connection)?;
-        connection.pragma_update(None, "cache_size", -4_096)?;
+        connection.pragma_update(None, "cache_size", -2_048)?;
         connection.busy_timeout(std::time::Duration::from_secs(5))?;
         Ok(connection)
     });
