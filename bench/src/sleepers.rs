@@ -48,44 +48,97 @@ impl Handle<Grow> for Sleeper {
     }
 }
 
+/// As many are made and looked at as they sleep.
 const MANY: usize = 100_000;
 
+/// As many are in the store in the end, unless another number is given.
+const MOST: usize = 1_000_000;
+
+/// In use, in both stores.
+const FEW: usize = 10;
+
+struct Place {
+    objects: Objects,
+    store: Arc<dyn Store>,
+    _folder: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let options = SqliteOptions::new(folder.path(), Arc::new(SystemClock));
+        let store: Arc<dyn Store> = Arc::new(SqliteStore::open(options).expect("store opens"));
+        let options =
+            ObjectOptions { idle_time: Duration::from_secs(1), ..ObjectOptions::default() };
+        let objects = Objects::builder(store.clone()).class(Sleeper).options(options);
+        let objects = objects.start().expect("objects start");
+        Self { objects, store, _folder: folder }
+    }
+}
+
 pub(crate) async fn run() {
+    let most = std::env::args().nth(2).and_then(|it| it.parse().ok()).unwrap_or(MOST);
     say("Objects that sleep");
-    let folder = tempfile::tempdir().expect("temporary folder");
-    let options = SqliteOptions::new(folder.path(), Arc::new(SystemClock));
-    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(options).expect("store opens"));
     let before = resident_mib();
-    let objects = start(&store);
-    let few = turns(&objects, 10).await;
+    let large = Place::new();
     let began = now();
-    each(&objects, MANY).await;
+    each(&large.objects, 0..MANY, 64).await;
     let made = rate(MANY, began.elapsed());
     let awake = resident_mib();
-    asleep(&objects).await;
-    let idle = resident_mib();
+    let idle = asleep(&large.objects).await;
     say(&format!("  {MANY} objects made              {made:>9.0}/s"));
     say(&format!("  resident while they were made      {awake:>9.1} MiB"));
     say(&format!("  resident when they sleep           {:>+9.1} MiB to the start", idle - before));
-    wake(&objects).await;
-    let many = turns(&objects, 10).await;
-    let ratio = many.as_secs_f64() / few.as_secs_f64();
-    say(&format!("  a turn among {MANY} / among 10   {ratio:>9.2} x"));
-    store.close().await;
+    wake(&large.objects).await;
+    let began = now();
+    each(&large.objects, MANY..most, 512).await;
+    if MANY < most {
+        let made = rate(most - MANY, began.elapsed());
+        say(&format!("  {most} objects made             {made:>9.0}/s"));
+        let idle = asleep(&large.objects).await - before;
+        say(&format!("  resident when they sleep           {idle:>+9.1} MiB to the start"));
+    }
+    compare(&large, most).await;
+    large.store.close().await;
 }
 
-fn start(store: &Arc<dyn Store>) -> Objects {
-    let options = ObjectOptions { idle_time: Duration::from_secs(1), ..ObjectOptions::default() };
-    let objects = Objects::builder(store.clone()).class(Sleeper).options(options);
-    objects.start().expect("objects start")
+/// The cost of a turn with few objects in the store and with most, in rounds one after the other.
+async fn compare(large: &Place, most: usize) {
+    let small = Place::new();
+    // Its log has to be as long as the other's: to make a file longer takes time, too.
+    for _ in 0..10 {
+        turns(&small.objects).await;
+    }
+    let (mut few, mut many, mut woken) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..9 {
+        few.push(turns(&small.objects).await);
+        many.push(turns(&large.objects).await);
+    }
+    for round in 0..5 {
+        // Others each time, all over the store.
+        let sleepers = (FEW + round..most).step_by((most / 2_000).max(1)).take(2_000);
+        let began = now();
+        each(&large.objects, sleepers, FEW).await;
+        woken.push(began.elapsed() / 2_000);
+    }
+    let (few, many, woken) = (median(few), median(many), median(woken));
+    let ratio = |it: Duration| it.as_secs_f64() / few.as_secs_f64();
+    say(&format!("  a turn with {FEW} objects in the store   {few:>9.2?}"));
+    say(&format!("  with {most}                      {many:>9.2?}, {:.2} x", ratio(many)));
+    say(&format!("  and of one that sleeps             {woken:>9.2?}, {:.2} x", ratio(woken)));
+    small.store.close().await;
 }
 
-/// Calls objects, one each.
-async fn each(objects: &Objects, count: usize) {
-    let callers = (0..64).map(|caller| {
+/// Calls objects, one each, so many at once.
+async fn each(objects: &Objects, numbers: impl IntoIterator<Item = usize>, at_once: usize) {
+    let mut of_callers = vec![Vec::new(); at_once];
+    for (index, number) in numbers.into_iter().enumerate() {
+        of_callers[index % at_once].push(number);
+    }
+    let callers = of_callers.into_iter().map(|numbers| {
         let objects = objects.clone();
         tokio::spawn(async move {
-            for number in (caller..count).step_by(64) {
+            for number in numbers {
                 let name = Sleeper::at(format!("o {number}"));
                 objects.call(name, Increment).await.expect("turn commits");
             }
@@ -96,38 +149,53 @@ async fn each(objects: &Objects, count: usize) {
     }
 }
 
-/// The time of one turn, among so many objects in use.
-async fn turns(objects: &Objects, count: usize) -> Duration {
-    let mut times = Vec::new();
-    for _ in 0..3 {
-        let began = now();
-        for _ in 0..200 {
-            each(objects, count).await;
-        }
-        times.push(began.elapsed());
+/// The time of one turn, of few objects that are in use.
+async fn turns(objects: &Objects) -> Duration {
+    const ROUNDS: usize = 200;
+    each(objects, 0..FEW, FEW).await;
+    let began = now();
+    for _ in 0..ROUNDS {
+        each(objects, 0..FEW, FEW).await;
     }
-    median(times)
+    began.elapsed() / (ROUNDS * FEW) as u32
 }
 
-async fn asleep(objects: &Objects) {
+/// Waits until all sleep and their memory was given back, and says what is resident then.
+async fn asleep(objects: &Objects) -> f64 {
+    let moment = || SystemClock.sleep_until(SystemClock.now().after(Duration::from_millis(50)));
     while 0 < objects.awake() {
-        SystemClock.sleep_until(SystemClock.now().after(Duration::from_millis(50))).await;
+        moment().await;
     }
+    let (mut least, mut since) = (resident_mib(), now());
+    while since.elapsed() < Duration::from_millis(2_500) {
+        moment().await;
+        let resident = resident_mib();
+        if resident + 0.5 < least {
+            (least, since) = (resident, now());
+        }
+    }
+    least
 }
 
 /// Waking an object of a megabyte.
 async fn wake(objects: &Objects) {
-    let mut times = Vec::new();
+    let (mut woken, mut again) = (Vec::new(), Vec::new());
     for number in 0..20 {
-        let name = || Sleeper::at(format!("big {number}"));
-        objects.call(name(), Grow { bytes: 1 << 20 }).await.expect("turn commits");
-    }
-    for number in 0..20 {
-        asleep(objects).await;
-        let began = now();
         let name = Sleeper::at(format!("big {number}"));
-        objects.call(name, Increment).await.expect("turn commits");
-        times.push(began.elapsed());
+        objects.call(name, Grow { bytes: 1 << 20 }).await.expect("turn commits");
     }
-    say(&format!("  waking one of 1 MB                 {:>9.2?} median", median(times)));
+    for number in 0..20 {
+        while 0 < objects.awake() {
+            SystemClock.sleep_until(SystemClock.now().after(Duration::from_millis(50))).await;
+        }
+        for times in [&mut woken, &mut again] {
+            let began = now();
+            let name = Sleeper::at(format!("big {number}"));
+            objects.call(name, Increment).await.expect("turn commits");
+            times.push(began.elapsed());
+        }
+    }
+    let (woken, again) = (median(woken), median(again));
+    say(&format!("  a turn that wakes one of 1 MB      {woken:>9.2?} median"));
+    say(&format!("  its next turn                      {again:>9.2?} median"));
 }
