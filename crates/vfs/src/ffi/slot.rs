@@ -101,8 +101,8 @@ impl Slot {
     /// # Safety
     /// `vfs` must be the VFS of a slot.
     pub(super) unsafe fn of(vfs: *mut sqlite::sqlite3_vfs) -> &'static Self {
-        // SAFETY: `Slot::block` sets this field to the slot, which is never freed, and nobody writes
-        // to it again.
+        // SAFETY: `Slot::block` sets this field to the slot, which is never freed, and nobody
+        // writes to it again.
         unsafe { &*(*vfs).pAppData.cast::<Self>() }
     }
 
