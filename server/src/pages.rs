@@ -1,7 +1,8 @@
-//! Pages for people, made on the server. They read what the API reads, and need no
-//! script: the only one there is keeps a table fresh.
+//! Pages for people, made on the server. They read what the API reads, and need no script, but
+//! for the chat rooms; elsewhere a script only keeps a table fresh.
 
 mod assets;
+mod chat;
 mod failure;
 mod live;
 mod messages;
@@ -39,7 +40,10 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<Node>> {
         .routes(routes!(objects::turns::turns))
         .routes(routes!(objects::turns::turn))
         .routes(routes!(revive::revive))
+        .routes(routes!(chat::choose))
+        .routes(routes!(chat::room))
         .routes(routes!(assets::style))
         .routes(routes!(assets::script))
+        .routes(routes!(assets::chat))
         .routes(routes!(assets::icon))
 }

@@ -45,7 +45,7 @@ fn texts(folder: &Path, found: &mut Vec<(PathBuf, String)>) {
             texts(&path, found);
         } else if path
             .extension()
-            .is_some_and(|it| ["rs", "md", "sql", "css"].contains(&&*it.to_string_lossy()))
+            .is_some_and(|it| ["rs", "md", "sql", "css", "js"].contains(&&*it.to_string_lossy()))
         {
             let text = fs::read_to_string(&path).expect("file is UTF-8");
             found.push((path, text));

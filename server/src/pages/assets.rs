@@ -1,4 +1,4 @@
-//! The style, the script and the icon, inside of the binary.
+//! The style, the scripts and the icon, inside of the binary.
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
@@ -25,6 +25,10 @@ static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
     Asset::new("text/javascript; charset=utf-8", include_str!("../../assets/live.js"))
 });
 
+static CHAT: LazyLock<Asset> = LazyLock::new(|| {
+    Asset::new("text/javascript; charset=utf-8", include_str!("../../assets/chat.js"))
+});
+
 static ICON: LazyLock<Asset> =
     LazyLock::new(|| Asset::new("image/svg+xml", include_str!("../../assets/steadfast.svg")));
 
@@ -36,6 +40,11 @@ pub(super) fn style_url() -> String {
 /// Where the script is.
 pub(super) fn script_url() -> String {
     format!("/assets/live.js?v={}", SCRIPT.tag)
+}
+
+/// Where the script of the chat rooms is.
+pub(super) fn chat_url() -> String {
+    format!("/assets/chat.js?v={}", CHAT.tag)
 }
 
 /// Where the icon is.
@@ -59,6 +68,15 @@ pub(super) async fn style(headers: HeaderMap) -> Response {
 ))]
 pub(super) async fn script(headers: HeaderMap) -> Response {
     SCRIPT.answer(&headers)
+}
+
+/// What a chat room does.
+#[utoipa::path(get, path = "/assets/chat.js", tag = "pages", responses(
+    (status = 200, body = String, content_type = "text/javascript"),
+    (status = 304, description = "Not changed"),
+))]
+pub(super) async fn chat(headers: HeaderMap) -> Response {
+    CHAT.answer(&headers)
 }
 
 /// The icon.

@@ -94,6 +94,7 @@ fn links() -> Markup {
         ("/processes", "Processes", "what is under way, and what it knows"),
         ("/objects", "Objects", "what each of them holds, and how it came to"),
         ("/streams", "Streams", "every message, and how far it is"),
+        ("/chat", "Chat", "rooms to talk in, each of them an object"),
         ("/readyz", "Health", "whether requests should come here"),
         ("/metrics", "Metrics", "figures for Prometheus"),
         ("/openapi.json", "OpenAPI", "every route, for programs"),

@@ -1,6 +1,7 @@
 //! What a user can see: the real binary on a free port, asked over HTTP and from the command line.
 
 mod api;
+mod chat_pages;
 mod cli;
 mod cluster;
 mod example;
