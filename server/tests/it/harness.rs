@@ -99,8 +99,17 @@ impl Server {
 
     /// Serves this folder, or what these flags say.
     pub(crate) fn with(folder: TempDir, flags: &[&str]) -> Self {
+        Self::at("127.0.0.1:0", folder, flags)
+    }
+
+    /// Serves this folder where a server was that is gone.
+    pub(crate) fn again_at(host: &str, folder: TempDir) -> Self {
+        Self::at(host, folder, &[])
+    }
+
+    fn at(host: &str, folder: TempDir, flags: &[&str]) -> Self {
         let mut command = steadfast();
-        command.args(["--listen", "127.0.0.1:0", "--data"]).arg(folder.path()).args(flags);
+        command.args(["--listen", host, "--data"]).arg(folder.path()).args(flags);
         let mut child = spawn(command.stdout(Stdio::piped()).stderr(Stdio::null()));
         let mut lines = BufReader::new(child.stdout.take().expect("stdout is piped")).lines();
         let mut greeting = String::new();

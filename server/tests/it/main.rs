@@ -1,6 +1,8 @@
 //! What a user can see: the real binary on a free port, asked over HTTP and from the command line.
 
 mod api;
+mod browser;
+mod chat_browser;
 mod chat_pages;
 mod cli;
 mod cluster;
