@@ -29,9 +29,9 @@ const READ_BYTES: usize = 4 << 10;
 
 /// Connects to an object.
 ///
-/// As a WebSocket: texts go both ways. With `Accept: text/event-stream`: server-sent events, one way.
-/// The object accepts or refuses in a turn, and what it tells arrives when it is durable. Parameters
-/// of the query are for the object; `after` is the number seen last, to go on from there.
+/// As a WebSocket: texts go both ways. With `Accept: text/event-stream`: server-sent events, one
+/// way. The object accepts or refuses in a turn, and what it tells arrives when it is durable.
+/// Parameters of the query are for the object; `after` is the number seen last, to go on behind it.
 #[utoipa::path(get, path = "/v1/objects/{class}/{name}/connect", tag = "objects",
     params(
         ("class" = String, Path, description = "A class that takes connections"),
@@ -43,8 +43,8 @@ const READ_BYTES: usize = 4 << 10;
     responses(
         (status = 101, description = "A WebSocket; closed with 1001 when the server stops or the \
              object is deleted, 1003 after binary data, 1009 after a text of more than 1 MiB, 1011 \
-             when something failed, 1013 when it read too slowly or the object has no time: connect \
-             again. A text that the object refuses is answered with `{\"problem\": …}`"),
+             when something failed, 1013 when it read too slowly or the object has no time: \
+             connect again. A text that the object refuses is answered with `{\"problem\": …}`"),
         (status = 200, body = String, content_type = "text/event-stream",
             description = "Server-sent events; the last one is `closed`"),
         (status = 400, body = ProblemBody, content_type = "application/problem+json"),

@@ -160,8 +160,8 @@ fn who_only_listens_gets_events_with_numbers_and_goes_on_behind_the_last() {
 #[test]
 fn a_connection_that_is_not_accepted_is_an_ordinary_problem() {
     let server = Server::empty();
-    let upgrade = "Connection: upgrade, close\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
-         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+    let upgrade = "Connection: upgrade, close\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
     let asks = |path: &str, headers: &str| {
         let head = format!("GET /v1/objects/{path} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n");
         server.raw(&head)

@@ -102,8 +102,7 @@ async fn who_comes_again_hears_what_was_missed_and_what_was_left_out() -> Result
 }
 
 #[tokio::test]
-async fn a_line_that_is_repeated_is_there_once_and_only_who_repeats_it_hears_it_again() -> Result<()>
-{
+async fn a_line_that_is_repeated_is_there_once_and_told_again_to_who_repeats_it() -> Result<()> {
     let app = program().test().await?;
     let ann = come(&app, Arrival::new(), "ann").await?;
     let bob = come(&app, Arrival::new(), "bob").await?;

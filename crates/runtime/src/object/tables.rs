@@ -24,7 +24,8 @@ const CONNECTION: &str = "CREATE TABLE _steadfast_connection (\
      connected_at INTEGER NOT NULL, closing INTEGER NOT NULL) STRICT";
 
 const WHICH: &str = "SELECT total(name = '_steadfast_alarm') + 2 * total(name = '_steadfast_key') \
-     + 4 * total(name = '_steadfast_kv') + 8 * total(name = '_steadfast_connection') FROM sqlite_schema WHERE type = 'table'";
+     + 4 * total(name = '_steadfast_kv') + 8 * total(name = '_steadfast_connection') \
+     FROM sqlite_schema WHERE type = 'table'";
 
 /// Which of the tables are there.
 #[derive(Debug, Default)]

@@ -124,7 +124,7 @@ impl Activation {
                     let handled = guarded(core, "closed", attempt);
                     if let Err(error) = handled {
                         let object = core.me.to_string();
-                        tracing::warn!(object, error = %error, "handler of a closed connection failed");
+                        tracing::warn!(object, error = %error, "handler of an end failed");
                     }
                 }
                 Ok(Done::nothing())
@@ -134,7 +134,7 @@ impl Activation {
         match &step.reply {
             Err(error) if !step.broken => {
                 let object = self.me().to_string();
-                tracing::error!(object, error = %error, "connections are gone without their handlers");
+                tracing::error!(object, error = %error, "connections ended without handlers");
                 self.turn("closed", None, now, None, |core| {
                     remove(core, &find)?;
                     Ok(Done::nothing())

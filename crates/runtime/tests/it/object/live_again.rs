@@ -1,4 +1,4 @@
-//! Connections and the end of the process: every end is heard of, and who comes again loses nothing.
+//! Connections and the end of the process: every end is heard of, who comes again loses nothing.
 
 use std::sync::Arc;
 
