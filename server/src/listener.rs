@@ -35,12 +35,24 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The place of a connection among those that are served.
 #[derive(Clone)]
-pub(crate) struct Seat(Arc<Mutex<Option<OwnedSemaphorePermit>>>);
+pub(crate) struct Seat {
+    place: Arc<Mutex<Option<OwnedSemaphorePermit>>>,
+    cut: CancellationToken,
+}
 
 impl Seat {
+    fn new(place: OwnedSemaphorePermit) -> Self {
+        Self { place: Arc::new(Mutex::new(Some(place))), cut: CancellationToken::new() }
+    }
+
     /// Leaves the place to the next, for a connection that is counted elsewhere.
     pub(crate) fn leave(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.place.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    /// Ends the connection at once: whoever does not read cannot be told anything.
+    pub(crate) fn cut(&self) {
+        self.cut.cancel();
     }
 }
 
@@ -103,7 +115,8 @@ async fn connection(
 ) {
     // Small answers must not wait for the acknowledgement of the last one.
     let _ = stream.set_nodelay(true);
-    let seat = Seat(Arc::new(Mutex::new(Some(place))));
+    let seat = Seat::new(place);
+    let cut = seat.cut.clone();
     let service = TowerToHyperService::new(app.map_request(move |mut request: Request<_>| {
         request.extensions_mut().insert(seat.clone());
         request
@@ -112,12 +125,18 @@ async fn connection(
     http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
     let connection = http.serve_connection(TokioIo::new(stream), service).with_upgrades();
     let mut connection = std::pin::pin!(connection);
-    let ended = tokio::select! {
-        ended = &mut connection => ended,
-        () = stop.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
+    let serving = async {
+        tokio::select! {
+            ended = &mut connection => ended,
+            () = stop.cancelled() => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
         }
+    };
+    let ended = tokio::select! {
+        ended = serving => ended,
+        () = cut.cancelled() => Ok(()),
     };
     // A client that goes away in the middle is its own business.
     if let Err(error) = ended {

@@ -21,6 +21,7 @@ const ANNOUNCED_MAX: usize = 100;
 /// Lines that somebody hears who comes: those that were missed, or a few to begin with.
 const MISSED_MAX: u32 = 500;
 const FIRST: u32 = 50;
+const MISSED_BYTES_MAX: usize = 256 << 10;
 
 /// Chat rooms.
 #[derive(Debug)]
@@ -43,9 +44,8 @@ impl Live for Chat {
 
     fn connected(&self, turn: &Turn<Self>, connection: &Connection) -> Result<()> {
         let name = connection.param("name").unwrap_or_default().trim();
-        if !(1..=NAME_CHARS_MAX).contains(&name.chars().count()) {
-            let text = format!("say a name of 1 to {NAME_CHARS_MAX} characters: ?name=…");
-            return Err(Error::terminal(text).with_code("no_name"));
+        if !is_name(name) {
+            return Err(no_name());
         }
         turn.attach(connection.id, &name);
         self.catch_up(turn, connection)?;
@@ -79,8 +79,14 @@ impl Chat {
         let limit = last_seen.map_or(FIRST, |_| MISSED_MAX);
         let after = last_seen.unwrap_or(0);
         let lines = line::between(turn, after, None, limit + 1)?;
-        // One more was read than is told, to know whether there are others.
-        let told = lines.len().saturating_sub(limit as usize);
+        // One more was read than is told, to know whether there are others. And not more than the
+        // connection can take at once.
+        let mut bytes = 0;
+        let fits = lines.iter().rev().take(limit as usize).take_while(|it| {
+            bytes += it.text.len();
+            bytes <= MISSED_BYTES_MAX
+        });
+        let told = lines.len() - fits.count();
         if let Some(first) = lines.get(told).filter(|_| 0 < told) {
             turn.tell(connection.id, &Event::Earlier { after, before: first.id });
         }
@@ -124,6 +130,15 @@ impl Handle<Say> for Chat {
     fn handle(&self, turn: &Turn<Self>, msg: Say) -> Result<Line> {
         Ok(line::say(turn, &msg.key, &msg.who, &msg.text)?.0)
     }
+}
+
+pub(crate) fn is_name(name: &str) -> bool {
+    (1..=NAME_CHARS_MAX).contains(&name.chars().count())
+}
+
+pub(crate) fn no_name() -> Error {
+    let text = format!("say a name of 1 to {NAME_CHARS_MAX} characters");
+    Error::terminal(text).with_code("no_name")
 }
 
 fn tell_who_is_here(turn: &Turn<Chat>) -> Result<()> {

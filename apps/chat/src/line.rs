@@ -5,7 +5,7 @@ use steadfast::{
     rusqlite::{OptionalExtension, params},
 };
 
-use crate::{Chat, Event, Line};
+use crate::{Chat, Event, Line, is_name, no_name};
 
 /// Characters of one line.
 const TEXT_CHARS_MAX: usize = 2_000;
@@ -19,6 +19,9 @@ pub(crate) fn say(turn: &Turn<Chat>, key: &str, who: &str, text: &str) -> Result
     if !(1..=TEXT_CHARS_MAX).contains(&text.chars().count()) {
         let limit = format!("a line has 1 to {TEXT_CHARS_MAX} characters");
         return Err(Error::terminal(limit).with_code("invalid_text"));
+    }
+    if !is_name(who) {
+        return Err(no_name());
     }
     if !(1..=KEY_BYTES_MAX).contains(&key.len()) {
         let limit = format!("a key has 1 to {KEY_BYTES_MAX} bytes");

@@ -86,12 +86,10 @@ pub(crate) async fn connect(
         Err(_) if wants_events => {
             let live = node.objects.connect(&class, &name, arrival).await?;
             // It stays for long, and has a place of its own among the live ones.
-            if let Ok(Extension(seat)) =
-                Extension::<Seat>::from_request_parts(&mut parts, &node).await
-            {
-                seat.leave();
-            }
-            Ok(events::answer(live))
+            let seat = Extension::<Seat>::from_request_parts(&mut parts, &node).await;
+            let seat = seat.ok().map(|Extension(seat)| seat);
+            seat.iter().for_each(Seat::leave);
+            Ok(events::answer(live, seat))
         }
         Err(error) => {
             let detail = format!(

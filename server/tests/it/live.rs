@@ -73,10 +73,10 @@ impl Guest {
 }
 
 /// Somebody who only listens.
-struct Listener(BufReader<TcpStream>);
+pub(crate) struct Listener(BufReader<TcpStream>);
 
 impl Listener {
-    fn come(server: &Server, query: &str, headers: &str) -> Self {
+    pub(crate) fn come(server: &Server, query: &str, headers: &str) -> Self {
         let mut stream = server.connect();
         let head = format!(
             "GET /v1/objects/chat/lobby/connect?{query} HTTP/1.1\r\nHost: localhost\r\n\
@@ -183,9 +183,12 @@ fn a_connection_that_is_not_accepted_is_an_ordinary_problem() {
         assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{path}: {answer}");
         assert!(answer.contains(&format!("\"code\":\"{code}\"")), "{path}: {answer}");
     }
-    let foreign = format!("{upgrade}Origin: http://example.org\r\n");
-    let answer = asks("chat/lobby/connect?name=a", &foreign);
-    assert!(answer.contains("foreign_origin"), "{answer}");
+    // A page elsewhere may not connect, nor ask for events, which needs no Origin.
+    let events = "Accept: text/event-stream\r\nSec-Fetch-Site: cross-site\r\nConnection: close\r\n";
+    for foreign in [&*format!("{upgrade}Origin: http://example.org\r\n"), events] {
+        let answer = asks("chat/lobby/connect?name=a", foreign);
+        assert!(answer.contains("foreign_origin"), "{answer}");
+    }
     let metrics = server.get("/metrics").body;
     assert!(metrics.contains("steadfast_connections 0"), "{metrics}");
 }

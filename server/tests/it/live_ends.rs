@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, thread};
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::{harness::Server, live::Guest};
+use crate::{
+    harness::Server,
+    live::{Guest, Listener},
+};
 
 #[test]
 fn a_server_that_stops_says_goodbye_and_every_room_hears_of_it() {
@@ -59,39 +62,56 @@ fn after_a_kill_who_comes_again_finds_every_line_once_and_nobody_who_is_gone() {
     assert_eq!(cy.hears("here")["names"], json!(["cy"]), "the others went with the server");
 }
 
+/// Has somebody say long lines until who does not read is no longer in the room.
+fn say_until_it_is_gone(mut writer: Guest) -> usize {
+    let text = "é".repeat(2_000);
+    for number in 0.. {
+        writer.say(&format!("k{number}"), &text);
+        loop {
+            let event = writer.event().expect("the writer reads");
+            if event["kind"] == "line" {
+                break;
+            }
+            let names = event["names"].as_array().cloned().unwrap_or_default();
+            if !names.is_empty() && !names.contains(&json!("slow")) {
+                return number;
+            }
+        }
+    }
+    unreachable!()
+}
+
 #[test]
 fn who_does_not_read_is_closed_with_1013_and_the_others_do_not_wait() {
     let server = Server::empty();
     let mut slow = Guest::come(&server, "lobby", "name=slow");
     let mut ann = Guest::come(&server, "lobby", "name=ann");
-    let mut writer = Guest::come(&server, "lobby", "name=writer");
-    let says = thread::spawn(move || {
-        let text = "é".repeat(2_000);
-        let mut number = 0;
-        // Until the room has parted with who does not read.
-        loop {
-            number += 1;
-            writer.say(&format!("k{number}"), &text);
-            loop {
-                let event = writer.event().expect("the writer reads");
-                if event["kind"] == "line" {
-                    break;
-                }
-                let names = event["names"].as_array().cloned().unwrap_or_default();
-                if names.len() == 3 && names.contains(&json!("slow")) {
-                    continue;
-                }
-                if !names.is_empty() && !names.contains(&json!("slow")) {
-                    return number;
-                }
-            }
+    let writer = Guest::come(&server, "lobby", "name=writer");
+    let says = thread::spawn(move || say_until_it_is_gone(writer));
+    let reads = thread::spawn(move || {
+        // Two are here before the writer comes, and when the slow one is gone.
+        let mut seen = 0;
+        while seen < 3 {
+            let here = ann.hears("here");
+            let count = here["names"].as_array().map_or(0, Vec::len);
+            seen = if count == 3 || seen == 2 { seen.max(2) + usize::from(count == 2) } else { 1 };
         }
     });
-    let reads =
-        thread::spawn(move || while ann.hears("here")["names"].as_array().unwrap().len() != 2 {});
     let number = says.join().expect("the writer is not held up");
     assert!(10 < number);
     reads.join().expect("the reader hears of it");
     let (code, reason) = slow.end();
     assert_eq!(code, 1013, "{reason}");
+}
+
+#[test]
+fn who_listens_to_events_and_does_not_read_them_is_cut_off() {
+    let mut server = Server::empty();
+    let slow = Listener::come(&server, "name=slow", "");
+    let writer = Guest::come(&server, "lobby", "name=writer");
+    assert!(10 < say_until_it_is_gone(writer));
+    // Nor does it hold up the end.
+    server.signal(Signal::TERM);
+    assert_eq!(server.wait(), Some(0));
+    drop(slow);
 }

@@ -13,7 +13,7 @@ use super::{
     alarm::Alarm,
     checkpoint::Tail,
     database::Database,
-    live::Op,
+    live::{LOST_AT_ONCE, Op},
     mailbox::{End, Input},
     objects::Class,
     pages::Pages,
@@ -46,8 +46,8 @@ pub(super) struct Activation {
     chk: u32,
     tail: Tail,
     migrated: bool,
-    /// No connection of an earlier process is left in it.
-    pub(super) has_parted: bool,
+    /// Connections of an earlier process that one turn parts with; 0 if none is left.
+    pub(super) lost_at_once: i64,
 }
 
 impl Activation {
@@ -63,8 +63,20 @@ impl Activation {
         let tail = Tail::new(turns, tail_bytes, stale, head.map_or(0, |it| it.base.pages));
         let unopened = Some(Unopened { pages: read, is_new: head.is_none() });
         let (unusable, core, migrated) = (None, None, false);
-        let has_parted = false;
-        Self { options, me, unopened, pages, unusable, core, seq, chk, tail, migrated, has_parted }
+        let lost_at_once = LOST_AT_ONCE;
+        Self {
+            options,
+            me,
+            unopened,
+            pages,
+            unusable,
+            core,
+            seq,
+            chk,
+            tail,
+            migrated,
+            lost_at_once,
+        }
     }
 
     /// Opens the database, unless it is open.

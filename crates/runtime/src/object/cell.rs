@@ -9,11 +9,12 @@ use std::{
 use steadfast_store::{self as store, Outcome, StoreError};
 
 use super::{
-    CallError,
+    CallError, Closed,
     activation::Activation,
     flight::{Flight, Release, Waiting, tell},
     held::Held,
-    mailbox::Item,
+    live::Op,
+    mailbox::{Input, Item},
     objects::{Class, Shared},
 };
 
@@ -104,7 +105,8 @@ impl Cell {
         if let Phase::Quarantined(error) = &state.phase {
             return Err(NotTaken::Refused(error.clone()));
         }
-        if mailbox_max <= state.mailbox.len() {
+        // Ends come as often as connections are there, which is bounded.
+        if mailbox_max <= state.mailbox.len() && !matches!(item.input, Input::Closed { .. }) {
             return Err(NotTaken::Refused(CallError::Busy { object: self.address.to_string() }));
         }
         state.mailbox.push_back(item);
@@ -169,6 +171,7 @@ impl Cell {
             Err(error) => {
                 let waiting = std::mem::take(&mut state.mailbox);
                 state.phase = if matches!(error, CallError::Corrupt { .. }) {
+                    self.hang_up();
                     Phase::Quarantined(error.clone())
                 } else {
                     Phase::Asleep
@@ -176,6 +179,14 @@ impl Cell {
                 drop(state);
                 tell(waiting.into_iter().map(|item| (item.reply, Err(error.clone()))));
             }
+        }
+    }
+
+    /// Ends its connections: it is out of service.
+    fn hang_up(&self) {
+        if let Some(shared) = self.shared.upgrade() {
+            let closed = Closed::new(Closed::FAILED, "the object is out of service");
+            shared.rooms.push(self.address.id(), vec![Op::CloseAll { closed }]);
         }
     }
 
@@ -227,6 +238,11 @@ impl Cell {
         drop(state);
         tell(told);
         first
+    }
+
+    /// Puts an input back to where it was taken from.
+    pub(super) fn put_back(&self, item: Item) {
+        self.state().mailbox.push_front(item);
     }
 
     /// Lets out what is durable, for connections in the order of turns: the object is locked.

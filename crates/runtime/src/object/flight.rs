@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use tokio::sync::oneshot;
 
-use super::{CallError, live::Op, mailbox::Reply};
+use super::{CallError, Closed, live::Op, mailbox::Reply};
 
 /// At most so many commits of one object are on their way.
 const COMMITS_MAX: usize = 256;
@@ -28,9 +28,22 @@ pub(super) struct Release {
 }
 
 impl Release {
-    /// Nothing but an error is let out.
+    /// What it takes in memory for connections, about.
+    fn bytes(&self) -> usize {
+        self.ops.iter().map(Op::bytes).sum()
+    }
+
+    /// Nothing but an error is let out. If it may be durable all the same, who was to be told has
+    /// to come again, to be told from what is stored.
     fn fail(&mut self, error: &CallError) {
-        self.ops.clear();
+        if !self.ops.is_empty() {
+            self.ops.clear();
+            if !error.surely_unapplied() {
+                let reason = "what was said may not have been told; connect again";
+                let closed = Closed::new(Closed::TRY_AGAIN, reason);
+                self.ops.push(Op::CloseAll { closed });
+            }
+        }
         if let Some((_, reply)) = &mut self.waiting {
             *reply = Err(error.clone());
         }
@@ -74,6 +87,7 @@ impl Flight {
 
     /// Adds a commit.
     pub(super) fn add(&mut self, bytes: usize, release: Option<Release>) {
+        let bytes = bytes + release.as_ref().map_or(0, Release::bytes);
         self.bytes += bytes;
         self.waiting += usize::from(release.is_some());
         self.entries.push_back(Entry { bytes, answer: None, releases: Vec::from_iter(release) });
@@ -87,6 +101,8 @@ impl Flight {
         }
         match self.entries.back_mut() {
             Some(entry) => {
+                let bytes = release.bytes();
+                (entry.bytes, self.bytes) = (entry.bytes + bytes, self.bytes + bytes);
                 entry.releases.push(release);
                 self.waiting += 1;
                 None
@@ -132,7 +148,9 @@ pub(super) fn tell(waiting: impl IntoIterator<Item = Waiting>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::Closed, *};
+    use steadfast_store::StoreError;
+
+    use super::*;
 
     fn waiting(text: &str) -> (Release, oneshot::Receiver<Reply>) {
         let (sender, receiver) = oneshot::channel();
@@ -181,8 +199,15 @@ mod tests {
         assert!(heard_read.try_recv().unwrap().is_err());
         assert!(flight.has_failed());
         let (late, _heard) = waiting("late");
+        let (unknown, _heard) = waiting("unknown");
+        flight.start_over();
+        let number = flight.next();
+        flight.add(10, Some(unknown));
+        let error = CallError::Store(StoreError::Unknown { reason: "x".into() });
+        let released = flight.answered(number, Err(error));
+        assert!(matches!(&released[0].ops[..], [Op::CloseAll { .. }]), "they come again");
         let late = flight.wait(late).expect("nothing is on its way");
-        assert!(late.ops.is_empty() && late.waiting.is_some_and(|(_, reply)| reply.is_err()));
+        assert!(late.waiting.is_some_and(|(_, reply)| reply.is_err()));
     }
 
     #[test]

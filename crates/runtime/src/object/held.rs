@@ -59,6 +59,11 @@ impl Held {
             && !matches!(item.input, Input::Delete)
             && let Some(step) = self.activation.part_with_lost(&class, shared.rooms.first(), now)
         {
+            if step.broken && step.reply.is_err() {
+                // It cannot even be told that they are gone: so much for this input.
+                IN_TURN.set(false);
+                return self.keep(step, Some(item));
+            }
             self.keep(step, None);
         }
         if self.awake {
@@ -69,7 +74,8 @@ impl Held {
             }
             self.keep(step, Some(item));
         } else {
-            self.cell.note(&[], Release::default(), Some(item));
+            // Nothing may overtake it meanwhile.
+            self.cell.put_back(item);
         }
         IN_TURN.set(false);
     }

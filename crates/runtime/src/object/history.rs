@@ -7,6 +7,7 @@ use steadfast_store::{
     self as store, Clock, Commit, EntityId, Expect, Outcome, Position, Store, StoreError, Write,
 };
 use steadfast_vfs::{Image, Limits, PAGE_SIZE, Page, revert};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
     CallError,
@@ -59,6 +60,8 @@ pub struct Past {
     /// After which turn.
     pub turn: i64,
     pages: Vec<Page>,
+    /// Its place among those that are held in memory, if they are counted.
+    place: Option<OwnedSemaphorePermit>,
 }
 
 impl Past {
@@ -69,7 +72,7 @@ impl Past {
 
     /// Before its first turn: nothing.
     pub(super) fn nothing() -> Self {
-        Self { turn: 0, pages: Vec::new() }
+        Self { turn: 0, pages: Vec::new(), place: None }
     }
 
     /// How many bytes it has.
@@ -79,7 +82,15 @@ impl Past {
 
     /// The bytes of its pages, one after the other: an ordinary SQLite file.
     pub fn into_pages(self) -> impl Iterator<Item = Page> + Send {
-        self.pages.into_iter()
+        let place = self.place;
+        self.pages.into_iter().inspect(move |_| {
+            let _ = &place;
+        })
+    }
+
+    /// Takes a place until the last of its pages is gone.
+    pub(super) fn held(self, place: OwnedSemaphorePermit) -> Self {
+        Self { place: Some(place), ..self }
     }
 
     /// An ordinary SQLite file.
@@ -141,7 +152,7 @@ pub async fn pages_at(
             }
         }
     }
-    Ok(Past { turn: wanted, pages })
+    Ok(Past { turn: wanted, pages, place: None })
 }
 
 /// How long the turns of objects are kept once their images hold them.

@@ -37,12 +37,15 @@ const AT_ONCE: usize = 4;
 /// What looking at objects needs in memory.
 pub(super) struct Desk {
     gate: Arc<Semaphore>,
+    /// Objects that are held for who takes them away, as slowly as they like.
+    exports: Arc<Semaphore>,
     pub(super) failures: Failures,
 }
 
 impl Default for Desk {
     fn default() -> Self {
-        Self { gate: Arc::new(Semaphore::new(AT_ONCE)), failures: Failures::default() }
+        let gate = || Arc::new(Semaphore::new(AT_ONCE));
+        Self { gate: gate(), exports: gate(), failures: Failures::default() }
     }
 }
 
@@ -118,8 +121,10 @@ impl Objects {
         turn: Option<i64>,
     ) -> Result<Past, InspectError> {
         let (object, _) = self.find(class, name).await?;
+        let export = self.shared.desk.exports.clone().acquire_owned().await;
+        let export = export.map_err(|_| InspectError::Store(StoreError::Closed))?;
         let _permit = self.permit().await?;
-        Ok(pages_at(self.store(), &object, turn).await?)
+        Ok(pages_at(self.store(), &object, turn).await?.held(export))
     }
 
     /// Runs one statement that only reads, on an object as it is or was.

@@ -30,6 +30,8 @@ pub(crate) struct Held {
     pub(crate) images_read: AtomicUsize,
     /// Images cannot be read.
     pub(crate) images_away: AtomicBool,
+    /// So many more reads of images go well.
+    pub(crate) images_left: AtomicUsize,
 }
 
 impl Held {
@@ -43,6 +45,7 @@ impl Held {
             images_asked: Semaphore::new(0),
             images_read: AtomicUsize::new(0),
             images_away: AtomicBool::new(false),
+            images_left: AtomicUsize::new(usize::MAX),
         })
     }
 
@@ -120,7 +123,9 @@ macro_rules! delegate {
             ) -> Result<Vec<PageImage>, StoreError> {
                 self.images_asked.add_permits(1);
                 let _pass = self.images.read().await;
-                if self.images_away.load(Ordering::SeqCst) {
+                let less = |left: usize| Some(left.saturating_sub(1));
+                let left = self.images_left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
+                if self.images_away.load(Ordering::SeqCst) || left == Ok(0) {
                     return Err(StoreError::Unavailable { reason: "as the test wanted".into() });
                 }
                 let images = self.inner.images(entity, pages).await?;

@@ -120,7 +120,7 @@ fn settle(connection: &Connection, options: &SqliteOptions) -> rusqlite::Result<
     // Where a plain fsync leaves data in the cache of the drive (macOS), ask for more.
     connection.pragma_update(None, "fullfsync", true)?;
     connection.pragma_update(None, "checkpoint_fullfsync", true)?;
-    connection.pragma_update(None, "cache_size", -16_384)?;
+    connection.pragma_update(None, "cache_size", -12_288)?;
     connection.pragma_update(None, "trusted_schema", false)?;
     if let Some(bytes) = options.file_bytes_max {
         let pages = i64::try_from(bytes / 4096).unwrap_or(i64::MAX);

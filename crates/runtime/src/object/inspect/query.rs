@@ -12,6 +12,9 @@ use super::{
     value::{from_json, size, to_json},
 };
 
+/// Columns of an answer: a row is in memory as a whole.
+const COLUMNS_MAX: usize = 100;
+
 /// Rows of an answer.
 const ROWS_MAX: usize = 1_000;
 
@@ -54,6 +57,10 @@ fn read(reader: &Reader, query: &Query, turn: i64) -> Result<Rows, InspectError>
     let columns: Vec<String> = statement.column_names().map(Into::into).collect();
     if !statement.readonly() {
         return Err(InspectError::Refused { detail: "it writes".into() });
+    }
+    if COLUMNS_MAX < columns.len() {
+        let detail = format!("an answer has at most {COLUMNS_MAX} columns");
+        return Err(InspectError::Refused { detail });
     }
     if columns.is_empty() {
         return Err(failed("there is no statement that gives rows"));

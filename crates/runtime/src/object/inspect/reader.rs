@@ -20,7 +20,7 @@ use super::{
 };
 
 /// Instructions of SQLite between two looks at the clock.
-const OPS: i32 = 4_096;
+const OPS: i32 = 100;
 
 /// Real time that the statements of one question have.
 pub(super) const TIME: Duration = Duration::from_secs(2);
@@ -62,7 +62,8 @@ impl Reader {
     pub(super) fn open(past: Past) -> rusqlite::Result<Self> {
         let mut connection = past.open()?;
         connection.execute_batch("PRAGMA query_only = ON")?;
-        connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, 16 << 20)?;
+        // With the columns of a row, what one may take in memory.
+        connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, 4 << 20)?;
         connection.set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, 1 << 20)?;
         // One comparison is not interrupted.
         connection.set_limit(Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1_000)?;

@@ -27,6 +27,7 @@ pub(in crate::object) struct Line {
     bytes_max: usize,
     state: Mutex<State>,
     changed: Notify,
+    has_ended: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -38,7 +39,12 @@ struct State {
 
 impl Line {
     pub(super) fn new(bytes_max: usize) -> Arc<Self> {
-        Arc::new(Self { bytes_max, state: Mutex::default(), changed: Notify::new() })
+        Arc::new(Self {
+            bytes_max,
+            state: Mutex::default(),
+            changed: Notify::new(),
+            has_ended: Notify::new(),
+        })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -59,13 +65,19 @@ impl Line {
             state.unread.push_back(event);
         }
         drop(state);
+        self.wake();
+    }
+
+    /// Each of the two who may wait has a wake-up of its own.
+    fn wake(&self) {
         self.changed.notify_one();
+        self.has_ended.notify_one();
     }
 
     /// Ends it behind what waits; the first end counts.
     pub(super) fn end(&self, closed: Closed) {
         self.state().end.get_or_insert(closed);
-        self.changed.notify_one();
+        self.wake();
     }
 
     /// The next event, or the end.
@@ -75,6 +87,9 @@ impl Line {
                 let mut state = self.state();
                 if let Some(event) = state.unread.pop_front() {
                     state.bytes -= EVENT_BYTES + event.text.len();
+                    if state.end.is_some() {
+                        self.has_ended.notify_one();
+                    }
                     return Ok(event);
                 }
                 // What a burst has taken need not stay with an idle connection.
@@ -96,7 +111,7 @@ impl Line {
                     return end.clone();
                 }
             }
-            self.changed.notified().await;
+            self.has_ended.notified().await;
         }
     }
 }

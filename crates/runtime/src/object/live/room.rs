@@ -35,6 +35,13 @@ pub(in crate::object) enum Op {
     Leave { id: ConnectionId },
 }
 
+impl Op {
+    /// What it takes in memory, about.
+    pub(in crate::object) fn bytes(&self) -> usize {
+        if let Op::Tell { event, .. } = self { event.text.len() } else { 0 }
+    }
+}
+
 /// To whom.
 #[derive(Debug)]
 pub(in crate::object) enum To {

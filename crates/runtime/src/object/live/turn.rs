@@ -16,6 +16,7 @@ use crate::{
 const EVENT_BYTES_MAX: usize = 1 << 20;
 /// What one turn may tell.
 const OPS_MAX: usize = 5_000;
+const OPS_BYTES_MAX: usize = 8 << 20;
 /// As is usual elsewhere.
 const TAGS_MAX: usize = 10;
 const TAG_CHARS_MAX: usize = 256;
@@ -148,12 +149,15 @@ impl Core {
     }
 
     pub(super) fn leads_to(&self, op: Op) {
-        let mut ops = self.ops.borrow_mut();
-        if OPS_MAX <= ops.len() {
-            let text = format!("a turn tells at most {OPS_MAX} times");
-            drop(ops);
+        let told = {
+            let ops = self.ops.borrow();
+            let bytes = op.bytes() + ops.iter().map(Op::bytes).sum::<usize>();
+            (ops.len() < OPS_MAX, bytes <= OPS_BYTES_MAX)
+        };
+        if told != (true, true) {
+            let text = format!("a turn tells at most {OPS_MAX} times, {OPS_BYTES_MAX} bytes");
             return self.fail(Error::terminal(text).with_code("too_many_events"));
         }
-        ops.push(op);
+        self.ops.borrow_mut().push(op);
     }
 }

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Connections of an earlier process that one turn parts with.
-const LOST_AT_ONCE: i64 = 200;
+pub(in crate::object) const LOST_AT_ONCE: i64 = 200;
 
 /// Somebody who comes.
 pub(in crate::object) struct Coming {
@@ -75,7 +75,13 @@ impl Activation {
         now: Timestamp,
     ) -> Step {
         let find = |core: &Core| Ok(Vec::from_iter(core.find_connection(id, true)?));
-        let mut step = self.part(class, closed, now, find);
+        let mut step = self.part(class, closed, now, true, find);
+        if let Err(error) = &step.reply
+            && !matches!(error, CallError::Migration { .. })
+            && !step.broken
+        {
+            step = self.part(class, closed, now, false, find);
+        }
         step.ops.push(Op::Leave { id });
         step
     }
@@ -88,18 +94,33 @@ impl Activation {
         now: Timestamp,
     ) -> Option<Step> {
         // If it cannot be opened, who waits for it is told.
-        if self.has_parted || class.door.is_none() || self.open(class).is_err() {
+        if self.lost_at_once == 0 || class.door.is_none() || self.open(class).is_err() {
             return None;
         }
         let lost = self.core().connections_before(first, 1);
         if lost.is_ok_and(|it| it.is_empty()) {
-            self.has_parted = true;
+            self.lost_at_once = 0;
             return None;
         }
-        let find = |core: &Core| core.connections_before(first, LOST_AT_ONCE);
-        let step = self.part(class, &Closed::with_the_process(), now, find);
-        // It is tried again when the object wakes the next time.
-        self.has_parted = step.reply.is_err();
+        let closed = Closed::with_the_process();
+        let next = |limit: i64| move |core: &Core| core.connections_before(first, limit);
+        let mut step = self.part(class, &closed, now, true, next(self.lost_at_once));
+        let is_limit = |step: &Step| {
+            let is_migration = matches!(step.reply, Err(CallError::Migration { .. }));
+            step.reply.is_err() && !step.broken && !is_migration
+        };
+        if is_limit(&step) && 1 < self.lost_at_once {
+            // Together they were too much for a turn.
+            self.lost_at_once = 1;
+            step = self.part(class, &closed, now, true, next(1));
+        }
+        if is_limit(&step) {
+            step = self.part(class, &closed, now, false, next(1));
+        }
+        if step.reply.is_err() {
+            // It is tried again when the object wakes the next time.
+            self.lost_at_once = 0;
+        }
         Some(step)
     }
 
@@ -110,38 +131,28 @@ impl Activation {
         class: &Class,
         closed: &Closed,
         now: Timestamp,
+        handled: bool,
         find: impl Fn(&Core) -> rusqlite::Result<Vec<Connection>>,
     ) -> Step {
-        let handlers = self.migrate(class, now);
-        let step = match handlers {
-            Ok(()) => self.turn("closed", None, now, None, |core| {
-                for connection in remove(core, &find)? {
-                    let handler = || {
-                        let door = class.door.as_ref();
-                        door.map_or(Ok(()), |it| (it.closed)(core, &connection, closed))
-                    };
-                    let attempt = || core.attempt(handler).map_err(Fault::Refused);
-                    let handled = guarded(core, "closed", attempt);
-                    if let Err(error) = handled {
-                        let object = core.me.to_string();
-                        tracing::warn!(object, error = %error, "handler of an end failed");
-                    }
-                }
-                Ok(Done::nothing())
-            }),
-            Err(error) => Step::reply(Err(error)),
-        };
-        match &step.reply {
-            Err(error) if !step.broken => {
-                let object = self.me().to_string();
-                tracing::error!(object, error = %error, "connections ended without handlers");
-                self.turn("closed", None, now, None, |core| {
-                    remove(core, &find)?;
-                    Ok(Done::nothing())
-                })
-            }
-            Ok(_) | Err(_) => step,
+        if handled && let Err(error) = self.migrate(class, now) {
+            return Step::reply(Err(error));
         }
+        if !handled {
+            let object = self.me().to_string();
+            tracing::error!(object, "connection ended without its handler, which met a limit");
+        }
+        let door = class.door.as_ref().filter(|_| handled);
+        self.turn("closed", None, now, None, |core| {
+            for connection in remove(core, &find)? {
+                let handler = || door.map_or(Ok(()), |it| (it.closed)(core, &connection, closed));
+                let attempt = || core.attempt(handler).map_err(Fault::Refused);
+                if let Err(error) = guarded(core, "closed", attempt) {
+                    let object = core.me.to_string();
+                    tracing::warn!(object, error = %error, "handler of an end failed");
+                }
+            }
+            Ok(Done::nothing())
+        })
     }
 }
 

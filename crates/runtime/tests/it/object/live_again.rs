@@ -1,6 +1,6 @@
 //! Connections and the end of the process: every end is heard of, who comes again loses nothing.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering};
 
 use steadfast::{
     Arrival, Closed, Object, Result, Runtime,
@@ -19,10 +19,12 @@ use crate::{
 };
 
 super::on_all!(@on sqlite:
-    connections_that_ended_with_the_process_are_heard_of_before_anything_else
+    connections_that_ended_with_the_process_are_heard_of_before_anything_else,
+    ends_that_are_too_much_for_one_turn_are_heard_of_one_by_one
 );
 super::on_all!(@on postgres:
-    connections_that_ended_with_the_process_are_heard_of_before_anything_else
+    connections_that_ended_with_the_process_are_heard_of_before_anything_else,
+    ends_that_are_too_much_for_one_turn_are_heard_of_one_by_one
 );
 
 async fn connections_that_ended_with_the_process_are_heard_of_before_anything_else(mut lab: Lab) {
@@ -43,6 +45,18 @@ async fn connections_that_ended_with_the_process_are_heard_of_before_anything_el
     cy.send("hello again").await.unwrap();
     assert_eq!(hears(&cy).await["who"], "cy", "the others went before it came");
     app.assert_sound().await;
+}
+
+async fn ends_that_are_too_much_for_one_turn_are_heard_of_one_by_one(mut lab: Lab) {
+    let app = program(&lab).await;
+    for number in 0..180 {
+        std::mem::forget(come(&app, &format!("chatty {number}")).await);
+    }
+    app.stop().await;
+    lab.reopen().await;
+    let app = program(&lab).await;
+    let seen = look(&app).await;
+    assert_eq!((seen.gone.len(), seen.here, seen.connected), (180, Vec::new(), Vec::new()));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -128,4 +142,53 @@ async fn a_client_that_leaves_while_it_is_accepted_is_heard_of_as_gone() {
     let seen = look(&app).await;
     assert_eq!(seen.gone.len(), 1);
     assert_eq!((seen.here, seen.connected), (Vec::new(), Vec::new()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_may_have_missed_something_has_to_come_again() {
+    let clock = ManualClock::at(START);
+    let store = Held::new(MemoryStore::new(Arc::new(clock.clone())));
+    let app = Program::of(store.clone(), &clock, add).await;
+    let (ann, bob) = (come(&app, "ann").await, come(&app, "bob").await);
+    store.hold();
+    let mut says = Box::pin(ann.send("one"));
+    assert!(by_now(&mut says).is_none());
+    store.came().await;
+    store.lose();
+    assert_eq!(says.await.unwrap_err().code(), "outcome_unknown");
+    assert_eq!(bob.next().await.unwrap_err().code, Closed::TRY_AGAIN);
+    store.let_go();
+    drop((ann, bob));
+    let again = Arrival::new().param("name", "cy").after(0);
+    let cy = app.objects.connect("hall", "a", again).await.unwrap();
+    assert_eq!(hears(&cy).await["text"], "one", "it was committed");
+}
+
+/// A page that cannot be read when the object parts with lost connections fails what was asked,
+/// once, and nothing is overtaken or forgotten by it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_object_that_cannot_part_says_so_and_parts_later() {
+    let clock = ManualClock::at(START);
+    let store = Held::new(MemoryStore::new(Arc::new(clock.clone())));
+    let app = Program::of(store.clone(), &clock, add).await;
+    let fill = async || {
+        for _ in 0..300 {
+            app.call(Hall::at("a"), Say { text: "x".repeat(2_000) }).await.unwrap();
+        }
+    };
+    fill().await;
+    std::mem::forget(come(&app, "ann").await);
+    // The page of her row is stored by now, and no longer among the last that were touched.
+    fill().await;
+    let store = Held::new(store.inner.restart());
+    let app = Program::of(store.clone(), &clock, add).await;
+    store.images_left.store(1, Ordering::SeqCst);
+    let bob = Arrival::new().param("name", "bob");
+    let refused = app.objects.connect("hall", "a", bob).await.err().unwrap();
+    assert_eq!(refused.code(), "store_unavailable");
+    assert_eq!(app.objects.connections(), 0);
+    store.images_left.store(usize::MAX, Ordering::SeqCst);
+    let seen = look(&app).await;
+    let gone: Vec<_> = seen.gone.iter().map(|it| &*it.0).collect();
+    assert_eq!((gone, seen.here, seen.connected), (vec!["ann"], Vec::new(), Vec::new()));
 }
