@@ -113,11 +113,12 @@ fn what_others_write_is_shown_as_text() {
     browser.assert_quiet();
 }
 
-/// Says lines, one every few milliseconds, until `window.stopped`; connected or not.
+/// Says lines, one every few milliseconds, until `window.stopped` or there are many; connected or
+/// not.
 fn go_on_saying(window: &Window<'_>, who: &str) {
     window.evaluate(&format!(
         "window.said = []; setInterval(() => {{ \
-             if (window.stopped) return; \
+             if (window.stopped || 400 <= said.length) return; \
              said.push(`{who} ${{said.length}}`); \
              document.querySelector('#text').value = said.at(-1); \
              document.querySelector('#say').requestSubmit(); \

@@ -124,14 +124,14 @@ impl Objects {
         let export = self.shared.desk.exports.clone().acquire_owned().await;
         let export = export.map_err(|_| InspectError::Store(StoreError::Closed))?;
         let _permit = self.permit().await?;
-        Ok(pages_at(self.store(), &object, turn).await?.held(export))
+        Ok(self.past(&object, turn).await?.held(export))
     }
 
     /// Runs one statement that only reads, on an object as it is or was.
     pub async fn query(&self, class: &str, name: &str, query: Query) -> Result<Rows, InspectError> {
         let (object, _) = self.find(class, name).await?;
         let permit = self.permit().await?;
-        let past = pages_at(self.store(), &object, query.turn).await?;
+        let past = self.past(&object, query.turn).await?;
         let now = self.shared.clock.now();
         apart(move || {
             let _permit = permit;
@@ -149,10 +149,10 @@ impl Objects {
     ) -> Result<Changes, InspectError> {
         let (object, head) = self.find(class, name).await?;
         let permit = self.permit().await?;
-        let after = pages_at(self.store(), &object, Some(turn)).await?;
+        let after = self.past(&object, Some(turn)).await?;
         let before = match turn {
             1 => None,
-            _ => Some(pages_at(self.store(), &object, Some(turn - 1)).await?),
+            _ => Some(self.past(&object, Some(turn - 1)).await?),
         };
         let summary = self.find_turn(&object, &head, turn).await?;
         apart(move || {
@@ -175,7 +175,7 @@ impl Objects {
         let last_failure = self.shared.desk.failures.of(object.id());
         let permit = self.permit().await?;
         let first = self.shared.rooms.first();
-        let inside = match pages_at(self.store(), &object, None).await {
+        let inside = match self.past(&object, None).await {
             Ok(past) => {
                 let look = move || {
                     let _permit = permit;
@@ -187,6 +187,19 @@ impl Objects {
             Err(error) => return Err(error.into()),
         };
         Ok(ObjectView { summary, served, awake, oldest_turn, last_failure, inside })
+    }
+}
+
+impl Objects {
+    /// An object as it was, put together away from the async threads: a large one takes long.
+    async fn past(&self, object: &store::Address, turn: Option<i64>) -> Result<Past, HistoryError> {
+        let (store, object) = (self.shared.store.clone(), object.clone());
+        let tokio = self.shared.tokio.clone();
+        let past = move || tokio.block_on(pages_at(&*store, &object, turn));
+        let past = tokio::task::spawn_blocking(past).await;
+        past.unwrap_or_else(|error| {
+            Err(StoreError::Unavailable { reason: error.to_string() }.into())
+        })
     }
 }
 
