@@ -76,6 +76,14 @@ pub(crate) struct ServeArgs {
     /// Days for which one can go back in the history of an object
     #[arg(long, env = "STEADFAST_HISTORY_RETENTION", default_value = "7", value_name = "DAYS")]
     pub(crate) history_retention: Days,
+    /// Seconds after which an object that nobody uses leaves memory
+    #[arg(long, env = "STEADFAST_OBJECT_IDLE", default_value = "30", value_name = "SECONDS",
+        value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub(crate) object_idle: u32,
+    /// MiB that objects may take in memory; beyond it those least recently used leave it
+    #[arg(long, env = "STEADFAST_OBJECT_MEMORY", default_value = "256", value_name = "MIB",
+        value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
+    pub(crate) object_memory: u32,
     /// What to log on stderr: error, warn, info, debug or trace
     #[arg(long, env = "STEADFAST_LOG", default_value = "info")]
     pub(crate) log: LevelFilter,

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use steadfast::{Objects, process::Processes};
+use steadfast::{ObjectOptions, Objects, process::Processes};
 use steadfast_chat::Chat;
 use steadfast_checkout::{GroupCheckout, Hotel, Office, TrafficFine};
 use steadfast_counter::Counter;
@@ -21,7 +21,10 @@ pub(crate) fn processes(store: Arc<dyn Store>) -> Processes {
 }
 
 /// The objects of a server on this store, read on the async runtime that this is called in.
-pub(crate) fn objects(store: Arc<dyn Store>) -> Result<Objects, StoreError> {
+pub(crate) fn objects(
+    store: Arc<dyn Store>,
+    options: ObjectOptions,
+) -> Result<Objects, StoreError> {
     let chat = Chat { idle: CHAT_IDLE };
-    Objects::builder(store).class(Counter).live_class(chat).start()
+    Objects::builder(store).class(Counter).live_class(chat).options(options).start()
 }

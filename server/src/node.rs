@@ -5,7 +5,9 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use steadfast::{Dispatcher, DispatcherOptions, Objects, Unknown, process::Processes};
+use steadfast::{
+    Dispatcher, DispatcherOptions, ObjectOptions, Objects, Unknown, process::Processes,
+};
 use steadfast_store::{Store, StoreError};
 use tokio::sync::Mutex;
 
@@ -35,9 +37,9 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// A node that takes requests, on the async runtime that this is called in.
+    /// A node that takes requests as is usual, on the async runtime that this is called in.
     pub(crate) fn new(store: Arc<dyn Store>, place: Place) -> Result<Arc<Self>, StoreError> {
-        let objects = catalog::objects(store.clone())?;
+        let objects = catalog::objects(store.clone(), ObjectOptions::default())?;
         Ok(Self::with(store, place, objects))
     }
 

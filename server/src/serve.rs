@@ -2,6 +2,7 @@
 
 use std::{io::Write, net::SocketAddr, sync::Arc, time::Duration};
 
+use steadfast::ObjectOptions;
 use steadfast_store::{Clock, Health, SystemClock};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -9,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     app,
     args::{SERVER, ServeArgs},
+    catalog,
     failure::Failure,
     listener::{self, DRAIN_TIMEOUT, Drained},
     logging,
@@ -47,7 +49,13 @@ async fn serve(args: ServeArgs) -> Result<(), Failure> {
     open_files::allow_many();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let store = open_store(&place, clock.clone()).await?;
-    let node = Node::new(store.clone(), place)?;
+    let options = ObjectOptions {
+        idle_time: Duration::from_secs(args.object_idle.into()),
+        awake_bytes_max: usize::try_from(args.object_memory).unwrap_or(usize::MAX) << 20,
+        ..ObjectOptions::default()
+    };
+    let objects = catalog::objects(store.clone(), options)?;
+    let node = Node::with(store.clone(), place, objects);
     node.work().await?;
     greet(&node.place, address);
     let stop = CancellationToken::new();

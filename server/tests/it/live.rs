@@ -136,6 +136,23 @@ fn what_one_says_over_a_websocket_is_heard_by_all_in_the_room_and_by_nobody_else
 }
 
 #[test]
+fn connections_outlive_the_sleep_of_their_object() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = Server::with(folder, &["--object-idle", "1"]);
+    let mut ann = Guest::come(&server, "lobby", "name=ann");
+    let mut listener = Listener::come(&server, "name=listener", "");
+    let asleep = || while !server.get("/metrics").body.contains("steadfast_objects_awake 0") {};
+    asleep();
+    ann.say("k1", "still here");
+    assert_eq!(listener.line().1["text"], "still here");
+    assert_eq!(ann.hears("line")["id"], 1);
+    asleep();
+    let body = json!({ "key": "k2", "who": "x", "text": "woken" }).to_string();
+    server.post_json("/v1/objects/chat/lobby/calls/say", &body, &[]);
+    assert_eq!(ann.hears("line")["text"], "woken");
+}
+
+#[test]
 fn who_only_listens_gets_events_with_numbers_and_goes_on_behind_the_last() {
     let server = Server::empty();
     let say = |number: usize| {
