@@ -41,7 +41,7 @@ pub trait Live: Object {
     const AUTO_REPLY: &'static [(&'static str, &'static str)] = &[];
 
     /// Somebody wants to connect. `Err` refuses, and nothing was changed. What is told here to the
-    /// connection arrives first; more than may wait for one connection (`unread_bytes_max`) ends it.
+    /// connection arrives first; more than may wait for one (`unread_bytes_max`) ends it.
     fn connected(&self, turn: &Turn<Self>, connection: &Connection) -> Result<()>;
 
     /// A text came in. `Err` is told to the connection, which stays.
