@@ -98,6 +98,7 @@ fn dependencies_point_downwards() {
         "steadfast-chat",
         "steadfast-checkout",
         "steadfast-counter",
+        "steadfast-order",
         "steadfast-server",
         "steadfast-bench",
     ];
@@ -108,6 +109,7 @@ fn dependencies_point_downwards() {
         "apps/chat",
         "apps/checkout",
         "apps/counter",
+        "apps/order",
         "server",
         "bench",
     ];

@@ -11,7 +11,7 @@ pub mod process;
 mod queue;
 mod runtime;
 pub mod test;
-mod workflow;
+pub mod workflow;
 
 /// The example of the README compiles.
 #[cfg(doctest)]
@@ -34,5 +34,5 @@ pub use self::{
     },
     queue::Queue,
     runtime::{Builder, Runtime},
-    workflow::{RunAddress, Workflow},
+    workflow::{Ctx, Retry, RunAddress, RunError, Runs, Workflow},
 };

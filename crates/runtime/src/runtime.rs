@@ -9,15 +9,18 @@ use crate::{
     LiveSocket, Object, ObjectOptions, Objects, Perform, Unknown,
     object::{Lists, ObjectsBuilder, PendingCall},
     process::{Decided, Execute, InputError, Process, Processes},
+    workflow::{RunAddress, RunError, Runs, Started, Workflow},
 };
 
 type AddObject = Box<dyn FnOnce(ObjectsBuilder) -> ObjectsBuilder + Send>;
+type AddWorkflow = Box<dyn FnOnce(Runs) -> Runs + Send>;
 type AddProcess = Box<dyn FnOnce(Processes) -> Processes + Send>;
 
 /// Declares what a program serves. Everything is given as a value; nothing is global.
 pub struct Builder {
     objects: Vec<AddObject>,
     processes: Vec<AddProcess>,
+    workflows: Vec<AddWorkflow>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
     object_options: ObjectOptions,
@@ -49,6 +52,12 @@ impl Builder {
         self
     }
 
+    /// Runs a workflow.
+    pub fn workflow<W: Workflow>(mut self, workflow: W) -> Self {
+        self.workflows.push(Box::new(|it| it.with(workflow)));
+        self
+    }
+
     /// Tells the time by this clock.
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Arc::new(clock);
@@ -75,7 +84,8 @@ impl Builder {
 
     /// Starts to serve on a store.
     pub async fn start(self, store: Arc<dyn Store>) -> Result<Runtime, StoreError> {
-        let Self { objects, processes, clock, entropy, object_options, dispatcher_options } = self;
+        let Self { objects, processes, workflows, clock, entropy, .. } = self;
+        let (object_options, dispatcher_options) = (self.object_options, self.dispatcher_options);
         let builder = Objects::builder(store.clone())
             .shared_clock(clock.clone())
             .shared_entropy(entropy.clone())
@@ -83,15 +93,18 @@ impl Builder {
         let objects = objects.into_iter().fold(builder, |it, add| add(it)).start()?;
         let processes =
             processes.into_iter().fold(Processes::new(store.clone()), |it, add| add(it));
+        let runs = Runs::new(store.clone(), clock.clone(), entropy.clone(), objects.clone());
+        let runs = workflows.into_iter().fold(runs, |it, add| add(it));
         let dispatcher = Dispatcher::builder(store.clone())
             .shared_clock(clock)
             .shared_entropy(entropy)
             .options(dispatcher_options)
             .route(processes.clone())
             .route(objects.clone())
+            .route(runs.clone())
             .start()
             .await?;
-        Ok(Runtime { store, objects, processes, dispatcher })
+        Ok(Runtime { store, objects, processes, runs, dispatcher })
     }
 }
 
@@ -100,6 +113,7 @@ pub struct Runtime {
     store: Arc<dyn Store>,
     objects: Objects,
     processes: Processes,
+    runs: Runs,
     pub(crate) dispatcher: Dispatcher,
 }
 
@@ -112,6 +126,7 @@ impl Runtime {
         Builder {
             objects: Vec::new(),
             processes: Vec::new(),
+            workflows: Vec::new(),
             clock: Arc::new(SystemClock),
             entropy: Arc::new(SeededEntropy::from_system()),
             object_options: ObjectOptions::default(),
@@ -169,6 +184,20 @@ impl Runtime {
     /// The processes.
     pub fn processes(&self) -> &Processes {
         &self.processes
+    }
+
+    /// Starts a run of a workflow, or finds it there.
+    pub async fn start<W: Workflow>(
+        &self,
+        run: &RunAddress<W>,
+        input: &W::Input,
+    ) -> Result<Started, RunError> {
+        self.runs.start(run, input).await
+    }
+
+    /// The runs of workflows.
+    pub fn runs(&self) -> &Runs {
+        &self.runs
     }
 
     /// The store.

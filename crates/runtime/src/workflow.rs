@@ -1,10 +1,35 @@
-//! Workflows: for now, what a run of one is started with. It waits there.
+//! Workflows: async functions whose steps survive crashes. What a step gave is recorded before the
+//! next one begins; after a crash, or after a long wait, the function runs again from its start and
+//! gets from the record what it had.
+
+mod branch;
+mod call;
+mod combine;
+mod ctx;
+mod drive;
+mod erased;
+mod error;
+mod journal;
+mod record;
+mod retry;
+mod route;
+mod runs;
+mod step;
 
 use std::{fmt, marker::PhantomData};
 
-use crate::Body;
+pub use self::{
+    combine::Either,
+    ctx::Ctx,
+    error::RunError,
+    journal::Status,
+    retry::{Backoff, Retry},
+    runs::{Run, Runs, Started},
+    step::Step,
+};
+use crate::{Body, Result};
 
-/// A workflow, by its name and by what its runs take.
+/// A workflow. It is a value: its fields are what its steps need from outside.
 pub trait Workflow: Send + Sync + Sized + 'static {
     /// Its name. It is stored: it may never change.
     const NAME: &'static str;
@@ -12,6 +37,16 @@ pub trait Workflow: Send + Sync + Sized + 'static {
     type Input: Body;
     /// What it ends with.
     type Output: Body;
+
+    /// Runs it. Write it as `async fn run(&self, ctx: &Ctx, input: …) -> Result<…>`.
+    ///
+    /// Everything in here but the bodies of steps must do the same each time: it runs again after a
+    /// crash and after every wait. Take the time, chance and everything from outside from `ctx`.
+    fn run(
+        &self,
+        ctx: &Ctx,
+        input: Self::Input,
+    ) -> impl Future<Output = Result<Self::Output>> + Send;
 
     /// The address of one run: plain data.
     fn at(id: impl Into<String>) -> RunAddress<Self> {

@@ -384,6 +384,10 @@ impl Workflow for Order {
     const NAME: &'static str = "order";
     type Input = String;
     type Output = ();
+
+    async fn run(&self, _: &steadfast::Ctx, _: String) -> Result<()> {
+        Ok(())
+    }
 }
 
 impl Handle<Announce> for Ledger {

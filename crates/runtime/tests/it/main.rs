@@ -25,3 +25,5 @@ mod process_edges;
 mod process_versions;
 mod scale;
 mod shop;
+mod trip;
+mod workflow;

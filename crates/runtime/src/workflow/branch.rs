@@ -1,0 +1,37 @@
+//! Where in its branches a run is. Each branch is a sequence of its own, so that what runs side by
+//! side is told apart in a replay, whichever is first.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use super::{ctx::Ctx, record::Key};
+
+/// What the scopes of the branches of a combination begin with.
+pub(super) fn within(key: &Key) -> String {
+    let Key { scope, kind, name, count } = key;
+    format!("{scope}{kind}{name}#{count}.")
+}
+
+/// A future whose steps are in a branch of their own.
+pub(super) struct Branch<'a, F> {
+    ctx: &'a Ctx,
+    scope: String,
+    future: Pin<Box<F>>,
+}
+
+impl<'a, F: Future> Branch<'a, F> {
+    /// The branch with this number of a combination.
+    pub(super) fn new(ctx: &'a Ctx, of: &Key, number: usize, future: F) -> Self {
+        Self { ctx, scope: format!("{}{number}/", within(of)), future: Box::pin(future) }
+    }
+
+    /// Goes on with it, as the branch that the run is in now.
+    pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<F::Output> {
+        let before = self.ctx.enter(self.scope.clone());
+        let polled = self.future.as_mut().poll(context);
+        self.ctx.enter(before);
+        polled
+    }
+}

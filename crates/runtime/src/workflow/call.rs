@@ -1,0 +1,58 @@
+//! Turns of objects as steps of a run.
+
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+
+use super::{
+    Ctx, Retry,
+    step::{TIMEOUT, run},
+};
+use crate::{Address, Body, CallError, Error, Handle, Result, object::Lists};
+
+/// An object that has no time, or a store that is away, is waited for.
+const RETRY: Retry = Retry::exponential(Duration::from_millis(100))
+    .limit(u32::MAX)
+    .delay_max(Duration::from_mins(1));
+
+impl Ctx {
+    /// Calls an object: one turn, however often it is tried, because the call carries a key of this
+    /// place in this run. What the object refuses for good is an error of this.
+    pub async fn call<C, M, I>(&self, to: Address<C>, msg: M) -> Result<C::Reply>
+    where
+        C: Handle<M>,
+        C::Calls: Lists<M, I>,
+        M: Body,
+    {
+        let (body, place) = (serde_json::to_string(&msg)?, self.place(C::NAME));
+        let name = to.name().to_owned();
+        let call = || {
+            let (objects, place) = (&self.0.around.objects, &place);
+            let (body, name) = (&body, &name);
+            async move {
+                let reply = objects.call_json(C::CLASS, name, C::NAME, body, Some(place)).await;
+                Ok(serde_json::from_str(&reply.map_err(error)?)?)
+            }
+        };
+        run(self, "call", C::NAME, call, RETRY, TIMEOUT).await
+    }
+
+    /// A key for the next call of this name here; another one when the run begins anew.
+    fn place(&self, name: &str) -> String {
+        let (place, generation) = self.place_of("call", name);
+        let text = format!("{}/{generation}/{place}", self.0.around.run);
+        let digest = Sha256::digest(text);
+        digest.iter().take(16).map(|it| format!("{it:02x}")).collect()
+    }
+}
+
+fn error(error: CallError) -> Error {
+    if let CallError::Refused(error) = error {
+        return error;
+    }
+    let code = error.code().to_owned();
+    // If nobody knows what became of it, the key tells when it is tried again.
+    let again = error.is_retryable() || !error.surely_unapplied();
+    let error = if again { Error::retryable(error) } else { Error::terminal(error) };
+    error.with_code(&code)
+}

@@ -1,0 +1,74 @@
+//! Why something could not be done with a run.
+
+use steadfast_store::{AddressError, StoreError};
+
+/// Why something could not be done with a run.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum RunError {
+    /// No such workflow.
+    #[error("workflow `{workflow}` is not registered")]
+    UnknownWorkflow {
+        /// What was asked for.
+        workflow: String,
+    },
+    /// No such run.
+    #[error("there is no run `{run}`")]
+    UnknownRun {
+        /// What was asked for.
+        run: String,
+    },
+    /// The id cannot be one.
+    #[error("`{id}` cannot be the id of a run: 1 to 128 of letters, digits, `_`, `-`, `.` and `:`")]
+    InvalidId {
+        /// What was given.
+        id: String,
+    },
+    /// What was given is not JSON of the right kind.
+    #[error("{what} cannot be taken: {detail}")]
+    Malformed {
+        /// What it is.
+        what: &'static str,
+        /// What is wrong with it.
+        detail: String,
+    },
+    /// It is not in a state in which that could be done.
+    #[error("run `{run}` is {status}; {why}")]
+    WrongStatus {
+        /// Which run.
+        run: String,
+        /// How far it is.
+        status: &'static str,
+        /// Why that does not fit.
+        why: &'static str,
+    },
+    /// The run has no such step.
+    #[error("run `{run}` has not recorded a step `{step}`")]
+    UnknownStep {
+        /// Which run.
+        run: String,
+        /// What was asked for.
+        step: String,
+    },
+    /// The name cannot be one.
+    #[error(transparent)]
+    Name(#[from] AddressError),
+    /// The store gave no answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl RunError {
+    /// The stable code.
+    pub fn code(&self) -> &str {
+        match self {
+            RunError::UnknownWorkflow { .. } => "workflow_not_found",
+            RunError::UnknownRun { .. } => "run_not_found",
+            RunError::InvalidId { .. } => "invalid_id",
+            RunError::Malformed { .. } => "malformed",
+            RunError::WrongStatus { .. } => "wrong_status",
+            RunError::UnknownStep { .. } => "step_not_found",
+            RunError::Name(_) => "invalid_name",
+            RunError::Store(error) => error.code(),
+        }
+    }
+}

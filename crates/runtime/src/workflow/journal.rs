@@ -1,0 +1,217 @@
+//! What is known of a run, folded from its record.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use serde_json::Value;
+use steadfast_store::{Address, Recorded, Store, StoreError, Timestamp, Version};
+
+use super::record::{Entry, Key, Report};
+use crate::Error;
+
+/// Entries read at once.
+const PAGE: usize = 500;
+
+/// How far a run is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// It is to go on as soon as there is room.
+    Queued,
+    /// It is going on right now.
+    Running,
+    /// It waits for a time or an event.
+    Waiting,
+    /// It stands still until somebody resumes it; the report says why if nobody has paused it.
+    Paused(Option<Report>),
+    /// It has ended well, with this.
+    Complete(Value),
+    /// It has failed, with this.
+    Errored(Error),
+    /// It was ended from outside.
+    Terminated,
+}
+
+impl Status {
+    /// Whether it will never go on.
+    pub fn is_final(&self) -> bool {
+        match self {
+            Status::Complete(_) | Status::Errored(_) | Status::Terminated => true,
+            Status::Queued | Status::Running | Status::Waiting | Status::Paused(_) => false,
+        }
+    }
+
+    /// As it is written.
+    pub fn tag(&self) -> &'static str {
+        match self {
+            Status::Queued => "queued",
+            Status::Running => "running",
+            Status::Waiting => "waiting",
+            Status::Paused(_) => "paused",
+            Status::Complete(_) => "complete",
+            Status::Errored(_) => "errored",
+            Status::Terminated => "terminated",
+        }
+    }
+}
+
+/// What came of one thing that the run did.
+#[derive(Clone, Debug)]
+pub(super) enum Known {
+    Value(Value),
+    Failed(Error),
+    Timer(Timestamp),
+}
+
+/// A run as its record tells it.
+#[derive(Debug)]
+pub(super) struct Journal {
+    pub(super) version: Version,
+    pub(super) input: Value,
+    pub(super) status: Status,
+    pub(super) known: HashMap<Key, Known>,
+    /// Failed attempts of what is not known yet, and when the next one is due.
+    pub(super) tried: HashMap<Key, (u32, Timestamp)>,
+    /// What is known in each branch, in the order in which it was recorded.
+    pub(super) order: HashMap<String, Vec<Key>>,
+    /// Events that nobody has taken, by their name.
+    pub(super) events: BTreeMap<String, VecDeque<(Version, Value)>>,
+    paused_at: Option<Timestamp>,
+    /// Grows when the run begins anew.
+    pub(super) generation: u32,
+}
+
+impl Journal {
+    /// Reads a run; `None` if there is none.
+    pub(super) async fn load(store: &dyn Store, run: &Address) -> Result<Option<Self>, StoreError> {
+        let mut journal = Self {
+            version: 0,
+            input: Value::Null,
+            status: Status::Queued,
+            known: HashMap::new(),
+            tried: HashMap::new(),
+            order: HashMap::new(),
+            events: BTreeMap::new(),
+            paused_at: None,
+            generation: 0,
+        };
+        journal.refresh(store, run).await?;
+        Ok((0 < journal.version).then_some(journal))
+    }
+
+    /// Reads on from where it stands.
+    pub(super) async fn refresh(
+        &mut self,
+        store: &dyn Store,
+        run: &Address,
+    ) -> Result<(), StoreError> {
+        loop {
+            let page = store.read_stream(run.id(), self.version + 1, PAGE).await?;
+            for message in &page {
+                self.take(message)?;
+            }
+            if page.len() < PAGE {
+                return Ok(());
+            }
+        }
+    }
+
+    pub(super) fn take(&mut self, message: &Recorded) -> Result<(), StoreError> {
+        let entry = serde_json::from_str(message.data.as_str()).map_err(|error| {
+            let position = message.position;
+            StoreError::Corrupt { reason: format!("message {position} of a run: {error}") }
+        })?;
+        self.fold(message.version, message.created_at, entry);
+        Ok(())
+    }
+
+    /// Takes in one entry.
+    pub(super) fn fold(&mut self, version: Version, at: Timestamp, entry: Entry) {
+        self.version = version;
+        match entry {
+            Entry::Started { input } => self.input = input,
+            Entry::Done { key, value } => self.know(key, Known::Value(value)),
+            Entry::Failed { key, error } => self.know(key, Known::Failed(error)),
+            Entry::Timer { key, due_at } => self.know(key, Known::Timer(Timestamp(due_at))),
+            Entry::Tried { key, attempt, retry_at, .. } => {
+                self.tried.insert(key, (attempt, Timestamp(retry_at)));
+            }
+            Entry::Event { name, payload } => {
+                self.events.entry(name).or_default().push_back((version, payload));
+            }
+            Entry::Took { key, event } => self.took(key, event),
+            Entry::Paused { report } => {
+                self.paused_at.get_or_insert(at);
+                self.status = Status::Paused(report);
+            }
+            Entry::Resumed { shift_ms } => self.resume(shift_ms),
+            Entry::Terminated => self.status = Status::Terminated,
+            Entry::Restarted { from } => self.restart(from.as_ref()),
+            Entry::Completed { output } => self.status = Status::Complete(output),
+            Entry::Errored { error } => self.status = Status::Errored(error),
+            Entry::Wake { waits: true } | Entry::Waits => self.waits(),
+            Entry::Wake { waits: false } => self.is_woken(),
+        }
+    }
+
+    pub(super) fn waits(&mut self) {
+        if let Status::Queued = self.status {
+            self.status = Status::Waiting;
+        }
+    }
+
+    fn is_woken(&mut self) {
+        if let Status::Waiting = self.status {
+            self.status = Status::Queued;
+        }
+    }
+
+    fn know(&mut self, key: Key, known: Known) {
+        self.tried.remove(&key);
+        self.order.entry(key.scope.clone()).or_default().push(key.clone());
+        self.known.insert(key, known);
+    }
+
+    fn took(&mut self, key: Key, event: Version) {
+        let taken = self.events.values_mut().find_map(|waiting| {
+            let index = waiting.iter().position(|it| it.0 == event)?;
+            waiting.remove(index)
+        });
+        if let Some((_, payload)) = taken {
+            self.know(key, Known::Value(payload));
+        }
+    }
+
+    /// Timers and retries are as far away as they were when it was paused.
+    fn resume(&mut self, shift_ms: i64) {
+        let later = |at: &mut Timestamp| at.0 = at.0.saturating_add(shift_ms);
+        for known in self.known.values_mut() {
+            if let Known::Timer(due_at) = known {
+                later(due_at);
+            }
+        }
+        self.tried.values_mut().for_each(|(_, retry_at)| later(retry_at));
+        self.paused_at = None;
+        self.status = Status::Queued;
+    }
+
+    /// How long it has been paused.
+    pub(super) fn paused_for(&self, now: Timestamp) -> i64 {
+        self.paused_at.map_or(0, |at| now.0.saturating_sub(at.0).max(0))
+    }
+
+    /// Forgets everything, or what was recorded from a step on.
+    fn restart(&mut self, from: Option<&Key>) {
+        self.status = Status::Queued;
+        self.paused_at = None;
+        self.generation += 1;
+        self.tried.clear();
+        let root = self.order.get("").cloned().unwrap_or_default();
+        let kept = from.and_then(|key| root.iter().position(|it| it == key)).unwrap_or(0);
+        let kept: Vec<Key> = root.into_iter().take(kept).collect();
+        // A branch is kept with what began it.
+        let begins =
+            |key: &Key| kept.iter().any(|it| key.scope.starts_with(&super::branch::within(it)));
+        self.known.retain(|key, _| kept.contains(key) || begins(key));
+        let known = &self.known;
+        self.order.values_mut().for_each(|keys| keys.retain(|it| known.contains_key(it)));
+    }
+}

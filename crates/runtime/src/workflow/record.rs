@@ -1,0 +1,127 @@
+//! What is recorded of a run: the messages of its stream, each as JSON.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use steadfast_store::{InvalidInput, Json, Message};
+
+use crate::Error;
+
+/// Bytes of what a step may give.
+pub(super) const RESULT_BYTES_MAX: usize = 1_000_000;
+
+/// One entry. The type of the message is its tag.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "entry", rename_all = "camelCase")]
+pub(super) enum Entry {
+    /// It began with this.
+    Started { input: Value },
+    /// Something gave a value.
+    Done { key: Key, value: Value },
+    /// A step failed for good.
+    Failed { key: Key, error: Error },
+    /// An attempt of a step failed; the next one is due then.
+    #[serde(rename_all = "camelCase")]
+    Tried { key: Key, attempt: u32, error: String, retry_at: i64 },
+    /// Something waits until then.
+    #[serde(rename_all = "camelCase")]
+    Timer { key: Key, due_at: i64 },
+    /// An event came.
+    Event { name: String, payload: Value },
+    /// The event at this version was taken.
+    Took { key: Key, event: i64 },
+    /// It stands still, and why.
+    Paused { report: Option<Report> },
+    /// It goes on, with timers so much later.
+    #[serde(rename_all = "camelCase")]
+    Resumed { shift_ms: i64 },
+    /// It was ended from outside.
+    Terminated,
+    /// It begins anew, or from a step on.
+    Restarted { from: Option<Key> },
+    /// It ended with this.
+    Completed { output: Value },
+    /// It failed with this.
+    Errored { error: Error },
+    /// The store wakes it, at once or at a time that it waits for.
+    Wake {
+        #[serde(default)]
+        waits: bool,
+    },
+    /// It waits for events alone.
+    Waits,
+}
+
+/// Names one thing that a run does: where in its branches, what, and which one of that name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(super) struct Key {
+    /// The branch; empty outside of all.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(super) scope: String,
+    pub(super) kind: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(super) name: String,
+    /// From 1.
+    pub(super) count: u32,
+}
+
+impl std::fmt::Display for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { scope, kind, name, count } = self;
+        write!(f, "{scope}{kind} `{name}`")?;
+        if *count == 1 { Ok(()) } else { write!(f, " ({count})") }
+    }
+}
+
+/// Why a run stands still that nobody has paused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    /// What is wrong, and what to do.
+    pub reason: String,
+    /// What the record has there.
+    pub expected: Option<String>,
+    /// What the code did instead.
+    pub found: Option<String>,
+    /// Where in the code.
+    pub line: Option<String>,
+}
+
+impl Entry {
+    fn tag(&self) -> &'static str {
+        match self {
+            Entry::Started { .. } => "started",
+            Entry::Done { .. } => "done",
+            Entry::Failed { .. } => "failed",
+            Entry::Tried { .. } => "tried",
+            Entry::Timer { .. } => "timer",
+            Entry::Event { .. } => "event",
+            Entry::Took { .. } => "took",
+            Entry::Paused { .. } => "paused",
+            Entry::Resumed { .. } => "resumed",
+            Entry::Terminated => "terminated",
+            Entry::Restarted { .. } => "restarted",
+            Entry::Completed { .. } => "completed",
+            Entry::Errored { .. } => "errored",
+            Entry::Wake { .. } => "wake",
+            Entry::Waits => "waits",
+        }
+    }
+
+    pub(super) fn message(&self) -> Result<Message, InvalidInput> {
+        Ok(Message::new(self.tag(), Json::of(self)?)?.event())
+    }
+}
+
+/// A value as JSON, not larger than may be recorded.
+pub(super) fn encode(what: &Key, value: &impl Serialize) -> Result<Value, Error> {
+    let value = serde_json::to_value(value)
+        .map_err(|error| Error::terminal(format!("{what} gave what is not JSON: {error}")))?;
+    let len = value.to_string().len();
+    if RESULT_BYTES_MAX < len {
+        let text = format!(
+            "{what} gave {len} bytes, limit is {RESULT_BYTES_MAX}; keep it elsewhere, give its key"
+        );
+        return Err(Error::terminal(text).with_code("result_too_large"));
+    }
+    Ok(value)
+}

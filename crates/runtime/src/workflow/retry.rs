@@ -1,0 +1,98 @@
+//! How often and when a step is tried again.
+
+use std::time::Duration;
+
+/// How waits between attempts grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backoff {
+    /// Always the same.
+    Constant,
+    /// By the first one each time.
+    Linear,
+    /// Twice as long each time.
+    Exponential,
+}
+
+/// How often and when a step is tried again whose body fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retry {
+    limit: u32,
+    delay: Duration,
+    backoff: Backoff,
+    delay_max: Duration,
+}
+
+impl Retry {
+    /// Five times, after 1, 2, 4, 8 and 16 seconds.
+    pub const DEFAULT: Retry = Retry::exponential(Duration::from_secs(1));
+    /// Not at all.
+    pub const NEVER: Retry = Retry::constant(Duration::ZERO).limit(0);
+
+    /// After the same time each time.
+    pub const fn constant(delay: Duration) -> Self {
+        Self::new(delay, Backoff::Constant)
+    }
+
+    /// After a time that grows by `first` each time.
+    pub const fn linear(first: Duration) -> Self {
+        Self::new(first, Backoff::Linear)
+    }
+
+    /// After a time that doubles each time.
+    pub const fn exponential(first: Duration) -> Self {
+        Self::new(first, Backoff::Exponential)
+    }
+
+    const fn new(delay: Duration, backoff: Backoff) -> Self {
+        Self { limit: 5, delay, backoff, delay_max: Duration::from_hours(1) }
+    }
+
+    /// So many times: there is one attempt more than retries.
+    pub const fn limit(mut self, retries: u32) -> Self {
+        self.limit = retries;
+        self
+    }
+
+    /// The longest wait, an hour unless it is said here.
+    pub const fn delay_max(mut self, longest: Duration) -> Self {
+        self.delay_max = longest;
+        self
+    }
+
+    /// How long to wait after a failed attempt, from 1; `None` if that was the last. `chance` is
+    /// from 0 to 1, and makes the wait up to a quarter longer, so that many do not come at once.
+    pub(super) fn wait(&self, attempt: u32, chance: f64) -> Option<Duration> {
+        if self.limit < attempt {
+            return None;
+        }
+        let factor = match self.backoff {
+            Backoff::Constant => 1,
+            Backoff::Linear => attempt,
+            Backoff::Exponential => 1_u32.checked_shl(attempt - 1).unwrap_or(u32::MAX),
+        };
+        let wait = self.delay.saturating_mul(factor).min(self.delay_max);
+        Some(wait + wait.mul_f64(chance.clamp(0.0, 1.0) / 4.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn waits(retry: Retry) -> Vec<Option<u64>> {
+        (1..=4).map(|it| retry.wait(it, 0.0).map(|it| it.as_secs())).collect()
+    }
+
+    #[test]
+    fn there_is_one_attempt_more_than_retries_and_waits_grow_as_said() {
+        let some = |waits: [u64; 3]| [waits.map(Some).as_slice(), &[None]].concat();
+        assert_eq!(waits(Retry::constant(SECOND).limit(3)), some([1, 1, 1]));
+        assert_eq!(waits(Retry::linear(SECOND).limit(3)), some([1, 2, 3]));
+        assert_eq!(waits(Retry::exponential(SECOND).limit(3)), some([1, 2, 4]));
+        assert_eq!(waits(Retry::NEVER), [None; 4]);
+        let longest = Retry::exponential(SECOND).limit(u32::MAX).delay_max(SECOND * 60);
+        assert_eq!(longest.wait(4_000_000, 1.0), Some(SECOND * 75));
+    }
+}

@@ -1,0 +1,103 @@
+//! How the dispatcher reaches runs: they are started by messages, and woken by them.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use serde::Deserialize;
+use steadfast_store::{Address, Commit, Outcome, Recorded, Rejection, RetryPolicy};
+use tokio::sync::oneshot;
+
+use super::{
+    Runs,
+    drive::Call,
+    runs::{address, starting},
+};
+use crate::{Delivery, Failure, Handler, Router};
+
+/// A run that is being driven may take as long as it likes; its steps have limits of their own.
+const AS_LONG_AS_IT_TAKES: Duration = Duration::from_hours(24 * 365);
+
+#[derive(Deserialize)]
+struct Beside {
+    to: String,
+}
+
+fn run_of(message: &Recorded) -> Option<Address> {
+    let beside: Beside = serde_json::from_str(message.metadata.as_str()).ok()?;
+    let to: Address = beside.to.parse().ok()?;
+    address(to.class(), to.name()).ok()
+}
+
+impl Router for Runs {
+    fn route(&self, message: &Recorded) -> Option<Arc<dyn Handler>> {
+        let run = match message.action.as_str() {
+            "run" | "start" => run_of(message)?,
+            _ => return None,
+        };
+        self.check(run.class()).ok()?;
+        if message.action == "start" {
+            Some(Arc::new(Start { run }))
+        } else {
+            Some(Arc::new(Wake { runs: self.clone(), run }))
+        }
+    }
+}
+
+/// Makes the run that a turn has started: once, whoever else starts it.
+struct Start {
+    run: Address,
+}
+
+#[async_trait]
+impl Handler for Start {
+    async fn handle(&self, delivery: Delivery) -> Result<Commit, Failure> {
+        let input = serde_json::from_str(delivery.message.data.as_str())
+            .map_err(|error| Failure::fatal(error.to_string()))?;
+        match delivery.settle(starting(&self.run, input)?).await? {
+            Outcome::Committed(_)
+            | Outcome::Duplicate(_)
+            // It is there already.
+            | Outcome::Rejected(Rejection::Version { .. }) => Ok(Commit::default()),
+            Outcome::Rejected(rejection) => Err(Failure::retry(rejection.to_string())),
+        }
+    }
+
+    fn leaves_the_process(&self) -> bool {
+        false
+    }
+}
+
+/// Lets a run go on. The delivery ends in the commit with which the run goes to sleep or ends.
+struct Wake {
+    runs: Runs,
+    run: Address,
+}
+
+#[async_trait]
+impl Handler for Wake {
+    async fn handle(&self, delivery: Delivery) -> Result<Commit, Failure> {
+        let (told, done) = oneshot::channel();
+        let (position, lease) = (delivery.message.position, delivery.lease());
+        self.runs.wake(&self.run, Some(Call { position, lease, told }));
+        match done.await {
+            Ok(()) => {
+                delivery.was_settled();
+                Ok(Commit::default())
+            }
+            Err(_) => Err(Failure::untried("the run could not be driven")),
+        }
+    }
+
+    fn leaves_the_process(&self) -> bool {
+        false
+    }
+
+    /// A run counts on its wake-up: it is never given up.
+    fn retry(&self) -> Option<RetryPolicy> {
+        Some(RetryPolicy { attempts_max: u32::MAX, ..RetryPolicy::DEFAULT })
+    }
+
+    fn lease(&self) -> Option<Duration> {
+        Some(AS_LONG_AS_IT_TAKES)
+    }
+}
