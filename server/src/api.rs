@@ -13,6 +13,7 @@ pub(crate) mod page;
 pub(crate) mod problem;
 pub(crate) mod processes;
 pub(crate) mod revive;
+pub(crate) mod runs;
 pub(crate) mod streams;
 pub(crate) mod time;
 pub(crate) mod wire;
@@ -49,5 +50,10 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<Node>> {
         .routes(routes!(objects::export::export))
         .routes(routes!(objects::call))
         .routes(routes!(connect::connect))
+        .routes(routes!(runs::list))
+        .routes(routes!(runs::start))
+        .routes(routes!(runs::show))
+        .routes(routes!(runs::control))
+        .routes(routes!(runs::event))
         .routes(routes!(doctor::doctor))
 }

@@ -2,11 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use steadfast::{ObjectOptions, Objects, process::Processes};
+use steadfast::{ObjectOptions, Objects, Runs, process::Processes};
 use steadfast_chat::Chat;
 use steadfast_checkout::{GroupCheckout, Hotel, Office, TrafficFine};
 use steadfast_counter::Counter;
-use steadfast_store::{Store, StoreError, SystemClock};
+use steadfast_order::{Inventory, Order, Reminder};
+use steadfast_store::{SeededEntropy, Store, StoreError, SystemClock};
 
 /// The guest who has not paid, so that both ends of a checkout can be seen.
 const UNPAID: &str = "unpaid";
@@ -26,5 +27,12 @@ pub(crate) fn objects(
     options: ObjectOptions,
 ) -> Result<Objects, StoreError> {
     let chat = Chat { idle: CHAT_IDLE };
-    Objects::builder(store).class(Counter).live_class(chat).options(options).start()
+    let objects = Objects::builder(store).options(options);
+    objects.class(Counter).live_class(chat).class(Inventory).start()
+}
+
+/// The workflows of a server on this store.
+pub(crate) fn runs(store: Arc<dyn Store>, objects: Objects) -> Runs {
+    let entropy = Arc::new(SeededEntropy::from_system());
+    Runs::new(store, Arc::new(SystemClock), entropy, objects).with(Order).with(Reminder)
 }

@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use steadfast::{
-    Dispatcher, DispatcherOptions, ObjectOptions, Objects, Unknown, process::Processes,
+    Dispatcher, DispatcherOptions, ObjectOptions, Objects, Runs, Unknown, process::Processes,
 };
 use steadfast_store::{Store, StoreError};
 use tokio::sync::Mutex;
@@ -21,7 +21,9 @@ pub(crate) struct Node {
     pub(crate) processes: Processes,
     /// The objects that are called here.
     pub(crate) objects: Objects,
-    /// What delivers to both and executes their work; none where only questions are asked.
+    /// The runs of workflows.
+    pub(crate) runs: Runs,
+    /// What delivers to all of them and executes their work; none where only questions are asked.
     pub(crate) dispatcher: Mutex<Option<Dispatcher>>,
     /// Where it is.
     pub(crate) place: Place,
@@ -47,6 +49,7 @@ impl Node {
     pub(crate) fn with(store: Arc<dyn Store>, place: Place, objects: Objects) -> Arc<Self> {
         Arc::new(Self {
             processes: catalog::processes(store.clone()),
+            runs: catalog::runs(store.clone(), objects.clone()),
             objects,
             dispatcher: Mutex::new(None),
             store,
@@ -66,6 +69,7 @@ impl Node {
         let dispatcher = Dispatcher::builder(self.store.clone())
             .route(self.processes.clone())
             .route(self.objects.clone())
+            .route(self.runs.clone())
             .options(options);
         *self.dispatcher.lock().await = Some(dispatcher.start().await?);
         Ok(())

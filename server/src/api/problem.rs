@@ -7,7 +7,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Serialize};
-use steadfast::{CallError, object::InspectError, process::InputError};
+use steadfast::{CallError, RunError, object::InspectError, process::InputError};
 use steadfast_store::{Rejection, StoreError};
 use utoipa::ToSchema;
 
@@ -98,6 +98,12 @@ impl IntoResponse for Problem {
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         Self::new(Code::of_store(&error), error.to_string())
+    }
+}
+
+impl From<RunError> for Problem {
+    fn from(error: RunError) -> Self {
+        Self::new(Code::of_run(&error), error.to_string())
     }
 }
 

@@ -22,4 +22,5 @@ mod pages;
 mod process_pages;
 mod processes;
 mod revive;
+mod runs;
 mod seed;

@@ -145,12 +145,14 @@ impl Ctx {
                 return Poll::Ready(value);
             }
             let mut state = self.state();
-            let taken = |it: &Entry, event: i64| matches!(it, Entry::Took { event: at, .. } if *at == event);
-            let next = state.journal.events.get(name).and_then(|waiting| {
-                waiting.iter().map(|it| it.0).find(|at| !state.new.iter().any(|it| taken(it, *at)))
-            });
-            let is_taking =
-                state.new.iter().any(|it| matches!(it, Entry::Took { key: of, .. } if *of == key));
+            let takes = |it: &Entry| {
+                let Entry::Took { key, event } = it else { return None };
+                Some((key.clone(), *event))
+            };
+            let taken: Vec<(Key, i64)> = state.new.iter().filter_map(takes).collect();
+            let waiting = state.journal.events.get(name).into_iter().flatten();
+            let next = waiting.map(|it| it.0).find(|at| taken.iter().all(|it| it.1 != *at));
+            let is_taking = taken.iter().any(|it| it.0 == key);
             match next {
                 Some(event) if !is_taking => {
                     state.give(Entry::Took { key: key.clone(), event });
@@ -164,7 +166,7 @@ impl Ctx {
         decode(&key, value)
     }
 
-    // ---- for the others in here ------------------------------------------------------------------
+    // ---- for the others in here ----------------------------------------------------------
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -185,8 +187,7 @@ impl Ctx {
         *count += 1;
         let key = Key { scope, kind: kind.into(), name: name.into(), count: *count };
         if state.in_step {
-            let reason =
-                format!("{key} is used inside of a step; a step is one unit: use its result");
+            let reason = format!("{key} is used inside of a step; use the result of the step");
             let found = Some(key.to_string());
             state.stuck.get_or_insert(Report { reason, expected: None, found, line: None });
         }
@@ -194,7 +195,7 @@ impl Ctx {
         if matches!(kind, "join" | "map") {
             return key;
         }
-        // Within a branch one thing comes after the other, so it is recorded in the order of asking.
+        // Within a branch one thing comes after the other: recorded in the order of asking.
         let asked = state.asked.entry(key.scope.clone()).or_default();
         let recorded = state.journal.order.get(&key.scope).and_then(|it| it.get(*asked));
         *asked += 1;

@@ -29,7 +29,7 @@ pub(super) struct Call {
     pub(super) told: oneshot::Sender<()>,
 }
 
-/// Something for a run that is being driven: a delivery, or only the news that its record has grown.
+/// Something for a run that is being driven: a delivery, or the news that its record has grown.
 pub(super) type Poke = Option<Call>;
 
 pub(super) struct Driver {

@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 use steadfast_store::{
     Address, Clock, Commit, EntityId, EntityKind, Entropy, Outcome, Rejection, Store, StoreError,
+    Timestamp,
 };
 use tokio::sync::{Notify, mpsc};
 
@@ -62,7 +63,8 @@ pub struct Run {
 }
 
 impl Runs {
-    pub(crate) fn new(
+    /// Runs of no workflows yet, on a store.
+    pub fn new(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
@@ -81,11 +83,16 @@ impl Runs {
     }
 
     /// Also runs this workflow. Before anything is started.
-    pub(crate) fn with<W: Workflow>(mut self, workflow: W) -> Self {
+    pub fn with<W: Workflow>(mut self, workflow: W) -> Self {
         let shared = Arc::get_mut(&mut self.shared).expect("nothing runs yet");
         let twice = shared.workflows.insert(W::NAME, erase(workflow));
         assert!(twice.is_none(), "workflow `{}` is registered twice", W::NAME);
         self
+    }
+
+    /// The workflows, in order.
+    pub fn workflows(&self) -> impl Iterator<Item = &'static str> {
+        self.shared.workflows.keys().copied()
     }
 
     /// Starts a run, or finds it there.
@@ -222,7 +229,7 @@ impl Runs {
         .await
     }
 
-    // ---- inside ----------------------------------------------------------------------------------
+    // ---- inside --------------------------------------------------------------------------
 
     pub(super) fn check(&self, workflow: &str) -> Result<(), RunError> {
         match self.shared.workflows.contains_key(workflow) {
@@ -242,7 +249,7 @@ impl Runs {
         workflow: &str,
         id: &str,
         wakes: bool,
-        decide: impl Fn(&Journal, steadfast_store::Timestamp) -> Result<Option<Entry>, &'static str>,
+        decide: impl Fn(&Journal, Timestamp) -> Result<Option<Entry>, &'static str>,
     ) -> Result<(), RunError> {
         let run = address(workflow, id)?;
         loop {

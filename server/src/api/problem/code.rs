@@ -1,7 +1,7 @@
 //! The list of codes. Adding one makes the compiler ask for its status, title and whether to retry.
 
 use steadfast::{
-    CallError,
+    CallError, RunError,
     object::{HistoryError, InspectError},
     process::InputError,
 };
@@ -17,6 +17,7 @@ pub(crate) enum Code {
     BadId,
     InvalidInput,
     InvalidName,
+    InvalidId,
     InvalidKey,
     MalformedMessage,
     ForeignHost,
@@ -26,6 +27,10 @@ pub(crate) enum Code {
     UnknownMessage,
     ClassNotFound,
     MessageNotFound,
+    WorkflowNotFound,
+    RunNotFound,
+    StepNotFound,
+    WrongStatus,
     /// The class takes no connections.
     NotLive,
     NotConnected,
@@ -152,6 +157,20 @@ impl Code {
         }
     }
 
+    /// The code of what could not be done with a run.
+    pub(crate) fn of_run(error: &RunError) -> Self {
+        match error {
+            RunError::UnknownWorkflow { .. } => Code::WorkflowNotFound,
+            RunError::UnknownRun { .. } => Code::RunNotFound,
+            RunError::InvalidId { .. } => Code::InvalidId,
+            RunError::Malformed { .. } => Code::BadRequest,
+            RunError::WrongStatus { .. } => Code::WrongStatus,
+            RunError::UnknownStep { .. } => Code::StepNotFound,
+            RunError::Name(_) => Code::InvalidName,
+            RunError::Store(error) => Code::of_store(error),
+        }
+    }
+
     /// The code as it is written.
     pub(crate) fn tag(self) -> &'static str {
         self.row().0
@@ -188,6 +207,7 @@ impl Code {
             Code::BadCursor => ("bad_cursor", 400, "Bad cursor"),
             Code::BadId => ("bad_id", 400, "Bad id"),
             Code::InvalidInput => ("invalid_input", 400, "Invalid input"),
+            Code::InvalidId => ("invalid_id", 400, "Invalid id"),
             Code::InvalidName => ("invalid_name", 400, "Invalid name"),
             Code::InvalidKey => ("invalid_key", 400, "Invalid idempotency key"),
             Code::MalformedMessage => ("malformed_message", 400, "Malformed message"),
@@ -198,6 +218,10 @@ impl Code {
             Code::UnknownMessage => ("unknown_message", 400, "Unknown message"),
             Code::ClassNotFound => ("class_not_found", 404, "Class not found"),
             Code::MessageNotFound => ("message_not_found", 404, "Message not found"),
+            Code::WorkflowNotFound => ("workflow_not_found", 404, "Workflow not found"),
+            Code::RunNotFound => ("run_not_found", 404, "Run not found"),
+            Code::StepNotFound => ("step_not_found", 422, "Step not recorded"),
+            Code::WrongStatus => ("wrong_status", 409, "Not possible in this state"),
             Code::NotLive => ("not_live", 404, "Class takes no connections"),
             Code::NotConnected => ("not_connected", 409, "Connection has ended"),
             Code::UpgradeRequired => ("upgrade_required", 426, "Upgrade required"),
