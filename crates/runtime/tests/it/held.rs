@@ -5,7 +5,7 @@ use std::{
     ops::RangeInclusive,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
 };
 
@@ -22,6 +22,8 @@ pub(crate) struct Held {
     pub(crate) inner: MemoryStore,
     holds: AtomicBool,
     waiting: Mutex<VecDeque<(Commit, Answer)>>,
+    /// Where a store that fails by chance is in its sequence; 0 for one that does not.
+    trouble: AtomicU64,
     arrived: Semaphore,
     /// Who reads images passes here; a test that holds it for writing stops them.
     pub(crate) images: RwLock<()>,
@@ -40,6 +42,7 @@ impl Held {
             inner,
             holds: AtomicBool::new(false),
             waiting: Mutex::default(),
+            trouble: AtomicU64::new(0),
             arrived: Semaphore::new(0),
             images: RwLock::new(()),
             images_asked: Semaphore::new(0),
@@ -95,7 +98,36 @@ impl Held {
         self.waiting.lock().unwrap().pop_front().expect("a commit waits")
     }
 
+    /// Fails some commits from now on, and does not tell how others ended; 0 ends that.
+    pub(crate) fn make_trouble(&self, seed: u64) {
+        self.trouble.store(seed, Ordering::SeqCst);
+    }
+
+    fn chance(&self) -> u64 {
+        let next = |it: u64| {
+            (it != 0).then(|| {
+                it.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407)
+                    | 1
+            })
+        };
+        let before = self.trouble.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next);
+        before.map_or(u64::MAX, |it| it >> 33) % 20
+    }
+
     fn take(&self, commit: Commit, answer: Answer) {
+        let unknown = || StoreError::Unknown { reason: "as the test wanted".into() };
+        let troubled = self.trouble.load(Ordering::SeqCst) != 0;
+        match self.chance() {
+            0 if troubled => {
+                answer(Err(StoreError::Unavailable { reason: "as the test wanted".into() }));
+                return;
+            }
+            1 if troubled => return answer(Err(unknown())),
+            2 if troubled => {
+                return self.inner.submit(commit, Box::new(move |_| answer(Err(unknown()))));
+            }
+            _ => {}
+        }
         let mut waiting = self.waiting.lock().unwrap();
         if self.holds.load(Ordering::SeqCst) {
             waiting.push_back((commit, answer));

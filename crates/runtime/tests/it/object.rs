@@ -18,6 +18,7 @@ mod keys;
 mod lazy;
 mod live;
 mod live_again;
+mod live_trouble;
 mod migrations;
 mod notes;
 mod past;
