@@ -27,3 +27,4 @@ mod scale;
 mod shop;
 mod trip;
 mod workflow;
+mod workflow_random;
