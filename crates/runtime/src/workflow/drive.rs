@@ -155,9 +155,12 @@ impl Driver {
         let version = ctx.state().journal.version;
         let page = self.store.read_stream(self.run.id(), version + 1, usize::MAX >> 1).await?;
         let mut state = ctx.state();
+        let before = state.journal.shifted;
         for message in page {
             state.journal.take(&message)?;
         }
+        let by = state.journal.shifted - before;
+        state.new.iter_mut().for_each(|it| it.shift(by));
         Ok(())
     }
 
@@ -167,7 +170,7 @@ impl Driver {
         &mut self,
         ctx: &Ctx,
         generation: u32,
-        entries: Vec<Entry>,
+        mut entries: Vec<Entry>,
         wake: Option<Timestamp>,
         ends: bool,
     ) -> Result<bool, StoreError> {
@@ -208,8 +211,11 @@ impl Driver {
                 }
                 Outcome::Rejected(Rejection::Version { .. }) => {
                     self.calls.extend(calls);
+                    let before = ctx.state().journal.shifted;
                     self.refresh(ctx).await?;
                     let state = ctx.state();
+                    let by = state.journal.shifted - before;
+                    entries.iter_mut().for_each(|it| it.shift(by));
                     let gone = matches!(state.journal.status, Status::Terminated)
                         || state.journal.generation != generation;
                     // What was done is recorded, also while it is paused; but whether it may sleep

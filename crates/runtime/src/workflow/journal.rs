@@ -77,6 +77,8 @@ pub(super) struct Journal {
     paused_at: Option<Timestamp>,
     /// Grows when the run begins anew.
     pub(super) generation: u32,
+    /// By how much pauses have moved what it waits for, all together.
+    pub(super) shifted: i64,
 }
 
 impl Journal {
@@ -92,6 +94,7 @@ impl Journal {
             events: BTreeMap::new(),
             paused_at: None,
             generation: 0,
+            shifted: 0,
         };
         journal.refresh(store, run).await?;
         Ok((0 < journal.version).then_some(journal))
@@ -189,6 +192,7 @@ impl Journal {
             }
         }
         self.tried.values_mut().for_each(|(_, retry_at)| later(retry_at));
+        self.shifted = self.shifted.saturating_add(shift_ms);
         self.paused_at = None;
         self.status = Status::Queued;
     }

@@ -107,6 +107,13 @@ impl Entry {
         }
     }
 
+    /// Moves what it waits for: it was meant before a pause, and is recorded after it.
+    pub(super) fn shift(&mut self, by: i64) {
+        if let Entry::Timer { due_at: at, .. } | Entry::Tried { retry_at: at, .. } = self {
+            *at = at.saturating_add(by);
+        }
+    }
+
     pub(super) fn message(&self) -> Result<Message, InvalidInput> {
         Ok(Message::new(self.tag(), Json::of(self)?)?.event())
     }
