@@ -209,3 +209,68 @@ async fn finished(sending: &mut Option<Sending<'_>>) -> Result<(), CallError> {
 fn shortened(reason: &str) -> &str {
     &reason[..reason.floor_char_boundary(REASON_BYTES_MAX)]
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{net::TcpStream, sync::Mutex};
+
+    use axum::{Router, extract::WebSocketUpgrade, routing::get};
+    use steadfast::{Arrival, Objects};
+    use steadfast_chat::Chat;
+    use steadfast_store::{ManualClock, MemoryStore, Store, Timestamp};
+
+    use super::*;
+
+    /// Reads up to a frame that is wished for.
+    fn read_to(
+        client: &mut tungstenite::WebSocket<TcpStream>,
+        wished: impl Fn(&tungstenite::Message) -> bool,
+    ) {
+        while !wished(&client.read().expect("the connection is open")) {}
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn who_answers_heartbeats_stays_and_who_does_not_is_gone_without_a_turn_for_them() {
+        let clock = ManualClock::at(Timestamp(0));
+        let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
+        let chat = Chat { idle: HEARTBEAT * 1_000 };
+        let objects = Objects::builder(store.clone()).clock(clock.clone()).live_class(chat);
+        let objects = objects.start().expect("objects start");
+        let arrival = Arrival::new().param("name", "ann");
+        let live = objects.connect("chat", "a", arrival).await.expect("it is accepted");
+        let (live, time) = (Arc::new(Mutex::new(Some(live))), clock.clone());
+        let handler = async move |upgrade: WebSocketUpgrade| {
+            let live = live.lock().expect("a lock").take().expect("one connection");
+            let request = Request { path: "/".into(), id: "r".into() };
+            upgrade.on_upgrade(move |it| serve(it, live, Arc::new(time.clone()), request))
+        };
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let app = Router::new().route("/", get(handler));
+        tokio::spawn(async move { axum::serve(listener, app).await });
+        let (time, turns) = (clock.clone(), store.clone());
+        let talk = tokio::task::spawn_blocking(move || {
+            let stream = TcpStream::connect(address).expect("it listens");
+            let client = tungstenite::client(format!("ws://{address}/"), stream);
+            let (mut client, _) = client.expect("it is accepted");
+            read_to(&mut client, tungstenite::Message::is_text);
+            let commits = turns.activity().commits;
+            for _ in 0..5 {
+                time.advance(HEARTBEAT);
+                read_to(&mut client, tungstenite::Message::is_ping);
+                // The answer to this comes behind our answer to the heartbeat.
+                client.send("ping".into()).expect("it is sent");
+                read_to(&mut client, tungstenite::Message::is_text);
+            }
+            assert_eq!(turns.activity().commits, commits, "the object was left alone");
+            client
+        });
+        let silent = talk.await.expect("it stayed");
+        assert_eq!(objects.connections(), 1);
+        while 0 < objects.connections() {
+            clock.advance(HEARTBEAT);
+            tokio::task::yield_now().await;
+        }
+        drop(silent);
+    }
+}

@@ -167,6 +167,9 @@ fn who_only_listens_gets_events_with_numbers_and_goes_on_behind_the_last() {
     say(4);
     assert_eq!(first.line().0, "4");
     drop(first);
+    // The room hears of it, though nothing was told meanwhile.
+    let is_empty = |it: &Value| it["connections"] == json!([]);
+    server.json_until("/v1/objects/chat/lobby", is_empty);
     say(5);
     // As a browser does: the query is that of the first visit, the header is newer.
     let mut again = Listener::come(&server, "name=ann&after=1", "Last-Event-ID: 4\r\n");

@@ -67,7 +67,10 @@ pub(super) struct Key {
 impl std::fmt::Display for Key {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { scope, kind, name, count } = self;
-        write!(f, "{scope}{kind} `{name}`")?;
+        write!(f, "{scope}{kind}")?;
+        if !name.is_empty() {
+            write!(f, " `{name}`")?;
+        }
         if *count == 1 { Ok(()) } else { write!(f, " ({count})") }
     }
 }

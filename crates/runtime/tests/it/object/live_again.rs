@@ -88,11 +88,17 @@ async fn wherever_the_process_ends_who_comes_again_has_heard_everything_and_is_t
     assert!(10 <= survived, "{survived}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_is_told_before_the_turn_is_durable_nor_when_it_never_is() {
+/// Halls on a store that can hold commits back.
+async fn held() -> (ManualClock, Arc<Held>, Program) {
     let clock = ManualClock::at(START);
     let store = Held::new(MemoryStore::new(Arc::new(clock.clone())));
     let app = Program::of(store.clone(), &clock, add).await;
+    (clock, store, app)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_is_told_before_the_turn_is_durable_nor_when_it_never_is() {
+    let (_, store, app) = held().await;
     let (ann, bob) = (come(&app, "ann").await, come(&app, "bob").await);
     store.hold();
     let mut says = Box::pin(ann.send("one"));
@@ -125,9 +131,7 @@ async fn nobody_is_told_before_the_turn_is_durable_nor_when_it_never_is() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_leaves_while_it_is_accepted_is_heard_of_as_gone() {
-    let clock = ManualClock::at(START);
-    let store = Held::new(MemoryStore::new(Arc::new(clock.clone())));
-    let app = Program::of(store.clone(), &clock, add).await;
+    let (_, store, app) = held().await;
     app.call(Hall::at("a"), Say { text: "made".into() }).await.unwrap();
     store.hold();
     let arrival = Arrival::new().param("name", "ann");
@@ -146,9 +150,7 @@ async fn a_client_that_leaves_while_it_is_accepted_is_heard_of_as_gone() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_may_have_missed_something_has_to_come_again() {
-    let clock = ManualClock::at(START);
-    let store = Held::new(MemoryStore::new(Arc::new(clock.clone())));
-    let app = Program::of(store.clone(), &clock, add).await;
+    let (_, store, app) = held().await;
     let (ann, bob) = (come(&app, "ann").await, come(&app, "bob").await);
     store.hold();
     let mut says = Box::pin(ann.send("one"));
@@ -168,9 +170,7 @@ async fn who_may_have_missed_something_has_to_come_again() {
 /// once, and nothing is overtaken or forgotten by it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_object_that_cannot_part_says_so_and_parts_later() {
-    let clock = ManualClock::at(START);
-    let store = Held::new(MemoryStore::new(Arc::new(clock.clone())));
-    let app = Program::of(store.clone(), &clock, add).await;
+    let (clock, store, app) = held().await;
     let fill = async || {
         for _ in 0..300 {
             app.call(Hall::at("a"), Say { text: "x".repeat(2_000) }).await.unwrap();

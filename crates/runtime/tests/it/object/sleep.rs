@@ -92,6 +92,12 @@ async fn beyond_the_bytes_that_may_be_awake_the_least_used_sleep(lab: Lab) {
         app.call(Ledger::at(format!("n {number}")), Add { by: number }).await.unwrap();
     }
     assert!(app.objects.awake() < 20, "{} are awake", app.objects.awake());
+    // The last one is there, the first one has to be read again.
+    for (number, is_read) in [(59, false), (0, true)] {
+        let reads = lab.store.activity().reads;
+        app.call(Ledger::at(format!("n {number}")), Read).await.unwrap();
+        assert_eq!(reads < lab.store.activity().reads, is_read, "n {number}");
+    }
     for number in 0..60 {
         let found = app.call(Ledger::at(format!("n {number}")), Read).await.unwrap();
         assert_eq!(found, (number, number));
