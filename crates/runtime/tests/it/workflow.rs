@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use steadfast::{
-    Ctx, Result, Runtime, Workflow,
+    Ctx, Object, Result, Runtime, Workflow,
     store::{Clock, DueCursor, Position, SeededEntropy},
     test::assert_survives_crashes,
     workflow::Status,
@@ -12,6 +12,7 @@ use steadfast::{
 
 use crate::{
     lab::Lab,
+    ledger::{Announce, Ledger, Order},
     trip::{Do, Trip},
 };
 
@@ -26,6 +27,7 @@ crate::object::on_all!(
     what_runs_side_by_side_is_told_apart,
     a_pause_moves_timers_and_an_end_is_an_end,
     a_restart_keeps_what_was_recorded_before_the_step,
+    a_run_that_a_turn_starts_is_made_once,
 );
 
 struct Bench {
@@ -251,6 +253,26 @@ async fn a_restart_keeps_what_was_recorded_before_the_step(lab: Lab) {
     runs.restart("trip", "one", None).await.unwrap();
     bench.completes("one").await;
     assert_eq!((ran("a"), ran("b"), ran("c")), (2, 3, 3));
+}
+
+async fn a_run_that_a_turn_starts_is_made_once(lab: Lab) {
+    let app = Runtime::builder()
+        .object(Ledger::default())
+        .workflow(Order)
+        .clock(lab.clock.clone())
+        .start(lab.store.clone())
+        .await
+        .unwrap();
+    for _ in 0..2 {
+        app.call(Ledger::at("a"), Announce).await.unwrap();
+    }
+    // The message that starts it is on its way.
+    while app.runs().run("order", "o-1").await.is_err() {
+        tokio::task::yield_now().await;
+    }
+    let status = app.runs().wait("order", "o-1").await.unwrap();
+    assert_eq!(status, Status::Complete(Value::Null));
+    assert_eq!(app.runs().run("order", "o-1").await.unwrap().input, "a book");
 }
 
 /// The same workflow in two versions of a program.
