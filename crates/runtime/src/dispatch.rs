@@ -170,7 +170,7 @@ impl Dispatcher {
         }
     }
 
-    /// Waits until nothing is under way and nothing known is due.
+    /// Waits until nothing is under way and nothing known is due, or the store cannot be read.
     pub async fn settled(&self) {
         self.shared.settled().await;
     }

@@ -126,7 +126,8 @@ impl Task {
         while !resting && let Some((key, limit)) = agenda.wants_fill() {
             self.under_way.spawn(fill(self.store.clone(), key, limit));
         }
-        let settled = self.under_way.is_empty() && agenda.is_settled(now);
+        // While it rests nothing more happens at this time, however much is due.
+        let settled = self.under_way.is_empty() && (resting || agenda.is_settled(now));
         let wake = agenda.next_wake(now);
         drop(agenda);
         if settled && self.store.notices().is_empty() {

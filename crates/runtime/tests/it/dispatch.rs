@@ -1,10 +1,13 @@
 //! What the dispatcher promises, on every store.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use steadfast::{
     Dispatcher, DispatcherOptions, Failure, Unknown,
-    store::{Commit, Due, Lease, Message, Outcome, SettledAs, State, Task, Write},
+    store::{
+        Commit, Due, Lease, ManualClock, MemoryStore, Message, Moment, Outcome, SettledAs, State,
+        Store, Task, Timestamp, Write,
+    },
 };
 
 use crate::{
@@ -363,4 +366,18 @@ async fn with_little_room_in_memory_everything_is_still_delivered_in_time() {
     dispatcher.settled().await;
     assert_eq!(seen.all().len(), 200);
     finish(&lab, dispatcher).await;
+}
+
+/// Current thread, so that the first look at the store comes after the end of it.
+#[tokio::test]
+async fn a_store_that_is_gone_is_not_waited_for_while_the_clock_stands_still() {
+    let clock = ManualClock::at(Timestamp(1_000));
+    let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
+    store.crash_at(1, Moment::Before);
+    let dispatcher = Dispatcher::builder(store.clone()).clock(clock.clone()).start().await.unwrap();
+    let lost = Commit::append(&address("one"), 0, vec![event("e")]);
+    assert!(store.commit(lost).await.is_err());
+    dispatcher.settled().await;
+    clock.advance(Duration::from_mins(1));
+    dispatcher.settled().await;
 }
