@@ -70,7 +70,7 @@ impl Ctx {
         .await;
         if known.is_none() {
             let value = u8::from(matches!(won, Either::Right(_))).into();
-            self.record(Entry::Done { key: key.clone(), value }).await;
+            self.record(Entry::Done { key: key.clone(), value, attempt: None }).await;
         }
         won
     }

@@ -13,7 +13,7 @@ use steadfast_store::{Address, Clock, Entropy, Timestamp};
 
 use super::{
     journal::{Journal, Known},
-    record::{Entry, Key, Report},
+    record::{Entry, Key, Report, Wait},
 };
 use crate::{Body, Error, Objects, Result};
 
@@ -51,9 +51,8 @@ pub(super) struct State {
     /// Bodies of steps that are under way.
     pub(super) busy: usize,
     in_step: bool,
-    /// What was waited for when it was last polled: times, and whether events.
-    pub(super) timers: Vec<Timestamp>,
-    pub(super) waits_for_events: bool,
+    /// What was waited for when it was last polled.
+    pub(super) waits: Vec<Wait>,
     /// It cannot go on, and why.
     pub(super) stuck: Option<Report>,
 }
@@ -70,8 +69,7 @@ impl Ctx {
             durable: 0,
             busy: 0,
             in_step: false,
-            timers: Vec::new(),
-            waits_for_events: false,
+            waits: Vec::new(),
             stuck: None,
         };
         Self(Arc::new(Inner { around, state: Mutex::new(state) }))
@@ -105,7 +103,8 @@ impl Ctx {
             Some(value) => value,
             None => {
                 let value = super::record::encode(&key, &make())?;
-                self.record(Entry::Done { key: key.clone(), value: value.clone() }).await;
+                self.record(Entry::Done { key: key.clone(), value: value.clone(), attempt: None })
+                    .await;
                 value
             }
         };
@@ -129,7 +128,7 @@ impl Ctx {
         }
         // A pause moves it, so it is looked up each time.
         poll_fn(|_| match self.known(&key) {
-            Some(Known::Timer(due_at)) => self.wait_until(due_at),
+            Some(Known::Timer(due_at)) => self.wait_until(&key, due_at),
             Some(Known::Value(_) | Known::Failed(_)) | None => Poll::Pending,
         })
         .await;
@@ -158,7 +157,7 @@ impl Ctx {
                     state.give(Entry::Took { key: key.clone(), event });
                 }
                 Some(_) => {}
-                None => state.waits_for_events = true,
+                None => state.waits.push(Wait { key: key.clone(), until: None }),
             }
             Poll::Pending
         })
@@ -189,7 +188,13 @@ impl Ctx {
         if state.in_step {
             let reason = format!("{key} is used inside of a step; use the result of the step");
             let found = Some(key.to_string());
-            state.stuck.get_or_insert(Report { reason, expected: None, found, line: None });
+            state.stuck.get_or_insert(Report {
+                reason,
+                position: None,
+                expected: None,
+                found,
+                line: None,
+            });
         }
         // These only begin branches; they are not recorded.
         if matches!(kind, "join" | "map") {
@@ -205,7 +210,13 @@ impl Ctx {
                  the record, then resume the run"
                     .into();
             let (expected, found) = (Some(expected.to_string()), Some(key.to_string()));
-            state.stuck.get_or_insert(Report { reason, expected, found, line: None });
+            state.stuck.get_or_insert(Report {
+                reason,
+                position: None,
+                expected,
+                found,
+                line: None,
+            });
         }
         key
     }
@@ -242,11 +253,11 @@ impl Ctx {
     }
 
     /// Ready when it is time; otherwise the run waits for it.
-    pub(super) fn wait_until(&self, due_at: Timestamp) -> Poll<()> {
+    pub(super) fn wait_until(&self, key: &Key, due_at: Timestamp) -> Poll<()> {
         if due_at <= self.0.around.clock.now() {
             return Poll::Ready(());
         }
-        self.state().timers.push(due_at);
+        self.state().waits.push(Wait { key: key.clone(), until: Some(due_at.0) });
         Poll::Pending
     }
 

@@ -18,7 +18,7 @@ use super::{
     ctx::{Around, Ctx},
     erased::{Erased, Running},
     journal::{Journal, Status},
-    record::{Entry, Report},
+    record::{Entry, Report, Wait},
 };
 use crate::{Error, Objects, Result};
 
@@ -140,14 +140,19 @@ impl Driver {
     /// Puts it to sleep until the first of the times that it waits for. `false` if it has to be
     /// looked at again first.
     async fn sleep(&mut self, ctx: &Ctx, generation: u32) -> Result<bool, StoreError> {
-        let next = ctx.state().timers.iter().min().copied();
+        let waits = ctx.state().waits.clone();
+        let next = waits.iter().filter_map(|it| it.until).min().map(Timestamp);
         if next.is_some_and(|it| it <= self.clock.now()) {
             return Ok(false);
         }
         // A run that waits for a time is found by its wake-up; for events alone, by this.
         let is_known = matches!(ctx.state().journal.status, Status::Waiting);
-        let waits = if next.is_some() || is_known { Vec::new() } else { vec![Entry::Waits] };
-        self.append(ctx, generation, waits, next, true).await
+        if next.is_none() {
+            let waits = if is_known { Vec::new() } else { vec![Entry::Waits { waits }] };
+            return self.append(ctx, generation, waits, None, true).await;
+        }
+        let wake = next.map(|at| (at, waits));
+        self.append(ctx, generation, Vec::new(), wake, true).await
     }
 
     async fn refresh(&self, ctx: &Ctx) -> Result<(), StoreError> {
@@ -171,7 +176,7 @@ impl Driver {
         ctx: &Ctx,
         generation: u32,
         mut entries: Vec<Entry>,
-        wake: Option<Timestamp>,
+        wake: Option<(Timestamp, Vec<Wait>)>,
         ends: bool,
     ) -> Result<bool, StoreError> {
         loop {
@@ -180,8 +185,8 @@ impl Driver {
             for entry in &entries {
                 messages.push(entry.message()?);
             }
-            if let Some(due_at) = wake {
-                messages.push(wake_up(&self.run, Due::At(due_at), true)?);
+            if let Some((due_at, waits)) = &wake {
+                messages.push(wake_up(&self.run, Due::At(*due_at), waits.clone())?);
             }
             let count = messages.len();
             let stream = self.run.id();
@@ -220,7 +225,7 @@ impl Driver {
                         || state.journal.generation != generation;
                     // What was done is recorded, also while it is paused; but whether it may sleep
                     // or stand still is asked again.
-                    let waits = matches!(entries[..], [] | [Entry::Waits]);
+                    let waits = matches!(entries[..], [] | [Entry::Waits { .. }]);
                     if gone || (ends && waits) {
                         return Ok(false);
                     }
@@ -260,8 +265,7 @@ impl Call {
 fn poll(ctx: &Ctx, future: &mut Running, context: &mut Context<'_>) -> Poll<Went> {
     {
         let mut state = ctx.state();
-        state.timers.clear();
-        state.waits_for_events = false;
+        state.waits.clear();
     }
     let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context)));
     let mut state = ctx.state();
@@ -276,15 +280,21 @@ fn poll(ctx: &Ctx, future: &mut Running, context: &mut Context<'_>) -> Poll<Went
                     .into();
                 let expected = Some(key.to_string());
                 let found = Some("the end".into());
-                Poll::Ready(Went::Stuck(Report { reason, expected, found, line: None }))
+                Poll::Ready(Went::Stuck(Report {
+                    reason,
+                    position: None,
+                    expected,
+                    found,
+                    line: None,
+                }))
             }
             None => Poll::Ready(Went::To(result)),
         },
         Ok(Poll::Pending) if !state.new.is_empty() => Poll::Ready(Went::Record),
         Ok(Poll::Pending) if 0 < state.busy => Poll::Pending,
-        Ok(Poll::Pending) if state.timers.is_empty() && !state.waits_for_events => {
+        Ok(Poll::Pending) if state.waits.is_empty() => {
             let reason = "the run awaits something that is not durable; do that in a step".into();
-            let report = Report { reason, expected: None, found: None, line: None };
+            let report = Report { reason, position: None, expected: None, found: None, line: None };
             Poll::Ready(Went::Stuck(report))
         }
         Ok(Poll::Pending) => Poll::Ready(Went::Idle),
@@ -298,7 +308,7 @@ fn poll(ctx: &Ctx, future: &mut Running, context: &mut Context<'_>) -> Poll<Went
 
 /// The message by which the store wakes a run. All runs of a workflow are one target, so that many
 /// of them do not hold up others.
-pub(super) fn wake_up(run: &Address, due: Due, waits: bool) -> Result<Message, InvalidInput> {
+pub(super) fn wake_up(run: &Address, due: Due, waits: Vec<Wait>) -> Result<Message, InvalidInput> {
     let target = Address::new(EntityKind::System, "workflow", run.class())
         .map_err(|_| InvalidInput::Key { len: 0 })?;
     let metadata = Json::of(&json!({ "to": run.to_string() }))?;

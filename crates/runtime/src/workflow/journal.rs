@@ -131,11 +131,11 @@ impl Journal {
         self.version = version;
         match entry {
             Entry::Started { input } => self.input = input,
-            Entry::Done { key, value } => self.know(key, Known::Value(value)),
-            Entry::Failed { key, error } => self.know(key, Known::Failed(error)),
+            Entry::Done { key, value, .. } => self.know(key, Known::Value(value)),
+            Entry::Failed { key, error, .. } => self.know(key, Known::Failed(error)),
             Entry::Timer { key, due_at } => self.know(key, Known::Timer(Timestamp(due_at))),
             Entry::Tried { key, attempt, retry_at, .. } => {
-                self.tried.insert(key, (attempt, Timestamp(retry_at)));
+                self.tried.insert(key, (attempt.number, Timestamp(retry_at)));
             }
             Entry::Event { name, payload } => {
                 self.events.entry(name).or_default().push_back((version, payload));
@@ -150,8 +150,9 @@ impl Journal {
             Entry::Restarted { from } => self.restart(from.as_ref()),
             Entry::Completed { output } => self.status = Status::Complete(output),
             Entry::Errored { error } => self.status = Status::Errored(error),
-            Entry::Wake { waits: true } | Entry::Waits => self.waits(),
-            Entry::Wake { waits: false } => self.is_woken(),
+            Entry::Wake { waits } if waits.is_empty() => self.is_woken(),
+            Entry::Wake { .. } | Entry::Waits { .. } => self.waits(),
+            Entry::Progress(_) => {}
         }
     }
 

@@ -15,13 +15,18 @@ pub(super) const RESULT_BYTES_MAX: usize = 1_000_000;
 pub(super) enum Entry {
     /// It began with this.
     Started { input: Value },
-    /// Something gave a value.
-    Done { key: Key, value: Value },
+    /// Something gave a value; a step says which attempt, and when that began.
+    Done {
+        key: Key,
+        value: Value,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        attempt: Option<Attempt>,
+    },
     /// A step failed for good.
-    Failed { key: Key, error: Error },
+    Failed { key: Key, error: Error, attempt: Attempt },
     /// An attempt of a step failed; the next one is due then.
     #[serde(rename_all = "camelCase")]
-    Tried { key: Key, attempt: u32, error: String, retry_at: i64 },
+    Tried { key: Key, error: Error, attempt: Attempt, retry_at: i64 },
     /// Something waits until then.
     #[serde(rename_all = "camelCase")]
     Timer { key: Key, due_at: i64 },
@@ -42,13 +47,44 @@ pub(super) enum Entry {
     Completed { output: Value },
     /// It failed with this.
     Errored { error: Error },
-    /// The store wakes it, at once or at a time that it waits for.
+    /// The store wakes it: at the first of the times that it waits for, or at once if it waits for
+    /// nothing.
     Wake {
-        #[serde(default)]
-        waits: bool,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        waits: Vec<Wait>,
     },
     /// It waits for events alone.
-    Waits,
+    Waits { waits: Vec<Wait> },
+    /// It says how far it is.
+    Progress(Progress),
+}
+
+/// One attempt of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Attempt {
+    /// From 1.
+    pub(super) number: u32,
+    pub(super) began_at: i64,
+}
+
+/// What a run waits for: a sleep, an event, or the next attempt of a step or call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Wait {
+    pub(super) key: Key,
+    /// Until when; for an event, until it comes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) until: Option<i64>,
+}
+
+/// How far a run is, in its own words.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    /// What it is doing.
+    pub message: String,
+    /// From 0 to 100.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub percent: Option<f64>,
 }
 
 /// Names one thing that a run does: where in its branches, what, and which one of that name.
@@ -81,6 +117,9 @@ impl std::fmt::Display for Key {
 pub struct Report {
     /// What is wrong, and what to do.
     pub reason: String,
+    /// Which thing of its branch it is, from 1.
+    #[serde(default)]
+    pub position: Option<usize>,
     /// What the record has there.
     pub expected: Option<String>,
     /// What the code did instead.
@@ -106,7 +145,8 @@ impl Entry {
             Entry::Completed { .. } => "completed",
             Entry::Errored { .. } => "errored",
             Entry::Wake { .. } => "wake",
-            Entry::Waits => "waits",
+            Entry::Waits { .. } => "waits",
+            Entry::Progress(_) => "progress",
         }
     }
 

@@ -262,7 +262,7 @@ impl Runs {
             let Some(entry) = entry else { return Ok(()) };
             let mut messages = vec![entry.message().map_err(StoreError::from)?];
             if wakes {
-                messages.push(wake_up(&run, AT_ONCE, false).map_err(StoreError::from)?);
+                messages.push(wake_up(&run, AT_ONCE, Vec::new()).map_err(StoreError::from)?);
             }
             let commit = Commit::append(&run, journal.version, messages);
             match self.shared.store.commit(commit).await? {
@@ -334,7 +334,7 @@ impl Runs {
 /// The commit that makes a run, unless it is there.
 pub(super) fn starting(run: &Address, input: Value) -> Result<Commit, StoreError> {
     let started = Entry::Started { input }.message()?;
-    Ok(Commit::append(run, 0, vec![started, wake_up(run, AT_ONCE, false)?]))
+    Ok(Commit::append(run, 0, vec![started, wake_up(run, AT_ONCE, Vec::new())?]))
 }
 
 pub(super) fn address(workflow: &str, id: &str) -> Result<Address, RunError> {

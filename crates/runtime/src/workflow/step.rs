@@ -12,7 +12,7 @@ use super::{
     Retry,
     ctx::{Ctx, decode},
     journal::Known,
-    record::{Entry, Key, encode},
+    record::{Attempt, Entry, Key, encode},
 };
 use crate::{Body, Error, Result};
 
@@ -103,23 +103,26 @@ where
         Some(Known::Timer(_)) | None => {}
     }
     loop {
-        let attempt = due(ctx, &key).await;
+        let number = due(ctx, &key).await;
+        let attempt = Attempt { number, began_at: ctx.0.around.clock.now().0 };
         let result = try_once(ctx, body(), timeout).await;
         match result.and_then(|value| encode(&key, &value)) {
             Ok(value) => {
-                ctx.record(Entry::Done { key: key.clone(), value: value.clone() }).await;
+                let attempt = Some(attempt);
+                ctx.record(Entry::Done { key: key.clone(), value: value.clone(), attempt }).await;
                 return decode(&key, value);
             }
             Err(error) => {
                 // A number from 0 to 1.
                 let chance = (ctx.0.around.entropy.next() >> 11) as f64 / (1_u64 << 53) as f64;
-                let wait = retry.wait(attempt, chance).filter(|_| !error.is_terminal());
+                let wait = retry.wait(number, chance).filter(|_| !error.is_terminal());
                 let Some(wait) = wait else {
-                    ctx.record(Entry::Failed { key: key.clone(), error: error.clone() }).await;
+                    let failed = Entry::Failed { key: key.clone(), error: error.clone(), attempt };
+                    ctx.record(failed).await;
                     return Err(error);
                 };
-                let (retry_at, error) = (ctx.0.around.clock.now().after(wait).0, error.to_string());
-                ctx.record(Entry::Tried { key: key.clone(), attempt, error, retry_at }).await;
+                let retry_at = ctx.0.around.clock.now().after(wait).0;
+                ctx.record(Entry::Tried { key: key.clone(), error, attempt, retry_at }).await;
             }
         }
     }
@@ -130,7 +133,7 @@ async fn due(ctx: &Ctx, key: &Key) -> u32 {
     poll_fn(|_| {
         let tried = ctx.state().journal.tried.get(key).copied();
         match tried {
-            Some((attempts, retry_at)) => ctx.wait_until(retry_at).map(|()| attempts + 1),
+            Some((attempts, retry_at)) => ctx.wait_until(key, retry_at).map(|()| attempts + 1),
             None => Poll::Ready(1),
         }
     })
