@@ -130,17 +130,19 @@ impl DispatcherBuilder {
     /// Takes over what earlier owners left unfinished, and starts.
     pub async fn start(self) -> Result<Dispatcher, StoreError> {
         let Self { store, clock, entropy, options, handlers, routers } = self;
+        let own_places = routers.iter().flat_map(|it| it.own_places()).collect();
         // Listening comes before the first look, so that nothing falls between them.
         store.notices().listen();
         let courier =
             Courier::new(store.clone(), clock.clone(), entropy, options, handlers, routers);
         courier.take_over_orphans().await?;
-        let agenda = Agenda::new(Bounds {
+        let bounds = Bounds {
             lane: options.concurrency_per_target,
             window: options.window,
             lanes: options.targets_max,
             timers: options.timers_max,
-        });
+        };
+        let agenda = Agenda::new(bounds, own_places);
         let shared = Arc::new(Shared::new(agenda));
         let (stop, stopping) = watch::channel(false);
         let task = Task::new(store.clone(), clock, options, Arc::new(courier), shared.clone());

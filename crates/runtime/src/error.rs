@@ -41,6 +41,17 @@ impl Error {
         &self.code
     }
 
+    /// Not longer than is worth keeping.
+    pub(crate) fn shortened(mut self) -> Self {
+        const MAX: usize = 4_000;
+        if let Some((end, _)) = self.message.char_indices().nth(MAX) {
+            self.message.truncate(end);
+            self.message.push('…');
+        }
+        self.code.truncate(self.code.floor_char_boundary(MAX));
+        self
+    }
+
     /// Whether trying again cannot help.
     pub fn is_terminal(&self) -> bool {
         self.terminal

@@ -9,7 +9,7 @@ use crate::{
     LiveSocket, Object, ObjectOptions, Objects, Perform, Unknown,
     object::{Lists, ObjectsBuilder, PendingCall},
     process::{Decided, Execute, InputError, Process, Processes},
-    workflow::{RunAddress, RunError, Runs, Started, Workflow},
+    workflow::{RunAddress, RunError, Runs, Script, Started, Workflow},
 };
 
 type AddObject = Box<dyn FnOnce(ObjectsBuilder) -> ObjectsBuilder + Send>;
@@ -25,6 +25,7 @@ pub struct Builder {
     pub(crate) entropy: Arc<dyn Entropy>,
     object_options: ObjectOptions,
     dispatcher_options: DispatcherOptions,
+    pub(crate) script: Script,
 }
 
 impl Builder {
@@ -84,7 +85,7 @@ impl Builder {
 
     /// Starts to serve on a store.
     pub async fn start(self, store: Arc<dyn Store>) -> Result<Runtime, StoreError> {
-        let Self { objects, processes, workflows, clock, entropy, .. } = self;
+        let Self { objects, processes, workflows, clock, entropy, script, .. } = self;
         let (object_options, dispatcher_options) = (self.object_options, self.dispatcher_options);
         let builder = Objects::builder(store.clone())
             .shared_clock(clock.clone())
@@ -94,7 +95,7 @@ impl Builder {
         let processes =
             processes.into_iter().fold(Processes::new(store.clone()), |it, add| add(it));
         let runs = Runs::new(store.clone(), clock.clone(), entropy.clone(), objects.clone());
-        let runs = workflows.into_iter().fold(runs, |it, add| add(it));
+        let runs = workflows.into_iter().fold(runs.scripted(script), |it, add| add(it));
         let dispatcher = Dispatcher::builder(store.clone())
             .shared_clock(clock)
             .shared_entropy(entropy)
@@ -131,6 +132,7 @@ impl Runtime {
             entropy: Arc::new(SeededEntropy::from_system()),
             object_options: ObjectOptions::default(),
             dispatcher_options,
+            script: Script::default(),
         }
     }
 

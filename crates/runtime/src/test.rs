@@ -8,7 +8,11 @@ use steadfast_store::{
     Timestamp,
 };
 
-use crate::{Result, Runtime, runtime::Builder};
+use crate::{
+    Body, Error, Result, Runtime, Workflow,
+    runtime::Builder,
+    workflow::{Says, Script},
+};
 
 /// Where the clock of a test stands at first.
 const START: Timestamp = Timestamp(1_700_000_000_000);
@@ -18,6 +22,7 @@ pub struct App {
     runtime: Runtime,
     store: Arc<MemoryStore>,
     clock: ManualClock,
+    script: Script,
 }
 
 impl Deref for App {
@@ -43,9 +48,11 @@ impl App {
         store: Arc<MemoryStore>,
         clock: ManualClock,
     ) -> Result<Self, StoreError> {
-        let builder = builder.clock(clock.clone()).entropy(SeededEntropy::new(1));
+        let mut builder = builder.clock(clock.clone()).entropy(SeededEntropy::new(1));
+        let script = Script::written();
+        builder.script = script.clone();
         let runtime = builder.start(store.clone()).await?;
-        Ok(Self { runtime, store, clock })
+        Ok(Self { runtime, store, clock, script })
     }
 
     /// Waits until everything that is due is done.
@@ -70,6 +77,12 @@ impl App {
         }
     }
 
+    /// Says what the next attempts of a step or call give, one each, instead of running. When all
+    /// is said it runs as it is.
+    pub fn script<W: Workflow>(&self, step: &str) -> Scripted<'_> {
+        Scripted { script: &self.script, workflow: W::NAME, step: step.into() }
+    }
+
     /// The time in the test.
     pub fn now(&self) -> Timestamp {
         self.clock.now()
@@ -78,6 +91,36 @@ impl App {
     /// The store under test.
     pub fn memory(&self) -> &MemoryStore {
         &self.store
+    }
+}
+
+/// What the next attempts of a step give.
+pub struct Scripted<'a> {
+    script: &'a Script,
+    workflow: &'static str,
+    step: String,
+}
+
+impl Scripted<'_> {
+    /// One attempt gives this.
+    pub fn gives(self, value: &impl Body) -> Self {
+        let value = serde_json::to_value(value).expect("the value is JSON");
+        self.say(Says::Gives(value))
+    }
+
+    /// One attempt fails.
+    pub fn fails(self, error: Error) -> Self {
+        self.say(Says::Fails(error))
+    }
+
+    /// One attempt fails as if its time were over.
+    pub fn times_out(self) -> Self {
+        self.say(Says::TimesOut)
+    }
+
+    fn say(self, says: Says) -> Self {
+        self.script.say(self.workflow, &self.step, says);
+        self
     }
 }
 

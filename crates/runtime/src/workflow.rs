@@ -2,27 +2,40 @@
 //! next one begins; after a crash, or after a long wait, the function runs again from its start and
 //! gets from the record what it had.
 
+mod active;
 mod branch;
 mod call;
 mod combine;
+mod control;
 mod ctx;
+mod definition;
 mod drive;
-mod erased;
 mod error;
 mod journal;
 mod record;
 mod retry;
+mod room;
 mod route;
 mod runs;
+mod script;
+mod send;
+mod state;
 mod step;
+mod tail;
+mod wait;
+mod wake;
+mod watchers;
 
 use std::{fmt, marker::PhantomData};
 
+pub(crate) use self::script::{Says, Script};
 pub use self::{
     combine::Either,
     ctx::Ctx,
+    definition::RunOptions,
     error::RunError,
     journal::Status,
+    record::{Progress, Report},
     retry::{Backoff, Retry},
     runs::{Run, Runs, Started},
     step::Step,
@@ -47,6 +60,11 @@ pub trait Workflow: Send + Sync + Sized + 'static {
         ctx: &Ctx,
         input: Self::Input,
     ) -> impl Future<Output = Result<Self::Output>> + Send;
+
+    /// How many of its runs are awake at once, and how long they are kept.
+    fn options(&self) -> RunOptions {
+        RunOptions::DEFAULT
+    }
 
     /// The address of one run: plain data.
     fn at(id: impl Into<String>) -> RunAddress<Self> {

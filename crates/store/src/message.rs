@@ -234,7 +234,7 @@ impl Message {
     }
 
     /// What it takes in the store, roughly.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         200 + self.message_type.len() + self.data.as_str().len() + self.metadata.as_str().len()
     }
 }

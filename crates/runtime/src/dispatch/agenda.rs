@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use steadfast_store::{DueCursor, Notice, Position, Timestamp, Work};
+use steadfast_store::{DueCursor, EntityId, Notice, Position, Timestamp, Work};
 
 use super::lane::{Lane, LaneKey};
 
@@ -24,6 +24,9 @@ pub(super) struct Bounds {
     pub(super) timers: usize,
 }
 
+/// Targets that have places of their own, and how many.
+pub(super) type OwnPlaces = HashMap<EntityId, usize>;
+
 /// Where we know of work from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Source {
@@ -34,11 +37,14 @@ enum Source {
 #[derive(Debug)]
 pub(super) struct Agenda {
     bounds: Bounds,
+    own_places: OwnPlaces,
     cursor: DueCursor,
     /// How far the cursor was pulled back while a scan is under way.
     scan: Option<DueCursor>,
     lanes: HashMap<LaneKey, Lane>,
     ready: VecDeque<LaneKey>,
+    /// The same of targets with places of their own: they do not wait for those of others.
+    ready_apart: VecDeque<LaneKey>,
     hungry: VecDeque<LaneKey>,
     timers: BTreeMap<(Timestamp, Position), LaneKey>,
     /// Ordered lanes whose first work is not due: only its timer is kept, the rest waits behind it.
@@ -50,13 +56,15 @@ pub(super) struct Agenda {
 }
 
 impl Agenda {
-    pub(super) fn new(bounds: Bounds) -> Self {
+    pub(super) fn new(bounds: Bounds, own_places: OwnPlaces) -> Self {
         Self {
             bounds,
+            own_places,
             cursor: DueCursor::START,
             scan: None,
             lanes: HashMap::new(),
             ready: VecDeque::new(),
+            ready_apart: VecDeque::new(),
             hungry: VecDeque::new(),
             timers: BTreeMap::new(),
             dozing: HashMap::new(),
@@ -170,9 +178,19 @@ impl Agenda {
         }
     }
 
-    /// The next message to deliver, round-robin between lanes.
-    pub(super) fn take(&mut self, now: Timestamp) -> Option<Position> {
-        while let Some(key) = self.ready.pop_front() {
+    /// Whether the target of a lane has places of its own.
+    fn is_apart(&self, key: LaneKey) -> bool {
+        self.own_places.contains_key(&key.target)
+    }
+
+    /// The next message to deliver, round-robin between lanes, and whether it takes one of the
+    /// places that all share. Without `room` there is none of those.
+    pub(super) fn take(&mut self, room: bool, now: Timestamp) -> Option<(Position, bool)> {
+        let next = |it: &mut Self| {
+            let shared = |it: &mut Self| room.then(|| it.ready.pop_front()).flatten();
+            it.ready_apart.pop_front().or_else(|| shared(it))
+        };
+        while let Some(key) = next(self) {
             let Some(lane) = self.lanes.get_mut(&key) else { continue };
             lane.queued = false;
             // Since it was queued, other work may have moved to its front.
@@ -183,7 +201,7 @@ impl Agenda {
             }
             self.review(key, now);
             if let Some((position, _)) = due {
-                return Some(position);
+                return Some((position, !self.is_apart(key)));
             }
         }
         None
@@ -308,6 +326,7 @@ impl Agenda {
 
     /// Puts a lane where it belongs now: ready, hungry, waiting for a timer, or gone.
     fn review(&mut self, key: LaneKey, now: Timestamp) {
+        let own_places = self.own_places.get(&key.target).copied();
         let Some(lane) = self.lanes.get_mut(&key) else { return };
         if lane.is_idle() {
             self.lanes.remove(&key);
@@ -324,14 +343,16 @@ impl Agenda {
         if key.ordered && lane.filling {
             return;
         }
-        let room = if key.ordered { lane.running == 0 } else { lane.running < self.bounds.lane };
+        let places = own_places.unwrap_or(self.bounds.lane);
+        let room = if key.ordered { lane.running == 0 } else { lane.running < places };
         let Some(&(position, due_at)) = lane.window.front() else { return };
         if !room || lane.queued {
             return;
         }
         if due_at <= now {
             lane.queued = true;
-            self.ready.push_back(key);
+            let ready = if own_places.is_some() { &mut self.ready_apart } else { &mut self.ready };
+            ready.push_back(key);
         } else {
             self.lanes.remove(&key);
             self.dozing.insert(key, (due_at, position));

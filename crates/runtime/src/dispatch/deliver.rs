@@ -93,7 +93,14 @@ impl Courier {
             }
             for Work { position, claim, attempts, forgiven, .. } in orphans {
                 let tries = attempts - forgiven;
-                let wait = self.options.retry.wait(tries, &*self.entropy);
+                let mut wait = self.options.retry.wait(tries, &*self.entropy);
+                if wait.is_none()
+                    && let Some(message) = self.store.message(position).await?
+                {
+                    // Its handler may be more patient.
+                    let retry = self.handler(&message).and_then(|it| it.retry());
+                    wait = retry.and_then(|it| it.wait(tries, &*self.entropy));
+                }
                 // Most were only near when another one ended the process: first time at once.
                 let wait = if tries < 2 { wait.map(|_| Duration::ZERO) } else { wait };
                 let error = format!("the process ended during attempt {tries}");
@@ -142,7 +149,9 @@ impl Courier {
         let leaves = handler.as_ref().is_none_or(|it| it.leaves_the_process());
         // It may be what ended a process. Then it runs alone, so that no other is blamed for it.
         let suspect = position <= self.careful_until && (!leaves || 0 < attempts);
-        let _alone = match suspect.then(|| self.queue.try_acquire()) {
+        let apart_after = handler.as_ref().map_or(0, |it| it.apart_after());
+        let apart = suspect && apart_after <= attempts;
+        let _alone = match apart.then(|| self.queue.try_acquire()) {
             Some(Ok(_waiting)) => Some(self.alone.lock().await),
             // Enough of them wait already; they must not take up the room of others.
             Some(Err(_)) => return Ok(Some(self.clock.now().after(Duration::from_millis(50)))),

@@ -10,7 +10,8 @@ use std::{
 
 use async_trait::async_trait;
 use steadfast_store::{
-    Commit, Lease, Outcome, Recorded, Rejection, RetryPolicy, SettledAs, Store, StoreError, Write,
+    Commit, EntityId, Lease, Outcome, Recorded, Rejection, RetryPolicy, SettledAs, Store,
+    StoreError, Write,
 };
 
 /// Handles messages of a type.
@@ -41,6 +42,12 @@ pub trait Handler: Send + Sync + 'static {
         None
     }
 
+    /// How often the process must have ended during its delivery before it is delivered apart from
+    /// all others of which that is true. What takes long must not hold them up at once.
+    fn apart_after(&self) -> u32 {
+        0
+    }
+
     /// How long one attempt may take, if not as long as the dispatcher says.
     fn lease(&self) -> Option<Duration> {
         None
@@ -51,6 +58,12 @@ pub trait Handler: Send + Sync + 'static {
 pub trait Router: Send + Sync + 'static {
     /// The handler of a message, if this router knows it.
     fn route(&self, message: &Recorded) -> Option<Arc<dyn Handler>>;
+
+    /// Targets whose deliveries have places of their own, and how many: because they may take long,
+    /// they neither wait for those of others nor keep them waiting.
+    fn own_places(&self) -> Vec<(EntityId, usize)> {
+        Vec::new()
+    }
 }
 
 /// A message on its way to its handler.

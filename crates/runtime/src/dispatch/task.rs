@@ -55,7 +55,8 @@ impl Shared {
 
 /// Everything that can end while the loop waits.
 enum Ended {
-    Delivery(Position, Again),
+    /// And whether it took one of the places that all share.
+    Delivery(Position, bool, Again),
     Scan(Result<Vec<Work>, StoreError>),
     Fill(LaneKey, usize, Result<Vec<Work>, StoreError>),
 }
@@ -109,14 +110,14 @@ impl Task {
         let now = self.clock.now();
         let mut agenda = self.shared.agenda();
         agenda.wake(now);
-        while self.deliveries < self.options.concurrency
-            && let Some(position) = agenda.take(now)
+        while let room = self.deliveries < self.options.concurrency
+            && let Some((position, is_shared)) = agenda.take(room, now)
         {
-            self.deliveries += 1;
+            self.deliveries += usize::from(is_shared);
             let courier = self.courier.clone();
             self.under_way.spawn(async move {
                 let again = courier.deliver(position).await;
-                Ended::Delivery(position, again)
+                Ended::Delivery(position, is_shared, again)
             });
         }
         let resting = now < self.rest_until;
@@ -156,8 +157,8 @@ impl Task {
         let now = self.clock.now();
         let mut agenda = self.shared.agenda();
         let failed = match ended {
-            Ended::Delivery(position, again) => {
-                self.deliveries -= 1;
+            Ended::Delivery(position, is_shared, again) => {
+                self.deliveries -= usize::from(is_shared);
                 agenda.finished(position, again, now);
                 None
             }

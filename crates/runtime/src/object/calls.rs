@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 
-use steadfast_store::{self as store, Json};
+use steadfast_store::{self as store, Due, InvalidInput, Json, Message, Task};
 
 use super::{Handle, Object, Turn, turn::Core};
 use crate::{Body, Error};
@@ -12,9 +12,18 @@ use crate::{Body, Error};
 pub struct Sending {
     pub(super) target: store::Address,
     pub(super) action: &'static str,
-    pub(super) message_type: &'static str,
+    pub(crate) message_type: &'static str,
     pub(super) data: Json,
     pub(super) metadata: Json,
+}
+
+impl Sending {
+    /// As it is stored.
+    pub(crate) fn message(self, due: Due) -> Result<Message, InvalidInput> {
+        let Self { target, action, message_type, data, metadata } = self;
+        let message = Message::new(message_type, data)?.action(action).metadata(metadata)?;
+        Ok(message.task(Task { target, ordered: false, due }))
+    }
 }
 
 /// How a handler did not give a reply.

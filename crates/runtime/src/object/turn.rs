@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::json;
 use steadfast_store::{
-    self as store, Due, EntityKind, InvalidInput, Json, Message, Task, Timestamp, limits,
+    self as store, Due, EntityKind, InvalidInput, Json, Message, Timestamp, limits,
 };
 
 use super::{
@@ -179,12 +179,7 @@ impl Core {
     }
 
     pub(super) fn send(&self, sending: Result<Sending, InvalidInput>, due: Due) {
-        let message = sending.and_then(|it| {
-            let Sending { target, action, message_type, data, metadata } = it;
-            let message = Message::new(message_type, data)?.action(action).metadata(metadata)?;
-            Ok(message.task(Task { target, ordered: false, due }))
-        });
-        match message {
+        match sending.and_then(|it| it.message(due)) {
             Ok(message) => self.out.borrow_mut().push(message),
             Err(error) => self.fail(Error::terminal(error).with_code("invalid_input")),
         }

@@ -34,4 +34,13 @@ impl<'a, F: Future> Branch<'a, F> {
         self.ctx.enter(before);
         polled
     }
+
+    /// Goes on with it, unless it has ended before.
+    pub(super) fn poll_into(&mut self, context: &mut Context<'_>, result: &mut Option<F::Output>) {
+        if result.is_none()
+            && let Poll::Ready(value) = self.poll(context)
+        {
+            *result = Some(value);
+        }
+    }
 }

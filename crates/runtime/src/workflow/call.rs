@@ -1,12 +1,12 @@
 //! Turns of objects as steps of a run.
 
-use std::time::Duration;
+use std::{panic::Location, time::Duration};
 
 use sha2::{Digest, Sha256};
 
 use super::{
     Ctx, Retry,
-    step::{TIMEOUT, run},
+    step::{Asked, TIMEOUT, run},
 };
 use crate::{Address, Body, CallError, Error, Handle, Result, object::Lists};
 
@@ -18,28 +18,37 @@ const RETRY: Retry = Retry::exponential(Duration::from_millis(100))
 impl Ctx {
     /// Calls an object: one turn, however often it is tried, because the call carries a key of this
     /// place in this run. What the object refuses for good is an error of this.
-    pub async fn call<C, M, I>(&self, to: Address<C>, msg: M) -> Result<C::Reply>
+    #[track_caller]
+    pub fn call<C, M, I>(
+        &self,
+        to: Address<C>,
+        msg: M,
+    ) -> impl Future<Output = Result<C::Reply>> + Send
     where
         C: Handle<M>,
         C::Calls: Lists<M, I>,
         M: Body,
     {
-        let (body, place) = (serde_json::to_string(&msg)?, self.place(C::NAME));
-        let name = to.name().to_owned();
-        let call = || {
-            let (objects, place) = (&self.0.around.objects, &place);
-            let (body, name) = (&body, &name);
-            async move {
-                let reply = objects.call_json(C::CLASS, name, C::NAME, body, Some(place)).await;
-                Ok(serde_json::from_str(&reply.map_err(error)?)?)
-            }
-        };
-        run(self, "call", C::NAME, call, RETRY, TIMEOUT).await
+        let line = Location::caller();
+        async move {
+            let (body, place) = (serde_json::to_string(&msg)?, self.place(C::NAME));
+            let call = || {
+                let (objects, place, body, name) =
+                    (&self.0.around.objects, &place, &body, to.name());
+                async move {
+                    let reply = objects.call_json(C::CLASS, name, C::NAME, body, Some(place)).await;
+                    Ok(serde_json::from_str(&reply.map_err(error)?)?)
+                }
+            };
+            let (name, retry, timeout) = (C::NAME, RETRY, TIMEOUT);
+            run(self, Asked { kind: "call", name, line, retry, timeout }, call).await
+        }
     }
 
     /// A key for the next call of this name here; another one when the run begins anew.
     fn place(&self, name: &str) -> String {
-        let (place, generation) = self.place_of("call", name);
+        let state = self.state();
+        let (place, generation) = (state.next_key("call", name), state.journal.generation);
         let text = format!("{}/{generation}/{place}", self.0.around.run);
         let digest = Sha256::digest(text);
         digest.iter().take(16).map(|it| format!("{it:02x}")).collect()

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use serde_json::Value;
-use steadfast_store::{Address, Recorded, Store, StoreError, Timestamp, Version};
+use steadfast_store::{Address, Position, Recorded, State, Store, StoreError, Timestamp, Version};
 
-use super::record::{Entry, Key, Report};
+use super::record::{Entry, Key, Progress, Report};
 use crate::Error;
 
 /// Entries read at once.
@@ -37,6 +37,11 @@ impl Status {
             Status::Complete(_) | Status::Errored(_) | Status::Terminated => true,
             Status::Queued | Status::Running | Status::Waiting | Status::Paused(_) => false,
         }
+    }
+
+    /// Whether it stands still until somebody resumes it.
+    pub fn is_paused(&self) -> bool {
+        matches!(self, Status::Paused(_))
     }
 
     /// As it is written.
@@ -77,6 +82,10 @@ pub(super) struct Journal {
     paused_at: Option<Timestamp>,
     /// Grows when the run begins anew.
     pub(super) generation: u32,
+    /// The wake-up that is pending for a time that it waits for.
+    pub(super) timer: Option<Position>,
+    /// What it last said.
+    pub(super) progress: Option<Progress>,
     /// By how much pauses have moved what it waits for, all together.
     pub(super) shifted: i64,
 }
@@ -94,6 +103,8 @@ impl Journal {
             events: BTreeMap::new(),
             paused_at: None,
             generation: 0,
+            timer: None,
+            progress: None,
             shifted: 0,
         };
         journal.refresh(store, run).await?;
@@ -118,17 +129,18 @@ impl Journal {
     }
 
     pub(super) fn take(&mut self, message: &Recorded) -> Result<(), StoreError> {
-        let entry = serde_json::from_str(message.data.as_str()).map_err(|error| {
-            let position = message.position;
-            StoreError::Corrupt { reason: format!("message {position} of a run: {error}") }
-        })?;
+        self.version = message.version;
+        let Some(entry) = Entry::of(message)? else { return Ok(()) };
+        let is_timer = matches!(&entry, Entry::Wake { waits } if !waits.is_empty());
+        if is_timer && matches!(message.state, Some(State::Pending { .. })) {
+            self.timer = Some(message.position);
+        }
         self.fold(message.version, message.created_at, entry);
         Ok(())
     }
 
     /// Takes in one entry.
     pub(super) fn fold(&mut self, version: Version, at: Timestamp, entry: Entry) {
-        self.version = version;
         match entry {
             Entry::Started { input } => self.input = input,
             Entry::Done { key, value, .. } => self.know(key, Known::Value(value)),
@@ -152,7 +164,7 @@ impl Journal {
             Entry::Errored { error } => self.status = Status::Errored(error),
             Entry::Wake { waits } if waits.is_empty() => self.is_woken(),
             Entry::Wake { .. } | Entry::Waits { .. } => self.waits(),
-            Entry::Progress(_) => {}
+            Entry::Progress(progress) => self.progress = Some(progress),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use steadfast_store::{InvalidInput, Json, Message};
+use steadfast_store::{InvalidInput, Json, Message, Recorded, StoreError};
 
 use crate::Error;
 
@@ -128,7 +128,33 @@ pub struct Report {
     pub line: Option<String>,
 }
 
+impl Report {
+    pub(super) fn new(reason: &str) -> Self {
+        let (position, expected, found, line) = (None, None, None, None);
+        Self { reason: reason.into(), position, expected, found, line }
+    }
+}
+
+impl Key {
+    /// For what the run itself gives.
+    pub(super) fn of_the_run() -> Self {
+        Self { scope: String::new(), kind: "the run".into(), name: String::new(), count: 1 }
+    }
+}
+
 impl Entry {
+    /// The entry that a message of a run is; `None` for what the run has sent.
+    pub(super) fn of(message: &Recorded) -> Result<Option<Self>, StoreError> {
+        if message.target.is_some() && message.action != "run" {
+            return Ok(None);
+        }
+        let entry = serde_json::from_str(message.data.as_str()).map_err(|error| {
+            let position = message.position;
+            StoreError::Corrupt { reason: format!("message {position} of a run: {error}") }
+        })?;
+        Ok(Some(entry))
+    }
+
     fn tag(&self) -> &'static str {
         match self {
             Entry::Started { .. } => "started",
@@ -164,9 +190,12 @@ impl Entry {
 
 /// A value as JSON, not larger than may be recorded.
 pub(super) fn encode(what: &Key, value: &impl Serialize) -> Result<Value, Error> {
-    let value = serde_json::to_value(value)
-        .map_err(|error| Error::terminal(format!("{what} gave what is not JSON: {error}")))?;
-    let len = value.to_string().len();
+    let unserializable = |error: &dyn std::fmt::Display| {
+        Error::terminal(format!("{what} gave what cannot be kept as JSON: {error}"))
+            .with_code("unserializable_result")
+    };
+    let value = serde_json::to_value(value).map_err(|error| unserializable(&error))?;
+    let len = Json::of(&[&value]).map_err(|error| unserializable(&error))?.as_str().len();
     if RESULT_BYTES_MAX < len {
         let text = format!(
             "{what} gave {len} bytes, limit is {RESULT_BYTES_MAX}; keep it elsewhere, give its key"

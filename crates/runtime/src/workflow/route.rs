@@ -4,13 +4,15 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use serde::Deserialize;
-use steadfast_store::{Address, Commit, Outcome, Recorded, Rejection, RetryPolicy};
+use steadfast_store::{Address, Commit, EntityId, Outcome, Recorded, Rejection, RetryPolicy};
 use tokio::sync::oneshot;
 
 use super::{
     Runs,
     drive::Call,
+    room::Room,
     runs::{address, starting},
+    wake,
 };
 use crate::{Delivery, Failure, Handler, Router};
 
@@ -34,12 +36,24 @@ impl Router for Runs {
             "run" | "start" => run_of(message)?,
             _ => return None,
         };
-        self.check(run.class()).ok()?;
+        let room = self.shared.workflows.get(run.class())?.room.clone();
         if message.action == "start" {
-            Some(Arc::new(Start { run }))
-        } else {
-            Some(Arc::new(Wake { runs: self.clone(), run }))
+            return Some(Arc::new(Start { run }));
         }
+        let begins =
+            wake::target(run.class(), true).is_ok_and(|it| Some(it.id()) == message.target);
+        Some(Arc::new(Wake { runs: self.clone(), run, room, begins }))
+    }
+
+    /// As many as may be awake, for those that begin and for those that go on.
+    fn own_places(&self) -> Vec<(EntityId, usize)> {
+        let workflows = self.shared.workflows.iter();
+        let both = workflows.flat_map(|it| [(it, true), (it, false)]);
+        let places = both.filter_map(|((name, workflow), begins)| {
+            let target = wake::target(name, begins).ok()?;
+            Some((target.id(), workflow.options.concurrency.max(1)))
+        });
+        places.collect()
     }
 }
 
@@ -71,14 +85,26 @@ impl Handler for Start {
 struct Wake {
     runs: Runs,
     run: Address,
+    room: Arc<Room>,
+    begins: bool,
 }
 
 #[async_trait]
 impl Handler for Wake {
     async fn handle(&self, delivery: Delivery) -> Result<Commit, Failure> {
         let (told, done) = oneshot::channel();
-        let (position, lease) = (delivery.message.position, delivery.lease());
-        self.runs.wake(&self.run, Some(Call { position, lease, told }));
+        let (position, lease, attempt) =
+            (delivery.message.position, delivery.lease(), delivery.attempt);
+        let call = Some(Call { position, lease, attempt, told });
+        // One that is awake has its place; another has to wait for one.
+        let _place = match self.runs.poke(self.run.id(), call) {
+            Ok(()) => None,
+            Err(call) => {
+                let place = self.room.place(self.begins).await;
+                self.runs.wake(&self.run, call);
+                Some(place)
+            }
+        };
         match done.await {
             Ok(()) => {
                 delivery.was_settled();
@@ -99,5 +125,10 @@ impl Handler for Wake {
 
     fn lease(&self) -> Option<Duration> {
         Some(AS_LONG_AS_IT_TAKES)
+    }
+
+    /// A run may be awake for long; most were only near when the process ended.
+    fn apart_after(&self) -> u32 {
+        2
     }
 }

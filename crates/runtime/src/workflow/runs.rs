@@ -1,24 +1,20 @@
-//! The runs of a program: started, looked at, told things, paused, ended.
+//! The runs of a program: started, looked at, waited for.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde::Serialize;
 use serde_json::Value;
-use steadfast_store::{
-    Address, Clock, Commit, EntityId, EntityKind, Entropy, Outcome, Rejection, Store, StoreError,
-    Timestamp,
-};
-use tokio::sync::{Notify, mpsc};
+use steadfast_store::{Address, Clock, Commit, EntityKind, Entropy, Outcome, Store, StoreError};
 
 use super::{
-    RunAddress, RunError, Status, Workflow,
-    drive::{AT_ONCE, Driver, Poke, wake_up},
-    erased::{Erased, erase},
+    RunAddress, RunError, RunOptions, Status, Workflow,
+    active::Active,
+    definition::Definition,
     journal::{Journal, Known},
     record::{Entry, Key},
+    script::Script,
+    wake,
+    watchers::{Watcher, Watchers},
 };
 use crate::Objects;
 
@@ -33,13 +29,13 @@ pub struct Runs {
 
 pub(super) struct Shared {
     pub(super) store: Arc<dyn Store>,
-    objects: Objects,
-    clock: Arc<dyn Clock>,
-    entropy: Arc<dyn Entropy>,
-    pub(super) workflows: BTreeMap<&'static str, Erased>,
-    active: Mutex<HashMap<EntityId, mpsc::UnboundedSender<Poke>>>,
-    /// Something has ended, or stands still.
-    changed: Notify,
+    pub(super) objects: Objects,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) entropy: Arc<dyn Entropy>,
+    pub(super) script: Script,
+    pub(super) workflows: BTreeMap<&'static str, Arc<Definition>>,
+    pub(super) active: Active,
+    pub(super) watchers: Watchers,
 }
 
 /// What came of starting a run.
@@ -75,24 +71,35 @@ impl Runs {
             store,
             clock,
             entropy,
+            script: Script::default(),
             workflows: BTreeMap::new(),
-            active: Mutex::default(),
-            changed: Notify::new(),
+            active: Active::default(),
+            watchers: Watchers::default(),
         };
         Self { shared: Arc::new(shared) }
     }
 
     /// Also runs this workflow. Before anything is started.
     pub fn with<W: Workflow>(mut self, workflow: W) -> Self {
-        let shared = Arc::get_mut(&mut self.shared).expect("nothing runs yet");
-        let twice = shared.workflows.insert(W::NAME, erase(workflow));
+        let shared = self.unshared();
+        let twice = shared.workflows.insert(W::NAME, Arc::new(Definition::of(workflow)));
         assert!(twice.is_none(), "workflow `{}` is registered twice", W::NAME);
         self
     }
 
+    /// Steps give what the script says. Before anything is started.
+    pub(crate) fn scripted(mut self, script: Script) -> Self {
+        self.unshared().script = script;
+        self
+    }
+
+    fn unshared(&mut self) -> &mut Shared {
+        Arc::get_mut(&mut self.shared).expect("nothing runs yet")
+    }
+
     /// The workflows, in order.
-    pub fn workflows(&self) -> impl Iterator<Item = &'static str> {
-        self.shared.workflows.keys().copied()
+    pub fn workflows(&self) -> impl Iterator<Item = (&'static str, RunOptions)> {
+        self.shared.workflows.iter().map(|(name, it)| (*name, it.options))
     }
 
     /// Starts a run, or finds it there.
@@ -122,6 +129,23 @@ impl Runs {
         }
     }
 
+    /// Starts a run by names, or finds it there, and waits until it has ended or stands still. When
+    /// this is dropped the run goes on.
+    pub async fn start_json_and_wait(
+        &self,
+        workflow: &str,
+        id: &str,
+        input: Value,
+        started: impl FnOnce(&Started),
+    ) -> Result<Started, RunError> {
+        self.check(workflow)?;
+        let watcher = self.shared.watchers.watch(address(workflow, id)?.id());
+        let mut it = self.start_json(workflow, id, input).await?;
+        started(&it);
+        it.status = self.ended(watcher, it.status).await;
+        Ok(it)
+    }
+
     /// One run.
     pub async fn run(&self, workflow: &str, id: &str) -> Result<Run, RunError> {
         let run = address(workflow, id)?;
@@ -135,98 +159,31 @@ impl Runs {
             (key.to_string(), value)
         };
         let steps = root.iter().map(step).collect();
-        let is_active = self.active().contains_key(&run.id());
         let goes_on = matches!(journal.status, Status::Queued | Status::Waiting);
-        let status = if is_active && goes_on { Status::Running } else { journal.status };
+        let is_awake = goes_on && self.is_awake(run.id());
+        let status = if is_awake { Status::Running } else { journal.status };
         Ok(Run { status, input: journal.input, steps })
     }
 
     /// Waits until a run has ended or stands still.
     pub async fn wait(&self, workflow: &str, id: &str) -> Result<Status, RunError> {
         let run = address(workflow, id)?;
-        loop {
-            let changed = self.shared.changed.notified();
-            let status = self.load(&run).await?.status;
-            if status.is_final() || matches!(status, Status::Paused(_)) {
-                return Ok(status);
+        // First the watcher, then the look: nothing falls between them.
+        let watcher = self.shared.watchers.watch(run.id());
+        let status = self.load(&run).await?.status;
+        Ok(self.ended(watcher, status).await)
+    }
+
+    async fn ended(&self, mut watcher: Watcher<'_>, mut status: Status) -> Status {
+        while !status.is_final() && !status.is_paused() {
+            // The sender is there as long as the watcher.
+            if watcher.news.changed().await.is_err() {
+                break;
             }
-            changed.await;
+            let news = watcher.news.borrow_and_update().status.clone();
+            status = news.unwrap_or(status);
         }
-    }
-
-    /// Tells a run of an event. It is kept until the run waits for one of this name.
-    pub async fn send_event(
-        &self,
-        workflow: &str,
-        id: &str,
-        name: &str,
-        payload: &impl Serialize,
-    ) -> Result<(), RunError> {
-        let payload = to_json("the event", payload)?;
-        let event = Entry::Event { name: name.into(), payload };
-        self.change(workflow, id, true, |journal, _| match journal.status.is_final() {
-            true => Err("it takes no events any more"),
-            false => Ok(Some(event.clone())),
-        })
-        .await
-    }
-
-    /// Has a run stand still. What is under way in it is begun again when it goes on.
-    pub async fn pause(&self, workflow: &str, id: &str) -> Result<(), RunError> {
-        self.change(workflow, id, false, |journal, _| match &journal.status {
-            Status::Complete(_) | Status::Errored(_) | Status::Terminated => Err("it has ended"),
-            Status::Paused(_) => Ok(None),
-            Status::Queued | Status::Running | Status::Waiting => {
-                Ok(Some(Entry::Paused { report: None }))
-            }
-        })
-        .await
-    }
-
-    /// Lets a run go on that stands still. Its timers are as far away as they were.
-    pub async fn resume(&self, workflow: &str, id: &str) -> Result<(), RunError> {
-        self.change(workflow, id, true, |journal, now| match &journal.status {
-            Status::Complete(_) | Status::Errored(_) | Status::Terminated => Err("it has ended"),
-            Status::Paused(_) => Ok(Some(Entry::Resumed { shift_ms: journal.paused_for(now) })),
-            Status::Queued | Status::Running | Status::Waiting => Ok(None),
-        })
-        .await
-    }
-
-    /// Ends a run.
-    pub async fn terminate(&self, workflow: &str, id: &str) -> Result<(), RunError> {
-        self.change(workflow, id, false, |journal, _| match journal.status.is_final() {
-            true => Err("it has ended"),
-            false => Ok(Some(Entry::Terminated)),
-        })
-        .await
-    }
-
-    /// Lets a run that has ended or stands still begin anew; with `from`, behind what it has
-    /// recorded before that step.
-    pub async fn restart(
-        &self,
-        workflow: &str,
-        id: &str,
-        from: Option<&str>,
-    ) -> Result<(), RunError> {
-        let run = address(workflow, id)?;
-        let root = self.load(&run).await?.order.remove("").unwrap_or_default();
-        let from = from.map(|step| {
-            let found = root.iter().find(|it| it.kind == "step" && it.name == step);
-            let missing = || RunError::UnknownStep { run: run.to_string(), step: step.into() };
-            found.cloned().ok_or_else(missing)
-        });
-        let from = from.transpose()?;
-        self.change(workflow, id, true, |journal, _| match &journal.status {
-            Status::Queued | Status::Running | Status::Waiting => {
-                Err("terminate or pause it first")
-            }
-            Status::Paused(_) | Status::Complete(_) | Status::Errored(_) | Status::Terminated => {
-                Ok(Some(Entry::Restarted { from: from.clone() }))
-            }
-        })
-        .await
+        status
     }
 
     // ---- inside --------------------------------------------------------------------------
@@ -238,103 +195,16 @@ impl Runs {
         }
     }
 
-    async fn load(&self, run: &Address) -> Result<Journal, RunError> {
+    pub(super) async fn load(&self, run: &Address) -> Result<Journal, RunError> {
         let journal = Journal::load(&*self.shared.store, run).await?;
         journal.ok_or_else(|| RunError::UnknownRun { run: run.to_string() })
-    }
-
-    /// Adds an entry, decided on what the run is now.
-    async fn change(
-        &self,
-        workflow: &str,
-        id: &str,
-        wakes: bool,
-        decide: impl Fn(&Journal, Timestamp) -> Result<Option<Entry>, &'static str>,
-    ) -> Result<(), RunError> {
-        let run = address(workflow, id)?;
-        loop {
-            let journal = self.load(&run).await?;
-            let decided = decide(&journal, self.shared.clock.now());
-            let entry = decided.map_err(|why| {
-                let (run, status) = (run.to_string(), journal.status.tag());
-                RunError::WrongStatus { run, status, why }
-            })?;
-            let Some(entry) = entry else { return Ok(()) };
-            let mut messages = vec![entry.message().map_err(StoreError::from)?];
-            if wakes {
-                messages.push(wake_up(&run, AT_ONCE, Vec::new()).map_err(StoreError::from)?);
-            }
-            let commit = Commit::append(&run, journal.version, messages);
-            match self.shared.store.commit(commit).await? {
-                Outcome::Committed(_) | Outcome::Duplicate(_) => break,
-                Outcome::Rejected(Rejection::Version { .. }) => {}
-                Outcome::Rejected(rejection) => {
-                    return Err(StoreError::Corrupt { reason: rejection.to_string() }.into());
-                }
-            }
-        }
-        if let Some(active) = self.active().get(&run.id()) {
-            let _ = active.send(None);
-        }
-        self.shared.changed.notify_waiters();
-        Ok(())
-    }
-
-    fn active(&self) -> MutexGuard<'_, HashMap<EntityId, mpsc::UnboundedSender<Poke>>> {
-        self.shared.active.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Has a run driven: by who drives it already, or by a new task.
-    pub(super) fn wake(&self, run: &Address, poke: Poke) {
-        let mut active = self.active();
-        let poke = match active.get(&run.id()) {
-            Some(driver) => match driver.send(poke) {
-                Ok(()) => return,
-                Err(back) => back.0,
-            },
-            None => poke,
-        };
-        let Some(workflow) = self.shared.workflows.get(run.class()) else { return };
-        let (sender, pokes) = mpsc::unbounded_channel();
-        active.insert(run.id(), sender);
-        let driver = Driver {
-            store: self.shared.store.clone(),
-            clock: self.shared.clock.clone(),
-            entropy: self.shared.entropy.clone(),
-            objects: self.shared.objects.clone(),
-            workflow: workflow.clone(),
-            run: run.clone(),
-            calls: Vec::from_iter(poke),
-        };
-        tokio::spawn(self.clone().keep_driving(driver, pokes));
-    }
-
-    /// Drives until nobody wants anything of the run.
-    async fn keep_driving(self, mut driver: Driver, mut pokes: mpsc::UnboundedReceiver<Poke>) {
-        loop {
-            if let Err(error) = driver.drive(&mut pokes).await {
-                let run = driver.run.to_string();
-                tracing::warn!(run, error = %error, "run is driven again later");
-                // Who waits for it hears that it was not done, and tries again.
-                driver.calls.clear();
-            }
-            self.shared.changed.notify_waiters();
-            let mut active = self.active();
-            match pokes.try_recv() {
-                Ok(poke) => driver.calls.extend(poke),
-                Err(_) => {
-                    active.remove(&driver.run.id());
-                    return;
-                }
-            }
-        }
     }
 }
 
 /// The commit that makes a run, unless it is there.
 pub(super) fn starting(run: &Address, input: Value) -> Result<Commit, StoreError> {
     let started = Entry::Started { input }.message()?;
-    Ok(Commit::append(run, 0, vec![started, wake_up(run, AT_ONCE, Vec::new())?]))
+    Ok(Commit::append(run, 0, vec![started, wake::beginning(run)?]))
 }
 
 pub(super) fn address(workflow: &str, id: &str) -> Result<Address, RunError> {
@@ -345,7 +215,7 @@ pub(super) fn address(workflow: &str, id: &str) -> Result<Address, RunError> {
     Ok(Address::new(EntityKind::Run, workflow, id)?)
 }
 
-fn to_json(what: &'static str, value: &impl Serialize) -> Result<Value, RunError> {
+pub(super) fn to_json(what: &'static str, value: &impl Serialize) -> Result<Value, RunError> {
     serde_json::to_value(value)
         .map_err(|error| RunError::Malformed { what, detail: error.to_string() })
 }

@@ -1,18 +1,24 @@
 //! One step: it is tried until it succeeds once, and what it gave is recorded.
 
 use std::{
+    any::Any,
     future::poll_fn,
-    panic::{AssertUnwindSafe, catch_unwind},
+    panic::{AssertUnwindSafe, Location, catch_unwind},
     pin::Pin,
     task::{Context, Poll},
     time::Duration,
 };
 
+use serde_json::Value;
+use steadfast_store::Timestamp;
+
 use super::{
     Retry,
-    ctx::{Ctx, decode},
+    ctx::{Ctx, Line, decode},
     journal::Known,
     record::{Attempt, Entry, Key, encode},
+    script::Says,
+    state::UnderWay,
 };
 use crate::{Body, Error, Result};
 
@@ -36,14 +42,17 @@ impl Ctx {
     ///
     /// The body may run more than once: an attempt that a crash cut off is repeated. It is `Fn`, on
     /// purpose: a step that changed captured variables would do something else in a replay.
+    #[track_caller]
     pub fn step<'a, T, F, Fut>(&'a self, name: &'a str, body: F) -> Step<'a, T>
     where
         T: Body,
         F: Fn() -> Fut + Send + 'a,
         Fut: Future<Output = Result<T>> + Send + 'a,
     {
+        let line = Location::caller();
         let begin = move |retry, timeout| -> Running<'a, T> {
-            Box::pin(run(self, "step", name, body, retry, timeout))
+            let asked = Asked { kind: "step", name, line, retry, timeout };
+            Box::pin(run(self, asked, body))
         };
         Step {
             retry: Retry::DEFAULT,
@@ -83,20 +92,22 @@ impl<T> Future for Step<'_, T> {
     }
 }
 
-pub(super) async fn run<T, F, Fut>(
-    ctx: &Ctx,
-    kind: &'static str,
-    name: &str,
-    body: F,
-    retry: Retry,
-    timeout: Duration,
-) -> Result<T>
+/// What is asked for: one step, or a call, and how it is tried.
+pub(super) struct Asked<'a> {
+    pub(super) kind: &'static str,
+    pub(super) name: &'a str,
+    pub(super) line: Line,
+    pub(super) retry: Retry,
+    pub(super) timeout: Duration,
+}
+
+pub(super) async fn run<T, F, Fut>(ctx: &Ctx, asked: Asked<'_>, body: F) -> Result<T>
 where
     T: Body,
     F: Fn() -> Fut + Send,
     Fut: Future<Output = Result<T>> + Send,
 {
-    let key = ctx.key(kind, name);
+    let key = ctx.key(asked.kind, asked.name, asked.line).await;
     match ctx.known(&key) {
         Some(Known::Value(value)) => return decode(&key, value),
         Some(Known::Failed(error)) => return Err(error),
@@ -104,25 +115,35 @@ where
     }
     loop {
         let number = due(ctx, &key).await;
-        let attempt = Attempt { number, began_at: ctx.0.around.clock.now().0 };
-        let result = try_once(ctx, body(), timeout).await;
-        match result.and_then(|value| encode(&key, &value)) {
+        ctx.may_act().await;
+        let number = number.saturating_add(ctx.state().cut_off);
+        let attempt = Attempt { number, began_at: ctx.clock_now().0 };
+        // The attempts before may have been the last, and ended with their process.
+        let is_over = 1 < number && asked.retry.wait(number - 1, 0.0).is_none();
+        let result = if is_over {
+            let text = format!("the process ended during attempt {}", number - 1);
+            Err(Error::terminal(text).with_code("process_ended"))
+        } else {
+            let _under_way = Busy::new(ctx, &key, attempt);
+            try_once(ctx, &key, body(), asked.timeout).await
+        };
+        match result {
             Ok(value) => {
                 let attempt = Some(attempt);
-                ctx.record(Entry::Done { key: key.clone(), value: value.clone(), attempt }).await;
+                ctx.give(Entry::Done { key: key.clone(), value: value.clone(), attempt });
                 return decode(&key, value);
             }
             Err(error) => {
+                let error = error.shortened();
                 // A number from 0 to 1.
                 let chance = (ctx.0.around.entropy.next() >> 11) as f64 / (1_u64 << 53) as f64;
-                let wait = retry.wait(number, chance).filter(|_| !error.is_terminal());
+                let wait = asked.retry.wait(number, chance).filter(|_| !error.is_terminal());
                 let Some(wait) = wait else {
-                    let failed = Entry::Failed { key: key.clone(), error: error.clone(), attempt };
-                    ctx.record(failed).await;
+                    ctx.give(Entry::Failed { key: key.clone(), error: error.clone(), attempt });
                     return Err(error);
                 };
-                let retry_at = ctx.0.around.clock.now().after(wait).0;
-                ctx.record(Entry::Tried { key: key.clone(), error, attempt, retry_at }).await;
+                let retry_at = ctx.clock_now().after(wait).0;
+                ctx.give(Entry::Tried { key: key.clone(), error, attempt, retry_at });
             }
         }
     }
@@ -140,49 +161,71 @@ async fn due(ctx: &Ctx, key: &Key) -> u32 {
     .await
 }
 
-/// One attempt. A panic is its failure.
-async fn try_once<T>(
+/// One attempt, as it is or as a test says.
+async fn try_once<T: Body>(
+    ctx: &Ctx,
+    key: &Key,
+    body: impl Future<Output = Result<T>> + Send,
+    timeout: Duration,
+) -> Result<Value> {
+    let says = ctx.0.around.script.next(ctx.0.around.run.class(), &key.name);
+    match says {
+        Some(Says::Gives(value)) => Ok(value),
+        Some(Says::Fails(error)) => Err(error),
+        Some(Says::TimesOut) => Err(timed_out(timeout)),
+        None => encode(key, &within(ctx, body, timeout).await?),
+    }
+}
+
+/// What it gives within a time. A panic is its failure.
+async fn within<T>(
     ctx: &Ctx,
     body: impl Future<Output = Result<T>> + Send,
     timeout: Duration,
 ) -> Result<T> {
-    let _busy = Busy::new(ctx);
     let clock = &ctx.0.around.clock;
-    let mut over = clock.sleep_until(clock.now().after(timeout));
+    let (mut over, until) = (None, clock.now().after(timeout));
     let mut body = Box::pin(body);
     poll_fn(|context| {
-        ctx.set_in_step(true);
+        ctx.state().in_step = true;
         let polled = catch_unwind(AssertUnwindSafe(|| body.as_mut().poll(context)));
-        ctx.set_in_step(false);
+        ctx.state().in_step = false;
         match polled {
             Ok(Poll::Ready(result)) => Poll::Ready(result),
-            Ok(Poll::Pending) => over.as_mut().poll(context).map(|()| {
-                let seconds = timeout.as_secs_f32();
-                Err(Error::retryable(format!("no result within {seconds} s")).with_code("timeout"))
-            }),
-            Err(panic) => {
-                let text = crate::dispatch::panic_message(&*panic);
-                Poll::Ready(Err(
-                    Error::retryable(format!("step panicked: {text}")).with_code("step_panicked")
-                ))
+            Ok(Poll::Pending) => {
+                // Most are ready at once: only others need a timer.
+                let over = over.get_or_insert_with(|| clock.sleep_until(until));
+                over.as_mut().poll(context).map(|()| Err(timed_out(timeout)))
             }
+            Err(panic) => Poll::Ready(Err(panicked(&*panic))),
         }
     })
     .await
 }
 
+fn timed_out(timeout: Duration) -> Error {
+    let seconds = timeout.as_secs_f32();
+    Error::retryable(format!("no result within {seconds} s")).with_code("timeout")
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> Error {
+    let text = crate::dispatch::panic_message(panic);
+    Error::retryable(format!("step panicked: {text}")).with_code("step_panicked")
+}
+
 /// A body is under way, until it ends or is given up.
-struct Busy<'a>(&'a Ctx);
+struct Busy<'a>(&'a Ctx, Key);
 
 impl<'a> Busy<'a> {
-    fn new(ctx: &'a Ctx) -> Self {
-        ctx.state().busy += 1;
-        Self(ctx)
+    fn new(ctx: &'a Ctx, key: &Key, attempt: Attempt) -> Self {
+        let (attempt, began_at) = (attempt.number, Timestamp(attempt.began_at));
+        ctx.state().under_way.push(UnderWay { key: key.clone(), attempt, began_at });
+        Self(ctx, key.clone())
     }
 }
 
 impl Drop for Busy<'_> {
     fn drop(&mut self) {
-        self.0.state().busy -= 1;
+        self.0.state().under_way.retain(|it| it.key != self.1);
     }
 }

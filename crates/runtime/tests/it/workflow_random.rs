@@ -42,7 +42,7 @@ fn thing(chance: &SeededEntropy, depth: u32) -> Do {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn wherever_the_process_ends_a_workflow_by_chance_ends_as_it_would_have() {
     let mut survived = 0;
-    for seed in 1..=12 {
+    for seed in 1..=16 {
         let input = things(&SeededEntropy::new(seed), 2);
         eprintln!("seed {seed}: {input:?}");
         survived += assert_survives_crashes(

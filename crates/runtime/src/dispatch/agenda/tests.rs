@@ -21,6 +21,10 @@ struct World {
 
 const PAGE: usize = 5;
 
+fn target(number: u64) -> EntityId {
+    Address::new(EntityKind::Stream, "t", &number.to_string()).unwrap().id()
+}
+
 impl World {
     fn new(seed: u64) -> Self {
         let chance = SeededEntropy::new(seed);
@@ -28,7 +32,7 @@ impl World {
         let bounds =
             Bounds { lane: pick(3), window: pick(3), lanes: 1 + pick(6), timers: 1 + pick(8) };
         Self {
-            agenda: Agenda::new(bounds),
+            agenda: Agenda::new(bounds, OwnPlaces::from([(target(0), pick(4))])),
             chance,
             now: Timestamp(0),
             last: 0,
@@ -45,8 +49,7 @@ impl World {
     }
 
     fn target(&self) -> EntityId {
-        let name = self.below(5).to_string();
-        Address::new(EntityKind::Stream, "t", &name).unwrap().id()
+        target(self.below(5))
     }
 
     fn due(&self) -> Timestamp {
@@ -108,7 +111,7 @@ impl World {
 
     fn start(&mut self) {
         self.agenda.wake(self.now);
-        while let Some(position) = self.agenda.take(self.now) {
+        while let Some((position, _)) = self.agenda.take(true, self.now) {
             assert!(self.running.insert(position), "{position} runs twice at once");
             if let Some(work) = self.store.get(&position).filter(|it| it.ordered) {
                 let of = |it: &&Work| LaneKey::of(it) == LaneKey::of(work);
@@ -218,4 +221,22 @@ fn nothing_is_forgotten_and_everything_is_delivered_however_reads_and_commits_in
         world.run_out();
         assert!(0 < world.delivered, "seed {seed}");
     }
+}
+
+#[test]
+fn a_target_with_places_of_its_own_neither_waits_for_others_nor_has_more_than_those() {
+    let bounds = Bounds { lane: 1, window: 9, lanes: 9, timers: 9 };
+    let mut agenda = Agenda::new(bounds, OwnPlaces::from([(target(0), 2)]));
+    agenda.scanned(&[], true, Timestamp(0));
+    for position in 1..=6 {
+        let target = target(position as u64 % 2);
+        let (ordered, due_at, attempts, forgiven, claim) = (false, Timestamp(0), 0, 0, None);
+        let work = Work { position, target, ordered, due_at, attempts, forgiven, claim };
+        agenda.learn(&Notice::Due(work), Timestamp(0));
+    }
+    let mut take = |room| agenda.take(room, Timestamp(0));
+    assert_eq!([take(false), take(false), take(false)], [Some((2, false)), Some((4, false)), None]);
+    assert_eq!([take(true), take(true)], [Some((1, true)), None]);
+    agenda.finished(2, None, Timestamp(0));
+    assert_eq!(agenda.take(false, Timestamp(0)), Some((6, false)));
 }

@@ -1,0 +1,148 @@
+//! What is done with a run from outside: events, pause, resume, terminate, restart.
+
+use serde::Serialize;
+use steadfast_store::{Address, Commit, Outcome, Rejection, StoreError, Timestamp};
+
+use super::{
+    RunError, Runs, Status,
+    journal::Journal,
+    record::{Entry, Key},
+    runs::{address, to_json},
+    wake,
+};
+
+impl Runs {
+    /// Tells a run of an event. It is kept until the run waits for one of this name.
+    pub async fn send_event(
+        &self,
+        workflow: &str,
+        id: &str,
+        name: &str,
+        payload: &impl Serialize,
+    ) -> Result<(), RunError> {
+        let payload = to_json("the event", payload)?;
+        let event = Entry::Event { name: name.into(), payload };
+        self.change(workflow, id, |journal, _| match journal.status.is_final() {
+            true => Err("it takes no events any more"),
+            false => Ok(Some(event.clone())),
+        })
+        .await
+    }
+
+    /// Has a run stand still: attempts that are under way end and are recorded, nothing new begins.
+    pub async fn pause(&self, workflow: &str, id: &str) -> Result<(), RunError> {
+        self.change(workflow, id, |journal, _| match &journal.status {
+            Status::Complete(_) | Status::Errored(_) | Status::Terminated => Err("it has ended"),
+            Status::Paused(_) => Ok(None),
+            Status::Queued | Status::Running | Status::Waiting => {
+                Ok(Some(Entry::Paused { report: None }))
+            }
+        })
+        .await
+    }
+
+    /// Lets a run go on that stands still. Its timers are as far away as they were.
+    pub async fn resume(&self, workflow: &str, id: &str) -> Result<(), RunError> {
+        self.change(workflow, id, |journal, now| match &journal.status {
+            Status::Complete(_) | Status::Errored(_) | Status::Terminated => Err("it has ended"),
+            Status::Paused(_) => Ok(Some(Entry::Resumed { shift_ms: journal.paused_for(now) })),
+            Status::Queued | Status::Running | Status::Waiting => Ok(None),
+        })
+        .await
+    }
+
+    /// Ends a run. What is under way in it is given up.
+    pub async fn terminate(&self, workflow: &str, id: &str) -> Result<(), RunError> {
+        self.change(workflow, id, |journal, _| match journal.status.is_final() {
+            true => Err("it has ended"),
+            false => Ok(Some(Entry::Terminated)),
+        })
+        .await
+    }
+
+    /// Lets a run that has ended or stands still begin anew; with `from`, behind what it has
+    /// recorded before that step.
+    pub async fn restart(
+        &self,
+        workflow: &str,
+        id: &str,
+        from: Option<&str>,
+    ) -> Result<(), RunError> {
+        let run = address(workflow, id)?;
+        self.check(workflow)?;
+        let root = self.load(&run).await?.order.remove("").unwrap_or_default();
+        let from = from.map(|step| find(&root, step, &run)).transpose()?;
+        self.change(workflow, id, |journal, _| match &journal.status {
+            Status::Queued | Status::Running | Status::Waiting => {
+                Err("terminate or pause it first")
+            }
+            Status::Paused(_) | Status::Complete(_) | Status::Errored(_) | Status::Terminated => {
+                Ok(Some(Entry::Restarted { from: from.clone() }))
+            }
+        })
+        .await
+    }
+
+    /// Adds an entry, decided on what the run is now.
+    async fn change(
+        &self,
+        workflow: &str,
+        id: &str,
+        decide: impl Fn(&Journal, Timestamp) -> Result<Option<Entry>, &'static str>,
+    ) -> Result<(), RunError> {
+        let run = address(workflow, id)?;
+        let (version, status) = loop {
+            let mut journal = self.load(&run).await?;
+            let now = self.shared.clock.now();
+            let entry = decide(&journal, now).map_err(|why| {
+                let (run, status) = (run.to_string(), journal.status.tag());
+                RunError::WrongStatus { run, status, why }
+            })?;
+            let Some(entry) = entry else { return Ok(()) };
+            let commit = self.changing(&run, &journal, &entry).map_err(StoreError::from)?;
+            match self.shared.store.commit(commit).await? {
+                Outcome::Committed(receipt) => {
+                    journal.fold(0, now, entry);
+                    let last = receipt.appended.last().map_or(journal.version, |it| it.0);
+                    break (last, journal.status);
+                }
+                Outcome::Rejected(Rejection::Version { .. }) => {}
+                Outcome::Duplicate(_) => break (journal.version, journal.status),
+                Outcome::Rejected(rejection) => {
+                    return Err(StoreError::Corrupt { reason: rejection.to_string() }.into());
+                }
+            }
+        };
+        // If it is not awake, the wake-up is on its way.
+        let _ = self.poke(run.id(), None);
+        self.shared.watchers.tell(run.id(), version, Some(status));
+        Ok(())
+    }
+
+    fn changing(
+        &self,
+        run: &Address,
+        journal: &Journal,
+        entry: &Entry,
+    ) -> Result<Commit, steadfast_store::InvalidInput> {
+        let mut messages = vec![entry.message()?];
+        // One that is to stand still, or stands, need not wake.
+        let wakes = match entry {
+            Entry::Event { .. } => !journal.status.is_paused(),
+            Entry::Resumed { .. } | Entry::Restarted { .. } => true,
+            _ => false,
+        };
+        if wakes {
+            messages.push(wake::at_once(run)?);
+        }
+        Ok(Commit::append(run, journal.version, messages))
+    }
+}
+
+/// The step of this name that was recorded first.
+fn find(root: &[Key], step: &str, run: &Address) -> Result<Key, RunError> {
+    let found = root.iter().find(|it| it.kind == "step" && it.name == step);
+    let found = found.or_else(|| root.iter().find(|it| it.name == step));
+    let missing = || RunError::UnknownStep { run: run.to_string(), step: step.into() };
+    found.cloned().ok_or_else(missing)
+}

@@ -1,0 +1,68 @@
+//! A workflow as it is registered: its types are forgotten, JSON in, JSON out.
+
+use std::{pin::Pin, sync::Arc, time::Duration};
+
+use serde_json::Value;
+
+use super::{Workflow, ctx::Ctx, record::Key, room::Room};
+use crate::{Error, Result};
+
+const DAY: Duration = Duration::from_hours(24);
+
+/// How many runs of a workflow are awake at once, and how long they are kept when they have ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunOptions {
+    /// Runs that are awake at once; others wait, those that go on before those that begin. Runs
+    /// that sleep do not count.
+    pub concurrency: usize,
+    /// How long runs are kept that ended well.
+    pub keep_complete: Duration,
+    /// How long runs are kept that failed.
+    pub keep_errored: Duration,
+    /// How long runs are kept that were ended from outside.
+    pub keep_terminated: Duration,
+}
+
+impl RunOptions {
+    /// 256 at once; kept for a month, failed ones for three.
+    pub const DEFAULT: RunOptions = RunOptions {
+        concurrency: 256,
+        keep_complete: DAY.saturating_mul(30),
+        keep_errored: DAY.saturating_mul(90),
+        keep_terminated: DAY.saturating_mul(30),
+    };
+}
+
+impl Default for RunOptions {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+pub(super) type Running = Pin<Box<dyn Future<Output = Result<Value>> + Send>>;
+type Erased = Box<dyn Fn(Ctx, Value) -> Running + Send + Sync>;
+
+pub(super) struct Definition {
+    pub(super) run: Erased,
+    pub(super) options: RunOptions,
+    pub(super) room: Arc<Room>,
+}
+
+impl Definition {
+    pub(super) fn of<W: Workflow>(workflow: W) -> Self {
+        let options = workflow.options();
+        let workflow = Arc::new(workflow);
+        let run: Erased = Box::new(move |ctx, input| {
+            let workflow = workflow.clone();
+            Box::pin(async move {
+                let input = serde_json::from_value(input).map_err(|error| {
+                    let text = format!("the input is not what `{}` takes: {error}", W::NAME);
+                    Error::terminal(text).with_code("malformed_input")
+                })?;
+                let output = workflow.run(&ctx, input).await?;
+                super::record::encode(&Key::of_the_run(), &output)
+            })
+        });
+        Self { run, options, room: Room::new(options.concurrency) }
+    }
+}

@@ -1,0 +1,105 @@
+//! How many runs of a workflow may be awake at once. Who goes on comes before who begins.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::sync::oneshot;
+
+/// The places of one workflow.
+pub(super) struct Room(Mutex<Places>);
+
+struct Places {
+    free: usize,
+    goes_on: VecDeque<oneshot::Sender<Place>>,
+    begins: VecDeque<oneshot::Sender<Place>>,
+}
+
+/// One place, until it is dropped.
+pub(super) struct Place(Arc<Room>);
+
+impl Room {
+    pub(super) fn new(places: usize) -> Arc<Self> {
+        let (goes_on, begins) = (VecDeque::new(), VecDeque::new());
+        Arc::new(Self(Mutex::new(Places { free: places.max(1), goes_on, begins })))
+    }
+
+    /// Waits for a place.
+    pub(super) async fn place(self: &Arc<Self>, begins: bool) -> Place {
+        let waiting = {
+            let mut places = self.places();
+            if 0 < places.free {
+                places.free -= 1;
+                return Place(self.clone());
+            }
+            let (given, waiting) = oneshot::channel();
+            if begins {
+                places.begins.push_back(given);
+            } else {
+                places.goes_on.push_back(given);
+            }
+            waiting
+        };
+        // The sender is in a queue that is never dropped while somebody waits.
+        waiting.await.unwrap_or_else(|_| Place(self.clone()))
+    }
+
+    fn places(&self) -> MutexGuard<'_, Places> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut places = self.0.places();
+        // Those who no longer wait have gone away.
+        let next = loop {
+            match places.goes_on.pop_front().or_else(|| places.begins.pop_front()) {
+                Some(next) if next.is_closed() => {}
+                next => break next,
+            }
+        };
+        match next {
+            None => places.free += 1,
+            Some(next) => {
+                drop(places);
+                // If it has gone away just now, the place comes back and is given on.
+                let _ = next.send(Place(self.0.clone()));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        future::Future,
+        pin::pin,
+        task::{Context, Waker},
+    };
+
+    use super::*;
+
+    #[test]
+    fn who_goes_on_comes_before_who_begins_and_who_has_gone_away_is_passed_over() {
+        let (room, mut context) = (Room::new(1), Context::from_waker(Waker::noop()));
+        let mut poll = |it: std::pin::Pin<&mut dyn Future<Output = Place>>| it.poll(&mut context);
+        let first = poll(pin!(room.place(true))).map(Some);
+        let mut begins = pin!(room.place(true));
+        assert!(poll(begins.as_mut()).is_pending());
+        {
+            let mut gone = pin!(room.place(false));
+            assert!(poll(gone.as_mut()).is_pending());
+        }
+        let mut goes_on = pin!(room.place(false));
+        assert!(poll(goes_on.as_mut()).is_pending());
+        drop(first);
+        assert!(poll(begins.as_mut()).is_pending());
+        let second = poll(goes_on.as_mut());
+        assert!(second.is_ready());
+        assert!(poll(begins.as_mut()).is_pending());
+        drop(second);
+        assert!(poll(begins.as_mut()).is_ready());
+    }
+}

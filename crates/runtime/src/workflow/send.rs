@@ -1,0 +1,50 @@
+//! Messages of a run: they leave with the commit that records that they were sent.
+
+use std::{panic::Location, time::Duration};
+
+use serde_json::Value;
+use steadfast_store::Due;
+
+use super::{
+    Ctx,
+    journal::Known,
+    record::{Attempt, Entry},
+};
+use crate::{Body, Error, Result, object::Destination};
+
+impl Ctx {
+    /// Sends a message to a queue or an object, once: that it was sent is in the same commit. It is
+    /// not waited for.
+    #[track_caller]
+    pub fn send<M: Body, I>(
+        &self,
+        to: impl Destination<M, I> + Send,
+        msg: M,
+    ) -> impl Future<Output = Result<()>> + Send {
+        let (line, sending) = (Location::caller(), to.sending(msg));
+        async move {
+            let name = sending.as_ref().map_or("", |it| it.message_type);
+            let key = self.key("send", name, line).await;
+            match self.known(&key) {
+                Some(Known::Failed(error)) => return Err(error),
+                Some(Known::Value(_) | Known::Timer(_)) => return Ok(()),
+                None => {}
+            }
+            let now = self.clock_now();
+            match sending.and_then(|it| it.message(Due::After(Duration::ZERO))) {
+                Ok(message) => {
+                    let done = Entry::Done { key, value: Value::Null, attempt: None };
+                    self.state().give(now, done, Some(message));
+                    Ok(())
+                }
+                Err(error) => {
+                    let text = format!("{key} cannot be sent: {error}");
+                    let error = Error::terminal(text).with_code("invalid_input");
+                    let attempt = Attempt { number: 1, began_at: now.0 };
+                    self.give(Entry::Failed { key, error: error.clone(), attempt });
+                    Err(error)
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Waits: for a time, and for events. A run that only waits sleeps: it holds no task and no memory.
+
+use std::{future::poll_fn, panic::Location, task::Poll, time::Duration};
+
+use steadfast_store::Timestamp;
+
+use super::{
+    ctx::{Ctx, Line, decode},
+    journal::Known,
+    record::{Entry, Key, Wait},
+};
+use crate::{Body, Result};
+
+impl Ctx {
+    /// Waits for so long, whatever happens meanwhile.
+    #[track_caller]
+    pub fn sleep(&self, name: &str, duration: Duration) -> impl Future<Output = Result<()>> + Send {
+        self.sleep_for(name, duration, Location::caller())
+    }
+
+    /// Waits until then; a time that is over is no wait.
+    #[track_caller]
+    pub fn sleep_until(
+        &self,
+        name: &str,
+        until: Timestamp,
+    ) -> impl Future<Output = Result<()>> + Send {
+        let line = Location::caller();
+        async move { self.sleep_to(name, || until, line).await }
+    }
+
+    pub(super) async fn sleep_for(&self, name: &str, duration: Duration, line: Line) -> Result<()> {
+        self.sleep_to(name, || self.clock_now().after(duration), line).await
+    }
+
+    async fn sleep_to(
+        &self,
+        name: &str,
+        until: impl FnOnce() -> Timestamp,
+        line: Line,
+    ) -> Result<()> {
+        let key = self.key("sleep", name, line).await;
+        if self.known(&key).is_none() {
+            self.give(Entry::Timer { key: key.clone(), due_at: until().0 });
+        }
+        // A pause moves it, so it is looked up each time.
+        poll_fn(|_| match self.known(&key) {
+            Some(Known::Timer(due_at)) => self.wait_until(&key, due_at),
+            Some(Known::Value(_) | Known::Failed(_)) | None => Poll::Pending,
+        })
+        .await;
+        Ok(())
+    }
+
+    /// The next event of this name: in their order, each taken once. One that came before is there
+    /// at once.
+    #[track_caller]
+    pub fn event<T: Body>(&self, name: &str) -> impl Future<Output = Result<T>> + Send {
+        let line = Location::caller();
+        async move {
+            let key = self.key("event", name, line).await;
+            let value = poll_fn(|_| {
+                if let Some(value) = self.known_value(&key) {
+                    return Poll::Ready(value);
+                }
+                let now = self.clock_now();
+                let mut state = self.state();
+                let waiting = state.journal.events.get(name).and_then(|it| it.front());
+                let Some((event, payload)) = waiting.cloned() else {
+                    state.waits.push(Wait { key: key.clone(), until: None });
+                    return Poll::Pending;
+                };
+                state.give(now, Entry::Took { key: key.clone(), event }, None);
+                Poll::Ready(payload)
+            })
+            .await;
+            decode(&key, value)
+        }
+    }
+
+    /// Ready when it is time; otherwise the run waits for it.
+    pub(super) fn wait_until(&self, key: &Key, due_at: Timestamp) -> Poll<()> {
+        if due_at <= self.clock_now() {
+            return Poll::Ready(());
+        }
+        self.state().waits.push(Wait { key: key.clone(), until: Some(due_at.0) });
+        Poll::Pending
+    }
+}

@@ -1,0 +1,47 @@
+//! Wake-ups: the messages by which the store has a run go on. All runs of a workflow are two
+//! targets, one for those that begin and one for those that go on, so that many of them hold up
+//! neither other workflows nor each other.
+
+use std::time::Duration;
+
+use serde_json::json;
+use steadfast_store::{Address, AddressError, Due, EntityKind, InvalidInput, Json, Message, Task};
+
+use super::record::{Entry, Wait};
+
+/// Now.
+const AT_ONCE: Due = Due::After(Duration::ZERO);
+
+/// Where the wake-ups of runs go that begin, and of those that go on.
+pub(super) fn target(workflow: &str, begins: bool) -> Result<Address, AddressError> {
+    let class = if begins { "workflow-start" } else { "workflow" };
+    Address::new(EntityKind::System, class, workflow)
+}
+
+/// Has a run begin.
+pub(super) fn beginning(run: &Address) -> Result<Message, InvalidInput> {
+    message(run, AT_ONCE, Vec::new(), true)
+}
+
+/// Has a run go on at once.
+pub(super) fn at_once(run: &Address) -> Result<Message, InvalidInput> {
+    message(run, AT_ONCE, Vec::new(), false)
+}
+
+/// Has a run go on at the first of the times that it waits for.
+pub(super) fn wake_up(run: &Address, due: Due, waits: Vec<Wait>) -> Result<Message, InvalidInput> {
+    message(run, due, waits, false)
+}
+
+fn message(
+    run: &Address,
+    due: Due,
+    waits: Vec<Wait>,
+    begins: bool,
+) -> Result<Message, InvalidInput> {
+    let target = target(run.class(), begins).map_err(|_| InvalidInput::Key { len: 0 })?;
+    let metadata = Json::of(&json!({ "to": run.to_string() }))?;
+    let wake = Json::of(&Entry::Wake { waits })?;
+    let message = Message::new("wake", wake)?.action("run").metadata(metadata)?;
+    Ok(message.task(Task { target, ordered: false, due }))
+}

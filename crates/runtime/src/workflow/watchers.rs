@@ -1,0 +1,69 @@
+//! Who waits for news of a run.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use steadfast_store::{EntityId, Version};
+use tokio::sync::watch;
+
+use super::Status;
+
+/// The last that was heard of a run: how long its record is, and how far it is if that is known.
+#[derive(Clone, Debug, Default)]
+pub(super) struct News {
+    pub(super) version: Version,
+    pub(super) status: Option<Status>,
+}
+
+/// By run. There is an entry only while somebody waits.
+#[derive(Default)]
+pub(super) struct Watchers(Mutex<HashMap<EntityId, watch::Sender<News>>>);
+
+/// Somebody who waits.
+pub(super) struct Watcher<'a> {
+    of: &'a Watchers,
+    run: EntityId,
+    pub(super) news: watch::Receiver<News>,
+}
+
+impl Watchers {
+    pub(super) fn watch(&self, run: EntityId) -> Watcher<'_> {
+        let news = match self.entries().entry(run) {
+            std::collections::hash_map::Entry::Occupied(it) => it.get().subscribe(),
+            std::collections::hash_map::Entry::Vacant(it) => {
+                let (sender, news) = watch::channel(News::default());
+                it.insert(sender);
+                news
+            }
+        };
+        Watcher { of: self, run, news }
+    }
+
+    /// Tells all who wait for this run.
+    pub(super) fn tell(&self, run: EntityId, version: Version, status: Option<Status>) {
+        if let Some(sender) = self.entries().get(&run) {
+            sender.send_modify(|news| {
+                // Two may tell at once; what is newer stays.
+                if news.version <= version {
+                    *news = News { version, status };
+                }
+            });
+        }
+    }
+
+    fn entries(&self) -> MutexGuard<'_, HashMap<EntityId, watch::Sender<News>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Watcher<'_> {
+    fn drop(&mut self) {
+        let mut entries = self.of.entries();
+        // Our own receiver still counts.
+        if entries.get(&self.run).is_some_and(|it| it.receiver_count() <= 1) {
+            entries.remove(&self.run);
+        }
+    }
+}
