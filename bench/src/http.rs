@@ -5,10 +5,9 @@ use std::{
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
     process::{Child, Command, Stdio},
-    time::Duration,
 };
 
-use crate::measure::{now, rate, resident_mib_of, say};
+use crate::measure::{now, percentiles, rate, resident_mib_of, say};
 
 /// The best peer (workerd), per second, from runs of our own on a quiet machine with two cores.
 const PEER_ONE: f64 = 1_712.0;
@@ -20,12 +19,8 @@ const PEER_P99: f64 = 2.1;
 const CALLERS: usize = 64;
 
 pub(crate) fn run() {
-    let server = std::env::current_exe().expect("own path").with_file_name("steadfast");
-    if !server.exists() {
-        return say("HTTP: skipped, build the server first: cargo build --release");
-    }
     let folder = tempfile::tempdir().expect("temporary folder");
-    let (mut child, address) = start(&server, folder.path());
+    let Some((mut child, address)) = serve(folder.path()) else { return };
     say("Objects over HTTP, 64 callers, connections stay open");
     for (shape, count, peer) in [("one object", 1, PEER_ONE), ("1,000 objects", 1_000, PEER_MANY)] {
         together(&address, shape, count, 10_000);
@@ -43,6 +38,16 @@ pub(crate) fn run() {
     let _ = child.wait();
 }
 
+/// The server of this workspace, if it was built.
+pub(crate) fn serve(folder: &std::path::Path) -> Option<(Child, String)> {
+    let server = std::env::current_exe().expect("own path").with_file_name("steadfast");
+    if !server.exists() {
+        say("HTTP: skipped, build the server first: cargo build --release");
+        return None;
+    }
+    Some(start(&server, folder))
+}
+
 pub(crate) fn start(server: &std::path::Path, folder: &std::path::Path) -> (Child, String) {
     let mut child = Command::new(server)
         .args(["--data", &folder.display().to_string(), "--listen", "127.0.0.1:0"])
@@ -58,22 +63,27 @@ pub(crate) fn start(server: &std::path::Path, folder: &std::path::Path) -> (Chil
     (child, address.expect("server says where it listens"))
 }
 
-struct Caller {
+/// A client with a connection that stays open.
+pub(crate) struct Caller {
     stream: BufReader<TcpStream>,
     host: String,
 }
 
 impl Caller {
-    fn new(address: &str) -> Self {
+    pub(crate) fn new(address: &str) -> Self {
         let stream = TcpStream::connect(address).expect("server answers");
         stream.set_nodelay(true).expect("option");
         Self { stream: BufReader::new(stream), host: address.into() }
     }
 
     fn increment(&mut self, name: &str) {
-        let body = r#"{"by":1}"#;
+        self.post(&format!("/v1/objects/counter/{name}/calls/increment"), r#"{"by":1}"#);
+    }
+
+    /// One request, and its answer.
+    pub(crate) fn post(&mut self, path: &str, body: &str) -> String {
         let request = format!(
-            "POST /v1/objects/counter/{name}/calls/increment HTTP/1.1\r\nhost: {}\r\n\
+            "POST {path} HTTP/1.1\r\nhost: {}\r\n\
              content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
             self.host,
             body.len()
@@ -84,7 +94,7 @@ impl Caller {
         for number in 0.. {
             line.clear();
             self.stream.read_line(&mut line).expect("answer");
-            assert!(0 < number || line.starts_with("HTTP/1.1 200"), "{line}");
+            assert!(0 < number || line.starts_with("HTTP/1.1 20"), "{line}");
             if line == "\r\n" {
                 break;
             }
@@ -94,20 +104,31 @@ impl Caller {
         }
         let mut body = vec![0; length];
         self.stream.read_exact(&mut body).expect("body");
+        String::from_utf8(body).expect("text")
     }
 }
 
 fn together(address: &str, shape: &str, count: usize, calls: usize) -> f64 {
     let shape = shape.replace([' ', ','], "-");
+    all_at_once(address, calls, |connection, number| {
+        connection.increment(&format!("{shape}-{}", number % count));
+    })
+}
+
+/// 64 callers, each with a connection of its own; how often it happens in a second.
+pub(crate) fn all_at_once(
+    address: &str,
+    calls: usize,
+    call: impl Fn(&mut Caller, usize) + Sync,
+) -> f64 {
     let began = now();
     std::thread::scope(|scope| {
         for caller in 0..CALLERS {
-            let shape = &shape;
+            let call = &call;
             scope.spawn(move || {
                 let mut connection = Caller::new(address);
                 for number in 0..calls / CALLERS {
-                    let object = (caller + CALLERS * number) % count;
-                    connection.increment(&format!("{shape}-{object}"));
+                    call(&mut connection, caller + CALLERS * number);
                 }
             });
         }
@@ -116,15 +137,20 @@ fn together(address: &str, shape: &str, count: usize, calls: usize) -> f64 {
 }
 
 fn alone(address: &str, calls: usize) -> (f64, f64) {
+    one_by_one(address, calls, |connection, _| connection.increment("alone"))
+}
+
+/// One caller; the median and the 99th percentile in milliseconds.
+pub(crate) fn one_by_one(
+    address: &str,
+    calls: usize,
+    call: impl Fn(&mut Caller, usize),
+) -> (f64, f64) {
     let mut connection = Caller::new(address);
-    let mut times: Vec<Duration> = (0..calls)
-        .map(|_| {
-            let began = now();
-            connection.increment("alone");
-            began.elapsed()
-        })
-        .collect();
-    times.sort_unstable();
-    let millis = |at: usize| times[at].as_secs_f64() * 1_000.0;
-    (millis(calls / 2), millis(calls * 99 / 100))
+    let times = (0..calls).map(|number| {
+        let began = now();
+        call(&mut connection, number);
+        began.elapsed()
+    });
+    percentiles(times.collect())
 }

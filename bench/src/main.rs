@@ -1,5 +1,5 @@
 //! `cargo run --release -p steadfast-bench
-//! [store|postgres|backlog|processes|objects|sleepers [OBJECTS]|http|connections|start]`
+//! [store|postgres|backlog|processes|objects|sleepers [OBJECTS]|workflows|http|connections|start]`
 //!
 //! Machines are noisy, so every figure is printed beside a baseline of the same run, and as a ratio
 //! to it. `STEADFAST_BENCH_POSTGRES` names a database for the PostgreSQL part.
@@ -14,6 +14,7 @@ mod processes;
 mod raw;
 mod sleepers;
 mod start;
+mod workflows;
 
 use measure::say;
 
@@ -42,6 +43,9 @@ async fn main() {
     }
     if wanted("sleepers") {
         sleepers::run().await;
+    }
+    if wanted("workflows") {
+        workflows::run().await;
     }
     if wanted("http") {
         http::run();

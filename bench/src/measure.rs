@@ -31,6 +31,13 @@ pub(crate) fn median(mut all: Vec<Duration>) -> Duration {
     all[all.len() / 2]
 }
 
+/// The median and the 99th percentile of some durations, in milliseconds.
+pub(crate) fn percentiles(mut all: Vec<Duration>) -> (f64, f64) {
+    all.sort_unstable();
+    let millis = |at: usize| all[at].as_secs_f64() * 1_000.0;
+    (millis(all.len() / 2), millis(all.len() * 99 / 100))
+}
+
 /// What it takes to make 4 KiB durable in a folder, one after the other.
 pub(crate) fn fsync(folder: &Path) -> Duration {
     let file = File::create(folder.join("fsync")).expect("file is made");

@@ -6,7 +6,7 @@ use steadfast::{ObjectOptions, Objects, Runs, process::Processes};
 use steadfast_chat::Chat;
 use steadfast_checkout::{GroupCheckout, Hotel, Office, TrafficFine};
 use steadfast_counter::Counter;
-use steadfast_order::{Inventory, Order, Reminder};
+use steadfast_order::{Inventory, Invoice, Order, Reminder};
 use steadfast_store::{SeededEntropy, Store, StoreError, SystemClock};
 
 /// The guest who has not paid, so that both ends of a checkout can be seen.
@@ -34,5 +34,8 @@ pub(crate) fn objects(
 /// The workflows of a server on this store.
 pub(crate) fn runs(store: Arc<dyn Store>, objects: Objects) -> Runs {
     let entropy = Arc::new(SeededEntropy::from_system());
-    Runs::new(store, Arc::new(SystemClock), entropy, objects).with(Order).with(Reminder)
+    Runs::new(store, Arc::new(SystemClock), entropy, objects)
+        .with(Invoice)
+        .with(Order)
+        .with(Reminder)
 }

@@ -1,12 +1,14 @@
-//! Two workflows as a user would write them: an order that waits for its payment, and a reminder
-//! that sleeps for a month.
+//! Three workflows as a user would write them: an invoice of three steps, an order that waits for
+//! its payment, and a reminder that sleeps for a month.
 
 mod inventory;
+mod invoice;
 mod order;
 mod reminder;
 
 pub use self::{
     inventory::{Inventory, Release, Reserve, Reserved},
+    invoice::{Invoice, InvoiceInput, InvoiceOutput},
     order::{Order, OrderInput, OrderOutput, Outcome, Payment},
     reminder::{Reminder, ReminderInput},
 };

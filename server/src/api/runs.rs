@@ -98,7 +98,7 @@ pub(crate) struct StepEntry {
 #[utoipa::path(get, path = "/v1/workflows", tag = "workflows",
     responses((status = 200, body = List<WorkflowEntry>)))]
 pub(crate) async fn list(State(node): State<Arc<Node>>) -> Json<List<WorkflowEntry>> {
-    let items = node.runs.workflows().map(|it| WorkflowEntry { name: it.into() }).collect();
+    let items = node.runs.workflows().map(|(it, _)| WorkflowEntry { name: it.into() }).collect();
     Json(List { items, next: None })
 }
 
