@@ -5,8 +5,8 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use crate::{
-    Address, EntityId, Images, InvalidInput, Json, Message, Position, SettledAs, Turn, Version,
-    limits, message::Cause,
+    Address, EntityId, EntityKind, Images, InvalidInput, Json, Message, Position, RunStatus,
+    SettledAs, Turn, Version, limits, message::Cause,
 };
 
 /// One step of progress: everything in it becomes durable together, or nothing does.
@@ -55,9 +55,7 @@ impl Commit {
         for write in &self.writes {
             count += write.len();
             bytes += write.bytes();
-            if let Write::Append { messages, .. } = write {
-                check_siblings(messages)?;
-            }
+            write.check()?;
         }
         if limits::WRITES_MAX < count {
             return Err(InvalidInput::CommitLength { count });
@@ -208,6 +206,22 @@ pub enum Write {
         /// Which turns.
         positions: Vec<Position>,
     },
+    /// Says how far a run is, for lists and for retention. The first time is when it was created.
+    Run {
+        /// Which run.
+        run: Address,
+        /// How far it is.
+        status: RunStatus,
+        /// How long it is still to be kept; `None`: until it is said.
+        expires: Option<Duration>,
+    },
+    /// Removes a run as if it had never been: its record, its snapshot, and its name. Where there
+    /// is none, nothing happens. It is rejected while something is to be done for it, if something
+    /// of it was given up, and together with what was written to it just now.
+    EraseRun {
+        /// Which run.
+        run: EntityId,
+    },
 }
 
 impl Write {
@@ -226,7 +240,20 @@ impl Write {
             | Write::Snapshot(_)
             | Write::Turn(_)
             | Write::Erase { .. }
+            | Write::Run { .. }
+            | Write::EraseRun { .. }
             | Write::ExpireKeys => 1,
+        }
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "most have nothing to check")]
+    fn check(&self) -> Result<(), InvalidInput> {
+        match self {
+            Write::Append { messages, .. } => check_siblings(messages),
+            Write::Run { run, .. } if run.kind() != EntityKind::Run => {
+                Err(InvalidInput::NotARun { address: run.to_string().into() })
+            }
+            _ => Ok(()),
         }
     }
 
@@ -244,7 +271,9 @@ impl Write {
             | Write::Revive { .. }
             | Write::Close { .. }
             | Write::Erase { .. }
+            | Write::EraseRun { .. }
             | Write::ExpireKeys => 200,
+            Write::Run { run, .. } => 200 + run.class().len() + run.name().len(),
             Write::Snapshot(it) => 200 + it.state.as_str().len(),
         }
     }

@@ -60,6 +60,12 @@ pub enum InvalidInput {
         /// Which sibling.
         sibling: usize,
     },
+    /// Only what a run is can be kept as one.
+    #[error("`{address}` is not the address of a run; write run/workflow/id")]
+    NotARun {
+        /// What was given.
+        address: Box<str>,
+    },
     /// Not an address.
     #[error(transparent)]
     Address(#[from] AddressError),

@@ -20,6 +20,7 @@ mod process;
 mod recorded;
 mod retention;
 mod retry;
+mod run;
 mod sql;
 mod sqlite;
 mod store;
@@ -42,6 +43,7 @@ pub use self::{
     recorded::{Attempt, Recorded, Settled, SettledAs, State},
     retention::{Retention, sweep},
     retry::RetryPolicy,
+    run::{RunCursor, RunFilter, RunStatus, RunSummary},
     sqlite::{SqliteOptions, SqliteStore},
     store::{
         Activity, Answer, DueCursor, Dump, Health, Owner, Setting, Store, StreamSummary, Totals,

@@ -1,6 +1,7 @@
 //! A store in memory, for tests and simulation. It forgets everything when it is dropped.
 
 mod objects;
+mod runs;
 mod tables;
 
 use std::{
@@ -15,8 +16,8 @@ use self::tables::Tables;
 use crate::{
     Activity, Address, Answer, Attempt, Clock, Commit, DueCursor, Dump, EntityId, EntityKind, Head,
     Health, Notices, ObjectSummary, OldTurn, Outcome, Owner, PageImage, Position, Recorded,
-    RecordedTurn, Setting, SettledAs, Snapshot, Store, StoreError, StreamSummary, Timestamp,
-    Totals, TurnSummary, Version, Work,
+    RecordedTurn, RunCursor, RunFilter, RunStatus, RunSummary, Setting, SettledAs, Snapshot, Store,
+    StoreError, StreamSummary, Timestamp, Totals, TurnSummary, Version, Work,
     plan::{self, Needs},
     writer::Status,
 };
@@ -300,6 +301,32 @@ impl Store for MemoryStore {
 
     async fn old_turns(&self, after: Position, limit: usize) -> Result<Vec<OldTurn>, StoreError> {
         self.read(|it| it.objects.old_turns(after, limit))
+    }
+
+    async fn run(&self, entity: EntityId) -> Result<Option<RunSummary>, StoreError> {
+        self.read(|it| it.runs.get(entity))
+    }
+
+    async fn runs(
+        &self,
+        filter: RunFilter<'_>,
+        after: Option<RunCursor>,
+        limit: usize,
+    ) -> Result<Vec<RunSummary>, StoreError> {
+        self.read(|it| it.runs.list(filter, after, limit))
+    }
+
+    async fn count_runs(
+        &self,
+        workflow: &str,
+        status: Option<RunStatus>,
+        max: usize,
+    ) -> Result<usize, StoreError> {
+        self.read(|it| it.runs.count(workflow, status, max))
+    }
+
+    async fn expired_runs(&self, at: Timestamp, limit: usize) -> Result<Vec<Address>, StoreError> {
+        self.read(|it| it.runs.expired(at, limit))
     }
 
     async fn totals(&self) -> Result<Totals, StoreError> {

@@ -117,6 +117,22 @@ pub enum Rejection {
         /// Which part.
         part: i64,
     },
+    /// Something is to be done for the run, or something of it was given up.
+    #[error(
+        "run {run} cannot be erased: message {position} is still to be delivered, or was given up"
+    )]
+    RunHasWork {
+        /// Which run.
+        run: EntityId,
+        /// The first such message.
+        position: Position,
+    },
+    /// The run was written to at the same time.
+    #[error("run {run} cannot be erased: it was written to just now; try again")]
+    RunMoved {
+        /// Which run.
+        run: EntityId,
+    },
     /// Only what has ended, and as expected, can be revived.
     #[error("message {position} is not settled, or not in the way that was expected")]
     NotSettled {
@@ -136,6 +152,8 @@ impl Rejection {
             Rejection::LeaseLost { .. } => "lease_lost",
             Rejection::Head { .. } => "head_conflict",
             Rejection::Part { .. } => "part_out_of_order",
+            Rejection::RunHasWork { .. } => "run_has_work",
+            Rejection::RunMoved { .. } => "run_moved",
             Rejection::NotSettled { .. } => "not_settled",
         }
     }

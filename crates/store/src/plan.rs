@@ -6,11 +6,12 @@ mod decide;
 mod delivery;
 mod facts;
 mod needs;
+mod run;
 mod turn;
 
 use crate::{
     Address, Attempt, Base, EntityId, Head, Json, Lease, Outcome, PageImage, Position, Recorded,
-    RecordedTurn, Settled, Snapshot, State, Timestamp, Version,
+    RecordedTurn, RunSummary, Settled, Snapshot, State, Timestamp, Version,
     message::{Direction, MessageKind},
 };
 
@@ -136,6 +137,10 @@ pub(crate) struct Plan {
     pub(crate) images: Vec<(EntityId, PageImage)>,
     /// Images of pages beyond a length that go, before the others are written.
     pub(crate) images_cut: Vec<(EntityId, u32)>,
+    /// Their `created_at` counts only where there is no row yet.
+    pub(crate) runs: Vec<RunSummary>,
+    /// Runs that go with all they had, before anything is written.
+    pub(crate) runs_erased: Vec<EntityId>,
     pub(crate) answers: Vec<Outcome>,
 }
 
@@ -145,6 +150,7 @@ impl Plan {
         !self.forgotten.is_empty()
             || !self.turns_forgotten.is_empty()
             || !self.heads_gone.is_empty()
+            || !self.runs_erased.is_empty()
     }
 
     /// Whether nothing is to be written.
@@ -164,5 +170,7 @@ impl Plan {
             && self.heads_gone.is_empty()
             && self.turns_forgotten.is_empty()
             && self.images.is_empty()
+            && self.runs.is_empty()
+            && self.runs_erased.is_empty()
     }
 }

@@ -7,6 +7,7 @@ mod migrate;
 mod owner;
 mod recover;
 mod row;
+mod runs;
 mod settings;
 mod trouble;
 mod writer;
@@ -22,8 +23,8 @@ use self::trouble::Trouble;
 use crate::{
     Activity, Address, Answer, Attempt, Clock, Commit, DueCursor, Dump, EntityId, EntityKind, Head,
     Health, Notices, ObjectSummary, OldTurn, OpenError, Owner, PageImage, Position, Recorded,
-    RecordedTurn, Setting, Snapshot, Store, StoreError, StreamSummary, Timestamp, Totals,
-    TurnSummary, Version, Work,
+    RecordedTurn, RunCursor, RunFilter, RunStatus, RunSummary, Setting, Snapshot, Store,
+    StoreError, StreamSummary, Timestamp, Totals, TurnSummary, Version, Work,
     sql::{self, Fields, count, queries},
     writer::{self as shared, Queue, Status},
 };
@@ -304,6 +305,35 @@ impl Store for PostgresStore {
         self.list(queries::OLD_TURNS, &[&after, &count(limit)], sql::old_turn).await
     }
 
+    async fn run(&self, entity: EntityId) -> Result<Option<RunSummary>, StoreError> {
+        let entity = entity.0.as_slice();
+        Ok(self.list(sql::runs::RUN, &[&entity], sql::run_summary).await?.pop())
+    }
+
+    async fn runs(
+        &self,
+        filter: RunFilter<'_>,
+        after: Option<RunCursor>,
+        limit: usize,
+    ) -> Result<Vec<RunSummary>, StoreError> {
+        self.list_runs(&sql::runs::Page::new(filter, after), count(limit)).await
+    }
+
+    async fn count_runs(
+        &self,
+        workflow: &str,
+        status: Option<RunStatus>,
+        max: usize,
+    ) -> Result<usize, StoreError> {
+        self.number_of_runs(workflow, status, count(max)).await
+    }
+
+    async fn expired_runs(&self, at: Timestamp, limit: usize) -> Result<Vec<Address>, StoreError> {
+        let params: Params<'_> = &[&at.0, &count(limit)];
+        let found = self.list(sql::runs::EXPIRED, params, sql::run_summary).await?;
+        Ok(found.into_iter().map(|it| it.run).collect())
+    }
+
     async fn totals(&self) -> Result<Totals, StoreError> {
         let totals = self.list(queries::TOTALS, &[], sql::totals).await?;
         Ok(totals.into_iter().next().unwrap_or_default())
@@ -324,6 +354,7 @@ impl Store for PostgresStore {
         rows.extend(self.lines(queries::ALL_HEADS, sql::head).await?);
         rows.extend(self.lines(queries::ALL_TURNS, sql::turn).await?);
         rows.extend(self.lines(queries::ALL_IMAGES, sql::owned_image).await?);
+        rows.extend(self.lines(sql::runs::ALL_RUNS, sql::run_summary).await?);
         Ok(Dump { rows })
     }
 

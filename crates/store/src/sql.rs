@@ -6,6 +6,7 @@ mod fields;
 mod migrations;
 pub(crate) mod queries;
 mod rows;
+pub(crate) mod runs;
 
 /// A limit as the databases take it.
 pub(crate) fn count(limit: usize) -> i64 {
@@ -16,8 +17,8 @@ pub(crate) use self::{
     fields::Fields,
     migrations::{KNOWN_SCHEMA, MIGRATIONS},
     rows::{
-        address, attempt, entity_row, head, image, key_row, message_row, object_summary, old_turn,
-        owned_image, recorded, settled_row, snapshot, stream_summary, sweep_row, totals, turn,
-        turn_brief, turn_summary, work,
+        address, attempt, entity_row, erasure, head, image, key_row, message_row, object_summary,
+        old_turn, owned_image, recorded, run_summary, settled_row, snapshot, stream_summary,
+        sweep_row, totals, turn, turn_brief, turn_summary, work,
     },
 };

@@ -6,6 +6,7 @@ mod facts;
 mod file;
 mod readers;
 mod row;
+mod runs;
 mod writer;
 
 use std::{collections::HashMap, ops::RangeInclusive, path::PathBuf, sync::Arc};
@@ -18,8 +19,8 @@ use self::{readers::Readers, row::rows};
 use crate::{
     Activity, Address, Answer, Attempt, Clock, Commit, DueCursor, Dump, EntityId, EntityKind, Head,
     Health, Notices, ObjectSummary, OldTurn, OpenError, Owner, PageImage, Position, Recorded,
-    RecordedTurn, Setting, Snapshot, Store, StoreError, StreamSummary, Timestamp, Totals,
-    TurnSummary, Version, Work,
+    RecordedTurn, RunCursor, RunFilter, RunStatus, RunSummary, Setting, Snapshot, Store,
+    StoreError, StreamSummary, Timestamp, Totals, TurnSummary, Version, Work,
     sql::{self, Fields, count, queries},
     writer::{self as shared, Queue, Status},
 };
@@ -264,6 +265,35 @@ impl Store for SqliteStore {
 
     async fn old_turns(&self, after: Position, limit: usize) -> Result<Vec<OldTurn>, StoreError> {
         self.list(queries::OLD_TURNS, (after, count(limit)), sql::old_turn).await
+    }
+
+    async fn run(&self, entity: EntityId) -> Result<Option<RunSummary>, StoreError> {
+        Ok(self.list(sql::runs::RUN, (entity.0,), sql::run_summary).await?.pop())
+    }
+
+    async fn runs(
+        &self,
+        filter: RunFilter<'_>,
+        after: Option<RunCursor>,
+        limit: usize,
+    ) -> Result<Vec<RunSummary>, StoreError> {
+        let page = sql::runs::Page::new(filter, after);
+        self.read(move |connection| runs::list(connection, &page, count(limit))).await
+    }
+
+    async fn count_runs(
+        &self,
+        workflow: &str,
+        status: Option<RunStatus>,
+        max: usize,
+    ) -> Result<usize, StoreError> {
+        let workflow = workflow.to_owned();
+        self.read(move |connection| runs::count(connection, &workflow, status, count(max))).await
+    }
+
+    async fn expired_runs(&self, at: Timestamp, limit: usize) -> Result<Vec<Address>, StoreError> {
+        let found = self.list(sql::runs::EXPIRED, (at.0, count(limit)), sql::run_summary).await?;
+        Ok(found.into_iter().map(|it| it.run).collect())
     }
 
     async fn totals(&self) -> Result<Totals, StoreError> {

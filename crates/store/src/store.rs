@@ -7,8 +7,8 @@ use tokio::sync::oneshot;
 
 use crate::{
     Address, Attempt, Commit, EntityId, EntityKind, Head, Notices, ObjectSummary, OldTurn, Outcome,
-    PageImage, Position, Recorded, RecordedTurn, Snapshot, StoreError, Timestamp, TurnSummary,
-    Version, Work,
+    PageImage, Position, Recorded, RecordedTurn, RunCursor, RunFilter, RunStatus, RunSummary,
+    Snapshot, StoreError, Timestamp, TurnSummary, Version, Work,
 };
 
 /// What is called with how a commit ended.
@@ -162,6 +162,29 @@ pub trait Store: Send + Sync + 'static {
 
     /// Looks at the next turns behind a position, of all objects.
     async fn old_turns(&self, after: Position, limit: usize) -> Result<Vec<OldTurn>, StoreError>;
+
+    /// How far a run is; `None` if it does not exist.
+    async fn run(&self, entity: EntityId) -> Result<Option<RunSummary>, StoreError>;
+
+    /// Reads the runs of a workflow that pass a filter, newest first and those of one time by
+    /// descending ids, behind a cursor.
+    async fn runs(
+        &self,
+        filter: RunFilter<'_>,
+        after: Option<RunCursor>,
+        limit: usize,
+    ) -> Result<Vec<RunSummary>, StoreError>;
+
+    /// Counts the runs of a workflow, or those with one status, up to `max`.
+    async fn count_runs(
+        &self,
+        workflow: &str,
+        status: Option<RunStatus>,
+        max: usize,
+    ) -> Result<usize, StoreError>;
+
+    /// Reads the runs whose time is over at `at`, those first that should have gone first.
+    async fn expired_runs(&self, at: Timestamp, limit: usize) -> Result<Vec<Address>, StoreError>;
 
     /// Counts what is there.
     async fn totals(&self) -> Result<Totals, StoreError>;

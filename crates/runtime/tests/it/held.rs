@@ -13,8 +13,8 @@ use async_trait::async_trait;
 use steadfast::store::{
     Activity, Address, Answer, Attempt, Commit, DueCursor, Dump, EntityId, EntityKind, Head,
     Health, MemoryStore, Notices, ObjectSummary, OldTurn, Owner, PageImage, Position, Recorded,
-    RecordedTurn, Setting, Snapshot, Store, StoreError, StreamSummary, Timestamp, Totals,
-    TurnSummary, Version, Work,
+    RecordedTurn, RunCursor, RunFilter, RunStatus, RunSummary, Setting, Snapshot, Store,
+    StoreError, StreamSummary, Timestamp, Totals, TurnSummary, Version, Work,
 };
 use tokio::sync::{RwLock, Semaphore};
 
@@ -222,6 +222,10 @@ delegate! {
     ) -> Vec<ObjectSummary>;
     count_objects(class: &str, max: usize) -> usize;
     old_turns(after: Position, limit: usize) -> Vec<OldTurn>;
+    run(entity: EntityId) -> Option<RunSummary>;
+    runs(filter: RunFilter<'_>, after: Option<RunCursor>, limit: usize) -> Vec<RunSummary>;
+    count_runs(workflow: &str, status: Option<RunStatus>, max: usize) -> usize;
+    expired_runs(at: Timestamp, limit: usize) -> Vec<Address>;
     totals() -> Totals;
     dump() -> Dump;
     violations() -> Vec<String>;

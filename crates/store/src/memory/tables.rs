@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::objects::Objects;
+use super::{objects::Objects, runs::Runs};
 use crate::{
     Address, Attempt, DueCursor, Dump, EntityId, EntityKind, ObjectSummary, Position, Recorded,
     Settled, SettledAs, Snapshot, State, StreamSummary, Timestamp, Totals, Version, Work,
@@ -23,6 +23,7 @@ pub(super) struct Tables {
     pub(super) snapshots: BTreeMap<EntityId, Snapshot>,
     keys: BTreeMap<(EntityId, Box<str>), KeyRow>,
     pub(super) objects: Objects,
+    pub(super) runs: Runs,
 }
 
 impl Tables {
@@ -41,7 +42,8 @@ impl Tables {
         for position in &needs.messages {
             if let Some(row) = self.messages.get(position) {
                 let last = self.version(row.stream) == row.version;
-                let brief = Brief { target: row.target, ordered: row.ordered, last };
+                let (stream, target, ordered) = (row.stream, row.target, row.ordered);
+                let brief = Brief { stream, target, ordered, last };
                 facts.messages.load(*position, brief);
             }
             if let Some(settled) = self.outcomes.get(position) {
@@ -49,6 +51,11 @@ impl Tables {
             }
         }
         self.objects.facts(needs, &mut facts);
+        for run in &needs.erasures {
+            if self.entities.get(run).is_some_and(|it| it.address.kind() == EntityKind::Run) {
+                facts.erasures.load(*run, self.needed_of(*run));
+            }
+        }
         for key in &needs.keys {
             if let Some(row) = self.keys.get(key) {
                 facts.keys.load(key.clone(), row.clone());
@@ -63,6 +70,7 @@ impl Tables {
         }
         self.position = plan.position;
         self.at = plan.at;
+        plan.runs_erased.iter().for_each(|run| self.erase_run(*run));
         for row in &plan.entities {
             self.entities.insert(row.address.id(), row.clone());
         }
@@ -87,6 +95,7 @@ impl Tables {
             }
         }
         self.objects.apply(plan);
+        self.runs.apply(plan);
         for snapshot in &plan.snapshots {
             self.snapshots.insert(snapshot.stream, snapshot.clone());
         }
@@ -103,6 +112,32 @@ impl Tables {
             self.outcomes.remove(position);
             self.attempts.retain(|(of, _), _| of != position);
         }
+    }
+
+    /// The first message that keeps a run from being erased: one of its own, or work for it.
+    fn needed_of(&self, run: EntityId) -> Option<Position> {
+        let own = self.streams.range((run, Version::MIN)..=(run, Version::MAX));
+        let is_needed = |position: &Position| {
+            self.works.contains_key(position)
+                || self.outcomes.get(position).is_some_and(|it| it.as_ == SettledAs::Dead)
+        };
+        let first = own.map(|(_, position)| *position).find(is_needed);
+        let work = || self.works.values().find(|it| it.target == run).map(|it| it.position);
+        first.or_else(work)
+    }
+
+    fn erase_run(&mut self, run: EntityId) {
+        let all = (run, Version::MIN)..=(run, Version::MAX);
+        for (_, position) in self.streams.extract_if(all, |_, _| true) {
+            self.messages.remove(&position);
+            self.outcomes.remove(&position);
+            self.attempts
+                .extract_if((position, 0)..=(position, u32::MAX), |_, _| true)
+                .for_each(drop);
+        }
+        self.snapshots.remove(&run);
+        self.runs.erase(run);
+        self.entities.remove(&run);
     }
 
     fn remove_work(&mut self, position: Position) {
@@ -253,6 +288,7 @@ impl Tables {
         rows.extend(self.snapshots.values().map(|it| format!("{it:?}")));
         rows.extend(self.keys.values().map(|it| format!("{it:?}")));
         rows.extend(self.objects.dump());
+        rows.extend(self.runs.all().map(|it| format!("{it:?}")));
         Dump { rows }
     }
 
@@ -267,6 +303,9 @@ impl Tables {
         }
         let lost = self.works.keys().filter(|it| !self.messages.contains_key(*it));
         found.extend(lost.map(|position| format!("work {position} without its message")));
+        let unknown = self.runs.all().map(|it| it.run.id());
+        let unknown = unknown.filter(|it| !self.entities.contains_key(it));
+        found.extend(unknown.map(|run| format!("run {run} of an unknown entity")));
         found
     }
 }

@@ -133,6 +133,8 @@ impl Batch {
             Write::ForgetTurns { positions } => {
                 positions.iter().for_each(|it| self.forget_turn(*it));
             }
+            Write::Run { run, status, expires } => self.run(run, *status, *expires),
+            Write::EraseRun { run } => self.erase_run(*run)?,
             // Recorded at the end, when the position of the input is known.
             Write::Remember(_) => {}
         }
@@ -168,6 +170,7 @@ impl Batch {
             turns: self.draft.turns.len(),
             heads_gone: self.draft.heads_gone.len(),
             turns_forgotten: self.draft.turns_forgotten.len(),
+            runs_erased: self.draft.runs_erased.len(),
             keys_expire: self.draft.keys_expire,
         }
     }
@@ -185,6 +188,8 @@ impl Batch {
         self.facts.turns.accept();
         self.facts.images.accept();
         self.facts.cuts.accept();
+        self.facts.runs.accept();
+        self.facts.erasures.accept();
     }
 
     fn reject(&mut self, lengths: Lengths) {
@@ -194,6 +199,8 @@ impl Batch {
         for row in self.draft.entities.drain(lengths.entities..) {
             self.facts.entities.remove(&row.address.id());
         }
+        // After that: an erased run may have begun anew.
+        self.facts.entities.extend(self.draft.runs_erased.drain(lengths.runs_erased..));
         self.facts.works.reject();
         self.facts.messages.reject();
         self.facts.settled.reject();
@@ -205,6 +212,8 @@ impl Batch {
         self.facts.turns.reject();
         self.facts.images.reject();
         self.facts.cuts.reject();
+        self.facts.runs.reject();
+        self.facts.erasures.reject();
         self.draft.position = lengths.position;
         self.draft.messages.truncate(lengths.messages);
         self.draft.unblocked.truncate(lengths.unblocked);
@@ -243,6 +252,8 @@ impl Batch {
         draft.images.extend(images.filter_map(|((entity, _), image)| Some((entity, image?))));
         let cuts = facts.cuts.into_changes().into_iter();
         draft.images_cut.extend(cuts.filter_map(|(entity, pages)| Some((entity, pages?))));
+        draft.runs.extend(facts.runs.into_changes().into_iter().filter_map(|(_, it)| it));
+        draft.runs_erased.sort_unstable();
         draft.turns_forgotten.sort_unstable();
         draft.entities.sort_by_key(|row| row.address.id());
         draft.forgotten.sort_unstable();
@@ -261,5 +272,6 @@ struct Lengths {
     turns: usize,
     heads_gone: usize,
     turns_forgotten: usize,
+    runs_erased: usize,
     keys_expire: bool,
 }

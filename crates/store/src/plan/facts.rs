@@ -6,11 +6,14 @@ use std::{
 };
 
 use super::{KeyRow, Work};
-use crate::{Base, EntityId, Head, PageImage, Position, Settled, Snapshot, Timestamp, Version};
+use crate::{
+    Base, EntityId, Head, PageImage, Position, RunSummary, Settled, Snapshot, Timestamp, Version,
+};
 
 /// What is needed of a stored message to revive or forget it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Brief {
+    pub(crate) stream: EntityId,
     pub(crate) target: Option<EntityId>,
     pub(crate) ordered: bool,
     /// Whether it is the last of its stream.
@@ -46,6 +49,10 @@ pub(crate) struct Facts {
     /// Only what this batch writes.
     pub(crate) images: Table<(EntityId, u32), PageImage>,
     pub(crate) cuts: Table<EntityId, u32>,
+    /// Only what this batch writes.
+    pub(crate) runs: Table<EntityId, RunSummary>,
+    /// Runs that are to be erased, if they are there, with what keeps them from it.
+    pub(crate) erasures: Table<EntityId, Option<Position>>,
 }
 
 /// Rows by key, which remembers what changed and can take the last commit's changes back.
@@ -75,6 +82,16 @@ impl<K: Hash + Eq + Ord + Clone, V: Clone> Table<K, V> {
     /// The keys of the rows that are there.
     pub(crate) fn keys(&self) -> Vec<K> {
         self.rows.keys().cloned().collect()
+    }
+
+    /// The rows that are there.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        self.rows.iter()
+    }
+
+    /// Whether this batch has written or removed the row.
+    pub(crate) fn has_changed(&self, key: &K) -> bool {
+        self.changed.contains(key)
     }
 
     /// Writes or, with `None`, removes a row.

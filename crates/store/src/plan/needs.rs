@@ -14,6 +14,7 @@ pub(crate) struct Needs {
     pub(crate) keys: BTreeSet<(EntityId, Box<str>)>,
     pub(crate) heads: BTreeSet<EntityId>,
     pub(crate) turns: BTreeSet<Position>,
+    pub(crate) erasures: BTreeSet<EntityId>,
 }
 
 impl Needs {
@@ -59,6 +60,8 @@ impl Needs {
             Write::Images(images) => _ = self.heads.insert(images.entity),
             Write::Erase { entity } => _ = self.heads.insert(*entity),
             Write::ForgetTurns { positions } => self.turns.extend(positions),
+            Write::Run { run, .. } => _ = self.entities.insert(run.id()),
+            Write::EraseRun { run } => _ = self.erasures.insert(*run),
             Write::Close { .. } | Write::Snapshot(_) | Write::ExpireKeys => {}
         }
     }

@@ -6,7 +6,15 @@ use tokio_postgres::{Client, Error, Statement, types::ToSql};
 use crate::{EntityId, plan::Plan};
 
 /// One statement for each table and way of change, in the order in which they run.
-const STATEMENTS: [&str; 23] = [
+const STATEMENTS: [&str; 30] = [
+    "DELETE FROM outcome o USING message m WHERE m.stream = ANY ($1::bytea[]) \
+     AND o.position = m.position",
+    "DELETE FROM attempt a USING message m WHERE m.stream = ANY ($1::bytea[]) \
+     AND a.position = m.position",
+    "DELETE FROM message WHERE stream = ANY ($1::bytea[])",
+    "DELETE FROM snapshot WHERE entity = ANY ($1::bytea[])",
+    "DELETE FROM run WHERE entity = ANY ($1::bytea[])",
+    "DELETE FROM entity WHERE id = ANY ($1::bytea[])",
     "INSERT INTO entity (id, shard, kind, class, name, created_at) SELECT * FROM unnest( \
      $1::bytea[], $2::smallint[], $3::text[], $4::text[], $5::text[], $6::bigint[])",
     "INSERT INTO message (position, stream, version, kind, direction, action, type, schema, data, \
@@ -62,6 +70,10 @@ const STATEMENTS: [&str; 23] = [
      $2::bigint[], $3::bigint[], $4::bigint[], $5::bytea[]) ON CONFLICT (entity, page) \
      DO UPDATE SET seq = excluded.seq, crc = excluded.crc, data = excluded.data",
     "DELETE FROM turn WHERE position = ANY ($1::bigint[])",
+    "INSERT INTO run (entity, workflow, name, status, created_at, changed_at, expires_at) \
+     SELECT * FROM unnest($1::bytea[], $2::text[], $3::text[], $4::text[], $5::bigint[], \
+     $6::bigint[], $7::bigint[]) ON CONFLICT (entity) DO UPDATE SET status = excluded.status, \
+     changed_at = excluded.changed_at, expires_at = excluded.expires_at",
     "UPDATE counter SET position = $1, at = $2",
 ];
 
@@ -105,8 +117,15 @@ pub(super) enum NotWritten {
     Commit(Error),
 }
 
-fn params(plan: &Plan) -> [Option<Params<'_>>; 23] {
+fn params(plan: &Plan) -> [Option<Params<'_>>; 30] {
+    let erased = || (!plan.runs_erased.is_empty()).then(|| ids(&plan.runs_erased));
     [
+        erased(),
+        erased(),
+        erased(),
+        erased(),
+        erased(),
+        erased(),
         (!plan.entities.is_empty()).then(|| entities(plan)),
         (!plan.messages.is_empty()).then(|| messages(plan)),
         (!plan.works.is_empty()).then(|| works(plan)),
@@ -129,6 +148,7 @@ fn params(plan: &Plan) -> [Option<Params<'_>>; 23] {
         (!plan.images_cut.is_empty()).then(|| images_cut(plan)),
         (!plan.images.is_empty()).then(|| images(plan)),
         positions(&plan.turns_forgotten),
+        (!plan.runs.is_empty()).then(|| runs(plan)),
         Some(vec![Box::new(plan.position), Box::new(plan.at.0)]),
     ]
 }
@@ -143,6 +163,10 @@ where
 
 fn positions(positions: &[i64]) -> Option<Params<'_>> {
     (!positions.is_empty()).then(|| -> Params<'_> { vec![Box::new(positions)] })
+}
+
+fn ids(ids: &[EntityId]) -> Params<'_> {
+    vec![column(ids, |it| it.0.as_slice())]
 }
 
 fn bytes(id: EntityId) -> Vec<u8> {
@@ -301,5 +325,18 @@ fn images(plan: &Plan) -> Params<'_> {
         column(rows, |it| it.1.seq),
         column(rows, |it| i64::from(it.1.crc)),
         column(rows, |it| &*it.1.data),
+    ]
+}
+
+fn runs(plan: &Plan) -> Params<'_> {
+    let rows = &plan.runs;
+    vec![
+        column(rows, |it| bytes(it.run.id())),
+        column(rows, |it| it.run.class()),
+        column(rows, |it| it.run.name()),
+        column(rows, |it| it.status.tag()),
+        column(rows, |it| it.created_at.0),
+        column(rows, |it| it.changed_at.0),
+        column(rows, |it| it.expires_at.map(|it| it.0)),
     ]
 }

@@ -15,7 +15,7 @@ const VERSIONS: &str = "SELECT s.id, (SELECT m.version FROM message m WHERE m.st
 const ENTITIES: &str = "SELECT id FROM entity WHERE id = ANY ($1::bytea[])";
 const WORKS: &str = "SELECT position, target, ordered, due_at, attempts, forgiven, holder, lease, \
      claimed_at FROM work WHERE position = ANY ($1::bigint[])";
-const BRIEFS: &str = "SELECT m.position, m.target, m.ordered, \
+const BRIEFS: &str = "SELECT m.position, m.stream, m.target, m.ordered, \
      NOT EXISTS (SELECT 1 FROM message n WHERE n.stream = m.stream AND n.version > m.version) \
      FROM message m WHERE m.position = ANY ($1::bigint[])";
 const OUTCOMES: &str = "SELECT position, state, settled_at, attempts, error FROM outcome \
@@ -35,6 +35,7 @@ pub(super) struct Reads {
     keys: Statement,
     heads: Statement,
     turns: Statement,
+    erasures: Statement,
 }
 
 impl Reads {
@@ -49,6 +50,7 @@ impl Reads {
             keys: client.prepare(KEYS).await?,
             heads: client.prepare(&many(queries::HEAD, "b.entity = ?1", "bytea")).await?,
             turns: client.prepare(&many(queries::TURN_BRIEF, "t.position = ?1", "bigint")).await?,
+            erasures: client.prepare(&many(sql::runs::ERASURE, "e.id = ?1", "bytea")).await?,
         })
     }
 
@@ -61,9 +63,10 @@ impl Reads {
         let keys: Vec<&str> = needs.keys.iter().map(|it| &*it.1).collect();
         let heads: Vec<&[u8]> = needs.heads.iter().map(|it| it.0.as_slice()).collect();
         let turns: Vec<i64> = needs.turns.iter().copied().collect();
+        let erasures: Vec<&[u8]> = needs.erasures.iter().map(|it| it.0.as_slice()).collect();
 
         type Params<'a> = Vec<&'a (dyn ToSql + Sync)>;
-        let all: [(&Statement, bool, Params<'_>); 9] = [
+        let all: [(&Statement, bool, Params<'_>); 10] = [
             (&self.counter, true, vec![]),
             (&self.versions, !streams.is_empty(), vec![&streams]),
             (&self.entities, !entities.is_empty(), vec![&entities]),
@@ -73,21 +76,22 @@ impl Reads {
             (&self.keys, !keys.is_empty(), vec![&scopes, &keys]),
             (&self.heads, !heads.is_empty(), vec![&heads]),
             (&self.turns, !turns.is_empty(), vec![&turns]),
+            (&self.erasures, !erasures.is_empty(), vec![&erasures]),
         ];
         let answers = join_all(all.iter().map(|(statement, wanted, params)| async move {
             if *wanted { client.query(*statement, params).await } else { Ok(Vec::new()) }
         }));
         // The first error in order is the cause of those behind it.
         let answers: Result<Vec<Vec<Row>>, _> = answers.await.into_iter().collect();
-        let answers: [Vec<Row>; 9] = answers?
-            .try_into()
-            .map_err(|_| Trouble::Bug("nine queries have nine answers".into()))?;
+        let answers: [Vec<Row>; 10] =
+            answers?.try_into().map_err(|_| Trouble::Bug("ten queries have ten answers".into()))?;
         understand(&answers).map_err(|error| Trouble::Bug(error.to_string()))
     }
 }
 
-fn understand(answers: &[Vec<Row>; 9]) -> Result<Facts, StoreError> {
-    let [counter, versions, entities, works, briefs, outcomes, keys, heads, turns] = answers;
+fn understand(answers: &[Vec<Row>; 10]) -> Result<Facts, StoreError> {
+    let [counter, versions, entities, works, briefs, outcomes, keys, heads, turns, erasures] =
+        answers;
     let mut facts = Facts::default();
     let counter = counter.first().ok_or_else(|| StoreError::corrupt("the counter is missing"))?;
     (facts.position, facts.at) = (counter.int(0)?, counter.time(1)?);
@@ -102,8 +106,9 @@ fn understand(answers: &[Vec<Row>; 9]) -> Result<Facts, StoreError> {
         facts.works.load(work.position, work);
     }
     for row in briefs {
-        let (target, ordered, last) = (row.maybe_id(1)?, row.int(2)? != 0, row.int(3)? != 0);
-        facts.messages.load(row.int(0)?, Brief { target, ordered, last });
+        let (stream, target) = (row.id(1)?, row.maybe_id(2)?);
+        let (ordered, last) = (row.int(3)? != 0, row.int(4)? != 0);
+        facts.messages.load(row.int(0)?, Brief { stream, target, ordered, last });
     }
     for row in outcomes {
         let (position, settled) = sql::settled_row(row)?;
@@ -123,6 +128,10 @@ fn understand(answers: &[Vec<Row>; 9]) -> Result<Facts, StoreError> {
             facts.heads.load(head.base.entity, head);
         }
         facts.turns.load(row.int(15)?, brief);
+    }
+    for row in erasures {
+        let (run, needed) = sql::erasure(row)?;
+        facts.erasures.load(run, needed);
     }
     Ok(facts)
 }

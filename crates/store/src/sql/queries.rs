@@ -313,6 +313,11 @@ pub(crate) const VIOLATIONS: &[(&str, &str)] = &[
         "SELECT count(*) FROM image i LEFT JOIN base b ON b.entity = i.entity \
          LEFT JOIN head h ON h.number = b.number WHERE h.number IS NULL OR i.seq > h.seq",
     ),
+    (
+        "runs of an unknown entity",
+        "SELECT count(*) FROM run r WHERE NOT EXISTS (SELECT 1 FROM entity e \
+         WHERE e.id = r.entity AND e.kind = 'run' AND e.class = r.workflow AND e.name = r.name)",
+    ),
 ];
 
 /// Whether something is pending that may have ended a process.

@@ -3,8 +3,9 @@
 use super::Fields;
 use crate::{
     Address, Attempt, Base, Direction, EntityId, EntityKind, Head, Json, Lease, MessageKind,
-    ObjectSummary, OldTurn, PageImage, Position, Recorded, RecordedTurn, Settled, SettledAs,
-    Snapshot, State, StoreError, StreamSummary, Timestamp, Totals, TurnSummary, Work,
+    ObjectSummary, OldTurn, PageImage, Position, Recorded, RecordedTurn, RunStatus, RunSummary,
+    Settled, SettledAs, Snapshot, State, StoreError, StreamSummary, Timestamp, Totals, TurnSummary,
+    Work,
     plan::{EntityRow, KeyRow, MessageRow, TurnBrief},
 };
 
@@ -242,4 +243,21 @@ pub(crate) fn turn_brief(row: &dyn Fields) -> Result<(TurnBrief, Option<Head>), 
         TurnBrief { entity: row.id(12)?, bytes: row.int(13)?, is_history: row.int(14)? != 0 };
     let head = if row.maybe_int(0)?.is_some() { Some(head(row)?) } else { None };
     Ok((brief, head))
+}
+
+pub(crate) fn run_summary(row: &dyn Fields) -> Result<RunSummary, StoreError> {
+    let run = Address::new(EntityKind::Run, &row.text(0)?, &row.text(1)?);
+    let tag = row.text(2)?;
+    let status = RunStatus::from_tag(&tag);
+    Ok(RunSummary {
+        run: run.map_err(|error| StoreError::corrupt(error.to_string()))?,
+        status: status.ok_or_else(|| StoreError::corrupt(format!("unknown status `{tag}`")))?,
+        created_at: row.time(3)?,
+        changed_at: row.time(4)?,
+        expires_at: row.maybe_int(5)?.map(Timestamp),
+    })
+}
+
+pub(crate) fn erasure(row: &dyn Fields) -> Result<(EntityId, Option<Position>), StoreError> {
+    Ok((row.id(0)?, row.maybe_int(1)?))
 }

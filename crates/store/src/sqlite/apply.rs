@@ -2,6 +2,7 @@
 
 use rusqlite::{Connection, Result, params};
 
+use super::runs;
 use crate::{
     Attempt, Base, EntityId, Head, PageImage, Position, RecordedTurn, Settled, Snapshot, Timestamp,
     Work,
@@ -9,6 +10,7 @@ use crate::{
 };
 
 pub(super) fn apply(connection: &Connection, plan: &Plan) -> Result<()> {
+    runs::erase(connection, &plan.runs_erased)?;
     each(connection, INSERT_ENTITY, &plan.entities, entity)?;
     each(connection, INSERT_MESSAGE, &plan.messages, message)?;
     each(connection, PUT_WORK, &plan.works, work)?;
@@ -40,6 +42,7 @@ pub(super) fn apply(connection: &Connection, plan: &Plan) -> Result<()> {
     each(connection, PUT_IMAGE, &plan.images, image)?;
     let forgotten = "DELETE FROM turn WHERE position = ?1";
     each(connection, forgotten, &plan.turns_forgotten, by_position)?;
+    runs::put(connection, &plan.runs)?;
     let counter = "UPDATE counter SET position = ?1, at = ?2";
     connection.prepare_cached(counter)?.execute(params![plan.position, plan.at.0])?;
     Ok(())

@@ -14,7 +14,7 @@ use crate::{
 const ENTITY: &str = "SELECT 1 FROM entity WHERE id = ?1";
 const WORK: &str = "SELECT position, target, ordered, due_at, attempts, forgiven, holder, lease, \
      claimed_at FROM work WHERE position = ?1";
-const BRIEF: &str = "SELECT m.target, m.ordered, \
+const BRIEF: &str = "SELECT m.stream, m.target, m.ordered, \
      NOT EXISTS (SELECT 1 FROM message n WHERE n.stream = m.stream AND n.version > m.version) \
      FROM message m WHERE m.position = ?1";
 const OUTCOME: &str =
@@ -44,6 +44,11 @@ impl Known {
         if Self::MAX < self.versions.len() + self.entities.len() + self.heads.len() {
             *self = Self::default();
         }
+        for run in &plan.runs_erased {
+            self.versions.remove(run);
+            self.entities.remove(run);
+        }
+        self.entities.extend(plan.runs.iter().map(|it| it.run.id()));
         for row in &plan.messages {
             self.versions.insert(row.stream, row.version);
             self.entities.insert(row.stream);
@@ -88,8 +93,8 @@ pub(super) fn read(
     }
     for position in &needs.messages {
         let brief = |row: &dyn Fields| {
-            let (target, ordered) = (row.maybe_id(0)?, row.int(1)? != 0);
-            Ok(Brief { target, ordered, last: row.int(2)? != 0 })
+            let (stream, target, ordered) = (row.id(0)?, row.maybe_id(1)?, row.int(2)? != 0);
+            Ok(Brief { stream, target, ordered, last: row.int(3)? != 0 })
         };
         for brief in rows(connection, BRIEF, (position,), brief)? {
             facts.messages.load(*position, brief);
@@ -113,6 +118,11 @@ pub(super) fn read(
                 facts.heads.load(head.base.entity, head);
             }
             facts.turns.load(*position, brief);
+        }
+    }
+    for run in &needs.erasures {
+        for (run, needed) in rows(connection, sql::runs::ERASURE, (run.0,), sql::erasure)? {
+            facts.erasures.load(run, needed);
         }
     }
     for (scope, key) in &needs.keys {

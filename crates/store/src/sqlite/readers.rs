@@ -146,6 +146,9 @@ pub(super) fn dump(connection: &Connection) -> Result<Dump, StoreError> {
     all.extend(rows(&tx, queries::ALL_IMAGES, (), |row| {
         Ok(format!("{:?}", sql::owned_image(row)?))
     })?);
+    all.extend(rows(&tx, sql::runs::ALL_RUNS, (), |row| {
+        Ok(format!("{:?}", sql::run_summary(row)?))
+    })?);
     Ok(Dump { rows: all })
 }
 

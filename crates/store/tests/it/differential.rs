@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use steadfast_store::{
     Cause, Clock, Commit, Complete, Due, DueCursor, EntityKind, Entropy, Expect, Images, Json,
-    Lease, Message, PageImage, Remember, Retention, SeededEntropy, SettledAs, Snapshot, Task,
-    Timestamp, Turn, Write, sweep,
+    Lease, Message, PageImage, Remember, Retention, RunFilter, RunStatus, SeededEntropy, SettledAs,
+    Snapshot, Task, Timestamp, Turn, Write, sweep,
 };
 
 use crate::lab::{Lab, address, address_of};
@@ -36,6 +36,25 @@ impl Maker {
 
     fn object(&self) -> steadfast_store::Address {
         address_of(EntityKind::Object, "thing", ["a", "b"][self.below(2) as usize])
+    }
+
+    /// Most of them stay without work, so that they can be erased.
+    fn run(&self) -> steadfast_store::Address {
+        address_of(EntityKind::Run, "flow", ["a", "b", "ü", "d", "e"][self.below(5) as usize])
+    }
+
+    fn status(&self) -> RunStatus {
+        RunStatus::ALL[self.below(6) as usize]
+    }
+
+    fn stream_or_run(&self) -> steadfast_store::Address {
+        if self.one_in(3) { self.run() } else { self.stream() }
+    }
+
+    fn message_of_run(&self) -> Message {
+        let message = Message::new("step", Json::parse("{}").unwrap()).unwrap();
+        let target = if self.one_in(2) { self.run() } else { self.stream() };
+        if self.one_in(5) { message.to(&target) } else { message.event() }
     }
 
     /// Mostly a recent one, sometimes one that is not there.
@@ -83,7 +102,7 @@ impl Maker {
 
     fn write(&self) -> Write {
         let position = self.position();
-        match self.below(22) {
+        match self.below(28) {
             0..=4 => {
                 let messages = (0..self.below(4) as usize).map(|it| self.message(it)).collect();
                 Write::Append { stream: self.stream(), messages }
@@ -109,11 +128,11 @@ impl Maker {
                 let reply = Json::parse("{\"n\":1}").unwrap();
                 Write::Remember(if self.one_in(2) { key.reply(200, reply) } else { key })
             }
-            13 => Write::Close { stream: self.stream().id() },
+            13 => Write::Close { stream: self.stream_or_run().id() },
             14 => {
                 let (version, code) = (self.below(9) as i64, self.below(3) as i32);
                 let state = Json::parse("[1]").unwrap();
-                let stream = self.stream().id();
+                let stream = self.stream_or_run().id();
                 Write::Snapshot(Snapshot { stream, version, code, state })
             }
             15 => Write::Forget { positions: vec![position, position - 3] },
@@ -139,7 +158,25 @@ impl Maker {
                 Write::Images(Images { entity, part, images, complete })
             }
             20 if self.one_in(3) => Write::Erase { entity: self.object().id() },
+            22..=27 => self.write_of_run(),
             _ => Write::ForgetTurns { positions: vec![position - 5, position - 9] },
+        }
+    }
+
+    fn write_of_run(&self) -> Write {
+        match self.below(3) {
+            0 => {
+                let messages = (0..self.below(3)).map(|_| self.message_of_run()).collect();
+                Write::Append { stream: self.run(), messages }
+            }
+            1 => {
+                let expires = self.one_in(2).then(|| self.wait());
+                Write::Run { run: self.run(), status: self.status(), expires }
+            }
+            _ => {
+                let run = if self.one_in(6) { self.stream() } else { self.run() };
+                Write::EraseRun { run: run.id() }
+            }
         }
     }
 
@@ -218,7 +255,7 @@ async fn run_step(labs: &[Lab; 3], maker: &mut Maker, place: &str) {
 async fn compare_reads(labs: &[Lab; 3], maker: &Maker, place: &str) {
     let stream = maker.stream().id();
     let (position, ordered) = (maker.position(), maker.one_in(2));
-    let object = maker.object().id();
+    let (object, run) = (maker.object().id(), maker.run());
     let mut all = Vec::new();
     for lab in labs {
         let store = &lab.store;
@@ -234,6 +271,15 @@ async fn compare_reads(labs: &[Lab; 3], maker: &Maker, place: &str) {
             store.objects("thing", "", None, 3).await.unwrap(),
             store.count_objects("thing", 2).await.unwrap(),
             store.old_turns(position - 20, 9).await.unwrap(),
+        );
+        let flow = RunFilter { prefix: run.name(), ..RunFilter::of("flow") };
+        let runs = (
+            store.run(run.id()).await.unwrap(),
+            store.runs(RunFilter::of("flow"), None, 3).await.unwrap(),
+            store.runs(flow, None, 3).await.unwrap(),
+            store.runs(RunFilter { since: Some(maker.now), ..flow }, None, 3).await.unwrap(),
+            store.count_runs("flow", Some(RunStatus::Queued), 9).await.unwrap(),
+            store.expired_runs(maker.now, 3).await.unwrap(),
         );
         all.push(format!(
             "{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}",
@@ -251,7 +297,7 @@ async fn compare_reads(labs: &[Lab; 3], maker: &Maker, place: &str) {
             ),
             store.due(DueCursor { due_at: maker.now, position }, 7).await.unwrap(),
             store.backlog(stream, ordered, 3).await.unwrap(),
-            (store.orphans(2, 5).await.unwrap(), store.totals().await.unwrap(), objects),
+            (store.orphans(2, 5).await.unwrap(), store.totals().await.unwrap(), objects, runs),
         ));
         lab.assert_sound().await;
     }

@@ -3,9 +3,11 @@
 mod appending;
 mod deduplication;
 mod delivery;
+mod erasing;
 mod images;
 mod objects;
 mod reading;
+mod runs;
 
 /// Runs each law on all three stores.
 macro_rules! laws {

@@ -14,6 +14,7 @@ mod holes;
 mod lab;
 mod laws;
 mod limits;
+mod migrations;
 mod owners;
 mod retention;
 mod view;

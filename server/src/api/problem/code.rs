@@ -98,7 +98,9 @@ impl Code {
             | Rejection::NotDue { .. }
             | Rejection::LeaseLost { .. }
             | Rejection::Head { .. }
-            | Rejection::Part { .. } => Code::Conflict,
+            | Rejection::Part { .. }
+            | Rejection::RunHasWork { .. }
+            | Rejection::RunMoved { .. } => Code::Conflict,
         }
     }
 

@@ -1,0 +1,67 @@
+//! The table of runs, in memory.
+
+use std::{cmp::Reverse, collections::BTreeMap};
+
+use crate::{
+    Address, EntityId, RunCursor, RunFilter, RunStatus, RunSummary, Timestamp, plan::Plan,
+};
+
+#[derive(Debug, Default)]
+pub(super) struct Runs {
+    rows: BTreeMap<EntityId, RunSummary>,
+}
+
+impl Runs {
+    pub(super) fn apply(&mut self, plan: &Plan) {
+        for row in &plan.runs {
+            let before = self.rows.get(&row.run.id());
+            let created_at = before.map_or(row.created_at, |it| it.created_at);
+            self.rows.insert(row.run.id(), RunSummary { created_at, ..row.clone() });
+        }
+    }
+
+    pub(super) fn erase(&mut self, run: EntityId) {
+        self.rows.remove(&run);
+    }
+
+    pub(super) fn get(&self, run: EntityId) -> Option<RunSummary> {
+        self.rows.get(&run).cloned()
+    }
+
+    pub(super) fn list(
+        &self,
+        filter: RunFilter<'_>,
+        after: Option<RunCursor>,
+        limit: usize,
+    ) -> Vec<RunSummary> {
+        let is_meant = |it: &&RunSummary| {
+            it.run.class() == filter.workflow
+                && filter.status.is_none_or(|status| status == it.status)
+                && it.run.name().starts_with(filter.prefix)
+                && filter.since.is_none_or(|since| since <= it.created_at)
+                && filter.until.is_none_or(|until| it.created_at < until)
+                && after.is_none_or(|at| (it.created_at, it.run.id()) < (at.created_at, at.id))
+        };
+        let mut found: Vec<&RunSummary> = self.rows.values().filter(is_meant).collect();
+        found.sort_by_key(|it| Reverse((it.created_at, it.run.id())));
+        found.into_iter().take(limit).cloned().collect()
+    }
+
+    pub(super) fn count(&self, workflow: &str, status: Option<RunStatus>, max: usize) -> usize {
+        let of = |it: &&RunSummary| {
+            it.run.class() == workflow && status.is_none_or(|status| status == it.status)
+        };
+        self.rows.values().filter(of).take(max).count()
+    }
+
+    pub(super) fn expired(&self, at: Timestamp, limit: usize) -> Vec<Address> {
+        let timed = self.rows.values().filter_map(|it| Some((it.expires_at?, it)));
+        let mut found: Vec<_> = timed.filter(|(expires_at, _)| *expires_at <= at).collect();
+        found.sort_by_key(|(expires_at, it)| (*expires_at, it.run.id()));
+        found.into_iter().take(limit).map(|(_, it)| it.run.clone()).collect()
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = &RunSummary> {
+        self.rows.values()
+    }
+}

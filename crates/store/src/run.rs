@@ -1,0 +1,116 @@
+//! What a store keeps of a run of a workflow beside its record, so that runs can be listed, kept
+//! for a time, and erased.
+
+use crate::{Address, EntityId, Timestamp};
+
+/// How far a run is. The tags are stored: they may never change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum RunStatus {
+    /// It has something to do.
+    Queued,
+    /// It waits for a time or for an event.
+    Waiting,
+    /// Somebody holds it.
+    Paused,
+    /// It came to its end.
+    Complete,
+    /// It failed for good.
+    Errored,
+    /// Somebody ended it.
+    Terminated,
+}
+
+impl RunStatus {
+    /// All of them.
+    pub const ALL: [RunStatus; 6] = [
+        RunStatus::Queued,
+        RunStatus::Waiting,
+        RunStatus::Paused,
+        RunStatus::Complete,
+        RunStatus::Errored,
+        RunStatus::Terminated,
+    ];
+
+    /// The stored tag.
+    pub fn tag(self) -> &'static str {
+        match self {
+            RunStatus::Queued => "queued",
+            RunStatus::Waiting => "waiting",
+            RunStatus::Paused => "paused",
+            RunStatus::Complete => "complete",
+            RunStatus::Errored => "errored",
+            RunStatus::Terminated => "terminated",
+        }
+    }
+
+    /// The status with this tag.
+    pub fn from_tag(tag: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.tag() == tag)
+    }
+}
+
+/// One run in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunSummary {
+    /// Its address: the workflow and its id.
+    pub run: Address,
+    /// How far it is.
+    pub status: RunStatus,
+    /// When the store first heard of it.
+    pub created_at: Timestamp,
+    /// When the store last heard of it.
+    pub changed_at: Timestamp,
+    /// When it may be erased; `None`: it is kept.
+    pub expires_at: Option<Timestamp>,
+}
+
+/// Which runs a list shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunFilter<'a> {
+    /// Those of this workflow.
+    pub workflow: &'a str,
+    /// Those with this status.
+    pub status: Option<RunStatus>,
+    /// Those whose ids begin with this.
+    pub prefix: &'a str,
+    /// Those that were created at this time or after it.
+    pub since: Option<Timestamp>,
+    /// Those that were created before this time.
+    pub until: Option<Timestamp>,
+}
+
+impl<'a> RunFilter<'a> {
+    /// All runs of a workflow.
+    pub fn of(workflow: &'a str) -> Self {
+        Self { workflow, status: None, prefix: "", since: None, until: None }
+    }
+}
+
+/// Where a list of runs, newest first, stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunCursor {
+    /// When the last one shown was created.
+    pub created_at: Timestamp,
+    /// Which one it was.
+    pub id: EntityId,
+}
+
+impl From<&RunSummary> for RunCursor {
+    fn from(it: &RunSummary) -> Self {
+        Self { created_at: it.created_at, id: it.run.id() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_survives_its_tag_and_fits_into_a_statement() {
+        for status in RunStatus::ALL {
+            assert_eq!(RunStatus::from_tag(status.tag()), Some(status));
+            assert!(status.tag().bytes().all(|it| it.is_ascii_lowercase()));
+        }
+        assert_eq!(RunStatus::from_tag("Queued"), None);
+    }
+}

@@ -1,0 +1,86 @@
+//! Runs: writing how far they are, erasing them, and their lists.
+
+use rusqlite::{Connection, params};
+
+use super::row::rows;
+use crate::{
+    EntityId, RunStatus, RunSummary, StoreError,
+    sql::{
+        self, Fields,
+        runs::{COUNT_NAMES, FEW, Page, count_statement},
+    },
+};
+
+/// What goes with a run, in this order.
+const ERASE: [&str; 6] = [
+    "DELETE FROM outcome WHERE position IN (SELECT position FROM message WHERE stream = ?1)",
+    "DELETE FROM attempt WHERE position IN (SELECT position FROM message WHERE stream = ?1)",
+    "DELETE FROM message WHERE stream = ?1",
+    "DELETE FROM snapshot WHERE entity = ?1",
+    "DELETE FROM run WHERE entity = ?1",
+    "DELETE FROM entity WHERE id = ?1",
+];
+
+pub(super) fn erase(connection: &Connection, runs: &[EntityId]) -> rusqlite::Result<()> {
+    if runs.is_empty() {
+        return Ok(());
+    }
+    for table in ERASE {
+        let mut statement = connection.prepare_cached(table)?;
+        for run in runs {
+            statement.execute([run.0])?;
+        }
+    }
+    Ok(())
+}
+
+/// What is there keeps the time at which it was created.
+const PUT_RUN: &str = "INSERT INTO run (entity, workflow, name, status, created_at, changed_at, \
+     expires_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (entity) DO UPDATE \
+     SET status = ?4, changed_at = ?6, expires_at = ?7";
+
+pub(super) fn put(connection: &Connection, runs: &[RunSummary]) -> rusqlite::Result<()> {
+    if runs.is_empty() {
+        return Ok(());
+    }
+    let mut statement = connection.prepare_cached(PUT_RUN)?;
+    for it in runs {
+        statement.execute(params![
+            it.run.id().0,
+            it.run.class(),
+            it.run.name(),
+            it.status.tag(),
+            it.created_at.0,
+            it.changed_at.0,
+            it.expires_at.map(|it| it.0),
+        ])?;
+    }
+    Ok(())
+}
+
+pub(super) fn list(
+    connection: &Connection,
+    page: &Page,
+    limit: i64,
+) -> Result<Vec<RunSummary>, StoreError> {
+    let (workflow, (at, id)) = (&page.workflow, &page.before);
+    let Some((from, until)) = &page.names else {
+        let params = params![workflow, at, id, page.since, limit];
+        return rows(connection, &page.statement(false), params, sql::run_summary);
+    };
+    let named = rows(connection, COUNT_NAMES, (workflow, from, until, FEW), |row| row.int(0))?;
+    let are_few = named.first().is_none_or(|it| *it < FEW);
+    let params = params![workflow, at, id, page.since, limit, from, until];
+    rows(connection, &page.statement(are_few), params, sql::run_summary)
+}
+
+pub(super) fn count(
+    connection: &Connection,
+    workflow: &str,
+    status: Option<RunStatus>,
+    max: i64,
+) -> Result<usize, StoreError> {
+    let number = |row: &dyn Fields| row.count(0);
+    let found = rows(connection, &count_statement(status), (workflow, max), number)?;
+    Ok(found.first().map_or(0, |it| *it as usize))
+}
