@@ -80,7 +80,8 @@ impl Node {
     pub(crate) async fn rest(&self) {
         let dispatcher = self.dispatcher.lock().await.take();
         if let Some(dispatcher) = dispatcher {
-            dispatcher.stop().await;
+            let grace = DispatcherOptions::default().grace;
+            tokio::join!(dispatcher.stop(), self.runs.stop(grace));
         }
     }
 

@@ -1,6 +1,6 @@
 //! A whole program: what it serves, on one store.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use steadfast_store::{Clock, Entropy, SeededEntropy, Store, StoreError, SystemClock};
 
@@ -105,7 +105,8 @@ impl Builder {
             .route(runs.clone())
             .start()
             .await?;
-        Ok(Runtime { store, objects, processes, runs, dispatcher })
+        let grace = dispatcher_options.grace;
+        Ok(Runtime { store, objects, processes, runs, dispatcher, grace })
     }
 }
 
@@ -116,6 +117,7 @@ pub struct Runtime {
     processes: Processes,
     runs: Runs,
     pub(crate) dispatcher: Dispatcher,
+    grace: Duration,
 }
 
 impl Runtime {
@@ -211,6 +213,6 @@ impl Runtime {
     /// open.
     pub async fn stop(self) {
         self.objects.hang_up().await;
-        self.dispatcher.stop().await;
+        tokio::join!(self.dispatcher.stop(), self.runs.stop(self.grace));
     }
 }

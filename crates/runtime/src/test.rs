@@ -5,7 +5,7 @@ use std::{fmt::Debug, ops::Deref, sync::Arc, time::Duration};
 
 use steadfast_store::{
     Clock, DueCursor, ManualClock, MemoryStore, Moment, Position, SeededEntropy, Store, StoreError,
-    Timestamp,
+    Timestamp, Work,
 };
 
 use crate::{
@@ -57,7 +57,14 @@ impl App {
 
     /// Waits until everything that is due is done.
     pub async fn settle(&self) {
-        self.runtime.dispatcher.settled().await;
+        let (dispatcher, runs) = (&self.runtime.dispatcher, self.runtime.runs());
+        loop {
+            dispatcher.settled().await;
+            if runs.is_idle() {
+                return;
+            }
+            runs.idle().await;
+        }
     }
 
     /// Lets time pass. What becomes due on the way happens at its time.
@@ -66,12 +73,14 @@ impl App {
         self.settle().await;
         while self.clock.now() < until {
             let now = self.clock.now();
-            let next =
-                match self.store.due(DueCursor { due_at: now, position: Position::MAX }, 1).await {
-                    Ok(works) => works.first().map_or(until, |it| it.due_at.min(until)),
-                    // It has ended, as the test wanted.
-                    Err(_) => until,
-                };
+            let behind = DueCursor { due_at: now, position: Position::MAX };
+            let next = match self.store.due(behind, 100).await {
+                // What is held in here becomes due only for the next process.
+                Ok(works) => works.iter().find(|it| !is_held(it)).map_or(until, |it| it.due_at),
+                // It has ended, as the test wanted.
+                Err(_) => until,
+            };
+            let next = next.min(until);
             self.clock.advance(next.since(now));
             self.settle().await;
         }
@@ -92,6 +101,10 @@ impl App {
     pub fn memory(&self) -> &MemoryStore {
         &self.store
     }
+}
+
+fn is_held(work: &Work) -> bool {
+    work.claim.is_some_and(|(lease, _)| lease.holder != 0)
 }
 
 /// What the next attempts of a step give.

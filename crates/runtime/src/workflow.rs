@@ -3,6 +3,7 @@
 //! gets from the record what it had.
 
 mod active;
+mod begin;
 mod branch;
 mod call;
 mod combine;
@@ -10,6 +11,7 @@ mod control;
 mod ctx;
 mod definition;
 mod drive;
+mod erase;
 mod error;
 mod journal;
 mod record;

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::value::RawValue;
 
-use crate::{Address, InvalidInput, Timestamp, limits};
+use crate::{Address, InvalidInput, Lease, Timestamp, limits};
 
 /// The place of a message or of an object's turn in the whole store: commit order, without gaps.
 pub type Position = i64;
@@ -124,6 +124,8 @@ pub enum Due {
     After(Duration),
     /// At a time.
     At(Timestamp),
+    /// Not before who writes it gives it back: it is claimed in the same commit, for so long.
+    Held(Lease, Duration),
 }
 
 /// Says that a message is to be delivered, to whom and when.

@@ -1,8 +1,9 @@
 //! The runs that are awake: each is driven by one task.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, hash_map::Entry},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use steadfast_store::{Address, EntityId};
@@ -10,7 +11,7 @@ use tokio::sync::mpsc;
 
 use super::{
     Ctx, Runs,
-    drive::{Driver, Poke},
+    drive::{Call, Driver, Poke, Told},
     state::UnderWay,
 };
 
@@ -21,6 +22,14 @@ pub(super) type Active = Mutex<HashMap<EntityId, Awake>>;
 pub(super) struct Awake {
     pokes: mpsc::UnboundedSender<Poke>,
     seen: Seen,
+}
+
+/// Whether to stop.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Stop {
+    No,
+    Soon,
+    Now,
 }
 
 /// A run as it is in memory, for who looks at it.
@@ -74,40 +83,97 @@ impl Runs {
 
     /// Has a run driven: by who drives it already, or by a new task.
     pub(super) fn wake(&self, run: &Address, poke: Poke) {
-        let Some(workflow) = self.shared.workflows.get(run.class()) else { return };
-        let mut active = self.active();
-        let poke = match active.get(&run.id()) {
-            Some(awake) => match awake.pokes.send(poke) {
+        let mut poke = poke;
+        while self.shared.workflows.contains_key(run.class()) {
+            match self.poke(run.id(), poke) {
                 Ok(()) => return,
-                Err(back) => back.0,
-            },
-            None => poke,
-        };
+                Err(back) => poke = back,
+            }
+            if let Some((mut driver, pokes)) = self.awaken(run) {
+                driver.calls.extend(poke);
+                tokio::spawn(self.clone().keep_driving(driver, pokes));
+                return;
+            }
+        }
+    }
+
+    /// One to drive a run that nobody drives.
+    pub(super) fn awaken(&self, run: &Address) -> Option<(Driver, mpsc::UnboundedReceiver<Poke>)> {
+        let workflow = self.shared.workflows.get(run.class())?.clone();
+        let mut active = self.active();
+        let Entry::Vacant(entry) = active.entry(run.id()) else { return None };
         let (sender, pokes) = mpsc::unbounded_channel();
         let seen = Seen::default();
-        active.insert(run.id(), Awake { pokes: sender, seen: seen.clone() });
-        let (runs, workflow, run) = (self.clone(), workflow.clone(), run.clone());
-        let driver = Driver { runs, workflow, run, calls: Vec::from_iter(poke), seen };
-        tokio::spawn(self.clone().keep_driving(driver, pokes));
+        entry.insert(Awake { pokes: sender, seen: seen.clone() });
+        let (runs, run, calls, fresh) = (self.clone(), run.clone(), Vec::new(), None);
+        Some((Driver { runs, workflow, run, calls, fresh, seen }, pokes))
     }
 
     /// Drives until nobody wants anything of the run.
-    async fn keep_driving(self, mut driver: Driver, mut pokes: mpsc::UnboundedReceiver<Poke>) {
+    pub(super) async fn keep_driving(
+        self,
+        mut driver: Driver,
+        mut pokes: mpsc::UnboundedReceiver<Poke>,
+    ) {
+        let mut is_wanted = !driver.calls.is_empty();
         loop {
-            if let Err(error) = driver.drive(&mut pokes).await {
+            if is_wanted && let Err(error) = driver.drive(&mut pokes).await {
                 let run = driver.run.to_string();
                 tracing::warn!(run, error = %error, "run is driven again later");
-                // Who waits for it hears that it was not done, and tries again.
-                driver.calls.clear();
+                for call in std::mem::take(&mut driver.calls) {
+                    self.not_done(call).await;
+                }
             }
             let mut active = self.active();
             match pokes.try_recv() {
                 Ok(poke) => driver.calls.extend(poke),
                 Err(_) => {
                     active.remove(&driver.run.id());
+                    if active.is_empty() {
+                        self.shared.idle.notify_waiters();
+                    }
                     return;
                 }
             }
+            is_wanted = true;
         }
+    }
+
+    /// A wake-up was not followed. Who waits for it hears of that and tries again; one that we hold
+    /// ourselves is given back.
+    async fn not_done(&self, call: Call) {
+        if let (Told::Nobody(_), Some(lease)) = (&call.told, call.lease)
+            && self.give_back(call.position, lease).await.is_err()
+        {
+            tokio::spawn(self.clone().give_back_later(call.position, lease));
+        }
+    }
+
+    /// Begins nothing at once any more, waits for what is under way, and then gives it up.
+    pub async fn stop(&self, grace: Duration) {
+        let clock = &self.shared.clock;
+        self.shared.stop.send_replace(Stop::Soon);
+        tokio::select! {
+            () = self.idle() => return,
+            () = clock.sleep_until(clock.now().after(grace)) => {}
+        }
+        self.shared.stop.send_replace(Stop::Now);
+        self.idle().await;
+    }
+
+    /// Waits until no run is awake.
+    pub(crate) async fn idle(&self) {
+        loop {
+            let idle = self.shared.idle.notified();
+            if self.active().is_empty() {
+                return;
+            }
+            idle.await;
+        }
+    }
+
+    /// Whether no run is awake.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.active().is_empty()
     }
 }

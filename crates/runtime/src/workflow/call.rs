@@ -45,11 +45,12 @@ impl Ctx {
         }
     }
 
-    /// A key for the next call of this name here; another one when the run begins anew.
+    /// A key for the next call of this name here; another one when the run begins anew, and when
+    /// its id was erased and is used again.
     fn place(&self, name: &str) -> String {
         let state = self.state();
-        let (place, generation) = (state.next_key("call", name), state.journal.generation);
-        let text = format!("{}/{generation}/{place}", self.0.around.run);
+        let (place, journal) = (state.next_key("call", name), &state.journal);
+        let text = format!("{}/{}/{place}", journal.first, journal.generation);
         let digest = Sha256::digest(text);
         digest.iter().take(16).map(|it| format!("{it:02x}")).collect()
     }

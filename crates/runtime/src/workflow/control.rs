@@ -1,10 +1,12 @@
 //! What is done with a run from outside: events, pause, resume, terminate, restart.
 
 use serde::Serialize;
-use steadfast_store::{Address, Commit, Outcome, Rejection, StoreError, Timestamp};
+use steadfast_store::{
+    Address, Commit, Outcome, Rejection, RunStatus, StoreError, Timestamp, Write,
+};
 
 use super::{
-    RunError, Runs, Status,
+    RunError, RunOptions, Runs, Status,
     journal::Journal,
     record::{Entry, Key},
     runs::{address, to_json},
@@ -135,7 +137,20 @@ impl Runs {
         if wakes {
             messages.push(wake::at_once(run)?);
         }
-        Ok(Commit::append(run, journal.version, messages))
+        let commit = Commit::append(run, journal.version, messages);
+        let keep = self.shared.workflows.get(run.class()).map(|it| it.options.keep_terminated);
+        let (status, expires) = match entry {
+            Entry::Event { .. } if matches!(journal.status, Status::Waiting) => {
+                (RunStatus::Queued, None)
+            }
+            Entry::Resumed { .. } | Entry::Restarted { .. } => (RunStatus::Queued, None),
+            Entry::Paused { .. } => (RunStatus::Paused, None),
+            Entry::Terminated => {
+                (RunStatus::Terminated, keep.or(Some(RunOptions::DEFAULT.keep_terminated)))
+            }
+            _ => return Ok(commit),
+        };
+        Ok(commit.write(Write::Run { run: run.clone(), status, expires }))
     }
 }
 

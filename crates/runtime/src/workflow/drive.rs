@@ -14,11 +14,12 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{
     Runs,
-    active::Seen,
+    active::{Seen, Stop},
     ctx::{Around, Ctx},
     definition::{Definition, Running},
     journal::Journal,
     record::Report,
+    room::Place,
     tail::{Draft, Tail},
 };
 use crate::{Error, Result};
@@ -29,7 +30,15 @@ pub(super) struct Call {
     pub(super) lease: Option<Lease>,
     /// Which attempt it is, from 1: the others ended with their process.
     pub(super) attempt: u32,
-    pub(super) told: oneshot::Sender<()>,
+    pub(super) told: Told,
+}
+
+/// Who is told when a run sleeps or has ended.
+pub(super) enum Told {
+    /// The delivery, which has the place of the run.
+    Delivery(oneshot::Sender<()>),
+    /// We have made the run ourselves, and hold its wake-up and its place.
+    Nobody(#[expect(dead_code, reason = "it is held, not read")] Place),
 }
 
 /// Something for a run that is being driven: a delivery, or the news that its record has grown.
@@ -42,6 +51,8 @@ pub(super) struct Driver {
     /// What has woken it. It stays pending until the run sleeps or ends, so that the next process
     /// wakes the run if this one ends.
     pub(super) calls: Vec<Call>,
+    /// The run as it was made, if that was just now.
+    pub(super) fresh: Option<Journal>,
     pub(super) seen: Seen,
 }
 
@@ -70,9 +81,11 @@ impl Driver {
         pokes: &mut mpsc::UnboundedReceiver<Poke>,
     ) -> Result<(), StoreError> {
         loop {
-            let Some(journal) = Journal::load(self.store(), &self.run).await? else {
-                return self.rest().await;
+            let journal = match self.fresh.take() {
+                Some(journal) => Some(journal),
+                None => Journal::load(self.store(), &self.run).await?,
             };
+            let Some(journal) = journal else { return self.rest().await };
             if journal.status.is_final() || journal.status.is_paused() {
                 return self.rest().await;
             }
@@ -109,10 +122,12 @@ impl Driver {
         generation: u32,
         pokes: &mut mpsc::UnboundedReceiver<Poke>,
     ) -> Result<bool, StoreError> {
+        let mut stop = self.runs.shared.stop.subscribe();
         loop {
             let went = tokio::select! {
                 biased;
                 Some(poke) = pokes.recv() => Went::Poked(poke),
+                Ok(_) = stop.wait_for(|it| *it == Stop::Now) => return Err(StoreError::Closed),
                 went = std::future::poll_fn(|context| poll(ctx, &mut future, context)) => went,
             };
             let is_over = match went {
@@ -222,7 +237,7 @@ impl Driver {
         };
         self.runs.shared.watchers.tell(self.run.id(), version, Some(status));
         if is_over {
-            self.calls.drain(..).for_each(|it| _ = it.told.send(()));
+            self.calls.drain(..).for_each(Call::done);
         }
     }
 
@@ -237,12 +252,20 @@ impl Driver {
     async fn settle(&self, call: Call) -> Result<(), StoreError> {
         // If it is no longer pending, that is what was wanted.
         self.store().commit(Commit::of(call.settle())).await?;
-        let _ = call.told.send(());
+        call.done();
         Ok(())
     }
 }
 
 impl Call {
+    /// Tells who waits.
+    fn done(self) {
+        if let Told::Delivery(told) = self.told {
+            // That nobody waits any more is no matter.
+            let _ = told.send(());
+        }
+    }
+
     pub(super) fn settle(&self) -> Write {
         let (position, lease) = (self.position, self.lease);
         Write::Settle { position, lease, as_: SettledAs::Done, error: None }

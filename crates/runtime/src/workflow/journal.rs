@@ -70,6 +70,8 @@ pub(super) enum Known {
 #[derive(Debug)]
 pub(super) struct Journal {
     pub(super) version: Version,
+    /// The position of its first message: no other run of this id has it.
+    pub(super) first: Position,
     pub(super) input: Value,
     pub(super) status: Status,
     pub(super) known: HashMap<Key, Known>,
@@ -91,11 +93,12 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Reads a run; `None` if there is none.
-    pub(super) async fn load(store: &dyn Store, run: &Address) -> Result<Option<Self>, StoreError> {
-        let mut journal = Self {
-            version: 0,
-            input: Value::Null,
+    /// A run that was just made.
+    pub(super) fn begun(first: Position, input: Value) -> Self {
+        Self {
+            version: 2,
+            first,
+            input,
             status: Status::Queued,
             known: HashMap::new(),
             tried: HashMap::new(),
@@ -106,9 +109,14 @@ impl Journal {
             timer: None,
             progress: None,
             shifted: 0,
-        };
+        }
+    }
+
+    /// Reads a run; `None` if there is none.
+    pub(super) async fn load(store: &dyn Store, run: &Address) -> Result<Option<Self>, StoreError> {
+        let mut journal = Self { version: 0, ..Self::begun(0, Value::Null) };
         journal.refresh(store, run).await?;
-        Ok((0 < journal.version).then_some(journal))
+        Ok((0 < journal.first).then_some(journal))
     }
 
     /// Reads on from where it stands.
@@ -130,6 +138,9 @@ impl Journal {
 
     pub(super) fn take(&mut self, message: &Recorded) -> Result<(), StoreError> {
         self.version = message.version;
+        if message.version == 1 {
+            self.first = message.position;
+        }
         let Some(entry) = Entry::of(message)? else { return Ok(()) };
         let is_timer = matches!(&entry, Entry::Wake { waits } if !waits.is_empty());
         if is_timer && matches!(message.state, Some(State::Pending { .. })) {

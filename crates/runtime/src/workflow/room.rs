@@ -45,6 +45,13 @@ impl Room {
         waiting.await.unwrap_or_else(|_| Place(self.clone()))
     }
 
+    /// A place, if there is one.
+    pub(super) fn try_place(self: &Arc<Self>) -> Option<Place> {
+        let mut places = self.places();
+        places.free = places.free.checked_sub(1)?;
+        Some(Place(self.clone()))
+    }
+
     fn places(&self) -> MutexGuard<'_, Places> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -9,9 +9,10 @@ use tokio::sync::oneshot;
 
 use super::{
     Runs,
-    drive::Call,
+    begin::starting,
+    drive::{Call, Told},
     room::Room,
-    runs::{address, starting},
+    runs::address,
     wake,
 };
 use crate::{Delivery, Failure, Handler, Router};
@@ -67,7 +68,7 @@ impl Handler for Start {
     async fn handle(&self, delivery: Delivery) -> Result<Commit, Failure> {
         let input = serde_json::from_str(delivery.message.data.as_str())
             .map_err(|error| Failure::fatal(error.to_string()))?;
-        match delivery.settle(starting(&self.run, input)?).await? {
+        match delivery.settle(starting(&self.run, input, wake::AT_ONCE)?).await? {
             Outcome::Committed(_)
             | Outcome::Duplicate(_)
             // It is there already.
@@ -95,7 +96,7 @@ impl Handler for Wake {
         let (told, done) = oneshot::channel();
         let (position, lease, attempt) =
             (delivery.message.position, delivery.lease(), delivery.attempt);
-        let call = Some(Call { position, lease, attempt, told });
+        let call = Some(Call { position, lease, attempt, told: Told::Delivery(told) });
         // One that is awake has its place; another has to wait for one.
         let _place = match self.runs.poke(self.run.id(), call) {
             Ok(()) => None,

@@ -1,19 +1,22 @@
 //! The runs of a program: started, looked at, waited for.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, atomic::AtomicI64},
+};
 
 use serde::Serialize;
 use serde_json::Value;
-use steadfast_store::{Address, Clock, Commit, EntityKind, Entropy, Outcome, Store, StoreError};
+use steadfast_store::{Address, Clock, EntityKind, Entropy, Store};
+use tokio::sync::{Notify, watch};
 
 use super::{
     RunAddress, RunError, RunOptions, Status, Workflow,
-    active::Active,
+    active::{Active, Stop},
     definition::Definition,
     journal::{Journal, Known},
-    record::{Entry, Key},
+    record::Key,
     script::Script,
-    wake,
     watchers::{Watcher, Watchers},
 };
 use crate::Objects;
@@ -35,7 +38,12 @@ pub(super) struct Shared {
     pub(super) script: Script,
     pub(super) workflows: BTreeMap<&'static str, Arc<Definition>>,
     pub(super) active: Active,
+    pub(super) stop: watch::Sender<Stop>,
+    /// No run is awake any more.
+    pub(super) idle: Notify,
     pub(super) watchers: Watchers,
+    /// Numbers of the leases of wake-ups that we hold; those of deliveries go upwards.
+    pub(super) leases: AtomicI64,
 }
 
 /// What came of starting a run.
@@ -74,7 +82,10 @@ impl Runs {
             script: Script::default(),
             workflows: BTreeMap::new(),
             active: Active::default(),
+            stop: watch::Sender::new(Stop::No),
+            idle: Notify::new(),
             watchers: Watchers::default(),
+            leases: AtomicI64::new(-1),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -119,14 +130,7 @@ impl Runs {
         input: Value,
     ) -> Result<Started, RunError> {
         self.check(workflow)?;
-        let run = address(workflow, id)?;
-        match self.shared.store.commit(starting(&run, input)?).await? {
-            Outcome::Committed(_) => Ok(Started { created: true, status: Status::Queued }),
-            Outcome::Duplicate(_) | Outcome::Rejected(_) => {
-                let status = self.load(&run).await?.status;
-                Ok(Started { created: false, status })
-            }
-        }
+        self.begin(&address(workflow, id)?, input).await
     }
 
     /// Starts a run by names, or finds it there, and waits until it has ended or stands still. When
@@ -199,12 +203,6 @@ impl Runs {
         let journal = Journal::load(&*self.shared.store, run).await?;
         journal.ok_or_else(|| RunError::UnknownRun { run: run.to_string() })
     }
-}
-
-/// The commit that makes a run, unless it is there.
-pub(super) fn starting(run: &Address, input: Value) -> Result<Commit, StoreError> {
-    let started = Entry::Started { input }.message()?;
-    Ok(Commit::append(run, 0, vec![started, wake::beginning(run)?]))
 }
 
 pub(super) fn address(workflow: &str, id: &str) -> Result<Address, RunError> {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use steadfast_store::{
-    Commit, Due, Expect, Position, SettledAs, StoreError, Timestamp, Version, Write,
+    Commit, Due, Expect, Position, RunStatus, SettledAs, StoreError, Timestamp, Version, Write,
 };
 
 use super::{
@@ -81,6 +81,20 @@ impl Tail {
         }
     }
 
+    /// What the table of runs says of it then, if that is something else.
+    fn row(&self, driver: &Driver, state: &State) -> Option<Write> {
+        let options = &driver.workflow.options;
+        let (status, expires) = match self {
+            Tail::GoesOn | Tail::Rests => return None,
+            Tail::Sleeps(_) if matches!(state.journal.status, Status::Waiting) => return None,
+            Tail::Sleeps(_) => (RunStatus::Waiting, None),
+            Tail::Stands(_) => (RunStatus::Paused, None),
+            Tail::Ends(Ok(_)) => (RunStatus::Complete, Some(options.keep_complete)),
+            Tail::Ends(Err(_)) => (RunStatus::Errored, Some(options.keep_errored)),
+        };
+        Some(Write::Run { run: driver.run.clone(), status, expires })
+    }
+
     /// It is durable.
     pub(super) fn fold(self, state: &mut State, at: Timestamp, timer: Option<Position>) {
         if !self.is_last() {
@@ -125,6 +139,7 @@ impl Driver {
             if tail.is_last() {
                 ends.extend(self.calls.iter().map(|it| it.settle()));
                 ends.extend(self.stale_timer(&state));
+                ends.extend(tail.row(self, &state));
             }
         }
         let mut commit = Commit::default().expect(Expect::Version { stream, version });

@@ -10,7 +10,7 @@ use steadfast_store::{Address, AddressError, Due, EntityKind, InvalidInput, Json
 use super::record::{Entry, Wait};
 
 /// Now.
-const AT_ONCE: Due = Due::After(Duration::ZERO);
+pub(super) const AT_ONCE: Due = Due::After(Duration::ZERO);
 
 /// Where the wake-ups of runs go that begin, and of those that go on.
 pub(super) fn target(workflow: &str, begins: bool) -> Result<Address, AddressError> {
@@ -19,8 +19,8 @@ pub(super) fn target(workflow: &str, begins: bool) -> Result<Address, AddressErr
 }
 
 /// Has a run begin.
-pub(super) fn beginning(run: &Address) -> Result<Message, InvalidInput> {
-    message(run, AT_ONCE, Vec::new(), true)
+pub(super) fn beginning(run: &Address, due: Due) -> Result<Message, InvalidInput> {
+    message(run, due, Vec::new(), true)
 }
 
 /// Has a run go on at once.

@@ -41,13 +41,15 @@ impl Batch {
     fn enqueue(&mut self, position: Position, message: &Message) {
         let Some(task) = &message.task else { return };
         self.introduce(&task.target);
-        let due_at = match task.due {
-            Due::After(duration) => self.draft.at.after(duration),
-            Due::At(at) => at,
+        let at = self.draft.at;
+        let (due_at, claim) = match task.due {
+            Due::After(duration) => (at.after(duration), None),
+            Due::At(at) => (at, None),
+            Due::Held(lease, lasts) => (at.after(lasts), Some((lease, at))),
         };
-        let (target, ordered) = (task.target.id(), task.ordered);
-        let work =
-            Work { position, target, ordered, due_at, attempts: 0, forgiven: 0, claim: None };
+        let (target, ordered, attempts) = (task.target.id(), task.ordered, claim.iter().len());
+        let (attempts, forgiven) = (attempts as u32, 0);
+        let work = Work { position, target, ordered, due_at, attempts, forgiven, claim };
         self.facts.works.set(position, Some(work));
     }
 
