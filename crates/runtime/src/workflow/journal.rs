@@ -81,7 +81,7 @@ pub(super) struct Journal {
     pub(super) order: HashMap<String, Vec<Key>>,
     /// Events that nobody has taken, by their name.
     pub(super) events: BTreeMap<String, VecDeque<(Version, Value)>>,
-    paused_at: Option<Timestamp>,
+    pub(super) paused_at: Option<Timestamp>,
     /// Grows when the run begins anew.
     pub(super) generation: u32,
     /// The wake-up that is pending for a time that it waits for.
@@ -112,9 +112,14 @@ impl Journal {
         }
     }
 
+    /// Of a run of which nothing was read yet.
+    pub(super) fn empty() -> Self {
+        Self { version: 0, ..Self::begun(0, Value::Null) }
+    }
+
     /// Reads a run; `None` if there is none.
     pub(super) async fn load(store: &dyn Store, run: &Address) -> Result<Option<Self>, StoreError> {
-        let mut journal = Self { version: 0, ..Self::begun(0, Value::Null) };
+        let mut journal = Self::empty();
         journal.refresh(store, run).await?;
         Ok((0 < journal.first).then_some(journal))
     }
