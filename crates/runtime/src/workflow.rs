@@ -13,7 +13,9 @@ mod definition;
 mod drive;
 mod erase;
 mod error;
+mod history;
 mod journal;
+mod look;
 mod record;
 mod retry;
 mod room;
@@ -24,6 +26,7 @@ mod send;
 mod state;
 mod step;
 mod tail;
+mod view;
 mod wait;
 mod wake;
 mod watchers;
@@ -36,11 +39,17 @@ pub use self::{
     ctx::Ctx,
     definition::RunOptions,
     error::RunError,
+    history::HistoryEntry,
     journal::Status,
+    look::{RunItem, RunPage, RunQuery, WorkflowCounts},
     record::{Progress, Report},
     retry::{Backoff, Retry},
     runs::{Run, Runs, Started},
     step::Step,
+    view::{
+        AttemptView, EventView, FailureView, Phase, ProgressView, RunView, StepStatus, StepView,
+        Time, WaitView,
+    },
 };
 use crate::{Body, Result};
 

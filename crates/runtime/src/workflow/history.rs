@@ -1,0 +1,100 @@
+//! The history of a run: every entry of its record, for who wants to see it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use steadfast_store::{Recorded, StoreError, Timestamp, Version};
+
+use super::{RunError, Runs, runs::address, view::Time};
+
+/// One entry of a run's history.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct HistoryEntry {
+    /// Its number, from 1.
+    pub number: i64,
+    /// When it was recorded.
+    pub at: Time,
+    /// What it is: started, done, failed, tried, timer, event, took, paused, resumed, terminated,
+    /// restarted, completed, errored, wake, waits or progress.
+    pub entry: String,
+    /// What it says.
+    #[serde(flatten)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Object))]
+    pub fields: Map<String, Value>,
+}
+
+impl HistoryEntry {
+    fn of(message: &Recorded) -> Result<Self, StoreError> {
+        let corrupt = |reason: String| {
+            let position = message.position;
+            StoreError::Corrupt { reason: format!("message {position} of a run: {reason}") }
+        };
+        let mut fields: Map<String, Value> = serde_json::from_str(message.data.as_str())
+            .map_err(|error| corrupt(error.to_string()))?;
+        let Some(Value::String(entry)) = fields.remove("entry") else {
+            return Err(corrupt("it does not say what it is".into()));
+        };
+        write_times(&mut fields);
+        Ok(Self { number: message.version, at: Time(message.created_at), entry, fields })
+    }
+
+    /// Whether it is the last one, unless the run begins anew.
+    pub fn is_end(&self) -> bool {
+        matches!(self.entry.as_str(), "completed" | "errored" | "terminated")
+    }
+}
+
+/// Times are written like everywhere outside of the record.
+fn write_times(fields: &mut Map<String, Value>) {
+    let write = |value: &mut Value| {
+        if let Some(millis) = value.as_i64() {
+            *value = Value::String(Time(Timestamp(millis)).to_string());
+        }
+    };
+    fields.get_mut("dueAt").map(write);
+    fields.get_mut("retryAt").map(write);
+    fields.get_mut("attempt").and_then(|it| it.get_mut("beganAt")).map(write);
+    let waits = fields.get_mut("waits").and_then(Value::as_array_mut);
+    waits.into_iter().flatten().filter_map(|it| it.get_mut("until")).for_each(write);
+}
+
+impl Runs {
+    /// What is recorded of a run, from behind an entry on.
+    pub async fn history(
+        &self,
+        workflow: &str,
+        id: &str,
+        after: Version,
+        limit: usize,
+    ) -> Result<Vec<HistoryEntry>, RunError> {
+        let run = address(workflow, id)?;
+        let page = self.shared.store.read_stream(run.id(), after.max(0) + 1, limit).await?;
+        if page.is_empty() && self.shared.store.version(run.id()).await? == 0 {
+            self.check(workflow)?;
+            return Err(RunError::UnknownRun { run: run.to_string() });
+        }
+        Ok(page.iter().map(HistoryEntry::of).collect::<Result<_, _>>()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn times_of_an_entry_are_written_and_what_the_user_said_is_left_alone() {
+        let entry = json!({
+            "attempt": { "number": 1, "beganAt": 0 }, "retryAt": 1, "dueAt": 2,
+            "waits": [{ "until": 3 }, {}], "value": { "dueAt": 4 }, "key": { "count": 5 },
+        });
+        let Value::Object(mut fields) = entry else { unreachable!() };
+        write_times(&mut fields);
+        let time = |millis: u32| json!(format!("1970-01-01T00:00:00.00{millis}Z"));
+        assert_eq!(fields["attempt"]["beganAt"], time(0));
+        assert_eq!((&fields["retryAt"], &fields["dueAt"]), (&time(1), &time(2)));
+        assert_eq!(fields["waits"], json!([{ "until": time(3) }, {}]));
+        assert_eq!((&fields["value"]["dueAt"], &fields["key"]["count"]), (&json!(4), &json!(5)));
+    }
+}

@@ -1,0 +1,108 @@
+//! How far a run or a step of it is, in one word.
+
+use serde::{Deserialize, Serialize};
+
+use crate::workflow::Status;
+
+/// How far a run is, in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum Phase {
+    /// It is to go on as soon as there is room.
+    Queued,
+    /// It is going on right now.
+    Running,
+    /// It waits for a time or an event.
+    Waiting,
+    /// It stands still until somebody resumes it.
+    Paused,
+    /// It has ended well.
+    Complete,
+    /// It has failed.
+    Errored,
+    /// It was ended from outside.
+    Terminated,
+}
+
+impl Phase {
+    /// All of them, in their order.
+    pub const ALL: [Phase; 7] = [
+        Phase::Queued,
+        Phase::Running,
+        Phase::Waiting,
+        Phase::Paused,
+        Phase::Complete,
+        Phase::Errored,
+        Phase::Terminated,
+    ];
+
+    /// Of a status.
+    pub fn of(status: &Status) -> Self {
+        match status {
+            Status::Queued => Phase::Queued,
+            Status::Running => Phase::Running,
+            Status::Waiting => Phase::Waiting,
+            Status::Paused(_) => Phase::Paused,
+            Status::Complete(_) => Phase::Complete,
+            Status::Errored(_) => Phase::Errored,
+            Status::Terminated => Phase::Terminated,
+        }
+    }
+
+    /// As it is written.
+    pub fn word(self) -> &'static str {
+        match self {
+            Phase::Queued => "queued",
+            Phase::Running => "running",
+            Phase::Waiting => "waiting",
+            Phase::Paused => "paused",
+            Phase::Complete => "complete",
+            Phase::Errored => "errored",
+            Phase::Terminated => "terminated",
+        }
+    }
+
+    /// Of a word.
+    pub fn named(word: &str) -> Option<Self> {
+        Phase::ALL.into_iter().find(|it| it.word() == word)
+    }
+
+    /// Whether it will never go on.
+    pub fn is_final(self) -> bool {
+        matches!(self, Phase::Complete | Phase::Errored | Phase::Terminated)
+    }
+}
+
+/// How far a step is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum StepStatus {
+    /// It is over.
+    Done,
+    /// It failed for good.
+    Failed,
+    /// It waits for a time or an event.
+    Waiting,
+    /// It failed, and is tried again.
+    Retrying,
+    /// It is under way.
+    Running,
+    /// It was given up: another branch was first, or the run ended.
+    Dropped,
+}
+
+impl StepStatus {
+    /// As it is written.
+    pub fn word(self) -> &'static str {
+        match self {
+            StepStatus::Done => "done",
+            StepStatus::Failed => "failed",
+            StepStatus::Waiting => "waiting",
+            StepStatus::Retrying => "retrying",
+            StepStatus::Running => "running",
+            StepStatus::Dropped => "dropped",
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! A time as it is written for others: RFC 3339, UTC, milliseconds.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use steadfast_store::Timestamp;
+
+/// A time, written as RFC 3339.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Time(pub Timestamp);
+
+impl fmt::Display for Time {
+    /// One that no calendar reaches becomes the last or first that it does.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let millis = self.0.0;
+        let end = if millis < 0 { jiff::Timestamp::MIN } else { jiff::Timestamp::MAX };
+        let time = jiff::Timestamp::from_millisecond(millis).unwrap_or(end);
+        write!(f, "{time:.3}")
+    }
+}
+
+impl Serialize for Time {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let time: jiff::Timestamp = text.parse().map_err(de::Error::custom)?;
+        Ok(Self(Timestamp(time.as_millisecond())))
+    }
+}
+
+#[cfg(feature = "openapi")]
+impl utoipa::PartialSchema for Time {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+        use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
+        let format = SchemaFormat::KnownFormat(KnownFormat::DateTime);
+        ObjectBuilder::new().schema_type(Type::String).format(Some(format)).into()
+    }
+}
+
+#[cfg(feature = "openapi")]
+impl utoipa::ToSchema for Time {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_written_as_rfc_3339_and_read_again() {
+        let time = Time(Timestamp(1_794_710_096_789));
+        let text = serde_json::to_string(&time).unwrap();
+        assert_eq!(text, "\"2026-11-15T02:34:56.789Z\"");
+        assert_eq!(serde_json::from_str::<Time>(&text).unwrap(), time);
+        assert!(Time(Timestamp::MAX).to_string().starts_with("9999-12-30T"));
+        assert!(serde_json::from_str::<Time>("\"yesterday\"").is_err());
+    }
+}

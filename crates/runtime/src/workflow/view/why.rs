@@ -1,0 +1,118 @@
+//! Why a run does not go on, as sentences that say what to do.
+
+use steadfast_store::{Address, Timestamp};
+
+use super::{Around, Time, WaitView, fold::Story};
+use crate::workflow::{
+    Status,
+    record::{Key, Report, Wait},
+};
+
+/// Characters of an error in a sentence.
+const ERROR_MAX: usize = 300;
+
+/// The reasons. There is one at least unless the run goes on or has ended.
+pub(super) fn waiting(story: &Story, run: &Address, around: &Around) -> Vec<WaitView> {
+    match &story.journal.status {
+        Status::Complete(_) | Status::Errored(_) | Status::Terminated => Vec::new(),
+        Status::Paused(Some(report)) => vec![plain("report", stuck(report))],
+        Status::Paused(None) => {
+            let since = story.journal.paused_at.map(Time).map(|it| format!(" since {it}"));
+            let since = since.unwrap_or_default();
+            vec![plain("pause", format!("paused by hand{since}; resume it"))]
+        }
+        Status::Queued | Status::Running | Status::Waiting => match &around.under_way {
+            Some(_) => retries(story, around),
+            None => stands(story, run, around),
+        },
+    }
+}
+
+/// Why a run that may go on is not active.
+fn stands(story: &Story, run: &Address, around: &Around) -> Vec<WaitView> {
+    let workflow = run.class();
+    if !around.served {
+        let why = format!(
+            "no program that has the workflow `{workflow}` is running on this store; start one"
+        );
+        return vec![plain("program", why)];
+    }
+    // What it waited for before it was woken does not hold it up.
+    let waits: &[Wait] = match story.journal.status == Status::Waiting {
+        true => &story.waits,
+        false => &[],
+    };
+    if waits.is_empty() {
+        let (running, of) = (around.running, if around.running == 1 { "run" } else { "runs" });
+        let why = format!("queued: waits for room; {running} {of} of `{workflow}` go on now");
+        return vec![plain("queue", why)];
+    }
+    waits.iter().map(|it| reason(story, run, it, around.now)).collect()
+}
+
+/// Attempts that are due later, while other branches go on.
+fn retries(story: &Story, around: &Around) -> Vec<WaitView> {
+    let is_under_way = |key: &Key| around.under_way.iter().flatten().any(|it| it.key == *key);
+    let told = story.told.iter().map(|it| &it.key);
+    told.filter(|it| !is_under_way(it))
+        .filter_map(|key| {
+            let (_, due) = *story.journal.tried.get(key)?;
+            let failed = failed(story, key, due)?;
+            Some(view(key, Some(due), failed))
+        })
+        .collect()
+}
+
+fn reason(story: &Story, run: &Address, wait: &Wait, now: Timestamp) -> WaitView {
+    let Wait { key, until } = wait;
+    let until = until.map(Timestamp);
+    let why = match (key.kind.as_str(), until) {
+        ("event", _) => {
+            let (workflow, id, name) = (run.class(), run.name(), &key.name);
+            let most = until.map(|it| format!(", until {} at most", Time(it)));
+            format!(
+                "waits for the event `{name}`{}; send it with POST \
+                 /v1/workflows/{workflow}/runs/{id}/events/{name}",
+                most.unwrap_or_default()
+            )
+        }
+        ("sleep", Some(due)) => format!("sleeps `{}` until {}", key.name, Time(due)),
+        (_, Some(due)) => failed(story, key, due)
+            .unwrap_or_else(|| format!("waits for {key} until {}", Time(due))),
+        (_, None) => format!("waits for {key}"),
+    };
+    let is_due = until.is_some_and(|it| it <= now);
+    let due = if is_due { ", which is over: it goes on as soon as there is room" } else { "" };
+    view(key, until, format!("{why}{due}"))
+}
+
+/// How often a step failed, how, and when it is tried again.
+fn failed(story: &Story, key: &Key, due: Timestamp) -> Option<String> {
+    let attempts = &story.told.iter().find(|it| it.key == *key)?.attempts;
+    let last = attempts.last()?;
+    let error = last.error.as_ref()?;
+    let times = if last.number == 1 { "once".into() } else { format!("{} times", last.number) };
+    let message: String = error.message.chars().take(ERROR_MAX).collect();
+    let text = format!("{}: {message}", error.code);
+    Some(format!("{key} failed {times} ({text}); the next attempt is at {}", Time(due)))
+}
+
+fn stuck(report: &Report) -> String {
+    let Report { reason, position, expected, found, line } = report;
+    let mut text = reason.clone();
+    if let (Some(expected), Some(found)) = (expected, found) {
+        text = format!("{text}: the record has {expected}, the code has {found}");
+    }
+    if let Some(position) = position {
+        text = format!("{text}, at place {position}");
+    }
+    line.as_ref().map_or(text.clone(), |it| format!("{text} ({it})"))
+}
+
+fn view(key: &Key, until: Option<Timestamp>, why: String) -> WaitView {
+    WaitView { kind: key.kind.clone(), name: key.name.clone(), until: until.map(Time), why }
+}
+
+fn plain(kind: &str, why: String) -> WaitView {
+    WaitView { kind: kind.into(), name: String::new(), until: None, why }
+}
