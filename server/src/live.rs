@@ -1,7 +1,8 @@
 //! Live connections on the wire: a WebSocket or server-sent events, and one end of the line to an
-//! object behind it.
+//! object behind it; and the history of a run while it grows.
 
 pub(crate) mod events;
+pub(crate) mod history;
 pub(crate) mod websocket;
 
 use std::time::Duration;

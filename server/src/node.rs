@@ -9,9 +9,13 @@ use steadfast::{
     Dispatcher, DispatcherOptions, ObjectOptions, Objects, Runs, Unknown, process::Processes,
 };
 use steadfast_store::{Store, StoreError};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Semaphore};
+use tokio_util::sync::CancellationToken;
 
 use crate::{catalog, metrics::Metrics, place::Place, request_id::RequestIds};
+
+/// Who watches runs at one time; half of the connections are left for others.
+const WATCHERS_MAX: usize = 512;
 
 /// One process and the store it serves.
 pub(crate) struct Node {
@@ -35,6 +39,10 @@ pub(crate) struct Node {
     pub(crate) openapi: OnceLock<String>,
     /// One examination at a time: it writes to the disk and scans tables.
     pub(crate) examination: Mutex<()>,
+    /// Places for those who watch runs: each takes one of the connections that are served.
+    pub(crate) watchers: Arc<Semaphore>,
+    /// Ends those who would stay on the line.
+    pub(crate) stopping: CancellationToken,
     draining: AtomicBool,
 }
 
@@ -58,6 +66,8 @@ impl Node {
             request_ids: RequestIds::new(),
             openapi: OnceLock::new(),
             examination: Mutex::new(()),
+            watchers: Arc::new(Semaphore::new(WATCHERS_MAX)),
+            stopping: CancellationToken::new(),
             draining: AtomicBool::new(false),
         })
     }
@@ -88,6 +98,7 @@ impl Node {
     /// Says that no more requests should come.
     pub(crate) fn drain(&self) {
         self.draining.store(true, Ordering::Relaxed);
+        self.stopping.cancel();
     }
 
     /// Whether the node is on its way out.

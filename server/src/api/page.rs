@@ -26,6 +26,9 @@ const LIMIT: usize = 50;
 /// Rows of a page at most.
 const LIMIT_MAX: usize = 1_000;
 
+/// What the place of a page is called in most queries.
+pub(crate) const CURSOR: &str = "cursor";
+
 /// The query of a list.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -118,15 +121,10 @@ impl ObjectParams {
 
 impl Page {
     fn new(limit: Option<&str>, cursor: Option<&str>) -> Result<Self, Problem> {
-        let limit = limit.map_or(Ok(LIMIT), |text| match text.parse() {
-            Ok(limit) if (1..=LIMIT_MAX).contains(&limit) => Ok(limit),
-            Ok(_) | Err(_) => {
-                let detail =
-                    format!("`limit` must be a number from 1 to {LIMIT_MAX}, not `{text}`");
-                Err(Problem::new(Code::BadLimit, detail))
-            }
-        })?;
-        let cursor = cursor.map(|text| Cursor::decode(text).ok_or_else(bad_cursor)).transpose()?;
+        let limit = rows(limit)?;
+        let cursor = cursor
+            .map(|text| Cursor::decode(text).ok_or_else(|| bad_cursor(CURSOR)))
+            .transpose()?;
         Ok(Self { limit, cursor })
     }
 
@@ -135,7 +133,7 @@ impl Page {
         match &self.cursor {
             None => Ok(None),
             Some(Cursor::Address(address)) => Ok(Some(address)),
-            Some(Cursor::Position(_) | Cursor::Version(_)) => Err(bad_cursor()),
+            Some(Cursor::Position(_) | Cursor::Version(_)) => Err(bad_cursor(CURSOR)),
         }
     }
 
@@ -144,7 +142,7 @@ impl Page {
         match self.cursor {
             None => Ok(0),
             Some(Cursor::Position(position)) => Ok(position),
-            Some(Cursor::Address(_) | Cursor::Version(_)) => Err(bad_cursor()),
+            Some(Cursor::Address(_) | Cursor::Version(_)) => Err(bad_cursor(CURSOR)),
         }
     }
 
@@ -153,14 +151,27 @@ impl Page {
         match self.cursor {
             None => Ok(0),
             Some(Cursor::Version(version)) => Ok(version),
-            Some(Cursor::Address(_) | Cursor::Position(_)) => Err(bad_cursor()),
+            Some(Cursor::Address(_) | Cursor::Position(_)) => Err(bad_cursor(CURSOR)),
         }
     }
 }
 
-pub(crate) fn bad_cursor() -> Problem {
-    let detail =
-        "`cursor` is not the `next` of an earlier page of this list; leave it out to begin";
+/// How many rows are wanted.
+pub(crate) fn rows(limit: Option<&str>) -> Result<usize, Problem> {
+    limit.map_or(Ok(LIMIT), |text| match text.parse() {
+        Ok(limit) if (1..=LIMIT_MAX).contains(&limit) => Ok(limit),
+        Ok(_) | Err(_) => {
+            let detail = format!("`limit` must be a number from 1 to {LIMIT_MAX}, not `{text}`");
+            Err(Problem::new(Code::BadLimit, detail))
+        }
+    })
+}
+
+/// A cursor that is none.
+pub(crate) fn bad_cursor(name: &str) -> Problem {
+    let detail = format!(
+        "`{name}` is not the `next` of an earlier page of this list; leave it out to begin"
+    );
     Problem::new(Code::BadCursor, detail)
 }
 

@@ -1,5 +1,8 @@
 //! Runs of workflows: started, looked at, told things, paused and ended.
 
+pub(crate) mod history;
+pub(crate) mod list;
+
 use std::{sync::Arc, time::Duration};
 
 use axum::{
@@ -8,31 +11,23 @@ use axum::{
     extract::{Path, State},
     http::StatusCode,
 };
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
-use steadfast::workflow::Status;
+use steadfast::workflow::{FailureView, Phase, RunView, Started, Status};
 use steadfast_store::{Entropy, SeededEntropy};
 use utoipa::{IntoParams, ToSchema};
 
 use super::{
     page::Params,
     problem::{Code, Problem, ProblemBody},
-    wire::List,
 };
 use crate::node::Node;
 
 /// Seconds that a request may wait.
 const WAIT_MAX: u64 = 60;
 
-/// A workflow.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct WorkflowEntry {
-    /// Its name.
-    name: String,
-}
-
 /// What a run is started with.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct StartBody {
     /// Its id; made up if it is left out. The same id is the same run.
@@ -62,53 +57,32 @@ pub(crate) struct WaitParams {
     wait: Option<String>,
 }
 
-/// One run.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct RunEntry {
-    /// Its id.
-    id: String,
-    /// Whether this request has made it; only in the answer to a start.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    created: Option<bool>,
-    /// queued, running, waiting, paused, complete, errored or terminated.
-    status: String,
-    /// What it began with.
-    input: Value,
+/// What came of a start.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub(crate) struct StartedEntry {
+    /// The id of the run.
+    pub(crate) id: String,
+    /// Its workflow.
+    pub(crate) workflow: String,
+    /// Whether this request has made it; if not, it was there.
+    pub(crate) created: bool,
+    /// How far it is.
+    pub(crate) status: Phase,
     /// What it ended with.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    output: Option<Value>,
-    /// Why it failed, or why it stands still.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<Value>,
-    /// What is recorded, outside of branches.
-    steps: Vec<StepEntry>,
-}
-
-/// Something that a run has done.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct StepEntry {
-    /// What.
-    name: String,
-    /// What it gave; null for a timer or an error.
-    value: Option<Value>,
-}
-
-/// Lists the workflows that run here.
-#[utoipa::path(get, path = "/v1/workflows", tag = "workflows",
-    responses((status = 200, body = List<WorkflowEntry>)))]
-pub(crate) async fn list(State(node): State<Arc<Node>>) -> Json<List<WorkflowEntry>> {
-    let items = node.runs.workflows().map(|(it, _)| WorkflowEntry { name: it.into() }).collect();
-    Json(List { items, next: None })
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) output: Option<Value>,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<FailureView>,
 }
 
 /// Starts a run, or finds the one with this id.
 #[utoipa::path(post, path = "/v1/workflows/{name}/runs", tag = "workflows",
     params(("name" = String, Path, description = "The workflow"), WaitParams),
-    request_body = StartBody,
+    request_body = Option<StartBody>,
     responses(
-        (status = 201, body = RunEntry, description = "It is made, durably"),
-        (status = 200, body = RunEntry, description = "It was there; its input is what it was"),
+        (status = 201, body = StartedEntry, description = "It is made, durably"),
+        (status = 200, body = StartedEntry, description = "It was there; its input is what it was"),
         (status = 400, body = ProblemBody, content_type = "application/problem+json"),
         (status = 404, body = ProblemBody, content_type = "application/problem+json"),
     ),
@@ -118,14 +92,35 @@ pub(crate) async fn start(
     Path(name): Path<String>,
     Params(params): Params<WaitParams>,
     body: Bytes,
-) -> Result<(StatusCode, Json<RunEntry>), Problem> {
-    let StartBody { id, input } = body_of(&body, "{\"id\"?, \"input\"}")?;
+) -> Result<(StatusCode, Json<StartedEntry>), Problem> {
+    let StartBody { id, input } = body_or(&body, "{\"id\"?, \"input\"}")?;
     let id = id.unwrap_or_else(made_up);
     let wait = params.seconds()?;
-    let started = node.runs.start_json(&name, &id, input).await?;
-    let entry = read(&node, &name, &id, wait, Some(started.created)).await?;
-    let status = if started.created { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, Json(entry)))
+    let Started { created, status } = node.runs.start_json(&name, &id, input).await?;
+    let status = match awaited(&node, &name, &id, wait).await? {
+        Some(status) => status,
+        None if wait.is_zero() => status,
+        None => node.runs.run(&name, &id).await?.status,
+    };
+    let code = if created { StatusCode::CREATED } else { StatusCode::OK };
+    Ok((code, Json(StartedEntry::of(name, id, created, status))))
+}
+
+impl StartedEntry {
+    /// From the status alone, so that a start need not read what the run looks like.
+    fn of(workflow: String, id: String, created: bool, status: Status) -> Self {
+        let phase = Phase::of(&status);
+        let (output, error) = match status {
+            Status::Complete(output) => (Some(output), None),
+            Status::Errored(error) => (None, Some(FailureView::of(&error))),
+            Status::Queued
+            | Status::Running
+            | Status::Waiting
+            | Status::Paused(_)
+            | Status::Terminated => (None, None),
+        };
+        Self { id, workflow, created, status: phase, output, error }
+    }
 }
 
 /// Shows a run.
@@ -136,7 +131,7 @@ pub(crate) async fn start(
         WaitParams,
     ),
     responses(
-        (status = 200, body = RunEntry),
+        (status = 200, body = RunView),
         (status = 404, body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
@@ -144,9 +139,9 @@ pub(crate) async fn show(
     State(node): State<Arc<Node>>,
     Path((name, id)): Path<(String, String)>,
     Params(params): Params<WaitParams>,
-) -> Result<Json<RunEntry>, Problem> {
-    let wait = params.seconds()?;
-    Ok(Json(read(&node, &name, &id, wait, None).await?))
+) -> Result<Json<RunView>, Problem> {
+    awaited(&node, &name, &id, params.seconds()?).await?;
+    Ok(Json(node.runs.look(&name, &id).await?))
 }
 
 /// Pauses, resumes, terminates or restarts a run.
@@ -158,7 +153,7 @@ pub(crate) async fn show(
     ),
     request_body(content = Option<RestartBody>, description = "For restart; may be left out"),
     responses(
-        (status = 200, body = RunEntry, description = "As it is now"),
+        (status = 200, body = RunView, description = "As it is now"),
         (status = 404, body = ProblemBody, content_type = "application/problem+json"),
         (status = 409, body = ProblemBody, content_type = "application/problem+json",
             description = "It is not in a state in which that could be done"),
@@ -168,22 +163,19 @@ pub(crate) async fn control(
     State(node): State<Arc<Node>>,
     Path((name, id, verb)): Path<(String, String, String)>,
     body: Bytes,
-) -> Result<Json<RunEntry>, Problem> {
+) -> Result<Json<RunView>, Problem> {
     let runs = &node.runs;
     match verb.as_str() {
         "pause" => runs.pause(&name, &id).await?,
         "resume" => runs.resume(&name, &id).await?,
         "terminate" => runs.terminate(&name, &id).await?,
         "restart" => {
-            let RestartBody { from } = match body.is_empty() {
-                true => RestartBody::default(),
-                false => body_of(&body, "{\"from\"?}")?,
-            };
+            let RestartBody { from } = body_or(&body, "{\"from\"?}")?;
             runs.restart(&name, &id, from.as_deref()).await?;
         }
         _ => return Err(Problem::new(Code::UnknownRoute, "no such route; see /openapi.json")),
     }
-    Ok(Json(read(&node, &name, &id, Duration::ZERO, None).await?))
+    Ok(Json(node.runs.look(&name, &id).await?))
 }
 
 /// Tells a run of an event. It is kept until the run waits for it.
@@ -195,7 +187,7 @@ pub(crate) async fn control(
     ),
     request_body(content = Option<Value>, content_type = "application/json"),
     responses(
-        (status = 200, body = RunEntry, description = "It is kept, durably"),
+        (status = 200, body = RunView, description = "It is kept, durably"),
         (status = 404, body = ProblemBody, content_type = "application/problem+json"),
         (status = 409, body = ProblemBody, content_type = "application/problem+json",
             description = "The run has ended"),
@@ -205,10 +197,10 @@ pub(crate) async fn event(
     State(node): State<Arc<Node>>,
     Path((name, id, event)): Path<(String, String, String)>,
     body: Bytes,
-) -> Result<Json<RunEntry>, Problem> {
-    let payload: Value = if body.is_empty() { Value::Null } else { body_of(&body, "the payload")? };
+) -> Result<Json<RunView>, Problem> {
+    let payload: Value = body_or(&body, "the payload")?;
     node.runs.send_event(&name, &id, &event, &payload).await?;
-    Ok(Json(read(&node, &name, &id, Duration::ZERO, None).await?))
+    Ok(Json(node.runs.look(&name, &id).await?))
 }
 
 impl WaitParams {
@@ -221,7 +213,11 @@ impl WaitParams {
     }
 }
 
-fn body_of<T: serde::de::DeserializeOwned>(body: &[u8], form: &str) -> Result<T, Problem> {
+/// Reads a body. One that is empty says nothing.
+fn body_or<T: DeserializeOwned + Default>(body: &[u8], form: &str) -> Result<T, Problem> {
+    if body.is_empty() {
+        return Ok(T::default());
+    }
     serde_json::from_slice(body).map_err(|error| {
         Problem::new(Code::BadRequest, format!("the body must be {form}: {error}"))
     })
@@ -232,34 +228,22 @@ fn made_up() -> String {
     format!("{:016x}{:016x}", entropy.next(), entropy.next())
 }
 
-/// A run as it is, or as it ends within a time.
-async fn read(
+/// How far a run is after a wait, if it has ended or stands still by then.
+async fn awaited(
     node: &Node,
     name: &str,
     id: &str,
     wait: Duration,
-    created: Option<bool>,
-) -> Result<RunEntry, Problem> {
-    if !wait.is_zero()
-        && let Ok(ended) = tokio::time::timeout(wait, node.runs.wait(name, id)).await
-    {
-        ended?;
+) -> Result<Option<Status>, Problem> {
+    if wait.is_zero() {
+        return Ok(None);
     }
-    let run = node.runs.run(name, id).await?;
-    let (output, error) = match &run.status {
-        Status::Complete(output) => (Some(output.clone()), None),
-        Status::Errored(error) => {
-            let (code, message) = (error.code(), error.to_string());
-            (None, Some(serde_json::json!({ "code": code, "message": message })))
-        }
-        Status::Paused(Some(report)) => (None, serde_json::to_value(report).ok()),
-        Status::Paused(None)
-        | Status::Queued
-        | Status::Running
-        | Status::Waiting
-        | Status::Terminated => (None, None),
-    };
-    let steps = run.steps.into_iter().map(|(name, value)| StepEntry { name, value }).collect();
-    let status = run.status.tag().into();
-    Ok(RunEntry { id: id.into(), created, status, input: run.input, output, error, steps })
+    tokio::select! {
+        ended = tokio::time::timeout(wait, node.runs.wait(name, id)) => match ended {
+            Ok(status) => Ok(Some(status?)),
+            Err(_) => Ok(None),
+        },
+        // It is asked for again elsewhere; what it is now is an answer as well.
+        () = node.stopping.cancelled() => Ok(None),
+    }
 }

@@ -12,9 +12,29 @@ pub(crate) fn rfc3339(at: Timestamp) -> String {
     format!("{clamped:.3}")
 }
 
+/// Reads a time. Without a zone it is UTC; a day is its beginning.
+pub(crate) fn read(text: &str) -> Option<Timestamp> {
+    let civil = || {
+        let time: jiff::civil::DateTime = text.parse().ok()?;
+        time.to_zoned(jiff::tz::TimeZone::UTC).ok().map(|it| it.timestamp())
+    };
+    let time = text.parse::<jiff::Timestamp>().ok().or_else(civil)?;
+    Some(Timestamp(time.as_millisecond()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_is_read_with_or_without_its_zone() {
+        let noon = Some(Timestamp(1_794_744_000_000));
+        for text in ["2026-11-15T12:00:00Z", "2026-11-15T13:00:00+01:00", "2026-11-15T12:00"] {
+            assert_eq!(read(text), noon, "{text}");
+        }
+        assert_eq!(read("2026-11-15"), Some(Timestamp(1_794_700_800_000)));
+        assert_eq!(read("yesterday"), None);
+    }
 
     #[test]
     fn a_time_has_milliseconds_and_utc() {

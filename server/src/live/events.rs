@@ -19,7 +19,7 @@ use super::{COMMENT, GOODBYE_MOMENT, WRITE_TIMEOUT};
 use crate::listener::Seat;
 
 /// After so long a browser comes again.
-const RETRY: Duration = Duration::from_secs(1);
+pub(super) const RETRY: Duration = Duration::from_secs(1);
 
 /// The answer that goes on until the connection ends.
 pub(crate) fn answer(live: LiveSocket, seat: Option<Seat>) -> Response {

@@ -22,5 +22,6 @@ mod pages;
 mod process_pages;
 mod processes;
 mod revive;
+mod run_live;
 mod runs;
 mod seed;

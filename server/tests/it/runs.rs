@@ -4,12 +4,18 @@ use serde_json::{Value, json};
 
 use crate::harness::{Answer, Server};
 
-fn start(server: &Server, query: &str, id: &str) -> Answer {
+pub(crate) fn start(server: &Server, query: &str, id: &str) -> Answer {
     let body = json!({ "id": id, "input": { "orderId": id, "amount": 500 } }).to_string();
     server.post_json(&format!("/v1/workflows/order/runs{query}"), &body, &[])
 }
 
-fn run_until(server: &Server, id: &str, status: &str) -> Value {
+/// Pays an order.
+pub(crate) fn pay(server: &Server, id: &str) -> Answer {
+    let paid = json!({ "amount": 500 }).to_string();
+    server.post_json(&format!("/v1/workflows/order/runs/{id}/events/payment"), &paid, &[])
+}
+
+pub(crate) fn run_until(server: &Server, id: &str, status: &str) -> Value {
     server.json_until(&format!("/v1/workflows/order/runs/{id}"), |it| it["status"] == status)
 }
 
@@ -17,17 +23,16 @@ fn run_until(server: &Server, id: &str, status: &str) -> Value {
 fn an_order_waits_for_its_payment_and_is_shipped() {
     let server = Server::empty();
     let names = server.json("/v1/workflows");
-    assert_eq!(names["items"], json!([{ "name": "order" }, { "name": "reminder" }]));
+    let none = json!({});
+    let (order, reminder) = (&names["items"][0], &names["items"][1]);
+    assert_eq!((&order["name"], &order["runs"]), (&json!("order"), &none));
+    assert_eq!((&reminder["name"], &reminder["runs"]), (&json!("reminder"), &none));
     let started = start(&server, "", "o-1");
     assert_eq!((started.status, &started.json()["created"]), (201, &json!(true)));
     run_until(&server, "o-1", "waiting");
     let again = start(&server, "", "o-1");
     assert_eq!((again.status, &again.json()["created"]), (200, &json!(false)));
-    let paid = server.post_json(
-        "/v1/workflows/order/runs/o-1/events/payment",
-        &json!({ "amount": 500 }).to_string(),
-        &[],
-    );
+    let paid = pay(&server, "o-1");
     assert_eq!(paid.status, 200, "{}", paid.body);
     let ended = server.json("/v1/workflows/order/runs/o-1?wait=30");
     assert_eq!(ended["status"], "complete");
@@ -43,9 +48,8 @@ fn a_run_survives_a_kill_while_it_waits() {
     assert_eq!(start(&server, "", "o-1").status, 201);
     run_until(&server, "o-1", "waiting");
     let server = Server::on(server.kill());
-    assert_eq!(run_until(&server, "o-1", "waiting")["steps"][0]["name"], "call `reserve`");
-    let paid = json!({ "amount": 500 }).to_string();
-    server.post_json("/v1/workflows/order/runs/o-1/events/payment", &paid, &[]);
+    assert_eq!(run_until(&server, "o-1", "waiting")["steps"][0]["name"], "reserve");
+    pay(&server, "o-1");
     let ended = server.json("/v1/workflows/order/runs/o-1?wait=30");
     assert_eq!(ended["output"]["outcome"], "shipped");
     let reserved = server.post("/v1/objects/inventory/main/calls/reserved", &[]);
@@ -62,7 +66,9 @@ fn a_run_is_paused_resumed_terminated_and_restarted() {
     assert_eq!(control("resume").status, 200);
     control("restart").assert_problem(409, "wrong_status");
     assert_eq!(control("terminate").json()["status"], "terminated");
-    control("pause").assert_problem(409, "wrong_status");
+    for verb in ["pause", "resume", "terminate"] {
+        control(verb).assert_problem(409, "wrong_status");
+    }
     control("explode").assert_problem(404, "unknown_route");
     assert_eq!(control("restart").status, 200);
 }
@@ -82,4 +88,93 @@ fn what_is_asked_for_in_vain_is_a_problem() {
         (&json!("errored"), 32)
     );
     assert_eq!(made_up["error"]["code"], "malformed_input");
+}
+
+#[test]
+fn a_run_shows_its_steps_and_why_it_does_not_go_on() {
+    let server = Server::empty();
+    start(&server, "", "o-1");
+    let run = run_until(&server, "o-1", "waiting");
+    assert_eq!((&run["id"], &run["workflow"]), (&json!("o-1"), &json!("order")));
+    assert_eq!(run["input"], json!({ "orderId": "o-1", "amount": 500 }));
+    let steps = run["steps"].as_array().unwrap();
+    let seen = |it: &Value| {
+        let word = |name: &str| it[name].as_str().unwrap_or_default().to_owned();
+        (word("kind"), word("name"), word("branch"), word("status"))
+    };
+    let expected = [
+        ("call", "reserve", "", "done"),
+        ("event", "payment", "select#1.0", "waiting"),
+        ("sleep", "payment", "select#1.1", "waiting"),
+    ];
+    let expected = expected.map(|(a, b, c, d)| (a.into(), b.into(), c.into(), d.into()));
+    assert_eq!(steps.iter().map(seen).collect::<Vec<_>>(), expected);
+    assert_eq!(steps[0]["attempts"][0]["number"], 1);
+    let why = run["waiting"][0]["why"].as_str().unwrap();
+    assert!(why.contains("POST /v1/workflows/order/runs/o-1/events/payment"), "{why}");
+    assert_eq!(run["progress"]["step"], "payment");
+    let paused = server.post("/v1/workflows/order/runs/o-1/pause", &[]).json();
+    assert!(paused["waiting"][0]["why"].as_str().unwrap().contains("resume it"), "{paused}");
+    server.post_json("/v1/workflows/order/runs/o-1/events/note", "7", &[]);
+    let run = server.json("/v1/workflows/order/runs/o-1");
+    assert_eq!(
+        (&run["events"][0]["name"], &run["events"][0]["payload"]),
+        (&json!("note"), &json!(7))
+    );
+}
+
+#[test]
+fn runs_are_listed_newest_first_page_by_page() {
+    let server = Server::empty();
+    for id in ["a-1", "a-2", "b-1"] {
+        start(&server, "", id);
+        run_until(&server, id, "waiting");
+    }
+    pay(&server, "a-2");
+    run_until(&server, "a-2", "complete");
+    let list = |query: &str| server.json(&format!("/v1/workflows/order/runs{query}"));
+    let ids = |list: &Value| {
+        let items = list["items"].as_array().unwrap().iter();
+        items.map(|it| it["id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let mut all = ids(&list(""));
+    all.sort();
+    assert_eq!(all, ["a-1", "a-2", "b-1"]);
+    let first = list("?limit=2");
+    assert_eq!(ids(&first).len(), 2);
+    let next = list(&format!("?limit=2&after={}", first["next"].as_str().unwrap()));
+    assert_eq!((ids(&next).len(), &next["next"]), (1, &Value::Null));
+    assert_eq!([ids(&first), ids(&next)].concat(), ids(&list("")), "in one order");
+    let created = |list: &Value| list["items"][0]["createdAt"].as_str().unwrap().to_owned();
+    assert!(created(&next) <= created(&first), "newest first");
+    assert_eq!(ids(&list("?status=complete")), ["a-2"]);
+    assert_eq!(ids(&list("?status=waiting&prefix=a")), ["a-1"]);
+    assert_eq!(ids(&list("?since=2100-01-01")), [""; 0]);
+    assert_eq!(ids(&list("?until=2100-01-01T00:00&since=")).len(), 3);
+    let runs = server.json("/v1/workflows")["items"][0]["runs"].clone();
+    assert_eq!(runs, json!({ "complete": 1, "waiting": 2 }));
+    let problem = |query: &str, code: &str| {
+        server.get(&format!("/v1/workflows/order/runs?{query}")).assert_problem(400, code);
+    };
+    problem("status=done", "bad_query");
+    problem("since=yesterday", "bad_query");
+    problem("stat=complete", "bad_query");
+    problem("after=x", "bad_cursor");
+    problem("limit=1001", "bad_limit");
+    server.get("/v1/workflows/none/runs").assert_problem(404, "workflow_not_found");
+}
+
+#[test]
+fn a_start_that_waits_tells_the_end() {
+    let server = Server::empty();
+    let body = json!({ "id": "r-1", "input": 3 }).to_string();
+    let failed = server.post_json("/v1/workflows/reminder/runs?wait=30", &body, &[]);
+    let (status, failed) = (failed.status, failed.json());
+    assert_eq!(
+        (status, &failed["created"], &failed["status"]),
+        (201, &json!(true), &json!("errored"))
+    );
+    assert!(failed["error"]["code"].is_string() && failed["output"].is_null(), "{failed}");
+    let empty = server.post("/v1/workflows/reminder/runs", &[]);
+    assert_eq!((empty.status, empty.json()["workflow"].as_str()), (201, Some("reminder")));
 }

@@ -169,7 +169,8 @@ pub struct FailureView {
 }
 
 impl FailureView {
-    fn of(error: &Error) -> Self {
+    /// Of an error.
+    pub fn of(error: &Error) -> Self {
         Self { code: error.code().into(), message: error.to_string() }
     }
 }

@@ -10,7 +10,7 @@ use steadfast_store::EntityKind;
 
 use crate::{
     api::{
-        page::{Cursor, ObjectParams, Page, Params, bad_cursor},
+        page::{CURSOR, Cursor, ObjectParams, Page, Params, bad_cursor},
         problem::{Problem, ProblemBody},
         wire::{List, ObjectClass, ObjectEntry},
     },
@@ -61,7 +61,7 @@ pub(crate) async fn read_objects(
 ) -> Result<List<ObjectEntry>, Problem> {
     let after = page.after_address()?;
     if after.is_some_and(|it| (it.kind(), it.class()) != (EntityKind::Object, class)) {
-        return Err(bad_cursor());
+        return Err(bad_cursor(CURSOR));
     }
     let after = after.map(|it| it.name());
     let mut found = node.objects.look_at_class(class, prefix, after, page.limit + 1).await?;
