@@ -4,6 +4,7 @@ mod example;
 mod examples;
 mod objects;
 mod processes;
+mod runs;
 mod source;
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
@@ -17,6 +18,7 @@ pub(crate) use self::{
     example::{CheckoutArgs, ExampleVerb},
     objects::{CallArgs, ExportArgs, ObjectArgs, ObjectsVerb, SqlArgs},
     processes::{ProcessesVerb, SendArgs, StatusArg},
+    runs::{EventArgs, RunArgs, RunListArgs, RunsVerb, StartArgs},
     source::Source,
 };
 use crate::place::StoreChoice;
@@ -49,6 +51,9 @@ enum VerbArgs {
     /// Shows objects, calls them and asks them in SQL
     #[command(subcommand)]
     Objects(ObjectsVerb),
+    /// Shows runs of workflows, starts, pauses and ends them
+    #[command(subcommand)]
+    Runs(RunsVerb),
     /// Runs an example to watch
     #[command(subcommand)]
     Example(ExampleVerb),
@@ -211,6 +216,8 @@ pub(crate) enum Ask {
     Processes(ProcessesVerb),
     /// About objects.
     Objects(ObjectsVerb),
+    /// About runs of workflows.
+    Runs(RunsVerb),
     /// Whether all is well.
     Doctor(AskArgs),
 }
@@ -229,6 +236,7 @@ pub(crate) fn parse() -> Verb {
         Some(VerbArgs::Streams(streams)) => Verb::Ask(Ask::Streams(streams), source),
         Some(VerbArgs::Processes(processes)) => Verb::Ask(Ask::Processes(processes), source),
         Some(VerbArgs::Objects(objects)) => Verb::Ask(Ask::Objects(objects), source),
+        Some(VerbArgs::Runs(runs)) => Verb::Ask(Ask::Runs(runs), source),
         Some(VerbArgs::Example(example)) => Verb::Example(example),
         Some(VerbArgs::Doctor(ask)) => Verb::Ask(Ask::Doctor(ask), source),
     }

@@ -6,12 +6,13 @@ mod messages;
 mod objects;
 mod output;
 mod processes;
+mod runs;
 mod streams;
 mod table;
 
 use self::client::Client;
 use crate::{
-    args::{Ask, AskArgs, ListArgs, ObjectsVerb, ProcessesVerb, Source, StreamsVerb},
+    args::{Ask, AskArgs, ListArgs, ObjectsVerb, ProcessesVerb, RunsVerb, Source, StreamsVerb},
     escape::escaped,
     failure::Failure,
 };
@@ -50,6 +51,21 @@ fn answer(client: &Client, ask: Ask) -> Result<(), Failure> {
             }
             ObjectsVerb::Export(export) => objects::export(client, &export),
             ObjectsVerb::Delete { object, ask } => objects::delete(client, &object, &ask),
+        },
+        Ask::Runs(verb) => match verb {
+            RunsVerb::List(list) => runs::list(client, &list),
+            RunsVerb::Show { run, ask } => runs::show(client, &run, &ask),
+            RunsVerb::Tail { run, after, ask } => runs::tail(client, &run, after, &ask),
+            RunsVerb::Start(start) => runs::start(client, &start),
+            RunsVerb::Pause { run, ask } => runs::control(client, &run, "pause", None, &ask),
+            RunsVerb::Resume { run, ask } => runs::control(client, &run, "resume", None, &ask),
+            RunsVerb::Terminate { run, ask } => {
+                runs::control(client, &run, "terminate", None, &ask)
+            }
+            RunsVerb::Restart { run, from, ask } => {
+                runs::restart(client, &run, from.as_deref(), &ask)
+            }
+            RunsVerb::SendEvent(event) => runs::send_event(client, &event),
         },
         Ask::Streams(verb) => match verb {
             StreamsVerb::List(list) => streams::list(client, &list),

@@ -24,6 +24,7 @@ mod request_id;
 mod serve;
 mod signals;
 mod sweeper;
+mod waterfall;
 
 use std::{io::Write, process::ExitCode};
 

@@ -9,6 +9,7 @@ Examples:
   steadfast example checkout
   steadfast streams list
   steadfast objects classes
+  steadfast runs list
   steadfast doctor";
 
 /// Below the help of `serve`.
@@ -108,6 +109,55 @@ Examples:
 pub(super) const OBJECTS_DELETE: &str = "\
 Example:
   steadfast objects delete counter visits";
+
+/// Below the help of `runs list`.
+pub(super) const RUNS_LIST: &str = "\
+Examples:
+  steadfast runs list
+  steadfast runs list order --status waiting --since 2026-11-15 --prefix o-";
+
+/// Below the help of `runs show`.
+pub(super) const RUNS_SHOW: &str = "\
+Example:
+  steadfast runs show order o-1";
+
+/// Below the help of `runs tail`.
+pub(super) const RUNS_TAIL: &str = "\
+Examples:
+  steadfast runs tail order o-1
+  steadfast runs tail order o-1 --after 17 --json";
+
+/// Below the help of `runs start`.
+pub(super) const RUNS_START: &str = "\
+Examples:
+  steadfast runs start order --id o-1 --input '{\"orderId\": \"o-1\", \"amount\": 500}'
+  steadfast runs start reminder --input @reminder.json --wait 10";
+
+/// Below the help of `runs pause`.
+pub(super) const RUNS_PAUSE: &str = "\
+Example:
+  steadfast runs pause order o-1";
+
+/// Below the help of `runs resume`.
+pub(super) const RUNS_RESUME: &str = "\
+Example:
+  steadfast runs resume order o-1";
+
+/// Below the help of `runs terminate`.
+pub(super) const RUNS_TERMINATE: &str = "\
+Example:
+  steadfast runs terminate order o-1";
+
+/// Below the help of `runs restart`.
+pub(super) const RUNS_RESTART: &str = "\
+Examples:
+  steadfast runs restart order o-1
+  steadfast runs restart order o-1 --from ship";
+
+/// Below the help of `runs send-event`.
+pub(super) const RUNS_SEND_EVENT: &str = "\
+Example:
+  steadfast runs send-event order o-1 payment --payload '{\"amount\": 500}'";
 
 /// Below the help of `example checkout`.
 pub(super) const CHECKOUT: &str = "\

@@ -50,6 +50,36 @@ impl Client {
         self.ask("POST", path, body, key, json)
     }
 
+    /// Whether a server is asked.
+    pub(super) fn is_server(&self) -> bool {
+        matches!(self, Client::Server(_))
+    }
+
+    /// Reads the lines of an answer of a server as they come, until `take` has enough of them or
+    /// there are no more.
+    pub(super) fn follow(
+        &self,
+        path: &str,
+        json: bool,
+        mut take: impl FnMut(&str) -> Result<bool, Failure>,
+    ) -> Result<(), Failure> {
+        let Client::Server(client) = self else {
+            return Err(Failure::new("only a server can be followed"));
+        };
+        let lines = match client.follow(path)? {
+            Ok(lines) => lines,
+            Err(answer) => return self.accept(answer, json).map(|_| ()),
+        };
+        for line in lines {
+            // A line that breaks is taken up again by who follows.
+            let Ok(line) = line else { break };
+            if !take(&line)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// Deletes what is at a path; returns the body of a good answer.
     pub(super) fn delete(&self, path: &str, json: bool) -> Result<String, Failure> {
         self.ask("DELETE", path, None, None, json)

@@ -167,6 +167,15 @@ fn help_shows_an_example_and_the_variable_of_every_flag() {
         &["objects", "turns"],
         &["objects", "export"],
         &["objects", "delete"],
+        &["runs", "list"],
+        &["runs", "show"],
+        &["runs", "tail"],
+        &["runs", "start"],
+        &["runs", "pause"],
+        &["runs", "resume"],
+        &["runs", "terminate"],
+        &["runs", "restart"],
+        &["runs", "send-event"],
         &["example", "checkout"],
     ] {
         let output = run(&[verb, &["--help"][..]].concat());

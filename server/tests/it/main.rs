@@ -22,6 +22,7 @@ mod pages;
 mod process_pages;
 mod processes;
 mod revive;
+mod run_cli;
 mod run_live;
 mod runs;
 mod seed;

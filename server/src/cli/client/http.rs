@@ -1,20 +1,26 @@
 //! Asks a server over HTTP.
 
-use std::time::Duration;
+use std::{
+    io::{BufRead, BufReader},
+    time::Duration,
+};
 
 use ureq::{Agent, http::Request};
 
 use super::Answer;
 use crate::failure::Failure;
 
-/// An answer has so long; the doctor scans tables.
-const TIMEOUT: Duration = Duration::from_secs(60);
+/// An answer has so long; the doctor scans tables, and a start may wait for a minute.
+const TIMEOUT: Duration = Duration::from_secs(90);
 
 /// A server that does not take the connection by then is not there.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Bytes of an answer: an object has 256 MiB at most, unless its program says otherwise.
 const BODY_BYTES_MAX: u64 = 1 << 30;
+
+/// Lines of an answer as they come.
+pub(super) type Lines = Box<dyn Iterator<Item = std::io::Result<String>>>;
 
 /// Asks one server.
 pub(crate) struct HttpClient {
@@ -70,6 +76,22 @@ impl HttpClient {
         let body = response.body_mut().with_config().limit(BODY_BYTES_MAX).read_to_vec();
         let body = body.map_err(|error| self.silent(&error))?;
         Ok(Answer { status: response.status().as_u16(), body })
+    }
+
+    /// Gets a path whose answer goes on; the answer itself if it is not good.
+    pub(super) fn follow(&self, path: &str) -> Result<Result<Lines, Answer>, Failure> {
+        let request = self.agent.get(format!("{}{path}", self.url));
+        // It ends with the run, whenever that is.
+        let request = request.config().timeout_global(None).build();
+        let sent = request.header("accept", "text/event-stream").call();
+        let mut response = sent.map_err(|error| self.silent(&error))?;
+        let status = response.status().as_u16();
+        if status == 200 {
+            let lines: Lines = Box::new(BufReader::new(response.into_body().into_reader()).lines());
+            return Ok(Ok(lines));
+        }
+        let body = response.body_mut().read_to_vec().map_err(|error| self.silent(&error))?;
+        Ok(Err(Answer { status, body }))
     }
 
     fn silent(&self, error: &ureq::Error) -> Failure {

@@ -1,0 +1,135 @@
+//! Runs from the command line.
+
+use std::{
+    io::{BufRead, BufReader},
+    process::Stdio,
+};
+
+use serde_json::Value;
+
+use crate::{
+    harness::{Server, assert_fails_with, run, spawn, stderr, stdout, steadfast},
+    runs::{pay, run_until, start},
+};
+
+const ORDER: &str = r#"{"orderId": "o-1", "amount": 500}"#;
+
+/// Asks, and says what was printed.
+fn said(server: &Server, args: &[&str]) -> String {
+    let output = server.ask(&[&["runs"], args].concat());
+    assert!(output.status.success(), "{args:?}: {}", stderr(&output));
+    stdout(&output)
+}
+
+#[test]
+fn every_verb_prints_what_people_read() {
+    let server = Server::empty();
+    let ask = |args: &[&str]| server.ask(&[&["runs"], args].concat());
+    let said = |args: &[&str]| said(&server, args);
+    assert!(said(&["list", "order"]).contains("no runs here"));
+    let begin = ["start", "order", "--id", "o-1", "--input", ORDER];
+    assert_eq!(said(&begin), "o-1  is started, and is queued\n");
+    assert!(said(&begin).starts_with("o-1  was there, and is "));
+    run_until(&server, "o-1", "waiting");
+    assert!(said(&["list"]).contains("order     0       0        1"), "{}", said(&["list"]));
+    let list =
+        said(&["list", "order", "--status", "waiting", "--prefix", "o", "--since", "2020-01-01"]);
+    assert!(list.lines().nth(1).unwrap().starts_with("o-1  waiting  2"), "{list}");
+    assert!(said(&["list", "order", "--until", "2020-01-01"]).contains("no runs"));
+    let show = said(&["show", "order", "o-1"]);
+    for shown in [
+        "run      order/o-1",
+        "status   waiting",
+        "call reserve     -           done     |",
+        "  event payment  select#1.0  waiting  |",
+        ".|",
+        "WHY IT DOES NOT GO ON\nwaits for the event `payment`; send it with POST",
+        "sleeps `payment` until 2",
+    ] {
+        assert!(show.contains(shown), "{shown} is missing in {show}");
+    }
+    assert_eq!(said(&["pause", "order", "o-1"]), "order/o-1 is paused\n");
+    assert!(said(&["show", "order", "o-1"]).contains("paused by hand"));
+    said(&["resume", "order", "o-1"]);
+    assert_fails_with(&ask(&["restart", "order", "o-1"]), &["terminate or pause it first"]);
+    said(&["send-event", "order", "o-1", "payment", "--payload", r#"{"amount": 500}"#]);
+    run_until(&server, "o-1", "complete");
+    assert_fails_with(&ask(&["terminate", "order", "o-1"]), &["wrong_status"]);
+    assert_fails_with(&ask(&["restart", "order", "o-1", "--from", "x"]), &["step_not_found"]);
+    said(&["restart", "order", "o-1", "--from", "ship"]);
+    let ended = run_until(&server, "o-1", "complete");
+    assert_eq!(ended["restarts"], 1);
+}
+
+#[test]
+fn a_start_takes_a_file_and_waits_for_the_end() {
+    let server = Server::empty();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("input.json");
+    std::fs::write(&file, "3").unwrap();
+    let ask = |args: &[&str]| server.ask(&[&["runs", "start", "reminder"], args].concat());
+    let input = format!("@{}", file.display());
+    let failed = ask(&["--input", &input, "--wait", "30"]);
+    assert_eq!((failed.status.code(), stderr(&failed).as_str()), (Some(1), ""));
+    assert!(stdout(&failed).contains("and is errored\n"), "{}", stdout(&failed));
+    assert!(stdout(&failed).contains("(malformed_input)"), "{}", stdout(&failed));
+    assert_fails_with(&ask(&["--input", "@/none"]), &["--input @/none cannot be read"]);
+    assert_fails_with(&ask(&["--input", "{"]), &["--input is not JSON"]);
+    assert_eq!(ask(&["--wait", "61"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_tail_follows_a_run_to_its_end() {
+    let server = Server::empty();
+    start(&server, "", "o-1");
+    run_until(&server, "o-1", "waiting");
+    let mut command = steadfast();
+    command.args(["runs", "tail", "order", "o-1", "--server", &server.url]);
+    let mut child = spawn(command.stdout(Stdio::piped()));
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|it| it.contains("  done  call reserve  ")));
+    pay(&server, "o-1");
+    assert!(lines.any(|it| it.contains("  took  select#1.0/event payment")));
+    assert!(lines.last().unwrap().contains("  completed  "));
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let all = said(&server, &["tail", "order", "o-1", "--json"]);
+    let entries: Vec<Value> = all.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
+    assert!(entries.iter().map(|it| it["number"].as_i64().unwrap()).eq(1..=entries.len() as i64));
+    let after = said(&server, &["tail", "order", "o-1", "--after", "3"]);
+    assert!(after.starts_with("4  ") && after.lines().count() == entries.len() - 3, "{after}");
+    let none = server.ask(&["runs", "tail", "order", "none"]);
+    assert_fails_with(&none, &["run_not_found"]);
+}
+
+#[test]
+fn a_tail_of_a_run_that_ended_badly_fails() {
+    let server = Server::empty();
+    start(&server, "", "o-1");
+    said(&server, &["terminate", "order", "o-1"]);
+    let output = server.ask(&["runs", "tail", "order", "o-1"]);
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(1), ""));
+    assert!(stdout(&output).trim_end().ends_with("terminated"), "{}", stdout(&output));
+}
+
+#[test]
+fn a_folder_that_no_server_holds_is_asked_alike() {
+    let server = Server::empty();
+    start(&server, "", "o-1");
+    run_until(&server, "o-1", "waiting");
+    let questions: [&[&str]; 3] = [
+        &["runs", "list", "order", "--json"],
+        &["runs", "show", "order", "o-1", "--json"],
+        &["runs", "list", "--json"],
+    ];
+    let online: Vec<String> = questions.iter().map(|it| stdout(&server.ask(it))).collect();
+    let folder = server.stop();
+    let data = ["--data", folder.to_str().unwrap()];
+    for (question, online) in questions.iter().zip(online) {
+        let output = run(&[question, &data[..]].concat());
+        assert_eq!(stdout(&output), online, "{question:?} {}", stderr(&output));
+    }
+    // Nothing goes on there, so nothing is waited for.
+    let tail = run(&[&["runs", "tail", "order", "o-1"], &data[..]].concat());
+    assert!(tail.status.success() && stdout(&tail).starts_with("1  "), "{}", stderr(&tail));
+    std::fs::remove_dir_all(folder).unwrap();
+}
