@@ -3,8 +3,10 @@
 
 const PERIOD_MS = 1000;
 
-function opened(part) {
-  return Array.from(part.querySelectorAll("details"), (it) => it.open);
+// What can be opened, by its key or else by its place.
+function openable(part) {
+  const found = Array.from(part.querySelectorAll("details"));
+  return found.map((it, index) => [it.dataset.key ?? index, it]);
 }
 
 async function fresh() {
@@ -21,9 +23,9 @@ async function refresh() {
     try {
       const part = await fresh();
       if (part) {
-        // What the reader has opened stays open; rows are only ever added below.
-        const open = opened(old);
-        part.querySelectorAll("details").forEach((it, index) => (it.open = open[index] ?? false));
+        // What the reader has opened stays open; what has no key is only ever added below.
+        const open = new Map(openable(old).map(([key, it]) => [key, it.open]));
+        openable(part).forEach(([key, it]) => (it.open = open.get(key) ?? false));
         if (!part.isEqualNode(old)) old.replaceWith(part);
       }
     } catch {

@@ -13,6 +13,7 @@ mod shell;
 mod start;
 mod streams;
 mod table;
+mod workflows;
 
 use std::sync::Arc;
 
@@ -39,6 +40,12 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<Node>> {
         .routes(routes!(objects::rows::sql))
         .routes(routes!(objects::turns::turns))
         .routes(routes!(objects::turns::turn))
+        .routes(routes!(workflows::list::workflows))
+        .routes(routes!(workflows::list::runs))
+        .routes(routes!(workflows::show::show))
+        .routes(routes!(workflows::history::history))
+        .routes(routes!(workflows::control::event))
+        .routes(routes!(workflows::control::control))
         .routes(routes!(revive::revive))
         .routes(routes!(chat::choose))
         .routes(routes!(chat::room))

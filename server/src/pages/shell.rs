@@ -9,6 +9,7 @@ use super::assets;
 pub(super) enum Section {
     Start,
     Processes,
+    Workflows,
     Objects,
     Streams,
     Pending,
@@ -16,9 +17,10 @@ pub(super) enum Section {
     None,
 }
 
-const NAVIGATION: [(Section, &str, &str); 6] = [
+const NAVIGATION: [(Section, &str, &str); 7] = [
     (Section::Start, "/", "Overview"),
     (Section::Processes, "/processes", "Processes"),
+    (Section::Workflows, "/workflows", "Workflows"),
     (Section::Objects, "/objects", "Objects"),
     (Section::Streams, "/streams", "Streams"),
     (Section::Pending, "/streams/pending", "Pending"),

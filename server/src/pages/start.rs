@@ -92,6 +92,7 @@ fn facts(node: &Node) -> Markup {
 fn links() -> Markup {
     let links = [
         ("/processes", "Processes", "what is under way, and what it knows"),
+        ("/workflows", "Workflows", "what each run does, and why it waits"),
         ("/objects", "Objects", "what each of them holds, and how it came to"),
         ("/streams", "Streams", "every message, and how far it is"),
         ("/chat", "Chat", "rooms to talk in, each of them an object"),
@@ -120,6 +121,7 @@ fn commands(host: &str) -> Markup {
     let server = format!("http://{host}");
     let commands = [
         ("steadfast processes list", "the processes there are"),
+        ("steadfast runs list", "the workflows there are, and their runs"),
         ("steadfast objects classes", "the classes of objects there are"),
         ("steadfast streams list", "the streams there are"),
         ("steadfast streams pending", "what is still to be done"),

@@ -192,6 +192,15 @@ impl Server {
         Answer::try_of(request.header("content-type", "application/json").send(body))
     }
 
+    /// Posts a form to a path.
+    pub(crate) fn post_form(&self, path: &str, form: &str, headers: &[(&str, &str)]) -> Answer {
+        let mut request = agent().post(format!("{}{path}", self.url));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        Answer::of(request.send(form))
+    }
+
     /// Asks for a path until the answer is as wished, for a bounded time.
     #[track_caller]
     pub(crate) fn json_until(&self, path: &str, wished: impl Fn(&Value) -> bool) -> Value {

@@ -24,5 +24,6 @@ mod processes;
 mod revive;
 mod run_cli;
 mod run_live;
+mod run_pages;
 mod runs;
 mod seed;

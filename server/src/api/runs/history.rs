@@ -41,6 +41,11 @@ impl HistoryParams {
     pub(crate) fn after(&self) -> Result<i64, Problem> {
         number(self.after.as_deref().unwrap_or("0"), "after")
     }
+
+    /// How many entries.
+    pub(crate) fn limit(&self) -> Result<usize, Problem> {
+        rows(self.limit.as_deref())
+    }
 }
 
 fn number(text: &str, name: &str) -> Result<i64, Problem> {
@@ -77,7 +82,7 @@ pub(crate) async fn history(
     if accepts_events(&headers) {
         return live(State(node), Path((name, id)), Params(params), headers, seat).await;
     }
-    let (after, limit) = (params.after()?, rows(params.limit.as_deref())?);
+    let (after, limit) = (params.after()?, params.limit()?);
     Ok(Json(read_history(&node, &name, &id, after, limit).await?).into_response())
 }
 

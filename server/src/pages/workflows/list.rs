@@ -1,0 +1,188 @@
+//! The workflows, and the runs of one.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use maud::{Markup, html};
+use steadfast::workflow::{Phase, RunItem, WorkflowCounts};
+
+use super::{
+    super::{
+        live::live,
+        shell::{Section, shell},
+        table::time,
+    },
+    badge, path_of,
+};
+use crate::{
+    api::{
+        page::Params,
+        problem::Problem,
+        runs::list::{RunParams, read_runs},
+    },
+    escape::escaped,
+    node::Node,
+};
+
+/// Shows the workflows.
+#[utoipa::path(get, path = "/workflows", tag = "pages", responses(
+    (status = 200, body = String, content_type = "text/html"),
+))]
+pub(in super::super) async fn workflows(State(node): State<Arc<Node>>) -> Result<Markup, Problem> {
+    let workflows = node.runs.counts().await?;
+    let content = html! {
+        h1 { "Workflows" }
+        p.lead {
+            "Each run is an async function whose steps survive crashes. · "
+            a href="/v1/workflows" { "JSON" }
+        }
+        (live(true, &workflow_table(&workflows)))
+    };
+    Ok(shell("Workflows", Section::Workflows, &content))
+}
+
+fn workflow_table(workflows: &[WorkflowCounts]) -> Markup {
+    html! {
+        div.scroll {
+            table.rows {
+                thead { tr {
+                    th { "Workflow" }
+                    @for phase in Phase::ALL { th.number { (phase.word()) } }
+                } }
+                tbody {
+                    @for it in workflows {
+                        @let path = format!("/workflows/{}", escaped(&it.name));
+                        tr {
+                            td data-label="Workflow" { a.address href=(path) { (it.name) } }
+                            @for phase in Phase::ALL {
+                                @let count = it.runs.get(&phase).copied().unwrap_or(0);
+                                td.number.none[count == 0] data-label=(phase.word()) {
+                                    @if count == 0 { span.quiet { "–" } } @else {
+                                        a href={ (path) "?status=" (phase.word()) } { (count) }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Lists the runs of a workflow, newest first.
+#[utoipa::path(get, path = "/workflows/{name}", tag = "pages",
+    params(("name" = String, Path, description = "The workflow"), RunParams),
+    responses((status = 200, body = String, content_type = "text/html")),
+)]
+pub(in super::super) async fn runs(
+    State(node): State<Arc<Node>>,
+    Path(name): Path<String>,
+    Params(params): Params<RunParams>,
+) -> Result<Markup, Problem> {
+    let page = read_runs(&node, &params.query(&name)?).await?;
+    let path = format!("/workflows/{}", escaped(&name));
+    let filters = filters(&params);
+    // Where there are many, they are not read again every second.
+    let busy = params.after.is_none() && page.next.is_none();
+    let content = html! {
+        p.crumbs { a href="/workflows" { "← Workflows" } }
+        h1.address { (name) }
+        (search(&path, &params))
+        p.lead { "Newest first. · " a href={ "/v1" (path) "/runs?" (filters) } { "JSON" } }
+        (live(busy, &html! {
+            @if page.items.is_empty() { (none(&name, !filters.is_empty())) }
+            @else { (run_table(&page.items)) }
+            @if let Some(next) = &page.next {
+                p.more {
+                    a.button href={ (path) "?" (filters) "&after=" (escaped(next)) } { "Next page" }
+                }
+            }
+        }))
+    };
+    Ok(shell(&name, Section::Workflows, &content))
+}
+
+/// The filters as a query.
+fn filters(params: &RunParams) -> String {
+    let RunParams { status, prefix, since, until, limit, after: _ } = params;
+    let all = [
+        ("status", status),
+        ("prefix", prefix),
+        ("since", since),
+        ("until", until),
+        ("limit", limit),
+    ];
+    let given = all.iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));
+    let parts = given.filter(|it| !it.1.is_empty());
+    parts.map(|(name, value)| format!("{name}={}", escaped(value))).collect::<Vec<_>>().join("&")
+}
+
+fn search(path: &str, params: &RunParams) -> Markup {
+    let given = |value: &Option<String>| value.clone().unwrap_or_default();
+    let chosen = params.status.as_deref().unwrap_or_default();
+    html! {
+        form.search method="get" action=(path) role="search" {
+            span.pair {
+                label for="status" { "Status" }
+                select #status name="status" {
+                    option value="" { "any" }
+                    @for phase in Phase::ALL {
+                        option selected[phase.word() == chosen] { (phase.word()) }
+                    }
+                }
+            }
+            span.pair {
+                label for="prefix" { "Id begins with" }
+                input.short #prefix name="prefix" type="search" value=(given(&params.prefix));
+            }
+            span.pair {
+                label for="since" { "Started from" }
+                input.short #since name="since" placeholder="2026-11-15T12:30" autocomplete="off"
+                    value=(given(&params.since));
+            }
+            span.pair {
+                label for="until" { "before (UTC)" }
+                input.short #until name="until" placeholder="2026-11-16" autocomplete="off"
+                    value=(given(&params.until));
+            }
+            button.button { "Find" }
+        }
+    }
+}
+
+fn none(name: &str, filtered: bool) -> Markup {
+    html! {
+        div.empty {
+            h2 { "No run here" }
+            @if filtered { p { "None is as you ask for." } } @else {
+                p { "Start one:" }
+                pre { code { "steadfast runs start " (name) " --id ID --input JSON" } }
+            }
+        }
+    }
+}
+
+fn run_table(runs: &[RunItem]) -> Markup {
+    html! {
+        div.scroll {
+            table.rows {
+                thead { tr {
+                    th { "Run" } th { "Status" } th { "Changed (UTC)" } th { "Started (UTC)" }
+                } }
+                tbody {
+                    @for it in runs {
+                        tr {
+                            td data-label="Run" {
+                                a.address href=(path_of(&it.workflow, &it.id)) { (it.id) }
+                            }
+                            td data-label="Status" { (badge(it.status)) }
+                            td data-label="Changed" { (time(&it.changed_at.to_string())) }
+                            td data-label="Started" { (time(&it.created_at.to_string())) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! The pages of workflows and their runs, without and with a browser.
+
+use serde_json::json;
+
+use crate::{
+    browser::Browser,
+    harness::{Answer, Server},
+    runs::{pay, run_until, start},
+};
+
+/// Presses a button of a run's page.
+fn press(server: &Server, id: &str, verb: &str, form: &str) -> Answer {
+    let headers = [
+        ("content-type", "application/x-www-form-urlencoded"),
+        ("origin", server.url.as_str()),
+        ("sec-fetch-site", "same-origin"),
+    ];
+    server.post_form(&format!("/workflows/order/{id}/{verb}"), form, &headers)
+}
+
+#[test]
+fn a_run_shows_its_steps_and_why_it_waits_escaped() {
+    let server = Server::empty();
+    let empty = server.get("/workflows/order").body;
+    assert!(empty.contains("No run here") && empty.contains("runs start order"), "{empty}");
+    let body = json!({ "id": "o-1", "input": { "orderId": "<b>&", "amount": 500 } }).to_string();
+    assert_eq!(server.post_json("/v1/workflows/order/runs", &body, &[]).status, 201);
+    run_until(&server, "o-1", "waiting");
+    server.post_json("/v1/workflows/order/runs/o-1/events/%3Ci%3E", "\"<u>\"", &[]);
+    run_until(&server, "o-1", "waiting");
+    let page = server.get("/workflows/order/o-1").body;
+    for shown in [
+        "&lt;b&gt;&amp;",
+        "&lt;i&gt;",
+        "&lt;u&gt;",
+        "Why it does not go on",
+        "waits for the event <code>payment</code>; send it with POST",
+        "call reserve",
+        "<rect class=\"worked\" x=\"",
+        "<rect class=\"waited\" x=\"",
+        "Events that it has not taken",
+        "<div id=\"live\" data-busy>",
+        "action=\"/workflows/order/o-1/pause\"><button class=\"button\">",
+        "action=\"/workflows/order/o-1/resume\"><button class=\"button\" disabled>",
+        "action=\"/workflows/order/o-1/restart\"><button class=\"button\" disabled>",
+        "<input id=\"type\" name=\"type\" required autocomplete=\"off\" value=\"payment\">",
+    ] {
+        assert!(page.contains(shown), "{shown} is missing in {page}");
+    }
+    for tag in ["<b>", "<i>", "<u>", "style="] {
+        assert!(!page.contains(tag), "{tag} is in {page}");
+    }
+    let scripts = page.replace("<script src=\"/assets/live.js?v=", "");
+    assert!(!scripts.contains("<script"), "{page}");
+    assert!(page.find("id=\"payload\"") > page.find("Latest history"), "it would be replaced");
+    assert_eq!(server.get("/workflows/order/none").status, 404);
+    assert_eq!(server.get("/workflows/none").status, 404);
+}
+
+#[test]
+fn the_buttons_do_what_they_say_and_lead_back() {
+    let server = Server::empty();
+    start(&server, "", "o-1");
+    run_until(&server, "o-1", "waiting");
+    let press = |verb: &str, form: &str| press(&server, "o-1", verb, form);
+    for (verb, status) in [("pause", "paused"), ("resume", "waiting"), ("terminate", "terminated")]
+    {
+        let answer = press(verb, "");
+        assert_eq!((answer.status, answer.header("location")), (303, "/workflows/order/o-1"));
+        run_until(&server, "o-1", status);
+    }
+    assert_eq!(press("pause", "").status, 409);
+    assert_eq!(press("explode", "").status, 404);
+    assert_eq!(press("restart", "").status, 303);
+    assert_eq!(server.json("/v1/workflows/order/runs/o-1")["restarts"], 1);
+    let elsewhere = [("origin", "http://example.org")];
+    let foreign = server.post("/workflows/order/o-1/restart", &elsewhere);
+    foreign.assert_problem(403, "foreign_origin");
+}
+
+#[test]
+fn the_forms_send_an_event_and_restart_from_a_step() {
+    let server = Server::empty();
+    start(&server, "", "o-1");
+    let press = |verb: &str, form: &str| press(&server, "o-1", verb, form);
+    run_until(&server, "o-1", "waiting");
+    assert_eq!(press("events", "type=payment&payload=%7B").status, 400);
+    assert_eq!(press("events", "payload=1").status, 400);
+    assert_eq!(press("events", "type=payment&payload=%7B%22amount%22%3A+500%7D").status, 303);
+    let ended = run_until(&server, "o-1", "complete");
+    assert_eq!(ended["output"]["outcome"], "shipped");
+    let page = server.get("/workflows/order/o-1").body;
+    assert!(page.contains("Restart from here") && page.contains("<div id=\"live\">"), "{page}");
+    assert!(!page.contains("id=\"payload\""), "a run that has ended takes no events");
+    assert_eq!(press("restart", "from=none").status, 422);
+    assert_eq!(press("restart", "from=ship").status, 303);
+    assert_eq!(run_until(&server, "o-1", "complete")["restarts"], 1);
+}
+
+#[test]
+fn runs_are_found_by_status_id_and_time_page_by_page() {
+    let server = Server::empty();
+    for id in ["a-1", "a-2", "b-1"] {
+        start(&server, "", id);
+        run_until(&server, id, "waiting");
+    }
+    pay(&server, "a-1");
+    run_until(&server, "a-1", "complete");
+    let get = |query: &str| server.get(&format!("/workflows/order?{query}")).body;
+    let link = |id: &str| format!("href=\"/workflows/order/{id}\"");
+    let found = get("status=waiting&prefix=a&since=&until=2100-01-01");
+    assert!(found.contains(&link("a-2")) && !found.contains(&link("a-1")), "{found}");
+    assert!(!found.contains(&link("b-1")) && found.contains("<option selected>waiting"), "{found}");
+    assert!(get("since=2100-01-01").contains("None is as you ask for"));
+    let first = get("limit=2&prefix=%26").replace("&amp;", "&");
+    assert!(first.contains("value=\"&\"") && first.contains("None is"), "{first}");
+    let first = get("limit=2").replace("&amp;", "&");
+    let next = first.split("href=\"/workflows/order?").nth(1).unwrap().split('"').next().unwrap();
+    assert!(next.starts_with("limit=2&after="), "{next}");
+    let second = get(next);
+    assert_eq!(second.matches("href=\"/workflows/order/").count(), 1, "{second}");
+    let all = server.get("/workflows").body;
+    assert!(all.contains("href=\"/workflows/order?status=waiting\">2<"), "{all}");
+    let history = server.get("/workflows/order/a-1/history?limit=2").body;
+    assert!(history.contains("started") && history.contains("/history?after=2"), "{history}");
+    assert_eq!(server.get("/workflows/order?status=odd").status, 400);
+    assert!(server.get("/").body.contains("href=\"/workflows\""));
+}
+
+#[test]
+fn a_page_follows_its_run_and_keeps_open_what_was_opened() {
+    let Some(browser) = Browser::start() else { return };
+    let server = Server::empty();
+    start(&server, "", "o-1");
+    run_until(&server, "o-1", "waiting");
+    let window = browser.open(&format!("{}/workflows/order/o-1", server.url));
+    let status =
+        |word: &str| format!("document.querySelector('.lead .badge').textContent === '{word}'");
+    window.wait_for(&status("waiting"));
+    window.click(".step summary");
+    window.wait_for("document.querySelector('.step').open");
+    server.post("/v1/workflows/order/runs/o-1/pause", &[]);
+    window.wait_for(&status("paused"));
+    assert_eq!(window.evaluate("document.querySelector('.step').open"), true);
+    window.click("form[action$='/resume'] button");
+    window.wait_for(&status("waiting"));
+    window.evaluate("document.querySelector('#payload').focus()");
+    window.write("#payload", "{\"amount\": 500}");
+    // What is above it may still move it.
+    window.evaluate("document.querySelector('form[action$=\"/events\"] button').click()");
+    window.wait_for(&status("complete"));
+    let bars = "Array.from(document.querySelectorAll('.step .bar'), (it) => \
+                it.getBoundingClientRect().width).every((it) => 200 < it)";
+    window.wait_for(bars);
+    window.resize(400, 800);
+    window.wait_for("document.documentElement.scrollWidth <= 400");
+    window.click("form[action$='/restart'] button");
+    window.wait_for(&status("waiting"));
+    browser.assert_quiet();
+}
