@@ -89,7 +89,10 @@ async fn in_process(store: &Arc<dyn Store>, runs: &Runs) {
 }
 
 async fn one(runs: &Runs, id: &str) {
-    let ended = runs.start_json_and_wait("three", id, 1.into(), |_| {}).await.expect("runs");
+    let ended = runs
+        .start_json_and_wait("three", id, 1.into(), std::future::pending())
+        .await
+        .expect("runs");
     assert_eq!(ended.status, Status::Complete(4.into()));
 }
 

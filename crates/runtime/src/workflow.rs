@@ -15,6 +15,7 @@ mod erase;
 mod error;
 mod history;
 mod journal;
+mod list;
 mod look;
 mod record;
 mod retry;
@@ -41,7 +42,7 @@ pub use self::{
     error::RunError,
     history::HistoryEntry,
     journal::Status,
-    look::{RunItem, RunPage, RunQuery, WorkflowCounts},
+    list::{RunItem, RunPage, RunQuery, WorkflowCounts},
     record::{Progress, Report},
     retry::{Backoff, Retry},
     runs::{Run, Runs, Started},

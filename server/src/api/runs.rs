@@ -96,11 +96,13 @@ pub(crate) async fn start(
     let StartBody { id, input } = body_or(&body, "{\"id\"?, \"input\"}")?;
     let id = id.unwrap_or_else(made_up);
     let wait = params.seconds()?;
-    let Started { created, status } = node.runs.start_json(&name, &id, input).await?;
-    let status = match awaited(&node, &name, &id, wait).await? {
-        Some(status) => status,
-        None if wait.is_zero() => status,
-        None => node.runs.run(&name, &id).await?.status,
+    let enough = enough(&node, wait);
+    let Started { created, status } =
+        node.runs.start_json_and_wait(&name, &id, input, enough).await?;
+    let is_over = status.is_final() || status.is_paused();
+    let status = match is_over || wait.is_zero() {
+        true => status,
+        false => node.runs.run(&name, &id).await?.status,
     };
     let code = if created { StatusCode::CREATED } else { StatusCode::OK };
     Ok((code, Json(StartedEntry::of(name, id, created, status))))
@@ -228,6 +230,14 @@ fn made_up() -> String {
     format!("{:016x}{:016x}", entropy.next(), entropy.next())
 }
 
+/// Over when it was waited for so long, or the node stops: what a run is then is an answer as well.
+async fn enough(node: &Node, wait: Duration) {
+    if !wait.is_zero() {
+        // Which of the two it was is no matter.
+        let _ = tokio::time::timeout(wait, node.stopping.cancelled()).await;
+    }
+}
+
 /// How far a run is after a wait, if it has ended or stands still by then.
 async fn awaited(
     node: &Node,
@@ -239,11 +249,7 @@ async fn awaited(
         return Ok(None);
     }
     tokio::select! {
-        ended = tokio::time::timeout(wait, node.runs.wait(name, id)) => match ended {
-            Ok(status) => Ok(Some(status?)),
-            Err(_) => Ok(None),
-        },
-        // It is asked for again elsewhere; what it is now is an answer as well.
-        () = node.stopping.cancelled() => Ok(None),
+        ended = node.runs.wait(name, id) => Ok(Some(ended?)),
+        () = enough(node, wait) => Ok(None),
     }
 }

@@ -20,6 +20,7 @@ pub(super) type Active = Mutex<HashMap<EntityId, Awake>>;
 
 /// A run that is awake.
 pub(super) struct Awake {
+    workflow: &'static str,
     pokes: mpsc::UnboundedSender<Poke>,
     seen: Seen,
 }
@@ -68,9 +69,10 @@ impl Runs {
         self.active().contains_key(&run)
     }
 
-    /// The ids of the runs of a workflow that are awake.
-    pub(super) fn awake(&self) -> Vec<EntityId> {
-        self.active().keys().copied().collect()
+    /// The runs of a workflow that are awake.
+    pub(super) fn awake(&self, workflow: &str) -> Vec<EntityId> {
+        let active = self.active();
+        active.iter().filter(|it| it.1.workflow == workflow).map(|it| *it.0).collect()
     }
 
     /// Tells the one who drives a run, if it is awake. The poke comes back if it is not.
@@ -99,12 +101,13 @@ impl Runs {
 
     /// One to drive a run that nobody drives.
     pub(super) fn awaken(&self, run: &Address) -> Option<(Driver, mpsc::UnboundedReceiver<Poke>)> {
-        let workflow = self.shared.workflows.get(run.class())?.clone();
+        let (name, workflow) = self.shared.workflows.get_key_value(run.class())?;
+        let workflow = workflow.clone();
         let mut active = self.active();
         let Entry::Vacant(entry) = active.entry(run.id()) else { return None };
         let (sender, pokes) = mpsc::unbounded_channel();
         let seen = Seen::default();
-        entry.insert(Awake { pokes: sender, seen: seen.clone() });
+        entry.insert(Awake { workflow: name, pokes: sender, seen: seen.clone() });
         let (runs, run, calls, fresh) = (self.clone(), run.clone(), Vec::new(), None);
         Some((Driver { runs, workflow, run, calls, fresh, seen }, pokes))
     }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use steadfast_store::{Recorded, StoreError, Timestamp, Version};
 
-use super::{RunError, Runs, runs::address, view::Time};
+use super::{RunError, Runs, record::Entry, runs::address, view::Time};
 
 /// One entry of a run's history.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -15,7 +15,7 @@ pub struct HistoryEntry {
     /// When it was recorded.
     pub at: Time,
     /// What it is: started, done, failed, tried, timer, event, took, paused, resumed, terminated,
-    /// restarted, completed, errored, wake, waits or progress.
+    /// restarted, completed, errored, wake, waits, progress or sent.
     pub entry: String,
     /// What it says.
     #[serde(flatten)]
@@ -29,13 +29,21 @@ impl HistoryEntry {
             let position = message.position;
             StoreError::Corrupt { reason: format!("message {position} of a run: {reason}") }
         };
+        let (number, at) = (message.version, Time(message.created_at));
+        if Entry::of(message)?.is_none() {
+            let (entry, mut fields) = ("sent".to_owned(), Map::new());
+            fields.insert("type".into(), message.message_type.clone().into());
+            let data = serde_json::from_str(message.data.as_str());
+            fields.insert("data".into(), data.map_err(|error| corrupt(error.to_string()))?);
+            return Ok(Self { number, at, entry, fields });
+        }
         let mut fields: Map<String, Value> = serde_json::from_str(message.data.as_str())
             .map_err(|error| corrupt(error.to_string()))?;
         let Some(Value::String(entry)) = fields.remove("entry") else {
             return Err(corrupt("it does not say what it is".into()));
         };
         write_times(&mut fields);
-        Ok(Self { number: message.version, at: Time(message.created_at), entry, fields })
+        Ok(Self { number, at, entry, fields })
     }
 
     /// Whether it is the last one, unless the run begins anew.

@@ -133,21 +133,23 @@ impl Runs {
         self.begin(&address(workflow, id)?, input).await
     }
 
-    /// Starts a run by names, or finds it there, and waits until it has ended or stands still. When
-    /// this is dropped the run goes on.
+    /// Starts a run by names, or finds it there, and waits until it has ended or stands still, or
+    /// until it was waited enough.
     pub async fn start_json_and_wait(
         &self,
         workflow: &str,
         id: &str,
         input: Value,
-        started: impl FnOnce(&Started),
+        enough: impl Future<Output = ()>,
     ) -> Result<Started, RunError> {
         self.check(workflow)?;
         let watcher = self.shared.watchers.watch(address(workflow, id)?.id());
-        let mut it = self.start_json(workflow, id, input).await?;
-        started(&it);
-        it.status = self.ended(watcher, it.status).await;
-        Ok(it)
+        let mut started = self.start_json(workflow, id, input).await?;
+        tokio::select! {
+            status = self.ended(watcher, started.status.clone()) => started.status = status,
+            () = enough => {}
+        }
+        Ok(started)
     }
 
     /// One run.

@@ -18,17 +18,11 @@ pub use self::{
     phase::{Phase, StepStatus},
     time::Time,
 };
-use super::record::{Key, Report};
+use super::{
+    record::{Progress, Report},
+    state::UnderWay,
+};
 use crate::Error;
-
-/// A step that is under way right now.
-#[derive(Clone, Debug)]
-pub(super) struct UnderWay {
-    pub(super) key: Key,
-    /// From 1.
-    pub(super) attempt: u32,
-    pub(super) began_at: Timestamp,
-}
 
 /// What the record does not say.
 #[derive(Clone, Debug)]
@@ -36,6 +30,8 @@ pub(super) struct Around {
     pub(super) now: Timestamp,
     /// What is under way in it; `None` if it is not active.
     pub(super) under_way: Option<Vec<UnderWay>>,
+    /// What it has last said, if it is active.
+    pub(super) progress: Option<Progress>,
     /// Runs of its workflow that are active.
     pub(super) running: usize,
     /// Whether this program has the workflow.

@@ -66,11 +66,10 @@ impl Story {
 
     /// Takes in one message of the run's stream.
     pub(in crate::workflow) fn take(&mut self, message: &Recorded) -> Result<(), StoreError> {
-        let entry = serde_json::from_str(message.data.as_str()).map_err(|error| {
-            let position = message.position;
-            StoreError::Corrupt { reason: format!("message {position} of a run: {error}") }
-        })?;
-        self.fold(message.version, message.created_at, entry);
+        if let Some(entry) = Entry::of(message)? {
+            self.fold(message.version, message.created_at, entry);
+        }
+        self.journal.version = message.version;
         Ok(())
     }
 
@@ -156,7 +155,7 @@ impl Story {
             named.map(|it| it.name.clone())
         };
         let last = || self.told.last().map(|it| label(&it.key));
-        let own = self.progress.as_ref();
+        let own = around.progress.as_ref().or(self.progress.as_ref());
         let progress = ProgressView {
             status,
             step: underway.or_else(waited).or_else(last),

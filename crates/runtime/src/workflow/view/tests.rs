@@ -19,7 +19,7 @@ fn story(entries: Vec<Entry>) -> Story {
 }
 
 fn around(now: i64) -> Around {
-    Around { now: Timestamp(now), under_way: None, running: 2, served: true }
+    Around { now: Timestamp(now), under_way: None, progress: None, running: 2, served: true }
 }
 
 fn look_at(story: &Story, around: &Around) -> RunView {

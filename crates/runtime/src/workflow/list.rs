@@ -1,0 +1,231 @@
+//! Lists of runs: newest first, from the table that each commit of a run keeps.
+
+use std::{cmp::Reverse, collections::BTreeMap};
+
+use serde::{Deserialize, Serialize};
+use steadfast_store::{RunCursor, RunFilter, RunStatus, RunSummary, Timestamp};
+
+use super::{
+    RunError, Runs,
+    runs::address,
+    view::{Phase, Time},
+};
+
+/// Runs are counted up to so many.
+const COUNT_MAX: usize = 10_000;
+
+/// Which runs are wanted.
+#[derive(Clone, Debug, Default)]
+pub struct RunQuery {
+    /// Of which workflow.
+    pub workflow: String,
+    /// Only those that are so far.
+    pub status: Option<Phase>,
+    /// Only those whose ids begin with this.
+    pub prefix: String,
+    /// Only those that began then or later.
+    pub since: Option<Time>,
+    /// Only those that began before.
+    pub until: Option<Time>,
+    /// The `next` of the page before.
+    pub after: Option<String>,
+    /// How many at most.
+    pub limit: usize,
+}
+
+/// A part of a list of runs, newest first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct RunPage {
+    /// The runs.
+    pub items: Vec<RunItem>,
+    /// Where the next part begins; null at the end.
+    pub next: Option<String>,
+}
+
+/// A run in a list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct RunItem {
+    /// Its id.
+    pub id: String,
+    /// Its workflow.
+    pub workflow: String,
+    /// How far it is.
+    pub status: Phase,
+    /// When it was started.
+    pub created_at: Time,
+    /// When something was last recorded of it.
+    pub changed_at: Time,
+}
+
+/// How many runs of a workflow there are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct WorkflowCounts {
+    /// The workflow.
+    pub name: String,
+    /// Runs by their status, counted up to 10,000; one that none has is left out.
+    #[cfg_attr(feature = "openapi", schema(value_type = Object))]
+    pub runs: BTreeMap<Phase, u64>,
+}
+
+impl Runs {
+    /// Runs of a workflow, newest first.
+    pub async fn list(&self, query: &RunQuery) -> Result<RunPage, RunError> {
+        let RunQuery { workflow, status, after, .. } = query;
+        let limit = query.limit.max(1);
+        let mut after = match after {
+            Some(text) => Some(read_cursor(workflow, text).ok_or_else(bad_cursor)?),
+            None => None,
+        };
+        if *status == Some(Phase::Running) {
+            return self.list_awake(query, after).await;
+        }
+        let mut items = Vec::new();
+        loop {
+            let page = self.shared.store.runs(filter(query), after, limit + 1).await?;
+            for row in &page {
+                let item = self.item(row);
+                if status.is_none_or(|it| it == item.status) {
+                    items.push(item);
+                }
+            }
+            // Of those that are awake the table says what they were before.
+            if limit < items.len() || page.len() <= limit {
+                break;
+            }
+            after = page.last().map(RunCursor::from);
+        }
+        if items.is_empty() && query.after.is_none() {
+            self.is_known(workflow).await?;
+        }
+        Ok(cut(items, limit))
+    }
+
+    /// Those that are awake: there are never many.
+    async fn list_awake(
+        &self,
+        query: &RunQuery,
+        after: Option<RunCursor>,
+    ) -> Result<RunPage, RunError> {
+        self.is_known(&query.workflow).await?;
+        let mut rows = Vec::new();
+        for run in self.awake(&query.workflow) {
+            rows.extend(self.shared.store.run(run).await?);
+        }
+        let key = |it: &RunSummary| (it.created_at, it.run.id());
+        rows.retain(|it| {
+            it.run.name().starts_with(&query.prefix)
+                && query.since.is_none_or(|since| since.0 <= it.created_at)
+                && query.until.is_none_or(|until| it.created_at < until.0)
+                && after.is_none_or(|after| key(it) < (after.created_at, after.id))
+        });
+        rows.sort_by_key(|it| Reverse(key(it)));
+        let items = rows.iter().map(|it| self.item(it));
+        let items = items.filter(|it| it.status == Phase::Running).collect();
+        Ok(cut(items, query.limit.max(1)))
+    }
+
+    /// How many runs of each workflow there are, counted up to 10,000.
+    pub async fn counts(&self) -> Result<Vec<WorkflowCounts>, RunError> {
+        let mut all = Vec::new();
+        for (name, _) in self.workflows() {
+            let mut runs = BTreeMap::new();
+            for status in RunStatus::ALL {
+                let count = self.shared.store.count_runs(name, Some(status), COUNT_MAX).await?;
+                if 0 < count {
+                    runs.insert(phase(status), count as u64);
+                }
+            }
+            all.push(WorkflowCounts { name: name.into(), runs });
+        }
+        Ok(all)
+    }
+
+    /// A workflow is known if it is served here, or has runs.
+    async fn is_known(&self, workflow: &str) -> Result<(), RunError> {
+        match self.shared.store.count_runs(workflow, None, 1).await? {
+            0 => self.check(workflow),
+            _ => Ok(()),
+        }
+    }
+
+    fn item(&self, row: &RunSummary) -> RunItem {
+        let goes_on = matches!(row.status, RunStatus::Queued | RunStatus::Waiting);
+        let is_awake = goes_on && self.is_awake(row.run.id());
+        RunItem {
+            id: row.run.name().into(),
+            workflow: row.run.class().into(),
+            status: if is_awake { Phase::Running } else { phase(row.status) },
+            created_at: Time(row.created_at),
+            changed_at: Time(row.changed_at),
+        }
+    }
+}
+
+fn filter(query: &RunQuery) -> RunFilter<'_> {
+    let RunQuery { workflow, status, prefix, since, until, .. } = query;
+    RunFilter {
+        workflow,
+        status: status.and_then(|it| RunStatus::from_tag(it.word())),
+        prefix,
+        since: since.map(|it| it.0),
+        until: until.map(|it| it.0),
+    }
+}
+
+fn phase(status: RunStatus) -> Phase {
+    match status {
+        RunStatus::Queued => Phase::Queued,
+        RunStatus::Waiting => Phase::Waiting,
+        RunStatus::Paused => Phase::Paused,
+        RunStatus::Complete => Phase::Complete,
+        RunStatus::Errored => Phase::Errored,
+        RunStatus::Terminated => Phase::Terminated,
+    }
+}
+
+fn cut(mut items: Vec<RunItem>, limit: usize) -> RunPage {
+    let is_more = limit < items.len();
+    items.truncate(limit);
+    let next = items.last().filter(|_| is_more).map(write_cursor);
+    RunPage { items, next }
+}
+
+fn bad_cursor() -> RunError {
+    RunError::Malformed { what: "the cursor", detail: "it is not the `next` of a page".into() }
+}
+
+fn write_cursor(last: &RunItem) -> String {
+    let text = format!("{} {}", last.created_at.0.0, last.id);
+    text.bytes().map(|it| format!("{it:02x}")).collect()
+}
+
+fn read_cursor(workflow: &str, text: &str) -> Option<RunCursor> {
+    let digits = text.as_bytes().chunks(2).map(|it| str::from_utf8(it).ok());
+    let bytes = digits.map(|it| u8::from_str_radix(it?, 16).ok()).collect::<Option<Vec<u8>>>()?;
+    let text = String::from_utf8(bytes).ok()?;
+    let (at, id) = text.split_once(' ')?;
+    let (created_at, id) = (Timestamp(at.parse().ok()?), address(workflow, id).ok()?.id());
+    Some(RunCursor { created_at, id })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_survives_its_text_and_a_broken_one_is_none() {
+        let (status, at) = (Phase::Queued, Time(Timestamp(-7)));
+        let (id, workflow) = ("o-1".to_owned(), "order".to_owned());
+        let item = RunItem { id, workflow, status, created_at: at, changed_at: at };
+        let cursor = read_cursor("order", &write_cursor(&item)).unwrap();
+        let o_1 = address("order", "o-1").unwrap();
+        assert_eq!((cursor.created_at.0, cursor.id), (-7, o_1.id()));
+        for broken in ["", "7", "zz", "2d37", "+1+1", "7820"] {
+            assert_eq!(read_cursor("order", broken), None, "{broken}");
+        }
+    }
+}
