@@ -77,8 +77,16 @@ fn the_description_lists_every_route() {
         "/v1/workflows",
         "/v1/workflows/{name}/runs",
         "/v1/workflows/{name}/runs/{id}",
+        "/v1/workflows/{name}/runs/{id}/history",
+        "/v1/workflows/{name}/runs/{id}/live",
         "/v1/workflows/{name}/runs/{id}/{verb}",
         "/v1/workflows/{name}/runs/{id}/events/{type}",
+        "/workflows",
+        "/workflows/{name}",
+        "/workflows/{name}/{id}",
+        "/workflows/{name}/{id}/history",
+        "/workflows/{name}/{id}/events",
+        "/workflows/{name}/{id}/{verb}",
         "/objects",
         "/objects/{class}",
         "/objects/{class}/{name}",
@@ -109,9 +117,11 @@ fn the_description_lists_every_route() {
         assert_eq!(server.get(path).status, 200, "{path}");
     }
     assert!(paths["/v1/messages/{position}/revive"]["post"].is_object());
-    assert!(
-        described["components"]["schemas"]["Message"]["properties"]["globalPosition"].is_object()
-    );
+    let schemas = &described["components"]["schemas"];
+    assert!(schemas["Message"]["properties"]["globalPosition"].is_object());
+    assert_eq!(schemas["Time"]["format"], "date-time");
+    let reference = schemas["RunView"]["properties"]["createdAt"]["$ref"].as_str();
+    assert_eq!(reference, Some("#/components/schemas/Time"), "runs describe themselves");
 }
 
 #[test]

@@ -75,6 +75,7 @@ impl Story {
 
     pub(super) fn fold(&mut self, version: Version, at: Timestamp, entry: Entry) {
         self.changed_at = at;
+        self.journal.version = version;
         match &entry {
             Entry::Started { .. } => self.created_at = at,
             Entry::Done { key, attempt, .. } => self.end(key, at, *attempt, None),
