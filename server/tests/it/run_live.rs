@@ -149,3 +149,23 @@ fn what_cannot_be_watched_is_a_problem() {
     }
     get("order/runs/o-1/history?limit=0").assert_problem(400, "bad_limit");
 }
+
+#[test]
+fn too_many_who_watch_are_told_so_and_a_place_comes_back() {
+    let server = Server::empty();
+    start(&server, "", "o-1");
+    run_until(&server, "o-1", "waiting");
+    let path = "/v1/workflows/order/runs/o-1/live";
+    let mut watchers: Vec<Watcher> =
+        (0..512).map(|_| Watcher::come(&server, "o-1/live", "")).collect();
+    let refused = server.get(path);
+    refused.assert_problem(429, "too_many_connections");
+    assert_eq!(refused.header("retry-after"), "1");
+    drop(watchers.pop());
+    pay(&server, "o-1");
+    for mut watcher in watchers {
+        assert_eq!(watcher.rest().last().unwrap().0, "end", "each hears it to its end");
+    }
+    let again = server.get(path);
+    assert_eq!(again.status, 200, "{}", again.body);
+}

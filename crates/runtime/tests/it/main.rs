@@ -28,3 +28,4 @@ mod shop;
 mod trip;
 mod workflow;
 mod workflow_random;
+mod workflow_view;
