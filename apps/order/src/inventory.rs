@@ -39,7 +39,7 @@ impl Handle<Reserve> for Inventory {
     type Reply = ();
 
     fn handle(&self, turn: &Turn<Self>, msg: Reserve) -> Result<()> {
-        turn.sql().execute("INSERT INTO reservation VALUES (?1)", [msg.order_id])?;
+        turn.sql().execute("INSERT OR IGNORE INTO reservation VALUES (?1)", [msg.order_id])?;
         Ok(())
     }
 }
