@@ -6,6 +6,7 @@
 mod body;
 mod dispatch;
 mod error;
+mod link;
 pub mod object;
 pub mod process;
 mod queue;
@@ -28,6 +29,7 @@ pub use self::{
         Router, Unknown,
     },
     error::{Error, Result, ResultExt},
+    link::Link,
     object::{
         Address, Alarm, Arrival, CallError, CatchUp, Closed, Connection, ConnectionId, Handle, Job,
         Live, LiveSocket, Object, ObjectOptions, Objects, Outcome, Perform, Turn,

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use steadfast_store::{Clock, Entropy, SeededEntropy, Store, StoreError, SystemClock};
 
 use crate::{
-    Address, Arrival, Body, CallError, Dispatcher, DispatcherOptions, Handle, Job, Live,
+    Address, Arrival, Body, CallError, Dispatcher, DispatcherOptions, Handle, Job, Link, Live,
     LiveSocket, Object, ObjectOptions, Objects, Perform, Unknown,
     object::{Lists, ObjectsBuilder, PendingCall},
     process::{Decided, Execute, InputError, Process, Processes},
@@ -26,6 +26,7 @@ pub struct Builder {
     object_options: ObjectOptions,
     dispatcher_options: DispatcherOptions,
     pub(crate) script: Script,
+    links: Vec<Link>,
 }
 
 impl Builder {
@@ -59,6 +60,12 @@ impl Builder {
         self
     }
 
+    /// Lets parts of the program reach it by this link while it runs.
+    pub fn link(mut self, link: &Link) -> Self {
+        self.links.push(link.clone());
+        self
+    }
+
     /// Tells the time by this clock.
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Arc::new(clock);
@@ -85,7 +92,7 @@ impl Builder {
 
     /// Starts to serve on a store.
     pub async fn start(self, store: Arc<dyn Store>) -> Result<Runtime, StoreError> {
-        let Self { objects, processes, workflows, clock, entropy, script, .. } = self;
+        let Self { objects, processes, workflows, clock, entropy, script, links, .. } = self;
         let (object_options, dispatcher_options) = (self.object_options, self.dispatcher_options);
         let builder = Objects::builder(store.clone())
             .shared_clock(clock.clone())
@@ -96,6 +103,7 @@ impl Builder {
             processes.into_iter().fold(Processes::new(store.clone()), |it, add| add(it));
         let runs = Runs::new(store.clone(), clock.clone(), entropy.clone(), objects.clone());
         let runs = workflows.into_iter().fold(runs.scripted(script), |it, add| add(it));
+        links.iter().for_each(|it| it.tie(&objects, &runs));
         let dispatcher = Dispatcher::builder(store.clone())
             .shared_clock(clock)
             .shared_entropy(entropy)
@@ -106,7 +114,7 @@ impl Builder {
             .start()
             .await?;
         let grace = dispatcher_options.grace;
-        Ok(Runtime { store, objects, processes, runs, dispatcher, grace })
+        Ok(Runtime { store, objects, processes, runs, dispatcher, grace, links })
     }
 }
 
@@ -118,6 +126,7 @@ pub struct Runtime {
     runs: Runs,
     pub(crate) dispatcher: Dispatcher,
     grace: Duration,
+    links: Vec<Link>,
 }
 
 impl Runtime {
@@ -135,6 +144,7 @@ impl Runtime {
             object_options: ObjectOptions::default(),
             dispatcher_options,
             script: Script::default(),
+            links: Vec::new(),
         }
     }
 
@@ -214,5 +224,6 @@ impl Runtime {
     pub async fn stop(self) {
         self.objects.hang_up().await;
         tokio::join!(self.dispatcher.stop(), self.runs.stop(self.grace));
+        self.links.iter().for_each(Link::untie);
     }
 }

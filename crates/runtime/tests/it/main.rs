@@ -17,6 +17,7 @@ mod held;
 mod history;
 mod holes;
 mod ledger;
+mod link;
 mod object;
 mod order;
 mod process;

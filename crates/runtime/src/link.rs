@@ -1,0 +1,68 @@
+//! The way from code that a program is made of, an executor or a consumer say, back to the program:
+//! it is given to both before there is one.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use steadfast_store::StoreError;
+
+use crate::{
+    Address, Body, CallError, Handle, Objects,
+    object::Lists,
+    workflow::{RunAddress, RunError, Runs, Started, Workflow},
+};
+
+/// Reaches a running program from its own parts. Cheap to clone.
+///
+/// ```
+/// # use steadfast::{Link, Runtime};
+/// let link = Link::default();
+/// // An executor, performer or consumer keeps a clone of it.
+/// let program = Runtime::builder().link(&link);
+/// ```
+#[derive(Clone, Default)]
+pub struct Link(Arc<RwLock<Option<Linked>>>);
+
+#[derive(Clone)]
+struct Linked {
+    objects: Objects,
+    runs: Runs,
+}
+
+impl Link {
+    /// Starts a run of a workflow, or finds it there: what may be executed twice may do this.
+    pub async fn start<W: Workflow>(
+        &self,
+        run: &RunAddress<W>,
+        input: &W::Input,
+    ) -> Result<Started, RunError> {
+        self.linked().ok_or(StoreError::Closed)?.runs.start(run, input).await
+    }
+
+    /// Calls an object; the same key is one turn.
+    pub async fn call<C: Handle<M>, M: Body, I>(
+        &self,
+        to: Address<C>,
+        msg: M,
+        key: &str,
+    ) -> Result<C::Reply, CallError>
+    where
+        C::Calls: Lists<M, I>,
+    {
+        let linked = self.linked().ok_or(CallError::Store(StoreError::Closed))?;
+        linked.objects.call(to, msg).key(key).await
+    }
+
+    pub(crate) fn tie(&self, objects: &Objects, runs: &Runs) {
+        let linked = Linked { objects: objects.clone(), runs: runs.clone() };
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(linked);
+    }
+
+    /// The program has ended. Without this the two would keep each other alive.
+    pub(crate) fn untie(&self) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    fn linked(&self) -> Option<Linked> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
