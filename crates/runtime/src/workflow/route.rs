@@ -130,6 +130,6 @@ impl Handler for Wake {
 
     /// A run may be awake for long; most were only near when the process ended.
     fn apart_after(&self) -> u32 {
-        2
+        5
     }
 }

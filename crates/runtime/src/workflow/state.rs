@@ -50,7 +50,7 @@ pub(super) struct State {
     pub(super) stuck: Option<Report>,
     /// What it last said, and whether that is recorded.
     pub(super) progress: Option<(Progress, bool)>,
-    /// Attempts that ended with their process since the last entry of the record.
+    /// How often a process has ended since the last entry of the record.
     pub(super) cut_off: u32,
 }
 

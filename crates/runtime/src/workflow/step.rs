@@ -25,6 +25,10 @@ use crate::{Body, Error, Result};
 /// How long one attempt may take unless the step says otherwise.
 pub(super) const TIMEOUT: Duration = Duration::from_mins(10);
 
+/// An attempt that is cut off by the end of the process is made again; but not for ever, because it
+/// may be what ends it.
+const CUT_OFFS_MAX: u32 = 8;
+
 type Running<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 type Begin<'a, T> = Box<dyn FnOnce(Retry, Duration) -> Running<'a, T> + Send + 'a>;
 
@@ -116,12 +120,10 @@ where
     loop {
         let number = due(ctx, &key).await;
         ctx.may_act().await;
-        let number = number.saturating_add(ctx.state().cut_off);
         let attempt = Attempt { number, began_at: ctx.clock_now().0 };
-        // The attempts before may have been the last, and ended with their process.
-        let is_over = 1 < number && asked.retry.wait(number - 1, 0.0).is_none();
-        let result = if is_over {
-            let text = format!("the process ended during attempt {}", number - 1);
+        let cut_off = ctx.state().cut_off;
+        let result = if CUT_OFFS_MAX <= cut_off {
+            let text = format!("attempt {number} ended with its process {cut_off} times");
             Err(Error::terminal(text).with_code("process_ended"))
         } else {
             let _under_way = Busy::new(ctx, &key, attempt);
