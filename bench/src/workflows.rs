@@ -73,7 +73,7 @@ async fn in_process(store: &Arc<dyn Store>, runs: &Runs) {
         rate / bare
     ));
     say(&format!(
-        "  a run takes                        {:>9.2} commits, {:.2} transactions, {:.0} bytes of log",
+        "  a run takes {:.2} commits, {:.2} transactions and {:.0} bytes of log",
         per_run(after.commits - before.commits),
         per_run(after.batches - before.batches),
         per_run(after.log_bytes - before.log_bytes),

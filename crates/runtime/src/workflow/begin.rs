@@ -5,7 +5,8 @@ use std::{sync::atomic::Ordering, time::Duration};
 
 use serde_json::Value;
 use steadfast_store::{
-    Address, Commit, Due, Lease, Message, Outcome, Position, RunStatus, State, StoreError, Write,
+    Address, Commit, Due, Lease, Message, Outcome, Position, Recorded, RunStatus, State,
+    StoreError, Write,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -120,14 +121,14 @@ impl Runs {
             clock.sleep_until(clock.now().after(LOOK_AGAIN)).await;
             match store.read_stream(run.id(), 2, 1).await {
                 Ok(page) => {
-                    let is_ours = |state: &State| matches!(state, State::InFlight { lease: held, .. } if *held == lease);
-                    let wake = page.first().filter(|it| it.state.as_ref().is_some_and(is_ours));
-                    if let Some(wake) = wake {
+                    if let Some(wake) = page.first().filter(|it| is_held(it, lease)) {
                         self.wake(&run, Some(own(wake.position, lease, place)));
                     }
                     return;
                 }
-                Err(StoreError::Closed | StoreError::Fenced { .. }) => return,
+                Err(StoreError::Closed | StoreError::Fenced { .. } | StoreError::Failed { .. }) => {
+                    return;
+                }
                 Err(error) => tracing::debug!(run = %run, error = %error, "run is looked for"),
             }
         }
@@ -142,7 +143,10 @@ impl Runs {
         let release = Commit::of(Write::Release { position, lease });
         match self.shared.store.commit(release).await {
             // The next owner takes it over.
-            Ok(_) | Err(StoreError::Closed | StoreError::Fenced { .. }) => Ok(()),
+            Ok(_)
+            | Err(StoreError::Closed | StoreError::Fenced { .. } | StoreError::Failed { .. }) => {
+                Ok(())
+            }
             Err(error) => Err(error),
         }
     }
@@ -155,6 +159,10 @@ impl Runs {
             clock.sleep_until(clock.now().after(LOOK_AGAIN)).await;
         }
     }
+}
+
+fn is_held(message: &Recorded, by: Lease) -> bool {
+    matches!(message.state, Some(State::InFlight { lease, .. }) if lease == by)
 }
 
 fn own(position: Position, lease: Lease, place: Place) -> Call {

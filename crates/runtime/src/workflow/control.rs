@@ -1,8 +1,10 @@
 //! What is done with a run from outside: events, pause, resume, terminate, restart.
 
+use std::time::Duration;
+
 use serde::Serialize;
 use steadfast_store::{
-    Address, Commit, Outcome, Rejection, RunStatus, StoreError, Timestamp, Write,
+    Address, Commit, InvalidInput, Outcome, Rejection, RunStatus, StoreError, Timestamp, Write,
 };
 
 use super::{
@@ -12,6 +14,39 @@ use super::{
     runs::{address, to_json},
     wake,
 };
+
+/// What is to be recorded, what the table of runs says then, and whether the run is to wake.
+#[derive(Clone)]
+struct Change {
+    entry: Entry,
+    row: Option<(RunStatus, Option<Duration>)>,
+    wakes: bool,
+}
+
+impl Change {
+    fn to(entry: Entry, status: RunStatus) -> Self {
+        Self { entry, row: Some((status, None)), wakes: false }
+    }
+
+    /// It goes on.
+    fn on(entry: Entry) -> Self {
+        Self { wakes: true, ..Self::to(entry, RunStatus::Queued) }
+    }
+
+    fn commit(&self, run: &Address, journal: &Journal) -> Result<Commit, InvalidInput> {
+        let mut messages = vec![self.entry.message()?];
+        if self.wakes {
+            messages.push(wake::at_once(run)?);
+        }
+        let commit = Commit::append(run, journal.version, messages);
+        Ok(match self.row {
+            Some((status, expires)) => {
+                commit.write(Write::Run { run: run.clone(), status, expires })
+            }
+            None => commit,
+        })
+    }
+}
 
 impl Runs {
     /// Tells a run of an event. It is kept until the run waits for one of this name.
@@ -26,7 +61,12 @@ impl Runs {
         let event = Entry::Event { name: name.into(), payload };
         self.change(workflow, id, |journal, _| match journal.status.is_final() {
             true => Err("it takes no events any more"),
-            false => Ok(Some(event.clone())),
+            // One that stands still need not wake, and one that is awake or on its way is queued.
+            false => Ok(Some(Change {
+                entry: event.clone(),
+                row: matches!(journal.status, Status::Waiting).then_some((RunStatus::Queued, None)),
+                wakes: !journal.status.is_paused(),
+            })),
         })
         .await
     }
@@ -37,7 +77,7 @@ impl Runs {
             Status::Complete(_) | Status::Errored(_) | Status::Terminated => Err("it has ended"),
             Status::Paused(_) => Ok(None),
             Status::Queued | Status::Running | Status::Waiting => {
-                Ok(Some(Entry::Paused { report: None }))
+                Ok(Some(Change::to(Entry::Paused { report: None }, RunStatus::Paused)))
             }
         })
         .await
@@ -47,7 +87,10 @@ impl Runs {
     pub async fn resume(&self, workflow: &str, id: &str) -> Result<(), RunError> {
         self.change(workflow, id, |journal, now| match &journal.status {
             Status::Complete(_) | Status::Errored(_) | Status::Terminated => Err("it has ended"),
-            Status::Paused(_) => Ok(Some(Entry::Resumed { shift_ms: journal.paused_for(now) })),
+            Status::Paused(_) => {
+                let shift_ms = journal.paused_for(now);
+                Ok(Some(Change::on(Entry::Resumed { shift_ms })))
+            }
             Status::Queued | Status::Running | Status::Waiting => Ok(None),
         })
         .await
@@ -55,9 +98,14 @@ impl Runs {
 
     /// Ends a run. What is under way in it is given up.
     pub async fn terminate(&self, workflow: &str, id: &str) -> Result<(), RunError> {
+        let options = self.shared.workflows.get(workflow).map(|it| it.options);
+        let keep = options.unwrap_or(RunOptions::DEFAULT).keep_terminated;
         self.change(workflow, id, |journal, _| match journal.status.is_final() {
             true => Err("it has ended"),
-            false => Ok(Some(Entry::Terminated)),
+            false => Ok(Some(Change {
+                row: Some((RunStatus::Terminated, Some(keep))),
+                ..Change::to(Entry::Terminated, RunStatus::Terminated)
+            })),
         })
         .await
     }
@@ -79,7 +127,7 @@ impl Runs {
                 Err("terminate or pause it first")
             }
             Status::Paused(_) | Status::Complete(_) | Status::Errored(_) | Status::Terminated => {
-                Ok(Some(Entry::Restarted { from: from.clone() }))
+                Ok(Some(Change::on(Entry::Restarted { from: from.clone() })))
             }
         })
         .await
@@ -90,21 +138,21 @@ impl Runs {
         &self,
         workflow: &str,
         id: &str,
-        decide: impl Fn(&Journal, Timestamp) -> Result<Option<Entry>, &'static str>,
+        decide: impl Fn(&Journal, Timestamp) -> Result<Option<Change>, &'static str>,
     ) -> Result<(), RunError> {
         let run = address(workflow, id)?;
         let (version, status) = loop {
             let mut journal = self.load(&run).await?;
             let now = self.shared.clock.now();
-            let entry = decide(&journal, now).map_err(|why| {
+            let change = decide(&journal, now).map_err(|why| {
                 let (run, status) = (run.to_string(), journal.status.tag());
                 RunError::WrongStatus { run, status, why }
             })?;
-            let Some(entry) = entry else { return Ok(()) };
-            let commit = self.changing(&run, &journal, &entry).map_err(StoreError::from)?;
+            let Some(change) = change else { return Ok(()) };
+            let commit = change.commit(&run, &journal).map_err(StoreError::from)?;
             match self.shared.store.commit(commit).await? {
                 Outcome::Committed(receipt) => {
-                    journal.fold(0, now, entry);
+                    journal.fold(0, now, change.entry);
                     let last = receipt.appended.last().map_or(journal.version, |it| it.0);
                     break (last, journal.status);
                 }
@@ -119,38 +167,6 @@ impl Runs {
         let _ = self.poke(run.id(), None);
         self.shared.watchers.tell(run.id(), version, Some(status));
         Ok(())
-    }
-
-    fn changing(
-        &self,
-        run: &Address,
-        journal: &Journal,
-        entry: &Entry,
-    ) -> Result<Commit, steadfast_store::InvalidInput> {
-        let mut messages = vec![entry.message()?];
-        // One that is to stand still, or stands, need not wake.
-        let wakes = match entry {
-            Entry::Event { .. } => !journal.status.is_paused(),
-            Entry::Resumed { .. } | Entry::Restarted { .. } => true,
-            _ => false,
-        };
-        if wakes {
-            messages.push(wake::at_once(run)?);
-        }
-        let commit = Commit::append(run, journal.version, messages);
-        let keep = self.shared.workflows.get(run.class()).map(|it| it.options.keep_terminated);
-        let (status, expires) = match entry {
-            Entry::Event { .. } if matches!(journal.status, Status::Waiting) => {
-                (RunStatus::Queued, None)
-            }
-            Entry::Resumed { .. } | Entry::Restarted { .. } => (RunStatus::Queued, None),
-            Entry::Paused { .. } => (RunStatus::Paused, None),
-            Entry::Terminated => {
-                (RunStatus::Terminated, keep.or(Some(RunOptions::DEFAULT.keep_terminated)))
-            }
-            _ => return Ok(commit),
-        };
-        Ok(commit.write(Write::Run { run: run.clone(), status, expires }))
     }
 }
 
