@@ -90,10 +90,10 @@ impl Maker {
             message = message.cause(Cause::Position(self.position()));
         }
         if self.one_in(2) {
-            let due = if self.one_in(2) {
-                Due::After(self.wait())
-            } else {
-                Due::At(Timestamp(self.now.0 + self.below(3_000) as i64))
+            let due = match self.below(5) {
+                0 | 1 => Due::After(self.wait()),
+                2 | 3 => Due::At(Timestamp(self.now.0 + self.below(3_000) as i64)),
+                _ => Due::Held(self.lease(), self.wait()),
             };
             message = message.task(Task { target: self.stream(), ordered: self.one_in(2), due });
         }

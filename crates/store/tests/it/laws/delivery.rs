@@ -25,6 +25,7 @@ crate::laws::laws!(
     a_processed_command_can_be_made_pending_again,
     an_input_is_settled_in_the_commit_of_its_consequences,
     claims_of_owners_before_us_are_found,
+    what_is_held_by_its_writer_is_claimed_from_the_beginning_until_it_is_given_back,
 );
 
 fn later(after: Duration) -> Message {
@@ -235,4 +236,25 @@ async fn claims_of_owners_before_us_are_found(lab: Lab) {
     let orphans = lab.store.orphans(2, 10).await.unwrap();
     // The claim of an outside consumer (holder 0) outlives owners.
     assert_eq!(orphans.iter().map(|it| it.position).collect::<Vec<_>>(), positions[..1]);
+}
+
+async fn what_is_held_by_its_writer_is_claimed_from_the_beginning_until_it_is_given_back(lab: Lab) {
+    lab.store.notices().listen();
+    let due = Due::Held(lease(7), Duration::from_secs(60));
+    let task = Task { target: address("t"), ordered: false, due };
+    let message = Message::new("held", json("{}")).unwrap().task(task);
+    let position = lab.append(&address("a"), vec![message]).await[0];
+    let until = START.after(Duration::from_secs(60));
+    let state = lab.store.message(position).await.unwrap().unwrap().state.unwrap();
+    assert_eq!(state, State::InFlight { lease: lease(7), until, attempts: 1 });
+    assert!(lab.store.notices().is_empty(), "its writer knows of it");
+    let other = lab.claim(position, 1).await;
+    assert_eq!(other, Outcome::Rejected(Rejection::NotDue { position, due_at: until }));
+    assert_eq!(lab.store.orphans(2, 10).await.unwrap()[0].position, position);
+    let release = Write::Release { position, lease: lease(7) };
+    lab.committed(Commit::of(release)).await;
+    assert!(!lab.store.notices().is_empty(), "now it is due to anybody");
+    let claimed = lab.claim(position, 1).await.committed().unwrap().claimed;
+    assert_eq!(claimed[0].attempt, 1, "it was given back as if it had not been claimed");
+    lab.assert_sound().await;
 }
