@@ -19,14 +19,19 @@ pub(crate) fn run_until(server: &Server, id: &str, status: &str) -> Value {
     server.json_until(&format!("/v1/workflows/order/runs/{id}"), |it| it["status"] == status)
 }
 
+/// What is told of a workflow.
+pub(crate) fn workflow(server: &Server, name: &str) -> Value {
+    let all = server.json("/v1/workflows");
+    let found = all["items"].as_array().unwrap().iter().find(|it| it["name"] == name);
+    found.unwrap_or_else(|| panic!("{name} is missing in {all}")).clone()
+}
+
 #[test]
 fn an_order_waits_for_its_payment_and_is_shipped() {
     let server = Server::empty();
-    let names = server.json("/v1/workflows");
-    let none = json!({});
-    let (order, reminder) = (&names["items"][0], &names["items"][1]);
-    assert_eq!((&order["name"], &order["runs"]), (&json!("order"), &none));
-    assert_eq!((&reminder["name"], &reminder["runs"]), (&json!("reminder"), &none));
+    for name in ["invoice", "order", "reminder"] {
+        assert_eq!(workflow(&server, name)["runs"], json!({}));
+    }
     let started = start(&server, "", "o-1");
     assert_eq!((started.status, &started.json()["created"]), (201, &json!(true)));
     run_until(&server, "o-1", "waiting");
@@ -151,8 +156,7 @@ fn runs_are_listed_newest_first_page_by_page() {
     assert_eq!(ids(&list("?status=waiting&prefix=a")), ["a-1"]);
     assert_eq!(ids(&list("?since=2100-01-01")), [""; 0]);
     assert_eq!(ids(&list("?until=2100-01-01T00:00&since=")).len(), 3);
-    let runs = server.json("/v1/workflows")["items"][0]["runs"].clone();
-    assert_eq!(runs, json!({ "complete": 1, "waiting": 2 }));
+    assert_eq!(workflow(&server, "order")["runs"], json!({ "complete": 1, "waiting": 2 }));
     let problem = |query: &str, code: &str| {
         server.get(&format!("/v1/workflows/order/runs?{query}")).assert_problem(400, code);
     };
@@ -177,4 +181,20 @@ fn a_start_that_waits_tells_the_end() {
     assert!(failed["error"]["code"].is_string() && failed["output"].is_null(), "{failed}");
     let empty = server.post("/v1/workflows/reminder/runs", &[]);
     assert_eq!((empty.status, empty.json()["workflow"].as_str()), (201, Some("reminder")));
+}
+
+#[test]
+fn an_invoice_is_whole_in_the_answer_to_its_start() {
+    let server = Server::empty();
+    let body = json!({ "id": "i-1", "input": { "customer": "Ada", "amounts": [1200, 800] } });
+    let post = || {
+        let path = "/v1/workflows/invoice/runs?wait=10";
+        let answer = server.post_json(path, &body.to_string(), &[]);
+        let it = answer.json();
+        let output = json!({ "number": "I-i-1", "total": 2000, "letter": "Ada owes 2000" });
+        assert_eq!((&it["status"], &it["output"]), (&json!("complete"), &output), "{it}");
+        (answer.status, it["created"].clone())
+    };
+    assert_eq!(post(), (201, json!(true)));
+    assert_eq!(post(), (200, json!(false)), "the same id is the same invoice");
 }

@@ -8,17 +8,26 @@ use steadfast::{
     workflow::Status,
 };
 use steadfast_order::{
-    Inventory, Order, OrderInput, OrderOutput, Outcome, Payment, Reminder, ReminderInput, Reserved,
+    Inventory, Invoice, InvoiceInput, InvoiceOutput, Order, OrderInput, OrderOutput, Outcome,
+    Payment, Reminder, ReminderInput, Reserved,
 };
 
 fn program() -> steadfast::Builder {
-    Runtime::builder().object(Inventory).workflow(Order).workflow(Reminder)
+    Runtime::builder().object(Inventory).workflow(Invoice).workflow(Order).workflow(Reminder)
 }
 
 async fn start(app: &App, id: &str) -> Result<()> {
     let input = OrderInput { order_id: id.into(), amount: 500 };
     app.start(&Order::at(id), &input).await?;
     Ok(())
+}
+
+/// What an invoice over so much ends as.
+async fn invoice(app: &App, amounts: &[i64]) -> Result<Status> {
+    let input = InvoiceInput { customer: "Ada".into(), amounts: amounts.into() };
+    app.start(&Invoice::at("i-1"), &input).await?;
+    app.settle().await;
+    Ok(app.runs().run("invoice", "i-1").await?.status)
 }
 
 async fn output(app: &App, id: &str) -> Result<OrderOutput> {
@@ -82,4 +91,35 @@ async fn wherever_the_process_ends_goods_are_reserved_once_and_given_back_once()
         Ok((output(app, "o-1").await?, reserved(app).await?))
     });
     assert!(10 <= survived.await);
+}
+
+#[tokio::test]
+async fn an_invoice_has_a_number_a_total_and_a_letter() -> Result<()> {
+    let app = program().test().await?;
+    let Status::Complete(output) = invoice(&app, &[1_200, 800, -500]).await? else {
+        panic!("it is not complete");
+    };
+    let (number, letter) = ("I-i-1".into(), "Ada owes 1500".into());
+    let expected = InvoiceOutput { number, total: 1_500, letter };
+    assert_eq!(serde_json::from_value::<InvoiceOutput>(output)?, expected);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_invoice_whose_total_is_too_large_fails_and_is_not_tried_again() -> Result<()> {
+    let app = program().test().await?;
+    let Status::Errored(error) = invoice(&app, &[i64::MAX, 1]).await? else {
+        panic!("it is not errored");
+    };
+    assert_eq!(error.code(), "too_large");
+    let view = app.runs().look("invoice", "i-1").await?;
+    let tried: Vec<_> = view.steps.iter().map(|it| (&*it.name, it.attempts.len())).collect();
+    assert_eq!(tried, [("number", 1), ("total", 1)]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn wherever_the_process_ends_an_invoice_is_written_and_the_same() {
+    let survived = assert_survives_crashes(program, async |app| invoice(app, &[1_200, 800]).await);
+    assert!(2 <= survived.await);
 }
