@@ -52,7 +52,7 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<Node>> {
         .routes(routes!(connect::connect))
         .routes(routes!(runs::list::workflows))
         .routes(routes!(runs::list::list, runs::start))
-        .routes(routes!(runs::show))
+        .routes(routes!(runs::show, runs::delete))
         .routes(routes!(runs::history::history))
         .routes(routes!(runs::history::live))
         .routes(routes!(runs::control))

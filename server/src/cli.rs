@@ -62,6 +62,7 @@ fn answer(client: &Client, ask: Ask) -> Result<(), Failure> {
             RunsVerb::Terminate { run, ask } => {
                 runs::control(client, &run, "terminate", None, &ask)
             }
+            RunsVerb::Delete { run, ask } => runs::delete(client, &run, &ask),
             RunsVerb::Restart { run, from, ask } => {
                 runs::restart(client, &run, from.as_deref(), &ask)
             }

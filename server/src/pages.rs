@@ -45,6 +45,7 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<Node>> {
         .routes(routes!(workflows::show::show))
         .routes(routes!(workflows::history::history))
         .routes(routes!(workflows::control::event))
+        .routes(routes!(workflows::control::delete))
         .routes(routes!(workflows::control::control))
         .routes(routes!(revive::revive))
         .routes(routes!(chat::choose))

@@ -146,6 +146,27 @@ pub(crate) async fn show(
     Ok(Json(node.runs.look(&name, &id).await?))
 }
 
+/// Erases a run that has ended, as if it had never been. Its id is free again.
+#[utoipa::path(delete, path = "/v1/workflows/{name}/runs/{id}", tag = "workflows",
+    params(
+        ("name" = String, Path, description = "The workflow"),
+        ("id" = String, Path, description = "The run"),
+    ),
+    responses(
+        (status = 204, description = "It is gone, durably"),
+        (status = 404, body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, body = ProblemBody, content_type = "application/problem+json",
+            description = "It has not ended, or messages that it sent are still to be delivered"),
+    ),
+)]
+pub(crate) async fn delete(
+    State(node): State<Arc<Node>>,
+    Path((name, id)): Path<(String, String)>,
+) -> Result<StatusCode, Problem> {
+    node.runs.delete(&name, &id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
 /// Pauses, resumes, terminates or restarts a run.
 #[utoipa::path(post, path = "/v1/workflows/{name}/runs/{id}/{verb}", tag = "workflows",
     params(

@@ -148,6 +148,11 @@ pub(super) const RUNS_TERMINATE: &str = "\
 Example:
   steadfast runs terminate order o-1";
 
+/// Below the help of `runs delete`.
+pub(super) const RUNS_DELETE: &str = "\
+Example:
+  steadfast runs delete order o-1";
+
 /// Below the help of `runs restart`.
 pub(super) const RUNS_RESTART: &str = "\
 Examples:

@@ -57,6 +57,14 @@ pub(crate) enum RunsVerb {
         #[command(flatten)]
         ask: AskArgs,
     },
+    /// Erases a run that has ended, for good; its id is free again
+    #[command(after_help = examples::RUNS_DELETE)]
+    Delete {
+        #[command(flatten)]
+        run: RunArgs,
+        #[command(flatten)]
+        ask: AskArgs,
+    },
     /// Lets a run that has ended or stands still begin anew
     #[command(after_help = examples::RUNS_RESTART)]
     Restart {

@@ -131,6 +131,16 @@ pub(super) fn control(
     tell(client, &answer, ask)
 }
 
+/// Erases a run.
+pub(super) fn delete(client: &Client, run: &RunArgs, ask: &AskArgs) -> Result<(), Failure> {
+    // Nothing is left of it that JSON could show.
+    client.delete(&run.path(), ask.json)?;
+    match ask.json {
+        true => Ok(()),
+        false => print(&format!("{}/{} is deleted\n", run.workflow, run.id)),
+    }
+}
+
 /// Lets a run begin anew.
 pub(super) fn restart(
     client: &Client,

@@ -81,6 +81,7 @@ const ROUTES: &[&str] = &[
     "/workflows/{name}/{id}",
     "/workflows/{name}/{id}/history",
     "/workflows/{name}/{id}/events",
+    "/workflows/{name}/{id}/delete",
     "/workflows/{name}/{id}/{verb}",
     "/objects",
     "/objects/{class}",

@@ -59,6 +59,12 @@ fn every_verb_prints_what_people_read() {
     said(&["restart", "order", "o-1", "--from", "ship"]);
     let ended = run_until(&server, "o-1", "complete");
     assert_eq!(ended["restarts"], 1);
+    assert_eq!(said(&["delete", "order", "o-1"]), "order/o-1 is deleted\n");
+    assert_fails_with(&ask(&["delete", "order", "o-1"]), &["run_not_found"]);
+    said(&begin);
+    assert_fails_with(&ask(&["delete", "order", "o-1"]), &["terminate it first", "wrong_status"]);
+    said(&["terminate", "order", "o-1"]);
+    assert_eq!(said(&["delete", "order", "o-1", "--json"]), "");
 }
 
 #[test]

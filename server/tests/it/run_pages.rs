@@ -79,6 +79,28 @@ fn the_buttons_do_what_they_say_and_lead_back() {
 }
 
 #[test]
+fn a_run_is_deleted_when_it_has_ended_and_the_list_says_so_while_it_is_true() {
+    let server = Server::empty();
+    start(&server, "", "o-1");
+    run_until(&server, "o-1", "waiting");
+    let page = || server.get("/workflows/order/o-1").body;
+    assert!(!page().contains("/o-1/delete"), "one that goes on cannot be deleted");
+    assert_eq!(press(&server, "o-1", "delete", "").status, 409);
+    press(&server, "o-1", "terminate", "");
+    assert!(page().contains("action=\"/workflows/order/o-1/delete\""), "{}", page());
+    let answer = press(&server, "o-1", "delete", "");
+    let list = "/workflows/order?deleted=o-1";
+    assert_eq!((answer.status, answer.header("location")), (303, list));
+    let told = "Run <code>o-1</code> is deleted.";
+    assert!(server.get(list).body.contains(told), "{}", server.get(list).body);
+    assert_eq!(server.get("/workflows/order/o-1").status, 404);
+    start(&server, "", "o-1");
+    assert!(!server.get(list).body.contains(told), "it is there again");
+    assert!(!server.get("/workflows/order?deleted=%3Cb%3E").body.contains("<b>"));
+    assert_eq!(server.get("/workflows/order?stat=waiting").status, 400);
+}
+
+#[test]
 fn the_forms_send_an_event_and_restart_from_a_step() {
     let server = Server::empty();
     start(&server, "", "o-1");
@@ -156,5 +178,13 @@ fn a_page_follows_its_run_and_keeps_open_what_was_opened() {
     window.wait_for("document.documentElement.scrollWidth <= 400");
     window.click("form[action$='/restart'] button");
     window.wait_for(&status("waiting"));
+    window.click("form[action$='/terminate'] button");
+    window.wait_for(&status("terminated"));
+    window.wait_for("document.querySelector('.confirm button').getClientRects().length === 0");
+    window.click(".confirm summary");
+    window.wait_for("0 < document.querySelector('.confirm button').getClientRects().length");
+    window.wait_for("document.documentElement.scrollWidth <= 400");
+    window.click(".confirm button");
+    window.wait_for("document.querySelector('.notice.good')?.textContent.includes('o-1')");
     browser.assert_quiet();
 }

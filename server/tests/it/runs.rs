@@ -22,7 +22,8 @@ pub(crate) fn run_until(server: &Server, id: &str, status: &str) -> Value {
 /// What is told of a workflow.
 pub(crate) fn workflow(server: &Server, name: &str) -> Value {
     let all = server.json("/v1/workflows");
-    let found = all["items"].as_array().unwrap().iter().find(|it| it["name"] == name);
+    let items = all["items"].as_array().expect("a list");
+    let found = items.iter().find(|it| it["name"] == name);
     found.unwrap_or_else(|| panic!("{name} is missing in {all}")).clone()
 }
 
@@ -76,6 +77,27 @@ fn a_run_is_paused_resumed_terminated_and_restarted() {
     }
     control("explode").assert_problem(404, "unknown_route");
     assert_eq!(control("restart").status, 200);
+}
+
+#[test]
+fn a_run_that_has_ended_is_deleted_and_its_id_is_free() {
+    let server = Server::empty();
+    let delete = || server.delete("/v1/workflows/order/runs/o-1");
+    delete().assert_problem(404, "run_not_found");
+    start(&server, "", "o-1");
+    run_until(&server, "o-1", "waiting");
+    delete().assert_problem(409, "wrong_status");
+    pay(&server, "o-1");
+    run_until(&server, "o-1", "complete");
+    let gone = delete();
+    assert_eq!((gone.status, gone.body.as_str()), (204, ""));
+    delete().assert_problem(404, "run_not_found");
+    server.get("/v1/workflows/order/runs/o-1").assert_problem(404, "run_not_found");
+    assert_eq!(workflow(&server, "order")["runs"], json!({}));
+    assert_eq!(start(&server, "", "o-1").status, 201, "as if it had never been");
+    run_until(&server, "o-1", "waiting");
+    server.post("/v1/workflows/order/runs/o-1/terminate", &[]);
+    assert_eq!(delete().status, 204);
 }
 
 #[test]

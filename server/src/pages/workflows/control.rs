@@ -17,6 +17,7 @@ use crate::{
         problem::{Code, Problem},
         runs as api,
     },
+    escape::escaped,
     node::Node,
 };
 
@@ -58,6 +59,23 @@ pub(in super::super) async fn control(
     let body = from.map_or(Bytes::new(), |it| json!({ "from": it }).to_string().into());
     let to = path_of(&name, &id);
     let _ = api::control(State(node), Path((name, id, verb)), body).await?;
+    Ok(Redirect::to(&to))
+}
+
+/// Erases a run, and shows the others.
+#[utoipa::path(post, path = "/workflows/{name}/{id}/delete", tag = "pages",
+    params(
+        ("name" = String, Path, description = "The workflow"),
+        ("id" = String, Path, description = "The run"),
+    ),
+    responses((status = 303, description = "It is gone; the list of the others is there")),
+)]
+pub(in super::super) async fn delete(
+    State(node): State<Arc<Node>>,
+    Path((name, id)): Path<(String, String)>,
+) -> Result<Redirect, Problem> {
+    let to = format!("/workflows/{}?deleted={}", escaped(&name), escaped(&id));
+    api::delete(State(node), Path((name, id))).await?;
     Ok(Redirect::to(&to))
 }
 

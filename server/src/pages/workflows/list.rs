@@ -1,10 +1,17 @@
 //! The workflows, and the runs of one.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
-use axum::extract::{Path, State};
+use axum::{
+    extract::{Path, Query, State},
+    http::Uri,
+};
 use maud::{Markup, html};
-use steadfast::workflow::{Phase, RunItem, WorkflowCounts};
+use serde_json::json;
+use steadfast::{
+    RunError,
+    workflow::{Phase, RunItem, WorkflowCounts},
+};
 
 use super::{
     super::{
@@ -16,8 +23,7 @@ use super::{
 };
 use crate::{
     api::{
-        page::Params,
-        problem::Problem,
+        problem::{Code, Problem},
         runs::list::{RunParams, read_runs},
     },
     escape::escaped,
@@ -72,14 +78,19 @@ fn workflow_table(workflows: &[WorkflowCounts]) -> Markup {
 
 /// Lists the runs of a workflow, newest first.
 #[utoipa::path(get, path = "/workflows/{name}", tag = "pages",
-    params(("name" = String, Path, description = "The workflow"), RunParams),
+    params(
+        ("name" = String, Path, description = "The workflow"),
+        RunParams,
+        ("deleted" = Option<String>, Query, description = "A run that was just deleted"),
+    ),
     responses((status = 200, body = String, content_type = "text/html")),
 )]
 pub(in super::super) async fn runs(
     State(node): State<Arc<Node>>,
     Path(name): Path<String>,
-    Params(params): Params<RunParams>,
+    uri: Uri,
 ) -> Result<Markup, Problem> {
+    let (params, deleted) = asked(&uri)?;
     let page = read_runs(&node, &params.query(&name)?).await?;
     let path = format!("/workflows/{}", escaped(&name));
     let filters = filters(&params);
@@ -88,6 +99,7 @@ pub(in super::super) async fn runs(
     let content = html! {
         p.crumbs { a href="/workflows" { "← Workflows" } }
         h1.address { (name) }
+        @if let Some(id) = &deleted { (gone(&node, &name, id).await?) }
         (search(&path, &params))
         p.lead { "Newest first. · " a href={ "/v1" (path) "/runs?" (filters) } { "JSON" } }
         (live(busy, &html! {
@@ -101,6 +113,27 @@ pub(in super::super) async fn runs(
         }))
     };
     Ok(shell(&name, Section::Workflows, &content))
+}
+
+/// The query, and a run that was just deleted: of that the API knows nothing.
+fn asked(uri: &Uri) -> Result<(RunParams, Option<String>), Problem> {
+    let bad = |text: String| Problem::new(Code::BadQuery, text);
+    let pairs = Query::<BTreeMap<String, String>>::try_from_uri(uri);
+    let Query(mut pairs) = pairs.map_err(|error| bad(error.body_text()))?;
+    let deleted = pairs.remove("deleted").filter(|it| !it.is_empty());
+    let params = serde_json::from_value(json!(pairs)).map_err(|error| bad(error.to_string()))?;
+    Ok((params, deleted))
+}
+
+/// Says that a run is gone, if it is: an address can be kept, and the id used again.
+async fn gone(node: &Node, name: &str, id: &str) -> Result<Markup, Problem> {
+    match node.runs.run(name, id).await {
+        Err(RunError::UnknownRun { .. }) => Ok(html! {
+            div.notice.good role="status" { "Run " code { (id) } " is deleted." }
+        }),
+        Ok(_) | Err(RunError::InvalidId { .. }) => Ok(html! {}),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// The filters as a query.

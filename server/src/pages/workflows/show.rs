@@ -123,6 +123,20 @@ fn buttons(run: &RunView, path: &str) -> Markup {
                     button.button disabled[!fits] { (word) }
                 }
             }
+            @if ended { (deletion(path)) }
+        }
+    }
+}
+
+/// It is for good, so one press is not enough.
+fn deletion(path: &str) -> Markup {
+    html! {
+        details.confirm data-key="delete" {
+            summary.button { "Delete…" }
+            form method="post" action={ (path) "/delete" } {
+                span { "It is gone for good then, with its history." }
+                button.button.bad { "Delete it" }
+            }
         }
     }
 }
