@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use steadfast::object::{HistoryRetention, sweep_history};
+use steadfast::{
+    Runs,
+    object::{HistoryRetention, sweep_history},
+};
 use steadfast_store::{Clock, Retention, Store, sweep};
 
 /// A node that has just started has better things to do.
@@ -20,16 +23,18 @@ pub(crate) struct Kept {
     pub(crate) turns: HistoryRetention,
 }
 
-/// Sweeps for as long as the node lives. Where nothing was committed since the last time nothing is
-/// done: an idle node leaves its database alone.
-pub(crate) async fn run(store: &dyn Store, clock: &dyn Clock, kept: Kept) {
+/// Sweeps for as long as the node lives. Where nothing was committed since the last time only the
+/// runs are asked for whose time is over: an idle node does not write to its database.
+pub(crate) async fn run(store: &dyn Store, clock: &dyn Clock, runs: &Runs, kept: Kept) {
     let mut swept_at = None;
     let mut pause = FIRST;
     loop {
         clock.sleep_until(clock.now().after(pause)).await;
         pause = PERIOD;
-        let commits = store.activity().commits;
-        if swept_at != Some(commits) {
+        let is_idle = swept_at == Some(store.activity().commits);
+        // Each workflow says for how long. That time goes by also when nothing happens.
+        let erased = sweep_runs(runs).await;
+        if !is_idle {
             match sweep(store, clock, kept.messages).await {
                 Ok(count) if 0 < count => tracing::info!(count, "old messages forgotten"),
                 Ok(_) => {}
@@ -40,8 +45,24 @@ pub(crate) async fn run(store: &dyn Store, clock: &dyn Clock, kept: Kept) {
                 Ok(_) => {}
                 Err(error) => tracing::warn!(error = %error, "old turns were not forgotten"),
             }
+        }
+        if !is_idle || 0 < erased {
             // The sweep itself is a commit, and no reason to sweep.
             swept_at = Some(store.activity().commits);
+        }
+    }
+}
+
+async fn sweep_runs(runs: &Runs) -> usize {
+    match runs.sweep().await {
+        Ok(0) => 0,
+        Ok(count) => {
+            tracing::info!(count, "old runs erased");
+            count
+        }
+        Err(error) => {
+            tracing::warn!(error = %error, "old runs were not erased");
+            0
         }
     }
 }
@@ -50,12 +71,18 @@ pub(crate) async fn run(store: &dyn Store, clock: &dyn Clock, kept: Kept) {
 mod tests {
     use std::{future::poll_fn, sync::Arc, task::Poll};
 
+    use serde_json::json;
     use steadfast::{
         Objects,
         object::{HistoryError, pages_at},
+        workflow::RunOptions,
     };
     use steadfast_counter::Counter;
-    use steadfast_store::{Address, Commit, Json, ManualClock, MemoryStore, Message, Timestamp};
+    use steadfast_order::Invoice;
+    use steadfast_store::{
+        Activity, Address, Commit, Json, ManualClock, MemoryStore, Message, SeededEntropy,
+        Timestamp,
+    };
 
     use super::*;
 
@@ -64,6 +91,18 @@ mod tests {
         turns: HistoryRetention { keep: Duration::from_hours(2), ..HistoryRetention::DEFAULT },
     };
 
+    fn entropy() -> Arc<SeededEntropy> {
+        Arc::new(SeededEntropy::new(1))
+    }
+
+    /// A store, and the runs of a workflow on it.
+    fn node(clock: &ManualClock) -> (Arc<MemoryStore>, Runs) {
+        let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
+        let objects = Objects::builder(store.clone()).clock(clock.clone()).start().unwrap();
+        let runs = Runs::new(store.clone(), Arc::new(clock.clone()), entropy(), objects);
+        (store, runs.with(Invoice))
+    }
+
     /// Lets the sweeper do what it can do now.
     async fn look(mut sweeper: std::pin::Pin<&mut impl Future<Output = ()>>) {
         let polled = poll_fn(|cx| Poll::Ready(sweeper.as_mut().poll(cx))).await;
@@ -71,14 +110,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn old_messages_go_and_an_idle_node_asks_nothing() {
+    async fn old_messages_go_and_an_idle_node_writes_nothing() {
         let clock = ManualClock::at(Timestamp(0));
-        let store = MemoryStore::new(Arc::new(clock.clone()));
+        let (store, runs) = node(&clock);
         let stream: Address = "stream/a/b".parse().unwrap();
         let event = || Message::new("x", Json::empty()).unwrap().event();
         let append = Commit::append(&stream, 0, vec![event(), event()]);
         store.commit(append).await.unwrap();
-        let mut sweeper = std::pin::pin!(run(&store, &clock, KEPT));
+        let mut sweeper = std::pin::pin!(run(store.as_ref(), &clock, &runs, KEPT));
         let mut turn = async || look(sweeper.as_mut()).await;
         turn().await;
         clock.advance(FIRST);
@@ -91,7 +130,39 @@ mod tests {
         let before = store.activity();
         clock.advance(PERIOD);
         turn().await;
-        assert_eq!(store.activity(), before);
+        let after = store.activity();
+        assert_eq!(after.reads, before.reads + 1, "one question about runs");
+        assert_eq!(Activity { reads: before.reads, ..after }, before);
+    }
+
+    #[tokio::test]
+    async fn runs_go_when_their_time_is_over_also_while_nothing_else_happens() {
+        let clock = ManualClock::at(Timestamp(0));
+        let (store, runs) = node(&clock);
+        let mut sweeper = std::pin::pin!(run(store.as_ref(), &clock, &runs, KEPT));
+        look(sweeper.as_mut()).await;
+        clock.advance(FIRST);
+        look(sweeper.as_mut()).await;
+        for (id, amounts) in [("good", json!([1])), ("bad", json!([i64::MAX, 1]))] {
+            let input = json!({ "customer": "Ada", "amounts": amounts });
+            runs.start_json("invoice", id, input).await.unwrap();
+            runs.wait("invoice", id).await.unwrap();
+        }
+        let there = async |id| runs.run("invoice", id).await.is_ok();
+        let mut after = async |time| {
+            clock.advance(time);
+            look(sweeper.as_mut()).await;
+            (there("good").await, there("bad").await)
+        };
+        let options = RunOptions::DEFAULT;
+        let nearly = options.keep_complete - Duration::from_secs(1);
+        assert_eq!(after(nearly).await, (true, true));
+        let before = store.activity();
+        assert_eq!(after(PERIOD).await, (false, true));
+        assert!(before.commits < store.activity().commits);
+        assert_eq!(after(options.keep_errored).await, (false, false));
+        let messages = store.read_all(0, 9).await.unwrap();
+        assert_eq!(messages, [], "nothing is left of them");
     }
 
     #[tokio::test]
@@ -106,7 +177,8 @@ mod tests {
         let past = async |turn| pages_at(store.as_ref(), &object, Some(turn)).await;
         add().await.unwrap();
         add().await.unwrap();
-        let mut sweeper = std::pin::pin!(run(store.as_ref(), &clock, KEPT));
+        let runs = Runs::new(store.clone(), Arc::new(clock.clone()), entropy(), objects.clone());
+        let mut sweeper = std::pin::pin!(run(store.as_ref(), &clock, &runs, KEPT));
         look(sweeper.as_mut()).await;
         clock.advance(FIRST);
         look(sweeper.as_mut()).await;
