@@ -4,7 +4,7 @@ mod show;
 mod tail;
 
 use serde_json::{Value, json, value::RawValue};
-use steadfast::workflow::{Phase, RunPage, RunView, WorkflowCounts};
+use steadfast::workflow::{Phase, RunPage, RunView};
 
 pub(super) use self::{show::show, tail::tail};
 use super::{
@@ -14,7 +14,10 @@ use super::{
     tell_next,
 };
 use crate::{
-    api::{runs::StartedEntry, wire::List},
+    api::{
+        runs::{StartedEntry, list::WorkflowEntry},
+        wire::List,
+    },
     args::{AskArgs, EventArgs, RunArgs, RunListArgs, StartArgs},
     escape::escaped,
     failure::Failure,
@@ -72,15 +75,19 @@ fn workflows(client: &Client, ask: &AskArgs) -> Result<(), Failure> {
     if ask.json {
         return print_json(&body);
     }
-    let list: List<WorkflowCounts> = client.read(&body)?;
+    let list: List<WorkflowEntry> = client.read(&body)?;
     let words = Phase::ALL.map(|it| it.word().to_uppercase());
-    let headings: Vec<&str> =
-        std::iter::once("WORKFLOW").chain(words.iter().map(String::as_str)).collect();
+    let mut headings = vec!["WORKFLOW"];
+    headings.extend(words.iter().map(String::as_str));
+    headings.push("AT ONCE");
     let mut table = Table::new(&headings);
     for it in list.items {
-        let count = |phase| it.runs.get(&phase).copied().unwrap_or(0).to_string();
-        let counts = Phase::ALL.map(count);
-        table.row(std::iter::once(it.name.clone()).chain(counts));
+        let WorkflowEntry { counts, limits } = it;
+        let count = |phase| counts.runs.get(&phase).copied().unwrap_or(0).to_string();
+        let mut row = vec![counts.name.clone()];
+        row.extend(Phase::ALL.map(count));
+        row.push(limits.concurrency.to_string());
+        table.row(row);
     }
     print(&table.write())
 }

@@ -143,6 +143,7 @@ fn runs_are_found_by_status_id_and_time_page_by_page() {
     assert_eq!(second.matches("href=\"/workflows/order/").count(), 1, "{second}");
     let all = server.get("/workflows").body;
     assert!(all.contains("href=\"/workflows/order?status=waiting\">2<"), "{all}");
+    assert!(all.contains("data-label=\"at once\">≤ 256<"), "{all}");
     let history = server.get("/workflows/order/a-1/history?limit=2").body;
     assert!(history.contains("started") && history.contains("/history?after=2"), "{history}");
     assert_eq!(server.get("/workflows/order?status=odd").status, 400);

@@ -31,7 +31,10 @@ pub(crate) fn workflow(server: &Server, name: &str) -> Value {
 fn an_order_waits_for_its_payment_and_is_shipped() {
     let server = Server::empty();
     for name in ["invoice", "order", "reminder"] {
-        assert_eq!(workflow(&server, name)["runs"], json!({}));
+        let (day, it) = (24 * 60 * 60, workflow(&server, name));
+        let limits = json!({ "concurrency": 256, "keepComplete": 30 * day,
+            "keepErrored": 90 * day, "keepTerminated": 30 * day });
+        assert_eq!((&it["runs"], &it["limits"]), (&json!({}), &limits));
     }
     let started = start(&server, "", "o-1");
     assert_eq!((started.status, &started.json()["created"]), (201, &json!(true)));

@@ -6,12 +6,12 @@ use axum::{
     Json,
     extract::{Path, State},
 };
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use steadfast::{
     RunError,
-    workflow::{Phase, RunPage, RunQuery, Time, WorkflowCounts},
+    workflow::{Phase, RunOptions, RunPage, RunQuery, Time, WorkflowCounts},
 };
-use utoipa::IntoParams;
+use utoipa::{IntoParams, ToSchema};
 
 use crate::{
     api::{
@@ -77,13 +77,57 @@ fn moment(name: &str, text: &str) -> Result<Time, Problem> {
     })
 }
 
-/// Lists the workflows that run here, and how many runs of each there are.
+/// A workflow.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub(crate) struct WorkflowEntry {
+    /// Its name, and how many runs of it there are.
+    #[serde(flatten)]
+    pub(crate) counts: WorkflowCounts,
+    /// What its runs are held to.
+    pub(crate) limits: LimitsEntry,
+}
+
+/// How many runs are awake at once, and for how many seconds those that have ended are kept.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct LimitsEntry {
+    /// Runs that are awake at once; runs that sleep do not count.
+    pub(crate) concurrency: usize,
+    /// Of runs that ended well.
+    pub(crate) keep_complete: u64,
+    /// Of runs that failed.
+    pub(crate) keep_errored: u64,
+    /// Of runs that were ended from outside.
+    pub(crate) keep_terminated: u64,
+}
+
+impl LimitsEntry {
+    fn of(options: RunOptions) -> Self {
+        let RunOptions { concurrency, keep_complete, keep_errored, keep_terminated } = options;
+        Self {
+            concurrency,
+            keep_complete: keep_complete.as_secs(),
+            keep_errored: keep_errored.as_secs(),
+            keep_terminated: keep_terminated.as_secs(),
+        }
+    }
+}
+
+/// Lists the workflows that run here, their limits, and how many runs of each there are.
 #[utoipa::path(get, path = "/v1/workflows", tag = "workflows",
-    responses((status = 200, body = List<WorkflowCounts>)))]
+    responses((status = 200, body = List<WorkflowEntry>)))]
 pub(crate) async fn workflows(
     State(node): State<Arc<Node>>,
-) -> Result<Json<List<WorkflowCounts>>, Problem> {
-    Ok(Json(List { items: node.runs.counts().await?, next: None }))
+) -> Result<Json<List<WorkflowEntry>>, Problem> {
+    Ok(Json(List { items: read_workflows(&node).await?, next: None }))
+}
+
+/// Reads the workflows.
+pub(crate) async fn read_workflows(node: &Node) -> Result<Vec<WorkflowEntry>, Problem> {
+    let counts = node.runs.counts().await?;
+    let limits = node.runs.workflows().map(|(_, options)| LimitsEntry::of(options));
+    let all = counts.into_iter().zip(limits);
+    Ok(all.map(|(counts, limits)| WorkflowEntry { counts, limits }).collect())
 }
 
 /// Lists the runs of a workflow, newest first.

@@ -10,7 +10,7 @@ use maud::{Markup, html};
 use serde_json::json;
 use steadfast::{
     RunError,
-    workflow::{Phase, RunItem, WorkflowCounts},
+    workflow::{Phase, RunItem},
 };
 
 use super::{
@@ -24,7 +24,7 @@ use super::{
 use crate::{
     api::{
         problem::{Code, Problem},
-        runs::list::{RunParams, read_runs},
+        runs::list::{RunParams, WorkflowEntry, read_runs, read_workflows},
     },
     escape::escaped,
     node::Node,
@@ -35,7 +35,7 @@ use crate::{
     (status = 200, body = String, content_type = "text/html"),
 ))]
 pub(in super::super) async fn workflows(State(node): State<Arc<Node>>) -> Result<Markup, Problem> {
-    let workflows = node.runs.counts().await?;
+    let workflows = read_workflows(&node).await?;
     let content = html! {
         h1 { "Workflows" }
         p.lead {
@@ -47,16 +47,17 @@ pub(in super::super) async fn workflows(State(node): State<Arc<Node>>) -> Result
     Ok(shell("Workflows", Section::Workflows, &content))
 }
 
-fn workflow_table(workflows: &[WorkflowCounts]) -> Markup {
+fn workflow_table(workflows: &[WorkflowEntry]) -> Markup {
     html! {
         div.scroll {
             table.rows {
                 thead { tr {
                     th { "Workflow" }
                     @for phase in Phase::ALL { th.number { (phase.word()) } }
+                    th.number { "at once" }
                 } }
                 tbody {
-                    @for it in workflows {
+                    @for WorkflowEntry { counts: it, limits } in workflows {
                         @let path = format!("/workflows/{}", escaped(&it.name));
                         tr {
                             td data-label="Workflow" { a.address href=(path) { (it.name) } }
@@ -68,6 +69,7 @@ fn workflow_table(workflows: &[WorkflowCounts]) -> Markup {
                                     }
                                 }
                             }
+                            td.number data-label="at once" { "≤ " (limits.concurrency) }
                         }
                     }
                 }
