@@ -16,4 +16,6 @@ mod order;
 mod poison;
 mod postgres;
 mod registers;
+mod runs;
 mod tidy;
+mod trips;

@@ -9,6 +9,9 @@
 //! - `accounts FIRST AGAIN`: repeats the calls AGAIN (`1,2,3`, or `-` for none), then makes calls
 //!   from FIRST on, until it is killed. `sweeping` does it while history is forgotten.
 //! - `repeat AGAIN`: only repeats, then drains.
+//! - `trips FIRST UNDERWAY`: brings trips to their ends (`7:0,8:2` with the news that each is told
+//!   next, or `-` for none), and begins new ones from FIRST on, until it is killed.
+//! - `home UNDERWAY`: only brings them to their ends, then drains.
 //! - `serve`: calls registers as it is told on its standard input, until that ends.
 //! - `drain`: executes everything that is due, then closes the store and ends.
 //! - `poison`: the same with few attempts; the message "poison" ends the process.
@@ -16,11 +19,12 @@
 mod accounts;
 mod order;
 mod registers;
+mod trips;
 
 use std::{io::Write as _, sync::Arc, time::Duration};
 
 use steadfast::{
-    Delivery, Dispatcher, DispatcherOptions, Failure, Handler, Objects,
+    Delivery, Dispatcher, DispatcherOptions, Failure, Handler, Objects, Runs,
     process::Processes,
     store::{
         Address, Cause, Commit, EntityKind, Json, Message, Outcome, PostgresOptions, PostgresStore,
@@ -44,7 +48,9 @@ async fn main() {
     // Who is only near when the process ends must not die of it; the poison must.
     let attempts_max = if args[1] == "poison" { 3 } else { 1_000 };
     let objects = objects(store.clone());
-    let dispatcher = dispatcher(store.clone(), objects.clone(), attempts_max).await;
+    let runs = trips::runs(store.clone(), objects.clone());
+    let routes = (objects.clone(), runs.clone());
+    let dispatcher = dispatcher(store.clone(), routes, attempts_max).await;
     say("ready");
     match args[1..] {
         ["load", first] => load(&store, first.parse().expect("a number")).await,
@@ -61,11 +67,19 @@ async fn main() {
             accounts::load(&objects, &Arc::default(), &numbers(again), 0..0).await;
             nothing_is_pending(&store).await;
         }
+        ["trips", first, under_way] => {
+            let new = trips::new_from(first.parse().expect("a number"));
+            trips::load(&runs, &trips::under_way(under_way), new).await;
+        }
+        ["home", under_way] => {
+            trips::load(&runs, &trips::under_way(under_way), 0..0).await;
+            nothing_is_pending(&store).await;
+        }
         ["serve"] => registers::serve(&objects).await,
         ["drain"] | ["poison"] => nothing_is_pending(&store).await,
         _ => panic!("unknown mode {args:?}"),
     }
-    dispatcher.stop().await;
+    tokio::join!(dispatcher.stop(), runs.stop(DispatcherOptions::default().grace));
     store.close().await;
 }
 
@@ -89,7 +103,7 @@ async fn open(place: &str) -> Arc<dyn Store> {
 
 fn objects(store: Arc<dyn Store>) -> Objects {
     let objects = Objects::builder(store).class(accounts::Account).class(registers::Register);
-    objects.perform(accounts::Performer).start().expect("objects start")
+    objects.class(trips::Gate).perform(accounts::Performer).start().expect("objects start")
 }
 
 /// `1,2,3`, or `-` for none.
@@ -98,7 +112,11 @@ fn numbers(text: &str) -> Vec<u64> {
     numbers.map(|it| it.parse().expect("a number")).collect()
 }
 
-async fn dispatcher(store: Arc<dyn Store>, objects: Objects, attempts_max: u32) -> Dispatcher {
+async fn dispatcher(
+    store: Arc<dyn Store>,
+    (objects, runs): (Objects, Runs),
+    attempts_max: u32,
+) -> Dispatcher {
     let retry = RetryPolicy {
         attempts_max,
         delay: Duration::from_millis(20),
@@ -107,6 +125,7 @@ async fn dispatcher(store: Arc<dyn Store>, objects: Objects, attempts_max: u32) 
     let dispatcher = Dispatcher::builder(store.clone())
         .route(hotels(store))
         .route(objects)
+        .route(runs)
         .options(DispatcherOptions { retry, ..DispatcherOptions::default() })
         .on("outside", Worker { outside: true })
         .on("inside", Worker { outside: false });
