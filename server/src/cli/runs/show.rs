@@ -128,10 +128,11 @@ fn note(step: &StepView) -> String {
         StepStatus::Retrying => format!("{error}; next attempt at {until}"),
         StepStatus::Failed => error,
         StepStatus::Waiting if !until.is_empty() => format!("until {until}"),
-        StepStatus::Done => step.output.as_ref().map_or_else(String::new, |it| {
-            // Most steps give a short value, and who has a long one asks for JSON.
-            short(&it.to_string())
-        }),
+        // Most steps give a short value, and who has a long one asks for JSON.
+        StepStatus::Done => match step.output.as_ref().filter(|it| !it.is_null()) {
+            Some(it) => short(&it.to_string()),
+            None => String::new(),
+        },
         StepStatus::Waiting | StepStatus::Running | StepStatus::Dropped => String::new(),
     }
 }
