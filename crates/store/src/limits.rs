@@ -7,7 +7,7 @@ pub const DATA_BYTES_MAX: usize = 1 << 20;
 pub const METADATA_BYTES_MAX: usize = 16 << 10;
 
 /// How deep JSON may be nested. Databases and readers in other languages have limits of their own.
-pub const JSON_DEPTH_MAX: usize = 128;
+pub const JSON_DEPTH_MAX: usize = 127;
 
 /// Bytes of a message type's tag.
 pub const TYPE_BYTES_MAX: usize = 128;
