@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 use steadfast_store::{
-    Address, Commit, InvalidInput, Outcome, Rejection, RunStatus, StoreError, Timestamp, Write,
+    Address, Commit, InvalidInput, Outcome, Rejection, RunStatus, SettledAs, StoreError, Timestamp,
+    Write,
 };
 
 use super::{
@@ -38,7 +39,12 @@ impl Change {
         if self.wakes {
             messages.push(wake::at_once(run)?);
         }
-        let commit = Commit::append(run, journal.version, messages);
+        let mut commit = Commit::append(run, journal.version, messages);
+        if let (Entry::Terminated, Some(position)) = (&self.entry, journal.timer) {
+            // Nobody waits for that time any more.
+            let (lease, as_, error) = (None, SettledAs::Cancelled, None);
+            commit = commit.write(Write::Settle { position, lease, as_, error });
+        }
         Ok(match self.row {
             Some((status, expires)) => {
                 commit.write(Write::Run { run: run.clone(), status, expires })
@@ -156,7 +162,8 @@ impl Runs {
                     let last = receipt.appended.last().map_or(journal.version, |it| it.0);
                     break (last, journal.status);
                 }
-                Outcome::Rejected(Rejection::Version { .. }) => {}
+                // Somebody else was first, or its time has just come: look again.
+                Outcome::Rejected(Rejection::Version { .. } | Rejection::NotPending { .. }) => {}
                 Outcome::Duplicate(_) => break (journal.version, journal.status),
                 Outcome::Rejected(rejection) => {
                     return Err(StoreError::Corrupt { reason: rejection.to_string() }.into());

@@ -111,9 +111,17 @@ impl Ctx {
         std::mem::replace(&mut self.state().scope, scope)
     }
 
-    /// The next key of this name here. Where the code does not fit the record it goes no further.
+    /// The next key of this name here. Where the code does not fit the record it goes no further; a
+    /// run that is paused begins nothing, so that all of it is as far away as it was.
     pub(super) async fn key(&self, kind: &'static str, name: &str, line: Line) -> Key {
-        let key = self.state().key(kind, name, line);
+        let key = poll_fn(|_| {
+            let mut state = self.state();
+            match state.is_paused() && !state.in_step {
+                true => Poll::Pending,
+                false => Poll::Ready(state.key(kind, name, line)),
+            }
+        })
+        .await;
         if self.state().stuck.is_some() {
             std::future::pending::<()>().await;
         }

@@ -66,19 +66,18 @@ impl Runs {
         run: &Address,
         journal: &Journal,
     ) -> Result<Result<(), Rejection>, StoreError> {
-        let store = &self.shared.store;
-        // Wake-ups that nobody needs any more.
+        let (store, stream, version) = (&self.shared.store, run.id(), journal.version);
+        let unchanged = || Commit::default().expect(Expect::Version { stream, version });
+        // Wake-ups that nobody needs any more, unless it has just begun anew.
         for message in store.pending(Some(run.id()), 0, PAGE).await? {
             if message.action == "run" {
                 let (position, lease) = (message.position, None);
                 let (as_, error) = (SettledAs::Cancelled, None);
-                store.commit(Commit::of(Write::Settle { position, lease, as_, error })).await?;
+                let settle = Write::Settle { position, lease, as_, error };
+                store.commit(unchanged().write(settle)).await?;
             }
         }
-        let (stream, version) = (run.id(), journal.version);
-        let commit = Commit::default()
-            .expect(Expect::Version { stream, version })
-            .write(Write::EraseRun { run: stream });
+        let commit = unchanged().write(Write::EraseRun { run: stream });
         Ok(match store.commit(commit).await? {
             Outcome::Committed(_) | Outcome::Duplicate(_) => Ok(()),
             Outcome::Rejected(rejection) => Err(rejection),

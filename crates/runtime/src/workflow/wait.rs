@@ -80,10 +80,12 @@ impl Ctx {
 
     /// Ready when it is time; otherwise the run waits for it.
     pub(super) fn wait_until(&self, key: &Key, due_at: Timestamp) -> Poll<()> {
-        if due_at <= self.clock_now() {
+        let now = self.clock_now();
+        let mut state = self.state();
+        if due_at <= now && !state.is_paused() {
             return Poll::Ready(());
         }
-        self.state().waits.push(Wait { key: key.clone(), until: Some(due_at.0) });
+        state.waits.push(Wait { key: key.clone(), until: Some(due_at.0) });
         Poll::Pending
     }
 }

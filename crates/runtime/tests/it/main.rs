@@ -29,6 +29,7 @@ mod scale;
 mod shop;
 mod trip;
 mod workflow;
+mod workflow_control;
 mod workflow_flaws;
 mod workflow_random;
 mod workflow_steps;

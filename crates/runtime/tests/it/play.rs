@@ -114,7 +114,7 @@ impl Stage {
 
 /// Waits until something is so.
 pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    for _ in 0..500_000 {
+    for _ in 0..200_000 {
         if holds().await {
             return;
         }
