@@ -3,6 +3,7 @@
 //! gets from the record what it had.
 
 mod active;
+mod alarm;
 mod begin;
 mod branch;
 mod call;

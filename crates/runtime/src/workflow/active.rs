@@ -60,7 +60,7 @@ impl Runs {
         let seen = self.active().get(&run.id())?.seen.clone();
         let Some(ctx) = seen.ctx() else { return Some((Vec::new(), None)) };
         let state = ctx.state();
-        let progress = state.progress.as_ref().map(|it| it.0.clone());
+        let progress = state.progress.clone();
         Some((state.under_way.clone(), progress))
     }
 

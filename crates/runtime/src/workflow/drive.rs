@@ -15,12 +15,13 @@ use tokio::sync::{mpsc, oneshot};
 use super::{
     Runs,
     active::{Seen, Stop},
+    alarm::Alarm,
     ctx::{Around, Ctx},
     definition::{Definition, Running},
     journal::Journal,
     record::Report,
     room::Place,
-    tail::{Draft, Tail},
+    tail::{Draft, Tail, first},
 };
 use crate::{Error, Result};
 
@@ -64,6 +65,8 @@ enum Went {
     Record,
     /// It waits for a time or for events, or is paused.
     Idle,
+    /// A body is under way, and the time of another branch has come.
+    Due,
     /// It cannot go on.
     Stuck(Report),
     /// Somebody has done something with it.
@@ -90,8 +93,7 @@ impl Driver {
                 return self.rest().await;
             }
             let (input, generation) = (journal.input.clone(), journal.generation);
-            let attempts = self.calls.iter_mut().map(|it| std::mem::replace(&mut it.attempt, 1));
-            let cut_off = attempts.max().unwrap_or(1) - 1;
+            let cut_off = self.cut_off(&journal).await?;
             let ctx = Ctx::new(self.around(), journal, cut_off);
             self.seen.show(Some(&ctx));
             let future = (self.workflow.run)(ctx.clone(), input);
@@ -101,6 +103,21 @@ impl Driver {
                 return Ok(());
             }
         }
+    }
+
+    /// How many attempts ended with their process since the run last did something. Those before
+    /// are no matter of the step that comes now.
+    async fn cut_off(&mut self, journal: &Journal) -> Result<u32, StoreError> {
+        let mut most = 0;
+        for call in &mut self.calls {
+            let before = std::mem::replace(&mut call.attempt, 1) - 1;
+            if 0 < before {
+                let attempts = self.runs.shared.store.attempts(call.position).await?;
+                let since = attempts.iter().filter(|it| journal.acted_at < it.ended_at).count();
+                most = most.max(before.min(u32::try_from(since).unwrap_or(before)));
+            }
+        }
+        Ok(most)
     }
 
     fn around(&self) -> Around {
@@ -123,12 +140,16 @@ impl Driver {
         pokes: &mut mpsc::UnboundedReceiver<Poke>,
     ) -> Result<bool, StoreError> {
         let mut stop = self.runs.shared.stop.subscribe();
+        let clock = self.runs.shared.clock.clone();
+        let mut alarm = Alarm::new(&*clock);
         loop {
             let went = tokio::select! {
                 biased;
                 Some(poke) = pokes.recv() => Went::Poked(poke),
                 Ok(_) = stop.wait_for(|it| *it == Stop::Now) => return Err(StoreError::Closed),
-                went = std::future::poll_fn(|context| poll(ctx, &mut future, context)) => went,
+                went = std::future::poll_fn(|context| {
+                    poll(ctx, &mut future, &mut alarm, context)
+                }) => went,
             };
             let is_over = match went {
                 Went::Poked(poke) => {
@@ -136,6 +157,7 @@ impl Driver {
                     self.refresh(ctx).await?;
                     false
                 }
+                Went::Due => false,
                 Went::Record => self.commit(ctx, generation, Tail::GoesOn).await?,
                 Went::Idle => match Tail::idle(ctx) {
                     Some(tail) => self.commit(ctx, generation, tail).await?,
@@ -184,7 +206,7 @@ impl Driver {
     /// has recorded something first, it is looked at again whether to sleep.
     async fn commit(&mut self, ctx: &Ctx, generation: u32, tail: Tail) -> Result<bool, StoreError> {
         loop {
-            let Draft { commit, taken, is_whole, timer, version } = self.draft(ctx, &tail)?;
+            let Draft { commit, taken, is_whole, timer, told, version } = self.draft(ctx, &tail)?;
             let is_over = is_whole && tail.is_last();
             if commit.writes.is_empty() {
                 return Ok(is_over);
@@ -195,6 +217,7 @@ impl Driver {
                     let mut state = ctx.state();
                     state.is_durable(taken, version + receipt.appended.len() as i64);
                     if is_whole {
+                        state.journal.progress = told.or(state.journal.progress.take());
                         tail.fold(&mut state, receipt.at, timer);
                         drop(state);
                         self.announce(ctx, is_over);
@@ -273,7 +296,12 @@ impl Call {
 }
 
 /// Lets the run go on, once.
-fn poll(ctx: &Ctx, future: &mut Running, context: &mut Context<'_>) -> Poll<Went> {
+fn poll(
+    ctx: &Ctx,
+    future: &mut Running,
+    alarm: &mut Alarm<'_>,
+    context: &mut Context<'_>,
+) -> Poll<Went> {
     {
         let mut state = ctx.state();
         state.waits.clear();
@@ -292,7 +320,10 @@ fn poll(ctx: &Ctx, future: &mut Running, context: &mut Context<'_>) -> Poll<Went
         },
         // What leads to something outside, and what may be lost meanwhile, is recorded first.
         Ok(Poll::Pending) if !state.new.is_empty() && (state.wants || is_busy) => Went::Record,
-        Ok(Poll::Pending) if is_busy => return Poll::Pending,
+        Ok(Poll::Pending) if is_busy => {
+            let at = first(&state.waits).filter(|_| !state.is_paused());
+            return alarm.poll(at, context).map(|()| Went::Due);
+        }
         Ok(Poll::Pending) if state.waits.is_empty() && !state.is_paused() => Went::Stuck(
             Report::new("the run awaits something that is not durable; do that in a step"),
         ),

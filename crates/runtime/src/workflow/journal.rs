@@ -82,6 +82,8 @@ pub(super) struct Journal {
     /// Events that nobody has taken, by their name.
     pub(super) events: BTreeMap<String, VecDeque<(Version, Value)>>,
     pub(super) paused_at: Option<Timestamp>,
+    /// When it last recorded something that it did.
+    pub(super) acted_at: Timestamp,
     /// Grows when the run begins anew.
     pub(super) generation: u32,
     /// The wake-up that is pending for a time that it waits for.
@@ -105,6 +107,7 @@ impl Journal {
             order: HashMap::new(),
             events: BTreeMap::new(),
             paused_at: None,
+            acted_at: Timestamp(0),
             generation: 0,
             timer: None,
             progress: None,
@@ -157,6 +160,9 @@ impl Journal {
 
     /// Takes in one entry.
     pub(super) fn fold(&mut self, version: Version, at: Timestamp, entry: Entry) {
+        if entry.is_act() {
+            self.acted_at = at;
+        }
         match entry {
             Entry::Started { input } => self.input = input,
             Entry::Done { key, value, .. } => self.know(key, Known::Value(value)),

@@ -155,6 +155,12 @@ impl Entry {
         Ok(Some(entry))
     }
 
+    /// Whether it says what the code of the run did.
+    pub(super) fn is_act(&self) -> bool {
+        use Entry::{Done, Failed, Timer, Took, Tried};
+        matches!(self, Done { .. } | Failed { .. } | Tried { .. } | Timer { .. } | Took { .. })
+    }
+
     fn tag(&self) -> &'static str {
         match self {
             Entry::Started { .. } => "started",

@@ -48,15 +48,15 @@ pub(super) struct State {
     pub(super) wants: bool,
     /// It cannot go on, and why.
     pub(super) stuck: Option<Report>,
-    /// What it last said, and whether that is recorded.
-    pub(super) progress: Option<(Progress, bool)>,
+    /// What it last said; the journal has what is recorded of that.
+    pub(super) progress: Option<Progress>,
     /// How often a process has ended since the last entry of the record.
     pub(super) cut_off: u32,
 }
 
 impl State {
     pub(super) fn new(journal: Journal, cut_off: u32) -> Self {
-        let progress = journal.progress.clone().map(|it| (it, true));
+        let progress = journal.progress.clone();
         Self {
             journal,
             scope: String::new(),
@@ -146,15 +146,14 @@ impl State {
 
     /// Says how far it is. It is recorded with what comes next: it is worth no commit of its own.
     pub(super) fn tell(&mut self, progress: Progress) {
-        let is_new = self.progress.as_ref().is_none_or(|(told, _)| *told != progress);
-        if is_new && !self.is_replaying() {
-            self.progress = Some((progress, false));
+        if !self.is_replaying() {
+            self.progress = Some(progress);
         }
     }
 
     /// What it has said that is not recorded.
     pub(super) fn untold(&self) -> Option<Progress> {
-        self.progress.as_ref().filter(|it| !it.1).map(|it| it.0.clone())
+        self.progress.clone().filter(|it| self.journal.progress.as_ref() != Some(it))
     }
 
     pub(super) fn is_paused(&self) -> bool {

@@ -9,7 +9,7 @@ use super::{
     ctx::Ctx,
     drive::Driver,
     journal::Status,
-    record::{Entry, Report, Wait},
+    record::{Entry, Progress, Report, Wait},
     state::State,
     wake::wake_up,
 };
@@ -40,6 +40,8 @@ pub(super) struct Draft {
     pub(super) is_whole: bool,
     /// Which of its messages is the wake-up.
     pub(super) timer: Option<usize>,
+    /// What it says of how far the run is.
+    pub(super) told: Option<Progress>,
     /// What it expects.
     pub(super) version: Version,
 }
@@ -127,8 +129,10 @@ impl Driver {
         }
         let is_whole = taken == state.new.len();
         let (mut timer, mut ends) = (None, Vec::new());
+        let told = state.untold().filter(|_| is_whole);
         if is_whole {
-            messages.extend(state.untold().map(|it| Entry::Progress(it).message()).transpose()?);
+            let progress = told.clone().map(|it| Entry::Progress(it).message());
+            messages.extend(progress.transpose()?);
             messages.extend(tail.entry(&state).map(|it| it.message()).transpose()?);
             if let Tail::Sleeps(waits) = tail
                 && let Some(at) = first(waits)
@@ -147,7 +151,7 @@ impl Driver {
             commit = commit.write(Write::Append { stream: self.run.clone(), messages });
         }
         let commit = ends.into_iter().fold(commit, Commit::write);
-        Ok(Draft { commit, taken, is_whole, timer, version })
+        Ok(Draft { commit, taken, is_whole, timer, told, version })
     }
 
     /// A wake-up for a time that the run no longer waits for, unless it is what has woken it.
@@ -160,6 +164,6 @@ impl Driver {
 }
 
 /// The first of the times among them.
-fn first(waits: &[Wait]) -> Option<Timestamp> {
+pub(super) fn first(waits: &[Wait]) -> Option<Timestamp> {
     waits.iter().filter_map(|it| it.until).min().map(Timestamp)
 }

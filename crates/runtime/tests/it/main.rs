@@ -33,4 +33,5 @@ mod workflow_control;
 mod workflow_flaws;
 mod workflow_random;
 mod workflow_steps;
+mod workflow_takeover;
 mod workflow_view;

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 use steadfast::{
     Ctx, Error, Result, Retry, Runtime, Workflow,
+    store::{Clock, ManualClock, Sleep, Timestamp},
     test::App,
     workflow::{AttemptView, Status},
 };
@@ -82,6 +83,53 @@ async fn an_attempt_that_takes_too_long_has_failed() {
     assert_eq!(error.code(), "timeout");
     let view = theatre.app.runs().look("play", "one").await.unwrap();
     assert_eq!(view.steps[0].attempts.len(), 3);
+}
+
+/// A clock that wakes nobody before it is time, as the one of the machine does.
+#[derive(Debug)]
+struct Strict(ManualClock);
+
+impl Clock for Strict {
+    fn now(&self) -> Timestamp {
+        self.0.now()
+    }
+
+    fn sleep_until(&self, at: Timestamp) -> Sleep<'_> {
+        let clock = self.0.clone();
+        Box::pin(
+            async move { tokio::spawn(async move { clock.sleep_until(at).await }).await.unwrap() },
+        )
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn time_goes_on_for_one_branch_while_a_body_of_another_is_under_way() {
+    let play = Play::of(|ctx, stage, _| async move {
+        let long = async || {
+            stage.pass("long").await;
+            Ok(json!("long"))
+        };
+        let short = async {
+            ctx.sleep("nap", Duration::from_secs(7)).await?;
+            ctx.step("short", async || Ok(stage.pass("short").await)).await
+        };
+        let limit = Duration::from_secs(60);
+        let long = ctx.timeout("limit", limit, ctx.step("long", long));
+        let (long, ()) = ctx.join(long, short).await?;
+        Ok(json!(long))
+    });
+    let Lab { store, clock, .. } = Lab::memory().await;
+    let builder = Runtime::builder().workflow(play.clone()).clock(Strict(clock.clone()));
+    let app = builder.start(store.clone()).await.unwrap();
+    let theatre = Theatre { store, clock, app, stage: play.stage.clone() };
+    theatre.start("one").await;
+    theatre.stage.came("long").await;
+    theatre.clock.advance(Duration::from_secs(7));
+    theatre.stage.came("short").await;
+    theatre.stage.open("short", 1);
+    theatre.clock.advance(Duration::from_secs(53));
+    assert_eq!(theatre.completes("one").await, Value::Null, "it took too long");
+    theatre.app.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
