@@ -1,8 +1,11 @@
 //! What code of the user's throws.
 
-use std::fmt;
+use std::{any::Any, fmt};
 
 use serde::{Deserialize, Serialize};
+use steadfast_store::StoreError;
+
+use crate::{CallError, RunError};
 
 /// What handlers, jobs and consumers return.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -71,7 +74,7 @@ impl fmt::Debug for Error {
     }
 }
 
-impl<E: std::error::Error> From<E> for Error {
+impl<E: std::error::Error + 'static> From<E> for Error {
     fn from(error: E) -> Self {
         let mut text = error.to_string();
         let mut cause = error.source();
@@ -79,8 +82,19 @@ impl<E: std::error::Error> From<E> for Error {
             text = format!("{text}: {error}");
             cause = error.source();
         }
-        Self::retryable(text)
+        match own_code(&error) {
+            Some(code) => Self::retryable(text).with_code(code),
+            None => Self::retryable(text),
+        }
     }
+}
+
+/// The code of an error of ours.
+fn own_code(error: &dyn Any) -> Option<&str> {
+    let run = || error.downcast_ref::<RunError>().map(RunError::code);
+    let call = || error.downcast_ref::<CallError>().map(CallError::code);
+    let store = || error.downcast_ref::<StoreError>().map(StoreError::code);
+    run().or_else(call).or_else(store)
 }
 
 /// Marks errors that no repetition can cure.

@@ -132,9 +132,7 @@ impl Runs {
                 Ok(poke) => driver.calls.extend(poke),
                 Err(_) => {
                     active.remove(&driver.run.id());
-                    if active.is_empty() {
-                        self.shared.idle.notify_waiters();
-                    }
+                    self.shared.asleep.notify_waiters();
                     return;
                 }
             }
@@ -166,12 +164,21 @@ impl Runs {
 
     /// Waits until no run is awake.
     pub(crate) async fn idle(&self) {
+        self.until_asleep(|active| active.is_empty()).await;
+    }
+
+    /// Waits until nobody drives a run.
+    pub(super) async fn is_let_go(&self, run: EntityId) {
+        self.until_asleep(|active| !active.contains_key(&run)).await;
+    }
+
+    async fn until_asleep(&self, enough: impl Fn(&HashMap<EntityId, Awake>) -> bool) {
         loop {
-            let idle = self.shared.idle.notified();
-            if self.active().is_empty() {
+            let asleep = self.shared.asleep.notified();
+            if enough(&self.active()) {
                 return;
             }
-            idle.await;
+            asleep.await;
         }
     }
 

@@ -8,7 +8,8 @@ use std::{
 
 use serde_json::Value;
 use steadfast_store::{
-    Address, Commit, Lease, Outcome, Position, Rejection, SettledAs, Store, StoreError, Write,
+    Address, Commit, Expect, Lease, Outcome, Position, Rejection, SettledAs, Store, StoreError,
+    Write,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -18,7 +19,7 @@ use super::{
     alarm::Alarm,
     ctx::{Around, Ctx},
     definition::{Definition, Running},
-    journal::Journal,
+    journal::{Journal, Status},
     record::Report,
     room::Place,
     tail::{Draft, Tail, first},
@@ -177,14 +178,29 @@ impl Driver {
     }
 
     /// One wake-up keeps the run alive; others are done when it has heard of them, so that they do
-    /// not take up the places of other runs.
+    /// not take up the places of other runs. But only while the first is pending: it may have been
+    /// cancelled on its way here.
     async fn take_call(&mut self, poke: Poke) -> Result<(), StoreError> {
         let Some(call) = poke else { return Ok(()) };
-        if self.calls.is_empty() {
-            self.calls.push(call);
-            return Ok(());
+        while let Some(first) = self.calls.first().map(|it| it.position) {
+            let commit = Commit::of(call.settle()).expect(Expect::Pending { position: first });
+            match self.store().commit(commit).await {
+                Ok(Outcome::Rejected(Rejection::NotPending { position })) if position == first => {
+                    self.calls.remove(0).done();
+                }
+                // If it is no longer pending itself, that is what was wanted.
+                Ok(_) => {
+                    call.done();
+                    return Ok(());
+                }
+                Err(error) => {
+                    self.calls.push(call);
+                    return Err(error);
+                }
+            }
         }
-        self.settle(call).await
+        self.calls.push(call);
+        Ok(())
     }
 
     /// Reads what others have recorded.
@@ -223,6 +239,11 @@ impl Driver {
                         self.announce(ctx, is_over);
                         return Ok(is_over);
                     }
+                }
+                Outcome::Rejected(Rejection::Version { actual, .. }) if actual < version => {
+                    // It was erased.
+                    ctx.state().journal.status = Status::Terminated;
+                    return Ok(false);
                 }
                 Outcome::Rejected(Rejection::Version { .. }) => {
                     self.refresh(ctx).await?;

@@ -67,6 +67,8 @@ impl Runs {
         journal: &Journal,
     ) -> Result<Result<(), Rejection>, StoreError> {
         let (store, stream, version) = (&self.shared.store, run.id(), journal.version);
+        // Who drives it may not have heard of its end, and must not meet another run of this id.
+        self.is_let_go(stream).await;
         let unchanged = || Commit::default().expect(Expect::Version { stream, version });
         // Wake-ups that nobody needs any more, unless it has just begun anew.
         for message in store.pending(Some(run.id()), 0, PAGE).await? {

@@ -39,8 +39,8 @@ pub(super) struct Shared {
     pub(super) workflows: BTreeMap<&'static str, Arc<Definition>>,
     pub(super) active: Active,
     pub(super) stop: watch::Sender<Stop>,
-    /// No run is awake any more.
-    pub(super) idle: Notify,
+    /// A run is no longer awake.
+    pub(super) asleep: Notify,
     pub(super) watchers: Watchers,
     /// Numbers of the leases of wake-ups that we hold; those of deliveries go upwards.
     pub(super) leases: AtomicI64,
@@ -83,7 +83,7 @@ impl Runs {
             workflows: BTreeMap::new(),
             active: Active::default(),
             stop: watch::Sender::new(Stop::No),
-            idle: Notify::new(),
+            asleep: Notify::new(),
             watchers: Watchers::default(),
             leases: AtomicI64::new(-1),
         };

@@ -30,6 +30,7 @@ mod shop;
 mod trip;
 mod workflow;
 mod workflow_control;
+mod workflow_erased;
 mod workflow_flaws;
 mod workflow_random;
 mod workflow_steps;
