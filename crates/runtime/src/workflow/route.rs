@@ -46,13 +46,15 @@ impl Router for Runs {
         Some(Arc::new(Wake { runs: self.clone(), run, room, begins }))
     }
 
-    /// As many as may be awake, for those that begin and for those that go on.
+    /// As many as may be awake, for those that begin. Twice as many for those that go on: when one
+    /// of them ends, the next must be waiting for its place already, or one that begins takes it.
     fn own_places(&self) -> Vec<(EntityId, usize)> {
         let workflows = self.shared.workflows.iter();
         let both = workflows.flat_map(|it| [(it, true), (it, false)]);
         let places = both.filter_map(|((name, workflow), begins)| {
             let target = wake::target(name, begins).ok()?;
-            Some((target.id(), workflow.options.concurrency.max(1)))
+            let places = workflow.options.concurrency.max(1);
+            Some((target.id(), if begins { places } else { places.saturating_mul(2) }))
         });
         places.collect()
     }

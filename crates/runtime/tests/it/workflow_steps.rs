@@ -13,7 +13,7 @@ use steadfast::{
 
 use crate::{
     lab::Lab,
-    play::{Play, Theatre},
+    play::{Play, Stage, Theatre, until},
 };
 
 async fn app(play: &Play) -> App {
@@ -111,7 +111,7 @@ async fn time_goes_on_for_one_branch_while_a_body_of_another_is_under_way() {
         };
         let short = async {
             ctx.sleep("nap", Duration::from_secs(7)).await?;
-            ctx.step("short", async || Ok(stage.pass("short").await)).await
+            ctx.step("short", async || passed(&stage, "short").await).await
         };
         let limit = Duration::from_secs(60);
         let long = ctx.timeout("limit", limit, ctx.step("long", long));
@@ -124,6 +124,10 @@ async fn time_goes_on_for_one_branch_while_a_body_of_another_is_under_way() {
     let theatre = Theatre { store, clock, app, stage: play.stage.clone() };
     theatre.start("one").await;
     theatre.stage.came("long").await;
+    until("both timers are recorded", async || {
+        theatre.history("one").await.iter().filter(|it| it.entry == "timer").count() == 2
+    })
+    .await;
     theatre.clock.advance(Duration::from_secs(7));
     theatre.stage.came("short").await;
     theatre.stage.open("short", 1);
@@ -262,4 +266,9 @@ async fn the_error_of_a_large_result_names_the_step_and_uncaught_it_ends_the_run
     assert_eq!(error.code(), "result_too_large");
     assert!(error.to_string().contains("step `report`"), "{error}");
     assert_eq!(play.stage.ran("a"), 1, "trying again gives the same");
+}
+
+async fn passed(stage: &Stage, door: &str) -> Result<()> {
+    stage.pass(door).await;
+    Ok(())
 }
