@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use steadfast::{Ctx, Error, Result, Retry, Workflow, workflow::Either};
 
+use crate::ledger::{AUDIT, Add};
+
 /// What a run does, one after the other.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Do {
@@ -50,6 +52,14 @@ pub(crate) enum Do {
         limit: usize,
     },
     Chance,
+    /// A message to a queue.
+    Send {
+        number: i64,
+    },
+    /// Progress.
+    Say {
+        percent: u32,
+    },
 }
 
 type Going<'a> = Pin<Box<dyn Future<Output = Result<Value>> + Send + 'a>>;
@@ -132,6 +142,14 @@ impl Trip {
                     Ok(all[0].clone())
                 };
                 json!(ctx.map(items.clone(), *limit, each).await?)
+            }
+            Do::Send { number } => {
+                ctx.send(AUDIT, Add { by: *number }).await?;
+                json!("sent")
+            }
+            Do::Say { percent } => {
+                ctx.progress("on its way", f64::from(*percent));
+                json!("said")
             }
             Do::Chance => {
                 let (now, random, uuid) =
