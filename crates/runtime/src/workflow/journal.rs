@@ -79,6 +79,8 @@ pub(super) struct Journal {
     pub(super) tried: HashMap<Key, (u32, Timestamp)>,
     /// What is known in each branch, in the order in which it was recorded.
     pub(super) order: HashMap<String, Vec<Key>>,
+    /// The same of all branches.
+    recorded: Vec<Key>,
     /// Events that nobody has taken, by their name.
     pub(super) events: BTreeMap<String, VecDeque<(Version, Value)>>,
     pub(super) paused_at: Option<Timestamp>,
@@ -105,6 +107,7 @@ impl Journal {
             known: HashMap::new(),
             tried: HashMap::new(),
             order: HashMap::new(),
+            recorded: Vec::new(),
             events: BTreeMap::new(),
             paused_at: None,
             acted_at: Timestamp(0),
@@ -205,6 +208,7 @@ impl Journal {
     fn know(&mut self, key: Key, known: Known) {
         self.tried.remove(&key);
         self.order.entry(key.scope.clone()).or_default().push(key.clone());
+        self.recorded.push(key.clone());
         self.known.insert(key, known);
     }
 
@@ -243,13 +247,13 @@ impl Journal {
         self.paused_at = None;
         self.generation += 1;
         self.tried.clear();
-        let root = self.order.get("").cloned().unwrap_or_default();
-        let kept = from.and_then(|key| root.iter().position(|it| it == key)).unwrap_or(0);
-        let kept: Vec<Key> = root.into_iter().take(kept).collect();
-        // A branch is kept with what began it.
-        let begins =
-            |key: &Key| kept.iter().any(|it| key.scope.starts_with(&super::branch::within(it)));
-        self.known.retain(|key, _| kept.contains(key) || begins(key));
+        self.progress = None;
+        // Outside of branches nothing goes on beside a step: what was recorded before it came
+        // before it.
+        let kept = from.and_then(|key| self.recorded.iter().position(|it| it == key));
+        for key in self.recorded.split_off(kept.unwrap_or(0)) {
+            self.known.remove(&key);
+        }
         let known = &self.known;
         self.order.values_mut().for_each(|keys| keys.retain(|it| known.contains_key(it)));
     }

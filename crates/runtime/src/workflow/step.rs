@@ -127,13 +127,12 @@ where
             Err(Error::terminal(text).with_code("process_ended"))
         } else {
             let _under_way = Busy::new(ctx, &key, attempt);
-            try_once(ctx, &key, body(), asked.timeout).await
+            try_once::<T>(ctx, &key, body(), asked.timeout).await
         };
         match result {
-            Ok(value) => {
-                let attempt = Some(attempt);
-                ctx.give(Entry::Done { key: key.clone(), value: value.clone(), attempt });
-                return decode(&key, value);
+            Ok((value, told)) => {
+                ctx.give(Entry::Done { key, value, attempt: Some(attempt) });
+                return Ok(told);
             }
             Err(error) => {
                 let error = error.shortened();
@@ -169,14 +168,20 @@ async fn try_once<T: Body>(
     key: &Key,
     body: impl Future<Output = Result<T>> + Send,
     timeout: Duration,
-) -> Result<Value> {
+) -> Result<(Value, T)> {
     let says = ctx.0.around.script.next(ctx.0.around.run.class(), &key.name);
-    match says {
-        Some(Says::Gives(value)) => Ok(value),
-        Some(Says::Fails(error)) => Err(error),
-        Some(Says::TimesOut) => Err(timed_out(timeout)),
-        None => encode(key, &within(ctx, body, timeout).await?),
-    }
+    let value = match says {
+        Some(Says::Gives(value)) => value,
+        Some(Says::Fails(error)) => return Err(error),
+        Some(Says::TimesOut) => return Err(timed_out(timeout)),
+        None => encode(key, &within(ctx, body, timeout).await?)?,
+    };
+    // What the run gets is what a replay would get.
+    let told = T::deserialize(&value).map_err(|error| {
+        Error::terminal(format!("{key} gave what cannot be read back from JSON: {error}"))
+            .with_code("unserializable_result")
+    })?;
+    Ok((value, told))
 }
 
 /// What it gives within a time. A panic is its failure.
