@@ -12,7 +12,11 @@ impl Workflow for Long {
 
     async fn run(&self, ctx: &Ctx, _: ()) -> Result<()> {
         for _ in 0..200 {
-            ctx.step("s", async || Ok(tokio::task::yield_now().await)).await?;
+            let body = async || {
+                tokio::task::yield_now().await;
+                Ok(())
+            };
+            ctx.step("s", body).await?;
         }
         Ok(())
     }
