@@ -8,6 +8,7 @@ mod begin;
 mod branch;
 mod call;
 mod combine;
+mod commit;
 mod control;
 mod ctx;
 mod definition;

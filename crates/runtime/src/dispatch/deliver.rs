@@ -50,8 +50,10 @@ pub(super) struct Courier {
     /// Up to here somebody was at work who did not say goodbye: a message there may be the one that
     /// ended the process, so its attempts are counted before they begin.
     careful_until: Position,
-    /// Held by the delivery of a suspect.
+    /// Held by the delivery of a suspect; and by that of one that may take long, which must not
+    /// hold up the others.
     alone: tokio::sync::Mutex<()>,
+    alone_for_long: tokio::sync::Mutex<()>,
     /// Places to wait for that.
     queue: Semaphore,
 }
@@ -68,6 +70,7 @@ impl Courier {
         let careful_until = store.owner().unclean_until.unwrap_or(0);
         let (leases, held) = (AtomicI64::new(1), Mutex::default());
         let (alone, queue) = (tokio::sync::Mutex::default(), Semaphore::new(4));
+        let alone_for_long = tokio::sync::Mutex::default();
         Self {
             store,
             clock,
@@ -79,6 +82,7 @@ impl Courier {
             held,
             careful_until,
             alone,
+            alone_for_long,
             queue,
         }
     }
@@ -152,6 +156,7 @@ impl Courier {
         let apart_after = handler.as_ref().map_or(0, |it| it.apart_after());
         let apart = suspect && apart_after <= attempts;
         let _alone = match apart.then(|| self.queue.try_acquire()) {
+            Some(Ok(_waiting)) if 0 < apart_after => Some(self.alone_for_long.lock().await),
             Some(Ok(_waiting)) => Some(self.alone.lock().await),
             // Enough of them wait already; they must not take up the room of others.
             Some(Err(_)) => return Ok(Some(self.clock.now().after(Duration::from_millis(50)))),
@@ -210,8 +215,11 @@ impl Courier {
             // The handler has ended it itself.
             _ if end.load(Ordering::Acquire) == SETTLED => None,
             Ok(commit) => self.settle(position, lease, attempt, commit).await?,
-            Err(failure) if failure.is_untried && lease.is_none() => {
+            Err(failure) if failure.is_untried => {
                 tracing::debug!(message_id = position, error = failure.error, "put off");
+                if let Some(lease) = lease {
+                    self.store.commit(Commit::of(Write::Release { position, lease })).await?;
+                }
                 Some(self.clock.now().after(Duration::from_millis(500)))
             }
             Err(failure) => {

@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use super::{
     Ctx, Runs,
     drive::{Call, Driver, Poke, Told},
+    room::Place,
     state::UnderWay,
 };
 
@@ -20,9 +21,27 @@ pub(super) type Active = Mutex<HashMap<EntityId, Awake>>;
 
 /// A run that is awake.
 pub(super) struct Awake {
+    /// Who records something of the run has it: each in turn, so that a run that records without
+    /// pause can be told something.
+    turn: Arc<tokio::sync::Mutex<()>>,
     workflow: &'static str,
     pokes: mpsc::UnboundedSender<Poke>,
     seen: Seen,
+}
+
+/// A run is no longer driven, however that came.
+struct Left<'a> {
+    runs: &'a Runs,
+    run: EntityId,
+}
+
+impl Drop for Left<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.runs.active().remove(&self.run);
+        }
+        self.runs.shared.asleep.notify_waiters();
+    }
 }
 
 /// Whether to stop.
@@ -64,6 +83,11 @@ impl Runs {
         Some((state.under_way.clone(), progress))
     }
 
+    /// What one has who records something of a run that is awake.
+    pub(super) fn turn(&self, run: EntityId) -> Option<Arc<tokio::sync::Mutex<()>>> {
+        Some(self.active().get(&run)?.turn.clone())
+    }
+
     /// Whether it is awake.
     pub(super) fn is_awake(&self, run: EntityId) -> bool {
         self.active().contains_key(&run)
@@ -83,33 +107,43 @@ impl Runs {
         }
     }
 
-    /// Has a run driven: by who drives it already, or by a new task.
-    pub(super) fn wake(&self, run: &Address, poke: Poke) {
-        let mut poke = poke;
+    /// Has a run driven: by who drives it already, or by a new task, which has this place.
+    pub(super) fn wake(&self, run: &Address, poke: Poke, place: Place) {
+        let (mut poke, mut place) = (poke, place);
         while self.shared.workflows.contains_key(run.class()) {
             match self.poke(run.id(), poke) {
                 Ok(()) => return,
                 Err(back) => poke = back,
             }
-            if let Some((mut driver, pokes)) = self.awaken(run) {
-                driver.calls.extend(poke);
-                tokio::spawn(self.clone().keep_driving(driver, pokes));
-                return;
+            match self.awaken(run, place) {
+                Ok((mut driver, pokes)) => {
+                    driver.calls.extend(poke);
+                    tokio::spawn(self.clone().keep_driving(driver, pokes));
+                    return;
+                }
+                Err(back) => place = back,
             }
         }
     }
 
-    /// One to drive a run that nobody drives.
-    pub(super) fn awaken(&self, run: &Address) -> Option<(Driver, mpsc::UnboundedReceiver<Poke>)> {
-        let (name, workflow) = self.shared.workflows.get_key_value(run.class())?;
-        let workflow = workflow.clone();
+    /// One to drive a run that nobody drives. The place comes back if somebody does.
+    pub(super) fn awaken(
+        &self,
+        run: &Address,
+        place: Place,
+    ) -> Result<(Driver, mpsc::UnboundedReceiver<Poke>), Place> {
         let mut active = self.active();
-        let Entry::Vacant(entry) = active.entry(run.id()) else { return None };
+        let known = self.shared.workflows.get_key_value(run.class());
+        let (Some((name, workflow)), Entry::Vacant(entry)) = (known, active.entry(run.id())) else {
+            return Err(place);
+        };
         let (sender, pokes) = mpsc::unbounded_channel();
-        let seen = Seen::default();
-        entry.insert(Awake { workflow: name, pokes: sender, seen: seen.clone() });
-        let (runs, run, calls, fresh) = (self.clone(), run.clone(), Vec::new(), None);
-        Some((Driver { runs, workflow, run, calls, fresh, seen }, pokes))
+        let (seen, turn) = (Seen::default(), Arc::<tokio::sync::Mutex<()>>::default());
+        let (awake, shown) = (turn.clone(), seen.clone());
+        entry.insert(Awake { workflow: name, pokes: sender, seen: shown, turn: awake });
+        let (runs, workflow, run) = (self.clone(), workflow.clone(), run.clone());
+        let (calls, fresh) = (Vec::new(), None);
+        Ok((Driver { runs, workflow, run, calls, fresh, seen, turn, place }, pokes))
     }
 
     /// Drives until nobody wants anything of the run.
@@ -118,24 +152,29 @@ impl Runs {
         mut driver: Driver,
         mut pokes: mpsc::UnboundedReceiver<Poke>,
     ) {
+        // Code of the user's may panic where nobody expects it.
+        let _left = Left { runs: &self, run: driver.run.id() };
         let mut is_wanted = !driver.calls.is_empty();
         loop {
             if is_wanted && let Err(error) = driver.drive(&mut pokes).await {
                 let run = driver.run.to_string();
                 tracing::warn!(run, error = %error, "run is driven again later");
+                self.shared.watchers.is_unknown(driver.run.id());
                 for call in std::mem::take(&mut driver.calls) {
                     self.not_done(call).await;
                 }
             }
-            let mut active = self.active();
-            match pokes.try_recv() {
-                Ok(poke) => driver.calls.extend(poke),
-                Err(_) => {
-                    active.remove(&driver.run.id());
-                    self.shared.asleep.notify_waiters();
-                    return;
+            let poke = {
+                let mut active = self.active();
+                match pokes.try_recv() {
+                    Ok(poke) => poke,
+                    Err(_) => {
+                        active.remove(&driver.run.id());
+                        return;
+                    }
                 }
-            }
+            };
+            driver.calls.extend(poke);
             is_wanted = true;
         }
     }
@@ -143,7 +182,7 @@ impl Runs {
     /// A wake-up was not followed. Who waits for it hears of that and tries again; one that we hold
     /// ourselves is given back.
     async fn not_done(&self, call: Call) {
-        if let (Told::Nobody(_), Some(lease)) = (&call.told, call.lease)
+        if let (Told::Nobody, Some(lease)) = (&call.told, call.lease)
             && self.give_back(call.position, lease).await.is_err()
         {
             tokio::spawn(self.clone().give_back_later(call.position, lease));

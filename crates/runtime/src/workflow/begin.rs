@@ -16,7 +16,6 @@ use super::{
     drive::{Call, Driver, Poke, Told},
     journal::Journal,
     record::Entry,
-    room::Place,
     wake,
 };
 
@@ -39,7 +38,7 @@ pub(super) fn starting(run: &Address, input: Value, due: Due) -> Result<Commit, 
 impl Runs {
     /// Starts a run, or finds it there.
     pub(super) async fn begin(&self, run: &Address, input: Value) -> Result<Started, RunError> {
-        let Some((driver, pokes, place)) = self.room_for(run) else {
+        let Some((driver, pokes)) = self.room_for(run) else {
             let commit = starting(run, input, wake::AT_ONCE)?;
             return match self.shared.store.commit(commit).await? {
                 Outcome::Committed(_) => Ok(Started { created: true, status: Status::Queued }),
@@ -48,24 +47,22 @@ impl Runs {
         };
         let (answer, answered) = oneshot::channel();
         // In a task of its own, so that the run is not left alone if nobody waits for the answer.
-        tokio::spawn(self.clone().make_and_drive(driver, pokes, place, input, answer));
+        tokio::spawn(self.clone().make_and_drive(driver, pokes, input, answer));
         answered.await.unwrap_or(Err(StoreError::Closed.into()))
     }
 
-    fn room_for(&self, run: &Address) -> Option<(Driver, mpsc::UnboundedReceiver<Poke>, Place)> {
+    fn room_for(&self, run: &Address) -> Option<(Driver, mpsc::UnboundedReceiver<Poke>)> {
         if *self.shared.stop.borrow() != Stop::No {
             return None;
         }
         let place = self.shared.workflows.get(run.class())?.room.try_place()?;
-        let (driver, pokes) = self.awaken(run)?;
-        Some((driver, pokes, place))
+        self.awaken(run, place).ok()
     }
 
     async fn make_and_drive(
         self,
         mut driver: Driver,
         pokes: mpsc::UnboundedReceiver<Poke>,
-        place: Place,
         input: Value,
         answer: Answer,
     ) {
@@ -75,13 +72,13 @@ impl Runs {
         let answered = match made {
             Ok(Some((first, position))) => {
                 driver.fresh = Some(Journal::begun(first, input));
-                driver.calls.push(own(position, lease, place));
+                driver.calls.push(own(position, lease));
                 Ok(Started { created: true, status: Status::Queued })
             }
             Ok(None) => self.found(&driver.run).await,
             Err(error) => {
                 if !error.surely_unapplied() {
-                    tokio::spawn(self.clone().look_for(driver.run.clone(), lease, place));
+                    tokio::spawn(self.clone().look_for(driver.run.clone(), lease));
                 }
                 Err(error.into())
             }
@@ -115,14 +112,16 @@ impl Runs {
 
     /// Nobody knows whether the run was made. If it was, its wake-up is held by us, and nobody else
     /// will drive it.
-    async fn look_for(self, run: Address, lease: Lease, place: Place) {
+    async fn look_for(self, run: Address, lease: Lease) {
         let (store, clock) = (&self.shared.store, &self.shared.clock);
         loop {
             clock.sleep_until(clock.now().after(LOOK_AGAIN)).await;
             match store.read_stream(run.id(), 2, 1).await {
                 Ok(page) => {
                     if let Some(wake) = page.first().filter(|it| is_held(it, lease)) {
-                        self.wake(&run, Some(own(wake.position, lease, place)));
+                        let Some(workflow) = self.shared.workflows.get(run.class()) else { return };
+                        let place = workflow.room.place(false).await;
+                        self.wake(&run, Some(own(wake.position, lease)), place);
                     }
                     return;
                 }
@@ -165,6 +164,6 @@ fn is_held(message: &Recorded, by: Lease) -> bool {
     matches!(message.state, Some(State::InFlight { lease, .. }) if lease == by)
 }
 
-fn own(position: Position, lease: Lease, place: Place) -> Call {
-    Call { position, lease: Some(lease), attempt: 1, told: Told::Nobody(place) }
+fn own(position: Position, lease: Lease) -> Call {
+    Call { position, lease: Some(lease), attempt: 1, told: Told::Nobody }
 }

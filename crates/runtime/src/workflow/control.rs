@@ -65,7 +65,7 @@ impl Runs {
     ) -> Result<(), RunError> {
         let payload = to_json("the event", payload)?;
         let event = Entry::Event { name: name.into(), payload };
-        self.change(workflow, id, |journal, _| match journal.status.is_final() {
+        self.change(workflow, id, move |journal, _| match journal.status.is_final() {
             true => Err("it takes no events any more"),
             // One that stands still need not wake, and one that is awake or on its way is queued.
             false => Ok(Some(Change {
@@ -79,7 +79,7 @@ impl Runs {
 
     /// Has a run stand still: attempts that are under way end and are recorded, nothing new begins.
     pub async fn pause(&self, workflow: &str, id: &str) -> Result<(), RunError> {
-        self.change(workflow, id, |journal, _| match &journal.status {
+        self.change(workflow, id, move |journal, _| match &journal.status {
             Status::Complete(_) | Status::Errored(_) | Status::Terminated => Err("it has ended"),
             Status::Paused(_) => Ok(None),
             Status::Queued | Status::Running | Status::Waiting => {
@@ -91,7 +91,7 @@ impl Runs {
 
     /// Lets a run go on that stands still. Its timers are as far away as they were.
     pub async fn resume(&self, workflow: &str, id: &str) -> Result<(), RunError> {
-        self.change(workflow, id, |journal, now| match &journal.status {
+        self.change(workflow, id, move |journal, now| match &journal.status {
             Status::Complete(_) | Status::Errored(_) | Status::Terminated => Err("it has ended"),
             Status::Paused(_) => {
                 let shift_ms = journal.paused_for(now);
@@ -106,7 +106,7 @@ impl Runs {
     pub async fn terminate(&self, workflow: &str, id: &str) -> Result<(), RunError> {
         let options = self.shared.workflows.get(workflow).map(|it| it.options);
         let keep = options.unwrap_or(RunOptions::DEFAULT).keep_terminated;
-        self.change(workflow, id, |journal, _| match journal.status.is_final() {
+        self.change(workflow, id, move |journal, _| match journal.status.is_final() {
             true => Err("it has ended"),
             false => Ok(Some(Change {
                 row: Some((RunStatus::Terminated, Some(keep))),
@@ -128,7 +128,7 @@ impl Runs {
         self.check(workflow)?;
         let root = self.load(&run).await?.order.remove("").unwrap_or_default();
         let from = from.map(|step| find(&root, step, &run)).transpose()?;
-        self.change(workflow, id, |journal, _| match &journal.status {
+        self.change(workflow, id, move |journal, _| match &journal.status {
             Status::Queued | Status::Running | Status::Waiting => {
                 Err("terminate or pause it first")
             }
@@ -144,19 +144,42 @@ impl Runs {
         &self,
         workflow: &str,
         id: &str,
+        decide: impl Fn(&Journal, Timestamp) -> Result<Option<Change>, &'static str>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Result<(), RunError> {
+        let (runs, run) = (self.clone(), address(workflow, id)?);
+        // In a task of its own: a step of the run itself may ask, and go on only when the run does.
+        let changed = tokio::spawn(async move { runs.change_now(&run, decide).await });
+        changed.await.unwrap_or(Err(StoreError::Closed.into()))
+    }
+
+    async fn change_now(
+        &self,
+        run: &Address,
         decide: impl Fn(&Journal, Timestamp) -> Result<Option<Change>, &'static str>,
     ) -> Result<(), RunError> {
-        let run = address(workflow, id)?;
         let (version, status) = loop {
-            let mut journal = self.load(&run).await?;
+            let turn = self.turn(run.id());
+            let _turn = match &turn {
+                Some(turn) => Some(turn.lock().await),
+                None => None,
+            };
+            let mut journal = self.load(run).await?;
             let now = self.shared.clock.now();
             let change = decide(&journal, now).map_err(|why| {
                 let (run, status) = (run.to_string(), journal.status.tag());
                 RunError::WrongStatus { run, status, why }
             })?;
             let Some(change) = change else { return Ok(()) };
-            let commit = change.commit(&run, &journal).map_err(StoreError::from)?;
-            match self.shared.store.commit(commit).await? {
+            let commit = change.commit(run, &journal).map_err(StoreError::from)?;
+            let outcome = self.shared.store.commit(commit).await.inspect_err(|_| {
+                // It may be recorded all the same.
+                let _ = self.poke(run.id(), None);
+                self.shared.watchers.is_unknown(run.id());
+            });
+            match outcome? {
                 Outcome::Committed(receipt) => {
                     journal.fold(0, now, change.entry);
                     let last = receipt.appended.last().map_or(journal.version, |it| it.0);

@@ -36,6 +36,9 @@ pub(super) struct Around {
     pub(super) script: Script,
 }
 
+/// What a run says is cut to this.
+const PROGRESS_BYTES_MAX: usize = 4_000;
+
 /// Where in the code of the workflow something is asked for.
 pub(super) type Line = &'static Location<'static>;
 
@@ -93,7 +96,9 @@ impl Ctx {
     /// steps.
     pub fn progress(&self, message: impl Into<String>, percent: impl Into<Option<f64>>) {
         let percent = percent.into().filter(|it| !it.is_nan()).map(|it| it.clamp(0.0, 100.0));
-        self.state().tell(Progress { message: message.into(), percent });
+        let mut message = message.into();
+        message.truncate(message.floor_char_boundary(PROGRESS_BYTES_MAX));
+        self.state().tell(Progress { message, percent });
     }
 
     // ---- for the others in here ----------------------------------------------------------

@@ -8,8 +8,8 @@ use std::{
 
 use serde_json::Value;
 use steadfast_store::{
-    Address, Commit, Expect, Lease, Outcome, Position, Rejection, SettledAs, Store, StoreError,
-    Write,
+    Address, Commit, Expect, Health, Lease, Outcome, Position, Rejection, SettledAs, Store,
+    StoreError, Write,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -19,10 +19,10 @@ use super::{
     alarm::Alarm,
     ctx::{Around, Ctx},
     definition::{Definition, Running},
-    journal::{Journal, Status},
+    journal::Journal,
     record::Report,
     room::Place,
-    tail::{Draft, Tail, first},
+    tail::{Tail, first},
 };
 use crate::{Error, Result};
 
@@ -37,10 +37,10 @@ pub(super) struct Call {
 
 /// Who is told when a run sleeps or has ended.
 pub(super) enum Told {
-    /// The delivery, which has the place of the run.
+    /// The delivery.
     Delivery(oneshot::Sender<()>),
-    /// We have made the run ourselves, and hold its wake-up and its place.
-    Nobody(#[expect(dead_code, reason = "it is held, not read")] Place),
+    /// We have made the run ourselves, and hold its wake-up.
+    Nobody,
 }
 
 /// Something for a run that is being driven: a delivery, or the news that its record has grown.
@@ -56,6 +56,10 @@ pub(super) struct Driver {
     /// The run as it was made, if that was just now.
     pub(super) fresh: Option<Journal>,
     pub(super) seen: Seen,
+    pub(super) turn: Arc<tokio::sync::Mutex<()>>,
+    /// Its place among those that are awake, as long as it is driven.
+    #[expect(dead_code, reason = "it is held, not read")]
+    pub(super) place: Place,
 }
 
 /// What came of letting a run go on.
@@ -85,6 +89,10 @@ impl Driver {
         pokes: &mut mpsc::UnboundedReceiver<Poke>,
     ) -> Result<(), StoreError> {
         loop {
+            // Whoever has lost the store begins nothing: it can still be read.
+            if let Health::Failed { reason } = self.store().health() {
+                return Err(StoreError::Failed { reason });
+            }
             let journal = match self.fresh.take() {
                 Some(journal) => Some(journal),
                 None => Journal::load(self.store(), &self.run).await?,
@@ -97,9 +105,14 @@ impl Driver {
             let cut_off = self.cut_off(&journal).await?;
             let ctx = Ctx::new(self.around(), journal, cut_off);
             self.seen.show(Some(&ctx));
-            let future = (self.workflow.run)(ctx.clone(), input);
-            let is_over = self.go_on(&ctx, future, generation, pokes).await;
+            let mut future = (self.workflow.run)(ctx.clone(), input);
+            let is_over = self.go_on(&ctx, &mut future, generation, pokes).await;
             self.seen.show(None);
+            // What the code of the user's drops may panic.
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(future))) {
+                let text = crate::dispatch::panic_message(&*panic);
+                tracing::error!(run = %self.run, error = text, "run panicked when it was dropped");
+            }
             if is_over? {
                 return Ok(());
             }
@@ -136,7 +149,7 @@ impl Driver {
     async fn go_on(
         &mut self,
         ctx: &Ctx,
-        mut future: Running,
+        future: &mut Running,
         generation: u32,
         pokes: &mut mpsc::UnboundedReceiver<Poke>,
     ) -> Result<bool, StoreError> {
@@ -149,7 +162,7 @@ impl Driver {
                 Some(poke) = pokes.recv() => Went::Poked(poke),
                 Ok(_) = stop.wait_for(|it| *it == Stop::Now) => return Err(StoreError::Closed),
                 went = std::future::poll_fn(|context| {
-                    poll(ctx, &mut future, &mut alarm, context)
+                    poll(ctx, future, &mut alarm, context)
                 }) => went,
             };
             let is_over = match went {
@@ -204,7 +217,7 @@ impl Driver {
     }
 
     /// Reads what others have recorded.
-    async fn refresh(&self, ctx: &Ctx) -> Result<(), StoreError> {
+    pub(super) async fn refresh(&self, ctx: &Ctx) -> Result<(), StoreError> {
         // The lock is not held while the store is asked: only this task changes the journal.
         let version = ctx.state().journal.version;
         let page = self.store().read_stream(self.run.id(), version + 1, usize::MAX >> 1).await?;
@@ -217,93 +230,11 @@ impl Driver {
         state.shift_new(by);
         Ok(())
     }
-
-    /// Records what is new, and how the run goes on. `true` if it is over for now. If somebody else
-    /// has recorded something first, it is looked at again whether to sleep.
-    async fn commit(&mut self, ctx: &Ctx, generation: u32, tail: Tail) -> Result<bool, StoreError> {
-        loop {
-            let Draft { commit, taken, is_whole, timer, told, version } = self.draft(ctx, &tail)?;
-            let is_over = is_whole && tail.is_last();
-            if commit.writes.is_empty() {
-                return Ok(is_over);
-            }
-            match self.store().commit(commit).await? {
-                Outcome::Committed(receipt) => {
-                    let timer = timer.and_then(|it| receipt.appended.get(it)).map(|it| it.1);
-                    let mut state = ctx.state();
-                    state.is_durable(taken, version + receipt.appended.len() as i64);
-                    if is_whole {
-                        state.journal.progress = told.or(state.journal.progress.take());
-                        tail.fold(&mut state, receipt.at, timer);
-                        drop(state);
-                        self.announce(ctx, is_over);
-                        return Ok(is_over);
-                    }
-                }
-                Outcome::Rejected(Rejection::Version { actual, .. }) if actual < version => {
-                    // It was erased.
-                    ctx.state().journal.status = Status::Terminated;
-                    return Ok(false);
-                }
-                Outcome::Rejected(Rejection::Version { .. }) => {
-                    self.refresh(ctx).await?;
-                    let state = ctx.state();
-                    let journal = &state.journal;
-                    let is_gone = journal.status.is_final() || journal.generation != generation;
-                    if is_gone || tail.is_asked_again() {
-                        return Ok(false);
-                    }
-                }
-                Outcome::Rejected(
-                    Rejection::NotPending { position } | Rejection::LeaseLost { position },
-                ) => {
-                    // Somebody else has ended that delivery.
-                    self.calls.retain(|it| it.position != position);
-                    let mut state = ctx.state();
-                    state.journal.timer.take_if(|it| *it == position);
-                }
-                Outcome::Rejected(rejection) => {
-                    return Err(StoreError::Corrupt { reason: rejection.to_string() });
-                }
-                Outcome::Duplicate(_) => {
-                    let reason = "a run has no keys".into();
-                    return Err(StoreError::Corrupt { reason });
-                }
-            }
-        }
-    }
-
-    /// Tells who waits what has become of it.
-    fn announce(&mut self, ctx: &Ctx, is_over: bool) {
-        let (version, status) = {
-            let state = ctx.state();
-            (state.journal.version, state.journal.status.clone())
-        };
-        self.runs.shared.watchers.tell(self.run.id(), version, Some(status));
-        if is_over {
-            self.calls.drain(..).for_each(Call::done);
-        }
-    }
-
-    /// Ends what has woken it: there is nothing to do.
-    async fn rest(&mut self) -> Result<(), StoreError> {
-        while let Some(call) = self.calls.pop() {
-            self.settle(call).await?;
-        }
-        Ok(())
-    }
-
-    async fn settle(&self, call: Call) -> Result<(), StoreError> {
-        // If it is no longer pending, that is what was wanted.
-        self.store().commit(Commit::of(call.settle())).await?;
-        call.done();
-        Ok(())
-    }
 }
 
 impl Call {
     /// Tells who waits.
-    fn done(self) {
+    pub(super) fn done(self) {
         if let Told::Delivery(told) = self.told {
             // That nobody waits any more is no matter.
             let _ = told.send(());

@@ -48,6 +48,8 @@ impl Runs {
             for run in due {
                 let journal = Journal::load(&**store, &run).await?;
                 let gone = match journal {
+                    // Somebody may have let it begin anew.
+                    Some(journal) if !journal.status.is_final() => false,
                     Some(journal) => self.erase(&run, &journal).await?.is_ok(),
                     None => false,
                 };
@@ -81,7 +83,10 @@ impl Runs {
         }
         let commit = unchanged().write(Write::EraseRun { run: stream });
         Ok(match store.commit(commit).await? {
-            Outcome::Committed(_) | Outcome::Duplicate(_) => Ok(()),
+            Outcome::Committed(_) | Outcome::Duplicate(_) => {
+                self.shared.watchers.start_over(stream);
+                Ok(())
+            }
             Outcome::Rejected(rejection) => Err(rejection),
         })
     }

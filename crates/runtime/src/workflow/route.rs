@@ -100,14 +100,10 @@ impl Handler for Wake {
             (delivery.message.position, delivery.lease(), delivery.attempt);
         let call = Some(Call { position, lease, attempt, told: Told::Delivery(told) });
         // One that is awake has its place; another has to wait for one.
-        let _place = match self.runs.poke(self.run.id(), call) {
-            Ok(()) => None,
-            Err(call) => {
-                let place = self.room.place(self.begins).await;
-                self.runs.wake(&self.run, call);
-                Some(place)
-            }
-        };
+        if let Err(call) = self.runs.poke(self.run.id(), call) {
+            let place = self.room.place(self.begins).await;
+            self.runs.wake(&self.run, call, place);
+        }
         match done.await {
             Ok(()) => {
                 delivery.was_settled();

@@ -143,10 +143,11 @@ impl Runs {
         enough: impl Future<Output = ()>,
     ) -> Result<Started, RunError> {
         self.check(workflow)?;
-        let watcher = self.shared.watchers.watch(address(workflow, id)?.id());
+        let run = address(workflow, id)?;
+        let watcher = self.shared.watchers.watch(run.id());
         let mut started = self.start_json(workflow, id, input).await?;
         tokio::select! {
-            status = self.ended(watcher, started.status.clone()) => started.status = status,
+            status = self.ended(&run, watcher, started.status.clone()) => started.status = status?,
             () = enough => {}
         }
         Ok(started)
@@ -177,19 +178,27 @@ impl Runs {
         // First the watcher, then the look: nothing falls between them.
         let watcher = self.shared.watchers.watch(run.id());
         let status = self.load(&run).await?.status;
-        Ok(self.ended(watcher, status).await)
+        self.ended(&run, watcher, status).await
     }
 
-    async fn ended(&self, mut watcher: Watcher<'_>, mut status: Status) -> Status {
+    async fn ended(
+        &self,
+        run: &Address,
+        mut watcher: Watcher<'_>,
+        mut status: Status,
+    ) -> Result<Status, RunError> {
         while !status.is_final() && !status.is_paused() {
             // The sender is there as long as the watcher.
             if watcher.news.changed().await.is_err() {
                 break;
             }
             let news = watcher.news.borrow_and_update().status.clone();
-            status = news.unwrap_or(status);
+            status = match news {
+                Some(status) => status,
+                None => self.load(run).await?.status,
+            };
         }
-        status
+        Ok(status)
     }
 
     // ---- inside --------------------------------------------------------------------------

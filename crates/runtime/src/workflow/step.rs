@@ -127,7 +127,11 @@ where
             Err(Error::terminal(text).with_code("process_ended"))
         } else {
             let _under_way = Busy::new(ctx, &key, attempt);
-            try_once::<T>(ctx, &key, body(), asked.timeout).await
+            // Also before its first await a body may panic.
+            match catch_unwind(AssertUnwindSafe(&body)) {
+                Ok(body) => try_once::<T>(ctx, &key, body, asked.timeout).await,
+                Err(panic) => Err(panicked(&*panic)),
+            }
         };
         match result {
             Ok((value, told)) => {
@@ -174,7 +178,11 @@ async fn try_once<T: Body>(
         Some(Says::Gives(value)) => value,
         Some(Says::Fails(error)) => return Err(error),
         Some(Says::TimesOut) => return Err(timed_out(timeout)),
-        None => encode(key, &within(ctx, body, timeout).await?)?,
+        None => {
+            let gave = within(ctx, body, timeout).await?;
+            let value = catch_unwind(AssertUnwindSafe(|| encode(key, &gave)));
+            value.unwrap_or_else(|panic| Err(panicked(&*panic)))?
+        }
     };
     // What the run gets is what a replay would get.
     let told = T::deserialize(&value).map_err(|error| {

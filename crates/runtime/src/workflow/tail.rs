@@ -19,6 +19,9 @@ use crate::Result;
 const BYTES_MAX: usize = 4_000_000;
 const ENTRIES_MAX: usize = 400;
 
+/// What is recorded of what a run waits for.
+const WAITS_MAX: usize = 100;
+
 pub(super) enum Tail {
     /// It goes on at once.
     GoesOn,
@@ -54,7 +57,14 @@ impl Tail {
             return Some(Tail::Rests);
         }
         let is_due = first(&state.waits).is_some_and(|it| it <= ctx.clock_now());
-        (!is_due).then(|| Tail::Sleeps(state.waits.clone()))
+        if is_due {
+            return None;
+        }
+        // The first of them tell why it sleeps; the record need not have them all.
+        let mut waits = state.waits.clone();
+        waits.sort_by_key(|it| it.until.unwrap_or(i64::MAX));
+        waits.truncate(WAITS_MAX);
+        Some(Tail::Sleeps(waits))
     }
 
     /// Whether the run is over with it, at least for now.

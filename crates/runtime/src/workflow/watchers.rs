@@ -44,12 +44,28 @@ impl Watchers {
     /// Tells all who wait for this run.
     pub(super) fn tell(&self, run: EntityId, version: Version, status: Option<Status>) {
         if let Some(sender) = self.entries().get(&run) {
-            sender.send_modify(|news| {
+            sender.send_if_modified(|news| {
                 // Two may tell at once; what is newer stays.
-                if news.version <= version {
+                let is_newer = news.version <= version;
+                if is_newer {
                     *news = News { version, status };
                 }
+                is_newer
             });
+        }
+    }
+
+    /// Nobody knows what has become of a run: who waits has to look.
+    pub(super) fn is_unknown(&self, run: EntityId) {
+        if let Some(sender) = self.entries().get(&run) {
+            sender.send_modify(|news| news.status = None);
+        }
+    }
+
+    /// A run is gone; the next one of this id has versions of its own.
+    pub(super) fn start_over(&self, run: EntityId) {
+        if let Some(sender) = self.entries().get(&run) {
+            sender.send_replace(News::default());
         }
     }
 
