@@ -127,7 +127,15 @@ impl Driver {
                 ctx.state().journal.timer.take_if(|it| *it == position);
                 Ok(false)
             }
-            rejection => Err(StoreError::Corrupt { reason: rejection.to_string() }),
+            rejection @ (Rejection::KeyReused { .. }
+            | Rejection::NotDue { .. }
+            | Rejection::NotSettled { .. }
+            | Rejection::Head { .. }
+            | Rejection::Part { .. }
+            | Rejection::RunHasWork { .. }
+            | Rejection::RunMoved { .. }) => {
+                Err(StoreError::Corrupt { reason: rejection.to_string() })
+            }
         }
     }
 
