@@ -181,9 +181,9 @@ fn a_page_follows_its_run_and_keeps_open_what_was_opened() {
     window.wait_for(&status("waiting"));
     window.click("form[action$='/terminate'] button");
     window.wait_for(&status("terminated"));
-    window.wait_for("document.querySelector('.confirm button').getClientRects().length === 0");
+    window.wait_for("!document.querySelector('.confirm button').checkVisibility()");
     window.click(".confirm summary");
-    window.wait_for("0 < document.querySelector('.confirm button').getClientRects().length");
+    window.wait_for("document.querySelector('.confirm button').checkVisibility()");
     window.wait_for("document.documentElement.scrollWidth <= 400");
     window.click(".confirm button");
     window.wait_for("document.querySelector('.notice.good')?.textContent.includes('o-1')");

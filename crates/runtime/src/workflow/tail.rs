@@ -62,8 +62,10 @@ impl Tail {
         }
         // The first of them tell why it sleeps; the record need not have them all.
         let mut waits = state.waits.clone();
-        waits.sort_by_key(|it| it.until.unwrap_or(i64::MAX));
-        waits.truncate(WAITS_MAX);
+        if WAITS_MAX < waits.len() {
+            waits.sort_by_key(|it| it.until.unwrap_or(i64::MAX));
+            waits.truncate(WAITS_MAX);
+        }
         Some(Tail::Sleeps(waits))
     }
 
