@@ -34,6 +34,13 @@ pub(crate) struct Held {
     pub(crate) images_away: AtomicBool,
     /// So many more reads of images go well.
     pub(crate) images_left: AtomicUsize,
+    /// So many more commits find room on the disk; all if it is the largest number.
+    pub(crate) room_left: AtomicUsize,
+    /// So many more commits of a step that is done find the store busy.
+    pub(crate) busy_when_done: AtomicUsize,
+    /// Who has read which runs are expired passes here, as with images.
+    pub(crate) expired: RwLock<()>,
+    pub(crate) expired_asked: Semaphore,
 }
 
 impl Held {
@@ -49,6 +56,10 @@ impl Held {
             images_read: AtomicUsize::new(0),
             images_away: AtomicBool::new(false),
             images_left: AtomicUsize::new(usize::MAX),
+            room_left: AtomicUsize::new(usize::MAX),
+            busy_when_done: AtomicUsize::new(0),
+            expired: RwLock::new(()),
+            expired_asked: Semaphore::new(0),
         })
     }
 
@@ -114,7 +125,24 @@ impl Held {
         before.map_or(u64::MAX, |it| it >> 33) % 20
     }
 
+    /// Why the test wants this commit refused.
+    fn refusal(&self, commit: &Commit) -> Option<StoreError> {
+        let less = |left: &AtomicUsize| {
+            let less = |it: usize| if it == usize::MAX { Some(it) } else { it.checked_sub(1) };
+            left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok()
+        };
+        let is_done = || format!("{commit:?}").contains("\"done\"");
+        if 0 < self.busy_when_done.load(Ordering::SeqCst) && is_done() && less(&self.busy_when_done)
+        {
+            return Some(StoreError::Busy { waiting: 1 });
+        }
+        (!less(&self.room_left)).then_some(StoreError::DiskFull)
+    }
+
     fn take(&self, commit: Commit, answer: Answer) {
+        if let Some(error) = self.refusal(&commit) {
+            return answer(Err(error));
+        }
         let unknown = || StoreError::Unknown { reason: "as the test wanted".into() };
         let troubled = self.trouble.load(Ordering::SeqCst) != 0;
         match self.chance() {
@@ -146,6 +174,17 @@ macro_rules! delegate {
         impl Store for Held {
             fn submit(&self, commit: Commit, answer: Answer) {
                 self.take(commit, answer);
+            }
+
+            async fn expired_runs(
+                &self,
+                at: Timestamp,
+                limit: usize,
+            ) -> Result<Vec<Address>, StoreError> {
+                let found = self.inner.expired_runs(at, limit).await;
+                self.expired_asked.add_permits(1);
+                let _pass = self.expired.read().await;
+                found
             }
 
             async fn images(
@@ -225,7 +264,6 @@ delegate! {
     run(entity: EntityId) -> Option<RunSummary>;
     runs(filter: RunFilter<'_>, after: Option<RunCursor>, limit: usize) -> Vec<RunSummary>;
     count_runs(workflow: &str, status: Option<RunStatus>, max: usize) -> usize;
-    expired_runs(at: Timestamp, limit: usize) -> Vec<Address>;
     totals() -> Totals;
     dump() -> Dump;
     violations() -> Vec<String>;
