@@ -18,6 +18,9 @@ use super::{
     lane::LaneKey,
 };
 
+/// So many reads fail before the store is given time.
+const FAILURES: u32 = 3;
+
 /// What others may look at.
 pub(super) struct Shared {
     agenda: Mutex<Agenda>,
@@ -69,8 +72,11 @@ pub(super) struct Task {
     shared: Arc<Shared>,
     under_way: JoinSet<Ended>,
     deliveries: usize,
-    /// After a failed read the store gets time to come back.
+    /// After failed reads the store gets time to come back.
     rest_until: Timestamp,
+    /// Reads that failed, one after the other, and whether the last one will never work here.
+    failures: u32,
+    is_lost: bool,
 }
 
 impl Task {
@@ -82,7 +88,19 @@ impl Task {
         shared: Arc<Shared>,
     ) -> Self {
         let (under_way, deliveries, rest_until) = (JoinSet::new(), 0, Timestamp::MIN);
-        Self { store, clock, options, courier, shared, under_way, deliveries, rest_until }
+        let (failures, is_lost) = (0, false);
+        Self {
+            store,
+            clock,
+            options,
+            courier,
+            shared,
+            under_way,
+            deliveries,
+            rest_until,
+            failures,
+            is_lost,
+        }
     }
 
     pub(super) async fn run(mut self, mut stopping: watch::Receiver<bool>) {
@@ -127,8 +145,9 @@ impl Task {
         while !resting && let Some((key, limit)) = agenda.wants_fill() {
             self.under_way.spawn(fill(self.store.clone(), key, limit));
         }
-        // While it rests nothing more happens at this time, however much is due.
-        let settled = self.under_way.is_empty() && (resting || agenda.is_settled(now));
+        // Without a store nothing more happens, however much is due.
+        let is_lost = resting && self.is_lost;
+        let settled = self.under_way.is_empty() && (is_lost || agenda.is_settled(now));
         let wake = agenda.next_wake(now);
         drop(agenda);
         if settled && self.store.notices().is_empty() {
@@ -163,6 +182,7 @@ impl Task {
                 None
             }
             Ended::Scan(Ok(page)) => {
+                self.failures = 0;
                 agenda.scanned(&page, page.len() < self.options.page, now);
                 None
             }
@@ -171,6 +191,7 @@ impl Task {
                 Some(error)
             }
             Ended::Fill(key, limit, Ok(works)) => {
+                self.failures = 0;
                 agenda.filled(key, &works, works.len() < limit, now);
                 None
             }
@@ -179,8 +200,12 @@ impl Task {
                 Some(error)
             }
         };
-        if let Some(error) = failed {
-            tracing::warn!(error = %error, "work could not be read");
+        let Some(error) = failed else { return };
+        tracing::warn!(error = %error, "work could not be read");
+        self.failures += 1;
+        self.is_lost = !error.is_retryable();
+        // It may have been a moment; only then is it given time.
+        if FAILURES <= self.failures || self.is_lost {
             self.rest_until = now.after(Duration::from_secs(1));
         }
     }
