@@ -53,7 +53,8 @@ async fn no_more_runs_are_awake_than_there_is_room_for_and_all_complete(lab: Lab
             Ok(Value::Null)
         }
     });
-    let theatre = theatre(&lab, play.options(room(2)), |it| it).await;
+    let play = play.options(room(2));
+    let theatre = Theatre::on(lab.store.clone(), lab.clock.clone(), &play).await;
     let ids: Vec<String> = (0..20).map(|it| format!("r{it}")).collect();
     for id in &ids {
         theatre.start(id).await;
@@ -61,13 +62,43 @@ async fn no_more_runs_are_awake_than_there_is_room_for_and_all_complete(lab: Lab
     for id in &ids {
         theatre.sleeps(id).await;
     }
-    theatre.clock.advance(SECOND);
+    // All are due when the next process comes: they do not wake all at once.
+    let theatre = theatre.again(&play, SECOND).await;
     for id in &ids {
         theatre.completes(id).await;
     }
     assert!((1..=2).contains(&most.load(Ordering::SeqCst)), "{most:?}");
     theatre.app.stop().await;
     lab.assert_sound().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn map_has_no_more_bodies_under_way_than_it_may_and_begins_the_next_when_one_ends() {
+    let lab = Lab::memory().await;
+    let play = Play::of(|ctx, stage, _| async move {
+        let item = async |it: u32| {
+            let body = async || {
+                stage.count("began");
+                stage.pass("door").await;
+                Ok(it)
+            };
+            ctx.step("item", body).await
+        };
+        Ok(json!(ctx.map(0..5, 2, item).await?))
+    });
+    let theatre = Theatre::on(lab.store.clone(), lab.clock.clone(), &play).await;
+    theatre.start("one").await;
+    for ended in 0..5 {
+        let began = (ended + 2).min(5);
+        until("two are under way", async || play.stage.ran("began") == began).await;
+        for _ in 0..1_000 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(play.stage.ran("began"), began);
+        play.stage.open("door", 1);
+    }
+    assert_eq!(theatre.completes("one").await, json!([0, 1, 2, 3, 4]));
+    theatre.app.stop().await;
 }
 
 async fn who_goes_on_comes_before_who_begins(lab: Lab) {
