@@ -26,7 +26,6 @@ pub(crate) struct Books {
     /// The turn and the total that each reply named.
     acked: BTreeMap<u64, (i64, i64)>,
     performed: BTreeSet<u64>,
-    lines: usize,
     /// What an account looked like after a turn, when it was the last.
     seen: Vec<Head>,
     /// Whether the victims forget history.
@@ -73,7 +72,6 @@ impl Books {
     }
 
     pub(crate) fn note(&mut self, line: &str) {
-        self.lines += 1;
         let words: Vec<&str> = line.split(' ').collect();
         let number = |index: usize| words[index].parse::<i64>().expect("a number");
         match words[0] {
@@ -91,16 +89,8 @@ impl Books {
     }
 
     /// Follows a victim to its end, which is after so many lines unless it comes earlier.
-    pub(crate) fn follow(&mut self, mut victim: Victim, lines: usize) -> std::process::ExitStatus {
-        let enough = self.lines.saturating_add(lines);
-        while let Some(line) = victim.line() {
-            self.note(&line);
-            // What it says before it is dead counts.
-            if self.lines == enough {
-                victim.kill();
-            }
-        }
-        victim.wait()
+    pub(crate) fn follow(&mut self, victim: Victim, lines: usize) -> std::process::ExitStatus {
+        victim.follow(lines, |line| self.note(line))
     }
 
     /// The oracle, at any moment.

@@ -61,6 +61,20 @@ impl Victim {
         let _ = stdin.write_all(format!("{line}\n").as_bytes());
     }
 
+    /// Follows it to its end, which is after so many lines unless it comes earlier.
+    pub(crate) fn follow(mut self, lines: usize, mut note: impl FnMut(&str)) -> ExitStatus {
+        let mut left = lines;
+        while let Some(line) = self.line() {
+            note(&line);
+            // What it says before it is dead counts.
+            left = left.wrapping_sub(1);
+            if left == 0 {
+                self.kill();
+            }
+        }
+        self.wait()
+    }
+
     pub(crate) fn kill(&mut self) {
         self.child.kill().expect("victim is killed");
     }

@@ -31,7 +31,6 @@ pub(crate) struct Trips {
     ended: BTreeSet<u64>,
     /// What each leg was given, each time that it was done.
     did: BTreeMap<(u64, String), Vec<u64>>,
-    lines: usize,
 }
 
 /// What is recorded of one trip.
@@ -66,7 +65,6 @@ impl Trips {
     }
 
     pub(crate) fn note(&mut self, line: &str) {
-        self.lines += 1;
         let words: Vec<&str> = line.split(' ').collect();
         let number = |index: usize| words[index].parse::<u64>().expect("a number");
         match words[..] {
@@ -86,16 +84,8 @@ impl Trips {
     }
 
     /// Follows a victim to its end, which is after so many lines unless it comes earlier.
-    pub(crate) fn follow(&mut self, mut victim: Victim, lines: usize) -> std::process::ExitStatus {
-        let enough = self.lines.saturating_add(lines);
-        while let Some(line) = victim.line() {
-            self.note(&line);
-            // What it says before it is dead counts.
-            if self.lines == enough {
-                victim.kill();
-            }
-        }
-        victim.wait()
+    pub(crate) fn follow(&mut self, victim: Victim, lines: usize) -> std::process::ExitStatus {
+        victim.follow(lines, |line| self.note(line))
     }
 
     pub(crate) fn summary(&self) -> String {

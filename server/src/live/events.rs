@@ -25,6 +25,11 @@ pub(super) const RETRY: Duration = Duration::from_secs(1);
 pub(crate) fn answer(live: LiveSocket, seat: Option<Seat>) -> Response {
     let (out, told) = mpsc::channel(1);
     tokio::spawn(tell(live, out, seat));
+    answer_of(told)
+}
+
+/// The answer that tells events as they come.
+pub(super) fn answer_of(told: mpsc::Receiver<Event>) -> Response {
     let told = stream::unfold(told, async |mut told| {
         let event: Event = told.recv().await?;
         Some((Ok::<_, Infallible>(event), told))

@@ -1,12 +1,8 @@
 //! Server-sent events: the history of a run while it grows.
 
-use std::{convert::Infallible, sync::Arc};
+use std::sync::Arc;
 
-use axum::response::{
-    IntoResponse, Response, Sse,
-    sse::{Event, KeepAlive},
-};
-use futures_util::stream;
+use axum::response::{Response, sse::Event};
 use serde_json::json;
 use steadfast::{RunError, workflow::HistoryEntry};
 use steadfast_store::{Clock, SystemClock};
@@ -15,8 +11,11 @@ use tokio::{
     time::timeout,
 };
 
-use super::{COMMENT, GOODBYE_MOMENT, WRITE_TIMEOUT};
-use crate::{listener::Seat, live::events::RETRY, node::Node};
+use super::{
+    GOODBYE_MOMENT, WRITE_TIMEOUT,
+    events::{RETRY, answer_of},
+};
+use crate::{listener::Seat, node::Node};
 
 /// Entries read at once: all that is held for one who watches.
 const PAGE: usize = 50;
@@ -46,13 +45,7 @@ enum End {
 pub(crate) fn answer(watch: Watch, seat: Option<Seat>) -> Response {
     let (out, told) = mpsc::channel(1);
     tokio::spawn(tell(watch, out, seat));
-    let told = stream::unfold(told, async |mut told| {
-        let event: Event = told.recv().await?;
-        Some((Ok::<_, Infallible>(event), told))
-    });
-    let alive = KeepAlive::new().interval(COMMENT);
-    let headers = [("x-accel-buffering", "no"), ("connection", "close")];
-    (headers, Sse::new(told).keep_alive(alive)).into_response()
+    answer_of(told)
 }
 
 async fn tell(mut watch: Watch, out: mpsc::Sender<Event>, seat: Option<Seat>) {

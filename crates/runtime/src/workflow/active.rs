@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 use super::{
     Ctx, Runs,
-    drive::{Call, Driver, Poke, Told},
+    drive::{Call, Driver, Poke, Waiter},
     room::Place,
     state::UnderWay,
 };
@@ -182,7 +182,7 @@ impl Runs {
     /// A wake-up was not followed. Who waits for it hears of that and tries again; one that we hold
     /// ourselves is given back.
     async fn not_done(&self, call: Call) {
-        if let (Told::Nobody, Some(lease)) = (&call.told, call.lease)
+        if let (Waiter::Nobody, Some(lease)) = (&call.told, call.lease)
             && self.give_back(call.position, lease).await.is_err()
         {
             tokio::spawn(self.clone().give_back_later(call.position, lease));

@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::{
     RunError, Runs, Started, Status,
     active::Stop,
-    drive::{Call, Driver, Poke, Told},
+    drive::{Call, Driver, Poke, Waiter},
     journal::Journal,
     record::Entry,
     wake,
@@ -165,5 +165,5 @@ fn is_held(message: &Recorded, by: Lease) -> bool {
 }
 
 fn own(position: Position, lease: Lease) -> Call {
-    Call { position, lease: Some(lease), attempt: 1, told: Told::Nobody }
+    Call { position, lease: Some(lease), attempt: 1, told: Waiter::Nobody }
 }

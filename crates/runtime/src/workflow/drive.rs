@@ -32,11 +32,11 @@ pub(super) struct Call {
     pub(super) lease: Option<Lease>,
     /// Which attempt it is, from 1: the others ended with their process.
     pub(super) attempt: u32,
-    pub(super) told: Told,
+    pub(super) told: Waiter,
 }
 
 /// Who is told when a run sleeps or has ended.
-pub(super) enum Told {
+pub(super) enum Waiter {
     /// The delivery.
     Delivery(oneshot::Sender<()>),
     /// We have made the run ourselves, and hold its wake-up.
@@ -235,7 +235,7 @@ impl Driver {
 impl Call {
     /// Tells who waits.
     pub(super) fn done(self) {
-        if let Told::Delivery(told) = self.told {
+        if let Waiter::Delivery(told) = self.told {
             // That nobody waits any more is no matter.
             let _ = told.send(());
         }

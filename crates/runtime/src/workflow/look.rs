@@ -5,7 +5,7 @@ use steadfast_store::{Address, StoreError, Version};
 use super::{
     RunError, Runs,
     runs::address,
-    view::{Around, RunView, Story},
+    view::{Present, RunView, Story},
 };
 
 /// Entries read at once.
@@ -50,9 +50,9 @@ impl Runs {
         }
     }
 
-    fn around(&self, run: &Address) -> Around {
+    fn around(&self, run: &Address) -> Present {
         let (under_way, progress) = self.under_way(run).unzip();
-        Around {
+        Present {
             now: self.shared.clock.now(),
             under_way,
             progress: progress.flatten(),

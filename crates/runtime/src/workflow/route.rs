@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use super::{
     Runs,
     begin::starting,
-    drive::{Call, Told},
+    drive::{Call, Waiter},
     room::Room,
     runs::address,
     wake,
@@ -98,7 +98,7 @@ impl Handler for Wake {
         let (told, done) = oneshot::channel();
         let (position, lease, attempt) =
             (delivery.message.position, delivery.lease(), delivery.attempt);
-        let call = Some(Call { position, lease, attempt, told: Told::Delivery(told) });
+        let call = Some(Call { position, lease, attempt, told: Waiter::Delivery(told) });
         // One that is awake has its place; another has to wait for one.
         if let Err(call) = self.runs.poke(self.run.id(), call) {
             let place = self.room.place(self.begins).await;

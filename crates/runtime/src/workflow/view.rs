@@ -26,7 +26,7 @@ use crate::Error;
 
 /// What the record does not say.
 #[derive(Clone, Debug)]
-pub(super) struct Around {
+pub(super) struct Present {
     pub(super) now: Timestamp,
     /// What is under way in it; `None` if it is not active.
     pub(super) under_way: Option<Vec<UnderWay>>,

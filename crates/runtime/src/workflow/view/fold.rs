@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use steadfast_store::{Address, Recorded, StoreError, Timestamp, Version};
 
 use super::{
-    Around, AttemptView, EventView, FailureView, Phase, ProgressView, RunView, StepStatus,
+    AttemptView, EventView, FailureView, Phase, Present, ProgressView, RunView, StepStatus,
     StepView, Time, UnderWay, order, why,
 };
 use crate::{
@@ -146,7 +146,7 @@ impl Story {
     }
 
     /// What it looks like.
-    pub(in crate::workflow) fn view(&self, run: &Address, around: &Around) -> RunView {
+    pub(in crate::workflow) fn view(&self, run: &Address, around: &Present) -> RunView {
         let status = self.phase(around);
         let waiting = why::waiting(self, run, around);
         let steps = self.steps(around);
@@ -192,7 +192,7 @@ impl Story {
     }
 
     /// How far it is, in one word.
-    pub(in crate::workflow) fn phase(&self, around: &Around) -> Phase {
+    pub(in crate::workflow) fn phase(&self, around: &Present) -> Phase {
         let goes_on = matches!(self.journal.status, Status::Queued | Status::Waiting);
         match goes_on && around.under_way.is_some() {
             true => Phase::Running,
@@ -214,7 +214,7 @@ impl Story {
         all.into_iter().map(|it| it.1).collect()
     }
 
-    fn steps(&self, around: &Around) -> Vec<StepView> {
+    fn steps(&self, around: &Present) -> Vec<StepView> {
         let under_way = || around.under_way.iter().flatten();
         let mut steps: Vec<StepView> = self
             .told
@@ -231,7 +231,7 @@ impl Story {
         steps
     }
 
-    fn step(&self, told: &Told, around: &Around, now: Option<&UnderWay>) -> StepView {
+    fn step(&self, told: &Told, around: &Present, now: Option<&UnderWay>) -> StepView {
         let key = &told.key;
         let (status, until, ended_at) = self.stand(told, around, now.is_some());
         let (output, failed) = match self.journal.known.get(key) {
@@ -267,7 +267,7 @@ impl Story {
     fn stand(
         &self,
         told: &Told,
-        around: &Around,
+        around: &Present,
         is_under_way: bool,
     ) -> (StepStatus, Option<Timestamp>, Option<Timestamp>) {
         let key = &told.key;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use steadfast_store::{Address, EntityKind, Timestamp};
 
-use super::{Around, Phase, RunView, StepStatus, Story, UnderWay};
+use super::{Phase, Present, RunView, StepStatus, Story, UnderWay};
 use crate::{
     Error,
     workflow::record::{Attempt, Entry, Key, Progress, Report, Wait},
@@ -18,11 +18,11 @@ fn story(entries: Vec<Entry>) -> Story {
     story
 }
 
-fn around(now: i64) -> Around {
-    Around { now: Timestamp(now), under_way: None, progress: None, running: 2, served: true }
+fn around(now: i64) -> Present {
+    Present { now: Timestamp(now), under_way: None, progress: None, running: 2, served: true }
 }
 
-fn look_at(story: &Story, around: &Around) -> RunView {
+fn look_at(story: &Story, around: &Present) -> RunView {
     let run = Address::new(EntityKind::Run, "order", "o-1").unwrap();
     let view = story.view(&run, around);
     let explained = view.status.is_final() || view.status == Phase::Running;
@@ -71,7 +71,7 @@ fn a_run_that_was_started_waits_for_room() {
     assert_eq!((view.created_at.0.0, view.changed_at.0.0), (10, 20));
     assert_eq!(view.input, json!({ "a": 1 }));
     assert_eq!(view.waiting[0].why, "queued: waits for room; 2 runs of `order` go on now");
-    let foreign = Around { served: false, ..around(30) };
+    let foreign = Present { served: false, ..around(30) };
     let view = look_at(&story(vec![started(), wake(&[])]), &foreign);
     assert!(view.waiting[0].why.contains("no program that has the workflow `order`"));
 }
@@ -112,7 +112,7 @@ fn what_is_under_way_is_told_from_memory() {
     let began_at = Timestamp(40);
     let now = UnderWay { key: charge, attempt: 2, began_at };
     let ship = UnderWay { key: key("", "step", "ship"), attempt: 1, began_at };
-    let active = Around { under_way: Some(vec![now, ship]), ..around(50) };
+    let active = Present { under_way: Some(vec![now, ship]), ..around(50) };
     let view = look_at(&story, &active);
     assert_eq!((view.status, view.progress.step.as_deref()), (Phase::Running, Some("charge")));
     let expected = [

@@ -2,7 +2,7 @@
 
 use steadfast_store::{Address, Timestamp};
 
-use super::{Around, Time, WaitView, fold::Story};
+use super::{Present, Time, WaitView, fold::Story};
 use crate::workflow::{
     Status,
     record::{Key, Report, Wait},
@@ -12,7 +12,7 @@ use crate::workflow::{
 const ERROR_MAX: usize = 300;
 
 /// The reasons. There is one at least unless the run goes on or has ended.
-pub(super) fn waiting(story: &Story, run: &Address, around: &Around) -> Vec<WaitView> {
+pub(super) fn waiting(story: &Story, run: &Address, around: &Present) -> Vec<WaitView> {
     match &story.journal.status {
         Status::Complete(_) | Status::Errored(_) | Status::Terminated => Vec::new(),
         Status::Paused(Some(report)) => vec![plain("report", stuck(report))],
@@ -29,7 +29,7 @@ pub(super) fn waiting(story: &Story, run: &Address, around: &Around) -> Vec<Wait
 }
 
 /// Why a run that may go on is not active.
-fn stands(story: &Story, run: &Address, around: &Around) -> Vec<WaitView> {
+fn stands(story: &Story, run: &Address, around: &Present) -> Vec<WaitView> {
     let workflow = run.class();
     if !around.served {
         let why = format!(
@@ -51,7 +51,7 @@ fn stands(story: &Story, run: &Address, around: &Around) -> Vec<WaitView> {
 }
 
 /// Attempts that are due later, while other branches go on.
-fn retries(story: &Story, around: &Around) -> Vec<WaitView> {
+fn retries(story: &Story, around: &Present) -> Vec<WaitView> {
     let is_under_way = |key: &Key| around.under_way.iter().flatten().any(|it| it.key == *key);
     let told = story.told.iter().map(|it| &it.key);
     told.filter(|it| !is_under_way(it))
