@@ -172,6 +172,20 @@ pub enum Write {
         /// The lease that is given back.
         lease: Lease,
     },
+    /// Has a message delivered to somebody else, with new attempts: what it is and where it came
+    /// from stays. Its order is not kept.
+    Move {
+        /// Which message.
+        position: Position,
+        /// The lease under which it was handled; `None` if it was delivered without a claim.
+        lease: Option<Lease>,
+        /// To whom.
+        to: Address,
+        /// Why, if an attempt failed; it is counted.
+        error: Option<String>,
+        /// How long to wait.
+        after: Duration,
+    },
     /// Makes a settled message due again, with new attempts.
     Revive {
         /// Which message.
@@ -235,6 +249,7 @@ impl Write {
             | Write::Settle { .. }
             | Write::Retry { .. }
             | Write::Release { .. }
+            | Write::Move { .. }
             | Write::Revive { .. }
             | Write::Close { .. }
             | Write::Snapshot(_)
@@ -264,7 +279,9 @@ impl Write {
             Write::Forget { positions } | Write::ForgetTurns { positions } => 8 * positions.len(),
             Write::Turn(it) => 200 + it.input.len() + it.delta.len(),
             Write::Images(it) => it.images.iter().map(|it| 100 + it.data.len()).sum(),
-            Write::Settle { error, .. } => 200 + error.as_ref().map_or(0, String::len),
+            Write::Settle { error, .. } | Write::Move { error, .. } => {
+                200 + error.as_ref().map_or(0, String::len)
+            }
             Write::Retry { error, .. } => 200 + error.len(),
             Write::Claim { .. }
             | Write::Release { .. }

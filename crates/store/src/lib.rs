@@ -17,6 +17,7 @@ mod outcome;
 mod plan;
 mod postgres;
 mod process;
+mod queue;
 mod recorded;
 mod retention;
 mod retry;
@@ -40,6 +41,7 @@ pub use self::{
     outcome::{Claimed, Outcome, Receipt, Rejection, Remembered},
     plan::Work,
     postgres::{PostgresOptions, PostgresStore},
+    queue::{Letter, QueueDepth},
     recorded::{Attempt, Recorded, Settled, SettledAs, State},
     retention::{Retention, sweep},
     retry::RetryPolicy,

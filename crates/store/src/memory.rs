@@ -1,6 +1,7 @@
 //! A store in memory, for tests and simulation. It forgets everything when it is dropped.
 
 mod objects;
+mod queues;
 mod runs;
 mod tables;
 
@@ -15,9 +16,10 @@ use async_trait::async_trait;
 use self::tables::Tables;
 use crate::{
     Activity, Address, Answer, Attempt, Clock, Commit, DueCursor, Dump, EntityId, EntityKind, Head,
-    Health, Notices, ObjectSummary, OldTurn, Outcome, Owner, PageImage, Position, Recorded,
-    RecordedTurn, RunCursor, RunFilter, RunStatus, RunSummary, Setting, SettledAs, Snapshot, Store,
-    StoreError, StreamSummary, Timestamp, Totals, TurnSummary, Version, Work,
+    Health, Lease, Letter, Notices, ObjectSummary, OldTurn, Outcome, Owner, PageImage, Position,
+    QueueDepth, Recorded, RecordedTurn, RunCursor, RunFilter, RunStatus, RunSummary, Setting,
+    SettledAs, Snapshot, Store, StoreError, StreamSummary, Timestamp, Totals, TurnSummary, Version,
+    Work,
     plan::{self, Needs},
     writer::Status,
 };
@@ -227,13 +229,66 @@ impl Store for MemoryStore {
         })
     }
 
-    async fn orphans(&self, epoch: i64, limit: usize) -> Result<Vec<Work>, StoreError> {
+    async fn orphans(
+        &self,
+        epoch: i64,
+        queued: bool,
+        limit: usize,
+    ) -> Result<Vec<Work>, StoreError> {
         self.read(|it| {
-            let orphaned = |work: &&Work| {
-                work.claim.is_some_and(|(lease, _)| 0 < lease.holder && lease.holder < epoch)
-            };
+            let is_over = |it: (Lease, Timestamp)| 0 < it.0.holder && it.0.holder < epoch;
+            let orphaned = |it: &&Work| it.queued == queued && it.claim.is_some_and(is_over);
             it.works.values().filter(orphaned).take(limit).copied().collect()
         })
+    }
+
+    async fn letters(
+        &self,
+        queue: EntityId,
+        after: DueCursor,
+        until: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Letter>, StoreError> {
+        self.read(|it| it.letters(queue, after, until, limit))
+    }
+
+    async fn leased(
+        &self,
+        queue: EntityId,
+        at: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Letter>, StoreError> {
+        self.read(|it| it.leased(queue, at, limit))
+    }
+
+    async fn dead_letters(
+        &self,
+        queue: EntityId,
+        after: Position,
+        limit: usize,
+    ) -> Result<Vec<Recorded>, StoreError> {
+        self.read(|it| it.dead_letters(queue, after, limit))
+    }
+
+    async fn queue_depth(&self, queue: EntityId, at: Timestamp) -> Result<QueueDepth, StoreError> {
+        self.read(|it| it.queue_depth(queue, at))
+    }
+
+    async fn next_due(
+        &self,
+        queue: EntityId,
+        after: Timestamp,
+    ) -> Result<Option<Timestamp>, StoreError> {
+        self.read(|it| it.next_due(queue, after))
+    }
+
+    async fn letters_up_to(
+        &self,
+        queue: EntityId,
+        position: Position,
+        limit: usize,
+    ) -> Result<Vec<Position>, StoreError> {
+        self.read(|it| it.letters_up_to(queue, position, limit))
     }
 
     async fn forgettable(
@@ -257,8 +312,8 @@ impl Store for MemoryStore {
         self.read(|it| it.objects.heads(history_over, after, limit))
     }
 
-    async fn object_classes(&self) -> Result<Vec<String>, StoreError> {
-        self.read(Tables::object_classes)
+    async fn classes(&self, kind: EntityKind) -> Result<Vec<String>, StoreError> {
+        self.read(|it| it.classes(kind))
     }
 
     async fn objects(

@@ -38,6 +38,8 @@ pub struct Work {
     pub forgiven: u32,
     /// Who holds it, since when.
     pub claim: Option<(Lease, Timestamp)>,
+    /// Whether it waits in a queue, whose consumers draw it.
+    pub queued: bool,
 }
 
 impl Work {

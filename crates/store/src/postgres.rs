@@ -22,10 +22,10 @@ use tokio_postgres::{Row, types::ToSql};
 use self::trouble::Trouble;
 use crate::{
     Activity, Address, Answer, Attempt, Clock, Commit, DueCursor, Dump, EntityId, EntityKind, Head,
-    Health, Notices, ObjectSummary, OldTurn, OpenError, Owner, PageImage, Position, Recorded,
-    RecordedTurn, RunCursor, RunFilter, RunStatus, RunSummary, Setting, Snapshot, Store,
-    StoreError, StreamSummary, Timestamp, Totals, TurnSummary, Version, Work,
-    sql::{self, Fields, count, queries},
+    Health, Letter, Notices, ObjectSummary, OldTurn, OpenError, Owner, PageImage, Position,
+    QueueDepth, Recorded, RecordedTurn, RunCursor, RunFilter, RunStatus, RunSummary, Setting,
+    Snapshot, Store, StoreError, StreamSummary, Timestamp, Totals, TurnSummary, Version, Work,
+    sql::{self, Fields, count, queries, queues},
     writer::{self as shared, Queue, Status},
 };
 
@@ -228,8 +228,71 @@ impl Store for PostgresStore {
         self.list(statement, &[&target.0.as_slice(), &count(limit)], sql::work).await
     }
 
-    async fn orphans(&self, epoch: i64, limit: usize) -> Result<Vec<Work>, StoreError> {
-        self.list(queries::ORPHANS, &[&epoch, &count(limit)], sql::work).await
+    async fn orphans(
+        &self,
+        epoch: i64,
+        queued: bool,
+        limit: usize,
+    ) -> Result<Vec<Work>, StoreError> {
+        let statement = if queued { queries::QUEUE_ORPHANS } else { queries::ORPHANS };
+        self.list(statement, &[&epoch, &count(limit)], sql::work).await
+    }
+
+    async fn letters(
+        &self,
+        queue: EntityId,
+        after: DueCursor,
+        until: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Letter>, StoreError> {
+        let (queue, limit) = (queue.0.as_slice(), count(limit));
+        let params: Params<'_> = &[&queue, &after.due_at.0, &after.position, &until.0, &limit];
+        self.list(queues::LETTERS, params, queues::letter).await
+    }
+
+    async fn leased(
+        &self,
+        queue: EntityId,
+        at: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Letter>, StoreError> {
+        let params: Params<'_> = &[&queue.0.as_slice(), &at.0, &count(limit)];
+        self.list(queues::LEASED, params, queues::letter).await
+    }
+
+    async fn dead_letters(
+        &self,
+        queue: EntityId,
+        after: Position,
+        limit: usize,
+    ) -> Result<Vec<Recorded>, StoreError> {
+        let params: Params<'_> = &[&queue.0.as_slice(), &after, &count(limit)];
+        self.list(queries::DEAD_LETTERS, params, sql::recorded).await
+    }
+
+    async fn queue_depth(&self, queue: EntityId, at: Timestamp) -> Result<QueueDepth, StoreError> {
+        let params: Params<'_> = &[&queue.0.as_slice(), &at.0];
+        let depth = self.list(queues::DEPTH, params, queues::depth).await?;
+        Ok(depth.into_iter().next().unwrap_or_default())
+    }
+
+    async fn next_due(
+        &self,
+        queue: EntityId,
+        after: Timestamp,
+    ) -> Result<Option<Timestamp>, StoreError> {
+        let params: Params<'_> = &[&queue.0.as_slice(), &after.0];
+        Ok(self.list(queues::NEXT_DUE, params, |row| row.time(0)).await?.pop())
+    }
+
+    async fn letters_up_to(
+        &self,
+        queue: EntityId,
+        position: Position,
+        limit: usize,
+    ) -> Result<Vec<Position>, StoreError> {
+        let params: Params<'_> = &[&queue.0.as_slice(), &position, &count(limit)];
+        self.list(queues::OLDER, params, |row| row.int(0)).await
     }
 
     async fn forgettable(
@@ -253,8 +316,8 @@ impl Store for PostgresStore {
         self.list(queries::HEADS, &[&history_over, &after, &count(limit)], sql::head).await
     }
 
-    async fn object_classes(&self) -> Result<Vec<String>, StoreError> {
-        self.list(queries::OBJECT_CLASSES, &[], |row| row.text(0)).await
+    async fn classes(&self, kind: EntityKind) -> Result<Vec<String>, StoreError> {
+        self.list(queues::CLASSES, &[&kind.tag()], |row| row.text(0)).await
     }
 
     async fn objects(

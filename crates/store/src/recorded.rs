@@ -36,6 +36,8 @@ pub struct Settled {
     pub attempts: u32,
     /// Why, for a dead one.
     pub error: Option<String>,
+    /// The queue that it died in, if it did in one.
+    pub queue: Option<EntityId>,
 }
 
 /// The ways in which a delivery ends.

@@ -5,6 +5,7 @@
 mod fields;
 mod migrations;
 pub(crate) mod queries;
+pub(crate) mod queues;
 mod rows;
 pub(crate) mod runs;
 

@@ -18,10 +18,10 @@ use tokio::sync::Mutex;
 use self::{readers::Readers, row::rows};
 use crate::{
     Activity, Address, Answer, Attempt, Clock, Commit, DueCursor, Dump, EntityId, EntityKind, Head,
-    Health, Notices, ObjectSummary, OldTurn, OpenError, Owner, PageImage, Position, Recorded,
-    RecordedTurn, RunCursor, RunFilter, RunStatus, RunSummary, Setting, Snapshot, Store,
-    StoreError, StreamSummary, Timestamp, Totals, TurnSummary, Version, Work,
-    sql::{self, Fields, count, queries},
+    Health, Letter, Notices, ObjectSummary, OldTurn, OpenError, Owner, PageImage, Position,
+    QueueDepth, Recorded, RecordedTurn, RunCursor, RunFilter, RunStatus, RunSummary, Setting,
+    Snapshot, Store, StoreError, StreamSummary, Timestamp, Totals, TurnSummary, Version, Work,
+    sql::{self, Fields, count, queries, queues},
     writer::{self as shared, Queue, Status},
 };
 
@@ -191,8 +191,65 @@ impl Store for SqliteStore {
         self.list(statement, (target.0, count(limit)), sql::work).await
     }
 
-    async fn orphans(&self, epoch: i64, limit: usize) -> Result<Vec<Work>, StoreError> {
-        self.list(queries::ORPHANS, (epoch, count(limit)), sql::work).await
+    async fn orphans(
+        &self,
+        epoch: i64,
+        queued: bool,
+        limit: usize,
+    ) -> Result<Vec<Work>, StoreError> {
+        let statement = if queued { queries::QUEUE_ORPHANS } else { queries::ORPHANS };
+        self.list(statement, (epoch, count(limit)), sql::work).await
+    }
+
+    async fn letters(
+        &self,
+        queue: EntityId,
+        after: DueCursor,
+        until: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Letter>, StoreError> {
+        let params = (queue.0, after.due_at.0, after.position, until.0, count(limit));
+        self.list(queues::LETTERS, params, queues::letter).await
+    }
+
+    async fn leased(
+        &self,
+        queue: EntityId,
+        at: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Letter>, StoreError> {
+        self.list(queues::LEASED, (queue.0, at.0, count(limit)), queues::letter).await
+    }
+
+    async fn dead_letters(
+        &self,
+        queue: EntityId,
+        after: Position,
+        limit: usize,
+    ) -> Result<Vec<Recorded>, StoreError> {
+        self.list(queries::DEAD_LETTERS, (queue.0, after, count(limit)), sql::recorded).await
+    }
+
+    async fn queue_depth(&self, queue: EntityId, at: Timestamp) -> Result<QueueDepth, StoreError> {
+        let depth = self.list(queues::DEPTH, (queue.0, at.0), queues::depth).await?;
+        Ok(depth.into_iter().next().unwrap_or_default())
+    }
+
+    async fn next_due(
+        &self,
+        queue: EntityId,
+        after: Timestamp,
+    ) -> Result<Option<Timestamp>, StoreError> {
+        Ok(self.list(queues::NEXT_DUE, (queue.0, after.0), |row| row.time(0)).await?.pop())
+    }
+
+    async fn letters_up_to(
+        &self,
+        queue: EntityId,
+        position: Position,
+        limit: usize,
+    ) -> Result<Vec<Position>, StoreError> {
+        self.list(queues::OLDER, (queue.0, position, count(limit)), |row| row.int(0)).await
     }
 
     async fn forgettable(
@@ -216,8 +273,8 @@ impl Store for SqliteStore {
         self.list(queries::HEADS, (history_over, after, count(limit)), sql::head).await
     }
 
-    async fn object_classes(&self) -> Result<Vec<String>, StoreError> {
-        self.list(queries::OBJECT_CLASSES, (), |row| row.text(0)).await
+    async fn classes(&self, kind: EntityKind) -> Result<Vec<String>, StoreError> {
+        self.list(queues::CLASSES, (kind.tag(),), |row| row.text(0)).await
     }
 
     async fn objects(

@@ -6,9 +6,9 @@ use async_trait::async_trait;
 use tokio::sync::oneshot;
 
 use crate::{
-    Address, Attempt, Commit, EntityId, EntityKind, Head, Notices, ObjectSummary, OldTurn, Outcome,
-    PageImage, Position, Recorded, RecordedTurn, RunCursor, RunFilter, RunStatus, RunSummary,
-    Snapshot, StoreError, Timestamp, TurnSummary, Version, Work,
+    Address, Attempt, Commit, EntityId, EntityKind, Head, Letter, Notices, ObjectSummary, OldTurn,
+    Outcome, PageImage, Position, QueueDepth, Recorded, RecordedTurn, RunCursor, RunFilter,
+    RunStatus, RunSummary, Snapshot, StoreError, Timestamp, TurnSummary, Version, Work,
 };
 
 /// What is called with how a commit ended.
@@ -99,8 +99,58 @@ pub trait Store: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Vec<Work>, StoreError>;
 
-    /// Reads the work that an owner before `epoch` had claimed and never settled.
-    async fn orphans(&self, epoch: i64, limit: usize) -> Result<Vec<Work>, StoreError>;
+    /// Reads the work that an owner before `epoch` had claimed and never settled: what waits in
+    /// queues, or the rest.
+    async fn orphans(
+        &self,
+        epoch: i64,
+        queued: bool,
+        limit: usize,
+    ) -> Result<Vec<Work>, StoreError>;
+
+    /// Reads what is due in a queue at a time, in due order behind a cursor; what a consumer holds
+    /// is due when its lease has ended.
+    async fn letters(
+        &self,
+        queue: EntityId,
+        after: DueCursor,
+        until: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Letter>, StoreError>;
+
+    /// Reads what consumers of a queue hold at a time.
+    async fn leased(
+        &self,
+        queue: EntityId,
+        at: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Letter>, StoreError>;
+
+    /// Reads what was given up in a queue, behind a position.
+    async fn dead_letters(
+        &self,
+        queue: EntityId,
+        after: Position,
+        limit: usize,
+    ) -> Result<Vec<Recorded>, StoreError>;
+
+    /// How full a queue is at a time.
+    async fn queue_depth(&self, queue: EntityId, at: Timestamp) -> Result<QueueDepth, StoreError>;
+
+    /// When something is due in a queue after a time.
+    async fn next_due(
+        &self,
+        queue: EntityId,
+        after: Timestamp,
+    ) -> Result<Option<Timestamp>, StoreError>;
+
+    /// What waits in a queue, unclaimed, and was sent up to a position.
+    async fn letters_up_to(
+        &self,
+        queue: EntityId,
+        position: Position,
+        limit: usize,
+    ) -> Result<Vec<Position>, StoreError>;
 
     /// Looks at the next messages behind a position: when each was written, and whether nothing
     /// needs it any more.
@@ -122,8 +172,9 @@ pub trait Store: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Vec<Head>, StoreError>;
 
-    /// Reads the classes that objects have been addressed by, in order; of some none may exist.
-    async fn object_classes(&self) -> Result<Vec<String>, StoreError>;
+    /// Reads the classes that entities of a kind have been addressed by, in order; of some none may
+    /// exist.
+    async fn classes(&self, kind: EntityKind) -> Result<Vec<String>, StoreError>;
 
     /// Reads the objects of a class that exist and whose names begin with `prefix`, in the order of
     /// the bytes of their names, behind a name.

@@ -91,7 +91,7 @@ impl Courier {
     pub(super) async fn take_over_orphans(&self) -> Result<(), StoreError> {
         loop {
             let epoch = self.store.owner().epoch;
-            let orphans = self.store.orphans(epoch, 500).await?;
+            let orphans = self.store.orphans(epoch, false, 500).await?;
             if orphans.is_empty() {
                 return Ok(());
             }

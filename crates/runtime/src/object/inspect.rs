@@ -65,7 +65,7 @@ pub struct ClassView {
 impl Objects {
     /// The classes that are served here, and those of objects that exist; in order.
     pub async fn look_at_classes(&self) -> Result<Vec<ClassView>, InspectError> {
-        let mut names = self.store().object_classes().await?;
+        let mut names = self.store().classes(EntityKind::Object).await?;
         names.extend(self.classes().map(Into::into));
         names.sort_unstable();
         names.dedup();

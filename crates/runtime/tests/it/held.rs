@@ -12,9 +12,9 @@ use std::{
 use async_trait::async_trait;
 use steadfast::store::{
     Activity, Address, Answer, Attempt, Commit, DueCursor, Dump, EntityId, EntityKind, Head,
-    Health, MemoryStore, Notices, ObjectSummary, OldTurn, Owner, PageImage, Position, Recorded,
-    RecordedTurn, RunCursor, RunFilter, RunStatus, RunSummary, Setting, Snapshot, Store,
-    StoreError, StreamSummary, Timestamp, Totals, TurnSummary, Version, Work,
+    Health, Letter, MemoryStore, Notices, ObjectSummary, OldTurn, Owner, PageImage, Position,
+    QueueDepth, Recorded, RecordedTurn, RunCursor, RunFilter, RunStatus, RunSummary, Setting,
+    Snapshot, Store, StoreError, StreamSummary, Timestamp, Totals, TurnSummary, Version, Work,
 };
 use tokio::sync::{RwLock, Semaphore};
 
@@ -249,13 +249,19 @@ delegate! {
     snapshot(stream: EntityId) -> Option<Snapshot>;
     due(after: DueCursor, limit: usize) -> Vec<Work>;
     backlog(target: EntityId, ordered: bool, limit: usize) -> Vec<Work>;
-    orphans(epoch: i64, limit: usize) -> Vec<Work>;
+    orphans(epoch: i64, queued: bool, limit: usize) -> Vec<Work>;
+    letters(queue: EntityId, after: DueCursor, until: Timestamp, limit: usize) -> Vec<Letter>;
+    leased(queue: EntityId, at: Timestamp, limit: usize) -> Vec<Letter>;
+    dead_letters(queue: EntityId, after: Position, limit: usize) -> Vec<Recorded>;
+    queue_depth(queue: EntityId, at: Timestamp) -> QueueDepth;
+    next_due(queue: EntityId, after: Timestamp) -> Option<Timestamp>;
+    letters_up_to(queue: EntityId, position: Position, limit: usize) -> Vec<Position>;
     forgettable(after: Position, limit: usize) -> Vec<(Position, Timestamp, bool)>;
     head(entity: EntityId) -> Option<Head>;
     heads(history_over: i64, after: Position, limit: usize) -> Vec<Head>;
     turns_back(from: Position, limit: usize) -> Vec<RecordedTurn>;
     turn_summaries(from: Position, limit: usize) -> Vec<TurnSummary>;
-    object_classes() -> Vec<String>;
+    classes(kind: EntityKind) -> Vec<String>;
     objects(
         class: &str, prefix: &str, after: Option<&str>, limit: usize
     ) -> Vec<ObjectSummary>;

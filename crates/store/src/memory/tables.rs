@@ -43,7 +43,8 @@ impl Tables {
             if let Some(row) = self.messages.get(position) {
                 let last = self.version(row.stream) == row.version;
                 let (stream, target, ordered) = (row.stream, row.target, row.ordered);
-                let brief = Brief { stream, target, ordered, last };
+                let queued = target.is_some_and(|it| self.is_queue(it));
+                let brief = Brief { stream, target, ordered, queued, last };
                 facts.messages.load(*position, brief);
             }
             if let Some(settled) = self.outcomes.get(position) {
@@ -80,7 +81,9 @@ impl Tables {
         }
         for work in &plan.works {
             self.remove_work(work.position);
-            self.due.insert((work.due_at, work.position), ());
+            if !work.queued {
+                self.due.insert((work.due_at, work.position), ());
+            }
             self.works.insert(work.position, *work);
         }
         plan.works_gone.iter().for_each(|position| self.remove_work(*position));
@@ -211,9 +214,13 @@ impl Tables {
         summaries.take(limit).collect()
     }
 
-    pub(super) fn object_classes(&self) -> Vec<String> {
-        let objects = self.entities.values().filter(|it| it.address.kind() == EntityKind::Object);
-        let classes: BTreeSet<&str> = objects.map(|it| it.address.class()).collect();
+    fn is_queue(&self, id: EntityId) -> bool {
+        self.entities.get(&id).is_some_and(|it| it.address.kind() == EntityKind::Queue)
+    }
+
+    pub(super) fn classes(&self, kind: EntityKind) -> Vec<String> {
+        let of = self.entities.values().filter(|it| it.address.kind() == kind);
+        let classes: BTreeSet<&str> = of.map(|it| it.address.class()).collect();
         classes.into_iter().map(Into::into).collect()
     }
 

@@ -2,7 +2,7 @@
 
 use super::{EntityRow, MessageRow, Work, decide::Batch};
 use crate::{
-    Address, EntityId, Message, Position, Timestamp, Version,
+    Address, EntityId, EntityKind, Message, Position, Timestamp, Version,
     message::{Cause, Due},
 };
 
@@ -49,7 +49,8 @@ impl Batch {
         };
         let (target, ordered, attempts) = (task.target.id(), task.ordered, claim.iter().len());
         let (attempts, forgiven) = (attempts as u32, 0);
-        let work = Work { position, target, ordered, due_at, attempts, forgiven, claim };
+        let queued = task.target.kind() == EntityKind::Queue && !ordered;
+        let work = Work { position, target, ordered, due_at, attempts, forgiven, claim, queued };
         self.facts.works.set(position, Some(work));
     }
 

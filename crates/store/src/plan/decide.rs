@@ -122,6 +122,9 @@ impl Batch {
                 self.retry(*position, *lease, error, self.draft.at.after(*after))?;
             }
             Write::Release { position, lease } => self.release(*position, *lease)?,
+            Write::Move { position, lease, to, error, after } => {
+                self.move_to(*position, *lease, to, error.as_deref(), *after)?;
+            }
             Write::Revive { position } => self.revive(*position)?,
             Write::Forget { positions } => positions.iter().for_each(|it| self.forget(*it)),
             Write::ExpireKeys => self.draft.keys_expire = true,

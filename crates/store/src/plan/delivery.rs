@@ -1,8 +1,11 @@
 //! Delivering: claims, how they end, and what happens to a message afterwards.
 
+use std::time::Duration;
+
 use super::{Brief, Work, decide::Batch};
 use crate::{
-    Attempt, Claimed, Lease, Position, Rejection, Settled, SettledAs, Timestamp, limits::cut_error,
+    Address, Attempt, Claimed, EntityKind, Lease, Position, Rejection, Settled, SettledAs,
+    Timestamp, limits::cut_error,
 };
 
 impl Batch {
@@ -46,7 +49,8 @@ impl Batch {
         if as_ == SettledAs::Dead {
             self.log(&work, error.as_deref().unwrap_or("given up"));
         }
-        let settled = Settled { as_, at: self.draft.at, attempts: work.attempts, error };
+        let queue = (work.queued && as_ == SettledAs::Dead).then_some(work.target);
+        let settled = Settled { as_, at: self.draft.at, attempts: work.attempts, error, queue };
         self.facts.settled.set(position, Some(settled));
         self.facts.works.set(position, None);
         if work.ordered {
@@ -84,16 +88,48 @@ impl Batch {
         Ok(())
     }
 
+    pub(super) fn move_to(
+        &mut self,
+        position: Position,
+        lease: Option<Lease>,
+        to: &Address,
+        error: Option<&str>,
+        after: Duration,
+    ) -> Result<(), Rejection> {
+        let mut work = self.work(position)?;
+        held(&work, lease)?;
+        if let Some(error) = error {
+            if work.claim.is_none() {
+                work.attempts += 1;
+            }
+            self.log(&work, &cut_error(error));
+        }
+        self.introduce(to);
+        if std::mem::take(&mut work.ordered) {
+            self.draft.unblocked.push(Work { ordered: true, ..work });
+        }
+        work.target = to.id();
+        work.queued = to.kind() == EntityKind::Queue;
+        work.forgiven = work.attempts;
+        work.claim = None;
+        work.due_at = self.draft.at.after(after);
+        self.facts.works.set(position, Some(work));
+        Ok(())
+    }
+
     pub(super) fn revive(&mut self, position: Position) -> Result<(), Rejection> {
-        let settled = self.facts.settled.get(&position).map(|it| it.attempts);
+        let settled = self.facts.settled.get(&position).map(|it| (it.attempts, it.queue));
         let brief = self.facts.messages.get(&position);
-        let (Some(attempts), Some(&Brief { target: Some(target), ordered, .. })) = (settled, brief)
+        let (Some((attempts, queue)), Some(&Brief { target: Some(target), ordered, queued, .. })) =
+            (settled, brief)
         else {
             return Err(Rejection::NotSettled { position });
         };
-        let due_at = self.draft.at;
-        let work =
-            Work { position, target, ordered, due_at, attempts, forgiven: attempts, claim: None };
+        let (due_at, forgiven, claim) = (self.draft.at, attempts, None);
+        // It goes on where it died, which need not be where it was sent to.
+        let (target, ordered, queued) =
+            queue.map_or((target, ordered, queued && !ordered), |it| (it, false, true));
+        let work = Work { position, target, ordered, due_at, attempts, forgiven, claim, queued };
         self.facts.works.set(position, Some(work));
         self.facts.settled.set(position, None);
         Ok(())

@@ -16,6 +16,8 @@ pub(crate) struct Brief {
     pub(crate) stream: EntityId,
     pub(crate) target: Option<EntityId>,
     pub(crate) ordered: bool,
+    /// Whether it is for a queue.
+    pub(crate) queued: bool,
     /// Whether it is the last of its stream.
     pub(crate) last: bool,
 }

@@ -48,6 +48,10 @@ impl Needs {
             | Write::Settle { position, .. }
             | Write::Retry { position, .. }
             | Write::Release { position, .. } => _ = self.works.insert(*position),
+            Write::Move { position, to, .. } => {
+                self.works.insert(*position);
+                self.entities.insert(to.id());
+            }
             Write::Revive { position } => _ = self.messages.insert(*position),
             Write::Forget { positions } => {
                 self.works.extend(positions);

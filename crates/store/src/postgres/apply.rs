@@ -22,16 +22,19 @@ const STATEMENTS: [&str; 30] = [
      $2::bytea[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::int[], \
      $9::text[], $10::text[], $11::bytea[], $12::bool[], $13::bigint[], $14::bigint[])",
     "INSERT INTO work (position, shard, target, ordered, due_at, attempts, forgiven, holder, \
-     lease, claimed_at) SELECT * FROM unnest($1::bigint[], $2::smallint[], $3::bytea[], \
-     $4::bool[], $5::bigint[], $6::int[], $7::int[], $8::bigint[], $9::bigint[], $10::bigint[]) \
-     ON CONFLICT (position) DO UPDATE SET due_at = excluded.due_at, \
+     lease, claimed_at, queued) SELECT * FROM unnest($1::bigint[], $2::smallint[], $3::bytea[], \
+     $4::bool[], $5::bigint[], $6::int[], $7::int[], $8::bigint[], $9::bigint[], $10::bigint[], \
+     $11::bool[]) ON CONFLICT (position) DO UPDATE SET shard = excluded.shard, \
+     target = excluded.target, ordered = excluded.ordered, queued = excluded.queued, \
+     due_at = excluded.due_at, \
      attempts = excluded.attempts, forgiven = excluded.forgiven, holder = excluded.holder, \
      lease = excluded.lease, claimed_at = excluded.claimed_at",
     "DELETE FROM work WHERE position = ANY ($1::bigint[])",
-    "INSERT INTO outcome (position, state, settled_at, attempts, error) SELECT * FROM unnest( \
-     $1::bigint[], $2::text[], $3::bigint[], $4::int[], $5::text[]) ON CONFLICT (position) \
-     DO UPDATE SET state = excluded.state, settled_at = excluded.settled_at, \
-     attempts = excluded.attempts, error = excluded.error",
+    "INSERT INTO outcome (position, state, settled_at, attempts, error, queue) SELECT * \
+     FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::int[], $5::text[], $6::bytea[]) \
+     ON CONFLICT (position) DO UPDATE SET state = excluded.state, \
+     settled_at = excluded.settled_at, attempts = excluded.attempts, error = excluded.error, \
+     queue = excluded.queue",
     "DELETE FROM outcome WHERE position = ANY ($1::bigint[])",
     "INSERT INTO attempt (position, number, started_at, ended_at, error) SELECT * FROM unnest( \
      $1::bigint[], $2::int[], $3::bigint[], $4::bigint[], $5::text[])",
@@ -218,6 +221,7 @@ fn works(plan: &Plan) -> Params<'_> {
         column(rows, |it| it.claim.map(|(lease, _)| lease.holder)),
         column(rows, |it| it.claim.map(|(lease, _)| lease.number)),
         column(rows, |it| it.claim.map(|(_, at)| at.0)),
+        column(rows, |it| it.queued),
     ]
 }
 
@@ -229,6 +233,7 @@ fn outcomes(plan: &Plan) -> Params<'_> {
         column(rows, |it| it.1.at.0),
         column(rows, |it| it.1.attempts.cast_signed()),
         column(rows, |it| it.1.error.as_deref()),
+        column(rows, |it| it.1.queue.map(bytes)),
     ]
 }
 

@@ -14,11 +14,12 @@ const VERSIONS: &str = "SELECT s.id, (SELECT m.version FROM message m WHERE m.st
      ORDER BY m.version DESC LIMIT 1) FROM unnest($1::bytea[]) AS s (id)";
 const ENTITIES: &str = "SELECT id FROM entity WHERE id = ANY ($1::bytea[])";
 const WORKS: &str = "SELECT position, target, ordered, due_at, attempts, forgiven, holder, lease, \
-     claimed_at FROM work WHERE position = ANY ($1::bigint[])";
+     claimed_at, queued FROM work WHERE position = ANY ($1::bigint[])";
 const BRIEFS: &str = "SELECT m.position, m.stream, m.target, m.ordered, \
-     NOT EXISTS (SELECT 1 FROM message n WHERE n.stream = m.stream AND n.version > m.version) \
+     NOT EXISTS (SELECT 1 FROM message n WHERE n.stream = m.stream AND n.version > m.version), \
+     EXISTS (SELECT 1 FROM entity e WHERE e.id = m.target AND e.kind = 'queue') \
      FROM message m WHERE m.position = ANY ($1::bigint[])";
-const OUTCOMES: &str = "SELECT position, state, settled_at, attempts, error FROM outcome \
+const OUTCOMES: &str = "SELECT position, state, settled_at, attempts, error, queue FROM outcome \
      WHERE position = ANY ($1::bigint[])";
 const KEYS: &str = "SELECT i.scope, i.key, i.request_hash, i.position, i.status, i.reply, \
      i.expires_at FROM unnest($1::bytea[], $2::text[]) AS n (scope, key) \
@@ -107,8 +108,8 @@ fn understand(answers: &[Vec<Row>; 10]) -> Result<Facts, StoreError> {
     }
     for row in briefs {
         let (stream, target) = (row.id(1)?, row.maybe_id(2)?);
-        let (ordered, last) = (row.int(3)? != 0, row.int(4)? != 0);
-        facts.messages.load(row.int(0)?, Brief { stream, target, ordered, last });
+        let (ordered, last, queued) = (row.int(3)? != 0, row.int(4)? != 0, row.int(5)? != 0);
+        facts.messages.load(row.int(0)?, Brief { stream, target, ordered, queued, last });
     }
     for row in outcomes {
         let (position, settled) = sql::settled_row(row)?;

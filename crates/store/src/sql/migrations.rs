@@ -31,6 +31,13 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("../../migrations/0003.sqlite.sql"),
         postgres: include_str!("../../migrations/0003.postgres.sql"),
     },
+    Migration {
+        number: 4,
+        // Older code would hand what waits in queues to the dispatcher.
+        needs: 4,
+        sqlite: include_str!("../../migrations/0004.sqlite.sql"),
+        postgres: include_str!("../../migrations/0004.postgres.sql"),
+    },
 ];
 
 /// The newest schema that this binary knows.

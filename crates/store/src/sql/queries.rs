@@ -11,7 +11,7 @@ macro_rules! recorded {
             "w.due_at, w.attempts - w.forgiven, w.holder, w.lease, ",
             "o.state, o.settled_at, o.attempts, o.error, ",
             "(SELECT a.error FROM attempt a WHERE a.position = m.position ",
-            "ORDER BY a.number DESC LIMIT 1) ",
+            "ORDER BY a.number DESC LIMIT 1), o.queue ",
             $from
         )
     };
@@ -22,7 +22,7 @@ macro_rules! work {
     ($rest:literal) => {
         concat!(
             "SELECT position, target, ordered, due_at, attempts, forgiven, holder, lease, ",
-            "claimed_at FROM work ",
+            "claimed_at, queued FROM work ",
             $rest
         )
     };
@@ -54,13 +54,6 @@ pub(crate) const OBJECTS: &str = "SELECT h.seq, h.position, h.chk, b.entity, b.n
      ORDER BY e.name LIMIT ?4";
 pub(crate) const COUNT_OBJECTS: &str = "SELECT count(*) FROM (SELECT 1 AS one FROM entity e \
      JOIN base b ON b.entity = e.id WHERE e.kind = 'object' AND e.class = ?1 LIMIT ?2) AS found";
-/// From each class to the next: the index is not read as a whole.
-pub(crate) const OBJECT_CLASSES: &str = "WITH RECURSIVE walk (class) AS (\
-     SELECT (SELECT e.class FROM entity e WHERE e.kind = 'object' ORDER BY e.class LIMIT 1) \
-     UNION ALL SELECT (SELECT e.class FROM entity e WHERE e.kind = 'object' \
-     AND e.class > w.class ORDER BY e.class LIMIT 1) FROM walk w WHERE w.class IS NOT NULL) \
-     SELECT class FROM walk WHERE class IS NOT NULL";
-
 /// The names behind `after` that begin with `prefix`: from the first text up to the second, without
 /// it. Bytes of UTF-8 have the order of their characters.
 pub(crate) fn names(prefix: &str, after: Option<&str>) -> (String, String) {
@@ -167,6 +160,13 @@ pub(crate) const DEAD: &str = recorded!(
      ORDER BY o.position LIMIT ?2"
 );
 
+pub(crate) const DEAD_LETTERS: &str = recorded!(
+    "FROM outcome o JOIN message m ON m.position = o.position \
+     LEFT JOIN work w ON w.position = m.position \
+     WHERE o.queue IS NOT NULL AND o.queue = ?1 AND o.position > ?2 \
+     ORDER BY o.position LIMIT ?3"
+);
+
 pub(crate) const ATTEMPTS: &str = "SELECT position, number, started_at, ended_at, error \
      FROM attempt WHERE position = ?1 ORDER BY number";
 
@@ -208,9 +208,9 @@ pub(crate) const SNAPSHOT: &str =
 
 pub(crate) const DUE: &str = concat!(
     "SELECT * FROM (",
-    work!("WHERE due_at = ?1 AND position > ?2 ORDER BY position LIMIT ?3"),
+    work!("WHERE due_at = ?1 AND position > ?2 AND NOT queued ORDER BY position LIMIT ?3"),
     ") AS same UNION ALL SELECT * FROM (",
-    work!("WHERE due_at > ?1 ORDER BY due_at, position LIMIT ?3"),
+    work!("WHERE due_at > ?1 AND NOT queued ORDER BY due_at, position LIMIT ?3"),
     ") AS later LIMIT ?3"
 );
 
@@ -220,8 +220,15 @@ pub(crate) const BACKLOG_ORDERED: &str =
 pub(crate) const BACKLOG: &str =
     work!("WHERE target = ?1 AND NOT ordered ORDER BY due_at, position LIMIT ?2");
 
-pub(crate) const ORPHANS: &str =
-    work!("WHERE holder IS NOT NULL AND holder > 0 AND holder < ?1 ORDER BY position LIMIT ?2");
+pub(crate) const ORPHANS: &str = work!(
+    "WHERE holder IS NOT NULL AND holder > 0 AND holder < ?1 AND NOT queued \
+     ORDER BY position LIMIT ?2"
+);
+
+pub(crate) const QUEUE_ORPHANS: &str = work!(
+    "WHERE holder IS NOT NULL AND holder > 0 AND holder < ?1 AND queued \
+     ORDER BY position LIMIT ?2"
+);
 
 /// The next messages in order, and whether nothing needs them any more.
 pub(crate) const SWEEP: &str = "SELECT m.position, m.created_at, \
@@ -246,7 +253,7 @@ pub(crate) const ALL_MESSAGES: &str = "SELECT position, stream, version, kind, d
      ORDER BY position";
 pub(crate) const ALL_WORKS: &str = work!("ORDER BY position");
 pub(crate) const ALL_OUTCOMES: &str =
-    "SELECT position, state, settled_at, attempts, error FROM outcome ORDER BY position";
+    "SELECT position, state, settled_at, attempts, error, queue FROM outcome ORDER BY position";
 pub(crate) const ALL_ATTEMPTS: &str =
     "SELECT position, number, started_at, ended_at, error FROM attempt ORDER BY position, number";
 pub(crate) const ALL_KEYS: &str = "SELECT scope, key, request_hash, position, status, reply, \

@@ -18,6 +18,7 @@ pub(crate) fn recorded(row: &dyn Fields) -> Result<Recorded, StoreError> {
             at: row.time(19)?,
             attempts: row.count(20)?,
             error: row.maybe_text(21)?,
+            queue: row.maybe_id(23)?,
         })),
         (None, None) => None,
     };
@@ -69,6 +70,7 @@ pub(crate) fn work(row: &dyn Fields) -> Result<Work, StoreError> {
         attempts: row.count(4)?,
         forgiven: row.count(5)?,
         claim,
+        queued: row.int(9)? != 0,
     })
 }
 
@@ -88,6 +90,7 @@ pub(crate) fn settled_row(row: &dyn Fields) -> Result<(Position, Settled), Store
         at: row.time(2)?,
         attempts: row.count(3)?,
         error: row.maybe_text(4)?,
+        queue: row.maybe_id(5)?,
     };
     Ok((row.int(0)?, settled))
 }

@@ -96,9 +96,10 @@ fn message(statement: &mut Statement<'_>, row: &MessageRow) -> Result<usize> {
 }
 
 const PUT_WORK: &str = "INSERT INTO work (position, shard, target, ordered, due_at, attempts, \
-     forgiven, holder, lease, claimed_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) \
-     ON CONFLICT (position) DO UPDATE SET due_at = ?5, attempts = ?6, forgiven = ?7, \
-     holder = ?8, lease = ?9, claimed_at = ?10";
+     forgiven, holder, lease, claimed_at, queued) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) \
+     ON CONFLICT (position) DO UPDATE SET shard = ?2, target = ?3, ordered = ?4, due_at = ?5, \
+     attempts = ?6, forgiven = ?7, holder = ?8, lease = ?9, claimed_at = ?10, queued = ?11";
 
 fn work(statement: &mut Statement<'_>, row: &Work) -> Result<usize> {
     statement.execute(params![
@@ -112,16 +113,18 @@ fn work(statement: &mut Statement<'_>, row: &Work) -> Result<usize> {
         row.claim.map(|(lease, _)| lease.holder),
         row.claim.map(|(lease, _)| lease.number),
         row.claim.map(|(_, at)| at.0),
+        row.queued,
     ])
 }
 
-const PUT_OUTCOME: &str = "INSERT INTO outcome (position, state, settled_at, attempts, error) \
-     VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (position) DO UPDATE SET state = ?2, \
-     settled_at = ?3, attempts = ?4, error = ?5";
+const PUT_OUTCOME: &str = "INSERT INTO outcome (position, state, settled_at, attempts, error, \
+     queue) VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (position) DO UPDATE SET state = ?2, \
+     settled_at = ?3, attempts = ?4, error = ?5, queue = ?6";
 
 fn outcome(statement: &mut Statement<'_>, row: &(Position, Settled)) -> Result<usize> {
     let (position, it) = row;
-    statement.execute(params![position, it.as_.tag(), it.at.0, it.attempts, it.error])
+    let queue = it.queue.map(|it| it.0);
+    statement.execute(params![position, it.as_.tag(), it.at.0, it.attempts, it.error, queue])
 }
 
 const INSERT_ATTEMPT: &str = "INSERT INTO attempt (position, number, started_at, ended_at, error) \

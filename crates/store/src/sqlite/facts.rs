@@ -13,12 +13,13 @@ use crate::{
 
 const ENTITY: &str = "SELECT 1 FROM entity WHERE id = ?1";
 const WORK: &str = "SELECT position, target, ordered, due_at, attempts, forgiven, holder, lease, \
-     claimed_at FROM work WHERE position = ?1";
+     claimed_at, queued FROM work WHERE position = ?1";
 const BRIEF: &str = "SELECT m.stream, m.target, m.ordered, \
-     NOT EXISTS (SELECT 1 FROM message n WHERE n.stream = m.stream AND n.version > m.version) \
+     NOT EXISTS (SELECT 1 FROM message n WHERE n.stream = m.stream AND n.version > m.version), \
+     EXISTS (SELECT 1 FROM entity e WHERE e.id = m.target AND e.kind = 'queue') \
      FROM message m WHERE m.position = ?1";
 const OUTCOME: &str =
-    "SELECT position, state, settled_at, attempts, error FROM outcome WHERE position = ?1";
+    "SELECT position, state, settled_at, attempts, error, queue FROM outcome WHERE position = ?1";
 const KEY: &str = "SELECT scope, key, request_hash, position, status, reply, expires_at \
      FROM idempotency WHERE scope = ?1 AND key = ?2";
 
@@ -94,7 +95,8 @@ pub(super) fn read(
     for position in &needs.messages {
         let brief = |row: &dyn Fields| {
             let (stream, target, ordered) = (row.id(0)?, row.maybe_id(1)?, row.int(2)? != 0);
-            Ok(Brief { stream, target, ordered, last: row.int(3)? != 0 })
+            let (last, queued) = (row.int(3)? != 0, row.int(4)? != 0);
+            Ok(Brief { stream, target, ordered, queued, last })
         };
         for brief in rows(connection, BRIEF, (position,), brief)? {
             facts.messages.load(*position, brief);

@@ -43,6 +43,10 @@ impl Maker {
         address_of(EntityKind::Run, "flow", ["a", "b", "ü", "d", "e"][self.below(5) as usize])
     }
 
+    fn queue(&self) -> steadfast_store::Address {
+        address_of(EntityKind::Queue, ["mail", "dead"][self.below(2) as usize], "0")
+    }
+
     fn status(&self) -> RunStatus {
         RunStatus::ALL[self.below(6) as usize]
     }
@@ -95,7 +99,8 @@ impl Maker {
                 2 | 3 => Due::At(Timestamp(self.now.0 + self.below(3_000) as i64)),
                 _ => Due::Held(self.lease(), self.wait()),
             };
-            message = message.task(Task { target: self.stream(), ordered: self.one_in(2), due });
+            let target = if self.one_in(3) { self.queue() } else { self.stream() };
+            message = message.task(Task { target, ordered: self.one_in(2), due });
         }
         message
     }
@@ -117,6 +122,12 @@ impl Maker {
             9 => {
                 let (lease, after) = (self.maybe_lease(), self.wait());
                 Write::Retry { position, lease, error: "again".into(), after }
+            }
+            10 if self.one_in(2) => {
+                let to = if self.one_in(4) { self.stream() } else { self.queue() };
+                let error = self.one_in(2).then(|| String::from("moved"));
+                let (lease, after) = (self.maybe_lease(), self.wait());
+                Write::Move { position, lease, to, error, after }
             }
             10 => Write::Release { position, lease: self.lease() },
             11 => Write::Revive { position },
@@ -256,6 +267,7 @@ async fn compare_reads(labs: &[Lab; 3], maker: &Maker, place: &str) {
     let stream = maker.stream().id();
     let (position, ordered) = (maker.position(), maker.one_in(2));
     let (object, run) = (maker.object().id(), maker.run());
+    let (queue, start) = (maker.queue().id(), DueCursor::START);
     let mut all = Vec::new();
     for lab in labs {
         let store = &lab.store;
@@ -267,10 +279,21 @@ async fn compare_reads(labs: &[Lab; 3], maker: &Maker, place: &str) {
             store.images(object, &[0..=1, 3..=u32::MAX]).await.unwrap(),
             store.turns_back(last, 4).await.unwrap(),
             store.turn_summaries(last, 4).await.unwrap(),
-            store.object_classes().await.unwrap(),
+            store.classes(EntityKind::Object).await.unwrap(),
+            store.classes(EntityKind::Queue).await.unwrap(),
             store.objects("thing", "", None, 3).await.unwrap(),
             store.count_objects("thing", 2).await.unwrap(),
             store.old_turns(position - 20, 9).await.unwrap(),
+        );
+        let queues = (
+            store.letters(queue, start, maker.now, 3).await.unwrap(),
+            store.letters(queue, start, Timestamp::MAX, 30).await.unwrap(),
+            store.leased(queue, maker.now, 9).await.unwrap(),
+            store.dead_letters(queue, 0, 9).await.unwrap(),
+            store.queue_depth(queue, maker.now).await.unwrap(),
+            store.next_due(queue, maker.now).await.unwrap(),
+            store.letters_up_to(queue, position, 99).await.unwrap().len(),
+            store.orphans(2, true, 9).await.unwrap(),
         );
         let flow = RunFilter { prefix: run.name(), ..RunFilter::of("flow") };
         let runs = (
@@ -282,7 +305,7 @@ async fn compare_reads(labs: &[Lab; 3], maker: &Maker, place: &str) {
             store.expired_runs(maker.now, 3).await.unwrap(),
         );
         all.push(format!(
-            "{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}",
+            "{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{queues:?}",
             store.read_stream(stream, 2, 7).await.unwrap(),
             store.read_all(position, 7).await.unwrap(),
             store.pending(Some(stream), 0, 7).await.unwrap(),
@@ -297,7 +320,12 @@ async fn compare_reads(labs: &[Lab; 3], maker: &Maker, place: &str) {
             ),
             store.due(DueCursor { due_at: maker.now, position }, 7).await.unwrap(),
             store.backlog(stream, ordered, 3).await.unwrap(),
-            (store.orphans(2, 5).await.unwrap(), store.totals().await.unwrap(), objects, runs),
+            (
+                store.orphans(2, false, 5).await.unwrap(),
+                store.totals().await.unwrap(),
+                objects,
+                runs
+            ),
         ));
         lab.assert_sound().await;
     }

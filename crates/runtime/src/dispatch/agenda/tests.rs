@@ -69,6 +69,7 @@ impl World {
             attempts: 0,
             forgiven: 0,
             claim: None,
+            queued: false,
         };
         self.store.insert(work.position, work);
         self.agenda.learn(&Notice::Due(work), self.now);
@@ -231,7 +232,8 @@ fn a_target_with_places_of_its_own_neither_waits_for_others_nor_has_more_than_th
     for position in 1..=6 {
         let target = target(position as u64 % 2);
         let (ordered, due_at, attempts, forgiven, claim) = (false, Timestamp(0), 0, 0, None);
-        let work = Work { position, target, ordered, due_at, attempts, forgiven, claim };
+        let work =
+            Work { position, target, ordered, due_at, attempts, forgiven, claim, queued: false };
         agenda.learn(&Notice::Due(work), Timestamp(0));
     }
     let mut take = |room| agenda.take(room, Timestamp(0));

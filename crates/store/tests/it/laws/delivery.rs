@@ -232,8 +232,8 @@ async fn claims_of_owners_before_us_are_found(lab: Lab) {
         let lease = steadfast_store::Lease { holder, number: 1 };
         lab.committed(Commit::of(Write::Claim { position, lease, lasts })).await;
     }
-    assert_eq!(lab.store.orphans(1, 10).await.unwrap(), []);
-    let orphans = lab.store.orphans(2, 10).await.unwrap();
+    assert_eq!(lab.store.orphans(1, false, 10).await.unwrap(), []);
+    let orphans = lab.store.orphans(2, false, 10).await.unwrap();
     // The claim of an outside consumer (holder 0) outlives owners.
     assert_eq!(orphans.iter().map(|it| it.position).collect::<Vec<_>>(), positions[..1]);
 }
@@ -250,7 +250,7 @@ async fn what_is_held_by_its_writer_is_claimed_from_the_beginning_until_it_is_gi
     assert!(lab.store.notices().is_empty(), "its writer knows of it");
     let other = lab.claim(position, 1).await;
     assert_eq!(other, Outcome::Rejected(Rejection::NotDue { position, due_at: until }));
-    assert_eq!(lab.store.orphans(2, 10).await.unwrap()[0].position, position);
+    assert_eq!(lab.store.orphans(2, false, 10).await.unwrap()[0].position, position);
     let release = Write::Release { position, lease: lease(7) };
     lab.committed(Commit::of(release)).await;
     assert!(!lab.store.notices().is_empty(), "now it is due to anybody");

@@ -92,13 +92,13 @@ async fn the_objects_of_a_class_are_counted_up_to_a_number(lab: Lab) {
 }
 
 async fn every_class_that_was_addressed_is_found_once(lab: Lab) {
-    assert_eq!(lab.store.object_classes().await.unwrap(), [""; 0]);
+    assert_eq!(lab.store.classes(EntityKind::Object).await.unwrap(), [""; 0]);
     for (class, name) in [("b", "1"), ("a", "1"), ("b", "2"), ("Z", "1"), ("a-b", "1")] {
         turn(&lab, &address_of(EntityKind::Object, class, name), "add", b"x").await;
     }
     let queue = address_of(EntityKind::Queue, "q", "1");
     lab.append(&queue, vec![command(&address_of(EntityKind::Object, "target", "1"))]).await;
-    let classes = lab.store.object_classes().await.unwrap();
+    let classes = lab.store.classes(EntityKind::Object).await.unwrap();
     assert_eq!(classes, ["Z", "a", "a-b", "b", "target"]);
 }
 

@@ -1,0 +1,80 @@
+//! Queues, in memory.
+
+use super::tables::Tables;
+use crate::{
+    DueCursor, EntityId, Letter, Position, QueueDepth, Recorded, SettledAs, Timestamp, Work,
+};
+
+impl Tables {
+    /// What is in a queue, in due order.
+    fn in_queue(&self, queue: EntityId) -> Vec<Work> {
+        let is_in = |it: &&Work| it.queued && it.target == queue;
+        let mut works: Vec<Work> = self.works.values().filter(is_in).copied().collect();
+        works.sort_by_key(|it| (it.due_at, it.position));
+        works
+    }
+
+    fn letter(&self, work: Work) -> Option<Letter> {
+        let message = self.recorded(work.position)?;
+        Some(Letter { message, queue: work.target, attempts: work.attempts })
+    }
+
+    pub(super) fn letters(
+        &self,
+        queue: EntityId,
+        after: DueCursor,
+        until: Timestamp,
+        limit: usize,
+    ) -> Vec<Letter> {
+        let is_due = |it: &Work| {
+            after < DueCursor { due_at: it.due_at, position: it.position } && it.due_at <= until
+        };
+        let due = self.in_queue(queue).into_iter().filter(is_due);
+        due.filter_map(|it| self.letter(it)).take(limit).collect()
+    }
+
+    pub(super) fn leased(&self, queue: EntityId, at: Timestamp, limit: usize) -> Vec<Letter> {
+        let works = self.in_queue(queue).into_iter();
+        let leased = works.filter(|it| it.claim.is_some() && at < it.due_at);
+        leased.filter_map(|it| self.letter(it)).take(limit).collect()
+    }
+
+    pub(super) fn dead_letters(
+        &self,
+        queue: EntityId,
+        after: Position,
+        limit: usize,
+    ) -> Vec<Recorded> {
+        let behind = self.outcomes.range(after.saturating_add(1)..);
+        let dead = behind.filter(|(_, it)| it.as_ == SettledAs::Dead && it.queue == Some(queue));
+        dead.filter_map(|(position, _)| self.recorded(*position)).take(limit).collect()
+    }
+
+    pub(super) fn queue_depth(&self, queue: EntityId, at: Timestamp) -> QueueDepth {
+        let works = self.in_queue(queue);
+        let count = |is: &dyn Fn(&Work) -> bool| works.iter().filter(|it| is(it)).count() as u64;
+        let first = works.iter().map(|it| it.position).min();
+        QueueDepth {
+            ready: count(&|it| it.due_at <= at),
+            delayed: count(&|it| at < it.due_at && it.claim.is_none()),
+            leased: count(&|it| at < it.due_at && it.claim.is_some()),
+            dead: self.outcomes.values().filter(|it| it.queue == Some(queue)).count() as u64,
+            oldest: first.and_then(|it| self.recorded(it)).map(|it| it.created_at),
+        }
+    }
+
+    pub(super) fn next_due(&self, queue: EntityId, after: Timestamp) -> Option<Timestamp> {
+        self.in_queue(queue).iter().map(|it| it.due_at).find(|it| after < *it)
+    }
+
+    pub(super) fn letters_up_to(
+        &self,
+        queue: EntityId,
+        position: Position,
+        limit: usize,
+    ) -> Vec<Position> {
+        let works = self.in_queue(queue).into_iter();
+        let old = works.filter(|it| it.claim.is_none() && it.position <= position);
+        old.map(|it| it.position).take(limit).collect()
+    }
+}
