@@ -24,7 +24,8 @@ mod trips;
 use std::{io::Write as _, sync::Arc, time::Duration};
 
 use steadfast::{
-    Delivery, Dispatcher, DispatcherOptions, Failure, Handler, Objects, Runs,
+    Dispatcher, DispatcherOptions, Failure, Handler, Objects, Runs,
+    dispatch::Delivery,
     process::Processes,
     store::{
         Address, Cause, Commit, EntityKind, Json, Message, Outcome, PostgresOptions, PostgresStore,

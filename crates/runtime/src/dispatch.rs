@@ -12,7 +12,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use steadfast_store::{
     Clock, DueCursor, Entropy, Position, Recorded, RetryPolicy, SeededEntropy, State, Store,
-    StoreError, SystemClock,
+    StoreError, SystemClock, Work,
 };
 use tokio::{sync::watch, task::JoinHandle};
 
@@ -26,6 +26,14 @@ pub use self::{
     deliver::CRASH_POINTS,
     handler::{Delivery, Failure, Handler, Router},
 };
+
+/// Who hears of work that waits in queues, whose consumers draw it.
+pub(crate) trait QueueNews: Send + Sync + 'static {
+    /// It was written.
+    fn heard(&self, work: &Work);
+    /// Some was not heard of.
+    fn missed(&self);
+}
 
 /// Plain settings of a dispatcher.
 #[derive(Clone, Copy, Debug)]
@@ -86,6 +94,7 @@ pub struct DispatcherBuilder {
     options: DispatcherOptions,
     handlers: HashMap<Box<str>, Arc<dyn Handler>>,
     routers: Vec<Arc<dyn Router>>,
+    queues: Option<Arc<dyn QueueNews>>,
 }
 
 impl DispatcherBuilder {
@@ -98,6 +107,12 @@ impl DispatcherBuilder {
     /// Asks a router for the handlers of messages whose type alone is not known.
     pub fn route(mut self, router: impl Router) -> Self {
         self.routers.push(Arc::new(router));
+        self
+    }
+
+    /// Tells who looks after queues of what waits there.
+    pub(crate) fn queues(mut self, queues: impl QueueNews) -> Self {
+        self.queues = Some(Arc::new(queues));
         self
     }
 
@@ -129,7 +144,7 @@ impl DispatcherBuilder {
 
     /// Takes over what earlier owners left unfinished, and starts.
     pub async fn start(self) -> Result<Dispatcher, StoreError> {
-        let Self { store, clock, entropy, options, handlers, routers } = self;
+        let Self { store, clock, entropy, options, handlers, routers, queues } = self;
         let own_places = routers.iter().flat_map(|it| it.own_places()).collect();
         // Listening comes before the first look, so that nothing falls between them.
         store.notices().listen();
@@ -145,7 +160,8 @@ impl DispatcherBuilder {
         let agenda = Agenda::new(bounds, own_places);
         let shared = Arc::new(Shared::new(agenda));
         let (stop, stopping) = watch::channel(false);
-        let task = Task::new(store.clone(), clock, options, Arc::new(courier), shared.clone());
+        let courier = Arc::new(courier);
+        let task = Task::new(store.clone(), clock, options, courier, shared.clone(), queues);
         let task = tokio::spawn(task.run(stopping));
         Ok(Dispatcher { store, shared, stop, task })
     }
@@ -169,6 +185,7 @@ impl Dispatcher {
             options: DispatcherOptions::default(),
             handlers: HashMap::new(),
             routers: Vec::new(),
+            queues: None,
         }
     }
 

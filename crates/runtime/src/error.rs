@@ -5,7 +5,7 @@ use std::{any::Any, fmt};
 use serde::{Deserialize, Serialize};
 use steadfast_store::StoreError;
 
-use crate::{CallError, RunError};
+use crate::{CallError, QueueError, RunError};
 
 /// What handlers, jobs and consumers return.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -92,9 +92,10 @@ impl<E: std::error::Error + 'static> From<E> for Error {
 /// The code of an error of ours.
 fn own_code(error: &dyn Any) -> Option<&str> {
     let run = || error.downcast_ref::<RunError>().map(RunError::code);
+    let queue = || error.downcast_ref::<QueueError>().map(QueueError::code);
     let call = || error.downcast_ref::<CallError>().map(CallError::code);
     let store = || error.downcast_ref::<StoreError>().map(StoreError::code);
-    run().or_else(call).or_else(store)
+    run().or_else(queue).or_else(call).or_else(store)
 }
 
 /// Marks errors that no repetition can cure.

@@ -4,12 +4,12 @@
 //! store, and the [`Dispatcher`] sees to it that it is done.
 
 mod body;
-mod dispatch;
+pub mod dispatch;
 mod error;
 mod link;
 pub mod object;
 pub mod process;
-mod queue;
+pub mod queue;
 mod runtime;
 pub mod test;
 pub mod workflow;
@@ -25,8 +25,8 @@ pub use steadfast_store as store;
 pub use self::{
     body::Body,
     dispatch::{
-        CRASH_POINTS, Delivery, Dispatcher, DispatcherBuilder, DispatcherOptions, Failure, Handler,
-        Router, Unknown,
+        CRASH_POINTS, Dispatcher, DispatcherBuilder, DispatcherOptions, Failure, Handler, Router,
+        Unknown,
     },
     error::{Error, Result, ResultExt},
     link::Link,
@@ -34,7 +34,10 @@ pub use self::{
         Address, Alarm, Arrival, CallError, CatchUp, Closed, Connection, ConnectionId, Handle, Job,
         Live, LiveSocket, Object, ObjectOptions, Objects, Outcome, Perform, Turn,
     },
-    queue::Queue,
+    queue::{
+        Batch, BatchConsumer, ConsumeOptions, Consumer, Delivery, Queue, QueueError, QueueSettings,
+        QueueSpec, Queues, Settled, SettledBatch,
+    },
     runtime::{Builder, Runtime},
     workflow::{Ctx, Retry, RunAddress, RunError, Runs, Workflow},
 };

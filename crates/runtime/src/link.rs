@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use steadfast_store::StoreError;
 
 use crate::{
-    Address, Body, CallError, Handle, Objects,
+    Address, Body, CallError, Handle, Objects, Queue, QueueError, Queues,
     object::Lists,
     workflow::{RunAddress, RunError, Runs, Started, Workflow},
 };
@@ -26,6 +26,7 @@ pub struct Link(Arc<RwLock<Option<Linked>>>);
 struct Linked {
     objects: Objects,
     runs: Runs,
+    queues: Option<Queues>,
 }
 
 impl Link {
@@ -52,9 +53,22 @@ impl Link {
         linked.objects.call(to, msg).key(key).await
     }
 
+    /// Sends a message to a queue.
+    pub async fn send<T: Body>(&self, to: Queue<T>, msg: &T) -> Result<(), QueueError> {
+        let queues = self.linked().and_then(|it| it.queues);
+        queues.ok_or(StoreError::Closed)?.send(to, msg).await.map(drop)
+    }
+
     pub(crate) fn tie(&self, objects: &Objects, runs: &Runs) {
-        let linked = Linked { objects: objects.clone(), runs: runs.clone() };
+        let linked = Linked { objects: objects.clone(), runs: runs.clone(), queues: None };
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(linked);
+    }
+
+    pub(crate) fn tie_queues(&self, queues: &Queues) {
+        let mut linked = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(linked) = &mut *linked {
+            linked.queues = Some(queues.clone());
+        }
     }
 
     /// The program has ended. Without this the two would keep each other alive.

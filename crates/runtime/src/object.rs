@@ -40,7 +40,7 @@ mod wake;
 pub use self::{
     address::{Address, Destination},
     alarm::{Alarm, CatchUp},
-    calls::{CallList, Lists, Nobody, Nth},
+    calls::{CallList, Lists, Nobody, Nth, Sending},
     effect::{Job, Outcome, Perform},
     error::CallError,
     history::{HistoryError, HistoryRetention, Past, pages_at, sweep_history},

@@ -1,35 +1,41 @@
-//! Queues: for now, where messages can be sent to. They wait there.
+//! Queues: at least once, in due order, several consumers at a time; what cannot be handled moves
+//! to dead letters, from where it can be given another chance.
 
-use std::{fmt, marker::PhantomData};
+mod carry;
+mod consumer;
+mod control;
+mod delivery;
+mod desk;
+mod error;
+mod figures;
+mod meter;
+mod name;
+mod orphans;
+mod peek;
+mod pull;
+mod pump;
+mod purge;
+mod queues;
+mod rate;
+mod redrive;
+mod send;
+mod settings;
+mod settle;
+mod shelf;
 
-/// A queue of messages of one type, by its name: `const MAIL: Queue<Mail> = Queue::named("mail");`
-pub struct Queue<T> {
-    name: &'static str,
-    message: PhantomData<fn() -> T>,
-}
-
-impl<T> Queue<T> {
-    /// The queue of this name.
-    pub const fn named(name: &'static str) -> Self {
-        Self { name, message: PhantomData }
-    }
-
-    /// Its name.
-    pub const fn name(&self) -> &'static str {
-        self.name
-    }
-}
-
-impl<T> Clone for Queue<T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T> Copy for Queue<T> {}
-
-impl<T> fmt::Debug for Queue<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "queue/{}", self.name)
-    }
-}
+pub(crate) use self::queues::Declared;
+pub use self::{
+    carry::QUEUE_CRASH_POINTS,
+    consumer::{Batch, BatchConsumer, ConsumeOptions, Consumer, SettledBatch},
+    delivery::{Delivery, Settled},
+    error::QueueError,
+    figures::{QueueView, Sample},
+    meter::Rates,
+    name::{Later, Queue, QueueSpec},
+    peek::{PeekState, Peeked},
+    pull::{Acked, LeaseId, PULL_MAX, Pulled},
+    queues::Queues,
+    redrive::{Redrive, Redriven},
+    send::{Outgoing, SEND_MAX},
+    settings::QueueSettings,
+};

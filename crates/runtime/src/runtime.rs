@@ -5,10 +5,12 @@ use std::{sync::Arc, time::Duration};
 use steadfast_store::{Clock, Entropy, SeededEntropy, Store, StoreError, SystemClock};
 
 use crate::{
-    Address, Arrival, Body, CallError, Dispatcher, DispatcherOptions, Handle, Job, Link, Live,
-    LiveSocket, Object, ObjectOptions, Objects, Perform, Unknown,
+    Address, Arrival, BatchConsumer, Body, CallError, ConsumeOptions, Consumer, Dispatcher,
+    DispatcherOptions, Handle, Job, Link, Live, LiveSocket, Object, ObjectOptions, Objects,
+    Perform, Queue, QueueSpec, Queues, Unknown,
     object::{Lists, ObjectsBuilder, PendingCall},
     process::{Decided, Execute, InputError, Process, Processes},
+    queue::Declared,
     workflow::{RunAddress, RunError, Runs, Script, Started, Workflow},
 };
 
@@ -21,6 +23,7 @@ pub struct Builder {
     objects: Vec<AddObject>,
     processes: Vec<AddProcess>,
     workflows: Vec<AddWorkflow>,
+    declared: Declared,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
     object_options: ObjectOptions,
@@ -60,6 +63,46 @@ impl Builder {
         self
     }
 
+    /// Declares a queue: how its messages are delivered, unless an operator says otherwise.
+    pub fn queue<T>(mut self, queue: impl Into<QueueSpec<T>>) -> Self {
+        let QueueSpec { queue, settings } = queue.into();
+        self.declared.queue(queue.name(), settings);
+        self
+    }
+
+    /// Consumes a queue, message by message.
+    pub fn consume<C: Consumer>(self, queue: Queue<C::Message>, consumer: C) -> Self {
+        self.consume_with(queue, consumer, ConsumeOptions::default())
+    }
+
+    /// Consumes a queue, with options.
+    pub fn consume_with<C: Consumer>(
+        mut self,
+        queue: Queue<C::Message>,
+        consumer: C,
+        options: ConsumeOptions,
+    ) -> Self {
+        self.declared.consume(queue.name(), consumer, options);
+        self
+    }
+
+    /// Consumes a queue in batches, two at a time.
+    pub fn consume_batches<C: BatchConsumer>(self, queue: Queue<C::Message>, consumer: C) -> Self {
+        let options = ConsumeOptions { concurrency: 2, ..ConsumeOptions::default() };
+        self.consume_batches_with(queue, consumer, options)
+    }
+
+    /// Consumes a queue in batches, with options.
+    pub fn consume_batches_with<C: BatchConsumer>(
+        mut self,
+        queue: Queue<C::Message>,
+        consumer: C,
+        options: ConsumeOptions,
+    ) -> Self {
+        self.declared.consume_batches(queue.name(), consumer, options);
+        self
+    }
+
     /// Lets parts of the program reach it by this link while it runs.
     pub fn link(mut self, link: &Link) -> Self {
         self.links.push(link.clone());
@@ -92,7 +135,9 @@ impl Builder {
 
     /// Starts to serve on a store.
     pub async fn start(self, store: Arc<dyn Store>) -> Result<Runtime, StoreError> {
-        let Self { objects, processes, workflows, clock, entropy, script, links, .. } = self;
+        let Self {
+            objects, processes, workflows, clock, entropy, script, mut links, declared, ..
+        } = self;
         let (object_options, dispatcher_options) = (self.object_options, self.dispatcher_options);
         let builder = Objects::builder(store.clone())
             .shared_clock(clock.clone())
@@ -103,7 +148,22 @@ impl Builder {
             processes.into_iter().fold(Processes::new(store.clone()), |it, add| add(it));
         let runs = Runs::new(store.clone(), clock.clone(), entropy.clone(), objects.clone());
         let runs = workflows.into_iter().fold(runs.scripted(script), |it, add| add(it));
+        let grace = dispatcher_options.grace;
+        // Consumers have a link of their own.
+        let link = Link::default();
+        links.push(link.clone());
         links.iter().for_each(|it| it.tie(&objects, &runs));
+        let queues = Queues::start(
+            declared,
+            store.clone(),
+            clock.clone(),
+            entropy.clone(),
+            objects.clone(),
+            link,
+            grace,
+        );
+        let queues = queues.await?;
+        links.iter().for_each(|it| it.tie_queues(&queues));
         let dispatcher = Dispatcher::builder(store.clone())
             .shared_clock(clock)
             .shared_entropy(entropy)
@@ -111,10 +171,10 @@ impl Builder {
             .route(processes.clone())
             .route(objects.clone())
             .route(runs.clone())
+            .queues(queues.clone())
             .start()
             .await?;
-        let grace = dispatcher_options.grace;
-        Ok(Runtime { store, objects, processes, runs, dispatcher, grace, links })
+        Ok(Runtime { store, objects, processes, runs, queues, dispatcher, grace, links })
     }
 }
 
@@ -124,6 +184,7 @@ pub struct Runtime {
     objects: Objects,
     processes: Processes,
     runs: Runs,
+    queues: Queues,
     pub(crate) dispatcher: Dispatcher,
     grace: Duration,
     links: Vec<Link>,
@@ -139,6 +200,7 @@ impl Runtime {
             objects: Vec::new(),
             processes: Vec::new(),
             workflows: Vec::new(),
+            declared: Declared::default(),
             clock: Arc::new(SystemClock),
             entropy: Arc::new(SeededEntropy::from_system()),
             object_options: ObjectOptions::default(),
@@ -214,6 +276,11 @@ impl Runtime {
         &self.runs
     }
 
+    /// The queues.
+    pub fn queues(&self) -> &Queues {
+        &self.queues
+    }
+
     /// The store.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
@@ -223,7 +290,7 @@ impl Runtime {
     /// open.
     pub async fn stop(self) {
         self.objects.hang_up().await;
-        tokio::join!(self.dispatcher.stop(), self.runs.stop(self.grace));
+        tokio::join!(self.dispatcher.stop(), self.runs.stop(self.grace), self.queues.stop());
         self.links.iter().for_each(Link::untie);
     }
 }

@@ -58,12 +58,14 @@ impl App {
     /// Waits until everything that is due is done.
     pub async fn settle(&self) {
         let (dispatcher, runs) = (&self.runtime.dispatcher, self.runtime.runs());
+        let queues = self.runtime.queues();
         loop {
             dispatcher.settled().await;
-            if runs.is_idle() {
+            if runs.is_idle() && queues.is_settled() {
                 return;
             }
             runs.idle().await;
+            queues.settled().await;
         }
     }
 
@@ -80,7 +82,8 @@ impl App {
                 // It has ended, as the test wanted.
                 Err(_) => until,
             };
-            let next = next.min(until);
+            let queues = self.runtime.queues().next_wake().filter(|it| now < *it);
+            let next = next.min(queues.unwrap_or(until)).min(until);
             self.clock.advance(next.since(now));
             self.settle().await;
         }

@@ -5,14 +5,16 @@ use std::{
     time::Duration,
 };
 
-use steadfast_store::{Clock, DueCursor, News, Position, Store, StoreError, Timestamp, Work};
+use steadfast_store::{
+    Clock, DueCursor, News, Notice, Position, Store, StoreError, Timestamp, Work,
+};
 use tokio::{
     sync::{Notify, oneshot, watch},
     task::JoinSet,
 };
 
 use super::{
-    DispatcherOptions,
+    DispatcherOptions, QueueNews,
     agenda::Agenda,
     deliver::{Again, Courier},
     lane::LaneKey,
@@ -70,6 +72,7 @@ pub(super) struct Task {
     options: DispatcherOptions,
     courier: Arc<Courier>,
     shared: Arc<Shared>,
+    queues: Option<Arc<dyn QueueNews>>,
     under_way: JoinSet<Ended>,
     deliveries: usize,
     /// After failed reads the store gets time to come back.
@@ -86,6 +89,7 @@ impl Task {
         options: DispatcherOptions,
         courier: Arc<Courier>,
         shared: Arc<Shared>,
+        queues: Option<Arc<dyn QueueNews>>,
     ) -> Self {
         let (under_way, deliveries, rest_until) = (JoinSet::new(), 0, Timestamp::MIN);
         let (failures, is_lost) = (0, false);
@@ -95,6 +99,7 @@ impl Task {
             options,
             courier,
             shared,
+            queues,
             under_way,
             deliveries,
             rest_until,
@@ -167,8 +172,20 @@ impl Task {
         let now = self.clock.now();
         let mut agenda = self.shared.agenda();
         match news {
-            News::Notices(notices) => notices.iter().for_each(|it| agenda.learn(it, now)),
-            News::Overflow => agenda.start_over(),
+            News::Notices(notices) => {
+                for notice in &notices {
+                    match notice {
+                        Notice::Due(work) if work.queued => {
+                            self.queues.iter().for_each(|it| it.heard(work));
+                        }
+                        Notice::Due(_) | Notice::Unblocked(_) => agenda.learn(notice, now),
+                    }
+                }
+            }
+            News::Overflow => {
+                agenda.start_over();
+                self.queues.iter().for_each(|it| it.missed());
+            }
         }
     }
 

@@ -1,12 +1,12 @@
 //! Where messages go.
 
-use std::{fmt, marker::PhantomData};
+use std::{fmt, marker::PhantomData, time::Duration};
 
 use serde_json::json;
 use steadfast_store::{self as store, EntityKind, InvalidInput, Json};
 
 use super::{Handle, Lists, Object, calls::Sending};
-use crate::{Body, Queue};
+use crate::Body;
 
 /// Names one object of a class: plain data.
 pub struct Address<C> {
@@ -56,14 +56,7 @@ where
         let target = self.resolve()?;
         let metadata = Json::of(&json!({ "to": target.to_string() }))?;
         let (action, message_type) = ("call", C::NAME);
-        Ok(Sending { target, action, message_type, data: Json::of(&msg)?, metadata })
-    }
-}
-
-impl<M: Body> Destination<M, ()> for Queue<M> {
-    fn sending(self, msg: M) -> Result<Sending, InvalidInput> {
-        let target = store::Address::new(EntityKind::Queue, self.name(), "0")?;
-        let (action, message_type, metadata) = ("enqueue", self.name(), Json::empty());
-        Ok(Sending { target, action, message_type, data: Json::of(&msg)?, metadata })
+        let (data, delay) = (Json::of(&msg)?, Duration::ZERO);
+        Ok(Sending { target, action, message_type, data, metadata, delay })
     }
 }

@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 
+use std::time::Duration;
+
 use steadfast_store::{self as store, Due, InvalidInput, Json, Message, Task};
 
 use super::{Handle, Object, Turn, turn::Core};
@@ -10,17 +12,20 @@ use crate::{Body, Error};
 /// A message on its way out of a turn.
 #[doc(hidden)]
 pub struct Sending {
-    pub(super) target: store::Address,
-    pub(super) action: &'static str,
+    pub(crate) target: store::Address,
+    pub(crate) action: &'static str,
     pub(crate) message_type: &'static str,
-    pub(super) data: Json,
-    pub(super) metadata: Json,
+    pub(crate) data: Json,
+    pub(crate) metadata: Json,
+    /// It waits so long before it may be delivered.
+    pub(crate) delay: Duration,
 }
 
 impl Sending {
     /// As it is stored.
     pub(crate) fn message(self, due: Due) -> Result<Message, InvalidInput> {
-        let Self { target, action, message_type, data, metadata } = self;
+        let Self { target, action, message_type, data, metadata, delay } = self;
+        let due = if delay.is_zero() { due } else { Due::After(delay) };
         let message = Message::new(message_type, data)?.action(action).metadata(metadata)?;
         Ok(message.task(Task { target, ordered: false, due }))
     }

@@ -15,7 +15,7 @@ use super::{
     mailbox::{End, Input},
     objects::Shared,
 };
-use crate::{Delivery, Error, Failure, Handler, Router};
+use crate::{Error, Failure, Handler, Router, dispatch::Delivery};
 
 /// What stands beside a message to an object.
 #[derive(Deserialize)]

@@ -296,6 +296,27 @@ impl Objects {
         self.shared.give(to, input, None).await
     }
 
+    /// Calls an object in whose commit the delivery of a message ends.
+    pub(crate) async fn settle<C: Handle<M>, M: Body, I>(
+        &self,
+        to: Address<C>,
+        msg: M,
+        position: store::Position,
+        lease: Option<store::Lease>,
+    ) -> Result<(), CallError>
+    where
+        C::Calls: Lists<M, I>,
+    {
+        let body = serde_json::to_string(&msg).map_err(|error| CallError::Malformed {
+            message: C::NAME.into(),
+            path: ".".into(),
+            detail: error.to_string(),
+        })?;
+        let to = to.resolve()?;
+        let input = Input::Call { message: C::NAME.into(), body: body.into(), key: None };
+        self.shared.give(&to, input, Some(End { position, lease })).await.map(drop)
+    }
+
     /// Deletes an object; `false` if it did not exist.
     pub async fn delete(&self, class: &str, name: &str) -> Result<bool, CallError> {
         let to = store::Address::new(EntityKind::Object, class, name)?;

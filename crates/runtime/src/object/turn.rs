@@ -121,7 +121,8 @@ impl<C: Object> Turn<C> {
             let target = store::Address::new(EntityKind::Run, W::NAME, run.id())?;
             let metadata = Json::of(&json!({ "to": target.to_string() }))?;
             let (action, message_type) = ("start", W::NAME);
-            Ok(Sending { target, action, message_type, data: Json::of(input)?, metadata })
+            let (data, delay) = (Json::of(input)?, Duration::ZERO);
+            Ok(Sending { target, action, message_type, data, metadata, delay })
         };
         self.core.send(sending(), Due::After(Duration::ZERO));
     }
@@ -145,7 +146,8 @@ impl<C: Object> Turn<C> {
             if JOB_BYTES_MAX < len {
                 return Err(InvalidInput::DataSize { len: 2 * len });
             }
-            Ok(Sending { target, action, message_type, data, metadata })
+            let delay = Duration::ZERO;
+            Ok(Sending { target, action, message_type, data, metadata, delay })
         };
         self.core.send(sending(), Due::After(Duration::ZERO));
     }

@@ -51,6 +51,7 @@ impl Core {
         let metadata = Json::of(&json!({ "to": target.to_string() }))?;
         let (action, message_type, data) =
             ("wake", "alarm", Json::of(&json!({ "dueAt": due_at }))?);
-        Ok(Sending { target, action, message_type, data, metadata })
+        let delay = std::time::Duration::ZERO;
+        Ok(Sending { target, action, message_type, data, metadata, delay })
     }
 }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use steadfast_store::{Commit, StoreError};
 
 use super::{Execute, InputError, Process, record, runner::Runner};
-use crate::{Delivery, Failure, Handler};
+use crate::{Failure, Handler, dispatch::Delivery};
 
 /// Executes what a process sent, and gives it what comes back.
 pub(super) struct Sent<P: Process> {

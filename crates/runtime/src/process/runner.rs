@@ -12,7 +12,7 @@ use steadfast_store::{
 };
 
 use super::{Event, EventOf, InputError, Process, codec, instance::Instance, record, translate};
-use crate::Delivery;
+use crate::dispatch::Delivery;
 
 /// How often a decision is made again because somebody else decided first.
 const ATTEMPTS_MAX: u32 = 20;

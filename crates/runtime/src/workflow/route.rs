@@ -15,7 +15,7 @@ use super::{
     runs::address,
     wake,
 };
-use crate::{Delivery, Failure, Handler, Router};
+use crate::{Failure, Handler, Router, dispatch::Delivery};
 
 /// A run that is being driven may take as long as it likes; its steps have limits of their own.
 const AS_LONG_AS_IT_TAKES: Duration = Duration::from_hours(24 * 365);

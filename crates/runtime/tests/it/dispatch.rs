@@ -95,7 +95,7 @@ async fn what_was_pending_before_the_start_is_executed(lab: Lab) {
 async fn consequences_are_committed_with_the_end_of_the_delivery(lab: Lab) {
     let receiver = address("receiver");
     let to = receiver.clone();
-    let answer = move |delivery: &steadfast::Delivery| {
+    let answer = move |delivery: &steadfast::dispatch::Delivery| {
         let input = event("answered").input();
         let append = Write::Append { stream: to.clone(), messages: vec![input] };
         assert!(delivery.id().ends_with("/1"));
@@ -113,7 +113,7 @@ async fn consequences_are_committed_with_the_end_of_the_delivery(lab: Lab) {
 
 async fn a_failing_command_is_tried_again_later_and_then_dead_and_others_go_on(lab: Lab) {
     let (seen, poison) = (Seen::default(), lab.command(&address("a")).await);
-    let fail_one = move |delivery: &steadfast::Delivery| match delivery.message.position {
+    let fail_one = move |delivery: &steadfast::dispatch::Delivery| match delivery.message.position {
         it if it == poison => Err(Failure::retry(format!("failure {}", delivery.attempt))),
         _ => Ok(Commit::default()),
     };
@@ -135,7 +135,7 @@ async fn a_failing_command_is_tried_again_later_and_then_dead_and_others_go_on(l
 }
 
 async fn a_final_failure_is_dead_at_once(lab: Lab) {
-    let no = |_: &steadfast::Delivery| Err(Failure::fatal("no such guest"));
+    let no = |_: &steadfast::dispatch::Delivery| Err(Failure::fatal("no such guest"));
     let handler = Does(Seen::default(), no);
     let dispatcher = dispatcher(&lab).on("do", handler).start().await.unwrap();
     let position = lab.command(&address("a")).await;
@@ -147,7 +147,7 @@ async fn a_final_failure_is_dead_at_once(lab: Lab) {
 
 async fn a_panicking_handler_is_a_failed_attempt(lab: Lab) {
     let seen = Seen::default();
-    let panic_once = |delivery: &steadfast::Delivery| {
+    let panic_once = |delivery: &steadfast::dispatch::Delivery| {
         assert!(delivery.attempt != 1, "the first time is hard");
         Ok(Commit::default())
     };
@@ -272,7 +272,7 @@ async fn claims_of_an_owner_that_ended_are_counted_and_delivered_again(mut lab: 
 
 async fn what_stays_inside_needs_no_claim(lab: Lab) {
     let to = address("receiver");
-    let receive = move |_: &steadfast::Delivery| {
+    let receive = move |_: &steadfast::dispatch::Delivery| {
         let messages = vec![event("received").input()];
         Ok(Commit::of(Write::Append { stream: to.clone(), messages }))
     };
@@ -288,7 +288,7 @@ async fn what_stays_inside_needs_no_claim(lab: Lab) {
 
 async fn what_stays_inside_can_be_revived_too(lab: Lab) {
     let seen = Seen::default();
-    let fail = |delivery: &steadfast::Delivery| match delivery.message.state {
+    let fail = |delivery: &steadfast::dispatch::Delivery| match delivery.message.state {
         // Three times, then it is revived and goes well.
         Some(State::Pending { attempts, .. }) if delivery.attempt != attempts + 1 => unreachable!(),
         _ => Err(Failure::fatal("not today")),

@@ -9,7 +9,8 @@ use std::{
 };
 
 use steadfast::{
-    Delivery, Dispatcher, DispatcherBuilder, DispatcherOptions, Failure, Handler, Unknown,
+    Dispatcher, DispatcherBuilder, DispatcherOptions, Failure, Handler, Unknown,
+    dispatch::Delivery,
     store::{Commit, Position, RetryPolicy, SeededEntropy},
 };
 use tokio::sync::Semaphore;

@@ -28,7 +28,7 @@ fn scheduled(seconds: u64, ordered: bool) -> Message {
 
 async fn hole_4_a_poison_command_does_not_starve_later_commands(lab: Lab) {
     let seen = Seen::default();
-    let poison = |delivery: &steadfast::Delivery| match delivery.message.position {
+    let poison = |delivery: &steadfast::dispatch::Delivery| match delivery.message.position {
         1 => Err(Failure::retry("poison")),
         _ => Ok(Commit::default()),
     };

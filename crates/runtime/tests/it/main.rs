@@ -25,6 +25,7 @@ mod process;
 mod process_crashes;
 mod process_edges;
 mod process_versions;
+mod queue;
 mod scale;
 mod shop;
 mod trip;

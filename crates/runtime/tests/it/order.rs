@@ -3,7 +3,8 @@
 use std::{sync::atomic::Ordering, time::Duration};
 
 use steadfast::{
-    Delivery, Failure,
+    Failure,
+    dispatch::Delivery,
     store::{Address, Commit, Due, Message, Task},
 };
 

@@ -1,0 +1,251 @@
+//! One handing over: claim if need be, let the consumer decide, commit what it decided. It can end
+//! at any line; nothing is lost.
+
+use std::{sync::Arc, time::Duration};
+
+use steadfast_store::{Commit, Lease, Letter, Position, Receipt, StoreError, Write, crash};
+use tokio::task::JoinHandle;
+
+use super::{
+    consumer::Consume,
+    delivery::{Decisions, Parcel, Verdict},
+    desk::Desk,
+    meter::Happening,
+    queues::Shared,
+    settle::{self, Ending, Written},
+    shelf::PutDown,
+};
+use crate::dispatch::panic_message;
+
+/// The points of a handing over, in order. `./test` ends a process at each of them.
+pub const QUEUE_CRASH_POINTS: &[&str] = &[
+    "queue.claim.before",
+    "queue.claim.after",
+    "queue.consume.before",
+    "queue.consume.after",
+    "queue.settle.before",
+    "queue.settle.after",
+];
+
+/// How careful a delivery must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Care {
+    /// Its commit alone decides whether it happened.
+    Plain,
+    /// It may have ended a process, or somebody's lease on it has ended: it is claimed, and thereby
+    /// counted, before it is delivered.
+    Claimed,
+    /// A process ended while it was claimed: nothing else that is suspect runs beside it.
+    Alone,
+}
+
+/// Letters that are handed over together.
+pub(super) struct Handing {
+    pub(super) shared: Arc<Shared>,
+    pub(super) desk: Arc<Desk>,
+    pub(super) consumer: Arc<dyn Consume>,
+    pub(super) letters: Vec<Letter>,
+    pub(super) care: Care,
+    pub(super) timeout: Duration,
+}
+
+/// One of them, as it is delivered.
+struct Claimed {
+    letter: Letter,
+    attempt: u32,
+    lease: Option<Lease>,
+}
+
+impl Handing {
+    pub(super) async fn carry(mut self) {
+        let positions: Vec<Position> = self.letters.iter().map(|it| it.message.position).collect();
+        // Whatever happens, they are put down.
+        let hands = Hands { desk: self.desk.clone(), shared: self.shared.clone(), positions };
+        let shared = self.shared.clone();
+        let _quiet = match self.care {
+            Care::Plain => None,
+            Care::Claimed => Some(Quiet::Shared { _it: shared.quiet.read().await }),
+            Care::Alone => Some(Quiet::Alone { _it: shared.quiet.write().await }),
+        };
+        if let Err(error) = self.deliver(hands).await {
+            let queue = &*self.desk.name;
+            tracing::warn!(queue, error = %error, "what a consumer decided was not recorded");
+        }
+    }
+
+    async fn deliver(&mut self, mut hands: Hands) -> Result<(), StoreError> {
+        let claimed = self.claim(&mut hands).await?;
+        if claimed.is_empty() {
+            return Ok(());
+        }
+        let now = self.shared.clock.now();
+        self.desk.meter.count(Happening::Delivered, claimed.len(), now);
+        crash::point("queue.consume.before");
+        let endings = self.consume(claimed).await;
+        crash::point("queue.consume.after");
+        let settings = self.desk.rules().settings;
+        let entropy = &*self.shared.entropy;
+        let written: Vec<Written> =
+            endings.iter().map(|it| settle::write(it, &settings, entropy)).collect();
+        crash::point("queue.settle.before");
+        let receipts = self.commit(&written).await?;
+        crash::point("queue.settle.after");
+        let now = self.shared.clock.now();
+        for (it, receipt) in written.iter().zip(receipts) {
+            self.desk.held().remove(&it.position);
+            let end = match (&it.write, receipt) {
+                (None, _) => PutDown::Gone,
+                (Some(_), Some(receipt)) => it.put_down(&receipt),
+                // Somebody else has ended or claimed it.
+                (Some(_), None) => PutDown::Unknown,
+            };
+            self.desk.meter.count(it.happening, 1, now);
+            hands.put_down(it.position, end);
+        }
+        Ok(())
+    }
+
+    /// Counts the attempt before it begins, where that is needed.
+    async fn claim(&mut self, hands: &mut Hands) -> Result<Vec<Claimed>, StoreError> {
+        let letters = std::mem::take(&mut self.letters);
+        if self.care == Care::Plain {
+            let plain = |letter: Letter| {
+                let attempt = letter.tries() + 1;
+                Claimed { letter, attempt, lease: None }
+            };
+            return Ok(letters.into_iter().map(plain).collect());
+        }
+        crash::point("queue.claim.before");
+        let (lease, lasts) = (self.shared.new_lease(), self.timeout);
+        let mut claimed = Vec::new();
+        let all: Vec<Write> = letters
+            .iter()
+            .map(|it| Write::Claim { position: it.message.position, lease, lasts })
+            .collect();
+        let together = Commit { expects: Vec::new(), writes: all.clone() };
+        let together = self.shared.store.commit(together).await?.committed().ok();
+        for (letter, write) in letters.into_iter().zip(all) {
+            let receipt = match &together {
+                Some(receipt) => Some(receipt.clone()),
+                None => self.shared.store.commit(Commit::of(write)).await?.committed().ok(),
+            };
+            let position = letter.message.position;
+            let is_it = |it: &&steadfast_store::Claimed| it.position == position;
+            match receipt.as_ref().and_then(|it| it.claimed.iter().find(is_it)) {
+                Some(it) => {
+                    self.desk.held().insert(position, lease);
+                    claimed.push(Claimed { letter, attempt: it.attempt, lease: Some(lease) });
+                }
+                // Somebody else has it, or has ended it.
+                None => hands.put_down(position, PutDown::Unknown),
+            }
+        }
+        crash::point("queue.claim.after");
+        Ok(claimed)
+    }
+
+    /// Runs the consumer in a task of its own, so that neither a panic nor one that never comes
+    /// back harms others.
+    async fn consume(&self, claimed: Vec<Claimed>) -> Vec<Ending> {
+        let decisions = Decisions::default();
+        let mut ends = Vec::new();
+        let mut parcels = Vec::new();
+        let attempts_max = self.desk.rules().settings.attempts_max();
+        for Claimed { letter, attempt, lease } in claimed {
+            let position = letter.message.position;
+            ends.push((position, attempt, lease));
+            if attempts_max < attempt {
+                let error = "the attempts before ended without an answer".to_owned();
+                decisions.decide(position, Verdict::Retry { after: None, error });
+                continue;
+            }
+            parcels.push(Parcel {
+                letter,
+                attempt,
+                lease,
+                queue: self.desk.name.clone(),
+                decisions: decisions.clone(),
+                objects: self.shared.objects.clone(),
+                link: self.shared.link.clone(),
+            });
+        }
+        let failed = if parcels.is_empty() { None } else { self.run(parcels).await };
+        let error = failed.unwrap_or_else(|| "the consumer gave no answer".into());
+        let ending = |(position, attempt, lease): (Position, u32, Option<Lease>)| {
+            let verdict = decisions.take(position);
+            let verdict =
+                verdict.unwrap_or_else(|| Verdict::Retry { after: None, error: error.clone() });
+            Ending { position, attempt, lease, verdict }
+        };
+        ends.into_iter().map(ending).collect()
+    }
+
+    /// Why it failed, if it did.
+    async fn run(&self, parcels: Vec<Parcel>) -> Option<String> {
+        let until = self.shared.clock.now().after(self.timeout);
+        let mut task = Abandon(tokio::spawn(self.consumer.clone().consume(parcels)));
+        tokio::select! {
+            done = &mut task.0 => match done.err()?.try_into_panic() {
+                Ok(panic) => Some(format!("the consumer panicked: {}", panic_message(&*panic))),
+                Err(_) => Some("the consumer was cancelled".into()),
+            },
+            () = self.shared.clock.sleep_until(until) => {
+                Some(format!("no answer within {} s", self.timeout.as_secs_f32()))
+            }
+        }
+    }
+
+    /// What was decided is worth some patience with a store that has trouble.
+    async fn commit(&self, written: &[Written]) -> Result<Vec<Option<Receipt>>, StoreError> {
+        let mut tried = 0;
+        loop {
+            match settle::commit(&*self.shared.store, written).await {
+                Err(error) if error.is_retryable() && tried < 12 => {
+                    tried += 1;
+                    if 3 < tried {
+                        let wait = Duration::from_millis(100 << (tried - 3).min(6));
+                        let until = self.shared.clock.now().after(wait);
+                        self.shared.clock.sleep_until(until).await;
+                    }
+                }
+                ended => return ended,
+            }
+        }
+    }
+}
+
+enum Quiet<'a> {
+    Shared { _it: tokio::sync::RwLockReadGuard<'a, ()> },
+    Alone { _it: tokio::sync::RwLockWriteGuard<'a, ()> },
+}
+
+/// Letters in hand. Those that are still here when it is dropped are looked for again.
+struct Hands {
+    desk: Arc<Desk>,
+    shared: Arc<Shared>,
+    positions: Vec<Position>,
+}
+
+impl Hands {
+    fn put_down(&mut self, position: Position, end: PutDown) {
+        self.positions.retain(|it| *it != position);
+        self.desk.shelf().put_down(position, end, self.shared.clock.now());
+    }
+}
+
+impl Drop for Hands {
+    fn drop(&mut self) {
+        let now = self.shared.clock.now();
+        let mut shelf = self.desk.shelf();
+        self.positions.iter().for_each(|it| shelf.put_down(*it, PutDown::Unknown, now));
+    }
+}
+
+/// A task that ends with the one who waits for it.
+struct Abandon<T>(JoinHandle<T>);
+
+impl<T> Drop for Abandon<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

@@ -1,0 +1,165 @@
+//! Who consumes the messages of a queue.
+
+use std::{collections::VecDeque, pin::Pin, sync::Arc, time::Duration};
+
+use super::{
+    Delivery, Settled,
+    delivery::{Decisions, Parcel, Verdict},
+};
+use crate::{Body, Result};
+
+/// Consumes the messages of a queue one by one, several at a time.
+pub trait Consumer: Send + Sync + 'static {
+    /// What is sent to the queue.
+    type Message: Body;
+
+    /// Handles one message and says how that ended. An error or a panic is a retry; a terminal
+    /// error buries it.
+    fn deliver(
+        &self,
+        delivery: Delivery<Self::Message>,
+    ) -> impl Future<Output = Result<Settled>> + Send;
+}
+
+/// Consumes the messages of a queue in batches, by size and time.
+pub trait BatchConsumer: Send + Sync + 'static {
+    /// What is sent to the queue.
+    type Message: Body;
+
+    /// Handles a batch: settle some one by one, and the rest at the end. An error or a panic is a
+    /// retry of those that were not settled.
+    fn deliver(
+        &self,
+        batch: Batch<Self::Message>,
+    ) -> impl Future<Output = Result<SettledBatch>> + Send;
+}
+
+/// How a queue is consumed.
+#[derive(Clone, Copy, Debug)]
+pub struct ConsumeOptions {
+    /// Messages, or batches, under way at once.
+    pub concurrency: usize,
+    /// How long one may take; then it counts as failed.
+    pub timeout: Duration,
+}
+
+impl Default for ConsumeOptions {
+    fn default() -> Self {
+        Self { concurrency: 16, timeout: Duration::from_mins(5) }
+    }
+}
+
+/// Messages that came together. As an iterator it gives them away one by one; what is left when it
+/// is settled is the rest.
+pub struct Batch<T> {
+    deliveries: VecDeque<Delivery<T>>,
+    decisions: Decisions,
+}
+
+/// Says that a batch was settled.
+#[must_use = "give it back from the consumer"]
+#[derive(Debug)]
+pub struct SettledBatch(Verdict);
+
+impl<T> Batch<T> {
+    /// The messages that were not taken out.
+    pub fn messages(&self) -> impl Iterator<Item = &T> {
+        self.deliveries.iter().map(|it| &it.message)
+    }
+
+    /// How many are left.
+    pub fn len(&self) -> usize {
+        self.deliveries.len()
+    }
+
+    /// Whether none is left.
+    pub fn is_empty(&self) -> bool {
+        self.deliveries.is_empty()
+    }
+
+    /// Settles one that was taken out.
+    pub fn settle(&mut self, settled: Settled) {
+        self.decisions.decide(settled.position, settled.verdict);
+    }
+
+    /// The rest was handled.
+    pub fn done(self) -> SettledBatch {
+        SettledBatch(Verdict::Done)
+    }
+
+    /// The rest is delivered again after so long.
+    pub fn retry_after(self, delay: Duration) -> SettledBatch {
+        let error = "the consumer asked for a retry".into();
+        SettledBatch(Verdict::Retry { after: Some(delay), error })
+    }
+
+    /// The rest is given up at once.
+    pub fn bury(self, why: impl Into<String>) -> SettledBatch {
+        SettledBatch(Verdict::Bury { why: why.into() })
+    }
+}
+
+impl<T> Iterator for Batch<T> {
+    type Item = Delivery<T>;
+
+    fn next(&mut self) -> Option<Delivery<T>> {
+        self.deliveries.pop_front()
+    }
+}
+
+pub(super) type Consuming = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A consumer whose types are forgotten. What it decides is in the decisions of its parcels.
+pub(super) trait Consume: Send + Sync + 'static {
+    fn is_batch(&self) -> bool;
+    fn consume(self: Arc<Self>, parcels: Vec<Parcel>) -> Consuming;
+}
+
+pub(super) struct One<C>(pub(super) C);
+
+impl<C: Consumer> Consume for One<C> {
+    fn is_batch(&self) -> bool {
+        false
+    }
+
+    fn consume(self: Arc<Self>, parcels: Vec<Parcel>) -> Consuming {
+        Box::pin(async move {
+            for parcel in parcels {
+                let (position, decisions) =
+                    (parcel.letter.message.position, parcel.decisions.clone());
+                let Some(delivery) = Delivery::open(parcel) else { continue };
+                let verdict = match self.0.deliver(delivery).await {
+                    Ok(settled) => settled.verdict,
+                    Err(error) => Verdict::of(&error),
+                };
+                decisions.decide(position, verdict);
+            }
+        })
+    }
+}
+
+pub(super) struct Many<C>(pub(super) C);
+
+impl<C: BatchConsumer> Consume for Many<C> {
+    fn is_batch(&self) -> bool {
+        true
+    }
+
+    fn consume(self: Arc<Self>, parcels: Vec<Parcel>) -> Consuming {
+        Box::pin(async move {
+            let Some(first) = parcels.first() else { return };
+            let decisions = first.decisions.clone();
+            let all: Vec<_> = parcels.iter().map(|it| it.letter.message.position).collect();
+            let deliveries: VecDeque<_> = parcels.into_iter().filter_map(Delivery::open).collect();
+            if deliveries.is_empty() {
+                return;
+            }
+            let batch = Batch { deliveries, decisions: decisions.clone() };
+            let rest = match self.0.deliver(batch).await {
+                Ok(SettledBatch(verdict)) => verdict,
+                Err(error) => Verdict::of(&error),
+            };
+            all.into_iter().for_each(|it| decisions.decide(it, rest.clone()));
+        })
+    }
+}

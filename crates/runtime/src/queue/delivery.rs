@@ -1,0 +1,183 @@
+//! A message under way to its consumer: it is settled once, because settling takes it away.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use steadfast_store::{Lease, Letter, Position, Timestamp};
+
+use crate::{Address, Body, CallError, Error, Handle, Link, Objects, Result, object::Lists};
+
+/// How a delivery ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Done,
+    /// After so long, or as the queue says.
+    Retry {
+        after: Option<Duration>,
+        error: String,
+    },
+    Bury {
+        why: String,
+    },
+    /// The commit of a turn has ended it.
+    Already,
+}
+
+impl Verdict {
+    /// What an error of a consumer means.
+    pub(super) fn of(error: &Error) -> Self {
+        let text = format!("{error:?}");
+        if error.is_terminal() {
+            Verdict::Bury { why: text }
+        } else {
+            Verdict::Retry { after: None, error: text }
+        }
+    }
+}
+
+/// What was decided so far about the messages that one call of a consumer got.
+#[derive(Clone, Default)]
+pub(super) struct Decisions(Arc<Mutex<HashMap<Position, Verdict>>>);
+
+impl Decisions {
+    /// The first decision counts.
+    pub(super) fn decide(&self, position: Position, verdict: Verdict) {
+        self.lock().entry(position).or_insert(verdict);
+    }
+
+    pub(super) fn take(&self, position: Position) -> Option<Verdict> {
+        self.lock().remove(&position)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Position, Verdict>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A letter on its way, with all that is needed to end its delivery.
+pub(super) struct Parcel {
+    pub(super) letter: Letter,
+    pub(super) attempt: u32,
+    pub(super) lease: Option<Lease>,
+    pub(super) queue: Arc<str>,
+    pub(super) decisions: Decisions,
+    pub(super) objects: Objects,
+    pub(super) link: Link,
+}
+
+/// A message for a consumer. Exactly one of [`done`](Delivery::done),
+/// [`retry_after`](Delivery::retry_after), [`bury`](Delivery::bury) and
+/// [`settle_with`](Delivery::settle_with) ends it; an error or a panic of the consumer is a retry.
+pub struct Delivery<T> {
+    /// What was sent.
+    pub message: T,
+    parcel: Parcel,
+}
+
+/// Says that a delivery was settled.
+#[must_use = "give it back from the consumer, or to its batch"]
+#[derive(Debug)]
+pub struct Settled {
+    pub(super) position: Position,
+    pub(super) verdict: Verdict,
+}
+
+impl<T: Body> Delivery<T> {
+    /// Reads the message; what cannot be read is buried.
+    pub(super) fn open(parcel: Parcel) -> Option<Self> {
+        match serde_json::from_str(parcel.letter.message.data.as_str()) {
+            Ok(message) => Some(Self { message, parcel }),
+            Err(error) => {
+                let why = format!("the message is not what the consumer takes: {error}");
+                let position = parcel.letter.message.position;
+                parcel.decisions.decide(position, Verdict::Bury { why });
+                None
+            }
+        }
+    }
+}
+
+impl<T> Delivery<T> {
+    /// The same at every delivery of this message and for no other: the key for what must not
+    /// happen twice.
+    pub fn id(&self) -> String {
+        self.position().to_string()
+    }
+
+    fn position(&self) -> Position {
+        self.parcel.letter.message.position
+    }
+
+    /// Which attempt this is, from 1.
+    pub fn attempt(&self) -> u32 {
+        self.parcel.attempt
+    }
+
+    /// When it was sent.
+    pub fn enqueued_at(&self) -> Timestamp {
+        self.parcel.letter.message.created_at
+    }
+
+    /// The queue that it comes from.
+    pub fn queue(&self) -> &str {
+        &self.parcel.queue
+    }
+
+    /// The way to the rest of the program: start runs, call objects, send.
+    pub fn link(&self) -> &Link {
+        &self.parcel.link
+    }
+
+    /// It was handled.
+    pub fn done(self) -> Settled {
+        self.settled(Verdict::Done)
+    }
+
+    /// It is delivered again after so long, if it has retries left.
+    pub fn retry_after(self, delay: Duration) -> Settled {
+        let error = "the consumer asked for a retry".into();
+        self.settled(Verdict::Retry { after: Some(delay), error })
+    }
+
+    /// It is given up at once: it moves to the dead letters.
+    pub fn bury(self, why: impl Into<String>) -> Settled {
+        self.settled(Verdict::Bury { why: why.into() })
+    }
+
+    fn settled(self, verdict: Verdict) -> Settled {
+        Settled { position: self.position(), verdict }
+    }
+
+    /// Hands the work to an object: the delivery is done in the very commit of that turn. If the
+    /// object refuses, it is not done.
+    pub async fn settle_with<C: Handle<M>, M: Body, I>(
+        self,
+        to: Address<C>,
+        msg: M,
+    ) -> Result<Settled>
+    where
+        C::Calls: Lists<M, I>,
+    {
+        let (position, lease) = (self.position(), self.parcel.lease);
+        let turn = self.parcel.objects.settle(to, msg, position, lease).await;
+        match turn {
+            Ok(()) => {
+                self.parcel.decisions.decide(position, Verdict::Already);
+                Ok(Settled { position, verdict: Verdict::Already })
+            }
+            Err(CallError::Refused(error)) => Err(error),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Delivery<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (id, attempt) = (self.position(), self.parcel.attempt);
+        write!(f, "{}/{id}, attempt {attempt}: {:?}", self.parcel.queue, self.message)
+    }
+}

@@ -1,0 +1,208 @@
+//! One queue in this process: its settings, what is known of its messages, and its figures.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use serde::{Deserialize, Serialize};
+use steadfast_store::{
+    Address, Clock, Commit, InvalidInput, Json, Lease, Message, Outcome, Position, Store,
+    StoreError, Timestamp, Version, Write,
+};
+use tokio::sync::Notify;
+
+use super::{
+    QueueError, QueueSettings, figures::Samples, meter::Meter, name::address, shelf::Shelf,
+};
+
+/// What is recorded about a queue, each time it changes, in a stream of its own.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Rules {
+    pub(super) settings: QueueSettings,
+    pub(super) paused: bool,
+}
+
+pub(super) struct Desk {
+    pub(super) name: Arc<str>,
+    /// Where its messages wait.
+    pub(super) address: Address,
+    /// Where its rules are recorded.
+    record: Address,
+    rules: Mutex<(Version, Rules)>,
+    shelf: Mutex<Shelf>,
+    /// Claims of our own.
+    leases: Mutex<HashMap<Position, Lease>>,
+    /// Somebody asks the store what is due.
+    pub(super) reader: tokio::sync::Mutex<()>,
+    pub(super) changed: Notify,
+    pub(super) meter: Meter,
+    pub(super) samples: Samples,
+    /// About how large its letters are.
+    letter_bytes: AtomicUsize,
+    /// How its pump rests.
+    pub(super) rest: Mutex<Rest>,
+}
+
+/// Whether a pump has nothing to do now, and until when.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Rest {
+    pub(super) settled: bool,
+    pub(super) wake: Option<Timestamp>,
+    /// Counts what it was woken for.
+    pub(super) news: u64,
+}
+
+impl Desk {
+    /// Opens a queue with what is recorded about it, or else with what was declared.
+    pub(super) async fn open(
+        store: &dyn Store,
+        name: &str,
+        declared: Option<&QueueSettings>,
+    ) -> Result<Self, StoreError> {
+        let address = address(name).map_err(InvalidInput::from)?;
+        let record = Address::new(address.kind(), name, "settings").map_err(InvalidInput::from)?;
+        let version = store.version(record.id()).await?;
+        let last = store.read_stream(record.id(), version, 1).await?.pop();
+        let rules = match last {
+            Some(last) => serde_json::from_str(last.data.as_str())
+                .map_err(|error| StoreError::Corrupt { reason: error.to_string() })?,
+            None => Rules { settings: declared.cloned().unwrap_or_default(), paused: false },
+        };
+        Ok(Self {
+            name: name.into(),
+            address,
+            record,
+            rules: Mutex::new((version, rules)),
+            shelf: Mutex::default(),
+            leases: Mutex::default(),
+            reader: tokio::sync::Mutex::default(),
+            changed: Notify::new(),
+            meter: Meter::default(),
+            samples: Samples::default(),
+            // Until we know better, as large as they may be.
+            letter_bytes: AtomicUsize::new(128 << 10),
+            rest: Mutex::default(),
+        })
+    }
+
+    pub(super) fn rules(&self) -> Rules {
+        lock(&self.rules).1.clone()
+    }
+
+    /// Whether an operator has made it, or changed it.
+    pub(super) fn is_recorded(&self) -> bool {
+        0 < lock(&self.rules).0
+    }
+
+    /// Records other rules; `None` leaves them as they are.
+    pub(super) async fn change(
+        &self,
+        store: &dyn Store,
+        what: &'static str,
+        change: impl Fn(&Rules) -> Option<Rules>,
+    ) -> Result<Rules, QueueError> {
+        loop {
+            let (version, rules) = lock(&self.rules).clone();
+            let Some(rules) = change(&rules) else { return Ok(rules) };
+            let message = Message::new(what, Json::of(&rules)?)?.event().input();
+            let commit = Commit::append(&self.record, version, vec![message]);
+            match store.commit(commit).await? {
+                Outcome::Committed(_) => {
+                    let mut now = lock(&self.rules);
+                    if now.0 <= version {
+                        *now = (version + 1, rules.clone());
+                    }
+                    drop(now);
+                    self.wake();
+                    return Ok(rules);
+                }
+                // Somebody else changed them: decide anew, on theirs.
+                Outcome::Rejected(_) | Outcome::Duplicate(_) => self.read_again(store).await?,
+            }
+        }
+    }
+
+    async fn read_again(&self, store: &dyn Store) -> Result<(), StoreError> {
+        let read = Self::open(store, &self.name, None).await?;
+        *lock(&self.rules) = lock(&read.rules).clone();
+        Ok(())
+    }
+
+    pub(super) fn shelf(&self) -> MutexGuard<'_, Shelf> {
+        lock(&self.shelf)
+    }
+
+    /// Reads what is due, up to so many, if the shelf has room for it; `false` if not.
+    pub(super) async fn fill(
+        &self,
+        store: &dyn Store,
+        clock: &dyn Clock,
+        wanted: usize,
+        page: usize,
+    ) -> Result<bool, StoreError> {
+        let _reader = self.reader.lock().await;
+        let now = clock.now();
+        let Some(cursor) = self.shelf().wants_read(wanted, now) else { return Ok(false) };
+        let unread = Unread(self);
+        let queue = self.address.id();
+        let letters = store.letters(queue, cursor, now, page).await?;
+        let next = match letters.len() < page {
+            true => Some(store.next_due(queue, now).await?.unwrap_or(Timestamp::MAX)),
+            false => None,
+        };
+        let bytes: usize = letters.iter().map(|it| it.message.data.as_str().len()).sum();
+        if let Some(each) = bytes.checked_div(letters.len()) {
+            self.letter_bytes.store(each, Ordering::Relaxed);
+        }
+        self.shelf().read(letters, now, next);
+        std::mem::forget(unread);
+        Ok(true)
+    }
+
+    /// How many letters of so many are worth holding at once.
+    pub(super) fn fitting(&self, page: usize) -> usize {
+        const BYTES: usize = 8 << 20;
+        page.min((BYTES / self.letter_bytes.load(Ordering::Relaxed).max(1)).max(1))
+    }
+
+    /// Has its pump look again.
+    pub(super) fn wake(&self) {
+        let mut rest = lock(&self.rest);
+        (rest.settled, rest.news) = (false, rest.news + 1);
+        drop(rest);
+        self.changed.notify_one();
+    }
+
+    pub(super) fn held(&self) -> MutexGuard<'_, HashMap<Position, Lease>> {
+        lock(&self.leases)
+    }
+
+    /// Gives our own claims back, as if they had not been made.
+    pub(super) async fn release_all(&self, store: &dyn Store) {
+        let held = std::mem::take(&mut *self.held());
+        for (position, lease) in held {
+            let release = Commit::of(Write::Release { position, lease });
+            if let Err(error) = store.commit(release).await {
+                tracing::warn!(message_id = position, error = %error, "lease was not given back");
+            }
+        }
+    }
+}
+
+/// A read that has not come back. If it fails or is dropped, it is wanted again.
+struct Unread<'a>(&'a Desk);
+
+impl Drop for Unread<'_> {
+    fn drop(&mut self) {
+        self.0.shelf().read_failed();
+    }
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,113 @@
+//! Queues by name, and what a program declares about them.
+
+use std::{fmt, marker::PhantomData, time::Duration};
+
+use steadfast_store::{Address, AddressError, EntityKind, InvalidInput, Json};
+
+use super::QueueSettings;
+use crate::{
+    Body,
+    object::{Destination, Sending},
+};
+
+/// A queue of messages of one type, by its name: `const MAIL: Queue<Mail> = Queue::named("mail");`
+pub struct Queue<T> {
+    name: &'static str,
+    message: PhantomData<fn() -> T>,
+}
+
+impl<T> Queue<T> {
+    /// The queue of this name.
+    pub const fn named(name: &'static str) -> Self {
+        Self { name, message: PhantomData }
+    }
+
+    /// Its name.
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Where to send what is not to be delivered before so long: `turn.send(MAIL.after(day), mail)`.
+    pub const fn after(self, delay: Duration) -> Later<T> {
+        Later { queue: self, delay }
+    }
+
+    /// The queue with settings of its own.
+    pub fn with(self, settings: QueueSettings) -> QueueSpec<T> {
+        QueueSpec { queue: self, settings }
+    }
+
+    /// The queue with so many retries.
+    pub fn retries(self, limit: u32) -> QueueSpec<T> {
+        self.with(QueueSettings { max_retries: limit, ..QueueSettings::default() })
+    }
+
+    /// The queue with a place for what is given up.
+    pub fn dead_letters(self, to: Queue<T>) -> QueueSpec<T> {
+        self.with(QueueSettings::default()).dead_letters(to)
+    }
+}
+
+/// The address under which the messages of a queue wait.
+pub(crate) fn address(name: &str) -> Result<Address, AddressError> {
+    Address::new(EntityKind::Queue, name, "0")
+}
+
+impl<T> Clone for Queue<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Queue<T> {}
+
+impl<T> fmt::Debug for Queue<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "queue/{}", self.name)
+    }
+}
+
+/// A queue, and how its messages are delivered. What an operator sets goes before it.
+#[derive(Clone, Debug)]
+pub struct QueueSpec<T> {
+    pub(crate) queue: Queue<T>,
+    pub(crate) settings: QueueSettings,
+}
+
+impl<T> QueueSpec<T> {
+    /// What is given up moves there.
+    pub fn dead_letters(mut self, to: Queue<T>) -> Self {
+        self.settings.dead_letter_queue = Some(to.name().into());
+        self
+    }
+}
+
+impl<T> From<Queue<T>> for QueueSpec<T> {
+    fn from(queue: Queue<T>) -> Self {
+        queue.with(QueueSettings::default())
+    }
+}
+
+/// A queue, and how long a message waits before it may be delivered.
+#[derive(Clone, Copy, Debug)]
+pub struct Later<T> {
+    queue: Queue<T>,
+    delay: Duration,
+}
+
+impl<M: Body> Destination<M, ()> for Queue<M> {
+    fn sending(self, msg: M) -> Result<Sending, InvalidInput> {
+        self.after(Duration::ZERO).sending(msg)
+    }
+}
+
+impl<M: Body> Destination<M, ()> for Later<M> {
+    fn sending(self, msg: M) -> Result<Sending, InvalidInput> {
+        let (target, delay) = (address(self.queue.name)?, self.delay);
+        let (action, message_type, metadata) = (ENQUEUE, self.queue.name, Json::empty());
+        Ok(Sending { target, action, message_type, data: Json::of(&msg)?, metadata, delay })
+    }
+}
+
+/// What is done with a message that is sent to a queue.
+pub(super) const ENQUEUE: &str = "enqueue";

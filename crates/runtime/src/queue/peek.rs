@@ -1,0 +1,181 @@
+//! Looking into a queue without consuming.
+
+use steadfast_store::{DueCursor, Letter, Position, Recorded, State, Timestamp};
+
+use super::{QueueError, Queues, desk::Desk};
+
+/// Which messages of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeekState {
+    /// Those that wait, due or not.
+    Pending,
+    /// Those that a consumer has.
+    InFlight,
+    /// Those that were given up here.
+    Dead,
+}
+
+impl PeekState {
+    /// All, in the order in which they are shown.
+    pub const ALL: [PeekState; 3] = [PeekState::Pending, PeekState::InFlight, PeekState::Dead];
+
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            PeekState::Pending => "pending",
+            PeekState::InFlight => "in-flight",
+            PeekState::Dead => "dead",
+        }
+    }
+}
+
+/// A message in a queue, seen from outside.
+#[derive(Clone, Debug)]
+pub struct Peeked {
+    /// The message.
+    pub message: Recorded,
+    /// How far it is.
+    pub state: PeekState,
+    /// Attempts in this queue so far.
+    pub attempts: u32,
+    /// When it is due, or when its lease ends, if it has not ended.
+    pub due_at: Option<Timestamp>,
+    /// Attempts before it came into this queue.
+    pub attempts_before: u32,
+    /// The queue that it was sent to, if that was another one.
+    pub from: Option<String>,
+    /// Why the last attempt failed.
+    pub last_error: Option<String>,
+}
+
+impl Queues {
+    /// Shows messages of a queue: those that wait and those in flight in due order, the dead ones
+    /// in the order in which they were sent, behind a message.
+    pub async fn peek(
+        &self,
+        name: &str,
+        state: PeekState,
+        after: Option<(Timestamp, Position)>,
+        limit: usize,
+    ) -> Result<Vec<Peeked>, QueueError> {
+        let desk = self.known(name).await?;
+        let (store, now) = (&self.shared.store, self.shared.clock.now());
+        let id = desk.address.id();
+        let found = match state {
+            PeekState::Dead => {
+                let after = after.map_or(0, |it| it.1);
+                let dead = store.dead_letters(id, after, limit).await?;
+                return self.dead(&desk, dead).await;
+            }
+            PeekState::Pending => {
+                let after = after
+                    .map_or(DueCursor::START, |(due_at, position)| DueCursor { due_at, position });
+                self.waiting(&desk, after, now, limit).await?
+            }
+            PeekState::InFlight => {
+                let mut found = store.leased(id, now, limit).await?;
+                found.extend(self.in_hand(&desk, now, limit).await?);
+                let behind = |it: &Letter| {
+                    after.is_none_or(|after| after < (it.due_at(), it.message.position))
+                };
+                found.retain(behind);
+                found.sort_by_key(|it| (it.due_at(), it.message.position));
+                found.dedup_by_key(|it| it.message.position);
+                found.truncate(limit);
+                found
+            }
+        };
+        self.shown(&desk, state, found).await
+    }
+
+    /// What waits: neither held under a lease nor in hand.
+    async fn waiting(
+        &self,
+        desk: &Desk,
+        mut after: DueCursor,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Letter>, QueueError> {
+        let mut found = Vec::new();
+        while found.len() < limit {
+            let store = &self.shared.store;
+            let page = store.letters(desk.address.id(), after, Timestamp::MAX, limit).await?;
+            let Some(last) = page.last() else { break };
+            after = DueCursor { due_at: last.due_at(), position: last.message.position };
+            let shelf = desk.shelf();
+            found.extend(page.into_iter().filter(|it| {
+                let is_held = matches!(it.message.state, Some(State::InFlight { .. }));
+                let is_taken = shelf.is_in_hand(it.message.position);
+                !(is_taken || is_held && now < it.due_at())
+            }));
+        }
+        found.truncate(limit);
+        Ok(found)
+    }
+
+    /// What is being handled in this process without a lease.
+    async fn in_hand(
+        &self,
+        desk: &Desk,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Letter>, QueueError> {
+        if desk.shelf().in_hand() == 0 {
+            return Ok(Vec::new());
+        }
+        let store = &self.shared.store;
+        // What is in hand is due, and stands before the rest.
+        let found = store.letters(desk.address.id(), DueCursor::START, now, limit + 512).await?;
+        let shelf = desk.shelf();
+        let is_in_hand = |it: &Letter| shelf.is_in_hand(it.message.position);
+        Ok(found.into_iter().filter(is_in_hand).take(limit).collect())
+    }
+
+    async fn shown(
+        &self,
+        desk: &Desk,
+        state: PeekState,
+        letters: Vec<Letter>,
+    ) -> Result<Vec<Peeked>, QueueError> {
+        let messages: Vec<&Recorded> = letters.iter().map(|it| &it.message).collect();
+        let origins = self.origins(desk, &messages).await?;
+        let shown = letters.into_iter().zip(origins).map(|(it, from)| {
+            let (attempts, due_at) = (it.tries(), Some(it.due_at()));
+            let attempts_before = it.attempts - attempts;
+            let last_error = it.message.last_error.clone();
+            let message = it.message;
+            Peeked { message, state, attempts, due_at, attempts_before, from, last_error }
+        });
+        Ok(shown.collect())
+    }
+
+    async fn dead(&self, desk: &Desk, dead: Vec<Recorded>) -> Result<Vec<Peeked>, QueueError> {
+        let origins = self.origins(desk, &dead.iter().collect::<Vec<_>>()).await?;
+        let shown = dead.into_iter().zip(origins).map(|(message, from)| {
+            let (attempts, error) = match &message.state {
+                Some(State::Settled(it)) => (it.attempts, it.error.clone()),
+                Some(State::Pending { .. } | State::InFlight { .. }) | None => (0, None),
+            };
+            let last_error = error.or_else(|| message.last_error.clone());
+            let (state, due_at, attempts_before) = (PeekState::Dead, None, 0);
+            Peeked { message, state, attempts, due_at, attempts_before, from, last_error }
+        });
+        Ok(shown.collect())
+    }
+
+    /// The queues that messages were sent to, where it was another one.
+    pub(super) async fn origins(
+        &self,
+        desk: &Desk,
+        messages: &[&Recorded],
+    ) -> Result<Vec<Option<String>>, QueueError> {
+        let here = desk.address.id();
+        let other = |it: &&Recorded| it.target.filter(|target| *target != here);
+        let mut ids: Vec<_> = messages.iter().filter_map(other).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let known = self.shared.store.addresses(&ids).await?;
+        let name = |it: &&Recorded| Some(known.get(&other(it)?)?.class().to_owned());
+        Ok(messages.iter().map(name).collect())
+    }
+}

@@ -1,0 +1,289 @@
+//! Consumers outside of the process: they pull messages under a lease and acknowledge them.
+//!
+//! A lease that has ended can still be acknowledged as long as nobody else has got the message:
+//! late is better than twice. After that the acknowledgement is told that it is lost.
+
+use std::{fmt, str::FromStr, time::Duration};
+
+use steadfast_store::{Claimed, Commit, Lease, Letter, Position, Receipt, State, Timestamp, Write};
+
+use super::{
+    QueueError, Queues,
+    delivery::Verdict,
+    desk::Desk,
+    meter::Happening,
+    settle::{self, Ending},
+    shelf::PutDown,
+};
+
+/// Messages that can be pulled at once.
+pub const PULL_MAX: usize = 1_000;
+
+/// The longest lease.
+const LEASE_MAX: Duration = Duration::from_hours(24);
+
+/// A message that was pulled.
+#[derive(Clone, Debug)]
+pub struct Pulled {
+    /// The message.
+    pub letter: Letter,
+    /// Which attempt this is, from 1.
+    pub attempt: u32,
+    /// What to acknowledge it with.
+    pub lease: LeaseId,
+    /// When the lease ends.
+    pub until: Timestamp,
+}
+
+/// Names a lease: `position-number`, opaque to clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseId {
+    position: Position,
+    number: i64,
+}
+
+impl fmt::Display for LeaseId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{:016x}", self.position, self.number)
+    }
+}
+
+impl FromStr for LeaseId {
+    type Err = QueueError;
+
+    fn from_str(text: &str) -> Result<Self, QueueError> {
+        let parts = text.split_once('-').filter(|it| it.1.len() == 16);
+        let parsed = parts.and_then(|(position, number)| {
+            let number = u64::from_str_radix(number, 16).ok()?.cast_signed();
+            Some(Self { position: position.parse().ok()?, number })
+        });
+        parsed.ok_or_else(|| QueueError::Argument {
+            field: "leaseId",
+            rule: format!("`{text}` is not one; give it back as it came"),
+        })
+    }
+}
+
+/// What became of acknowledgements.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Acked {
+    /// So many are done.
+    pub acked: usize,
+    /// So many are delivered again, or given up.
+    pub retried: usize,
+    /// These were not ours any more: somebody else got them, or they were settled.
+    pub lost: Vec<LeaseId>,
+}
+
+impl LeaseId {
+    fn new(position: Position, chance: u64, desk: &Desk) -> Self {
+        let number = (chance & !0xffff) | u64::from(mark(desk));
+        Self { position, number: number.cast_signed() }
+    }
+
+    /// Whether it was given out by this queue.
+    fn is_of(self, desk: &Desk) -> bool {
+        self.number.cast_unsigned() & 0xffff == u64::from(mark(desk))
+    }
+
+    fn lease(self) -> Lease {
+        Lease { holder: 0, number: self.number }
+    }
+}
+
+/// Tells the leases of queues apart.
+fn mark(desk: &Desk) -> u16 {
+    let id = desk.address.id().0;
+    u16::from_be_bytes([id[14], id[15]])
+}
+
+impl Queues {
+    /// Takes up to so many messages that are due, each under a lease.
+    pub async fn pull(
+        &self,
+        name: &str,
+        max: usize,
+        lasts: Duration,
+    ) -> Result<Vec<Pulled>, QueueError> {
+        if !(1..=PULL_MAX).contains(&max) {
+            let rule = format!("must be 1 to {PULL_MAX}");
+            return Err(QueueError::Argument { field: "batchSize", rule });
+        }
+        if lasts.is_zero() || LEASE_MAX < lasts {
+            let rule = "must be 1 to 86400000, a day".into();
+            return Err(QueueError::Argument { field: "leaseMs", rule });
+        }
+        let desk = self.known(name).await?;
+        let mut pulled = Vec::new();
+        while pulled.len() < max && !desk.rules().paused {
+            let wanted = max - pulled.len();
+            let letters = desk.shelf().take(wanted, |_| true);
+            if letters.is_empty() {
+                let (store, clock) = (&*self.shared.store, &*self.shared.clock);
+                if desk.fill(store, clock, 1, desk.fitting(wanted)).await? {
+                    continue;
+                }
+                break;
+            }
+            pulled.extend(self.lend(&desk, letters, lasts).await?);
+        }
+        let now = self.shared.clock.now();
+        desk.meter.count(Happening::Delivered, pulled.len(), now);
+        Ok(pulled)
+    }
+
+    /// Claims letters for somebody outside. Those whose attempts are used up are given up instead.
+    async fn lend(
+        &self,
+        desk: &Desk,
+        letters: Vec<Letter>,
+        lasts: Duration,
+    ) -> Result<Vec<Pulled>, QueueError> {
+        let mut hands = InHand { queues: self, desk, letters };
+        let attempts_max = desk.rules().settings.attempts_max();
+        let is_over = |it: &Letter| attempts_max <= it.tries();
+        for letter in hands.letters.clone().iter().filter(|it| is_over(it)) {
+            self.give_up(desk, letter).await?;
+            hands.put_down(letter.message.position, PutDown::Gone);
+        }
+        // Not guessed by another consumer, and not given out again after a restart.
+        let claims: Vec<(LeaseId, Write)> = hands
+            .letters
+            .iter()
+            .map(|it| {
+                let id = LeaseId::new(it.message.position, self.shared.entropy.next(), desk);
+                (id, Write::Claim { position: id.position, lease: id.lease(), lasts })
+            })
+            .collect();
+        let receipts = self.claim(&claims).await?;
+        let mut pulled = Vec::new();
+        for ((lease, _), receipt) in claims.iter().zip(receipts) {
+            let letter = hands.letters.iter().find(|it| it.message.position == lease.position);
+            let is_it = |it: &&Claimed| it.position == lease.position;
+            let claimed = receipt.as_ref().and_then(|it| it.claimed.iter().find(is_it));
+            let (Some(letter), Some(claimed)) = (letter.cloned(), claimed) else { continue };
+            let (attempt, until) = (claimed.attempt, claimed.until);
+            hands.put_down(lease.position, PutDown::Again(until));
+            pulled.push(Pulled { letter, attempt, lease: *lease, until });
+        }
+        Ok(pulled)
+    }
+
+    /// All in one commit, or one by one if something is no longer as it was.
+    async fn claim(&self, claims: &[(LeaseId, Write)]) -> Result<Vec<Option<Receipt>>, QueueError> {
+        let writes: Vec<Write> = claims.iter().map(|it| it.1.clone()).collect();
+        if writes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let together = Commit { expects: Vec::new(), writes };
+        if let Ok(receipt) = self.shared.store.commit(together).await?.committed() {
+            return Ok(vec![Some(receipt); claims.len()]);
+        }
+        let mut receipts = Vec::new();
+        for (_, write) in claims {
+            let outcome = self.shared.store.commit(Commit::of(write.clone())).await?;
+            receipts.push(outcome.committed().ok());
+        }
+        Ok(receipts)
+    }
+
+    async fn give_up(&self, desk: &Desk, letter: &Letter) -> Result<(), QueueError> {
+        let lease = match letter.message.state {
+            Some(State::InFlight { lease, .. }) => Some(lease),
+            Some(State::Pending { .. } | State::Settled(_)) | None => None,
+        };
+        let error = "the last lease ended without an answer".into();
+        let verdict = Verdict::Retry { after: None, error };
+        let (position, attempt) = (letter.message.position, letter.tries());
+        let ending = Ending { position, attempt, lease, verdict };
+        let written = settle::write(&ending, &desk.rules().settings, &*self.shared.entropy);
+        settle::commit(&*self.shared.store, &[written]).await?;
+        desk.meter.count(Happening::Dead, 1, self.shared.clock.now());
+        Ok(())
+    }
+
+    /// Ends deliveries of pulled messages: `acks` are done, `retries` are delivered again, after so
+    /// long or as the queue says.
+    pub async fn ack(
+        &self,
+        name: &str,
+        acks: &[LeaseId],
+        retries: &[(LeaseId, Option<Duration>)],
+    ) -> Result<Acked, QueueError> {
+        let desk = self.known(name).await?;
+        let mut endings = Vec::new();
+        let mut answer = Acked::default();
+        for id in acks {
+            endings.push((*id, Verdict::Done));
+        }
+        for (id, after) in retries {
+            let error = "the consumer asked for a retry".into();
+            endings.push((*id, Verdict::Retry { after: *after, error }));
+        }
+        let settings = desk.rules().settings;
+        let mut commits = Vec::new();
+        for (id, verdict) in endings {
+            let is_ack = verdict == Verdict::Done;
+            let attempt = match (id.is_of(&desk), is_ack) {
+                (false, _) => None,
+                (true, true) => Some(1),
+                (true, false) => self.tries_of(id).await?,
+            };
+            let Some(attempt) = attempt else {
+                answer.lost.push(id);
+                continue;
+            };
+            let (position, lease) = (id.position, Some(id.lease()));
+            let ending = Ending { position, attempt, lease, verdict };
+            let written = settle::write(&ending, &settings, &*self.shared.entropy);
+            commits.push((id, is_ack, written));
+        }
+        // All at once where possible: what is not ours any more does not harm the others.
+        let written: Vec<_> = commits.iter().map(|it| it.2.clone()).collect();
+        let receipts = settle::commit(&*self.shared.store, &written).await?;
+        let now = self.shared.clock.now();
+        for ((id, is_ack, written), receipt) in commits.into_iter().zip(receipts) {
+            match (receipt, is_ack) {
+                (None, _) => answer.lost.push(id),
+                (Some(_), true) => answer.acked += 1,
+                (Some(_), false) => answer.retried += 1,
+            }
+            desk.meter.count(written.happening, 1, now);
+        }
+        Ok(answer)
+    }
+
+    /// Which attempt a lease is for, if it is still in force in this queue.
+    async fn tries_of(&self, id: LeaseId) -> Result<Option<u32>, QueueError> {
+        let message = self.shared.store.message(id.position).await?;
+        Ok(message.and_then(|it| match it.state {
+            Some(State::InFlight { lease, attempts, .. }) if lease == id.lease() => Some(attempts),
+            Some(State::InFlight { .. } | State::Pending { .. } | State::Settled(_)) | None => None,
+        }))
+    }
+}
+
+/// Letters taken from the shelf for somebody outside. Those that are still here when it is dropped
+/// are looked for again.
+struct InHand<'a> {
+    queues: &'a Queues,
+    desk: &'a Desk,
+    letters: Vec<Letter>,
+}
+
+impl InHand<'_> {
+    fn put_down(&mut self, position: Position, end: PutDown) {
+        self.letters.retain(|it| it.message.position != position);
+        self.desk.shelf().put_down(position, end, self.queues.shared.clock.now());
+    }
+}
+
+impl Drop for InHand<'_> {
+    fn drop(&mut self) {
+        let now = self.queues.shared.clock.now();
+        let mut shelf = self.desk.shelf();
+        for letter in &self.letters {
+            shelf.put_down(letter.message.position, PutDown::Unknown, now);
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! The loop of one queue that is consumed in this process: it hands out what is due while there is
+//! room, and reads on in time. It never polls.
+
+use std::{sync::Arc, time::Duration};
+
+use steadfast_store::{Letter, State, StoreError, Timestamp};
+use tokio::{sync::watch, task::JoinSet};
+
+use super::{
+    ConsumeOptions, QueueSettings,
+    carry::{Care, Handing},
+    consumer::Consume,
+    desk::{Desk, Rest, lock},
+    queues::Shared,
+    rate::Rate,
+};
+
+/// Letters read at once.
+const PAGE: usize = 512;
+
+/// So many reads fail before the store is given time.
+const FAILURES: u32 = 3;
+
+pub(super) struct Pump {
+    pub(super) shared: Arc<Shared>,
+    pub(super) desk: Arc<Desk>,
+    pub(super) consumer: Arc<dyn Consume>,
+    pub(super) options: ConsumeOptions,
+    under_way: JoinSet<Ended>,
+    running: usize,
+    reading: bool,
+    /// Since when the first letter on the shelf waits for company.
+    waiting_since: Option<Timestamp>,
+    rate: Rate,
+    failures: u32,
+    rest_until: Timestamp,
+    is_lost: bool,
+}
+
+enum Ended {
+    Handing,
+    Read(Result<bool, StoreError>),
+}
+
+/// Whether a set of letters can be handed over.
+enum Next {
+    Now(usize),
+    At(Timestamp),
+    Nothing,
+}
+
+impl Pump {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        desk: Arc<Desk>,
+        consumer: Arc<dyn Consume>,
+        options: ConsumeOptions,
+    ) -> Self {
+        Self {
+            shared,
+            desk,
+            consumer,
+            options,
+            under_way: JoinSet::new(),
+            running: 0,
+            reading: false,
+            waiting_since: None,
+            rate: Rate::default(),
+            failures: 0,
+            rest_until: Timestamp::MIN,
+            is_lost: false,
+        }
+    }
+
+    pub(super) async fn run(mut self, mut stopping: watch::Receiver<bool>, grace: Duration) {
+        let desk = self.desk.clone();
+        while !self.is_lost {
+            let changed = desk.changed.notified();
+            let wake = self.step();
+            let clock = self.shared.clock.clone();
+            tokio::select! {
+                _ = stopping.wait_for(|it| *it) => break,
+                Some(ended) = self.under_way.join_next() => self.take_in(ended),
+                () = changed => {}
+                () = clock.sleep_until(wake.unwrap_or(Timestamp::MAX)), if wake.is_some() => {}
+            }
+        }
+        self.drain(grace).await;
+    }
+
+    /// Starts what can start and returns when to look again.
+    fn step(&mut self) -> Option<Timestamp> {
+        let now = self.shared.clock.now();
+        let news = lock(&self.desk.rest).news;
+        let rules = self.desk.rules();
+        let mut wake = None;
+        while !rules.paused && self.running < self.options.concurrency {
+            match self.next(&rules.settings, now) {
+                Next::Now(size) => self.hand_over(size, now),
+                Next::At(at) => {
+                    wake = Some(at);
+                    break;
+                }
+                Next::Nothing => break,
+            }
+        }
+        let is_resting = now < self.rest_until;
+        if !rules.paused && !is_resting {
+            self.read_on(&rules.settings, now);
+        }
+        let next = self.desk.shelf().next();
+        let soonest = [wake, Some(next).filter(|it| *it < Timestamp::MAX && !rules.paused)];
+        let rest = Some(self.rest_until).filter(|_| is_resting);
+        let wake = soonest.into_iter().flatten().min().map(|it| it.max(self.rest_until)).or(rest);
+        let mut rest = lock(&self.desk.rest);
+        rest.settled = self.under_way.is_empty() && !is_resting && rest.news == news;
+        rest.wake = wake;
+        drop(rest);
+        self.shared.rested.notify_waiters();
+        wake
+    }
+
+    fn next(&mut self, settings: &QueueSettings, now: Timestamp) -> Next {
+        let shelf = self.desk.shelf();
+        let waiting = shelf.len();
+        drop(shelf);
+        if waiting == 0 {
+            self.waiting_since = None;
+            return Next::Nothing;
+        }
+        let size = if self.consumer.is_batch() { settings.batch_size } else { 1 };
+        let since = *self.waiting_since.get_or_insert(now);
+        let full_at = since.after(settings.batch_timeout());
+        if waiting < size && now < full_at {
+            return Next::At(full_at);
+        }
+        match self.rate.allows(settings.rate_per_second, size.min(waiting), now) {
+            Ok(size) => Next::Now(size),
+            Err(at) => Next::At(at),
+        }
+    }
+
+    fn hand_over(&mut self, size: usize, now: Timestamp) {
+        let mut shelf = self.desk.shelf();
+        let Some(care) = shelf.first().map(|it| self.shared.care(it)) else { return };
+        let size = if care == Care::Alone { 1 } else { size };
+        let letters = shelf.take(size, |it| self.shared.care(it) == care);
+        drop(shelf);
+        self.rate.spend(letters.len(), now);
+        self.waiting_since = None;
+        let handing = Handing {
+            shared: self.shared.clone(),
+            desk: self.desk.clone(),
+            consumer: self.consumer.clone(),
+            letters,
+            care,
+            timeout: self.options.timeout,
+        };
+        self.running += 1;
+        self.under_way.spawn(async move {
+            handing.carry().await;
+            Ended::Handing
+        });
+    }
+
+    /// Reads on before the shelf is empty.
+    fn read_on(&mut self, settings: &QueueSettings, now: Timestamp) {
+        let size = if self.consumer.is_batch() { settings.batch_size } else { 1 };
+        let page = (size * self.options.concurrency).clamp(size, PAGE.max(size));
+        let page = self.desk.fitting(page);
+        let wanted = page.div_ceil(2).max(size);
+        if self.reading || !self.desk.shelf().would_read(wanted, now) {
+            return;
+        }
+        self.reading = true;
+        let (shared, desk) = (self.shared.clone(), self.desk.clone());
+        self.under_way.spawn(async move {
+            Ended::Read(desk.fill(&*shared.store, &*shared.clock, wanted, page).await)
+        });
+    }
+
+    fn take_in(&mut self, ended: Result<Ended, tokio::task::JoinError>) {
+        match ended {
+            Ok(Ended::Read(result)) => {
+                self.reading = false;
+                let Err(error) = result else {
+                    self.failures = 0;
+                    return;
+                };
+                let queue = &*self.desk.name;
+                tracing::warn!(queue, error = %error, "a queue could not be read");
+                self.failures += 1;
+                self.is_lost = !error.is_retryable();
+                if FAILURES <= self.failures {
+                    self.rest_until = self.shared.clock.now().after(Duration::from_secs(1));
+                }
+            }
+            Ok(Ended::Handing) | Err(_) => self.running = self.running.saturating_sub(1),
+        }
+    }
+
+    /// Waits for what is under way; what takes too long is stopped and its claims given back.
+    async fn drain(mut self, grace: Duration) {
+        let until = self.shared.clock.now().after(grace);
+        let finished = async { while self.under_way.join_next().await.is_some() {} };
+        tokio::select! {
+            () = finished => {}
+            () = self.shared.clock.sleep_until(until) => {}
+        }
+        self.under_way.shutdown().await;
+        self.desk.release_all(&*self.shared.store).await;
+        *lock(&self.desk.rest) = Rest { settled: true, ..Rest::default() };
+        self.shared.rested.notify_waiters();
+    }
+}
+
+impl Shared {
+    /// How careful the delivery of a letter must be.
+    fn care(&self, letter: &Letter) -> Care {
+        let position = letter.message.position;
+        if lock(&self.blamed).contains(&position) {
+            Care::Alone
+        } else if position <= self.careful_until
+            || matches!(letter.message.state, Some(State::InFlight { .. }))
+        {
+            Care::Claimed
+        } else {
+            Care::Plain
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! The queues of a program: those that it declares and consumes, and all that were ever sent to.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Duration,
+};
+
+use steadfast_store::{
+    Clock, EntityId, EntityKind, Entropy, InvalidInput, Lease, Position, Store, StoreError, Work,
+};
+use tokio::{
+    sync::{Notify, RwLock, watch},
+    task::JoinHandle,
+};
+
+use super::{
+    ConsumeOptions, QueueError, QueueSettings,
+    consumer::{BatchConsumer, Consume, Consumer, Many, One},
+    desk::{Desk, lock},
+    meter::Happening,
+    name::address,
+    pump::Pump,
+};
+use crate::{Link, Objects, dispatch::QueueNews};
+
+/// What a program says about its queues.
+#[derive(Default)]
+pub(crate) struct Declared {
+    pub(super) settings: BTreeMap<&'static str, QueueSettings>,
+    pub(super) consumers: BTreeMap<&'static str, (Arc<dyn Consume>, ConsumeOptions)>,
+}
+
+/// The queues of a program. Cloning is cheap.
+#[derive(Clone)]
+pub struct Queues {
+    pub(super) shared: Arc<Shared>,
+}
+
+pub(super) struct Shared {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) entropy: Arc<dyn Entropy>,
+    pub(super) objects: Objects,
+    pub(super) link: Link,
+    declared: BTreeMap<&'static str, QueueSettings>,
+    pub(super) consumed: BTreeMap<&'static str, ConsumeOptions>,
+    desks: Mutex<HashMap<EntityId, Arc<Desk>>>,
+    /// Up to here somebody was at work who did not say goodbye: a message there may be the one that
+    /// ended the process, so its attempts are counted before they begin.
+    pub(super) careful_until: Position,
+    /// Messages that were being delivered when a process ended.
+    pub(super) blamed: Mutex<HashSet<Position>>,
+    /// Held by deliveries that are suspect.
+    pub(super) quiet: RwLock<()>,
+    leases: AtomicI64,
+    /// A pump has looked at what is to be done.
+    pub(super) rested: Notify,
+    pub(super) stop: watch::Sender<bool>,
+    pumps: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Declared {
+    pub(crate) fn queue(&mut self, name: &'static str, settings: QueueSettings) {
+        if let Err(error) = settings.check(name) {
+            panic!("{error}");
+        }
+        let twice = self.settings.insert(name, settings);
+        assert!(twice.is_none(), "queue `{name}` is declared twice");
+    }
+
+    pub(crate) fn consume<C: Consumer>(
+        &mut self,
+        name: &'static str,
+        consumer: C,
+        options: ConsumeOptions,
+    ) {
+        self.add(name, Arc::new(One(consumer)), options);
+    }
+
+    pub(crate) fn consume_batches<C: BatchConsumer>(
+        &mut self,
+        name: &'static str,
+        consumer: C,
+        options: ConsumeOptions,
+    ) {
+        self.add(name, Arc::new(Many(consumer)), options);
+    }
+
+    fn add(&mut self, name: &'static str, consumer: Arc<dyn Consume>, options: ConsumeOptions) {
+        assert!(address(name).is_ok(), "`{name}` cannot be the name of a queue");
+        assert!(0 < options.concurrency, "queue `{name}` needs a concurrency of 1 at least");
+        let twice = self.consumers.insert(name, (consumer, options));
+        assert!(twice.is_none(), "queue `{name}` is consumed twice");
+    }
+}
+
+impl Queues {
+    /// Opens what is known, takes over what earlier owners left unfinished, and begins to consume.
+    pub(crate) async fn start(
+        declared: Declared,
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+        objects: Objects,
+        link: Link,
+        grace: Duration,
+    ) -> Result<Self, StoreError> {
+        // Before the first look, so that nothing falls between them.
+        store.notices().listen();
+        let Declared { settings, consumers } = declared;
+        let shared = Arc::new(Shared {
+            careful_until: store.owner().unclean_until.unwrap_or(0),
+            store,
+            clock,
+            entropy,
+            objects,
+            link,
+            declared: settings,
+            consumed: consumers.iter().map(|(name, it)| (*name, it.1)).collect(),
+            desks: Mutex::default(),
+            blamed: Mutex::default(),
+            quiet: RwLock::default(),
+            leases: AtomicI64::new(1),
+            rested: Notify::new(),
+            stop: watch::channel(false).0,
+            pumps: Mutex::default(),
+        });
+        let queues = Self { shared };
+        queues.open_known().await?;
+        queues.take_over_orphans().await?;
+        for (name, (consumer, options)) in consumers {
+            let desk = queues.open(name).await?;
+            let pump = Pump::new(queues.shared.clone(), desk, consumer, options);
+            let task = tokio::spawn(pump.run(queues.shared.stop.subscribe(), grace));
+            lock(&queues.shared.pumps).push(task);
+        }
+        let watch = tokio::spawn(queues.clone().watch());
+        lock(&queues.shared.pumps).push(watch);
+        Ok(queues)
+    }
+
+    async fn open_known(&self) -> Result<(), StoreError> {
+        let declared = self.shared.declared.clone();
+        let names = declared.keys().chain(self.shared.consumed.keys());
+        for name in names.copied().chain(self.stored().await?.iter().map(String::as_str)) {
+            self.open(name).await?;
+        }
+        Ok(())
+    }
+
+    async fn stored(&self) -> Result<Vec<String>, StoreError> {
+        self.shared.store.classes(EntityKind::Queue).await
+    }
+
+    /// The names of all queues, in order.
+    pub async fn names(&self) -> Result<Vec<String>, QueueError> {
+        let mut names = self.stored().await?;
+        let declared = self.shared.declared.keys().chain(self.shared.consumed.keys());
+        names.extend(declared.map(|it| (*it).to_owned()));
+        names.sort();
+        names.dedup();
+        Ok(names)
+    }
+
+    /// A queue, which need not exist yet.
+    pub(super) async fn desk(&self, name: &str) -> Result<Arc<Desk>, QueueError> {
+        address(name).map_err(|error| QueueError::name(name, &error))?;
+        Ok(self.open(name).await?)
+    }
+
+    /// A queue whose name is one.
+    pub(super) async fn open(&self, name: &str) -> Result<Arc<Desk>, StoreError> {
+        let id = address(name).map_err(InvalidInput::from)?.id();
+        if let Some(desk) = lock(&self.shared.desks).get(&id) {
+            return Ok(desk.clone());
+        }
+        let declared = self.shared.declared.get(name);
+        let desk = Arc::new(Desk::open(&*self.shared.store, name, declared).await?);
+        // Somebody else may have opened it meanwhile.
+        Ok(lock(&self.shared.desks).entry(id).or_insert(desk).clone())
+    }
+
+    /// A queue that exists.
+    pub(super) async fn known(&self, name: &str) -> Result<Arc<Desk>, QueueError> {
+        let desk = self.desk(name).await?;
+        let declared = &self.shared.declared;
+        if desk.is_recorded()
+            || declared.contains_key(name)
+            || self.shared.consumed.contains_key(name)
+            || self.stored().await?.iter().any(|it| it == name)
+        {
+            return Ok(desk);
+        }
+        // A look at what is not there leaves nothing behind.
+        lock(&self.shared.desks).remove(&desk.address.id());
+        Err(QueueError::UnknownQueue { queue: name.into() })
+    }
+
+    pub(super) fn open_desks(&self) -> Vec<Arc<Desk>> {
+        lock(&self.shared.desks).values().cloned().collect()
+    }
+
+    /// Waits until consumers have nothing to do now.
+    pub(crate) async fn settled(&self) {
+        loop {
+            let rested = self.shared.rested.notified();
+            if self.is_settled() {
+                return;
+            }
+            rested.await;
+        }
+    }
+
+    /// Whether consumers have nothing to do now.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.consumed_desks().iter().all(|it| lock(&it.rest).settled)
+    }
+
+    /// When consumers have something to do.
+    pub(crate) fn next_wake(&self) -> Option<steadfast_store::Timestamp> {
+        self.consumed_desks().iter().filter_map(|it| lock(&it.rest).wake).min()
+    }
+
+    fn consumed_desks(&self) -> Vec<Arc<Desk>> {
+        let is_consumed = |it: &Arc<Desk>| self.shared.consumed.contains_key(&*it.name);
+        self.open_desks().into_iter().filter(is_consumed).collect()
+    }
+
+    /// Finishes what is under way and takes nothing new.
+    pub(crate) async fn stop(&self) {
+        self.shared.stop.send_replace(true);
+        let pumps = std::mem::take(&mut *lock(&self.shared.pumps));
+        for pump in pumps {
+            // A panic has been reported; there is nothing left to stop.
+            let _ = pump.await;
+        }
+    }
+}
+
+impl Shared {
+    pub(super) fn new_lease(&self) -> Lease {
+        let number = self.leases.fetch_add(1, Ordering::Relaxed);
+        Lease { holder: self.store.owner().epoch, number }
+    }
+}
+
+impl QueueNews for Queues {
+    fn heard(&self, work: &Work) {
+        let desk = lock(&self.shared.desks).get(&work.target).cloned();
+        let Some(desk) = desk else { return };
+        let now = self.shared.clock.now();
+        if work.attempts == 0 && work.claim.is_none() {
+            desk.meter.count(Happening::Sent, 1, now);
+        }
+        desk.shelf().hear(work, now);
+        desk.wake();
+    }
+
+    fn missed(&self) {
+        for desk in self.open_desks() {
+            desk.shelf().start_over();
+            desk.wake();
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! Giving dead letters another chance: to where they were sent, or elsewhere; at once or at a rate.
+
+use std::time::Duration;
+
+use steadfast_store::{
+    Address, Cause, Commit, Due, DueCursor, Expect, Json, Letter, Message, Position, Recorded,
+    SettledAs, State, StoreError, Task, Timestamp, Write,
+};
+
+use super::{
+    QueueError, Queues,
+    desk::Desk,
+    name::{ENQUEUE, address},
+    shelf::PutDown,
+};
+
+/// Messages moved in one commit.
+const CHUNK: usize = 200;
+
+/// Which messages, and how fast.
+#[derive(Clone, Debug, Default)]
+pub struct Redrive {
+    /// To which queue; without it, each to the one that it was sent to.
+    pub to: Option<String>,
+    /// Only these.
+    pub ids: Option<Vec<Position>>,
+    /// Only those whose last error contains this.
+    pub error_contains: Option<String>,
+    /// So many become due each second.
+    pub rate_per_second: Option<f64>,
+    /// Nothing is moved; it is only said what would be.
+    pub dry_run: bool,
+}
+
+/// What was moved, or would be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Redriven {
+    /// Messages that fit.
+    pub matched: u64,
+    /// Messages that were moved.
+    pub moved: u64,
+    /// How long until the last of them is due.
+    pub lasts: Duration,
+    /// The first of them.
+    pub first: Vec<Position>,
+}
+
+/// A message that can be given another chance.
+pub(super) struct Candidate {
+    pub(super) message: Recorded,
+    /// As it waits; `None` if it is dead.
+    pub(super) letter: Option<Letter>,
+}
+
+impl Candidate {
+    fn error(&self) -> &str {
+        match &self.message.state {
+            Some(State::Settled(it)) => it.error.as_deref().unwrap_or_default(),
+            Some(State::Pending { .. } | State::InFlight { .. }) | None => {
+                self.message.last_error.as_deref().unwrap_or_default()
+            }
+        }
+    }
+}
+
+impl Queues {
+    /// Moves messages that wait or are dead in a queue to where they are tried again.
+    pub async fn redrive(&self, name: &str, what: &Redrive) -> Result<Redriven, QueueError> {
+        let desk = self.known(name).await?;
+        if what.rate_per_second.is_some_and(|it| !(0.001..=1e6).contains(&it)) {
+            let rule = "must be 0.001 to 1000000".into();
+            return Err(QueueError::Argument { field: "ratePerSecond", rule });
+        }
+        if let Some(to) = &what.to {
+            address(to).map_err(|error| QueueError::name(to, &error))?;
+        }
+        let mut done = Redriven::default();
+        let mut walk = Walk::default();
+        while let Some(page) = self.next_page(&desk, &mut walk).await? {
+            let mut fitting = page;
+            fitting.retain(|it| fits(it, what));
+            done.matched += fitting.len() as u64;
+            let room = 20_usize.saturating_sub(done.first.len());
+            done.first.extend(fitting.iter().take(room).map(|it| it.message.position));
+            if !what.dry_run {
+                self.move_page(&desk, fitting, what, &mut done).await?;
+            }
+        }
+        Ok(done)
+    }
+
+    async fn move_page(
+        &self,
+        desk: &Desk,
+        page: Vec<Candidate>,
+        what: &Redrive,
+        done: &mut Redriven,
+    ) -> Result<(), QueueError> {
+        let messages: Vec<&Recorded> = page.iter().map(|it| &it.message).collect();
+        let origins = self.origins(desk, &messages).await?;
+        for (candidate, origin) in page.into_iter().zip(origins) {
+            let to = what.to.clone().or(origin).unwrap_or_else(|| desk.name.to_string());
+            let to = address(&to).map_err(|error| QueueError::name(&to, &error))?;
+            let after = what
+                .rate_per_second
+                .map_or(Duration::ZERO, |rate| Duration::from_secs_f64(done.moved as f64 / rate));
+            if self.move_one(desk, &candidate, to, after).await? {
+                done.moved += 1;
+                done.lasts = after;
+            }
+        }
+        Ok(())
+    }
+
+    /// `false` if somebody handles it, or it is not there any more.
+    async fn move_one(
+        &self,
+        desk: &Desk,
+        candidate: &Candidate,
+        to: Address,
+        after: Duration,
+    ) -> Result<bool, QueueError> {
+        let position = candidate.message.position;
+        let step = Write::Move { position, lease: None, to, error: None, after };
+        let commit = match &candidate.letter {
+            Some(_) => Commit::of(step),
+            None => Commit::default()
+                .expect(Expect::Settled { position, as_: SettledAs::Dead })
+                .write(Write::Revive { position })
+                .write(step),
+        };
+        self.change(desk, candidate, commit).await
+    }
+
+    /// Commits a change of one message while nobody else has it.
+    pub(super) async fn change(
+        &self,
+        desk: &Desk,
+        candidate: &Candidate,
+        commit: Commit,
+    ) -> Result<bool, QueueError> {
+        let now = self.shared.clock.now();
+        if let Some(letter) = &candidate.letter
+            && !desk.shelf().hold(letter)
+        {
+            return Ok(false);
+        }
+        let outcome = self.shared.store.commit(commit).await;
+        let is_changed = matches!(&outcome, Ok(it) if it.clone().committed().is_ok());
+        let end = if is_changed { PutDown::Gone } else { PutDown::Unknown };
+        desk.shelf().put_down(candidate.message.position, end, now);
+        desk.wake();
+        outcome?;
+        Ok(is_changed)
+    }
+
+    /// Replaces a message by one with another body, which is delivered to where the first was sent,
+    /// or elsewhere. The id of the new one comes back; the old one is cancelled, not lost.
+    pub async fn edit(
+        &self,
+        name: &str,
+        id: Position,
+        body: Json,
+        to: Option<&str>,
+    ) -> Result<Position, QueueError> {
+        let desk = self.known(name).await?;
+        let unknown = || QueueError::UnknownMessage { queue: name.into(), id };
+        let found = self.candidate(&desk, id).await?.ok_or_else(unknown)?;
+        let origin = self.origins(&desk, &[&found.message]).await?.pop().flatten();
+        let to = to.map(str::to_owned).or(origin).unwrap_or_else(|| name.into());
+        let target = address(&to).map_err(|error| QueueError::name(&to, &error))?;
+        let task = Task { target: target.clone(), ordered: false, due: Due::After(Duration::ZERO) };
+        let message = Message::new(&to, body)?.input().action(ENQUEUE).task(task);
+        let message = message.cause(Cause::Position(id));
+        let error = Some("replaced by an edited message".to_owned());
+        let end = Write::Settle { position: id, lease: None, as_: SettledAs::Cancelled, error };
+        let mut commit = Commit::default();
+        if found.letter.is_none() {
+            let dead = Expect::Settled { position: id, as_: SettledAs::Dead };
+            commit = commit.expect(dead).write(Write::Revive { position: id });
+        }
+        let commit =
+            commit.write(end).write(Write::Append { stream: target, messages: vec![message] });
+        let before = self.shared.store.totals().await?.position;
+        if !self.change(&desk, &found, commit).await? {
+            return Err(unknown());
+        }
+        self.replacement(id, before).await?.ok_or_else(unknown)
+    }
+
+    /// The message that was caused by another one after a position.
+    async fn replacement(
+        &self,
+        cause: Position,
+        after: Position,
+    ) -> Result<Option<Position>, StoreError> {
+        let mut after = after;
+        loop {
+            let page = self.shared.store.read_all(after, 100).await?;
+            let Some(last) = page.last() else { return Ok(None) };
+            after = last.position;
+            if let Some(it) = page.iter().find(|it| it.cause == Some(cause)) {
+                return Ok(Some(it.position));
+            }
+        }
+    }
+
+    /// One message that waits or is dead in a queue, by its id.
+    pub(super) async fn candidate(
+        &self,
+        desk: &Desk,
+        id: Position,
+    ) -> Result<Option<Candidate>, QueueError> {
+        let store = &self.shared.store;
+        let Some(message) = store.message(id).await? else { return Ok(None) };
+        let here = desk.address.id();
+        match &message.state {
+            Some(State::Settled(it)) if it.queue == Some(here) => {
+                Ok(Some(Candidate { message, letter: None }))
+            }
+            Some(State::Pending { due_at, .. }) => {
+                let after = DueCursor { due_at: *due_at, position: id - 1 };
+                let found = store.letters(here, after, *due_at, 1).await?.pop();
+                let found = found.filter(|it| it.message.position == id);
+                Ok(found.map(|it| Candidate { message: it.message.clone(), letter: Some(it) }))
+            }
+            Some(State::Settled(_) | State::InFlight { .. }) | None => Ok(None),
+        }
+    }
+
+    /// The next messages of a walk through what waits, and then what is dead.
+    pub(super) async fn next_page(
+        &self,
+        desk: &Desk,
+        walk: &mut Walk,
+    ) -> Result<Option<Vec<Candidate>>, QueueError> {
+        let (store, id) = (&self.shared.store, desk.address.id());
+        if let Some(after) = walk.waiting {
+            // What comes into the queue while we walk is left alone.
+            let until = *walk.until.get_or_insert(store.totals().await?.position);
+            let page = store.letters(id, after, Timestamp::MAX, CHUNK).await?;
+            walk.waiting = page
+                .last()
+                .map(|it| DueCursor { due_at: it.due_at(), position: it.message.position });
+            if !page.is_empty() {
+                let is_meant = |it: &Letter| {
+                    matches!(it.message.state, Some(State::Pending { .. }))
+                        && it.message.position <= until
+                        && walk.seen.insert(it.message.position)
+                };
+                let page = page
+                    .into_iter()
+                    .filter(is_meant)
+                    .map(|it| Candidate { message: it.message.clone(), letter: Some(it) });
+                return Ok(Some(page.collect()));
+            }
+        }
+        let dead = store.dead_letters(id, walk.dead, CHUNK).await?;
+        let Some(last) = dead.last() else { return Ok(None) };
+        walk.dead = last.position;
+        let dead = dead.into_iter().filter(|it| walk.seen.insert(it.position));
+        Ok(Some(dead.map(|message| Candidate { message, letter: None }).collect()))
+    }
+}
+
+/// Where a walk through a queue is.
+pub(super) struct Walk {
+    waiting: Option<DueCursor>,
+    dead: Position,
+    until: Option<Position>,
+    seen: std::collections::HashSet<Position>,
+}
+
+impl Default for Walk {
+    fn default() -> Self {
+        let seen = std::collections::HashSet::new();
+        Self { waiting: Some(DueCursor::START), dead: 0, until: None, seen }
+    }
+}
+
+fn fits(candidate: &Candidate, what: &Redrive) -> bool {
+    let ids = what.ids.as_ref();
+    ids.is_none_or(|it| it.contains(&candidate.message.position))
+        && what.error_contains.as_ref().is_none_or(|it| candidate.error().contains(it.as_str()))
+}

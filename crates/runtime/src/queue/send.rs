@@ -1,0 +1,129 @@
+//! Sending: one, a batch, later; and what a queue refuses.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use steadfast_store::{
+    Commit, Due, Json, Message, Outcome, Position, Remember, StoreError, Task, Write,
+};
+
+use super::{
+    Queue, QueueError, Queues,
+    desk::Desk,
+    name::{ENQUEUE, address},
+};
+use crate::Body;
+
+/// Messages that can be sent at once.
+pub const SEND_MAX: usize = 1_000;
+
+/// No message waits longer than this before it may be delivered.
+const DELAY_MAX: Duration = Duration::from_hours(366 * 24);
+
+/// A message to be sent: its body as JSON, and how long it waits.
+#[derive(Clone, Debug)]
+pub struct Outgoing {
+    /// The body.
+    pub body: Json,
+    /// Not before then.
+    pub delay: Duration,
+}
+
+impl Queues {
+    /// Sends a message. When this returns it is durable. Its id comes back.
+    pub async fn send<T: Body>(&self, to: Queue<T>, msg: &T) -> Result<Position, QueueError> {
+        self.send_after(to, msg, Duration::ZERO).await
+    }
+
+    /// Sends a message that is not to be delivered before so long.
+    pub async fn send_after<T: Body>(
+        &self,
+        to: Queue<T>,
+        msg: &T,
+        delay: Duration,
+    ) -> Result<Position, QueueError> {
+        let sent = self.send_json(to.name(), vec![outgoing(msg, delay)?], None).await?;
+        Ok(sent.first().copied().unwrap_or_default())
+    }
+
+    /// Sends messages together: all of them, or none.
+    pub async fn send_all<'a, T: Body>(
+        &self,
+        to: Queue<T>,
+        all: impl IntoIterator<Item = &'a T>,
+    ) -> Result<Vec<Position>, QueueError> {
+        let all: Result<Vec<_>, _> =
+            all.into_iter().map(|it| outgoing(it, Duration::ZERO)).collect();
+        self.send_json(to.name(), all?, None).await
+    }
+
+    /// Sends messages to a queue by its name. With a key, a repetition sends nothing more and
+    /// answers with the same ids.
+    pub async fn send_json(
+        &self,
+        queue: &str,
+        all: Vec<Outgoing>,
+        key: Option<&str>,
+    ) -> Result<Vec<Position>, QueueError> {
+        if all.is_empty() || SEND_MAX < all.len() {
+            return Err(QueueError::BatchLength { count: all.len(), max: SEND_MAX });
+        }
+        let desk = self.desk(queue).await?;
+        self.check_room(&desk, &all).await?;
+        let (count, request) = (all.len(), key.map(|_| digest(&all)));
+        let target = address(queue).map_err(|error| QueueError::name(queue, &error))?;
+        let messages: Result<Vec<Message>, _> = all
+            .into_iter()
+            .map(|it| {
+                let (target, due) = (target.clone(), Due::After(it.delay));
+                let message = Message::new(queue, it.body)?.input().action(ENQUEUE);
+                Ok::<_, StoreError>(message.task(Task { target, ordered: false, due }))
+            })
+            .collect();
+        let stream = target.clone();
+        let mut commit = Commit::of(Write::Append { stream, messages: messages? });
+        if let (Some(key), Some(request)) = (key, request) {
+            let key = Remember::new(target.id(), key, request.as_bytes())?;
+            commit = commit.write(Write::Remember(key));
+        }
+        match self.shared.store.commit(commit).await? {
+            Outcome::Committed(receipt) => Ok(receipt.appended.iter().map(|it| it.1).collect()),
+            // They stand one behind the other.
+            Outcome::Duplicate(it) => Ok((it.position..).take(count).collect()),
+            // Nothing else is expected.
+            Outcome::Rejected(_) => {
+                Err(QueueError::KeyReused { key: key.unwrap_or_default().into() })
+            }
+        }
+    }
+
+    async fn check_room(&self, desk: &Desk, all: &[Outgoing]) -> Result<(), QueueError> {
+        let settings = desk.rules().settings;
+        for (index, it) in all.iter().enumerate() {
+            let (len, max) = (it.body.as_str().len(), settings.max_message_bytes);
+            if max < len {
+                let queue = desk.name.to_string();
+                return Err(QueueError::TooLarge { queue, index, len, max });
+            }
+            if DELAY_MAX < it.delay {
+                let rule = "must be a year at most".into();
+                return Err(QueueError::Argument { field: "delayMs", rule });
+            }
+        }
+        let Some(max) = settings.max_messages else { return Ok(()) };
+        let now = self.shared.clock.now();
+        let depth = self.shared.store.queue_depth(desk.address.id(), now).await?;
+        if max < depth.ready + depth.delayed + depth.leased + all.len() as u64 {
+            return Err(QueueError::Full { queue: desk.name.to_string(), max });
+        }
+        Ok(())
+    }
+}
+
+fn outgoing(msg: &impl Serialize, delay: Duration) -> Result<Outgoing, QueueError> {
+    Ok(Outgoing { body: Json::of(msg)?, delay })
+}
+
+fn digest(all: &[Outgoing]) -> String {
+    all.iter().map(|it| format!("{} {}\n", it.delay.as_millis(), it.body.as_str())).collect()
+}

@@ -1,0 +1,109 @@
+//! How the messages of a queue are delivered.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use steadfast_store::{RetryPolicy, limits};
+
+use super::{QueueError, name::address};
+
+/// The settings of a queue, as `PUT /v1/queues/{q}` takes them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct QueueSettings {
+    /// Retries after the first attempt; then the message is given up.
+    pub max_retries: u32,
+    /// The wait after the first failure; it doubles with each further one, up to five minutes, and
+    /// half of it is chance.
+    pub retry_delay_ms: u64,
+    /// Where a message goes that is given up. Without one it stays here, dead.
+    pub dead_letter_queue: Option<String>,
+    /// Messages that a batch consumer gets at once, at most.
+    pub batch_size: usize,
+    /// How long a batch that is not full waits for more.
+    pub batch_timeout_ms: u64,
+    /// How long a message waits for a consumer before it expires; without it, for ever.
+    pub retention_ms: Option<u64>,
+    /// Messages that may wait; one more is refused, unless an object or a run sends it.
+    pub max_messages: Option<u64>,
+    /// Bytes of one message.
+    pub max_message_bytes: usize,
+    /// Messages delivered per second, at most.
+    pub rate_per_second: Option<f64>,
+}
+
+impl Default for QueueSettings {
+    fn default() -> Self {
+        Self {
+            max_retries: 3,
+            retry_delay_ms: 1_000,
+            dead_letter_queue: None,
+            batch_size: 10,
+            batch_timeout_ms: 1_000,
+            retention_ms: None,
+            max_messages: None,
+            max_message_bytes: 128 << 10,
+            rate_per_second: None,
+        }
+    }
+}
+
+/// No wait between attempts is longer than this, unless a consumer asks for it.
+const DELAY_MAX: Duration = Duration::from_mins(5);
+
+/// The longest time that a setting may name.
+const YEAR_MS: u64 = 366 * 24 * 3_600 * 1_000;
+
+impl QueueSettings {
+    /// Attempts in all.
+    pub(super) fn attempts_max(&self) -> u32 {
+        self.max_retries.saturating_add(1)
+    }
+
+    pub(super) fn retry(&self) -> RetryPolicy {
+        RetryPolicy {
+            attempts_max: self.attempts_max(),
+            delay: Duration::from_millis(self.retry_delay_ms),
+            delay_max: DELAY_MAX.max(Duration::from_millis(self.retry_delay_ms)),
+        }
+    }
+
+    pub(super) fn batch_timeout(&self) -> Duration {
+        Duration::from_millis(self.batch_timeout_ms)
+    }
+
+    /// Whether they can be those of this queue.
+    pub(super) fn check(&self, queue: &str) -> Result<(), QueueError> {
+        let wrong = |field: &'static str, rule: String| {
+            Err(QueueError::Setting { queue: queue.into(), field, rule })
+        };
+        if 1_000 < self.max_retries {
+            return wrong("maxRetries", "must be 0 to 1000".into());
+        }
+        if YEAR_MS < self.retry_delay_ms {
+            return wrong("retryDelayMs", "must be a year at most".into());
+        }
+        if !(1..=1_000).contains(&self.batch_size) {
+            return wrong("batchSize", "must be 1 to 1000".into());
+        }
+        if 600_000 < self.batch_timeout_ms {
+            return wrong("batchTimeoutMs", "must be ten minutes at most".into());
+        }
+        if self.retention_ms.is_some_and(|it| !(1_000..=YEAR_MS).contains(&it)) {
+            return wrong("retentionMs", "must be a second to a year; null: for ever".into());
+        }
+        if !(1..=limits::DATA_BYTES_MAX).contains(&self.max_message_bytes) {
+            return wrong("maxMessageBytes", format!("must be 1 to {}", limits::DATA_BYTES_MAX));
+        }
+        if self.rate_per_second.is_some_and(|it| !(0.001..=1e9).contains(&it)) {
+            return wrong("ratePerSecond", "must be 0.001 at least; null: no limit".into());
+        }
+        match &self.dead_letter_queue {
+            Some(it) if it == queue => wrong("deadLetterQueue", "must be another queue".into()),
+            Some(it) if address(it).is_err() => {
+                wrong("deadLetterQueue", "must be the name of a queue".into())
+            }
+            _ => Ok(()),
+        }
+    }
+}
