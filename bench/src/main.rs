@@ -1,5 +1,5 @@
 //! `cargo run --release -p steadfast-bench
-//! [store|postgres|backlog|processes|objects|sleepers [OBJECTS]|workflows|http|connections|start]`
+//! [store|postgres|backlog|processes|objects|sleepers [OBJECTS]|workflows|queues|http|connections|start]`
 //!
 //! Machines are noisy, so every figure is printed beside a baseline of the same run, and as a ratio
 //! to it. `STEADFAST_BENCH_POSTGRES` names a database for the PostgreSQL part.
@@ -11,6 +11,7 @@ mod http;
 mod measure;
 mod objects;
 mod processes;
+mod queues;
 mod raw;
 mod sleepers;
 mod start;
@@ -46,6 +47,9 @@ async fn main() {
     }
     if wanted("workflows") {
         workflows::run().await;
+    }
+    if wanted("queues") {
+        queues::run().await;
     }
     if wanted("http") {
         http::run();

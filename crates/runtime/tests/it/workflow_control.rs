@@ -61,7 +61,9 @@ async fn a_pause_lets_the_attempt_under_way_end_and_begins_nothing_new(lab: Lab)
     theatre.clock.advance(SECOND * 30);
     runs.resume("play", "one").await.unwrap();
     theatre.sleeps("one").await;
-    assert_eq!(theatre.works().await.len(), 2, "one message, and one wake-up");
+    assert_eq!(theatre.works().await.len(), 1, "one wake-up");
+    let sent = theatre.app.queues().show("audit").await.unwrap();
+    assert_eq!(sent.depth.ready, 1);
     assert_eq!(theatre.stage.ran("b"), 0);
     theatre.clock.advance(SECOND * 100);
     theatre.completes("one").await;
