@@ -9,13 +9,14 @@ use crate::measure::now;
 /// The same table and index, in the same journal mode.
 const SCHEMA: &str = "PRAGMA page_size = 4096; PRAGMA journal_mode = WAL; \
     PRAGMA synchronous = FULL; \
-    CREATE TABLE message (position INTEGER PRIMARY KEY, stream BLOB, version INTEGER, kind TEXT, \
-    direction TEXT, action TEXT, type TEXT, schema INTEGER, data TEXT, metadata TEXT, target BLOB, \
-    ordered INTEGER, cause INTEGER, created_at INTEGER) STRICT; \
-    CREATE UNIQUE INDEX message_stream ON message (stream, version)";
+    CREATE TABLE message (position INTEGER PRIMARY KEY, origin INTEGER, version INTEGER, \
+    stream BLOB, kind TEXT, direction TEXT, action TEXT, type TEXT, schema INTEGER, \
+    data TEXT, metadata TEXT, target BLOB, ordered INTEGER, cause INTEGER, \
+    created_at INTEGER) STRICT; \
+    CREATE UNIQUE INDEX message_stream ON message (origin, version)";
 
-const INSERT: &str =
-    "INSERT INTO message VALUES (?1, ?2, ?3, 'E', 'O', 'send', ?4, 1, ?5, '{}', NULL, 0, NULL, ?6)";
+const INSERT: &str = "INSERT INTO message VALUES (?1, ?1 % 64, ?2, ?3, 'E', 'O', 'send', ?4, 1, \
+     ?5, '{}', NULL, 0, NULL, ?6)";
 
 /// Inserts `count` rows over 64 streams, `size` to a transaction.
 pub(crate) fn inserts(folder: &Path, data: &str, count: usize, size: usize) -> Duration {
@@ -30,8 +31,8 @@ pub(crate) fn inserts(folder: &Path, data: &str, count: usize, size: usize) -> D
         let stream = (position % 64) as u128 * 0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835;
         let row = params![
             position as i64,
-            stream.to_be_bytes(),
             (position / 64) as i64,
+            stream.to_be_bytes(),
             "guest-checked-out",
             data,
             1_700_000_000_000_i64

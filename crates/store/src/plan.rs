@@ -55,6 +55,8 @@ pub(crate) struct EntityRow {
     pub(crate) address: Address,
     pub(crate) created_at: Timestamp,
     pub(crate) closed_at: Option<Timestamp>,
+    /// The position of the first message of its stream, which the stream is found by.
+    pub(crate) origin: Option<Position>,
 }
 
 /// A row of `message`.
@@ -62,6 +64,8 @@ pub(crate) struct EntityRow {
 pub(crate) struct MessageRow {
     pub(crate) position: Position,
     pub(crate) stream: EntityId,
+    /// Of its stream.
+    pub(crate) origin: Position,
     pub(crate) version: Version,
     pub(crate) kind: MessageKind,
     pub(crate) direction: Direction,
@@ -117,6 +121,8 @@ pub(crate) struct Plan {
     pub(crate) at: Timestamp,
     pub(crate) position: Position,
     pub(crate) entities: Vec<EntityRow>,
+    /// Of entities that were there before their first message.
+    pub(crate) origins: Vec<(EntityId, Position)>,
     pub(crate) messages: Vec<MessageRow>,
     pub(crate) works: Vec<Work>,
     pub(crate) works_gone: Vec<Position>,

@@ -175,8 +175,8 @@ impl Store for PostgresStore {
 
     async fn version(&self, stream: EntityId) -> Result<Version, StoreError> {
         let stream = stream.0.as_slice();
-        let version = self.list(queries::VERSION, &[&stream], |row| row.int(0)).await?.pop();
-        Ok(version.unwrap_or(0))
+        let version = self.list(queries::STREAM, &[&stream], |row| row.maybe_int(2)).await?.pop();
+        Ok(version.flatten().unwrap_or(0))
     }
 
     async fn snapshot(&self, stream: EntityId) -> Result<Option<Snapshot>, StoreError> {

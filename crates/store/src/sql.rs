@@ -4,6 +4,8 @@
 
 mod fields;
 mod migrations;
+#[cfg(test)]
+mod plans;
 pub(crate) mod queries;
 pub(crate) mod queues;
 mod rows;

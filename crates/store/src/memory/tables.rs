@@ -31,6 +31,9 @@ impl Tables {
         let mut facts = Facts { position: self.position, at: self.at, ..Facts::default() };
         for stream in &needs.streams {
             facts.versions.insert(*stream, self.version(*stream));
+            if let Some(origin) = self.entities.get(stream).and_then(|it| it.origin) {
+                facts.origins.load(*stream, origin);
+            }
         }
         facts.entities =
             needs.entities.iter().filter(|id| self.entities.contains_key(*id)).copied().collect();
@@ -74,6 +77,11 @@ impl Tables {
         plan.runs_erased.iter().for_each(|run| self.erase_run(*run));
         for row in &plan.entities {
             self.entities.insert(row.address.id(), row.clone());
+        }
+        for (id, origin) in &plan.origins {
+            if let Some(row) = self.entities.get_mut(id) {
+                row.origin = Some(*origin);
+            }
         }
         for row in &plan.messages {
             self.streams.insert((row.stream, row.version), row.position);

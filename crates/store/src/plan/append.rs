@@ -17,6 +17,7 @@ impl Batch {
         self.moved.entry(id).or_insert(before);
         self.facts.versions.insert(id, before + messages.len() as Version);
         let first = self.draft.position + 1;
+        let origin = self.origin(id, first);
         for (index, message) in messages.iter().enumerate() {
             let position = first + index as Position;
             let version = before + 1 + index as Version;
@@ -28,6 +29,7 @@ impl Batch {
             self.draft.messages.push(message_row(
                 position,
                 id,
+                origin,
                 version,
                 cause,
                 self.draft.at,
@@ -36,6 +38,15 @@ impl Batch {
             self.receipt.appended.push((version, position));
         }
         self.draft.position += messages.len() as Position;
+    }
+
+    /// The origin of a stream, which is `first` if nothing stands in it yet.
+    fn origin(&mut self, stream: EntityId, first: Position) -> Position {
+        if let Some(origin) = self.facts.origins.get(&stream) {
+            return *origin;
+        }
+        self.facts.origins.set(stream, Some(first));
+        first
     }
 
     fn enqueue(&mut self, position: Position, message: &Message) {
@@ -57,7 +68,8 @@ impl Batch {
     pub(super) fn introduce(&mut self, address: &Address) {
         if self.facts.entities.insert(address.id()) {
             let (address, created_at) = (address.clone(), self.draft.at);
-            self.draft.entities.push(EntityRow { address, created_at, closed_at: None });
+            let (closed_at, origin) = (None, None);
+            self.draft.entities.push(EntityRow { address, created_at, closed_at, origin });
         }
     }
 }
@@ -65,6 +77,7 @@ impl Batch {
 fn message_row(
     position: Position,
     stream: EntityId,
+    origin: Position,
     version: Version,
     cause: Option<Position>,
     created_at: Timestamp,
@@ -73,6 +86,7 @@ fn message_row(
     MessageRow {
         position,
         stream,
+        origin,
         version,
         kind: message.kind,
         direction: message.direction,

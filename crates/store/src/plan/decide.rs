@@ -180,6 +180,7 @@ impl Batch {
 
     fn accept(&mut self) {
         self.moved.clear();
+        self.facts.origins.accept();
         self.facts.works.accept();
         self.facts.messages.accept();
         self.facts.settled.accept();
@@ -204,6 +205,7 @@ impl Batch {
         }
         // After that: an erased run may have begun anew.
         self.facts.entities.extend(self.draft.runs_erased.drain(lengths.runs_erased..));
+        self.facts.origins.reject();
         self.facts.works.reject();
         self.facts.messages.reject();
         self.facts.settled.reject();
@@ -230,6 +232,16 @@ impl Batch {
 
     fn finish(self, answers: Vec<Outcome>) -> Plan {
         let Self { facts, mut draft, .. } = self;
+        draft.entities.sort_by_key(|row| row.address.id());
+        for (id, origin) in facts.origins.into_changes() {
+            let row = draft.entities.binary_search_by_key(&id, |row| row.address.id());
+            match (row, origin) {
+                (Ok(index), _) => draft.entities[index].origin = origin,
+                (Err(_), Some(origin)) => draft.origins.push((id, origin)),
+                // It was erased.
+                (Err(_), None) => {}
+            }
+        }
         for (position, work) in facts.works.into_changes() {
             match work {
                 Some(work) => draft.works.push(work),
@@ -258,7 +270,6 @@ impl Batch {
         draft.runs.extend(facts.runs.into_changes().into_iter().filter_map(|(_, it)| it));
         draft.runs_erased.sort_unstable();
         draft.turns_forgotten.sort_unstable();
-        draft.entities.sort_by_key(|row| row.address.id());
         draft.forgotten.sort_unstable();
         draft.answers = answers;
         draft

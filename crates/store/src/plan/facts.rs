@@ -37,6 +37,8 @@ pub(crate) struct Facts {
     pub(crate) position: Position,
     pub(crate) at: Timestamp,
     pub(crate) versions: HashMap<EntityId, Version>,
+    /// Of streams that have a message.
+    pub(crate) origins: Table<EntityId, Position>,
     pub(crate) entities: HashSet<EntityId>,
     pub(crate) works: Table<Position, Work>,
     pub(crate) messages: Table<Position, Brief>,

@@ -36,6 +36,7 @@ impl Batch {
         let before = self.version(run);
         self.moved.entry(run).or_insert(before);
         self.facts.versions.insert(run, 0);
+        self.facts.origins.set(run, None);
         self.facts.entities.remove(&run);
         self.facts.erasures.set(run, None);
         self.facts.closed.set(run, None);

@@ -6,21 +6,26 @@ use tokio_postgres::{Client, Error, Statement, types::ToSql};
 use crate::{EntityId, plan::Plan};
 
 /// One statement for each table and way of change, in the order in which they run.
-const STATEMENTS: [&str; 30] = [
-    "DELETE FROM outcome o USING message m WHERE m.stream = ANY ($1::bytea[]) \
-     AND o.position = m.position",
-    "DELETE FROM attempt a USING message m WHERE m.stream = ANY ($1::bytea[]) \
-     AND a.position = m.position",
-    "DELETE FROM message WHERE stream = ANY ($1::bytea[])",
+const STATEMENTS: [&str; 31] = [
+    "DELETE FROM outcome o USING message m WHERE m.origin = ANY (ARRAY(SELECT e.origin \
+     FROM entity e WHERE e.id = ANY ($1::bytea[]))) AND o.position = m.position",
+    "DELETE FROM attempt a USING message m WHERE m.origin = ANY (ARRAY(SELECT e.origin \
+     FROM entity e WHERE e.id = ANY ($1::bytea[]))) AND a.position = m.position",
+    "DELETE FROM message WHERE origin = ANY (ARRAY(SELECT e.origin FROM entity e \
+     WHERE e.id = ANY ($1::bytea[])))",
     "DELETE FROM snapshot WHERE entity = ANY ($1::bytea[])",
     "DELETE FROM run WHERE entity = ANY ($1::bytea[])",
     "DELETE FROM entity WHERE id = ANY ($1::bytea[])",
-    "INSERT INTO entity (id, shard, kind, class, name, created_at) SELECT * FROM unnest( \
-     $1::bytea[], $2::smallint[], $3::text[], $4::text[], $5::text[], $6::bigint[])",
+    "INSERT INTO entity (id, shard, kind, class, name, created_at, origin) SELECT * FROM \
+     unnest($1::bytea[], $2::smallint[], $3::text[], $4::text[], $5::text[], $6::bigint[], \
+     $7::bigint[])",
+    "UPDATE entity e SET origin = o.origin FROM unnest($1::bytea[], $2::bigint[]) \
+     AS o (id, origin) WHERE e.id = o.id",
     "INSERT INTO message (position, stream, version, kind, direction, action, type, schema, data, \
-     metadata, target, ordered, cause, created_at) SELECT * FROM unnest($1::bigint[], \
+     metadata, target, ordered, cause, created_at, origin) SELECT * FROM unnest($1::bigint[], \
      $2::bytea[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::int[], \
-     $9::text[], $10::text[], $11::bytea[], $12::bool[], $13::bigint[], $14::bigint[])",
+     $9::text[], $10::text[], $11::bytea[], $12::bool[], $13::bigint[], $14::bigint[], \
+     $15::bigint[])",
     "INSERT INTO work (position, shard, target, ordered, due_at, attempts, forgiven, holder, \
      lease, claimed_at, queued) SELECT * FROM unnest($1::bigint[], $2::smallint[], $3::bytea[], \
      $4::bool[], $5::bigint[], $6::int[], $7::int[], $8::bigint[], $9::bigint[], $10::bigint[], \
@@ -120,7 +125,7 @@ pub(super) enum NotWritten {
     Commit(Error),
 }
 
-fn params(plan: &Plan) -> [Option<Params<'_>>; 30] {
+fn params(plan: &Plan) -> [Option<Params<'_>>; 31] {
     let erased = || (!plan.runs_erased.is_empty()).then(|| ids(&plan.runs_erased));
     [
         erased(),
@@ -130,6 +135,7 @@ fn params(plan: &Plan) -> [Option<Params<'_>>; 30] {
         erased(),
         erased(),
         (!plan.entities.is_empty()).then(|| entities(plan)),
+        (!plan.origins.is_empty()).then(|| origins(plan)),
         (!plan.messages.is_empty()).then(|| messages(plan)),
         (!plan.works.is_empty()).then(|| works(plan)),
         positions(&plan.works_gone),
@@ -185,7 +191,13 @@ fn entities(plan: &Plan) -> Params<'_> {
         column(rows, |it| it.address.class()),
         column(rows, |it| it.address.name()),
         column(rows, |it| it.created_at.0),
+        column(rows, |it| it.origin),
     ]
+}
+
+fn origins(plan: &Plan) -> Params<'_> {
+    let rows = &plan.origins;
+    vec![column(rows, |it| it.0.0.as_slice()), column(rows, |it| it.1)]
 }
 
 fn messages(plan: &Plan) -> Params<'_> {
@@ -205,6 +217,7 @@ fn messages(plan: &Plan) -> Params<'_> {
         column(rows, |it| it.ordered),
         column(rows, |it| it.cause),
         column(rows, |it| it.created_at.0),
+        column(rows, |it| it.origin),
     ]
 }
 

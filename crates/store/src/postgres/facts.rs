@@ -10,13 +10,11 @@ use crate::{
     sql::{self, Fields, queries},
 };
 
-const VERSIONS: &str = "SELECT s.id, (SELECT m.version FROM message m WHERE m.stream = s.id \
-     ORDER BY m.version DESC LIMIT 1) FROM unnest($1::bytea[]) AS s (id)";
 const ENTITIES: &str = "SELECT id FROM entity WHERE id = ANY ($1::bytea[])";
 const WORKS: &str = "SELECT position, target, ordered, due_at, attempts, forgiven, holder, lease, \
      claimed_at, queued FROM work WHERE position = ANY ($1::bigint[])";
 const BRIEFS: &str = "SELECT m.position, m.stream, m.target, m.ordered, \
-     NOT EXISTS (SELECT 1 FROM message n WHERE n.stream = m.stream AND n.version > m.version), \
+     NOT EXISTS (SELECT 1 FROM message n WHERE n.origin = m.origin AND n.version > m.version), \
      EXISTS (SELECT 1 FROM entity e WHERE e.id = m.target AND e.kind = 'queue') \
      FROM message m WHERE m.position = ANY ($1::bigint[])";
 const OUTCOMES: &str = "SELECT position, state, settled_at, attempts, error, queue FROM outcome \
@@ -28,7 +26,7 @@ const KEYS: &str = "SELECT i.scope, i.key, i.request_hash, i.position, i.status,
 /// The prepared statements.
 pub(super) struct Reads {
     counter: Statement,
-    versions: Statement,
+    streams: Statement,
     entities: Statement,
     works: Statement,
     briefs: Statement,
@@ -43,7 +41,7 @@ impl Reads {
     pub(super) async fn prepare(client: &Client) -> Result<Self, tokio_postgres::Error> {
         Ok(Self {
             counter: client.prepare(queries::COUNTER).await?,
-            versions: client.prepare(VERSIONS).await?,
+            streams: client.prepare(&many(queries::STREAM, "e.id = ?1", "bytea")).await?,
             entities: client.prepare(ENTITIES).await?,
             works: client.prepare(WORKS).await?,
             briefs: client.prepare(BRIEFS).await?,
@@ -69,7 +67,7 @@ impl Reads {
         type Params<'a> = Vec<&'a (dyn ToSql + Sync)>;
         let all: [(&Statement, bool, Params<'_>); 10] = [
             (&self.counter, true, vec![]),
-            (&self.versions, !streams.is_empty(), vec![&streams]),
+            (&self.streams, !streams.is_empty(), vec![&streams]),
             (&self.entities, !entities.is_empty(), vec![&entities]),
             (&self.works, !works.is_empty(), vec![&works]),
             (&self.briefs, !messages.is_empty(), vec![&messages]),
@@ -91,13 +89,17 @@ impl Reads {
 }
 
 fn understand(answers: &[Vec<Row>; 10]) -> Result<Facts, StoreError> {
-    let [counter, versions, entities, works, briefs, outcomes, keys, heads, turns, erasures] =
+    let [counter, streams, entities, works, briefs, outcomes, keys, heads, turns, erasures] =
         answers;
     let mut facts = Facts::default();
     let counter = counter.first().ok_or_else(|| StoreError::corrupt("the counter is missing"))?;
     (facts.position, facts.at) = (counter.int(0)?, counter.time(1)?);
-    for row in versions {
-        facts.versions.insert(row.id(0)?, row.maybe_int(1)?.unwrap_or(0));
+    for row in streams {
+        let id = row.id(0)?;
+        facts.versions.insert(id, row.maybe_int(2)?.unwrap_or(0));
+        if let Some(origin) = row.maybe_int(1)? {
+            facts.origins.load(id, origin);
+        }
     }
     for row in entities {
         facts.entities.insert(row.id(0)?);

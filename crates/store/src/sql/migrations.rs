@@ -38,6 +38,13 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("../../migrations/0004.sqlite.sql"),
         postgres: include_str!("../../migrations/0004.postgres.sql"),
     },
+    Migration {
+        number: 5,
+        // Older code knows nothing of origins, and finds no stream by its id any more.
+        needs: 5,
+        sqlite: include_str!("../../migrations/0005.sqlite.sql"),
+        postgres: include_str!("../../migrations/0005.postgres.sql"),
+    },
 ];
 
 /// The newest schema that this binary knows.

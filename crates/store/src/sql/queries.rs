@@ -8,7 +8,7 @@ macro_rules! recorded {
         concat!(
             "SELECT m.position, m.stream, m.version, m.kind, m.direction, m.action, m.type, ",
             "m.schema, m.data, m.metadata, m.target, m.ordered, m.cause, m.created_at, ",
-            "w.due_at, w.attempts - w.forgiven, w.holder, w.lease, ",
+            "m.origin, w.due_at, w.attempts - w.forgiven, w.holder, w.lease, ",
             "o.state, o.settled_at, o.attempts, o.error, ",
             "(SELECT a.error FROM attempt a WHERE a.position = m.position ",
             "ORDER BY a.number DESC LIMIT 1), o.queue ",
@@ -126,7 +126,8 @@ pub(crate) const TURN_BRIEF: &str = concat!(
 pub(crate) const READ_STREAM: &str = recorded!(
     "FROM message m LEFT JOIN work w ON w.position = m.position \
      LEFT JOIN outcome o ON o.position = m.position \
-     WHERE m.stream = ?1 AND m.version >= ?2 ORDER BY m.version LIMIT ?3"
+     WHERE m.origin = (SELECT e.origin FROM entity e WHERE e.id = ?1) AND m.version >= ?2 \
+     ORDER BY m.version LIMIT ?3"
 );
 
 // The bound is repeated in the joins: PostgreSQL would merge from the start of each table.
@@ -150,7 +151,8 @@ pub(crate) const PENDING: &str = recorded!(
 pub(crate) const PENDING_OF_STREAM: &str = recorded!(
     "FROM message m JOIN work w ON w.position = m.position \
      LEFT JOIN outcome o ON o.position = m.position \
-     WHERE m.stream = ?1 AND m.position > ?2 ORDER BY m.version LIMIT ?3"
+     WHERE m.origin = (SELECT e.origin FROM entity e WHERE e.id = ?1) AND m.position > ?2 \
+     ORDER BY m.version LIMIT ?3"
 );
 
 pub(crate) const DEAD: &str = recorded!(
@@ -170,15 +172,18 @@ pub(crate) const DEAD_LETTERS: &str = recorded!(
 pub(crate) const ATTEMPTS: &str = "SELECT position, number, started_at, ended_at, error \
      FROM attempt WHERE position = ?1 ORDER BY number";
 
-pub(crate) const VERSION: &str =
-    "SELECT version FROM message WHERE stream = ?1 ORDER BY version DESC LIMIT 1";
+/// Where a stream stands. No row: nobody knows it; empty columns: it has no message.
+pub(crate) const STREAM: &str = "SELECT e.id, e.origin, (SELECT m.version FROM message m \
+     WHERE m.origin = e.origin ORDER BY m.version DESC LIMIT 1) FROM entity e WHERE e.id = ?1";
 
 pub(crate) const STREAMS: &str = "SELECT e.kind, e.class, e.name, e.created_at, e.closed_at, \
-     (SELECT m.version FROM message m WHERE m.stream = e.id ORDER BY m.version DESC LIMIT 1), \
-     (SELECT m.created_at FROM message m WHERE m.stream = e.id ORDER BY m.version DESC LIMIT 1) \
+     (SELECT m.version FROM message m WHERE m.origin = e.origin \
+     ORDER BY m.version DESC LIMIT 1), \
+     (SELECT m.created_at FROM message m WHERE m.origin = e.origin \
+     ORDER BY m.version DESC LIMIT 1) \
      FROM entity e WHERE (e.kind, e.class, e.name) > (?1, ?2, ?3) \
      AND (e.kind, e.class) <= (?4, ?5) \
-     AND EXISTS (SELECT 1 FROM message m WHERE m.stream = e.id) \
+     AND EXISTS (SELECT 1 FROM message m WHERE m.origin = e.origin) \
      ORDER BY e.kind, e.class, e.name LIMIT ?6";
 
 /// What a list of streams begins behind and ends with.
@@ -234,7 +239,7 @@ pub(crate) const QUEUE_ORPHANS: &str = work!(
 pub(crate) const SWEEP: &str = "SELECT m.position, m.created_at, \
      CASE WHEN EXISTS (SELECT 1 FROM work w WHERE w.position = m.position) \
      OR EXISTS (SELECT 1 FROM outcome o WHERE o.position = m.position AND o.state = 'dead') \
-     OR NOT EXISTS (SELECT 1 FROM message n WHERE n.stream = m.stream AND n.version > m.version) \
+     OR NOT EXISTS (SELECT 1 FROM message n WHERE n.origin = m.origin AND n.version > m.version) \
      OR EXISTS (SELECT 1 FROM entity e WHERE e.id = m.stream AND e.closed_at IS NULL \
      AND e.kind IN ('process', 'run')) \
      THEN 0 ELSE 1 END \
@@ -245,11 +250,11 @@ pub(crate) const TOTALS: &str = "SELECT (SELECT position FROM counter), \
      (SELECT count(*) FROM outcome WHERE state <> 'done' AND state = 'dead')";
 
 pub(crate) const ALL_ENTITIES: &str =
-    "SELECT kind, class, name, created_at, closed_at FROM entity ORDER BY id";
+    "SELECT kind, class, name, created_at, closed_at, origin FROM entity ORDER BY id";
 pub(crate) const ALL_SNAPSHOTS: &str =
     "SELECT entity, version, code, state FROM snapshot ORDER BY entity";
 pub(crate) const ALL_MESSAGES: &str = "SELECT position, stream, version, kind, direction, action, \
-     type, schema, data, metadata, target, ordered, cause, created_at FROM message \
+     type, schema, data, metadata, target, ordered, cause, created_at, origin FROM message \
      ORDER BY position";
 pub(crate) const ALL_WORKS: &str = work!("ORDER BY position");
 pub(crate) const ALL_OUTCOMES: &str =
@@ -283,8 +288,8 @@ pub(crate) const VIOLATIONS: &[(&str, &str)] = &[
     ),
     (
         "messages of an unknown stream",
-        "SELECT count(*) FROM message m \
-         WHERE NOT EXISTS (SELECT 1 FROM entity e WHERE e.id = m.stream)",
+        "SELECT count(*) FROM message m WHERE NOT EXISTS (SELECT 1 FROM entity e \
+         WHERE e.id = m.stream AND e.origin = m.origin)",
     ),
     (
         "outcomes or attempts without their message",

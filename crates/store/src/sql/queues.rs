@@ -9,7 +9,7 @@ macro_rules! letter {
         concat!(
             "SELECT m.position, m.stream, m.version, m.kind, m.direction, m.action, m.type, ",
             "m.schema, m.data, m.metadata, m.target, m.ordered, m.cause, m.created_at, ",
-            "w.due_at, w.attempts - w.forgiven, w.holder, w.lease, CAST(NULL AS TEXT), ",
+            "m.origin, w.due_at, w.attempts - w.forgiven, w.holder, w.lease, CAST(NULL AS TEXT), ",
             "CAST(NULL AS BIGINT), CAST(NULL AS INTEGER), CAST(NULL AS TEXT), ",
             "CASE WHEN w.attempts > 0 THEN (SELECT a.error FROM attempt a ",
             "WHERE a.position = m.position ORDER BY a.number DESC LIMIT 1) END, m.target, ",
@@ -55,7 +55,7 @@ pub(crate) const CLASSES: &str = "WITH RECURSIVE walk (class) AS (\
 
 pub(crate) fn letter(row: &dyn Fields) -> Result<Letter, StoreError> {
     let message = recorded(row)?;
-    Ok(Letter { message, queue: row.id(24)?, attempts: row.count(25)? })
+    Ok(Letter { message, queue: row.id(25)?, attempts: row.count(26)? })
 }
 
 pub(crate) fn depth(row: &dyn Fields) -> Result<QueueDepth, StoreError> {

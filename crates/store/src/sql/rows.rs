@@ -11,23 +11,23 @@ use crate::{
 
 pub(crate) fn recorded(row: &dyn Fields) -> Result<Recorded, StoreError> {
     let message = message_row(row)?;
-    let state = match (row.maybe_int(14)?, row.maybe_text(18)?) {
+    let state = match (row.maybe_int(15)?, row.maybe_text(19)?) {
         (Some(due_at), _) => Some(pending_state(row, Timestamp(due_at))?),
         (None, Some(state)) => Some(State::Settled(Settled {
             as_: settled_as(&state)?,
-            at: row.time(19)?,
-            attempts: row.count(20)?,
-            error: row.maybe_text(21)?,
-            queue: row.maybe_id(23)?,
+            at: row.time(20)?,
+            attempts: row.count(21)?,
+            error: row.maybe_text(22)?,
+            queue: row.maybe_id(24)?,
         })),
         (None, None) => None,
     };
-    Ok(message.recorded(state, row.maybe_text(22)?))
+    Ok(message.recorded(state, row.maybe_text(23)?))
 }
 
 fn pending_state(row: &dyn Fields, due_at: Timestamp) -> Result<State, StoreError> {
-    let attempts = row.count(15)?;
-    Ok(match lease(row, 16)? {
+    let attempts = row.count(16)?;
+    Ok(match lease(row, 17)? {
         Some(lease) => State::InFlight { lease, until: due_at, attempts },
         None => State::Pending { due_at, attempts },
     })
@@ -54,6 +54,7 @@ pub(crate) fn message_row(row: &dyn Fields) -> Result<MessageRow, StoreError> {
         ordered: row.int(11)? != 0,
         cause: row.maybe_int(12)?,
         created_at: row.time(13)?,
+        origin: row.int(14)?,
     })
 }
 
@@ -104,8 +105,8 @@ pub(crate) fn address(row: &dyn Fields) -> Result<Address, StoreError> {
 }
 
 pub(crate) fn entity_row(row: &dyn Fields) -> Result<EntityRow, StoreError> {
-    let closed_at = row.maybe_int(4)?.map(Timestamp);
-    Ok(EntityRow { address: address(row)?, created_at: row.time(3)?, closed_at })
+    let (closed_at, origin) = (row.maybe_int(4)?.map(Timestamp), row.maybe_int(5)?);
+    Ok(EntityRow { address: address(row)?, created_at: row.time(3)?, closed_at, origin })
 }
 
 pub(crate) fn stream_summary(row: &dyn Fields) -> Result<StreamSummary, StoreError> {

@@ -25,7 +25,7 @@ pub(crate) const ALL_RUNS: &str = runs!("FROM run r ORDER BY r.entity");
 /// is pending or dead, or work for it.
 pub(crate) const ERASURE: &str = "SELECT e.id, coalesce((SELECT m.position FROM message m \
      LEFT JOIN work w ON w.position = m.position LEFT JOIN outcome o ON o.position = m.position \
-     WHERE m.stream = e.id AND (w.position IS NOT NULL OR o.state = 'dead') \
+     WHERE m.origin = e.origin AND (w.position IS NOT NULL OR o.state = 'dead') \
      ORDER BY m.version LIMIT 1), (SELECT min(t.position) FROM (\
      SELECT w.position FROM work w WHERE w.target = e.id AND w.ordered UNION ALL \
      SELECT w.position FROM work w WHERE w.target = e.id AND NOT w.ordered) AS t)) \
@@ -116,29 +116,8 @@ const WITHIN: &str = "(r.created_at, r.entity) < (?2, ?3) AND r.created_at >= ?4
 
 #[cfg(test)]
 mod tests {
-    use rusqlite::{Connection, params_from_iter, types::Null};
-
     use super::*;
-    use crate::sql::MIGRATIONS;
-
-    /// How SQLite goes about a statement.
-    fn steps(statement: &str) -> Vec<String> {
-        let connection = Connection::open_in_memory().unwrap();
-        MIGRATIONS.iter().for_each(|it| connection.execute_batch(it.sqlite).unwrap());
-        let mut plan = connection.prepare(&format!("EXPLAIN QUERY PLAN {statement}")).unwrap();
-        let empty = params_from_iter(vec![Null; plan.parameter_count()]);
-        let steps = plan.query_map(empty, |row| row.get::<_, String>(3)).unwrap();
-        let steps: Vec<String> = steps.collect::<Result<_, _>>().unwrap();
-        // What a part of the statement has put together is not a table.
-        let made = |it: &str| it == "SCAN found" || it.ends_with("_runs");
-        let scans = |it: &&String| it.starts_with("SCAN ") && !made(it);
-        assert_eq!(steps.iter().find(scans), None, "{statement}: {steps:#?}");
-        steps
-    }
-
-    fn has(steps: &[String], text: &str) -> bool {
-        steps.iter().any(|it| it.contains(text))
-    }
+    use crate::sql::plans::{has, steps};
 
     #[test]
     fn lists_counts_and_expiry_walk_an_index() {

@@ -12,6 +12,7 @@ use crate::{
 pub(super) fn apply(connection: &Connection, plan: &Plan) -> Result<()> {
     runs::erase(connection, &plan.runs_erased)?;
     each(connection, INSERT_ENTITY, &plan.entities, entity)?;
+    each(connection, SET_ORIGIN, &plan.origins, origin)?;
     each(connection, INSERT_MESSAGE, &plan.messages, message)?;
     each(connection, PUT_WORK, &plan.works, work)?;
     each(connection, "DELETE FROM work WHERE position = ?1", &plan.works_gone, by_position)?;
@@ -63,18 +64,25 @@ fn each<T>(
     rows.iter().try_for_each(|row| run(&mut statement, row).map(|_| ()))
 }
 
-const INSERT_ENTITY: &str = "INSERT INTO entity (id, shard, kind, class, name, created_at) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+const INSERT_ENTITY: &str = "INSERT INTO entity (id, shard, kind, class, name, created_at, \
+     origin) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 
 fn entity(statement: &mut Statement<'_>, row: &EntityRow) -> Result<usize> {
     let id = row.address.id();
     let (kind, class, name) = (row.address.kind().tag(), row.address.class(), row.address.name());
-    statement.execute(params![id.0, id.shard(), kind, class, name, row.created_at.0])
+    let created_at = row.created_at.0;
+    statement.execute(params![id.0, id.shard(), kind, class, name, created_at, row.origin])
+}
+
+const SET_ORIGIN: &str = "UPDATE entity SET origin = ?2 WHERE id = ?1";
+
+fn origin(statement: &mut Statement<'_>, (id, origin): &(EntityId, Position)) -> Result<usize> {
+    statement.execute(params![id.0, origin])
 }
 
 const INSERT_MESSAGE: &str = "INSERT INTO message (position, stream, version, kind, direction, \
-     action, type, schema, data, metadata, target, ordered, cause, created_at) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
+     action, type, schema, data, metadata, target, ordered, cause, created_at, origin) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
 
 fn message(statement: &mut Statement<'_>, row: &MessageRow) -> Result<usize> {
     statement.execute(params![
@@ -92,6 +100,7 @@ fn message(statement: &mut Statement<'_>, row: &MessageRow) -> Result<usize> {
         row.ordered,
         row.cause,
         row.created_at.0,
+        row.origin,
     ])
 }
 

@@ -6,7 +6,7 @@ use rusqlite::Connection;
 
 use super::row::rows;
 use crate::{
-    EntityId, Head, StoreError, Version,
+    EntityId, Head, Position, StoreError, Version,
     plan::{Brief, Facts, Needs, Plan},
     sql::{self, Fields, queries},
 };
@@ -15,7 +15,7 @@ const ENTITY: &str = "SELECT 1 FROM entity WHERE id = ?1";
 const WORK: &str = "SELECT position, target, ordered, due_at, attempts, forgiven, holder, lease, \
      claimed_at, queued FROM work WHERE position = ?1";
 const BRIEF: &str = "SELECT m.stream, m.target, m.ordered, \
-     NOT EXISTS (SELECT 1 FROM message n WHERE n.stream = m.stream AND n.version > m.version), \
+     NOT EXISTS (SELECT 1 FROM message n WHERE n.origin = m.origin AND n.version > m.version), \
      EXISTS (SELECT 1 FROM entity e WHERE e.id = m.target AND e.kind = 'queue') \
      FROM message m WHERE m.position = ?1";
 const OUTCOME: &str =
@@ -23,15 +23,22 @@ const OUTCOME: &str =
 const KEY: &str = "SELECT scope, key, request_hash, position, status, reply, expires_at \
      FROM idempotency WHERE scope = ?1 AND key = ?2";
 
-pub(super) fn version(connection: &Connection, stream: EntityId) -> Result<Version, StoreError> {
-    let version = rows(connection, queries::VERSION, (stream.0,), |row| row.int(0))?.pop();
-    Ok(version.unwrap_or(0))
+/// Where a stream stands: its origin and its version, if its entity is there.
+type Stream = Option<(Option<Position>, Version)>;
+
+fn stream(connection: &Connection, id: EntityId) -> Result<Stream, StoreError> {
+    let ends = |row: &dyn Fields| Ok((row.maybe_int(1)?, row.maybe_int(2)?.unwrap_or(0)));
+    Ok(rows(connection, queries::STREAM, (id.0,), ends)?.pop())
+}
+
+pub(super) fn version(connection: &Connection, id: EntityId) -> Result<Version, StoreError> {
+    Ok(stream(connection, id)?.map_or(0, |(_, version)| version))
 }
 
 /// What the one writer knows without asking, because it wrote it.
 #[derive(Default)]
 pub(super) struct Known {
-    versions: HashMap<EntityId, Version>,
+    streams: HashMap<EntityId, (Position, Version)>,
     entities: HashSet<EntityId>,
     heads: HashMap<EntityId, Head>,
 }
@@ -42,16 +49,16 @@ impl Known {
 
     /// Takes in what has become durable.
     pub(super) fn learn(&mut self, plan: &Plan) {
-        if Self::MAX < self.versions.len() + self.entities.len() + self.heads.len() {
+        if Self::MAX < self.streams.len() + self.entities.len() + self.heads.len() {
             *self = Self::default();
         }
         for run in &plan.runs_erased {
-            self.versions.remove(run);
+            self.streams.remove(run);
             self.entities.remove(run);
         }
         self.entities.extend(plan.runs.iter().map(|it| it.run.id()));
         for row in &plan.messages {
-            self.versions.insert(row.stream, row.version);
+            self.streams.insert(row.stream, (row.origin, row.version));
             self.entities.insert(row.stream);
             self.entities.extend(row.target);
         }
@@ -74,14 +81,20 @@ pub(super) fn read(
     let counter = rows(connection, queries::COUNTER, (), |row| Ok((row.int(0)?, row.time(1)?)))?;
     (facts.position, facts.at) =
         counter.first().copied().ok_or_else(|| StoreError::corrupt("the counter is missing"))?;
-    for stream in &needs.streams {
-        let version = match known.versions.get(stream) {
-            Some(version) => *version,
-            None => version(connection, *stream)?,
+    for id in &needs.streams {
+        let stands = match known.streams.get(id) {
+            Some((origin, version)) => Some((Some(*origin), *version)),
+            None => stream(connection, *id)?,
         };
-        facts.versions.insert(*stream, version);
+        let Some((origin, version)) = stands else { continue };
+        facts.entities.insert(*id);
+        facts.versions.insert(*id, version);
+        if let Some(origin) = origin {
+            facts.origins.load(*id, origin);
+        }
     }
-    for id in &needs.entities {
+    // Of a stream it is known by now.
+    for id in needs.entities.difference(&needs.streams) {
         let is_stored = || rows(connection, ENTITY, (id.0,), |_| Ok(()));
         if known.entities.contains(id) || !is_stored()?.is_empty() {
             facts.entities.insert(*id);

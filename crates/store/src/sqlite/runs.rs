@@ -13,9 +13,11 @@ use crate::{
 
 /// What goes with a run, in this order.
 const ERASE: [&str; 6] = [
-    "DELETE FROM outcome WHERE position IN (SELECT position FROM message WHERE stream = ?1)",
-    "DELETE FROM attempt WHERE position IN (SELECT position FROM message WHERE stream = ?1)",
-    "DELETE FROM message WHERE stream = ?1",
+    "DELETE FROM outcome WHERE position IN (SELECT m.position FROM message m \
+     WHERE m.origin = (SELECT e.origin FROM entity e WHERE e.id = ?1))",
+    "DELETE FROM attempt WHERE position IN (SELECT m.position FROM message m \
+     WHERE m.origin = (SELECT e.origin FROM entity e WHERE e.id = ?1))",
+    "DELETE FROM message WHERE origin = (SELECT e.origin FROM entity e WHERE e.id = ?1)",
     "DELETE FROM snapshot WHERE entity = ?1",
     "DELETE FROM run WHERE entity = ?1",
     "DELETE FROM entity WHERE id = ?1",

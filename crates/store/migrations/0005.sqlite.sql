@@ -1,0 +1,74 @@
+-- Streams are found by a number that grows in time, not by their ids: ids are hashes, so that every
+-- commit of every stream would change another page of the index. The number, the origin of a
+-- stream, is the position of its first message. It stands before `data`, behind which it would be
+-- read from another page when a message is large; so the table is made anew.
+
+ALTER TABLE entity ADD COLUMN origin INTEGER;   -- of its stream; NULL: it has no message yet
+UPDATE entity SET origin = (SELECT m.position FROM message m WHERE m.stream = entity.id
+                            ORDER BY m.version LIMIT 1);
+
+DROP VIEW workflow_messages;
+ALTER TABLE message RENAME TO message_before;
+
+CREATE TABLE message (
+    position   INTEGER NOT NULL PRIMARY KEY,
+    origin     INTEGER NOT NULL,                -- of its stream: the position of the first message
+    version    INTEGER NOT NULL,                -- its place there, from 1
+    stream     BLOB    NOT NULL,                -- the entity whose stream it stands in
+    kind       TEXT    NOT NULL,                -- C command, E event
+    direction  TEXT    NOT NULL,                -- I input, O output
+    action     TEXT    NOT NULL,                -- receive, send, publish, reply, schedule, complete
+    type       TEXT    NOT NULL,
+    schema     INTEGER NOT NULL,
+    target     BLOB,                            -- who it is delivered to; NULL: it is not
+    ordered    INTEGER NOT NULL,
+    cause      INTEGER,                         -- the position of what caused it
+    created_at INTEGER NOT NULL,
+    data       TEXT    NOT NULL,                -- JSON; last, because large rows go on elsewhere
+    metadata   TEXT    NOT NULL                 -- JSON
+) STRICT;
+INSERT INTO message
+SELECT m.position, (SELECT o.position FROM message_before o WHERE o.stream = m.stream
+                    ORDER BY o.version LIMIT 1),
+       m.version, m.stream, m.kind, m.direction, m.action, m.type, m.schema, m.target, m.ordered,
+       m.cause, m.created_at, m.data, m.metadata
+  FROM message_before m ORDER BY m.position;
+DROP TABLE message_before;
+CREATE UNIQUE INDEX message_stream ON message (origin, version);
+
+-- As before, but that each of the two finds the other: a message its entity by the id, an entity
+-- its messages by the origin.
+CREATE VIEW workflow_messages AS
+SELECT e.kind || '/' || e.class || '/' || e.name AS workflow_id, m.version AS position,
+       m.kind, m.direction, m.type AS message_type, m.data AS message_data,
+       m.metadata AS message_metadata, FALSE AS processed, m.created_at, NULL AS processed_at,
+       m.position AS global_position, m.action,
+       CASE WHEN w.holder IS NULL THEN 'pending' ELSE 'in flight' END AS state,
+       w.due_at, w.attempts - w.forgiven AS attempts,
+       (SELECT a.error FROM attempt a WHERE a.position = w.position ORDER BY a.number DESC
+        LIMIT 1) AS error
+  FROM work w JOIN message m ON m.position = w.position
+  JOIN entity e ON e.id = m.stream AND e.origin = m.origin
+UNION ALL
+SELECT e.kind || '/' || e.class || '/' || e.name, m.version,
+       m.kind, m.direction, m.type, m.data,
+       m.metadata, TRUE, m.created_at, o.settled_at,
+       m.position, m.action, o.state, NULL, o.attempts, o.error
+  FROM outcome o JOIN message m ON m.position = o.position
+  JOIN entity e ON e.id = m.stream AND e.origin = m.origin
+ WHERE o.state = 'done'
+UNION ALL
+SELECT e.kind || '/' || e.class || '/' || e.name, m.version,
+       m.kind, m.direction, m.type, m.data,
+       m.metadata, FALSE, m.created_at, NULL,
+       m.position, m.action, o.state, NULL, o.attempts, o.error
+  FROM outcome o JOIN message m ON m.position = o.position
+  JOIN entity e ON e.id = m.stream AND e.origin = m.origin
+ WHERE o.state <> 'done'
+UNION ALL
+SELECT e.kind || '/' || e.class || '/' || e.name, m.version,
+       m.kind, m.direction, m.type, m.data,
+       m.metadata, NULL, m.created_at, NULL,
+       m.position, m.action, NULL, NULL, NULL, NULL
+  FROM message m JOIN entity e ON e.id = m.stream AND e.origin = m.origin
+ WHERE m.target IS NULL;

@@ -1,0 +1,42 @@
+//! How SQLite goes about statements, for tests.
+
+use rusqlite::{Connection, params_from_iter, types::Null};
+
+use super::{MIGRATIONS, queries, runs};
+
+/// The steps of a statement, none of which reads a whole table.
+pub(crate) fn steps(statement: &str) -> Vec<String> {
+    let connection = Connection::open_in_memory().unwrap();
+    MIGRATIONS.iter().for_each(|it| connection.execute_batch(it.sqlite).unwrap());
+    let mut plan = connection.prepare(&format!("EXPLAIN QUERY PLAN {statement}")).unwrap();
+    let empty = params_from_iter(vec![Null; plan.parameter_count()]);
+    let steps = plan.query_map(empty, |row| row.get::<_, String>(3)).unwrap();
+    let steps: Vec<String> = steps.collect::<Result<_, _>>().unwrap();
+    // What a part of the statement has put together is not a table.
+    let made = ["found", "t", "workflow_messages"];
+    let is_made = |it: &str| made.contains(&it) || it.ends_with("_runs");
+    let scans = |it: &&String| it.strip_prefix("SCAN ").is_some_and(|it| !is_made(it));
+    assert_eq!(steps.iter().find(scans), None, "{statement}: {steps:#?}");
+    steps
+}
+
+pub(crate) fn has(steps: &[String], text: &str) -> bool {
+    steps.iter().any(|it| it.contains(text))
+}
+
+#[test]
+fn a_stream_is_read_through_the_index_of_origins() {
+    let view = "SELECT position, message_type FROM workflow_messages WHERE workflow_id = ?1";
+    for (statement, bounds) in [
+        (queries::READ_STREAM, "(origin=? AND version>?)"),
+        (queries::PENDING_OF_STREAM, "(origin=?)"),
+        (queries::STREAM, "(origin=?)"),
+        (runs::ERASURE, "(origin=?)"),
+        (view, "(origin=?)"),
+    ] {
+        let steps = steps(statement);
+        assert!(has(&steps, &format!("INDEX message_stream {bounds}")), "{steps:#?}");
+    }
+    // In the order of versions, so nothing is sorted.
+    assert!(!has(&steps(queries::READ_STREAM), "B-TREE"));
+}
