@@ -1,7 +1,7 @@
 -- Streams are found by a number that grows in time, not by their ids.
 -- The same tables as in the SQLite file of the same number, which says why.
 
-ALTER TABLE entity ADD COLUMN origin BIGINT;    -- of its stream; NULL: it has no message yet
+ALTER TABLE entity ADD COLUMN origin BIGINT;    -- of its stream; NULL: it has none yet
 UPDATE entity SET origin = (SELECT m.position FROM message m WHERE m.stream = entity.id
                             ORDER BY m.version LIMIT 1);
 
@@ -71,3 +71,28 @@ SELECT e.kind || '/' || e.class || '/' || e.name, m.version,
        m.position, m.action, NULL, NULL, NULL, NULL
   FROM message m JOIN entity e ON e.id = m.stream AND e.origin = m.origin
  WHERE m.target IS NULL;
+
+-- The number of a run is the origin of its stream, also of one that has no message yet.
+UPDATE entity SET origin = -n.number
+  FROM (SELECT e.id, row_number() OVER (ORDER BY e.created_at, e.id) AS number
+          FROM run r JOIN entity e ON e.id = r.entity WHERE e.origin IS NULL) AS n
+ WHERE entity.id = n.id;
+ALTER TABLE run RENAME TO run_before;
+ALTER INDEX run_pkey RENAME TO run_before_pkey;
+
+CREATE TABLE run (
+    number       BIGINT           NOT NULL PRIMARY KEY,-- the origin of its stream
+    entity       BYTEA            NOT NULL,
+    workflow     TEXT             COLLATE "C" NOT NULL,-- the class of the entity
+    name         TEXT             COLLATE "C" NOT NULL,-- the name of the entity
+    status       TEXT             COLLATE "C" NOT NULL,-- a tag of `RunStatus`
+    created_at   BIGINT           NOT NULL,
+    changed_at   BIGINT           NOT NULL,
+    expires_at   BIGINT                         -- when it may be erased; NULL: it is kept
+);
+INSERT INTO run
+SELECT e.origin, r.entity, r.workflow, r.name, r.status, r.created_at, r.changed_at, r.expires_at
+  FROM run_before r JOIN entity e ON e.id = r.entity ORDER BY e.origin;
+DROP TABLE run_before;
+CREATE INDEX run_status ON run (workflow, status, created_at, entity);
+CREATE INDEX run_expires ON run (expires_at, entity) WHERE expires_at IS NOT NULL;

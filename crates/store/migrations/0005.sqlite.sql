@@ -3,7 +3,7 @@
 -- stream, is the position of its first message. It stands before `data`, behind which it would be
 -- read from another page when a message is large; so the table is made anew.
 
-ALTER TABLE entity ADD COLUMN origin INTEGER;   -- of its stream; NULL: it has no message yet
+ALTER TABLE entity ADD COLUMN origin INTEGER;   -- of its stream; NULL: it has none yet
 UPDATE entity SET origin = (SELECT m.position FROM message m WHERE m.stream = entity.id
                             ORDER BY m.version LIMIT 1);
 
@@ -72,3 +72,28 @@ SELECT e.kind || '/' || e.class || '/' || e.name, m.version,
        m.position, m.action, NULL, NULL, NULL, NULL
   FROM message m JOIN entity e ON e.id = m.stream AND e.origin = m.origin
  WHERE m.target IS NULL;
+
+-- Runs as well: their rows were found by an index of ids. The number of a run is the origin of its
+-- stream, also of one that has no message yet; those of before get theirs where no position is.
+UPDATE entity SET origin = -n.number
+  FROM (SELECT e.id, row_number() OVER (ORDER BY e.created_at, e.id) AS number
+          FROM run r JOIN entity e ON e.id = r.entity WHERE e.origin IS NULL) AS n
+ WHERE entity.id = n.id;
+ALTER TABLE run RENAME TO run_before;
+
+CREATE TABLE run (
+    number     INTEGER NOT NULL PRIMARY KEY,    -- the origin of its stream: dense, unlike ids
+    entity     BLOB    NOT NULL,
+    workflow   TEXT    NOT NULL,                -- the class of the entity
+    name       TEXT    NOT NULL,                -- the name of the entity
+    status     TEXT    NOT NULL,                -- a tag of `RunStatus`
+    created_at INTEGER NOT NULL,
+    changed_at INTEGER NOT NULL,
+    expires_at INTEGER                          -- when it may be erased; NULL: it is kept
+) STRICT;
+INSERT INTO run
+SELECT e.origin, r.entity, r.workflow, r.name, r.status, r.created_at, r.changed_at, r.expires_at
+  FROM run_before r JOIN entity e ON e.id = r.entity ORDER BY e.origin;
+DROP TABLE run_before;
+CREATE INDEX run_status ON run (workflow, status, created_at, entity);
+CREATE INDEX run_expires ON run (expires_at, entity) WHERE expires_at IS NOT NULL;

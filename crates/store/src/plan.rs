@@ -55,7 +55,7 @@ pub(crate) struct EntityRow {
     pub(crate) address: Address,
     pub(crate) created_at: Timestamp,
     pub(crate) closed_at: Option<Timestamp>,
-    /// The position of the first message of its stream, which the stream is found by.
+    /// The number of its stream, which that is found by: the position of its first message.
     pub(crate) origin: Option<Position>,
 }
 
@@ -145,8 +145,9 @@ pub(crate) struct Plan {
     pub(crate) images: Vec<(EntityId, PageImage)>,
     /// Images of pages beyond a length that go, before the others are written.
     pub(crate) images_cut: Vec<(EntityId, u32)>,
-    /// Their `created_at` counts only where there is no row yet.
-    pub(crate) runs: Vec<RunSummary>,
+    /// With their numbers, the origins of their streams. Their `created_at` counts only where there
+    /// is no row yet.
+    pub(crate) runs: Vec<(Position, RunSummary)>,
     /// Runs that go with all they had, before anything is written.
     pub(crate) runs_erased: Vec<EntityId>,
     pub(crate) answers: Vec<Outcome>,

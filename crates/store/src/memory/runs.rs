@@ -13,7 +13,7 @@ pub(super) struct Runs {
 
 impl Runs {
     pub(super) fn apply(&mut self, plan: &Plan) {
-        for row in &plan.runs {
+        for (_, row) in &plan.runs {
             let before = self.rows.get(&row.run.id());
             let created_at = before.map_or(row.created_at, |it| it.created_at);
             self.rows.insert(row.run.id(), RunSummary { created_at, ..row.clone() });

@@ -84,6 +84,8 @@ impl Batch {
         for write in &commit.writes {
             if let Write::Remember(it) = write {
                 self.remember(it, input);
+            } else if let Write::Run { run, .. } = write {
+                self.number_run(run.id());
             }
         }
         Ok(())
@@ -232,6 +234,10 @@ impl Batch {
 
     fn finish(self, answers: Vec<Outcome>) -> Plan {
         let Self { facts, mut draft, .. } = self;
+        let runs = facts.runs.into_changes().into_iter();
+        let number = |id| facts.origins.get(&id).copied();
+        draft.runs.extend(runs.filter_map(|(id, it)| Some((number(id)?, it?))));
+        draft.runs.sort_by_key(|(number, _)| *number);
         draft.entities.sort_by_key(|row| row.address.id());
         for (id, origin) in facts.origins.into_changes() {
             let row = draft.entities.binary_search_by_key(&id, |row| row.address.id());
@@ -267,7 +273,6 @@ impl Batch {
         draft.images.extend(images.filter_map(|((entity, _), image)| Some((entity, image?))));
         let cuts = facts.cuts.into_changes().into_iter();
         draft.images_cut.extend(cuts.filter_map(|(entity, pages)| Some((entity, pages?))));
-        draft.runs.extend(facts.runs.into_changes().into_iter().filter_map(|(_, it)| it));
         draft.runs_erased.sort_unstable();
         draft.turns_forgotten.sort_unstable();
         draft.forgotten.sort_unstable();

@@ -37,7 +37,7 @@ pub(crate) struct Facts {
     pub(crate) position: Position,
     pub(crate) at: Timestamp,
     pub(crate) versions: HashMap<EntityId, Version>,
-    /// Of streams that have a message.
+    /// Of streams that have a message, and of runs.
     pub(crate) origins: Table<EntityId, Position>,
     pub(crate) entities: HashSet<EntityId>,
     pub(crate) works: Table<Position, Work>,

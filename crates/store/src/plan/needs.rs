@@ -64,7 +64,10 @@ impl Needs {
             Write::Images(images) => _ = self.heads.insert(images.entity),
             Write::Erase { entity } => _ = self.heads.insert(*entity),
             Write::ForgetTurns { positions } => self.turns.extend(positions),
-            Write::Run { run, .. } => _ = self.entities.insert(run.id()),
+            Write::Run { run, .. } => {
+                self.streams.insert(run.id());
+                self.entities.insert(run.id());
+            }
             Write::EraseRun { run } => _ = self.erasures.insert(*run),
             Write::Close { .. } | Write::Snapshot(_) | Write::ExpireKeys => {}
         }

@@ -15,6 +15,15 @@ impl Batch {
         self.facts.runs.set(run.id(), Some(row));
     }
 
+    /// The row of a run is found by the origin of its stream. One that has no message yet takes a
+    /// position for it, once the commit has given its messages theirs.
+    pub(super) fn number_run(&mut self, run: EntityId) {
+        if self.facts.runs.get(&run).is_some() && self.facts.origins.get(&run).is_none() {
+            self.draft.position += 1;
+            self.facts.origins.set(run, Some(self.draft.position));
+        }
+    }
+
     pub(super) fn erase_run(&mut self, run: EntityId) -> Result<(), Rejection> {
         if self.has_moved(run) {
             return Err(Rejection::RunMoved { run });

@@ -14,7 +14,8 @@ const STATEMENTS: [&str; 31] = [
     "DELETE FROM message WHERE origin = ANY (ARRAY(SELECT e.origin FROM entity e \
      WHERE e.id = ANY ($1::bytea[])))",
     "DELETE FROM snapshot WHERE entity = ANY ($1::bytea[])",
-    "DELETE FROM run WHERE entity = ANY ($1::bytea[])",
+    "DELETE FROM run WHERE number = ANY (ARRAY(SELECT e.origin FROM entity e \
+     WHERE e.id = ANY ($1::bytea[])))",
     "DELETE FROM entity WHERE id = ANY ($1::bytea[])",
     "INSERT INTO entity (id, shard, kind, class, name, created_at, origin) SELECT * FROM \
      unnest($1::bytea[], $2::smallint[], $3::text[], $4::text[], $5::text[], $6::bigint[], \
@@ -78,10 +79,11 @@ const STATEMENTS: [&str; 31] = [
      $2::bigint[], $3::bigint[], $4::bigint[], $5::bytea[]) ON CONFLICT (entity, page) \
      DO UPDATE SET seq = excluded.seq, crc = excluded.crc, data = excluded.data",
     "DELETE FROM turn WHERE position = ANY ($1::bigint[])",
-    "INSERT INTO run (entity, workflow, name, status, created_at, changed_at, expires_at) \
-     SELECT * FROM unnest($1::bytea[], $2::text[], $3::text[], $4::text[], $5::bigint[], \
-     $6::bigint[], $7::bigint[]) ON CONFLICT (entity) DO UPDATE SET status = excluded.status, \
-     changed_at = excluded.changed_at, expires_at = excluded.expires_at",
+    "INSERT INTO run (number, entity, workflow, name, status, created_at, changed_at, \
+     expires_at) SELECT * FROM unnest($1::bigint[], $2::bytea[], $3::text[], $4::text[], \
+     $5::text[], $6::bigint[], $7::bigint[], $8::bigint[]) ON CONFLICT (number) DO UPDATE SET \
+     status = excluded.status, changed_at = excluded.changed_at, \
+     expires_at = excluded.expires_at",
     "UPDATE counter SET position = $1, at = $2",
 ];
 
@@ -349,12 +351,13 @@ fn images(plan: &Plan) -> Params<'_> {
 fn runs(plan: &Plan) -> Params<'_> {
     let rows = &plan.runs;
     vec![
-        column(rows, |it| bytes(it.run.id())),
-        column(rows, |it| it.run.class()),
-        column(rows, |it| it.run.name()),
-        column(rows, |it| it.status.tag()),
-        column(rows, |it| it.created_at.0),
-        column(rows, |it| it.changed_at.0),
-        column(rows, |it| it.expires_at.map(|it| it.0)),
+        column(rows, |it| it.0),
+        column(rows, |it| bytes(it.1.run.id())),
+        column(rows, |it| it.1.run.class()),
+        column(rows, |it| it.1.run.name()),
+        column(rows, |it| it.1.status.tag()),
+        column(rows, |it| it.1.created_at.0),
+        column(rows, |it| it.1.changed_at.0),
+        column(rows, |it| it.1.expires_at.map(|it| it.0)),
     ]
 }

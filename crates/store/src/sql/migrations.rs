@@ -40,7 +40,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     },
     Migration {
         number: 5,
-        // Older code knows nothing of origins, and finds no stream by its id any more.
+        // Older code knows nothing of origins, and finds no stream or run by its id any more.
         needs: 5,
         sqlite: include_str!("../../migrations/0005.sqlite.sql"),
         postgres: include_str!("../../migrations/0005.postgres.sql"),

@@ -328,7 +328,8 @@ pub(crate) const VIOLATIONS: &[(&str, &str)] = &[
     (
         "runs of an unknown entity",
         "SELECT count(*) FROM run r WHERE NOT EXISTS (SELECT 1 FROM entity e \
-         WHERE e.id = r.entity AND e.kind = 'run' AND e.class = r.workflow AND e.name = r.name)",
+         WHERE e.id = r.entity AND e.origin = r.number AND e.kind = 'run' \
+         AND e.class = r.workflow AND e.name = r.name)",
     ),
 ];
 

@@ -14,7 +14,8 @@ macro_rules! runs {
     };
 }
 
-pub(crate) const RUN: &str = runs!("FROM run r WHERE r.entity = ?1");
+pub(crate) const RUN: &str =
+    runs!("FROM run r WHERE r.number = (SELECT e.origin FROM entity e WHERE e.id = ?1)");
 pub(crate) const EXPIRED: &str = runs!(
     "FROM run r WHERE r.expires_at IS NOT NULL AND r.expires_at <= ?1 \
      ORDER BY r.expires_at, r.entity LIMIT ?2"
@@ -106,7 +107,7 @@ impl Page {
         format!(
             "{} WHERE e.kind = 'run' AND e.class = ?1 AND e.name >= ?6 AND e.name < ?7 \
              AND {WITHIN} {} ORDER BY r.created_at DESC, r.entity DESC LIMIT ?5",
-            runs!("FROM entity e JOIN run r ON r.entity = e.id"),
+            runs!("FROM entity e JOIN run r ON r.number = e.origin"),
             of_status.unwrap_or_default()
         )
     }
@@ -142,8 +143,7 @@ mod tests {
         let by_name = steps(&Page::new(filter, None).statement(true));
         let names = "entity_name (kind=? AND class=? AND name>? AND name<?)";
         assert!(
-            has(&by_name, names)
-                && has(&by_name, "SEARCH r USING INDEX sqlite_autoindex_run_1 (entity=?)"),
+            has(&by_name, names) && has(&by_name, "SEARCH r USING INTEGER PRIMARY KEY (rowid=?)"),
             "{by_name:#?}"
         );
         assert!(has(&steps(COUNT_NAMES), names));

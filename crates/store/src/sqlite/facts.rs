@@ -56,7 +56,7 @@ impl Known {
             self.streams.remove(run);
             self.entities.remove(run);
         }
-        self.entities.extend(plan.runs.iter().map(|it| it.run.id()));
+        self.entities.extend(plan.runs.iter().map(|(_, it)| it.run.id()));
         for row in &plan.messages {
             self.streams.insert(row.stream, (row.origin, row.version));
             self.entities.insert(row.stream);

@@ -4,7 +4,7 @@ use rusqlite::{Connection, params};
 
 use super::row::rows;
 use crate::{
-    EntityId, RunStatus, RunSummary, StoreError,
+    EntityId, Position, RunStatus, RunSummary, StoreError,
     sql::{
         self, Fields,
         runs::{COUNT_NAMES, FEW, Page, count_statement},
@@ -19,7 +19,7 @@ const ERASE: [&str; 6] = [
      WHERE m.origin = (SELECT e.origin FROM entity e WHERE e.id = ?1))",
     "DELETE FROM message WHERE origin = (SELECT e.origin FROM entity e WHERE e.id = ?1)",
     "DELETE FROM snapshot WHERE entity = ?1",
-    "DELETE FROM run WHERE entity = ?1",
+    "DELETE FROM run WHERE number = (SELECT e.origin FROM entity e WHERE e.id = ?1)",
     "DELETE FROM entity WHERE id = ?1",
 ];
 
@@ -37,17 +37,21 @@ pub(super) fn erase(connection: &Connection, runs: &[EntityId]) -> rusqlite::Res
 }
 
 /// What is there keeps the time at which it was created.
-const PUT_RUN: &str = "INSERT INTO run (entity, workflow, name, status, created_at, changed_at, \
-     expires_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (entity) DO UPDATE \
-     SET status = ?4, changed_at = ?6, expires_at = ?7";
+const PUT_RUN: &str = "INSERT INTO run (number, entity, workflow, name, status, created_at, \
+     changed_at, expires_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (number) \
+     DO UPDATE SET status = ?5, changed_at = ?7, expires_at = ?8";
 
-pub(super) fn put(connection: &Connection, runs: &[RunSummary]) -> rusqlite::Result<()> {
+pub(super) fn put(
+    connection: &Connection,
+    runs: &[(Position, RunSummary)],
+) -> rusqlite::Result<()> {
     if runs.is_empty() {
         return Ok(());
     }
     let mut statement = connection.prepare_cached(PUT_RUN)?;
-    for it in runs {
+    for (number, it) in runs {
         statement.execute(params![
+            number,
             it.run.id().0,
             it.run.class(),
             it.run.name(),

@@ -119,13 +119,14 @@ async fn a_database_of_the_schema_before_runs_is_migrated() {
     check_before_runs(&lab.place).await;
 }
 
-/// Two streams of which messages were forgotten, one that was only a target, and a run.
+/// Two streams of which messages were forgotten, one that was only a target, and two runs, one of
+/// them without a message.
 fn before_origins() -> String {
     let mut sql = String::from(
         "UPDATE counter SET position = 9, at = 1;
          INSERT INTO meta VALUES ('schema', 3), ('needs', 3);",
     );
-    let entities = [address("a"), address("b"), address("c"), run("r")];
+    let entities = [address("a"), address("b"), address("c"), run("r"), run("new")];
     for it in &entities {
         let (id, kind, class, name) = (it.id(), it.kind().tag(), it.class(), it.name());
         sql += &format!(
@@ -149,9 +150,11 @@ fn before_origins() -> String {
     sql + &format!(
         "INSERT INTO work (position, shard, target, ordered, due_at, attempts, forgiven)
          VALUES (5, 1, x'{}', FALSE, 1, 0, 0);
-         INSERT INTO run VALUES (x'{}', 'flow', 'r', 'waiting', 1, 1, NULL);",
+         INSERT INTO run VALUES (x'{}', 'flow', 'r', 'waiting', 1, 1, NULL),
+         (x'{}', 'flow', 'new', 'queued', 0, 0, NULL);",
         entities[2].id(),
-        entities[3].id()
+        entities[3].id(),
+        entities[4].id()
     )
 }
 
@@ -171,7 +174,8 @@ async fn check_before_origins(place: Place) {
     assert_eq!((message.schema, message.target), (2, Some(address("c").id())));
     lab.assert_sound().await;
     // The streams go on, and the one without a message begins.
-    for (stream, version) in [(address("a"), 4), (address("c"), 0), (run("r"), 1)] {
+    for (stream, version) in [(address("a"), 4), (address("c"), 0), (run("r"), 1), (run("new"), 0)]
+    {
         lab.committed(Commit::append(&stream, version, vec![event("x")])).await;
     }
     lab.reopen().await;
@@ -179,7 +183,10 @@ async fn check_before_origins(place: Place) {
     assert_eq!(read(&lab, &address("c")).await, [(1, 11)]);
     assert_eq!(lab.store.pending(Some(address("a").id()), 0, 9).await.unwrap().len(), 1);
     let runs = lab.store.runs(RunFilter::of("flow"), None, 9).await.unwrap();
-    assert_eq!((runs.len(), runs[0].status), (1, RunStatus::Waiting));
+    let runs: Vec<_> = runs.iter().map(|it| (it.run.name(), it.status)).collect();
+    assert_eq!(runs, [("r", RunStatus::Waiting), ("new", RunStatus::Queued)]);
+    assert_eq!(read(&lab, &run("new")).await, [(1, 13)]);
+    assert_eq!(lab.store.run(run("new").id()).await.unwrap().unwrap().run, run("new"));
     lab.assert_sound().await;
     let erase = Write::EraseRun { run: run("r").id() };
     lab.committed(Commit::of(erase)).await;
@@ -201,7 +208,8 @@ async fn a_database_of_the_schema_before_origins_is_migrated() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_without_its_entity_is_found() {
     let id = run("old").id();
-    let unknown = format!("INSERT INTO run VALUES (x'{id}', 'flow', 'old', 'queued', 1, 1, NULL)");
+    let unknown =
+        format!("INSERT INTO run VALUES (1, x'{id}', 'flow', 'old', 'queued', 1, 1, NULL)");
     let lab = Lab::sqlite().await;
     rusqlite::Connection::open(file(&lab)).unwrap().execute_batch(&unknown).unwrap();
     assert_eq!(lab.store.violations().await.unwrap(), ["1 runs of an unknown entity"]);
