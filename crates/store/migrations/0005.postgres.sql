@@ -96,3 +96,6 @@ SELECT e.origin, r.entity, r.workflow, r.name, r.status, r.created_at, r.changed
 DROP TABLE run_before;
 CREATE INDEX run_status ON run (workflow, status, created_at, entity);
 CREATE INDEX run_expires ON run (expires_at, entity) WHERE expires_at IS NOT NULL;
+
+-- What was found by kind, class and name is found by the address.
+DROP INDEX entity_name;

@@ -190,15 +190,8 @@ impl Store for PostgresStore {
         after: Option<&Address>,
         limit: usize,
     ) -> Result<Vec<StreamSummary>, StoreError> {
-        let bounds = queries::bounds(within, after);
-        let params: Params<'_> = &[
-            &bounds.after.0,
-            &bounds.after.1,
-            &bounds.after.2,
-            &bounds.within.0,
-            &bounds.within.1,
-            &count(limit),
-        ];
+        let (after, end) = queries::bounds(within, after);
+        let params: Params<'_> = &[&after, &end, &count(limit)];
         self.list(queries::STREAMS, params, sql::stream_summary).await
     }
 
@@ -317,7 +310,7 @@ impl Store for PostgresStore {
     }
 
     async fn classes(&self, kind: EntityKind) -> Result<Vec<String>, StoreError> {
-        self.list(queues::CLASSES, &[&kind.tag()], |row| row.text(0)).await
+        self.list(queries::CLASSES, &[&kind.tag()], |row| row.text(0)).await
     }
 
     async fn objects(
@@ -327,13 +320,16 @@ impl Store for PostgresStore {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<ObjectSummary>, StoreError> {
-        let (from, until) = queries::names(prefix, after);
-        let params: Params<'_> = &[&class, &from, &until, &count(limit)];
+        let names = queries::names(prefix, after);
+        let (from, until) = queries::addresses(EntityKind::Object, class, &names);
+        let params: Params<'_> = &[&from, &until, &count(limit)];
         self.list(queries::OBJECTS, params, sql::object_summary).await
     }
 
     async fn count_objects(&self, class: &str, max: usize) -> Result<usize, StoreError> {
-        let params: Params<'_> = &[&class, &count(max)];
+        let names = queries::names("", None);
+        let (from, until) = queries::addresses(EntityKind::Object, class, &names);
+        let params: Params<'_> = &[&from, &until, &count(max)];
         let found = self.list(queries::COUNT_OBJECTS, params, |row| row.count(0)).await?;
         Ok(found.first().map_or(0, |it| *it as usize))
     }

@@ -156,16 +156,8 @@ impl Store for SqliteStore {
         after: Option<&Address>,
         limit: usize,
     ) -> Result<Vec<StreamSummary>, StoreError> {
-        let bounds = queries::bounds(within, after);
-        let params = (
-            bounds.after.0.to_owned(),
-            bounds.after.1.to_owned(),
-            bounds.after.2.to_owned(),
-            bounds.within.0.to_owned(),
-            bounds.within.1.to_owned(),
-            count(limit),
-        );
-        self.list(queries::STREAMS, params, sql::stream_summary).await
+        let (after, end) = queries::bounds(within, after);
+        self.list(queries::STREAMS, (after, end, count(limit)), sql::stream_summary).await
     }
 
     async fn addresses(&self, ids: &[EntityId]) -> Result<HashMap<EntityId, Address>, StoreError> {
@@ -274,7 +266,7 @@ impl Store for SqliteStore {
     }
 
     async fn classes(&self, kind: EntityKind) -> Result<Vec<String>, StoreError> {
-        self.list(queues::CLASSES, (kind.tag(),), |row| row.text(0)).await
+        self.list(queries::CLASSES, (kind.tag(),), |row| row.text(0)).await
     }
 
     async fn objects(
@@ -284,13 +276,15 @@ impl Store for SqliteStore {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<ObjectSummary>, StoreError> {
-        let (from, until) = queries::names(prefix, after);
-        let params = (class.to_owned(), from, until, count(limit));
-        self.list(queries::OBJECTS, params, sql::object_summary).await
+        let names = queries::names(prefix, after);
+        let (from, until) = queries::addresses(EntityKind::Object, class, &names);
+        self.list(queries::OBJECTS, (from, until, count(limit)), sql::object_summary).await
     }
 
     async fn count_objects(&self, class: &str, max: usize) -> Result<usize, StoreError> {
-        let params = (class.to_owned(), count(max));
+        let names = queries::names("", None);
+        let (from, until) = queries::addresses(EntityKind::Object, class, &names);
+        let params = (from, until, count(max));
         let found = self.list(queries::COUNT_OBJECTS, params, |row| row.count(0)).await?;
         Ok(found.first().map_or(0, |it| *it as usize))
     }

@@ -70,8 +70,8 @@ pub trait Store: Send + Sync + 'static {
     /// The last version of a stream; 0 if it is empty.
     async fn version(&self, stream: EntityId) -> Result<Version, StoreError>;
 
-    /// Reads the streams, or those of one kind and class, in the order of kind, class and name,
-    /// behind an address.
+    /// Reads the streams, or those of one kind and class, in the order of their addresses as texts,
+    /// behind one of them.
     async fn streams(
         &self,
         within: Option<(EntityKind, &str)>,

@@ -203,14 +203,11 @@ impl Tables {
         after: Option<&Address>,
         limit: usize,
     ) -> Vec<StreamSummary> {
-        let order = |it: &Address| {
-            (it.kind().tag().to_owned(), it.class().to_owned(), it.name().to_owned())
-        };
-        let after = after.map(order);
+        let after = after.map(ToString::to_string);
         let mut rows: Vec<&EntityRow> = self.entities.values().collect();
-        rows.retain(|row| after.as_ref().is_none_or(|after| *after < order(&row.address)));
+        rows.retain(|row| after.as_ref().is_none_or(|after| *after < row.address.to_string()));
         rows.retain(|row| within.is_none_or(|it| it == (row.address.kind(), row.address.class())));
-        rows.sort_by_key(|row| order(&row.address));
+        rows.sort_by_cached_key(|row| row.address.to_string());
         let summaries = rows.into_iter().filter_map(|row| {
             let id = row.address.id();
             let version = self.version(id);

@@ -5,7 +5,7 @@ use crate::{
     RunStatus, RunSummary, StoreError,
     sql::{
         self,
-        runs::{COUNT_NAMES, FEW, Page, count_statement},
+        runs::{COUNT_ADDRESSES, FEW, Page, count_statement},
     },
 };
 
@@ -16,13 +16,14 @@ impl PostgresStore {
         limit: i64,
     ) -> Result<Vec<RunSummary>, StoreError> {
         let (workflow, (at, id), since) = (&page.workflow, &page.before, &page.since);
-        let Some((from, until)) = &page.names else {
+        let (Some(names), Some(addresses)) = (&page.names, page.addresses()) else {
             let params: Params<'_> = &[workflow, at, id, since, &limit];
             return self.list(&page.statement(false), params, sql::run_summary).await;
         };
-        let params: Params<'_> = &[workflow, from, until, &FEW];
-        let named = self.list(COUNT_NAMES, params, |row| row.int(0)).await?;
+        let params: Params<'_> = &[&addresses.0, &addresses.1, &FEW];
+        let named = self.list(COUNT_ADDRESSES, params, |row| row.int(0)).await?;
         let are_few = named.first().is_none_or(|it| *it < FEW);
+        let (from, until) = if are_few { &addresses } else { names };
         let params: Params<'_> = &[workflow, at, id, since, &limit, from, until];
         self.list(&page.statement(are_few), params, sql::run_summary).await
     }

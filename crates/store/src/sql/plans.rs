@@ -13,7 +13,7 @@ pub(crate) fn steps(statement: &str) -> Vec<String> {
     let steps = plan.query_map(empty, |row| row.get::<_, String>(3)).unwrap();
     let steps: Vec<String> = steps.collect::<Result<_, _>>().unwrap();
     // What a part of the statement has put together is not a table.
-    let made = ["found", "t", "workflow_messages"];
+    let made = ["CONSTANT ROW", "found", "walk", "workflow_messages"];
     let is_made = |it: &str| made.contains(&it) || it.ends_with("_runs");
     let scans = |it: &&String| it.strip_prefix("SCAN ").is_some_and(|it| !is_made(it));
     assert_eq!(steps.iter().find(scans), None, "{statement}: {steps:#?}");
@@ -39,4 +39,19 @@ fn a_stream_is_read_through_the_index_of_origins() {
     }
     // In the order of versions, so nothing is sorted.
     assert!(!has(&steps(queries::READ_STREAM), "B-TREE"));
+}
+
+#[test]
+fn entities_are_listed_through_the_index_of_addresses() {
+    for (statement, is_sorted) in [
+        (queries::STREAMS, true),
+        (queries::OBJECTS, true),
+        (queries::COUNT_OBJECTS, true),
+        // The classes themselves are few.
+        (queries::CLASSES, false),
+    ] {
+        let steps = steps(statement);
+        assert!(has(&steps, "INDEX entity_address (<expr>>? AND <expr><?)"), "{steps:#?}");
+        assert_eq!(has(&steps, "B-TREE"), !is_sorted, "{steps:#?}");
+    }
 }

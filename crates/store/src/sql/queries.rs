@@ -45,15 +45,66 @@ pub(crate) const HEADS: &str =
     head!("WHERE b.history_bytes > ?1 AND b.number > ?2 ORDER BY b.number LIMIT ?3");
 pub(crate) const ALL_HEADS: &str = head!("ORDER BY b.number");
 
+/// What entities are sorted by, as the index has it. No kind and no class contains a `/`.
+macro_rules! address {
+    () => {
+        "(e.kind || '/' || e.class || '/' || e.name)"
+    };
+}
+pub(super) use address;
+
 /// The columns of [`HEAD`], then who it is and when its last turn was.
-pub(crate) const OBJECTS: &str = "SELECT h.seq, h.position, h.chk, b.entity, b.number, b.seq, \
+pub(crate) const OBJECTS: &str = concat!(
+    "SELECT h.seq, h.position, h.chk, b.entity, b.number, b.seq, \
      b.position, b.chk, b.pages, b.history_bytes, b.parts_seq, b.parts, e.class, e.name, \
      e.created_at, (SELECT t.at FROM turn t WHERE t.position = h.position) \
-     FROM entity e JOIN base b ON b.entity = e.id JOIN head h ON h.number = b.number \
-     WHERE e.kind = 'object' AND e.class = ?1 AND e.name >= ?2 AND e.name < ?3 \
-     ORDER BY e.name LIMIT ?4";
-pub(crate) const COUNT_OBJECTS: &str = "SELECT count(*) FROM (SELECT 1 AS one FROM entity e \
-     JOIN base b ON b.entity = e.id WHERE e.kind = 'object' AND e.class = ?1 LIMIT ?2) AS found";
+     FROM entity e JOIN base b ON b.entity = e.id JOIN head h ON h.number = b.number WHERE ",
+    address!(),
+    " >= ?1 AND ",
+    address!(),
+    " < ?2 ORDER BY ",
+    address!(),
+    " LIMIT ?3"
+);
+pub(crate) const COUNT_OBJECTS: &str = concat!(
+    "SELECT count(*) FROM (SELECT 1 AS one FROM entity e JOIN base b ON b.entity = e.id WHERE ",
+    address!(),
+    " >= ?1 AND ",
+    address!(),
+    " < ?2 LIMIT ?3) AS found"
+);
+/// From each class of a kind to the next: the index is not read as a whole. `0` comes behind `/`.
+pub(crate) const CLASSES: &str = concat!(
+    "WITH RECURSIVE walk (class) AS (SELECT (SELECT e.class FROM entity e WHERE ",
+    address!(),
+    " >= ?1 || '/' AND ",
+    address!(),
+    " < ?1 || '0' ORDER BY ",
+    address!(),
+    " LIMIT 1) UNION ALL SELECT (SELECT e.class FROM entity e WHERE ",
+    address!(),
+    " >= ?1 || '/' || walk.class || '0' AND ",
+    address!(),
+    " < ?1 || '0' ORDER BY ",
+    address!(),
+    " LIMIT 1) FROM walk WHERE walk.class IS NOT NULL) \
+     SELECT class FROM walk WHERE class IS NOT NULL ORDER BY class"
+);
+
+/// The addresses of the names between two texts.
+pub(crate) fn addresses(
+    kind: EntityKind,
+    class: &str,
+    (from, until): &(String, String),
+) -> (String, String) {
+    // There is no such class, but there may be names that look like it.
+    if class.contains('/') {
+        return (String::new(), String::new());
+    }
+    let address = |name: &str| format!("{}/{class}/{name}", kind.tag());
+    (address(from), address(until))
+}
+
 /// The names behind `after` that begin with `prefix`: from the first text up to the second, without
 /// it. Bytes of UTF-8 have the order of their characters.
 pub(crate) fn names(prefix: &str, after: Option<&str>) -> (String, String) {
@@ -176,34 +227,33 @@ pub(crate) const ATTEMPTS: &str = "SELECT position, number, started_at, ended_at
 pub(crate) const STREAM: &str = "SELECT e.id, e.origin, (SELECT m.version FROM message m \
      WHERE m.origin = e.origin ORDER BY m.version DESC LIMIT 1) FROM entity e WHERE e.id = ?1";
 
-pub(crate) const STREAMS: &str = "SELECT e.kind, e.class, e.name, e.created_at, e.closed_at, \
+pub(crate) const STREAMS: &str = concat!(
+    "SELECT e.kind, e.class, e.name, e.created_at, e.closed_at, \
      (SELECT m.version FROM message m WHERE m.origin = e.origin \
      ORDER BY m.version DESC LIMIT 1), \
      (SELECT m.created_at FROM message m WHERE m.origin = e.origin \
      ORDER BY m.version DESC LIMIT 1) \
-     FROM entity e WHERE (e.kind, e.class, e.name) > (?1, ?2, ?3) \
-     AND (e.kind, e.class) <= (?4, ?5) \
-     AND EXISTS (SELECT 1 FROM message m WHERE m.origin = e.origin) \
-     ORDER BY e.kind, e.class, e.name LIMIT ?6";
+     FROM entity e WHERE ",
+    address!(),
+    " > ?1 AND ",
+    address!(),
+    " < ?2 AND EXISTS (SELECT 1 FROM message m WHERE m.origin = e.origin) ORDER BY ",
+    address!(),
+    " LIMIT ?3"
+);
 
-/// What a list of streams begins behind and ends with.
-pub(crate) struct Bounds<'a> {
-    pub(crate) after: (&'a str, &'a str, &'a str),
-    pub(crate) within: (&'a str, &'a str),
-}
-
-/// The part of the streams that a list shows.
-pub(crate) fn bounds<'a>(
-    within: Option<(EntityKind, &'a str)>,
-    after: Option<&'a Address>,
-) -> Bounds<'a> {
-    let after = after.map(|it| (it.kind().tag(), it.class(), it.name()));
+/// The part of the streams that a list shows: behind one text and before the other.
+pub(crate) fn bounds(
+    within: Option<(EntityKind, &str)>,
+    after: Option<&Address>,
+) -> (String, String) {
+    let after = after.map_or(String::new(), ToString::to_string);
     match within {
         // `~` comes behind every letter of a kind.
-        None => Bounds { after: after.unwrap_or(("", "", "")), within: ("~", "") },
+        None => (after, "~".into()),
         Some((kind, class)) => {
-            let start = (kind.tag(), class, "");
-            Bounds { after: after.map_or(start, |it| it.max(start)), within: (kind.tag(), class) }
+            let (start, end) = addresses(kind, class, &names("", None));
+            (after.max(start), end)
         }
     }
 }

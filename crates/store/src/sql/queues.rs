@@ -46,13 +46,6 @@ pub(crate) const NEXT_DUE: &str = "SELECT w.due_at FROM work w WHERE w.target = 
 pub(crate) const OLDER: &str = "SELECT w.position FROM work w WHERE w.target = ?1 \
      AND NOT w.ordered AND w.holder IS NULL AND w.position <= ?2 LIMIT ?3";
 
-/// From each class of a kind to the next: the index is not read as a whole.
-pub(crate) const CLASSES: &str = "WITH RECURSIVE walk (class) AS (\
-     SELECT (SELECT e.class FROM entity e WHERE e.kind = ?1 ORDER BY e.class LIMIT 1) \
-     UNION ALL SELECT (SELECT e.class FROM entity e WHERE e.kind = ?1 \
-     AND e.class > w.class ORDER BY e.class LIMIT 1) FROM walk w WHERE w.class IS NOT NULL) \
-     SELECT class FROM walk WHERE class IS NOT NULL";
-
 pub(crate) fn letter(row: &dyn Fields) -> Result<Letter, StoreError> {
     let message = recorded(row)?;
     Ok(Letter { message, queue: row.id(25)?, attempts: row.count(26)? })

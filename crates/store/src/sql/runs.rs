@@ -1,7 +1,7 @@
 //! The statements that read runs.
 
-use super::queries;
-use crate::{RunCursor, RunFilter, RunStatus};
+use super::queries::{self, address};
+use crate::{EntityKind, RunCursor, RunFilter, RunStatus};
 
 /// The columns that [`super::run_summary`] reads, and the id, which lists are sorted by.
 macro_rules! runs {
@@ -27,9 +27,9 @@ pub(crate) const ALL_RUNS: &str = runs!("FROM run r ORDER BY r.entity");
 pub(crate) const ERASURE: &str = "SELECT e.id, coalesce((SELECT m.position FROM message m \
      LEFT JOIN work w ON w.position = m.position LEFT JOIN outcome o ON o.position = m.position \
      WHERE m.origin = e.origin AND (w.position IS NOT NULL OR o.state = 'dead') \
-     ORDER BY m.version LIMIT 1), (SELECT min(t.position) FROM (\
+     ORDER BY m.version LIMIT 1), (SELECT min(found.position) FROM (\
      SELECT w.position FROM work w WHERE w.target = e.id AND w.ordered UNION ALL \
-     SELECT w.position FROM work w WHERE w.target = e.id AND NOT w.ordered) AS t)) \
+     SELECT w.position FROM work w WHERE w.target = e.id AND NOT w.ordered) AS found)) \
      FROM entity e WHERE e.id = ?1 AND e.kind = 'run'";
 
 /// How many runs there are, up to a number.
@@ -41,9 +41,14 @@ pub(crate) fn count_statement(status: Option<RunStatus>) -> String {
     )
 }
 
-/// How many names of a class are between two texts, up to a number.
-pub(crate) const COUNT_NAMES: &str = "SELECT count(*) FROM (SELECT 1 AS one FROM entity \
-     WHERE kind = 'run' AND class = ?1 AND name >= ?2 AND name < ?3 LIMIT ?4) AS found";
+/// How many addresses are between two texts, up to a number.
+pub(crate) const COUNT_ADDRESSES: &str = concat!(
+    "SELECT count(*) FROM (SELECT 1 AS one FROM entity e WHERE ",
+    address!(),
+    " >= ?1 AND ",
+    address!(),
+    " < ?2 LIMIT ?3) AS found"
+);
 
 /// Up to so many runs are found by their names and sorted; where more have the prefix, the list is
 /// walked from the newest on and others are passed over.
@@ -52,7 +57,8 @@ pub(crate) const FEW: i64 = 1_000;
 const NEWEST: &str = "ORDER BY created_at DESC, entity DESC LIMIT ?5";
 
 /// A page of a list of runs, as the statements take it: the workflow is `?1`, `before` `?2` and
-/// `?3`, `since` `?4`, the limit `?5`, and, if there is a prefix, the names are `?6` and `?7`.
+/// `?3`, `since` `?4`, the limit `?5`, and, if there is a prefix, the ids, or their addresses where
+/// they are few, are between `?6` and `?7`.
 pub(crate) struct Page {
     pub(crate) workflow: String,
     status: Option<RunStatus>,
@@ -75,6 +81,12 @@ impl Page {
             since: filter.since.map_or(i64::MIN, |it| it.0),
             names: (!filter.prefix.is_empty()).then(|| queries::names(filter.prefix, None)),
         }
+    }
+
+    /// The addresses of the ids that have the prefix are between these.
+    pub(crate) fn addresses(&self) -> Option<(String, String)> {
+        let names = self.names.as_ref()?;
+        Some(queries::addresses(EntityKind::Run, &self.workflow, names))
     }
 
     /// The statement. `are_few`: so few have the prefix that all of them are looked at.
@@ -104,8 +116,9 @@ impl Page {
 
     fn by_name(&self) -> String {
         let of_status = self.status.map(|it| format!("AND r.status = '{}'", it.tag()));
+        let address = address!();
         format!(
-            "{} WHERE e.kind = 'run' AND e.class = ?1 AND e.name >= ?6 AND e.name < ?7 \
+            "{} WHERE {address} >= ?6 AND {address} < ?7 AND e.class = ?1 \
              AND {WITHIN} {} ORDER BY r.created_at DESC, r.entity DESC LIMIT ?5",
             runs!("FROM entity e JOIN run r ON r.number = e.origin"),
             of_status.unwrap_or_default()
@@ -141,11 +154,11 @@ mod tests {
     fn few_runs_with_a_prefix_are_found_by_their_names() {
         let filter = RunFilter { prefix: "a", ..RunFilter::of("flow") };
         let by_name = steps(&Page::new(filter, None).statement(true));
-        let names = "entity_name (kind=? AND class=? AND name>? AND name<?)";
+        let names = "entity_address (<expr>>? AND <expr><?)";
         assert!(
             has(&by_name, names) && has(&by_name, "SEARCH r USING INTEGER PRIMARY KEY (rowid=?)"),
             "{by_name:#?}"
         );
-        assert!(has(&steps(COUNT_NAMES), names));
+        assert!(has(&steps(COUNT_ADDRESSES), names));
     }
 }

@@ -7,7 +7,7 @@ use crate::{
     EntityId, Position, RunStatus, RunSummary, StoreError,
     sql::{
         self, Fields,
-        runs::{COUNT_NAMES, FEW, Page, count_statement},
+        runs::{COUNT_ADDRESSES, FEW, Page, count_statement},
     },
 };
 
@@ -70,12 +70,14 @@ pub(super) fn list(
     limit: i64,
 ) -> Result<Vec<RunSummary>, StoreError> {
     let (workflow, (at, id)) = (&page.workflow, &page.before);
-    let Some((from, until)) = &page.names else {
+    let (Some(names), Some(addresses)) = (&page.names, page.addresses()) else {
         let params = params![workflow, at, id, page.since, limit];
         return rows(connection, &page.statement(false), params, sql::run_summary);
     };
-    let named = rows(connection, COUNT_NAMES, (workflow, from, until, FEW), |row| row.int(0))?;
+    let params = (&addresses.0, &addresses.1, FEW);
+    let named = rows(connection, COUNT_ADDRESSES, params, |row| row.int(0))?;
     let are_few = named.first().is_none_or(|it| *it < FEW);
+    let (from, until) = if are_few { &addresses } else { names };
     let params = params![workflow, at, id, page.since, limit, from, until];
     rows(connection, &page.statement(are_few), params, sql::run_summary)
 }

@@ -89,6 +89,11 @@ async fn the_objects_of_a_class_are_counted_up_to_a_number(lab: Lab) {
         assert_eq!(lab.store.count_objects("thing", max).await.unwrap(), expected);
     }
     assert_eq!(lab.store.count_objects("none", 9).await.unwrap(), 0);
+    // A name looks like a class.
+    turn(&lab, &object("d/e"), "add", b"x").await;
+    assert_eq!(lab.store.count_objects("thing/d", 9).await.unwrap(), 0);
+    assert_eq!(lab.store.objects("thing/d", "e", None, 9).await.unwrap(), []);
+    assert_eq!(lab.store.objects("thing", "d/", None, 9).await.unwrap().len(), 1);
 }
 
 async fn every_class_that_was_addressed_is_found_once(lab: Lab) {

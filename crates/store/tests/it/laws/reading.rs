@@ -44,7 +44,15 @@ async fn a_stream_is_read_from_a_version_in_pages(lab: Lab) {
 }
 
 async fn streams_are_listed_in_order_in_pages(lab: Lab) {
-    for text in ["stream/b/1", "process/b/2", "stream/a/Z", "stream/a/a", "stream/a/ä"] {
+    for text in [
+        "stream/b/1",
+        "process/b/2",
+        "stream/a/Z",
+        "stream/a/a",
+        "stream/a/ä",
+        "stream/a-b/c/d",
+        "stream/a0/1",
+    ] {
         let address: Address = text.parse().unwrap();
         // The target gets no message of its own, so it is no stream.
         lab.append(&address, vec![command(&"queue/never/listed".parse().unwrap())]).await;
@@ -58,8 +66,23 @@ async fn streams_are_listed_in_order_in_pages(lab: Lab) {
         seen.extend(page);
     }
     let names: Vec<String> = seen.iter().map(|it| it.address.to_string()).collect();
-    let expected = ["process/b/2", "stream/a/Z", "stream/a/a", "stream/a/ä", "stream/b/1"];
-    assert_eq!(names, expected);
+    let of_a = ["stream/a/Z", "stream/a/a", "stream/a/ä"];
+    let expected = [&["process/b/2", "stream/a-b/c/d"], &of_a[..], &["stream/a0/1", "stream/b/1"]];
+    assert_eq!(names, expected.concat());
+    for (class, after, expected) in [
+        ("a", None, &of_a[..]),
+        ("a", Some("stream/a/Z"), &of_a[1..]),
+        ("a", Some("process/b/2"), &of_a),
+        ("a", Some("stream/a0/1"), &[]),
+        // A name looks like a class.
+        ("a-b/c", None, &[]),
+    ] {
+        let after = after.map(|it| it.parse::<Address>().unwrap());
+        let within = Some((EntityKind::Stream, class));
+        let found = lab.store.streams(within, after.as_ref(), 9).await.unwrap();
+        let found: Vec<String> = found.iter().map(|it| it.address.to_string()).collect();
+        assert_eq!(found, expected, "{class} {after:?}");
+    }
     assert_eq!((seen[0].version, seen[0].created_at, seen[0].updated_at), (1, START, START));
 }
 
