@@ -109,7 +109,9 @@ impl Pump {
             self.read_on(&rules.settings, now);
         }
         let next = self.desk.shelf().next();
-        let soonest = [wake, Some(next).filter(|it| *it < Timestamp::MAX && !rules.paused)];
+        // Only times to come: what is due now waits for room, or is being read.
+        let is_to_come = |it: &Timestamp| now < *it && *it < Timestamp::MAX && !rules.paused;
+        let soonest = [wake, Some(next).filter(is_to_come)];
         let rest = Some(self.rest_until).filter(|_| is_resting);
         let wake = soonest.into_iter().flatten().min().map(|it| it.max(self.rest_until)).or(rest);
         let mut rest = lock(&self.desk.rest);

@@ -46,10 +46,12 @@ struct Reading {
     floor: DueCursor,
     /// What was put down.
     gone: HashSet<Position>,
-    /// What becomes due.
-    next: Timestamp,
-    more: bool,
+    /// What was written.
+    heard: Vec<DueCursor>,
 }
+
+/// So much is remembered while the store is asked; beyond it, more is read twice.
+const HEARD_MAX: usize = 10_000;
 
 impl Default for Shelf {
     fn default() -> Self {
@@ -80,7 +82,7 @@ impl Shelf {
     fn place(&mut self, key: DueCursor, now: Timestamp) {
         if key <= self.cursor {
             if self.letters.iter().all(|it| it.message.position != key.position) {
-                self.pull_back(DueCursor { position: key.position - 1, ..key });
+                self.pull_back(before(key));
             }
         } else if key.due_at <= now {
             self.more = true;
@@ -88,8 +90,11 @@ impl Shelf {
             self.next = self.next.min(key.due_at);
         }
         if let Some(reading) = &mut self.reading {
-            reading.next = reading.next.min(key.due_at);
-            reading.more |= key.due_at <= now;
+            if reading.heard.len() < HEARD_MAX {
+                reading.heard.push(key);
+            } else {
+                reading.floor = reading.floor.min(before(key));
+            }
         }
     }
 
@@ -98,7 +103,6 @@ impl Shelf {
         self.more = true;
         if let Some(reading) = &mut self.reading {
             reading.floor = reading.floor.min(to);
-            reading.more = true;
         }
     }
 
@@ -121,8 +125,8 @@ impl Shelf {
             return None;
         }
         self.more = false;
-        let (floor, next) = (DueCursor::END, Timestamp::MAX);
-        self.reading = Some(Reading { floor, gone: HashSet::new(), next, more: false });
+        let (floor, gone, heard) = (DueCursor::END, HashSet::new(), Vec::new());
+        self.reading = Some(Reading { floor, gone, heard });
         Some(self.cursor)
     }
 
@@ -130,28 +134,42 @@ impl Shelf {
     /// when something else becomes due.
     pub(super) fn read(&mut self, letters: Vec<Letter>, until: Timestamp, next: Option<Timestamp>) {
         let Some(reading) = self.reading.take() else { return };
-        let last = letters.last().map(key);
-        let reached = match next {
-            Some(_) => DueCursor { due_at: until, position: Position::MAX },
-            None => last.unwrap_or(self.cursor),
+        let reached = match (next, letters.last()) {
+            (Some(_), _) => DueCursor { due_at: until, position: Position::MAX },
+            (None, Some(last)) => key(last),
+            (None, None) => self.cursor,
         };
         self.cursor = reached.max(self.cursor).min(reading.floor);
-        self.more = reading.more || next.is_none();
-        self.next = next.unwrap_or(Timestamp::MAX).min(reading.next);
-        let known: HashSet<Position> = self.letters.iter().map(|it| it.message.position).collect();
+        self.more = next.is_none() || reading.floor < reached;
+        self.next = next.unwrap_or(Timestamp::MAX);
+        let on_shelf: HashSet<Position> = self.positions();
+        let answered: HashSet<Position> = letters.iter().map(|it| it.message.position).collect();
         self.letters.extend(letters.into_iter().filter(|it| {
             let position = it.message.position;
             !self.in_hand.contains_key(&position)
                 && !reading.gone.contains(&position)
-                && !known.contains(&position)
+                && !on_shelf.contains(&position)
         }));
+        // The answer may be older than what was heard.
+        for key in reading.heard {
+            let position = key.position;
+            // What was put down meanwhile is in the answer as it was before.
+            let is_known = self.in_hand.contains_key(&position)
+                || on_shelf.contains(&position)
+                || answered.contains(&position) && !reading.gone.contains(&position);
+            if reached < key || !is_known {
+                self.place(key, until);
+            }
+        }
+    }
+
+    fn positions(&self) -> HashSet<Position> {
+        self.letters.iter().map(|it| it.message.position).collect()
     }
 
     /// The store could not be asked; it will be wanted again.
     pub(super) fn read_failed(&mut self) {
-        if let Some(reading) = self.reading.take() {
-            self.next = self.next.min(reading.next);
-        }
+        self.reading = None;
         self.more = true;
     }
 
@@ -228,6 +246,13 @@ impl Taken {
     }
 }
 
+fn before(key: DueCursor) -> DueCursor {
+    DueCursor { position: key.position - 1, ..key }
+}
+
 fn key(letter: &Letter) -> DueCursor {
     DueCursor { due_at: letter.due_at(), position: letter.message.position }
 }
+
+#[cfg(test)]
+mod tests;
