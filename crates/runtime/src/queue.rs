@@ -2,6 +2,7 @@
 //! to dead letters, from where it can be given another chance.
 
 mod carry;
+mod change;
 mod consumer;
 mod control;
 mod delivery;

@@ -93,6 +93,11 @@ pub enum Expect {
         /// Which message.
         position: Position,
     },
+    /// The message is still to be delivered, and nobody holds it.
+    Unclaimed {
+        /// Which message.
+        position: Position,
+    },
     /// The delivery of the message has ended in this way.
     Settled {
         /// Which message.

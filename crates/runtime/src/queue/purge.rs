@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use steadfast_store::{Commit, Expect, Position, SettledAs, StoreError, Timestamp, Write};
+use steadfast_store::{Position, SettledAs, StoreError, Timestamp, Write};
 
 use super::{
     PeekState, QueueError, Queues,
     desk::Desk,
-    redrive::{Candidate, Walk},
+    redrive::{Candidate, Walk, taken_out},
 };
 
 /// Messages looked at in one sweep of one queue.
@@ -26,17 +26,16 @@ impl Queues {
         let mut purged = 0;
         let mut walk = Walk::default();
         while let Some(page) = self.next_page(&desk, &mut walk).await? {
-            for candidate in page {
-                let state = match candidate.letter {
+            let mut meant = page;
+            meant.retain(|it| {
+                let state = match it.letter {
                     Some(_) => PeekState::Pending,
                     None => PeekState::Dead,
                 };
-                let is_meant = only.is_none_or(|it| it == state)
-                    && ids.is_none_or(|it| it.contains(&candidate.message.position));
-                if is_meant && self.cancel(&desk, &candidate, "purged").await? {
-                    purged += 1;
-                }
-            }
+                only.is_none_or(|it| it == state)
+                    && ids.is_none_or(|ids| ids.contains(&it.message.position))
+            });
+            purged += self.cancel(&desk, meant, "purged").await?;
         }
         Ok(purged)
     }
@@ -44,20 +43,17 @@ impl Queues {
     async fn cancel(
         &self,
         desk: &Desk,
-        candidate: &Candidate,
+        candidates: Vec<Candidate>,
         why: &str,
-    ) -> Result<bool, QueueError> {
-        let position = candidate.message.position;
-        let error = Some(why.to_owned());
-        let end = Write::Settle { position, lease: None, as_: SettledAs::Cancelled, error };
-        let commit = match &candidate.letter {
-            Some(_) => Commit::default().expect(Expect::Pending { position }).write(end),
-            None => Commit::default()
-                .expect(Expect::Settled { position, as_: SettledAs::Dead })
-                .write(Write::Revive { position })
-                .write(end),
-        };
-        self.change(desk, candidate, commit).await
+    ) -> Result<u64, QueueError> {
+        let changes = candidates.into_iter().map(|it| {
+            let (position, as_) = (it.message.position, SettledAs::Cancelled);
+            let error = Some(why.to_owned());
+            let commit = taken_out(&it).write(Write::Settle { position, lease: None, as_, error });
+            (it, commit)
+        });
+        let changed = self.change_all(desk, &changes.collect::<Vec<_>>()).await?;
+        Ok(changed.into_iter().filter(|it| *it).count() as u64)
     }
 
     /// Cancels what has waited for longer than its queue keeps messages. Says how many.
@@ -70,10 +66,14 @@ impl Queues {
             let before = Timestamp(now.0.saturating_sub(i64::try_from(keep).unwrap_or(i64::MAX)));
             let Some(until) = self.last_before(before).await? else { continue };
             let store = &self.shared.store;
-            for position in store.letters_up_to(desk.address.id(), until, SWEEP_MAX).await? {
-                let Some(candidate) = self.candidate(&desk, position).await? else { continue };
-                let why = format!("expired: nobody consumed it within {:?}", kept(keep));
-                expired += u64::from(self.cancel(&desk, &candidate, &why).await?);
+            let why = format!("expired: nobody consumed it within {:?}", kept(keep));
+            let old = store.letters_up_to(desk.address.id(), until, SWEEP_MAX).await?;
+            for some in old.chunks(100) {
+                let mut candidates = Vec::new();
+                for position in some {
+                    candidates.extend(self.candidate(&desk, *position).await?);
+                }
+                expired += self.cancel(&desk, candidates, &why).await?;
             }
         }
         Ok(expired)

@@ -11,7 +11,6 @@ use super::{
     QueueError, Queues,
     desk::Desk,
     name::{ENQUEUE, address},
-    shelf::PutDown,
 };
 
 /// Messages moved in one commit.
@@ -98,60 +97,21 @@ impl Queues {
     ) -> Result<(), QueueError> {
         let messages: Vec<&Recorded> = page.iter().map(|it| &it.message).collect();
         let origins = self.origins(desk, &messages).await?;
+        let mut changes = Vec::new();
         for (candidate, origin) in page.into_iter().zip(origins) {
             let to = what.to.clone().or(origin).unwrap_or_else(|| desk.name.to_string());
             let to = address(&to).map_err(|error| QueueError::name(&to, &error))?;
+            let before = done.moved + changes.len() as u64;
             let after = what
                 .rate_per_second
-                .map_or(Duration::ZERO, |rate| Duration::from_secs_f64(done.moved as f64 / rate));
-            if self.move_one(desk, &candidate, to, after).await? {
-                done.moved += 1;
-                done.lasts = after;
-            }
+                .map_or(Duration::ZERO, |rate| Duration::from_secs_f64(before as f64 / rate));
+            let commit = moving(&candidate, to, after);
+            done.lasts = after;
+            changes.push((candidate, commit));
         }
+        let moved = self.change_all(desk, &changes).await?;
+        done.moved += moved.iter().filter(|it| **it).count() as u64;
         Ok(())
-    }
-
-    /// `false` if somebody handles it, or it is not there any more.
-    async fn move_one(
-        &self,
-        desk: &Desk,
-        candidate: &Candidate,
-        to: Address,
-        after: Duration,
-    ) -> Result<bool, QueueError> {
-        let position = candidate.message.position;
-        let step = Write::Move { position, lease: None, to, error: None, after };
-        let commit = match &candidate.letter {
-            Some(_) => Commit::of(step),
-            None => Commit::default()
-                .expect(Expect::Settled { position, as_: SettledAs::Dead })
-                .write(Write::Revive { position })
-                .write(step),
-        };
-        self.change(desk, candidate, commit).await
-    }
-
-    /// Commits a change of one message while nobody else has it.
-    pub(super) async fn change(
-        &self,
-        desk: &Desk,
-        candidate: &Candidate,
-        commit: Commit,
-    ) -> Result<bool, QueueError> {
-        let now = self.shared.clock.now();
-        if let Some(letter) = &candidate.letter
-            && !desk.shelf().hold(letter)
-        {
-            return Ok(false);
-        }
-        let outcome = self.shared.store.commit(commit).await;
-        let is_changed = matches!(&outcome, Ok(it) if it.clone().committed().is_ok());
-        let end = if is_changed { PutDown::Gone } else { PutDown::Unknown };
-        desk.shelf().put_down(candidate.message.position, end, now);
-        desk.wake();
-        outcome?;
-        Ok(is_changed)
     }
 
     /// Replaces a message by one with another body, which is delivered to where the first was sent,
@@ -174,15 +134,10 @@ impl Queues {
         let message = message.cause(Cause::Position(id));
         let error = Some("replaced by an edited message".to_owned());
         let end = Write::Settle { position: id, lease: None, as_: SettledAs::Cancelled, error };
-        let mut commit = Commit::default();
-        if found.letter.is_none() {
-            let dead = Expect::Settled { position: id, as_: SettledAs::Dead };
-            commit = commit.expect(dead).write(Write::Revive { position: id });
-        }
-        let commit =
-            commit.write(end).write(Write::Append { stream: target, messages: vec![message] });
+        let commit = taken_out(&found).write(end);
+        let commit = commit.write(Write::Append { stream: target, messages: vec![message] });
         let before = self.shared.store.totals().await?.position;
-        if !self.change(&desk, &found, commit).await? {
+        if self.change_all(&desk, &[(found, commit)]).await? != [true] {
             return Err(unknown());
         }
         self.replacement(id, before).await?.ok_or_else(unknown)
@@ -275,6 +230,23 @@ impl Default for Walk {
     fn default() -> Self {
         let seen = std::collections::HashSet::new();
         Self { waiting: Some(DueCursor::START), dead: 0, until: None, seen }
+    }
+}
+
+fn moving(candidate: &Candidate, to: Address, after: Duration) -> Commit {
+    let (position, lease, error) = (candidate.message.position, None, None);
+    taken_out(candidate).write(Write::Move { position, lease, to, error, after })
+}
+
+/// The beginning of a commit that takes a message from where it is: nobody holds it, or it is dead
+/// and is brought back.
+pub(super) fn taken_out(candidate: &Candidate) -> Commit {
+    let position = candidate.message.position;
+    match &candidate.letter {
+        Some(_) => Commit::default().expect(Expect::Unclaimed { position }),
+        None => Commit::default()
+            .expect(Expect::Settled { position, as_: SettledAs::Dead })
+            .write(Write::Revive { position }),
     }
 }
 

@@ -26,6 +26,7 @@ mod process_crashes;
 mod process_edges;
 mod process_versions;
 mod queue;
+mod queue_races;
 mod scale;
 mod shop;
 mod trip;

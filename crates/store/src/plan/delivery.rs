@@ -163,7 +163,7 @@ impl Batch {
     }
 }
 
-fn held(work: &Work, lease: Option<Lease>) -> Result<(), Rejection> {
+pub(super) fn held(work: &Work, lease: Option<Lease>) -> Result<(), Rejection> {
     if work.claim.map(|(it, _)| it) == lease {
         Ok(())
     } else {

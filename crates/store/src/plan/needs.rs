@@ -24,7 +24,9 @@ impl Needs {
             for expect in &commit.expects {
                 match expect {
                     Expect::Version { stream, .. } => _ = needs.streams.insert(*stream),
-                    Expect::Pending { position } => _ = needs.works.insert(*position),
+                    Expect::Pending { position } | Expect::Unclaimed { position } => {
+                        needs.works.insert(*position);
+                    }
                     Expect::Settled { position, .. } => _ = needs.messages.insert(*position),
                     Expect::Head { entity, .. } => _ = needs.heads.insert(*entity),
                 }

@@ -204,6 +204,9 @@ impl Maker {
             commit = commit.expect(Expect::Pending { position: self.position() });
         }
         if self.one_in(8) {
+            commit = commit.expect(Expect::Unclaimed { position: self.position() });
+        }
+        if self.one_in(8) {
             let (seq, chk) = (self.below(6) as i64, self.below(3) as u32);
             commit = commit.expect(Expect::Head { entity: self.object().id(), seq, chk });
         }

@@ -1,0 +1,194 @@
+//! Queues whose consumers, operators and store come in each other's way.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use steadfast::{
+    ConsumeOptions, Consumer, Delivery, Queue, QueueSettings, Result, Runtime, Settled,
+    queue::{Outgoing, PeekState, QueueError, Redrive},
+    store::{
+        Clock, Commit, Json, Lease, ManualClock, MemoryStore, SettledAs, Sleep, Store, StoreError,
+        Timestamp, Write,
+    },
+};
+use tokio::{sync::Semaphore, task::yield_now};
+
+use crate::held::Held;
+
+const JOBS: Queue<u32> = Queue::named("jobs");
+const LEASE: Duration = Duration::from_secs(30);
+
+/// A clock that counts how often it is looked at.
+#[derive(Clone, Debug)]
+struct Watch {
+    inner: ManualClock,
+    looks: Arc<AtomicUsize>,
+}
+
+impl Clock for Watch {
+    fn now(&self) -> Timestamp {
+        self.looks.fetch_add(1, Ordering::SeqCst);
+        self.inner.now()
+    }
+
+    fn sleep_until(&self, at: Timestamp) -> Sleep<'_> {
+        self.inner.sleep_until(at)
+    }
+}
+
+/// Says what it gets, and waits for a permit before it is done.
+#[derive(Clone)]
+struct Gate {
+    seen: Arc<Mutex<Vec<u32>>>,
+    began: Arc<Semaphore>,
+    open: Arc<Semaphore>,
+}
+
+impl Default for Gate {
+    fn default() -> Self {
+        let closed = || Arc::new(Semaphore::new(0));
+        Self { seen: Arc::default(), began: closed(), open: closed() }
+    }
+}
+
+impl Gate {
+    fn seen(&self) -> Vec<u32> {
+        self.seen.lock().unwrap().clone()
+    }
+
+    async fn began(&self) {
+        self.began.acquire().await.unwrap().forget();
+    }
+}
+
+impl Consumer for Gate {
+    type Message = u32;
+
+    async fn deliver(&self, delivery: Delivery<u32>) -> Result<Settled> {
+        self.seen.lock().unwrap().push(delivery.message);
+        self.began.add_permits(1);
+        self.open.acquire().await.unwrap().forget();
+        Ok(delivery.done())
+    }
+}
+
+/// A program on a store that can hold commits back.
+struct Lab {
+    clock: Watch,
+    store: Arc<Held>,
+    gate: Gate,
+    runtime: Arc<Runtime>,
+}
+
+impl Lab {
+    async fn start(settings: QueueSettings, concurrency: usize) -> Self {
+        let inner = ManualClock::at(Timestamp(1_000_000));
+        let clock = Watch { inner, looks: Arc::default() };
+        let store = MemoryStore::new(Arc::new(clock.clone()));
+        Self::on(store, clock, settings, concurrency).await
+    }
+
+    /// Without concurrency nobody consumes.
+    async fn on(
+        store: MemoryStore,
+        clock: Watch,
+        settings: QueueSettings,
+        concurrency: usize,
+    ) -> Self {
+        let (store, gate) = (Held::new(store), Gate::default());
+        let builder = Runtime::builder().clock(clock.clone()).queue(JOBS.with(settings));
+        let options = ConsumeOptions { concurrency, ..ConsumeOptions::default() };
+        let builder = match concurrency {
+            0 => builder,
+            _ => builder.consume_with(JOBS, gate.clone(), options),
+        };
+        let runtime = Arc::new(builder.start(store.clone()).await.unwrap());
+        Self { clock, store, gate, runtime }
+    }
+
+    async fn send(&self, all: std::ops::Range<u32>) {
+        let all: Vec<u32> = all.collect();
+        self.runtime.queues().send_all(JOBS, &all).await.unwrap();
+    }
+
+    /// Lets everybody do what can be done now.
+    async fn turn_around(&self) {
+        for _ in 0..200 {
+            yield_now().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_purge_whose_caller_is_gone_leaves_nothing_in_hand() {
+    let lab = Lab::start(QueueSettings::default(), 0).await;
+    lab.send(0..1).await;
+    lab.store.hold();
+    let runtime = lab.runtime.clone();
+    let caller = tokio::spawn(async move { runtime.queues().purge("jobs", None, None).await });
+    lab.store.came().await;
+    caller.abort();
+    assert!(caller.await.unwrap_err().is_cancelled());
+    lab.store.fail(StoreError::Busy { waiting: 1 });
+    lab.store.let_go();
+    assert_eq!(lab.runtime.queues().show("jobs").await.unwrap().in_hand, 0);
+    assert_eq!(lab.runtime.queues().pull("jobs", 10, LEASE).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn what_somebody_has_pulled_is_not_purged_under_him() {
+    let lab = Lab::start(QueueSettings::default(), 0).await;
+    lab.send(0..101).await;
+    lab.store.hold();
+    let runtime = lab.runtime.clone();
+    let purge = tokio::spawn(async move { runtime.queues().purge("jobs", None, None).await });
+    lab.store.came().await;
+    // It has seen all of them as they wait, and its first commit is under way.
+    let runtime = lab.runtime.clone();
+    let pull = tokio::spawn(async move { runtime.queues().pull("jobs", 1, LEASE).await });
+    lab.store.came().await;
+    lab.store.release();
+    lab.store.release();
+    let pulled = pull.await.unwrap().unwrap();
+    lab.store.let_go();
+    assert_eq!(pulled.len(), 1);
+    assert_eq!(purge.await.unwrap().unwrap(), 100);
+    let acked = lab.runtime.queues().ack("jobs", &[pulled[0].lease], &[]).await.unwrap();
+    assert_eq!((acked.acked, acked.lost.len()), (1, 0));
+}
+
+#[tokio::test]
+async fn two_redrives_of_one_dead_letter_deliver_it_once() {
+    let lab = Lab::start(QueueSettings { max_retries: 0, ..QueueSettings::default() }, 4).await;
+    lab.send(7..8).await;
+    lab.gate.began().await;
+    let position = 1;
+    let error = Some("as the test wanted".to_owned());
+    let dead = Write::Settle { position, lease: None, as_: SettledAs::Dead, error };
+    lab.store.commit(Commit::of(dead)).await.unwrap();
+    lab.gate.open.add_permits(1);
+    lab.turn_around().await;
+
+    lab.store.hold();
+    let redrive = || {
+        let runtime = lab.runtime.clone();
+        tokio::spawn(async move { runtime.queues().redrive("jobs", &Redrive::default()).await })
+    };
+    let (one, other) = (redrive(), redrive());
+    lab.store.came().await;
+    lab.store.came().await;
+    lab.store.release();
+    assert_eq!(one.await.unwrap().unwrap().moved, 1);
+    lab.gate.began().await;
+    // A consumer has it when the other one finds that it came too late.
+    lab.store.let_go();
+    assert_eq!(other.await.unwrap().unwrap().moved, 0);
+    lab.turn_around().await;
+    assert_eq!(lab.gate.seen(), [7, 7], "once before it died and once again");
+    assert_eq!(lab.runtime.queues().show("jobs").await.unwrap().in_hand, 1);
+}
