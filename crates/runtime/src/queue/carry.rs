@@ -57,20 +57,25 @@ struct Claimed {
 }
 
 impl Handing {
-    pub(super) async fn carry(mut self) {
+    /// Whether what was decided is recorded.
+    pub(super) async fn carry(mut self) -> bool {
         let positions: Vec<Position> = self.letters.iter().map(|it| it.message.position).collect();
         // Whatever happens, they are put down.
         let hands = Hands { desk: self.desk.clone(), shared: self.shared.clone(), positions };
         let shared = self.shared.clone();
-        let _quiet = match self.care {
+        let quiet = match self.care {
             Care::Plain => None,
             Care::Claimed => Some(Quiet::Shared { _it: shared.quiet.read().await }),
             Care::Alone => Some(Quiet::Alone { _it: shared.quiet.write().await }),
         };
-        if let Err(error) = self.deliver(hands).await {
-            let queue = &*self.desk.name;
-            tracing::warn!(queue, error = %error, "what a consumer decided was not recorded");
+        // Much can have happened while it waited for its turn.
+        if quiet.is_some() && (self.desk.rules().paused || *shared.stop.borrow()) {
+            return true;
         }
+        let Err(error) = self.deliver(hands).await else { return true };
+        let queue = &*self.desk.name;
+        tracing::warn!(queue, error = %error, "what a consumer decided was not recorded");
+        false
     }
 
     async fn deliver(&mut self, mut hands: Hands) -> Result<(), StoreError> {

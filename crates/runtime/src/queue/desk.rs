@@ -129,7 +129,11 @@ impl Desk {
 
     async fn read_again(&self, store: &dyn Store) -> Result<(), StoreError> {
         let read = Self::open(store, &self.name, None).await?;
-        *lock(&self.rules) = lock(&read.rules).clone();
+        let (version, rules) = lock(&read.rules).clone();
+        let mut now = lock(&self.rules);
+        if now.0 < version {
+            *now = (version, rules);
+        }
         Ok(())
     }
 

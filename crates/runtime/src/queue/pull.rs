@@ -114,13 +114,16 @@ impl Queues {
             return Err(QueueError::Argument { field: "leaseMs", rule });
         }
         let desk = self.known(name).await?;
+        let _woken = Woken(&desk);
         let mut pulled = Vec::new();
         while pulled.len() < max && !desk.rules().paused {
             let wanted = max - pulled.len();
             let letters = desk.shelf().take(wanted, |_| true);
             if letters.is_empty() {
                 let (store, clock) = (&*self.shared.store, &*self.shared.clock);
-                if desk.fill(store, clock, 1, desk.fitting(wanted)).await? {
+                let is_read = desk.fill(store, clock, 1, desk.fitting(wanted)).await?;
+                // Somebody else may have read meanwhile.
+                if is_read || 0 < desk.shelf().len() {
                     continue;
                 }
                 break;
@@ -260,6 +263,15 @@ impl Queues {
             Some(State::InFlight { lease, attempts, .. }) if lease == id.lease() => Some(attempts),
             Some(State::InFlight { .. } | State::Pending { .. } | State::Settled(_)) | None => None,
         }))
+    }
+}
+
+/// Has the pump look again at the end, however that comes: what was read or put down is for it, too.
+struct Woken<'a>(&'a Desk);
+
+impl Drop for Woken<'_> {
+    fn drop(&mut self) {
+        self.0.wake();
     }
 }
 

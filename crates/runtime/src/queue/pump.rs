@@ -38,7 +38,8 @@ pub(super) struct Pump {
 }
 
 enum Ended {
-    Handing,
+    /// And whether what was decided is recorded.
+    Handing(bool),
     Read(Result<bool, StoreError>),
 }
 
@@ -94,7 +95,8 @@ impl Pump {
         let news = lock(&self.desk.rest).news;
         let rules = self.desk.rules();
         let mut wake = None;
-        while !rules.paused && self.running < self.options.concurrency {
+        let is_resting = now < self.rest_until;
+        while !rules.paused && !is_resting && self.running < self.options.concurrency {
             match self.next(&rules.settings, now) {
                 Next::Now(size) => self.hand_over(size, now),
                 Next::At(at) => {
@@ -104,14 +106,13 @@ impl Pump {
                 Next::Nothing => break,
             }
         }
-        let is_resting = now < self.rest_until;
         if !rules.paused && !is_resting {
             self.read_on(&rules.settings, now);
         }
         let next = self.desk.shelf().next();
-        // Only times to come: what is due now waits for room, or is being read.
-        let is_to_come = |it: &Timestamp| now < *it && *it < Timestamp::MAX && !rules.paused;
-        let soonest = [wake, Some(next).filter(is_to_come)];
+        // What is due already waits for a read or for room, and both come with news.
+        let is_ahead = |it: &Timestamp| now < *it && *it < Timestamp::MAX && !rules.paused;
+        let soonest = [wake, Some(next).filter(is_ahead)];
         let rest = Some(self.rest_until).filter(|_| is_resting);
         let wake = soonest.into_iter().flatten().min().map(|it| it.max(self.rest_until)).or(rest);
         let mut rest = lock(&self.desk.rest);
@@ -159,10 +160,7 @@ impl Pump {
             timeout: self.options.timeout,
         };
         self.running += 1;
-        self.under_way.spawn(async move {
-            handing.carry().await;
-            Ended::Handing
-        });
+        self.under_way.spawn(async move { Ended::Handing(handing.carry().await) });
     }
 
     /// Reads on before the shelf is empty.
@@ -192,12 +190,23 @@ impl Pump {
                 let queue = &*self.desk.name;
                 tracing::warn!(queue, error = %error, "a queue could not be read");
                 self.failures += 1;
-                self.is_lost = !error.is_retryable();
-                if FAILURES <= self.failures {
+                // Others may have to do with what was read, not with the store.
+                self.is_lost = matches!(
+                    error,
+                    StoreError::Fenced { .. } | StoreError::Failed { .. } | StoreError::Closed
+                );
+                if FAILURES <= self.failures || !error.is_retryable() {
                     self.rest_until = self.shared.clock.now().after(Duration::from_secs(1));
                 }
             }
-            Ok(Ended::Handing) | Err(_) => self.running = self.running.saturating_sub(1),
+            Ok(Ended::Handing(is_recorded)) => {
+                self.running = self.running.saturating_sub(1);
+                // The same would be delivered again at once, and perhaps in vain.
+                if !is_recorded {
+                    self.rest_until = self.shared.clock.now().after(Duration::from_secs(1));
+                }
+            }
+            Err(_) => self.running = self.running.saturating_sub(1),
         }
     }
 

@@ -192,3 +192,85 @@ async fn two_redrives_of_one_dead_letter_deliver_it_once() {
     assert_eq!(lab.gate.seen(), [7, 7], "once before it died and once again");
     assert_eq!(lab.runtime.queues().show("jobs").await.unwrap().in_hand, 1);
 }
+
+#[tokio::test]
+async fn what_a_pull_took_and_could_not_claim_is_consumed_here() {
+    let lab = Lab::start(QueueSettings::default(), 1).await;
+    lab.send(0..2).await;
+    lab.gate.began().await;
+    lab.store.hold();
+    let runtime = lab.runtime.clone();
+    lab.gate.open.add_permits(1);
+    lab.store.came().await;
+    let pull = tokio::spawn(async move { runtime.queues().pull("jobs", 1, LEASE).await });
+    lab.store.came().await;
+    // The first is done, and nothing is left for the consumer; then the claim fails.
+    lab.store.release();
+    lab.turn_around().await;
+    lab.store.fail(StoreError::Busy { waiting: 1 });
+    assert!(pull.await.unwrap().is_err());
+    lab.store.let_go();
+    lab.turn_around().await;
+    assert_eq!(lab.gate.seen(), [0, 1]);
+}
+
+#[tokio::test]
+async fn a_queue_without_room_waits_for_room_and_does_not_spin() {
+    let lab = Lab::start(QueueSettings::default(), 1).await;
+    lab.send(0..5).await;
+    lab.gate.began().await;
+    lab.runtime.queues().send_after(JOBS, &9, Duration::from_secs(1)).await.unwrap();
+    lab.turn_around().await;
+    lab.clock.inner.advance(Duration::from_secs(2));
+    lab.turn_around().await;
+    let before = lab.clock.looks.load(Ordering::SeqCst);
+    lab.turn_around().await;
+    let looks = lab.clock.looks.load(Ordering::SeqCst) - before;
+    assert!(looks < 10, "it looked {looks} times at what it has no room for");
+    lab.gate.open.add_permits(6);
+    lab.turn_around().await;
+    assert_eq!(lab.gate.seen(), [0, 1, 2, 3, 4, 9]);
+}
+
+#[tokio::test]
+async fn what_could_not_be_recorded_is_not_delivered_again_at_once() {
+    let lab = Lab::start(QueueSettings::default(), 1).await;
+    lab.send(0..1).await;
+    lab.gate.began().await;
+    lab.store.hold();
+    lab.gate.open.add_permits(9);
+    lab.store.came().await;
+    lab.store.fail(StoreError::Unknown { reason: "as the test wanted".into() });
+    lab.store.let_go();
+    lab.turn_around().await;
+    assert_eq!(lab.gate.seen(), [0]);
+    lab.clock.inner.advance(Duration::from_secs(1));
+    lab.turn_around().await;
+    assert_eq!(lab.gate.seen(), [0, 0]);
+    assert_eq!(lab.store.totals().await.unwrap().pending, 0);
+}
+
+#[tokio::test]
+async fn a_paused_queue_does_not_deliver_what_waited_to_be_delivered_alone() {
+    let inner = ManualClock::at(Timestamp(1_000_000));
+    let clock = Watch { inner, looks: Arc::default() };
+    let store = MemoryStore::new(Arc::new(clock.clone()));
+    let first = Lab::on(store, clock.clone(), QueueSettings::default(), 0).await;
+    first.send(0..2).await;
+    // A process ends while it delivers both.
+    for position in [1, 2] {
+        let (lease, lasts) = (Lease { holder: 1, number: position }, LEASE);
+        let claim = Commit::of(Write::Claim { position, lease, lasts });
+        assert!(first.store.commit(claim).await.unwrap().committed().is_ok());
+    }
+    let lab = Lab::on(first.store.inner.restart(), clock, QueueSettings::default(), 4).await;
+    lab.gate.began().await;
+    lab.turn_around().await;
+    lab.runtime.queues().pause("jobs").await.unwrap();
+    lab.gate.open.add_permits(9);
+    lab.turn_around().await;
+    assert_eq!(lab.gate.seen(), [0]);
+    lab.runtime.queues().resume("jobs").await.unwrap();
+    lab.turn_around().await;
+    assert_eq!(lab.gate.seen(), [0, 1]);
+}
