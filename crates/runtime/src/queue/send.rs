@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use steadfast_store::{
-    Commit, Due, Json, Message, Outcome, Position, Remember, StoreError, Task, Write,
+    Commit, Due, Expect, Json, Message, Outcome, Position, Remember, StoreError, Task, Write,
 };
 
 use super::{
@@ -69,9 +69,17 @@ impl Queues {
             return Err(QueueError::BatchLength { count: all.len(), max: SEND_MAX });
         }
         let desk = self.desk(queue).await?;
-        self.check_room(&desk, &all).await?;
-        let (count, request) = (all.len(), key.map(|_| digest(&all)));
         let target = address(queue).map_err(|error| QueueError::name(queue, &error))?;
+        let count = all.len();
+        let remember = match key {
+            Some(key) => Some(Remember::new(target.id(), key, digest(&all).as_bytes())?),
+            None => None,
+        };
+        if let Err(refused) = self.check_room(&desk, &all).await {
+            // A repetition may find the queue filled by the very first one.
+            let before = self.recall(remember).await?.ok_or(refused)?;
+            return Ok((before..).take(count).collect());
+        }
         let messages: Result<Vec<Message>, _> = all
             .into_iter()
             .map(|it| {
@@ -82,9 +90,8 @@ impl Queues {
             .collect();
         let stream = target.clone();
         let mut commit = Commit::of(Write::Append { stream, messages: messages? });
-        if let (Some(key), Some(request)) = (key, request) {
-            let key = Remember::new(target.id(), key, request.as_bytes())?;
-            commit = commit.write(Write::Remember(key));
+        if let Some(remember) = remember {
+            commit = commit.write(Write::Remember(remember));
         }
         match self.shared.store.commit(commit).await? {
             Outcome::Committed(receipt) => Ok(receipt.appended.iter().map(|it| it.1).collect()),
@@ -94,6 +101,16 @@ impl Queues {
             Outcome::Rejected(_) => {
                 Err(QueueError::KeyReused { key: key.unwrap_or_default().into() })
             }
+        }
+    }
+
+    /// Looks a key up, through a commit that cannot be applied: there is no message 0.
+    async fn recall(&self, key: Option<Remember>) -> Result<Option<Position>, QueueError> {
+        let Some(key) = key else { return Ok(None) };
+        let commit = Commit::of(Write::Remember(key)).expect(Expect::Pending { position: 0 });
+        match self.shared.store.commit(commit).await? {
+            Outcome::Duplicate(it) => Ok(Some(it.position)),
+            Outcome::Rejected(_) | Outcome::Committed(_) => Ok(None),
         }
     }
 

@@ -274,3 +274,19 @@ async fn a_paused_queue_does_not_deliver_what_waited_to_be_delivered_alone() {
     lab.turn_around().await;
     assert_eq!(lab.gate.seen(), [0, 1]);
 }
+
+#[tokio::test]
+async fn a_repetition_is_answered_as_before_although_the_queue_is_full_now() {
+    let settings = QueueSettings { max_messages: Some(2), ..QueueSettings::default() };
+    let lab = Lab::start(settings, 0).await;
+    let send = |key| {
+        let body = |text: &str| Outgoing { body: Json::parse(text).unwrap(), delay: LEASE };
+        let queues = lab.runtime.queues().clone();
+        async move { queues.send_json("jobs", vec![body("1"), body("2")], Some(key)).await }
+    };
+    let first = send("a").await.unwrap();
+    assert_eq!(send("a").await.unwrap(), first);
+    assert!(matches!(send("b").await, Err(QueueError::Full { .. })));
+    let waiting = lab.runtime.queues().peek("jobs", PeekState::Pending, None, 10).await.unwrap();
+    assert_eq!(waiting.len(), 2);
+}
