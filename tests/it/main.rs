@@ -5,16 +5,20 @@
 mod accounts;
 mod checkouts;
 mod crash_points;
+#[path = "../src/fate.rs"]
+mod fate;
 mod found;
 #[path = "../../crates/runtime/tests/it/history.rs"]
 mod history;
 mod killer;
 mod kills;
+mod letters;
 mod objects;
 #[path = "../src/order.rs"]
 mod order;
 mod poison;
 mod postgres;
+mod queues;
 mod registers;
 mod runs;
 mod tidy;

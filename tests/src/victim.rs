@@ -12,11 +12,15 @@
 //! - `trips FIRST UNDERWAY`: brings trips to their ends (`7:0,8:2` with the news that each is told
 //!   next, or `-` for none), and begins new ones from FIRST on, until it is killed.
 //! - `home UNDERWAY`: only brings them to their ends, then drains.
+//! - `letters FIRST`: sends letters from FIRST on and consumes them, until it is killed.
+//! - `delivered`: only consumes what there is, then ends. `poisoned`: the same with few retries.
 //! - `serve`: calls registers as it is told on its standard input, until that ends.
 //! - `drain`: executes everything that is due, then closes the store and ends.
 //! - `poison`: the same with few attempts; the message "poison" ends the process.
 
 mod accounts;
+mod fate;
+mod letters;
 mod order;
 mod registers;
 mod trips;
@@ -46,6 +50,9 @@ async fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let store = open(args[0]).await;
+    if let ["letters" | "delivered" | "poisoned", ..] = args[1..] {
+        return post(store, &args[1..]).await;
+    }
     // Who is only near when the process ends must not die of it; the poison must.
     let attempts_max = if args[1] == "poison" { 3 } else { 1_000 };
     let objects = objects(store.clone());
@@ -81,6 +88,19 @@ async fn main() {
         _ => panic!("unknown mode {args:?}"),
     }
     tokio::join!(dispatcher.stop(), runs.stop(DispatcherOptions::default().grace));
+    store.close().await;
+}
+
+/// A whole program with queues.
+async fn post(store: Arc<dyn Store>, args: &[&str]) {
+    let retries = if args[0] == "poisoned" { 2 } else { fate::RETRIES };
+    let program = letters::program(store.clone(), retries).await;
+    say("ready");
+    if let Some(first) = args.get(1) {
+        letters::load(program.queues(), first.parse().expect("a number")).await;
+    }
+    letters::drained(&store).await;
+    program.stop().await;
     store.close().await;
 }
 

@@ -93,6 +93,13 @@ impl Held {
         self.inner.submit(commit, answer);
     }
 
+    /// Commits the last that waits, before the others, and answers.
+    pub(crate) fn release_last(&self) {
+        let last = self.waiting.lock().unwrap().pop_back();
+        let (commit, answer) = last.expect("a commit waits");
+        self.inner.submit(commit, answer);
+    }
+
     /// Answers the first that waits with an error, and does not commit it.
     pub(crate) fn fail(&self, error: StoreError) {
         self.next().1(Err(error));

@@ -152,8 +152,7 @@ async fn what_somebody_has_pulled_is_not_purged_under_him() {
     let runtime = lab.runtime.clone();
     let pull = tokio::spawn(async move { runtime.queues().pull("jobs", 1, LEASE).await });
     lab.store.came().await;
-    lab.store.release();
-    lab.store.release();
+    lab.store.release_last();
     let pulled = pull.await.unwrap().unwrap();
     lab.store.let_go();
     assert_eq!(pulled.len(), 1);
