@@ -27,7 +27,8 @@ impl<T> Queue<T> {
         self.name
     }
 
-    /// Where to send what is not to be delivered before so long: `turn.send(MAIL.after(day), mail)`.
+    /// Where to send what is not to be delivered before so long:
+    /// `turn.send(MAIL.after(day), mail)`.
     pub const fn after(self, delay: Duration) -> Later<T> {
         Later { queue: self, delay }
     }

@@ -266,7 +266,7 @@ impl Queues {
     }
 }
 
-/// Has the pump look again at the end, however that comes: what was read or put down is for it, too.
+/// Has the pump look again at the end, however that comes: what was read or put down is for it too.
 struct Woken<'a>(&'a Desk);
 
 impl Drop for Woken<'_> {
