@@ -99,7 +99,9 @@ impl Queues {
         let mut found = Vec::new();
         while found.len() < limit {
             let store = &self.shared.store;
-            let page = store.letters(desk.address.id(), after, Timestamp::MAX, limit).await?;
+            // Many may be held, however few are wanted.
+            let size = limit.max(200);
+            let page = store.letters(desk.address.id(), after, Timestamp::MAX, size).await?;
             let Some(last) = page.last() else { break };
             after = DueCursor { due_at: last.due_at(), position: last.message.position };
             let shelf = desk.shelf();

@@ -24,7 +24,7 @@ impl Queues {
     ) -> Result<u64, QueueError> {
         let desk = self.known(name).await?;
         let mut purged = 0;
-        let mut walk = Walk::default();
+        let mut walk = Walk::new(ids);
         while let Some(page) = self.next_page(&desk, &mut walk).await? {
             let mut meant = page;
             meant.retain(|it| {
@@ -33,7 +33,6 @@ impl Queues {
                     None => PeekState::Dead,
                 };
                 only.is_none_or(|it| it == state)
-                    && ids.is_none_or(|ids| ids.contains(&it.message.position))
             });
             purged += self.cancel(&desk, meant, "purged").await?;
         }
@@ -47,9 +46,9 @@ impl Queues {
         why: &str,
     ) -> Result<u64, QueueError> {
         let changes = candidates.into_iter().map(|it| {
-            let (position, as_) = (it.message.position, SettledAs::Cancelled);
+            let (position, as_, lease) = (it.message.position, SettledAs::Cancelled, it.lease());
             let error = Some(why.to_owned());
-            let commit = taken_out(&it).write(Write::Settle { position, lease: None, as_, error });
+            let commit = taken_out(&it).write(Write::Settle { position, lease, as_, error });
             (it, commit)
         });
         let changed = self.change_all(desk, &changes.collect::<Vec<_>>()).await?;

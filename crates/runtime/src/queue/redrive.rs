@@ -1,10 +1,13 @@
 //! Giving dead letters another chance: to where they were sent, or elsewhere; at once or at a rate.
 
-use std::time::Duration;
+use std::{
+    collections::{BTreeSet, HashSet},
+    time::Duration,
+};
 
 use steadfast_store::{
-    Address, Cause, Commit, Due, DueCursor, Expect, Json, Letter, Message, Position, Recorded,
-    SettledAs, State, StoreError, Task, Timestamp, Write,
+    Address, Cause, Commit, Due, DueCursor, Expect, Json, Lease, Letter, Message, Position,
+    Recorded, SettledAs, State, StoreError, Task, Timestamp, Write,
 };
 
 use super::{
@@ -52,6 +55,14 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
+    /// The lease on it that has ended, if there is one.
+    pub(super) fn lease(&self) -> Option<Lease> {
+        match self.letter.as_ref()?.message.state {
+            Some(State::InFlight { lease, .. }) => Some(lease),
+            Some(State::Pending { .. } | State::Settled(_)) | None => None,
+        }
+    }
+
     fn error(&self) -> &str {
         match &self.message.state {
             Some(State::Settled(it)) => it.error.as_deref().unwrap_or_default(),
@@ -74,7 +85,7 @@ impl Queues {
             address(to).map_err(|error| QueueError::name(to, &error))?;
         }
         let mut done = Redriven::default();
-        let mut walk = Walk::default();
+        let mut walk = Walk::new(what.ids.as_deref());
         while let Some(page) = self.next_page(&desk, &mut walk).await? {
             let mut fitting = page;
             fitting.retain(|it| fits(it, what));
@@ -133,8 +144,8 @@ impl Queues {
         let message = Message::new(&to, body)?.input().action(ENQUEUE).task(task);
         let message = message.cause(Cause::Position(id));
         let error = Some("replaced by an edited message".to_owned());
-        let end = Write::Settle { position: id, lease: None, as_: SettledAs::Cancelled, error };
-        let commit = taken_out(&found).write(end);
+        let (lease, as_) = (found.lease(), SettledAs::Cancelled);
+        let commit = taken_out(&found).write(Write::Settle { position: id, lease, as_, error });
         let commit = commit.write(Write::Append { stream: target, messages: vec![message] });
         let before = self.shared.store.totals().await?.position;
         if self.change_all(&desk, &[(found, commit)]).await? != [true] {
@@ -173,13 +184,14 @@ impl Queues {
             Some(State::Settled(it)) if it.queue == Some(here) => {
                 Ok(Some(Candidate { message, letter: None }))
             }
-            Some(State::Pending { due_at, .. }) => {
+            Some(State::Pending { due_at, .. } | State::InFlight { until: due_at, .. }) => {
                 let after = DueCursor { due_at: *due_at, position: id - 1 };
                 let found = store.letters(here, after, *due_at, 1).await?.pop();
-                let found = found.filter(|it| it.message.position == id);
+                let now = self.shared.clock.now();
+                let found = found.filter(|it| it.message.position == id && is_free(it, now));
                 Ok(found.map(|it| Candidate { message: it.message.clone(), letter: Some(it) }))
             }
-            Some(State::Settled(_) | State::InFlight { .. }) | None => Ok(None),
+            Some(State::Settled(_)) | None => Ok(None),
         }
     }
 
@@ -190,6 +202,15 @@ impl Queues {
         walk: &mut Walk,
     ) -> Result<Option<Vec<Candidate>>, QueueError> {
         let (store, id) = (&self.shared.store, desk.address.id());
+        if let Some(ids) = &mut walk.ids {
+            let some: Vec<Position> = ids.drain(..ids.len().min(CHUNK)).collect();
+            let mut page = Vec::new();
+            for id in &some {
+                page.extend(self.candidate(desk, *id).await?);
+            }
+            return Ok((!some.is_empty()).then_some(page));
+        }
+        let now = self.shared.clock.now();
         if let Some(after) = walk.waiting {
             // What comes into the queue while we walk is left alone.
             let until = *walk.until.get_or_insert(store.totals().await?.position);
@@ -199,7 +220,7 @@ impl Queues {
                 .map(|it| DueCursor { due_at: it.due_at(), position: it.message.position });
             if !page.is_empty() {
                 let is_meant = |it: &Letter| {
-                    matches!(it.message.state, Some(State::Pending { .. }))
+                    is_free(it, now)
                         && it.message.position <= until
                         && walk.seen.insert(it.message.position)
                 };
@@ -218,23 +239,35 @@ impl Queues {
     }
 }
 
-/// Where a walk through a queue is.
+/// Where a walk through a queue is, or what of a few messages is left.
 pub(super) struct Walk {
+    ids: Option<Vec<Position>>,
     waiting: Option<DueCursor>,
     dead: Position,
     until: Option<Position>,
-    seen: std::collections::HashSet<Position>,
+    seen: HashSet<Position>,
 }
 
-impl Default for Walk {
-    fn default() -> Self {
-        let seen = std::collections::HashSet::new();
-        Self { waiting: Some(DueCursor::START), dead: 0, until: None, seen }
+impl Walk {
+    /// Through all that is there, or only to these.
+    pub(super) fn new(ids: Option<&[Position]>) -> Self {
+        let ids = ids.map(|it| it.iter().copied().collect::<BTreeSet<_>>().into_iter().collect());
+        let (waiting, dead, until) = (Some(DueCursor::START), 0, None);
+        Self { ids, waiting, dead, until, seen: HashSet::new() }
+    }
+}
+
+/// Whether nobody holds it: a lease that has ended holds nothing.
+fn is_free(letter: &Letter, now: Timestamp) -> bool {
+    match letter.message.state {
+        Some(State::Pending { .. }) => true,
+        Some(State::InFlight { until, .. }) => until <= now,
+        Some(State::Settled(_)) | None => false,
     }
 }
 
 fn moving(candidate: &Candidate, to: Address, after: Duration) -> Commit {
-    let (position, lease, error) = (candidate.message.position, None, None);
+    let (position, lease, error) = (candidate.message.position, candidate.lease(), None);
     taken_out(candidate).write(Write::Move { position, lease, to, error, after })
 }
 
@@ -243,6 +276,8 @@ fn moving(candidate: &Candidate, to: Address, after: Duration) -> Commit {
 pub(super) fn taken_out(candidate: &Candidate) -> Commit {
     let position = candidate.message.position;
     match &candidate.letter {
+        // The last lease must still be the last.
+        Some(_) if candidate.lease().is_some() => Commit::default(),
         Some(_) => Commit::default().expect(Expect::Unclaimed { position }),
         None => Commit::default()
             .expect(Expect::Settled { position, as_: SettledAs::Dead })
@@ -251,7 +286,5 @@ pub(super) fn taken_out(candidate: &Candidate) -> Commit {
 }
 
 fn fits(candidate: &Candidate, what: &Redrive) -> bool {
-    let ids = what.ids.as_ref();
-    ids.is_none_or(|it| it.contains(&candidate.message.position))
-        && what.error_contains.as_ref().is_none_or(|it| candidate.error().contains(it.as_str()))
+    what.error_contains.as_ref().is_none_or(|it| candidate.error().contains(it.as_str()))
 }

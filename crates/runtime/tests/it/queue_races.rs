@@ -289,3 +289,46 @@ async fn a_repetition_is_answered_as_before_although_the_queue_is_full_now() {
     let waiting = lab.runtime.queues().peek("jobs", PeekState::Pending, None, 10).await.unwrap();
     assert_eq!(waiting.len(), 2);
 }
+
+#[tokio::test]
+async fn what_nobody_holds_any_more_can_be_purged_moved_and_edited() {
+    let lab = Lab::start(QueueSettings::default(), 0).await;
+    let queues = lab.runtime.queues();
+    lab.send(0..3).await;
+    let pulled = queues.pull("jobs", 3, LEASE).await.unwrap();
+    assert_eq!(queues.purge("jobs", None, None).await.unwrap(), 0, "somebody holds them");
+    lab.clock.inner.advance(LEASE);
+    assert_eq!(queues.purge("jobs", None, Some(&[1])).await.unwrap(), 1);
+    let moved =
+        Redrive { to: Some("others".into()), ids: Some(vec![2, 2, 77]), ..Redrive::default() };
+    assert_eq!(queues.redrive("jobs", &moved).await.unwrap().moved, 1);
+    let edited = queues.edit("jobs", 3, Json::parse("33").unwrap(), None).await.unwrap();
+    let leases: Vec<_> = pulled.iter().map(|it| it.lease).collect();
+    assert_eq!(queues.ack("jobs", &leases, &[]).await.unwrap().lost, leases);
+    let left = queues.pull("jobs", 10, LEASE).await.unwrap();
+    assert_eq!(left.len(), 1);
+    assert_eq!(left[0].letter.message.position, edited);
+    let others = queues.pull("others", 10, LEASE).await.unwrap();
+    assert_eq!((others.len(), others[0].attempt), (1, 1));
+}
+
+#[tokio::test]
+async fn a_lease_that_was_given_out_again_protects_from_an_operator_who_saw_the_last_one() {
+    let lab = Lab::start(QueueSettings::default(), 0).await;
+    lab.send(0..101).await;
+    lab.runtime.queues().pull("jobs", 101, LEASE).await.unwrap();
+    lab.clock.inner.advance(LEASE);
+    lab.store.hold();
+    let runtime = lab.runtime.clone();
+    let purge = tokio::spawn(async move { runtime.queues().purge("jobs", None, None).await });
+    lab.store.came().await;
+    let runtime = lab.runtime.clone();
+    let pull = tokio::spawn(async move { runtime.queues().pull("jobs", 1, LEASE).await });
+    lab.store.came().await;
+    lab.store.release_last();
+    let pulled = pull.await.unwrap().unwrap();
+    assert_eq!((pulled.len(), pulled[0].attempt), (1, 2));
+    lab.store.let_go();
+    assert_eq!(purge.await.unwrap().unwrap(), 100);
+    assert_eq!(lab.runtime.queues().ack("jobs", &[pulled[0].lease], &[]).await.unwrap().acked, 1);
+}
