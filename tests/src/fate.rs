@@ -49,7 +49,7 @@ impl Fate {
             queue: ["letters", "bundles"][(group % 2) as usize],
             end: if number == POISON { End::Done } else { end },
             delay: Duration::from_millis(delay),
-            together: group % 3 != 0,
+            together: !group.is_multiple_of(3),
         }
     }
 }

@@ -1,6 +1,13 @@
 //! What operators do to a queue as a whole.
 
-use super::{QueueError, QueueSettings, Queues, desk::Rules};
+use std::sync::Arc;
+
+use steadfast_store::StoreError;
+
+use super::{
+    QueueError, QueueSettings, Queues,
+    desk::{Desk, Rules},
+};
 
 /// So many dead-letter queues may lead from one to the next.
 const CHAIN_MAX: usize = 16;
@@ -9,18 +16,18 @@ impl Queues {
     /// Makes a queue, or gives it other settings.
     pub async fn configure(&self, name: &str, settings: QueueSettings) -> Result<(), QueueError> {
         settings.check(name)?;
+        // Two at once could close a circle that neither sees.
+        let _alone = self.shared.configuring.lock().await;
         self.check_circle(name, &settings).await?;
-        let change = |it: &Rules| Some(Rules { settings: settings.clone(), ..it.clone() });
-        let store = &*self.shared.store;
-        self.desk(name).await?.change(store, "configured", change).await?;
-        Ok(())
+        let change = move |it: &Rules| Some(Rules { settings: settings.clone(), ..it.clone() });
+        self.change_rules(self.desk(name).await?, "configured", change).await
     }
 
     /// Delivers nothing more from a queue until it is resumed. What is under way ends.
     pub async fn pause(&self, name: &str) -> Result<(), QueueError> {
         let desk = self.known(name).await?;
         let change = |it: &Rules| (!it.paused).then(|| Rules { paused: true, ..it.clone() });
-        desk.change(&*self.shared.store, "paused", change).await?;
+        self.change_rules(desk.clone(), "paused", change).await?;
         // It may lie for long; what is on the shelf would get old.
         desk.shelf().start_over();
         Ok(())
@@ -30,8 +37,26 @@ impl Queues {
     pub async fn resume(&self, name: &str) -> Result<(), QueueError> {
         let desk = self.known(name).await?;
         let change = |it: &Rules| it.paused.then(|| Rules { paused: false, ..it.clone() });
-        desk.change(&*self.shared.store, "resumed", change).await?;
-        Ok(())
+        self.change_rules(desk, "resumed", change).await
+    }
+
+    /// In a task of its own: what is recorded is also in force here, although the caller has gone.
+    async fn change_rules(
+        &self,
+        desk: Arc<Desk>,
+        what: &'static str,
+        change: impl Fn(&Rules) -> Option<Rules> + Send + Sync + 'static,
+    ) -> Result<(), QueueError> {
+        let store = self.shared.store.clone();
+        let task = tokio::spawn(async move { desk.change(&*store, what, change).await });
+        match task.await {
+            Ok(changed) => changed.map(drop),
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                // The program ends.
+                Err(_) => Err(StoreError::Closed.into()),
+            },
+        }
     }
 
     /// Dead letters must not come back to where they died.

@@ -111,7 +111,13 @@ impl Desk {
             let Some(rules) = change(&rules) else { return Ok(rules) };
             let message = Message::new(what, Json::of(&rules)?)?.event().input();
             let commit = Commit::append(&self.record, version, vec![message]);
-            match store.commit(commit).await? {
+            let outcome = store.commit(commit).await;
+            if outcome.as_ref().is_err_and(|it| !it.surely_unapplied()) {
+                // Perhaps they are in force now; if that cannot be read, the next change sees it.
+                let _ = self.read_again(store).await;
+                self.wake();
+            }
+            match outcome? {
                 Outcome::Committed(_) => {
                     let mut now = lock(&self.rules);
                     if now.0 <= version {

@@ -2,16 +2,13 @@
 
 use std::time::Duration;
 
-use steadfast_store::{Position, SettledAs, StoreError, Timestamp, Write};
+use steadfast_store::{DueCursor, Letter, Position, SettledAs, Timestamp, Write};
 
 use super::{
     PeekState, QueueError, Queues,
     desk::Desk,
-    redrive::{Candidate, Walk, taken_out},
+    redrive::{CHUNK, Candidate, Walk, taken_out},
 };
-
-/// Messages looked at in one sweep of one queue.
-const SWEEP_MAX: usize = 10_000;
 
 impl Queues {
     /// Takes all messages out of a queue that nobody handles, or those that wait, or the dead ones.
@@ -55,7 +52,8 @@ impl Queues {
         Ok(changed.into_iter().filter(|it| *it).count() as u64)
     }
 
-    /// Cancels what has waited for longer than its queue keeps messages. Says how many.
+    /// Cancels what could have been delivered for longer than its queue keeps messages. Says how
+    /// many.
     pub async fn sweep(&self) -> Result<u64, QueueError> {
         let now = self.shared.clock.now();
         let mut expired = 0;
@@ -63,35 +61,21 @@ impl Queues {
             let desk = self.desk(&name).await?;
             let Some(keep) = desk.rules().settings.retention_ms else { continue };
             let before = Timestamp(now.0.saturating_sub(i64::try_from(keep).unwrap_or(i64::MAX)));
-            let Some(until) = self.last_before(before).await? else { continue };
-            let store = &self.shared.store;
             let why = format!("expired: nobody consumed it within {:?}", kept(keep));
-            let old = store.letters_up_to(desk.address.id(), until, SWEEP_MAX).await?;
-            for some in old.chunks(100) {
-                let mut candidates = Vec::new();
-                for position in some {
-                    candidates.extend(self.candidate(&desk, *position).await?);
-                }
+            let mut after = DueCursor::START;
+            // In due order: what is delayed, tried again or moved has its time from then on.
+            loop {
+                let store = &self.shared.store;
+                let page = store.letters(desk.address.id(), after, before, CHUNK).await?;
+                let Some(last) = page.last() else { break };
+                after = DueCursor { due_at: last.due_at(), position: last.message.position };
+                let candidate =
+                    |it: Letter| Candidate { message: it.message.clone(), letter: Some(it) };
+                let candidates = page.into_iter().map(candidate).collect();
                 expired += self.cancel(&desk, candidates, &why).await?;
             }
         }
         Ok(expired)
-    }
-
-    /// The last message of the store that was written before a time, if there is one: positions and
-    /// times ascend together.
-    async fn last_before(&self, before: Timestamp) -> Result<Option<Position>, StoreError> {
-        let store = &self.shared.store;
-        let (mut low, mut high) = (0, store.totals().await?.position);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            // The first message behind it.
-            match store.read_all(middle, 1).await?.first() {
-                Some(it) if it.created_at < before => low = it.position,
-                _ => high = middle,
-            }
-        }
-        Ok((0 < low).then_some(low))
     }
 }
 

@@ -57,6 +57,8 @@ pub(super) struct Shared {
     /// Held by deliveries that are suspect.
     pub(super) quiet: RwLock<()>,
     leases: AtomicI64,
+    /// Held by who gives a queue other settings.
+    pub(super) configuring: tokio::sync::Mutex<()>,
     /// A pump has looked at what is to be done.
     pub(super) rested: Notify,
     pub(super) stop: watch::Sender<bool>,
@@ -90,6 +92,18 @@ impl Declared {
         self.add(name, Arc::new(Many(consumer)), options);
     }
 
+    /// Dead letters must not come back to where they died.
+    fn check_circles(&self) {
+        let after = |name: &str| self.settings.get(name)?.dead_letter_queue.as_deref();
+        for name in self.settings.keys() {
+            let mut next = after(name);
+            for _ in &self.settings {
+                assert!(next != Some(name), "the dead letters of queue `{name}` come back to it");
+                next = next.and_then(after);
+            }
+        }
+    }
+
     fn add(&mut self, name: &'static str, consumer: Arc<dyn Consume>, options: ConsumeOptions) {
         assert!(address(name).is_ok(), "`{name}` cannot be the name of a queue");
         assert!(0 < options.concurrency, "queue `{name}` needs a concurrency of 1 at least");
@@ -111,6 +125,7 @@ impl Queues {
     ) -> Result<Self, StoreError> {
         // Before the first look, so that nothing falls between them.
         store.notices().listen();
+        declared.check_circles();
         let Declared { settings, consumers } = declared;
         let shared = Arc::new(Shared {
             careful_until: store.owner().unclean_until.unwrap_or(0),
@@ -125,6 +140,7 @@ impl Queues {
             blamed: Mutex::default(),
             quiet: RwLock::default(),
             leases: AtomicI64::new(1),
+            configuring: tokio::sync::Mutex::default(),
             rested: Notify::new(),
             stop: watch::channel(false).0,
             pumps: Mutex::default(),

@@ -16,8 +16,8 @@ use super::{
     name::{ENQUEUE, address},
 };
 
-/// Messages moved in one commit.
-const CHUNK: usize = 200;
+/// Messages read at once.
+pub(super) const CHUNK: usize = 200;
 
 /// Which messages, and how fast.
 #[derive(Clone, Debug, Default)]

@@ -22,7 +22,7 @@ pub struct QueueSettings {
     pub batch_size: usize,
     /// How long a batch that is not full waits for more.
     pub batch_timeout_ms: u64,
-    /// How long a message waits for a consumer before it expires; without it, for ever.
+    /// How long a message that is due waits for a consumer before it expires; without it, for ever.
     pub retention_ms: Option<u64>,
     /// Messages that may wait; one more is refused, unless an object or a run sends it.
     pub max_messages: Option<u64>,

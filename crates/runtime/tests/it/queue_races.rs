@@ -332,3 +332,68 @@ async fn a_lease_that_was_given_out_again_protects_from_an_operator_who_saw_the_
     assert_eq!(purge.await.unwrap().unwrap(), 100);
     assert_eq!(lab.runtime.queues().ack("jobs", &[pulled[0].lease], &[]).await.unwrap().acked, 1);
 }
+
+#[tokio::test]
+async fn a_pause_whose_caller_is_gone_is_in_force_when_it_is_recorded() {
+    let lab = Lab::start(QueueSettings::default(), 4).await;
+    lab.store.hold();
+    let runtime = lab.runtime.clone();
+    let caller = tokio::spawn(async move { runtime.queues().pause("jobs").await });
+    lab.store.came().await;
+    caller.abort();
+    assert!(caller.await.unwrap_err().is_cancelled());
+    lab.store.let_go();
+    lab.turn_around().await;
+    assert!(lab.runtime.queues().show("jobs").await.unwrap().paused);
+    // Nor does it matter that nobody knows how the commit ended.
+    lab.store.hold();
+    let runtime = lab.runtime.clone();
+    let resume = tokio::spawn(async move { runtime.queues().resume("jobs").await });
+    lab.store.came().await;
+    lab.store.lose();
+    lab.store.let_go();
+    assert!(resume.await.unwrap().is_err());
+    assert!(!lab.runtime.queues().show("jobs").await.unwrap().paused);
+}
+
+#[tokio::test]
+async fn two_who_lead_dead_letters_to_each_other_at_once_close_no_circle() {
+    let lab = Lab::start(QueueSettings::default(), 0).await;
+    lab.store.hold();
+    let configure = |queue: &'static str, dead: &str| {
+        let settings =
+            QueueSettings { dead_letter_queue: Some(dead.into()), ..QueueSettings::default() };
+        let runtime = lab.runtime.clone();
+        tokio::spawn(async move { runtime.queues().configure(queue, settings).await })
+    };
+    let (one, other) = (configure("a", "b"), configure("b", "a"));
+    lab.store.came().await;
+    lab.turn_around().await;
+    lab.store.let_go();
+    assert!(one.await.unwrap().is_ok());
+    assert!(matches!(other.await.unwrap(), Err(QueueError::Circle { .. })));
+}
+
+#[tokio::test]
+#[should_panic(expected = "the dead letters of queue `jobs` come back to it")]
+async fn a_program_cannot_declare_a_circle_of_dead_letters() {
+    let other: Queue<u32> = Queue::named("other");
+    let builder = Runtime::builder().queue(JOBS.dead_letters(other));
+    let _ = builder.queue(other.dead_letters(JOBS)).test().await;
+}
+
+#[tokio::test]
+async fn a_message_expires_only_after_it_could_have_been_delivered_for_long_enough() {
+    let minute = Duration::from_secs(60);
+    let settings = QueueSettings { retention_ms: Some(60_000), ..QueueSettings::default() };
+    let lab = Lab::start(settings, 0).await;
+    let queues = lab.runtime.queues();
+    queues.send(JOBS, &1).await.unwrap();
+    queues.send_after(JOBS, &2, 60 * minute).await.unwrap();
+    lab.clock.inner.advance(minute);
+    assert_eq!(queues.sweep().await.unwrap(), 1);
+    lab.clock.inner.advance(59 * minute);
+    assert_eq!(queues.sweep().await.unwrap(), 0);
+    lab.clock.inner.advance(minute);
+    assert_eq!(queues.sweep().await.unwrap(), 1);
+}
