@@ -1,7 +1,8 @@
 -- Queues: what waits in one is drawn by its consumers, so the dispatcher must not meet it.
 
 ALTER TABLE work ADD COLUMN queued BOOLEAN NOT NULL DEFAULT FALSE; -- it waits in a queue
-UPDATE work SET queued = TRUE WHERE target IN (SELECT id FROM entity WHERE kind = 'queue');
+UPDATE work SET queued = TRUE
+ WHERE NOT ordered AND target IN (SELECT id FROM entity WHERE kind = 'queue');
 DROP INDEX work_due;
 CREATE INDEX work_due ON work (due_at, position) WHERE NOT queued;
 -- With the holder, so that what waits and what is held is counted in the index alone.
