@@ -6,6 +6,7 @@ mod delivery;
 mod erasing;
 mod images;
 mod objects;
+mod queues;
 mod reading;
 mod runs;
 

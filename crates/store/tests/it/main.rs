@@ -14,6 +14,7 @@ mod holes;
 mod lab;
 mod laws;
 mod limits;
+mod migrated_queues;
 mod migrations;
 mod owners;
 mod retention;
