@@ -20,7 +20,7 @@ use tokio::{
 use super::{
     ConsumeOptions, QueueError, QueueSettings,
     consumer::{BatchConsumer, Consume, Consumer, Many, One},
-    desk::{Desk, lock},
+    desk::{Desk, Rest, lock},
     meter::Happening,
     name::address,
     pump::Pump,
@@ -233,7 +233,10 @@ impl Queues {
 
     /// Whether consumers have nothing to do now.
     pub(crate) fn is_settled(&self) -> bool {
-        self.consumed_desks().iter().all(|it| lock(&it.rest).settled)
+        let now = self.shared.clock.now();
+        // One whose time has come has not looked since.
+        let rests = |it: &Rest| it.settled && it.wake.is_none_or(|it| now < it);
+        self.consumed_desks().iter().all(|it| rests(&lock(&it.rest)))
     }
 
     /// When consumers have something to do.
