@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use steadfast_store::{Commit, Lease, Letter, Position, Receipt, StoreError, Write, crash};
+use steadfast_store::{Commit, Lease, Letter, Position, Receipt, State, StoreError, Write, crash};
 use tokio::task::JoinHandle;
 
 use super::{
@@ -120,9 +120,13 @@ impl Handing {
             };
             return Ok(letters.into_iter().map(plain).collect());
         }
+        let (over, letters) = self.used_up(letters);
+        if letters.is_empty() {
+            return Ok(over);
+        }
         crash::point("queue.claim.before");
         let (lease, lasts) = (self.shared.new_lease(), self.timeout);
-        let mut claimed = Vec::new();
+        let mut claimed = over;
         let all: Vec<Write> = letters
             .iter()
             .map(|it| Write::Claim { position: it.message.position, lease, lasts })
@@ -147,6 +151,24 @@ impl Handing {
         }
         crash::point("queue.claim.after");
         Ok(claimed)
+    }
+
+    /// Those whose last lease has ended: they are given up under it, and no attempt is counted for
+    /// that.
+    fn used_up(&self, letters: Vec<Letter>) -> (Vec<Claimed>, Vec<Letter>) {
+        let attempts_max = self.desk.rules().settings.attempts_max();
+        let (mut over, mut rest) = (Vec::new(), Vec::new());
+        for letter in letters {
+            match letter.message.state {
+                Some(State::InFlight { lease, attempts, .. }) if attempts_max <= attempts => {
+                    over.push(Claimed { letter, attempt: attempts + 1, lease: Some(lease) });
+                }
+                Some(State::InFlight { .. } | State::Pending { .. } | State::Settled(_)) | None => {
+                    rest.push(letter);
+                }
+            }
+        }
+        (over, rest)
     }
 
     /// Runs the consumer in a task of its own, so that neither a panic nor one that never comes
