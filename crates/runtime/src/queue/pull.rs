@@ -246,6 +246,10 @@ impl Queues {
         let receipts = settle::commit(&*self.shared.store, &written).await?;
         let now = self.shared.clock.now();
         for ((id, is_ack, written), receipt) in commits.into_iter().zip(receipts) {
+            // Who pulls now finds it, before the news is here.
+            if let Some(PutDown::Again(due_at)) = receipt.as_ref().map(|it| written.put_down(it)) {
+                desk.shelf().expect(id.position, due_at, now);
+            }
             match (receipt, is_ack) {
                 (None, _) => answer.lost.push(id),
                 (Some(_), true) => answer.acked += 1,

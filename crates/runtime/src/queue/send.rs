@@ -71,6 +71,7 @@ impl Queues {
         let desk = self.desk(queue).await?;
         let target = address(queue).map_err(|error| QueueError::name(queue, &error))?;
         let count = all.len();
+        let delays: Vec<Duration> = all.iter().map(|it| it.delay).collect();
         let remember = match key {
             Some(key) => Some(Remember::new(target.id(), key, digest(&all).as_bytes())?),
             None => None,
@@ -94,13 +95,22 @@ impl Queues {
             commit = commit.write(Write::Remember(remember));
         }
         match self.shared.store.commit(commit).await? {
-            Outcome::Committed(receipt) => Ok(receipt.appended.iter().map(|it| it.1).collect()),
+            Outcome::Committed(receipt) => {
+                let sent: Vec<Position> = receipt.appended.iter().map(|it| it.1).collect();
+                // Who pulls now finds them, before the news is here.
+                let (mut shelf, now) = (desk.shelf(), self.shared.clock.now());
+                for (position, delay) in sent.iter().zip(delays) {
+                    shelf.expect(*position, receipt.at.after(delay), now);
+                }
+                Ok(sent)
+            }
             // They stand one behind the other.
             Outcome::Duplicate(it) => Ok((it.position..).take(count).collect()),
             // Nothing else is expected.
-            Outcome::Rejected(_) => {
-                Err(QueueError::KeyReused { key: key.unwrap_or_default().into() })
-            }
+            Outcome::Rejected(rejection) => Err(match full {
+                Some(full) if matches!(rejection, Rejection::NotPending { .. }) => full,
+                _ => QueueError::KeyReused { key: key.unwrap_or_default().into() },
+            }),
         }
     }
 

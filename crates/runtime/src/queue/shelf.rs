@@ -79,6 +79,13 @@ impl Shelf {
         }
     }
 
+    /// Takes in early what will be news: that a letter is due then.
+    pub(super) fn expect(&mut self, position: Position, due_at: Timestamp, now: Timestamp) {
+        if !self.in_hand.contains_key(&position) {
+            self.place(DueCursor { due_at, position }, now);
+        }
+    }
+
     fn place(&mut self, key: DueCursor, now: Timestamp) {
         if key <= self.cursor {
             if self.letters.iter().all(|it| it.message.position != key.position) {

@@ -147,6 +147,9 @@ impl World {
                 self.last += 1;
                 let due_at = Timestamp(self.now.0 + [0, 0, 1, 5][self.below(4) as usize]);
                 self.write(self.last, Row { due_at, attempts: 0 });
+                if self.below(2) == 0 {
+                    self.shelf.expect(self.last, due_at, self.now);
+                }
             }
             2 | 3 => self.hear(),
             4 => self.ask(),
