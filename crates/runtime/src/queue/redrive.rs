@@ -88,7 +88,7 @@ impl Queues {
         let mut walk = Walk::new(what.ids.as_deref());
         while let Some(page) = self.next_page(&desk, &mut walk).await? {
             let mut fitting = page;
-            fitting.retain(|it| fits(it, what));
+            fitting.retain(|it| fits(it, what) && !stays(it, &desk, what));
             done.matched += fitting.len() as u64;
             let room = 20_usize.saturating_sub(done.first.len());
             done.first.extend(fitting.iter().take(room).map(|it| it.message.position));
@@ -210,7 +210,6 @@ impl Queues {
             }
             return Ok((!some.is_empty()).then_some(page));
         }
-        let now = self.shared.clock.now();
         if let Some(after) = walk.waiting {
             // What comes into the queue while we walk is left alone.
             let until = *walk.until.get_or_insert(store.totals().await?.position);
@@ -219,6 +218,7 @@ impl Queues {
                 .last()
                 .map(|it| DueCursor { due_at: it.due_at(), position: it.message.position });
             if !page.is_empty() {
+                let now = self.shared.clock.now();
                 let is_meant = |it: &Letter| {
                     is_free(it, now)
                         && it.message.position <= until
@@ -283,6 +283,15 @@ pub(super) fn taken_out(candidate: &Candidate) -> Commit {
             .expect(Expect::Settled { position, as_: SettledAs::Dead })
             .write(Write::Revive { position }),
     }
+}
+
+/// What waits where it would go is not moved: it would lose its delay and its attempts.
+fn stays(candidate: &Candidate, desk: &Desk, what: &Redrive) -> bool {
+    candidate.letter.is_some()
+        && match &what.to {
+            Some(to) => **to == *desk.name,
+            None => candidate.message.target == Some(desk.address.id()),
+        }
 }
 
 fn fits(candidate: &Candidate, what: &Redrive) -> bool {

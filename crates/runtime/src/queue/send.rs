@@ -107,10 +107,9 @@ impl Queues {
             // They stand one behind the other.
             Outcome::Duplicate(it) => Ok((it.position..).take(count).collect()),
             // Nothing else is expected.
-            Outcome::Rejected(rejection) => Err(match full {
-                Some(full) if matches!(rejection, Rejection::NotPending { .. }) => full,
-                _ => QueueError::KeyReused { key: key.unwrap_or_default().into() },
-            }),
+            Outcome::Rejected(_) => {
+                Err(QueueError::KeyReused { key: key.unwrap_or_default().into() })
+            }
         }
     }
 
