@@ -28,6 +28,7 @@ mod process_edges;
 mod process_versions;
 mod queue;
 mod queue_batches;
+mod queue_careful;
 mod queue_control;
 mod queue_delivery;
 mod queue_pull;
