@@ -25,7 +25,8 @@ pub(super) struct Shelf {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Taken {
     key: DueCursor,
-    attempts: u32,
+    /// Not known of one that an operator may send back to where it is: all news of it counts.
+    attempts: Option<u32>,
 }
 
 /// What became of a letter that was in hand.
@@ -73,7 +74,7 @@ impl Shelf {
         let key = DueCursor { due_at: work.due_at, position: work.position };
         match self.in_hand.get(&work.position) {
             // News that comes late: it was taken like this.
-            Some(taken) if *taken == (Taken { key, attempts: work.attempts }) => {}
+            Some(taken) if *taken == (Taken { key, attempts: Some(work.attempts) }) => {}
             Some(_) => _ = self.heard.insert(work.position, key),
             None => self.place(key, now),
         }
@@ -113,9 +114,12 @@ impl Shelf {
         }
     }
 
-    /// Forgets what is on the shelf: it is read again.
+    /// Forgets what is on the shelf: it is read again, and what is in hand once it is put down,
+    /// whatever was not heard of it.
     pub(super) fn start_over(&mut self) {
         self.letters.clear();
+        let anywhere = |position: &Position| DueCursor { position: *position, ..DueCursor::START };
+        self.heard.extend(self.in_hand.keys().map(|it| (*it, anywhere(it))));
         self.pull_back(DueCursor::START);
     }
 
@@ -211,7 +215,7 @@ impl Shelf {
         if self.in_hand.contains_key(&position) {
             return false;
         }
-        self.in_hand.insert(position, Taken::of(letter));
+        self.in_hand.insert(position, Taken { attempts: None, ..Taken::of(letter) });
         self.letters.retain(|it| it.message.position != position);
         true
     }
@@ -249,7 +253,7 @@ impl Shelf {
 
 impl Taken {
     fn of(letter: &Letter) -> Self {
-        Self { key: key(letter), attempts: letter.attempts }
+        Self { key: key(letter), attempts: Some(letter.attempts) }
     }
 }
 
@@ -261,5 +265,7 @@ fn key(letter: &Letter) -> DueCursor {
     DueCursor { due_at: letter.due_at(), position: letter.message.position }
 }
 
+#[cfg(test)]
+mod operators;
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,272 @@
+//! The shelf beside a store in miniature, with operators who send letters back to where they are
+//! and with notices that overflow: whatever comes between, no letter is lost from sight.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use steadfast_store::{
+    Direction, EntityId, Entropy, Json, MessageKind, Recorded, SeededEntropy, State,
+};
+
+use super::*;
+
+/// When it is due, and after how many attempts.
+type Row = (i64, u32);
+
+const PAGE: usize = 4;
+
+fn letter(position: Position, (due_at, attempts): Row) -> Letter {
+    let (queue, created_at) = (EntityId([0; 16]), Timestamp(0));
+    let message = Recorded {
+        position,
+        stream: queue,
+        version: position,
+        kind: MessageKind::Command,
+        direction: Direction::Input,
+        action: "enqueue".into(),
+        message_type: "mail".into(),
+        schema: 1,
+        data: Json::empty(),
+        metadata: Json::empty(),
+        target: Some(queue),
+        ordered: false,
+        cause: None,
+        created_at,
+        state: Some(State::Pending { due_at: Timestamp(due_at), attempts }),
+        last_error: None,
+    };
+    Letter { message, queue, attempts }
+}
+
+/// A read of the store: first what is due, then when something else is, then the shelf is told.
+struct Read {
+    cursor: DueCursor,
+    until: i64,
+    letters: Option<Vec<Letter>>,
+    next: Option<Timestamp>,
+}
+
+struct World {
+    chance: SeededEntropy,
+    now: i64,
+    shelf: Shelf,
+    rows: BTreeMap<Position, Row>,
+    sent: Position,
+    notices: VecDeque<(Position, Row)>,
+    read: Option<Read>,
+    /// In hand, and what became of it in the store if that is decided.
+    hands: Vec<(Position, Option<PutDown>)>,
+    /// What an operator has seen, perhaps long ago.
+    seen: Option<Letter>,
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        Self {
+            chance: SeededEntropy::new(seed),
+            now: 1_000,
+            shelf: Shelf::default(),
+            rows: BTreeMap::new(),
+            sent: 0,
+            notices: VecDeque::new(),
+            read: None,
+            hands: Vec::new(),
+            seen: None,
+        }
+    }
+
+    fn below(&self, limit: usize) -> usize {
+        (self.chance.next() % limit as u64) as usize
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp(self.now)
+    }
+
+    /// A commit takes a while: its time may lie behind that of a read which does not know of it.
+    fn commit_time(&self) -> i64 {
+        self.now - self.below(3) as i64
+    }
+
+    fn write(&mut self, position: Position, row: Row) {
+        self.rows.insert(position, row);
+        self.notices.push_back((position, row));
+    }
+
+    fn hear_one(&mut self) {
+        let Some((position, (due_at, attempts))) = self.notices.pop_front() else { return };
+        let (target, due_at) = (EntityId([0; 16]), Timestamp(due_at));
+        let (ordered, forgiven, claim, queued) = (false, 0, None, true);
+        let work = Work { position, target, ordered, due_at, attempts, forgiven, claim, queued };
+        self.shelf.hear(&work, self.now());
+    }
+
+    fn read_on(&mut self) {
+        let Some(mut read) = self.read.take() else {
+            let (until, cursor) = (self.now, self.shelf.wants_read(PAGE, self.now()));
+            let begin = |cursor| Read { cursor, until, letters: None, next: None };
+            self.read = cursor.map(begin);
+            return;
+        };
+        let key = |position: Position, row: &Row| DueCursor { due_at: Timestamp(row.0), position };
+        match &read.letters {
+            None => {
+                let of = |(position, row): (&Position, &Row)| (key(*position, row), *row);
+                let mut due: Vec<_> = self.rows.iter().map(of).collect();
+                due.retain(|(key, row)| read.cursor < *key && row.0 <= read.until);
+                due.sort_unstable();
+                due.truncate(PAGE);
+                let letters = due.into_iter().map(|(key, row)| letter(key.position, row));
+                read.letters = Some(letters.collect());
+            }
+            Some(_) => {
+                let later = self.rows.values().map(|it| it.0).filter(|it| read.until < *it).min();
+                read.next = Some(later.map_or(Timestamp::MAX, Timestamp));
+            }
+        }
+        self.read = Some(read);
+    }
+
+    fn is_read(&self) -> bool {
+        let whole = |it: &Vec<Letter>| it.len() == PAGE;
+        self.read.as_ref().is_some_and(|it| {
+            it.letters.as_ref().is_some_and(|letters| whole(letters) || it.next.is_some())
+        })
+    }
+
+    fn end_read(&mut self) {
+        let Some(Read { until, letters: Some(letters), next, .. }) = self.read.take() else {
+            return;
+        };
+        if self.below(20) == 0 {
+            self.shelf.read_failed();
+        } else {
+            self.shelf.read(letters, Timestamp(until), next);
+        }
+    }
+
+    fn take(&mut self) {
+        let max = 1 + self.below(2);
+        for letter in self.shelf.take(max, |_| true) {
+            let position = letter.message.position;
+            assert!(self.hands.iter().all(|it| it.0 != position), "{position} is in two hands");
+            self.hands.push((position, None));
+        }
+    }
+
+    /// What was decided about a letter is committed, or not, and nobody need know which.
+    fn decide(&mut self) {
+        let undecided: Vec<usize> =
+            (0..self.hands.len()).filter(|it| self.hands[*it].1.is_none()).collect();
+        if undecided.is_empty() {
+            return;
+        }
+        let hand = undecided[self.below(undecided.len())];
+        let position = self.hands[hand].0;
+        let end = match (self.rows.get(&position).copied(), self.below(4)) {
+            (None, _) | (_, 0) => PutDown::Unknown,
+            (Some(_), 1) => {
+                self.rows.remove(&position);
+                PutDown::Gone
+            }
+            (Some((_, attempts)), kind) => {
+                let due_at = self.commit_time() + [0, 0, 3, 10][self.below(4)];
+                self.write(position, (due_at, attempts + 1));
+                if kind == 2 { PutDown::Again(Timestamp(due_at)) } else { PutDown::Unknown }
+            }
+        };
+        self.hands[hand].1 = Some(end);
+    }
+
+    fn put_down(&mut self) {
+        let decided = self.hands.iter().position(|it| it.1.is_some());
+        if let Some((position, Some(end))) = decided.map(|it| self.hands.swap_remove(it)) {
+            self.shelf.put_down(position, end, self.now());
+        }
+    }
+
+    /// An operator moves a letter out of the queue and back, as far as it is as it was.
+    fn operate(&mut self) {
+        let Some(seen) = self.seen.take() else {
+            let index = self.below(self.rows.len().max(1));
+            self.seen = self.rows.iter().nth(index).map(|(it, row)| letter(*it, *row));
+            return;
+        };
+        let position = seen.message.position;
+        if !self.shelf.hold(&seen) {
+            return;
+        }
+        let end = match self.rows.get(&position).copied() {
+            Some((_, attempts)) if self.below(2) == 0 => {
+                let due_at = self.commit_time();
+                self.write(position, (due_at, attempts));
+                PutDown::Gone
+            }
+            Some(_) | None => PutDown::Unknown,
+        };
+        self.hands.push((position, Some(end)));
+    }
+
+    fn step(&mut self) {
+        match self.below(16) {
+            0 | 1 => {
+                self.sent += 1;
+                let due_at = self.commit_time() + [0, 0, 0, 5][self.below(4)];
+                self.write(self.sent, (due_at, 0));
+            }
+            2..=4 => self.hear_one(),
+            5..=7 if self.is_read() => self.end_read(),
+            5..=8 if !self.is_read() => self.read_on(),
+            9 | 10 => self.take(),
+            11 => self.decide(),
+            12 | 13 => self.put_down(),
+            14 => self.operate(),
+            15 if self.below(30) == 0 => {
+                self.notices.clear();
+                self.shelf.start_over();
+            }
+            _ => self.now += 1,
+        }
+    }
+
+    /// Nothing more happens: all that is known is handled, and then nothing may be left.
+    fn drain(&mut self) {
+        for _ in 0..10_000 {
+            while !self.notices.is_empty() {
+                self.hear_one();
+            }
+            while !self.is_read() && (self.read.is_some() || self.wants_read()) {
+                self.read_on();
+            }
+            self.end_read();
+            while let Some((position, end)) = self.hands.pop() {
+                self.shelf.put_down(position, end.unwrap_or(PutDown::Unknown), self.now());
+            }
+            for letter in self.shelf.take(PAGE, |_| true) {
+                let position = letter.message.position;
+                self.rows.remove(&position);
+                self.hands.push((position, Some(PutDown::Gone)));
+            }
+            let is_idle = self.hands.is_empty() && !self.wants_read() && self.shelf.len() == 0;
+            match self.shelf.next() {
+                Timestamp::MAX if is_idle => return,
+                next if is_idle => self.now = self.now.max(next.0),
+                _ => {}
+            }
+        }
+        panic!("it never comes to rest");
+    }
+
+    fn wants_read(&self) -> bool {
+        self.shelf.would_read(PAGE, self.now())
+    }
+}
+
+#[test]
+fn no_letter_is_lost_from_sight_whatever_comes_between() {
+    for seed in 0..1_000 {
+        let mut world = World::new(seed);
+        (0..300).for_each(|_| world.step());
+        world.drain();
+        assert!(world.rows.is_empty(), "seed {seed}: nobody sees {:?}", world.rows);
+    }
+}
