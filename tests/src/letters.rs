@@ -20,6 +20,9 @@ use crate::{
 /// Who sends at once.
 const SENDERS: u64 = 4;
 
+/// What is not consumed within half a minute never is.
+const LOOKS_MAX: u32 = 6_000;
+
 const LETTERS: Queue<u64> = Queue::named("letters");
 const BUNDLES: Queue<u64> = Queue::named("bundles");
 
@@ -174,11 +177,12 @@ pub(crate) async fn drained(store: &Arc<dyn Store>) {
     let mut look = tokio::time::interval(Duration::from_millis(5));
     for queue in [LETTERS, BUNDLES] {
         let address = Address::new(EntityKind::Queue, queue.name(), "0").expect("address");
-        loop {
+        for looks in 0.. {
             let depth = store.queue_depth(address.id(), Timestamp::MAX).await.expect("an answer");
             if depth.ready == 0 {
                 break;
             }
+            assert!(looks < LOOKS_MAX, "nobody sees {} messages of {queue:?}", depth.ready);
             look.tick().await;
         }
     }
