@@ -1,5 +1,6 @@
 //! `cargo run --release -p steadfast-bench
-//! [store|postgres|backlog|processes|objects|sleepers [OBJECTS]|workflows|queues|http|connections|start]`
+//! [store|postgres|backlog|processes|objects|sleepers [OBJECTS]|workflows|queues|http|connections|
+//! start]`
 //!
 //! Machines are noisy, so every figure is printed beside a baseline of the same run, and as a ratio
 //! to it. `STEADFAST_BENCH_POSTGRES` names a database for the PostgreSQL part.

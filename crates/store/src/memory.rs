@@ -282,15 +282,6 @@ impl Store for MemoryStore {
         self.read(|it| it.next_due(queue, after))
     }
 
-    async fn letters_up_to(
-        &self,
-        queue: EntityId,
-        position: Position,
-        limit: usize,
-    ) -> Result<Vec<Position>, StoreError> {
-        self.read(|it| it.letters_up_to(queue, position, limit))
-    }
-
     async fn forgettable(
         &self,
         after: Position,

@@ -278,16 +278,6 @@ impl Store for PostgresStore {
         Ok(self.list(queues::NEXT_DUE, params, |row| row.time(0)).await?.pop())
     }
 
-    async fn letters_up_to(
-        &self,
-        queue: EntityId,
-        position: Position,
-        limit: usize,
-    ) -> Result<Vec<Position>, StoreError> {
-        let params: Params<'_> = &[&queue.0.as_slice(), &position, &count(limit)];
-        self.list(queues::OLDER, params, |row| row.int(0)).await
-    }
-
     async fn forgettable(
         &self,
         after: Position,

@@ -235,15 +235,6 @@ impl Store for SqliteStore {
         Ok(self.list(queues::NEXT_DUE, (queue.0, after.0), |row| row.time(0)).await?.pop())
     }
 
-    async fn letters_up_to(
-        &self,
-        queue: EntityId,
-        position: Position,
-        limit: usize,
-    ) -> Result<Vec<Position>, StoreError> {
-        self.list(queues::OLDER, (queue.0, position, count(limit)), |row| row.int(0)).await
-    }
-
     async fn forgettable(
         &self,
         after: Position,

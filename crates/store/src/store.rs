@@ -144,14 +144,6 @@ pub trait Store: Send + Sync + 'static {
         after: Timestamp,
     ) -> Result<Option<Timestamp>, StoreError>;
 
-    /// What waits in a queue, unclaimed, and was sent up to a position.
-    async fn letters_up_to(
-        &self,
-        queue: EntityId,
-        position: Position,
-        limit: usize,
-    ) -> Result<Vec<Position>, StoreError>;
-
     /// Looks at the next messages behind a position: when each was written, and whether nothing
     /// needs it any more.
     async fn forgettable(

@@ -28,7 +28,7 @@ pub struct QueueSettings {
     pub max_messages: Option<u64>,
     /// Bytes of one message.
     pub max_message_bytes: usize,
-    /// Messages delivered per second, at most.
+    /// Messages delivered per second to consumers in the process, at most. Who pulls sets the pace.
     pub rate_per_second: Option<f64>,
 }
 

@@ -262,7 +262,6 @@ delegate! {
     dead_letters(queue: EntityId, after: Position, limit: usize) -> Vec<Recorded>;
     queue_depth(queue: EntityId, at: Timestamp) -> QueueDepth;
     next_due(queue: EntityId, after: Timestamp) -> Option<Timestamp>;
-    letters_up_to(queue: EntityId, position: Position, limit: usize) -> Vec<Position>;
     forgettable(after: Position, limit: usize) -> Vec<(Position, Timestamp, bool)>;
     head(entity: EntityId) -> Option<Head>;
     heads(history_over: i64, after: Position, limit: usize) -> Vec<Head>;

@@ -66,15 +66,4 @@ impl Tables {
     pub(super) fn next_due(&self, queue: EntityId, after: Timestamp) -> Option<Timestamp> {
         self.in_queue(queue).iter().map(|it| it.due_at).find(|it| after < *it)
     }
-
-    pub(super) fn letters_up_to(
-        &self,
-        queue: EntityId,
-        position: Position,
-        limit: usize,
-    ) -> Vec<Position> {
-        let works = self.in_queue(queue).into_iter();
-        let old = works.filter(|it| it.claim.is_none() && it.position <= position);
-        old.map(|it| it.position).take(limit).collect()
-    }
 }

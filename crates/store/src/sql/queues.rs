@@ -19,10 +19,21 @@ macro_rules! letter {
     };
 }
 
-pub(crate) const LETTERS: &str = letter!(
-    "FROM work w JOIN message m ON m.position = w.position \
-     WHERE w.target = ?1 AND NOT w.ordered AND (w.due_at, w.position) > (?2, ?3) \
-     AND w.due_at <= ?4 ORDER BY w.due_at, w.position LIMIT ?5"
+/// Two parts, because SQLite would compare only the due times with those in the index.
+pub(crate) const LETTERS: &str = concat!(
+    "SELECT * FROM (",
+    letter!(
+        "FROM work w JOIN message m ON m.position = w.position \
+         WHERE w.target = ?1 AND NOT w.ordered AND w.due_at = ?2 AND w.position > ?3 \
+         AND w.due_at <= ?4 ORDER BY w.position LIMIT ?5"
+    ),
+    ") AS same UNION ALL SELECT * FROM (",
+    letter!(
+        "FROM work w JOIN message m ON m.position = w.position \
+         WHERE w.target = ?1 AND NOT w.ordered AND w.due_at > ?2 AND w.due_at <= ?4 \
+         ORDER BY w.due_at, w.position LIMIT ?5"
+    ),
+    ") AS later LIMIT ?5"
 );
 
 pub(crate) const LEASED: &str = letter!(
@@ -41,10 +52,6 @@ pub(crate) const DEPTH: &str = "SELECT d.ready, d.delayed, d.leased, \
 
 pub(crate) const NEXT_DUE: &str = "SELECT w.due_at FROM work w WHERE w.target = ?1 \
      AND NOT w.ordered AND w.due_at > ?2 ORDER BY w.due_at LIMIT 1";
-
-/// What is in a queue up to a position.
-pub(crate) const OLDER: &str = "SELECT w.position FROM work w WHERE w.target = ?1 \
-     AND NOT w.ordered AND w.holder IS NULL AND w.position <= ?2 LIMIT ?3";
 
 pub(crate) fn letter(row: &dyn Fields) -> Result<Letter, StoreError> {
     let message = recorded(row)?;

@@ -295,7 +295,6 @@ async fn compare_reads(labs: &[Lab; 3], maker: &Maker, place: &str) {
             store.dead_letters(queue, 0, 9).await.unwrap(),
             store.queue_depth(queue, maker.now).await.unwrap(),
             store.next_due(queue, maker.now).await.unwrap(),
-            store.letters_up_to(queue, position, 99).await.unwrap().len(),
             store.orphans(2, true, 9).await.unwrap(),
         );
         let flow = RunFilter { prefix: run.name(), ..RunFilter::of("flow") };

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use steadfast_store::{
     Address, Clock, Commit, Due, DueCursor, EntityKind, Expect, Lease, Letter, Message, News,
-    Notice, Position, QueueDepth, Recorded, Rejection, SettledAs, State, Task, Timestamp, Write,
+    Notice, Position, QueueDepth, Recorded, Rejection, SettledAs, State, Task, Timestamp, Work,
+    Write,
 };
 
 use crate::lab::{Lab, START, address, address_of, command, json, lease};
@@ -21,7 +22,6 @@ crate::laws::laws!(
     what_died_elsewhere_is_in_no_queue,
     depth_counts_what_is_ready_delayed_leased_and_dead,
     what_is_leased_is_told_while_the_lease_lasts,
-    letters_up_to_a_position_are_those_that_nobody_holds,
     a_rejected_commit_with_a_move_leaves_no_trace,
     orphans_of_queues_are_apart_from_others,
     what_was_dead_in_a_queue_leaves_it_with_its_end,
@@ -184,8 +184,15 @@ async fn moving_away_from_an_ordered_target_unblocks_it(lab: Lab) {
     lab.committed(Commit::of(moved(sent[0], &to, Some("stuck")))).await;
     assert_eq!(backlog().await, sent[1..]);
     let News::Notices(news) = lab.store.notices().next().await else { panic!("no news") };
-    let unblocked = |it: &Notice| matches!(it, Notice::Unblocked(it) if it.position == sent[0] && it.target == target.id());
-    let is_there = |it: &Notice| matches!(it, Notice::Due(it) if it.position == sent[0] && it.target == to.id() && it.queued);
+    let is_first = |it: &Work| it.position == sent[0];
+    let unblocked = |it: &Notice| match it {
+        Notice::Unblocked(it) => is_first(it) && it.target == target.id(),
+        Notice::Due(_) => false,
+    };
+    let is_there = |it: &Notice| match it {
+        Notice::Due(it) => is_first(it) && it.target == to.id() && it.queued,
+        Notice::Unblocked(_) => false,
+    };
     assert!(news.iter().any(unblocked) && news.iter().any(is_there), "{news:?}");
     assert_eq!(positions(&lab, &to).await, sent[..1]);
     lab.assert_sound().await;
@@ -278,16 +285,6 @@ async fn what_is_leased_is_told_while_the_lease_lasts(lab: Lab) {
     assert_eq!(leased().await, [(sent[1], 1)]);
     lab.clock.advance(Duration::from_secs(30));
     assert_eq!(leased().await, []);
-}
-
-async fn letters_up_to_a_position_are_those_that_nobody_holds(lab: Lab) {
-    let a = queue("a");
-    let sent = send(&lab, &a, &[0, 0, 50, 0]).await;
-    lab.claim(sent[1], 1).await.committed().unwrap();
-    let mut found = lab.store.letters_up_to(a.id(), sent[2], 9).await.unwrap();
-    found.sort_unstable();
-    assert_eq!(found, [sent[0], sent[2]]);
-    assert_eq!(lab.store.letters_up_to(a.id(), sent[2], 1).await.unwrap().len(), 1);
 }
 
 async fn a_rejected_commit_with_a_move_leaves_no_trace(lab: Lab) {
