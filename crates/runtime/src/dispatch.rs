@@ -26,6 +26,7 @@ pub use self::{
     deliver::CRASH_POINTS,
     handler::{Delivery, Failure, Handler, Router},
 };
+use crate::Queues;
 
 /// Who hears of work that waits in queues, whose consumers draw it.
 pub(crate) trait QueueNews: Send + Sync + 'static {
@@ -111,7 +112,7 @@ impl DispatcherBuilder {
     }
 
     /// Tells who looks after queues of what waits there.
-    pub(crate) fn queues(mut self, queues: impl QueueNews) -> Self {
+    pub fn queues(mut self, queues: Queues) -> Self {
         self.queues = Some(Arc::new(queues));
         self
     }

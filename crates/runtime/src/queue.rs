@@ -1,6 +1,7 @@
 //! Queues: at least once, in due order, several consumers at a time; what cannot be handled moves
 //! to dead letters, from where it can be given another chance.
 
+mod builder;
 mod carry;
 mod change;
 mod consumer;
@@ -26,6 +27,7 @@ mod shelf;
 
 pub(crate) use self::queues::Declared;
 pub use self::{
+    builder::QueuesBuilder,
     carry::QUEUE_CRASH_POINTS,
     consumer::{Batch, BatchConsumer, ConsumeOptions, Consumer, SettledBatch},
     delivery::{Delivery, Settled},

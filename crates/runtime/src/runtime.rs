@@ -153,17 +153,10 @@ impl Builder {
         let link = Link::default();
         links.push(link.clone());
         links.iter().for_each(|it| it.tie(&objects, &runs));
-        let queues = Queues::start(
-            declared,
-            store.clone(),
-            clock.clone(),
-            entropy.clone(),
-            objects.clone(),
-            link,
-            grace,
-        );
-        let queues = queues.await?;
+        let (its_store, its_clock, chance) = (store.clone(), clock.clone(), entropy.clone());
+        let queues = Queues::new(declared, its_store, its_clock, chance, objects.clone(), link);
         links.iter().for_each(|it| it.tie_queues(&queues));
+        queues.begin(grace).await?;
         let dispatcher = Dispatcher::builder(store.clone())
             .shared_clock(clock)
             .shared_entropy(entropy)

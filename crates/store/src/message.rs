@@ -26,6 +26,14 @@ impl Json {
         }
     }
 
+    /// Takes what was read as one JSON value already.
+    pub fn raw(value: &RawValue) -> Result<Self, InvalidInput> {
+        match limits::JSON_DEPTH_MAX < depth(value.get()) {
+            true => Err(InvalidInput::JsonDepth),
+            false => Ok(Self(value.get().into())),
+        }
+    }
+
     /// Writes a value as JSON.
     pub fn of(value: &impl serde::Serialize) -> Result<Self, InvalidInput> {
         match serde_json::to_string(value) {

@@ -59,6 +59,11 @@ impl Queues {
         }
     }
 
+    /// Whether nothing is delivered from it.
+    pub async fn is_paused(&self, name: &str) -> Result<bool, QueueError> {
+        Ok(self.known(name).await?.rules().paused)
+    }
+
     /// Dead letters must not come back to where they died.
     pub(super) async fn check_circle(
         &self,

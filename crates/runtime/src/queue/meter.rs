@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use steadfast_store::Timestamp;
 
 use super::desk::lock;
@@ -20,7 +20,7 @@ pub(super) enum Happening {
 }
 
 /// Messages per second over the last minute.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Rates {

@@ -31,8 +31,10 @@ use crate::{Link, Objects, dispatch::QueueNews};
 #[derive(Default)]
 pub(crate) struct Declared {
     pub(super) settings: BTreeMap<&'static str, QueueSettings>,
-    pub(super) consumers: BTreeMap<&'static str, (Arc<dyn Consume>, ConsumeOptions)>,
+    pub(super) consumers: Consumers,
 }
+
+type Consumers = BTreeMap<&'static str, (Arc<dyn Consume>, ConsumeOptions)>;
 
 /// The queues of a program. Cloning is cheap.
 #[derive(Clone)]
@@ -48,6 +50,8 @@ pub(super) struct Shared {
     pub(super) link: Link,
     declared: BTreeMap<&'static str, QueueSettings>,
     pub(super) consumed: BTreeMap<&'static str, ConsumeOptions>,
+    /// Those who have not begun.
+    consumers: Mutex<Consumers>,
     desks: Mutex<HashMap<EntityId, Arc<Desk>>>,
     /// Up to here somebody was at work who did not say goodbye: a message there may be the one that
     /// ended the process, so its attempts are counted before they begin.
@@ -113,18 +117,15 @@ impl Declared {
 }
 
 impl Queues {
-    /// Opens what is known, takes over what earlier owners left unfinished, and begins to consume.
-    pub(crate) async fn start(
+    /// The queues as they are declared. Nothing is consumed yet.
+    pub(crate) fn new(
         declared: Declared,
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
         objects: Objects,
         link: Link,
-        grace: Duration,
-    ) -> Result<Self, StoreError> {
-        // Before the first look, so that nothing falls between them.
-        store.notices().listen();
+    ) -> Self {
         declared.check_circles();
         let Declared { settings, consumers } = declared;
         let shared = Arc::new(Shared {
@@ -136,6 +137,7 @@ impl Queues {
             link,
             declared: settings,
             consumed: consumers.iter().map(|(name, it)| (*name, it.1)).collect(),
+            consumers: Mutex::new(consumers),
             desks: Mutex::default(),
             blamed: Mutex::default(),
             quiet: RwLock::default(),
@@ -145,18 +147,25 @@ impl Queues {
             stop: watch::channel(false).0,
             pumps: Mutex::default(),
         });
-        let queues = Self { shared };
-        queues.open_known().await?;
-        queues.take_over_orphans().await?;
+        Self { shared }
+    }
+
+    /// Opens what is known, takes over what earlier owners left unfinished, and begins to consume.
+    pub(crate) async fn begin(&self, grace: Duration) -> Result<(), StoreError> {
+        // Before the first look, so that nothing falls between them.
+        self.shared.store.notices().listen();
+        self.open_known().await?;
+        self.take_over_orphans().await?;
+        let consumers = std::mem::take(&mut *lock(&self.shared.consumers));
         for (name, (consumer, options)) in consumers {
-            let desk = queues.open(name).await?;
-            let pump = Pump::new(queues.shared.clone(), desk, consumer, options);
-            let task = tokio::spawn(pump.run(queues.shared.stop.subscribe(), grace));
-            lock(&queues.shared.pumps).push(task);
+            let desk = self.open(name).await?;
+            let pump = Pump::new(self.shared.clone(), desk, consumer, options);
+            let task = tokio::spawn(pump.run(self.shared.stop.subscribe(), grace));
+            lock(&self.shared.pumps).push(task);
         }
-        let watch = tokio::spawn(queues.clone().watch());
-        lock(&queues.shared.pumps).push(watch);
-        Ok(queues)
+        let watch = tokio::spawn(self.clone().watch());
+        lock(&self.shared.pumps).push(watch);
+        Ok(())
     }
 
     async fn open_known(&self) -> Result<(), StoreError> {
@@ -250,13 +259,15 @@ impl Queues {
     }
 
     /// Finishes what is under way and takes nothing new.
-    pub(crate) async fn stop(&self) {
+    pub async fn stop(&self) {
         self.shared.stop.send_replace(true);
         let pumps = std::mem::take(&mut *lock(&self.shared.pumps));
         for pump in pumps {
             // A panic has been reported; there is nothing left to stop.
             let _ = pump.await;
         }
+        // Without this the two would keep each other alive.
+        self.shared.link.untie();
     }
 }
 

@@ -9,6 +9,7 @@ use super::{QueueError, name::address};
 
 /// The settings of a queue, as `PUT /v1/queues/{q}` takes them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct QueueSettings {
     /// Retries after the first attempt; then the message is given up.

@@ -1,0 +1,63 @@
+//! Queues without a whole program around them, for those who put its parts together themselves.
+
+use std::{sync::Arc, time::Duration};
+
+use steadfast_store::{Clock, Entropy, SeededEntropy, Store, StoreError, SystemClock};
+
+use super::{ConsumeOptions, Consumer, Declared, Queue, QueueSpec, Queues};
+use crate::{Link, Objects, workflow::Runs};
+
+/// Says which queues there are, and who consumes them.
+pub struct QueuesBuilder {
+    store: Arc<dyn Store>,
+    declared: Declared,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+}
+
+impl QueuesBuilder {
+    /// Declares a queue: how its messages are delivered, unless an operator says otherwise.
+    pub fn queue<T>(mut self, queue: impl Into<QueueSpec<T>>) -> Self {
+        let QueueSpec { queue, settings } = queue.into();
+        self.declared.queue(queue.name(), settings);
+        self
+    }
+
+    /// Consumes a queue, message by message.
+    pub fn consume<C: Consumer>(mut self, queue: Queue<C::Message>, consumer: C) -> Self {
+        self.declared.consume(queue.name(), consumer, ConsumeOptions::default());
+        self
+    }
+
+    /// Tells the time by this clock.
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// The queues, to look at and to send to. Nothing is consumed until [`Queues::work`].
+    pub fn build(self, objects: Objects) -> Queues {
+        let Self { store, declared, clock, entropy } = self;
+        Queues::new(declared, store, clock, entropy, objects, Link::default())
+    }
+}
+
+impl Queues {
+    /// Begins to declare the queues of a store.
+    pub fn builder(store: Arc<dyn Store>) -> QueuesBuilder {
+        QueuesBuilder {
+            store,
+            declared: Declared::default(),
+            clock: Arc::new(SystemClock),
+            entropy: Arc::new(SeededEntropy::from_system()),
+        }
+    }
+
+    /// Begins to consume, until [`Queues::stop`]. A dispatcher on the same store must know of them:
+    /// it hears first of what is sent.
+    pub async fn work(&self, runs: &Runs, grace: Duration) -> Result<(), StoreError> {
+        self.shared.link.tie(&self.shared.objects, runs);
+        self.shared.link.tie_queues(self);
+        self.begin(grace).await
+    }
+}
