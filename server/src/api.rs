@@ -12,6 +12,7 @@ pub(crate) mod openapi;
 pub(crate) mod page;
 pub(crate) mod problem;
 pub(crate) mod processes;
+pub(crate) mod queues;
 pub(crate) mod revive;
 pub(crate) mod runs;
 pub(crate) mod streams;
@@ -57,5 +58,15 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<Node>> {
         .routes(routes!(runs::history::live))
         .routes(routes!(runs::control))
         .routes(routes!(runs::event))
+        .routes(routes!(queues::list))
+        .routes(routes!(queues::show, queues::configure))
+        .routes(routes!(queues::pause))
+        .routes(routes!(queues::resume))
+        .routes(routes!(queues::redrive::purge))
+        .routes(routes!(queues::redrive::redrive))
+        .routes(routes!(queues::messages::peek, queues::send::send))
+        .routes(routes!(queues::pull::pull))
+        .routes(routes!(queues::pull::ack))
+        .routes(routes!(queues::redrive::edit))
         .routes(routes!(doctor::doctor))
 }

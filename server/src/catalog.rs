@@ -2,10 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use steadfast::{ObjectOptions, Objects, Runs, process::Processes};
+use steadfast::{ObjectOptions, Objects, Queues, Runs, process::Processes};
 use steadfast_chat::Chat;
 use steadfast_checkout::{GroupCheckout, Hotel, Office, TrafficFine};
 use steadfast_counter::Counter;
+use steadfast_mail::{DEAD_MAIL, MAIL, Mailbox, Postman};
 use steadfast_order::{Inventory, Invoice, Order, Reminder};
 use steadfast_store::{SeededEntropy, Store, StoreError, SystemClock};
 
@@ -28,7 +29,16 @@ pub(crate) fn objects(
 ) -> Result<Objects, StoreError> {
     let chat = Chat { idle: CHAT_IDLE };
     let objects = Objects::builder(store).options(options);
-    objects.class(Counter).live_class(chat).class(Inventory).start()
+    objects.class(Counter).live_class(chat).class(Inventory).class(Mailbox).start()
+}
+
+/// The queues of a server on this store.
+pub(crate) fn queues(store: Arc<dyn Store>, objects: Objects) -> Queues {
+    Queues::builder(store)
+        .queue(MAIL.dead_letters(DEAD_MAIL))
+        .queue(DEAD_MAIL)
+        .consume(MAIL, Postman)
+        .build(objects)
 }
 
 /// The workflows of a server on this store.

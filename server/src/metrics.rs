@@ -6,10 +6,11 @@ use prometheus_client::{
     metrics::{
         counter::{ConstCounter, Counter},
         family::Family,
-        gauge::ConstGauge,
+        gauge::{ConstGauge, Gauge},
     },
     registry::Registry,
 };
+use steadfast::queue::QueueView;
 use steadfast_store::{Activity, Totals};
 
 /// Labels from closed sets only: the route's pattern, never a path.
@@ -20,6 +21,12 @@ struct Labels {
     status: &'static str,
 }
 
+/// There are as many as there are queues.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct QueueLabels {
+    queue: String,
+}
+
 /// The counters that live as long as the process.
 #[derive(Debug)]
 pub(crate) struct Metrics {
@@ -28,7 +35,7 @@ pub(crate) struct Metrics {
 }
 
 /// How things are at one moment.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Figures {
     /// What the store did.
     pub(crate) activity: Activity,
@@ -40,6 +47,8 @@ pub(crate) struct Figures {
     pub(crate) awake: usize,
     /// Live connections.
     pub(crate) connections: usize,
+    /// The queues, if the store answers.
+    pub(crate) queues: Vec<QueueView>,
 }
 
 impl Metrics {
@@ -62,7 +71,7 @@ impl Metrics {
     }
 
     /// Writes everything in the text format of Prometheus.
-    pub(crate) fn write(&self, figures: Figures) -> Result<String, std::fmt::Error> {
+    pub(crate) fn write(&self, figures: &Figures) -> Result<String, std::fmt::Error> {
         let mut out = String::new();
         text::encode_registry(&mut out, &self.registry)?;
         text::encode_registry(&mut out, &figures.registry())?;
@@ -72,7 +81,7 @@ impl Metrics {
 }
 
 impl Figures {
-    fn registry(self) -> Registry {
+    fn registry(&self) -> Registry {
         let mut registry = Registry::with_prefix("steadfast");
         let Activity { commits, batches, reads, heartbeats, log_bytes } = self.activity;
         for (name, help, value) in [
@@ -99,7 +108,33 @@ impl Figures {
                 registry.register(name, help, ConstGauge::new(value));
             }
         }
+        self.add_queues(&mut registry);
         registry
+    }
+
+    fn add_queues(&self, registry: &mut Registry) {
+        let figures: [(&str, &str, fn(&QueueView) -> u64); 5] = [
+            ("queue_depth", "Messages that wait or are in flight", |it| {
+                it.depth.ready + it.depth.delayed + it.depth.leased
+            }),
+            ("queue_in_flight", "Messages that a consumer has", |it| {
+                it.depth.leased + it.in_hand as u64
+            }),
+            ("queue_dead", "Messages given up in place", |it| it.depth.dead),
+            ("queue_oldest_age_seconds", "How long the oldest message has been there", |it| {
+                it.oldest_age.map_or(0, |it| it.as_secs())
+            }),
+            ("queue_paused", "1 if nothing is delivered", |it| u64::from(it.paused)),
+        ];
+        for (name, help, value) in figures {
+            let family = Family::<QueueLabels, Gauge>::default();
+            for queue in &self.queues {
+                let labels = QueueLabels { queue: queue.name.clone() };
+                let value = i64::try_from(value(queue)).unwrap_or(i64::MAX);
+                family.get_or_create(&labels).set(value);
+            }
+            registry.register(name, help, family);
+        }
     }
 }
 

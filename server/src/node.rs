@@ -6,7 +6,8 @@ use std::sync::{
 };
 
 use steadfast::{
-    Dispatcher, DispatcherOptions, ObjectOptions, Objects, Runs, Unknown, process::Processes,
+    Dispatcher, DispatcherOptions, ObjectOptions, Objects, Queues, Runs, Unknown,
+    process::Processes,
 };
 use steadfast_store::{Store, StoreError};
 use tokio::sync::{Mutex, Semaphore};
@@ -27,6 +28,8 @@ pub(crate) struct Node {
     pub(crate) objects: Objects,
     /// The runs of workflows.
     pub(crate) runs: Runs,
+    /// The queues.
+    pub(crate) queues: Queues,
     /// What delivers to all of them and executes their work; none where only questions are asked.
     pub(crate) dispatcher: Mutex<Option<Dispatcher>>,
     /// Where it is.
@@ -58,6 +61,7 @@ impl Node {
         Arc::new(Self {
             processes: catalog::processes(store.clone()),
             runs: catalog::runs(store.clone(), objects.clone()),
+            queues: catalog::queues(store.clone(), objects.clone()),
             objects,
             dispatcher: Mutex::new(None),
             store,
@@ -80,7 +84,9 @@ impl Node {
             .route(self.processes.clone())
             .route(self.objects.clone())
             .route(self.runs.clone())
+            .queues(self.queues.clone())
             .options(options);
+        self.queues.work(&self.runs, options.grace).await?;
         *self.dispatcher.lock().await = Some(dispatcher.start().await?);
         Ok(())
     }
@@ -91,7 +97,7 @@ impl Node {
         let dispatcher = self.dispatcher.lock().await.take();
         if let Some(dispatcher) = dispatcher {
             let grace = DispatcherOptions::default().grace;
-            tokio::join!(dispatcher.stop(), self.runs.stop(grace));
+            tokio::join!(dispatcher.stop(), self.runs.stop(grace), self.queues.stop());
         }
     }
 

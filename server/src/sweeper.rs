@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use steadfast::{
-    Runs,
+    Queues, Runs,
     object::{HistoryRetention, sweep_history},
 };
 use steadfast_store::{Clock, Retention, Store, sweep};
@@ -24,16 +24,23 @@ pub(crate) struct Kept {
 }
 
 /// Sweeps for as long as the node lives. Where nothing was committed since the last time only the
-/// runs are asked for whose time is over: an idle node does not write to its database.
-pub(crate) async fn run(store: &dyn Store, clock: &dyn Clock, runs: &Runs, kept: Kept) {
+/// runs and messages in queues are asked for whose time is over: an idle node does not write to its
+/// database.
+pub(crate) async fn run(
+    store: &dyn Store,
+    clock: &dyn Clock,
+    runs: &Runs,
+    queues: &Queues,
+    kept: Kept,
+) {
     let mut swept_at = None;
     let mut pause = FIRST;
     loop {
         clock.sleep_until(clock.now().after(pause)).await;
         pause = PERIOD;
         let is_idle = swept_at == Some(store.activity().commits);
-        // Each workflow says for how long. That time goes by also when nothing happens.
-        let erased = sweep_runs(runs).await;
+        // Each workflow and queue says for how long. That time goes by also when nothing happens.
+        let erased = sweep_runs(runs).await + sweep_queues(queues).await;
         if !is_idle {
             match sweep(store, clock, kept.messages).await {
                 Ok(count) if 0 < count => tracing::info!(count, "old messages forgotten"),
@@ -67,14 +74,29 @@ async fn sweep_runs(runs: &Runs) -> usize {
     }
 }
 
+async fn sweep_queues(queues: &Queues) -> usize {
+    match queues.sweep().await {
+        Ok(0) => 0,
+        Ok(count) => {
+            tracing::info!(count, "old messages in queues expired");
+            usize::try_from(count).unwrap_or(usize::MAX)
+        }
+        Err(error) => {
+            tracing::warn!(error = %error, "old messages in queues did not expire");
+            0
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::{future::poll_fn, sync::Arc, task::Poll};
 
     use serde_json::json;
     use steadfast::{
-        Objects,
+        Objects, QueueSettings,
         object::{HistoryError, pages_at},
+        queue::Outgoing,
         workflow::RunOptions,
     };
     use steadfast_counter::Counter;
@@ -95,12 +117,17 @@ mod tests {
         Arc::new(SeededEntropy::new(1))
     }
 
-    /// A store, and the runs of a workflow on it.
-    fn node(clock: &ManualClock) -> (Arc<MemoryStore>, Runs) {
+    /// A store, the runs of a workflow and the queues on it.
+    fn node(clock: &ManualClock) -> (Arc<MemoryStore>, Runs, Queues) {
         let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
         let objects = Objects::builder(store.clone()).clock(clock.clone()).start().unwrap();
+        let queues = queues(&store, clock, &objects);
         let runs = Runs::new(store.clone(), Arc::new(clock.clone()), entropy(), objects);
-        (store, runs.with(Invoice))
+        (store, runs.with(Invoice), queues)
+    }
+
+    fn queues(store: &Arc<MemoryStore>, clock: &ManualClock, objects: &Objects) -> Queues {
+        Queues::builder(store.clone()).clock(clock.clone()).build(objects.clone())
     }
 
     /// Lets the sweeper do what it can do now.
@@ -112,12 +139,12 @@ mod tests {
     #[tokio::test]
     async fn old_messages_go_and_an_idle_node_writes_nothing() {
         let clock = ManualClock::at(Timestamp(0));
-        let (store, runs) = node(&clock);
+        let (store, runs, queues) = node(&clock);
         let stream: Address = "stream/a/b".parse().unwrap();
         let event = || Message::new("x", Json::empty()).unwrap().event();
         let append = Commit::append(&stream, 0, vec![event(), event()]);
         store.commit(append).await.unwrap();
-        let mut sweeper = std::pin::pin!(run(store.as_ref(), &clock, &runs, KEPT));
+        let mut sweeper = std::pin::pin!(run(store.as_ref(), &clock, &runs, &queues, KEPT));
         let mut turn = async || look(sweeper.as_mut()).await;
         turn().await;
         clock.advance(FIRST);
@@ -131,15 +158,15 @@ mod tests {
         clock.advance(PERIOD);
         turn().await;
         let after = store.activity();
-        assert_eq!(after.reads, before.reads + 1, "one question about runs");
+        assert_eq!(after.reads, before.reads + 2, "one question about runs, one about queues");
         assert_eq!(Activity { reads: before.reads, ..after }, before);
     }
 
     #[tokio::test]
     async fn runs_go_when_their_time_is_over_also_while_nothing_else_happens() {
         let clock = ManualClock::at(Timestamp(0));
-        let (store, runs) = node(&clock);
-        let mut sweeper = std::pin::pin!(run(store.as_ref(), &clock, &runs, KEPT));
+        let (store, runs, queues) = node(&clock);
+        let mut sweeper = std::pin::pin!(run(store.as_ref(), &clock, &runs, &queues, KEPT));
         look(sweeper.as_mut()).await;
         clock.advance(FIRST);
         look(sweeper.as_mut()).await;
@@ -178,7 +205,8 @@ mod tests {
         add().await.unwrap();
         add().await.unwrap();
         let runs = Runs::new(store.clone(), Arc::new(clock.clone()), entropy(), objects.clone());
-        let mut sweeper = std::pin::pin!(run(store.as_ref(), &clock, &runs, KEPT));
+        let queues = queues(&store, &clock, &objects);
+        let mut sweeper = std::pin::pin!(run(store.as_ref(), &clock, &runs, &queues, KEPT));
         look(sweeper.as_mut()).await;
         clock.advance(FIRST);
         look(sweeper.as_mut()).await;
@@ -190,5 +218,24 @@ mod tests {
         assert!(matches!(gone, HistoryError::Forgotten { oldest: 2, .. }), "{gone}");
         assert_eq!(past(2).await.unwrap().turn, 2);
         assert_eq!(add().await.unwrap(), "4");
+    }
+
+    #[tokio::test]
+    async fn what_waits_in_a_queue_for_too_long_expires_also_while_nothing_happens() {
+        let clock = ManualClock::at(Timestamp(0));
+        let (store, runs, queues) = node(&clock);
+        let settings =
+            QueueSettings { retention_ms: Some(90 * 60 * 1_000), ..QueueSettings::default() };
+        queues.configure("q", settings).await.unwrap();
+        let one = Outgoing { body: Json::empty(), delay: Duration::ZERO };
+        queues.send_json("q", vec![one], None).await.unwrap();
+        let mut sweeper = std::pin::pin!(run(store.as_ref(), &clock, &runs, &queues, KEPT));
+        look(sweeper.as_mut()).await;
+        let ready = async || queues.show("q").await.unwrap().depth.ready;
+        for (pause, left) in [(FIRST, 1), (PERIOD, 1), (PERIOD, 0)] {
+            clock.advance(pause);
+            look(sweeper.as_mut()).await;
+            assert_eq!(ready().await, left, "after {pause:?}");
+        }
     }
 }

@@ -26,8 +26,9 @@ pub(crate) async fn metrics(State(node): State<Arc<Node>>) -> Result<Response, P
         ready: node.store.health() == Health::Ready,
         awake: node.objects.awake(),
         connections: node.objects.connections(),
+        queues: node.queues.list().await.unwrap_or_default(),
     };
-    let text = node.metrics.write(figures);
+    let text = node.metrics.write(&figures);
     let text = text.map_err(|error| Problem::new(Code::Internal, error.to_string()))?;
     Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response())
 }

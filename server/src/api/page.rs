@@ -133,7 +133,9 @@ impl Page {
         match &self.cursor {
             None => Ok(None),
             Some(Cursor::Address(address)) => Ok(Some(address)),
-            Some(Cursor::Position(_) | Cursor::Version(_)) => Err(bad_cursor(CURSOR)),
+            Some(Cursor::Position(_) | Cursor::Version(_) | Cursor::Due(..)) => {
+                Err(bad_cursor(CURSOR))
+            }
         }
     }
 
@@ -142,7 +144,9 @@ impl Page {
         match self.cursor {
             None => Ok(0),
             Some(Cursor::Position(position)) => Ok(position),
-            Some(Cursor::Address(_) | Cursor::Version(_)) => Err(bad_cursor(CURSOR)),
+            Some(Cursor::Address(_) | Cursor::Version(_) | Cursor::Due(..)) => {
+                Err(bad_cursor(CURSOR))
+            }
         }
     }
 
@@ -151,7 +155,9 @@ impl Page {
         match self.cursor {
             None => Ok(0),
             Some(Cursor::Version(version)) => Ok(version),
-            Some(Cursor::Address(_) | Cursor::Position(_)) => Err(bad_cursor(CURSOR)),
+            Some(Cursor::Address(_) | Cursor::Position(_) | Cursor::Due(..)) => {
+                Err(bad_cursor(CURSOR))
+            }
         }
     }
 }

@@ -7,7 +7,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Serialize};
-use steadfast::{CallError, RunError, object::InspectError, process::InputError};
+use steadfast::{CallError, QueueError, RunError, object::InspectError, process::InputError};
 use steadfast_store::{Rejection, StoreError};
 use utoipa::ToSchema;
 
@@ -64,6 +64,7 @@ impl Problem {
                 | Code::Contended
                 | Code::TurnLost
                 | Code::TooManyConnections
+                | Code::QueueFull
         );
         passes.then_some(1)
     }
@@ -104,6 +105,12 @@ impl From<StoreError> for Problem {
 impl From<RunError> for Problem {
     fn from(error: RunError) -> Self {
         Self::new(Code::of_run(&error), error.to_string())
+    }
+}
+
+impl From<QueueError> for Problem {
+    fn from(error: QueueError) -> Self {
+        Self::new(Code::of_queue(&error), error.to_string())
     }
 }
 

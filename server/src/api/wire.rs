@@ -3,6 +3,7 @@
 mod message;
 mod object;
 mod process;
+mod queue;
 mod stream;
 
 use serde::{Deserialize, Serialize};
@@ -15,6 +16,10 @@ pub(crate) use self::{
         RowEntry, SqlBody, SqlRows, TableEntry, TurnDetail, TurnEntry,
     },
     process::{Decision, InputBody, Instance, InstanceDetail, Process, Status},
+    queue::{
+        AckedEntry, PulledEntry, PulledList, QueueEntry, QueueList, QueueMessage, RedrivenEntry,
+        written,
+    },
     stream::{Stream, StreamDetail},
 };
 

@@ -178,6 +178,12 @@ impl Server {
         self.try_post_json(path, body, headers).expect("it answers")
     }
 
+    /// Puts JSON at a path.
+    pub(crate) fn put_json(&self, path: &str, body: &Value) -> Answer {
+        let request = agent().put(format!("{}{path}", self.url));
+        Answer::of(request.header("content-type", "application/json").send(body.to_string()))
+    }
+
     /// Posts JSON to a path; it may be gone before it has answered.
     pub(crate) fn try_post_json(
         &self,

@@ -1,6 +1,6 @@
 //! Cursors: where a page ended, opaque to clients so that we may change what is in them.
 
-use steadfast_store::{Address, Position, Version};
+use steadfast_store::{Address, Position, Timestamp, Version};
 
 /// The key of the last row of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,6 +11,8 @@ pub(crate) enum Cursor {
     Position(Position),
     /// Of a list in the order of a stream.
     Version(Version),
+    /// Of a list in the order in which messages are due.
+    Due(Timestamp, Position),
 }
 
 impl Cursor {
@@ -20,6 +22,7 @@ impl Cursor {
             Cursor::Address(address) => format!("a{address}"),
             Cursor::Position(position) => format!("p{position}"),
             Cursor::Version(version) => format!("v{version}"),
+            Cursor::Due(due_at, position) => format!("d{}.{position}", due_at.0),
         };
         text.bytes().map(|byte| format!("{byte:02x}")).collect()
     }
@@ -33,6 +36,10 @@ impl Cursor {
             ("a", address) => address.parse().ok().map(Cursor::Address),
             ("p", position) => number(position).map(Cursor::Position),
             ("v", version) => number(version).map(Cursor::Version),
+            ("d", due) => {
+                let (due_at, position) = due.split_once('.')?;
+                Some(Cursor::Due(Timestamp(due_at.parse().ok()?), number(position)?))
+            }
             _ => None,
         }
     }
@@ -51,14 +58,15 @@ mod tests {
     #[test]
     fn a_cursor_survives_its_text() {
         let address = "process/checkout/ü/ö?".parse().unwrap();
-        for cursor in [Cursor::Address(address), Cursor::Position(17), Cursor::Version(0)] {
+        let due = Cursor::Due(Timestamp(-5), 17);
+        for cursor in [Cursor::Address(address), Cursor::Position(17), Cursor::Version(0), due] {
             assert_eq!(Cursor::decode(&cursor.encode()), Some(cursor));
         }
     }
 
     #[test]
     fn a_broken_cursor_is_none() {
-        for broken in ["", "7", "xx", "7031x", "71", "702d31", "7078", "ff", "6178", "ü"] {
+        for broken in ["", "7", "xx", "7031x", "71", "702d31", "7078", "ff", "6178", "ü", "6435"] {
             assert_eq!(Cursor::decode(broken), None, "{broken}");
         }
     }

@@ -1,7 +1,7 @@
 //! The list of codes. Adding one makes the compiler ask for its status, title and whether to retry.
 
 use steadfast::{
-    CallError, RunError,
+    CallError, QueueError, RunError,
     object::{HistoryError, InspectError},
     process::InputError,
 };
@@ -31,6 +31,15 @@ pub(crate) enum Code {
     RunNotFound,
     StepNotFound,
     WrongStatus,
+    UnknownQueue,
+    /// It is not in the queue, or not any more.
+    MessageNotInQueue,
+    InvalidSettings,
+    InvalidBatch,
+    MessageTooLarge,
+    QueueFull,
+    /// Of a queue, whose keys are its own.
+    QueueKeyReused,
     /// The class takes no connections.
     NotLive,
     NotConnected,
@@ -173,6 +182,22 @@ impl Code {
         }
     }
 
+    /// The code of what could not be done with a queue.
+    pub(crate) fn of_queue(error: &QueueError) -> Self {
+        match error {
+            QueueError::UnknownQueue { .. } => Code::UnknownQueue,
+            QueueError::Name { .. } => Code::InvalidName,
+            QueueError::Setting { .. } | QueueError::Circle { .. } => Code::InvalidSettings,
+            QueueError::Full { .. } => Code::QueueFull,
+            QueueError::TooLarge { .. } => Code::MessageTooLarge,
+            QueueError::BatchLength { .. } => Code::InvalidBatch,
+            QueueError::Argument { .. } | QueueError::Invalid(_) => Code::InvalidInput,
+            QueueError::UnknownMessage { .. } => Code::MessageNotInQueue,
+            QueueError::KeyReused { .. } => Code::QueueKeyReused,
+            QueueError::Store(error) => Code::of_store(error),
+        }
+    }
+
     /// The code as it is written.
     pub(crate) fn tag(self) -> &'static str {
         self.row().0
@@ -198,6 +223,7 @@ impl Code {
                 | Code::Contended
                 | Code::TurnLost
                 | Code::TooManyConnections
+                | Code::QueueFull
         )
     }
 
@@ -224,6 +250,13 @@ impl Code {
             Code::RunNotFound => ("run_not_found", 404, "Run not found"),
             Code::StepNotFound => ("step_not_found", 422, "Step not recorded"),
             Code::WrongStatus => ("wrong_status", 409, "Not possible in this state"),
+            Code::UnknownQueue => ("unknown_queue", 404, "Unknown queue"),
+            Code::MessageNotInQueue => ("unknown_message", 404, "Message not in this queue"),
+            Code::InvalidSettings => ("invalid_settings", 400, "Invalid settings"),
+            Code::InvalidBatch => ("invalid_batch", 400, "Invalid batch"),
+            Code::MessageTooLarge => ("message_too_large", 413, "Message too large"),
+            Code::QueueFull => ("queue_full", 429, "Queue full"),
+            Code::QueueKeyReused => ("key_reused", 409, "Idempotency key reused"),
             Code::NotLive => ("not_live", 404, "Class takes no connections"),
             Code::NotConnected => ("not_connected", 409, "Connection has ended"),
             Code::UpgradeRequired => ("upgrade_required", 426, "Upgrade required"),
@@ -330,6 +363,31 @@ mod tests {
         check(InspectError::Failed { detail: text() }, 422);
         check(InspectError::TooLong { seconds: 2 }, 422);
         check(InspectError::Store(StoreError::Closed), 503);
+    }
+
+    #[test]
+    fn every_error_of_a_queue_keeps_its_code_and_says_whether_to_retry() {
+        let check = |error: QueueError, status: u16| {
+            let code = Code::of_queue(&error);
+            assert_eq!((code.tag(), code.http_status()), (error.code(), status));
+            let passes = matches!(error, QueueError::Full { .. });
+            let passes =
+                passes || matches!(&error, QueueError::Store(error) if error.is_retryable());
+            assert_eq!(code.retryable(), passes, "{error}");
+        };
+        let text = || String::from("x");
+        check(QueueError::UnknownQueue { queue: text() }, 404);
+        check(QueueError::Name { queue: text(), reason: text() }, 400);
+        check(QueueError::Setting { queue: text(), field: "x", rule: text() }, 400);
+        check(QueueError::Circle { queue: text(), by: text() }, 400);
+        check(QueueError::Full { queue: text(), max: 1 }, 429);
+        check(QueueError::TooLarge { queue: text(), index: 0, len: 2, max: 1 }, 413);
+        check(QueueError::BatchLength { count: 0, max: 1 }, 400);
+        check(QueueError::Argument { field: "x", rule: text() }, 400);
+        check(QueueError::UnknownMessage { queue: text(), id: 1 }, 404);
+        check(QueueError::KeyReused { key: text() }, 409);
+        check(QueueError::Invalid(steadfast_store::InvalidInput::JsonDepth), 400);
+        check(QueueError::Store(StoreError::Unavailable { reason: text() }), 503);
     }
 
     #[test]

@@ -165,7 +165,7 @@ fn direction(direction: Direction) -> &'static str {
 
 /// Embeds JSON as it was written. What the store gives was checked when it went in; if it is not
 /// JSON any more, it is shown as text.
-fn raw(json: &Json) -> Box<RawValue> {
+pub(super) fn raw(json: &Json) -> Box<RawValue> {
     let text = json.as_str();
     RawValue::from_string(text.to_owned())
         .or_else(|_| serde_json::value::to_raw_value(text))
