@@ -4,6 +4,7 @@ mod example;
 mod examples;
 mod objects;
 mod processes;
+mod queues;
 mod runs;
 mod source;
 
@@ -18,6 +19,7 @@ pub(crate) use self::{
     example::{CheckoutArgs, ExampleVerb},
     objects::{CallArgs, ExportArgs, ObjectArgs, ObjectsVerb, SqlArgs},
     processes::{ProcessesVerb, SendArgs, StatusArg},
+    queues::{PeekArg, PurgeArgs, QueueArgs, QueueSendArgs, QueuesVerb, RedriveArgs},
     runs::{EventArgs, RunArgs, RunListArgs, RunsVerb, StartArgs},
     source::Source,
 };
@@ -54,6 +56,9 @@ enum VerbArgs {
     /// Shows runs of workflows, starts, pauses and ends them
     #[command(subcommand)]
     Runs(RunsVerb),
+    /// Shows queues, sends to them, and gives dead letters another chance
+    #[command(subcommand)]
+    Queues(QueuesVerb),
     /// Runs an example to watch
     #[command(subcommand)]
     Example(ExampleVerb),
@@ -218,6 +223,8 @@ pub(crate) enum Ask {
     Objects(ObjectsVerb),
     /// About runs of workflows.
     Runs(RunsVerb),
+    /// About queues.
+    Queues(QueuesVerb),
     /// Whether all is well.
     Doctor(AskArgs),
 }
@@ -237,6 +244,7 @@ pub(crate) fn parse() -> Verb {
         Some(VerbArgs::Processes(processes)) => Verb::Ask(Ask::Processes(processes), source),
         Some(VerbArgs::Objects(objects)) => Verb::Ask(Ask::Objects(objects), source),
         Some(VerbArgs::Runs(runs)) => Verb::Ask(Ask::Runs(runs), source),
+        Some(VerbArgs::Queues(queues)) => Verb::Ask(Ask::Queues(queues), source),
         Some(VerbArgs::Example(example)) => Verb::Example(example),
         Some(VerbArgs::Doctor(ask)) => Verb::Ask(Ask::Doctor(ask), source),
     }

@@ -6,13 +6,17 @@ mod messages;
 mod objects;
 mod output;
 mod processes;
+mod queues;
 mod runs;
 mod streams;
 mod table;
 
 use self::client::Client;
 use crate::{
-    args::{Ask, AskArgs, ListArgs, ObjectsVerb, ProcessesVerb, RunsVerb, Source, StreamsVerb},
+    args::{
+        Ask, AskArgs, ListArgs, ObjectsVerb, ProcessesVerb, QueuesVerb, RunsVerb, Source,
+        StreamsVerb,
+    },
     escape::escaped,
     failure::Failure,
 };
@@ -52,6 +56,7 @@ fn answer(client: &Client, ask: Ask) -> Result<(), Failure> {
             ObjectsVerb::Export(export) => objects::export(client, &export),
             ObjectsVerb::Delete { object, ask } => objects::delete(client, &object, &ask),
         },
+        Ask::Queues(verb) => ask_queues(client, verb),
         Ask::Runs(verb) => match verb {
             RunsVerb::List(list) => runs::list(client, &list),
             RunsVerb::Show { run, ask } => runs::show(client, &run, &ask),
@@ -79,6 +84,20 @@ fn answer(client: &Client, ask: Ask) -> Result<(), Failure> {
                 messages::revive(client, message, idempotency_key.as_deref(), &ask)
             }
         },
+    }
+}
+
+fn ask_queues(client: &Client, verb: QueuesVerb) -> Result<(), Failure> {
+    match verb {
+        QueuesVerb::List(ask) => queues::list(client, &ask),
+        QueuesVerb::Show { queue, ask } => queues::show(client, &queue, &ask),
+        QueuesVerb::Peek { queue, state, list } => queues::peek(client, &queue, state, &list),
+        QueuesVerb::Send(send) => queues::send(client, &send),
+        QueuesVerb::Pause { queue, ask } => queues::control(client, &queue, "pause", &ask),
+        QueuesVerb::Resume { queue, ask } => queues::control(client, &queue, "resume", &ask),
+        QueuesVerb::Purge(purge) => queues::purge(client, &purge),
+        QueuesVerb::Dlq { queue, limit, ask } => queues::dlq(client, &queue, limit, &ask),
+        QueuesVerb::Redrive(redrive) => queues::redrive(client, &redrive),
     }
 }
 

@@ -10,6 +10,7 @@ Examples:
   steadfast streams list
   steadfast objects classes
   steadfast runs list
+  steadfast queues list
   steadfast doctor";
 
 /// Below the help of `serve`.
@@ -163,6 +164,55 @@ Examples:
 pub(super) const RUNS_SEND_EVENT: &str = "\
 Example:
   steadfast runs send-event order o-1 payment --payload '{\"amount\": 500}'";
+
+/// Below the help of `queues list`.
+pub(super) const QUEUES_LIST: &str = "\
+Example:
+  steadfast queues list";
+
+/// Below the help of `queues show`.
+pub(super) const QUEUES_SHOW: &str = "\
+Example:
+  steadfast queues show mail";
+
+/// Below the help of `queues peek`.
+pub(super) const QUEUES_PEEK: &str = "\
+Examples:
+  steadfast queues peek mail
+  steadfast queues peek mail --state in-flight --limit 10";
+
+/// Below the help of `queues send`.
+pub(super) const QUEUES_SEND: &str = "\
+Examples:
+  steadfast queues send mail --body '{\"to\": \"ada@example.org\", \"subject\": \"Hello\"}'
+  steadfast queues send photos --body @photo.json --delay-ms 60000";
+
+/// Below the help of `queues pause`.
+pub(super) const QUEUES_PAUSE: &str = "\
+Example:
+  steadfast queues pause mail";
+
+/// Below the help of `queues resume`.
+pub(super) const QUEUES_RESUME: &str = "\
+Example:
+  steadfast queues resume mail";
+
+/// Below the help of `queues purge`.
+pub(super) const QUEUES_PURGE: &str = "\
+Examples:
+  steadfast queues purge mail
+  steadfast queues purge mail-dead --id 17 --id 18";
+
+/// Below the help of `queues dlq`.
+pub(super) const QUEUES_DLQ: &str = "\
+Example:
+  steadfast queues dlq mail";
+
+/// Below the help of `queues redrive`.
+pub(super) const QUEUES_REDRIVE: &str = "\
+Examples:
+  steadfast queues redrive mail-dead --dry-run
+  steadfast queues redrive mail-dead --error-contains \"does not answer\" --rate 10";
 
 /// Below the help of `example checkout`.
 pub(super) const CHECKOUT: &str = "\

@@ -50,6 +50,22 @@ impl Client {
         self.ask("POST", path, body, key, json)
     }
 
+    /// The same for what may take longer than a request does, because it is over many messages.
+    pub(super) fn post_patiently(
+        &self,
+        path: &str,
+        body: &str,
+        json: bool,
+    ) -> Result<String, Failure> {
+        match self {
+            Client::Server(client) => {
+                let answer = self.accept(client.post_patiently(path, body)?, json)?;
+                String::from_utf8(answer).map_err(|error| self.not_ours(&error.to_string()))
+            }
+            Client::Folder(_) => self.post(path, Some(body), None, json),
+        }
+    }
+
     /// Whether a server is asked.
     pub(super) fn is_server(&self) -> bool {
         matches!(self, Client::Server(_))

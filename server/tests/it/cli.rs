@@ -176,6 +176,15 @@ fn help_shows_an_example_and_the_variable_of_every_flag() {
         &["runs", "terminate"],
         &["runs", "restart"],
         &["runs", "send-event"],
+        &["queues", "list"],
+        &["queues", "show"],
+        &["queues", "peek"],
+        &["queues", "send"],
+        &["queues", "pause"],
+        &["queues", "resume"],
+        &["queues", "purge"],
+        &["queues", "dlq"],
+        &["queues", "redrive"],
         &["example", "checkout"],
     ] {
         let output = run(&[verb, &["--help"][..]].concat());

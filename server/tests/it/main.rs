@@ -21,6 +21,7 @@ mod outage;
 mod pages;
 mod process_pages;
 mod processes;
+mod queue_cli;
 mod queues;
 mod revive;
 mod run_cli;

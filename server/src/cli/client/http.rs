@@ -72,6 +72,20 @@ impl HttpClient {
             }
             None => self.agent.run(request.body(()).map_err(failed)?),
         };
+        self.answer(sent)
+    }
+
+    /// Posts JSON, and waits for as long as it takes.
+    pub(super) fn post_patiently(&self, path: &str, body: &str) -> Result<Answer, Failure> {
+        let request = self.agent.post(format!("{}{path}", self.url));
+        let request = request.config().timeout_global(None).build();
+        self.answer(request.header("content-type", "application/json").send(body))
+    }
+
+    fn answer(
+        &self,
+        sent: Result<ureq::http::Response<ureq::Body>, ureq::Error>,
+    ) -> Result<Answer, Failure> {
         let mut response = sent.map_err(|error| self.silent(&error))?;
         let body = response.body_mut().with_config().limit(BODY_BYTES_MAX).read_to_vec();
         let body = body.map_err(|error| self.silent(&error))?;

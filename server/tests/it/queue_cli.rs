@@ -1,0 +1,130 @@
+//! Queues from the command line.
+
+use serde_json::{Value, json};
+
+use crate::{
+    harness::{Server, assert_fails_with, run, stderr, stdout},
+    queues::{depth_until, letters, mail, post, send},
+};
+
+/// Asks, and says what was printed.
+fn said(server: &Server, args: &[&str]) -> String {
+    let output = server.ask(&[&["queues"], args].concat());
+    assert!(output.status.success(), "{args:?}: {}", stderr(&output));
+    stdout(&output)
+}
+
+const ADA: &str = r#"{"to": "ada@example.org", "subject": "Hello"}"#;
+
+#[test]
+fn every_verb_prints_what_people_read() {
+    let server = Server::empty();
+    let ask = |args: &[&str]| server.ask(&[&["queues"], args].concat());
+    let said = |args: &[&str]| said(&server, args);
+    let cells = |text: &str, name: &str| -> Vec<String> {
+        let line = text.lines().find(|it| it.split_whitespace().next() == Some(name));
+        let line = line.unwrap_or_else(|| panic!("{name} is missing in {text}"));
+        line.split_whitespace().map(str::to_owned).collect()
+    };
+    assert_eq!(cells(&said(&["list"]), "mail")[1..4], ["consumed", "0", "0"]);
+    assert!(said(&["send", "mail", "--body", ADA]).ends_with("  is sent to mail\n"));
+    depth_until(&server, "mail", 0);
+    assert_eq!(letters(&server, "ada@example.org").len(), 1);
+    assert_eq!(said(&["pause", "mail"]), "mail is paused; 0 wait\n");
+    said(&["send", "mail", "--body", ADA, "--delay-ms", "3600000"]);
+    said(&["send", "mail", "--body", ADA]);
+    let show = said(&["show", "mail"]);
+    for shown in ["queue", "paused", "2 (1 ready, 1 delayed, 0 in flight)", "deadLetterQueue"] {
+        assert!(show.contains(shown), "{shown} is missing in {show}");
+    }
+    let peek = said(&["peek", "mail"]);
+    assert_eq!(peek.lines().count(), 3, "{peek}");
+    assert!(peek.lines().nth(1).unwrap().ends_with(ADA), "{peek}");
+    assert!(said(&["peek", "mail", "--limit", "1"]).lines().count() == 2);
+    assert_eq!(said(&["peek", "mail", "--state", "dead"]), "no message of mail is dead\n");
+    assert_eq!(said(&["purge", "mail", "--state", "dead"]), "0 messages are taken out of mail\n");
+    assert_eq!(said(&["purge", "mail"]), "2 messages are taken out of mail\n");
+    assert_eq!(said(&["resume", "mail"]), "mail is consumed; 0 wait\n");
+    assert_fails_with(&ask(&["show", "none"]), &["there is no queue `none`", "unknown_queue"]);
+    assert_fails_with(&ask(&["send", "q", "--body", "{"]), &["--body is not JSON"]);
+    assert_fails_with(&ask(&["send", "q", "--body", "@/none"]), &["--body @/none cannot be read"]);
+    assert_eq!(ask(&["send", "q"]).status.code(), Some(2));
+    assert_eq!(ask(&["peek", "mail", "--state", "odd"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_repeated_send_with_a_key_is_one() {
+    let server = Server::empty();
+    let send = ["send", "q", "--body", "1", "--idempotency-key", "k"];
+    assert_eq!(said(&server, &send), said(&server, &send));
+    depth_until(&server, "q", 1);
+}
+
+#[test]
+fn dead_letters_are_found_wherever_they_are_and_get_another_chance() {
+    let server = Server::empty();
+    assert_eq!(said(&server, &["dlq", "mail"]), "mail has no dead letters\n");
+    let moved = mail(&server, "nobody");
+    // Of another queue, in the same place.
+    let other = send(&server, "mail-dead", &json!("other"));
+    depth_until(&server, "mail-dead", 2);
+    let dlq = said(&server, &["dlq", "mail"]);
+    let row = dlq.lines().nth(1).unwrap();
+    assert!(row.starts_with(&moved) && row.contains("`nobody` is no address"), "{dlq}");
+    assert!(row.contains("  mail-dead  ") && row.contains("  0 + 1  "), "{dlq}");
+    assert!(!dlq.contains(&format!("\n{other} ")), "{dlq}");
+    assert!(dlq.ends_with("with `steadfast queues redrive mail-dead`\n"), "{dlq}");
+    let json: Value = serde_json::from_str(&said(&server, &["dlq", "mail", "--json"])).unwrap();
+    let one = &json["items"][0];
+    assert_eq!((&one["id"], &one["queue"]), (&json!(moved), &json!("mail-dead")));
+    let redrive = |args: &[&str]| said(&server, &[&["redrive", "mail-dead"], args].concat());
+    let dry = redrive(&["--dry-run", "--error-contains", "no address"]);
+    assert_eq!(
+        dry,
+        format!("1 message is to be moved to where each was sent; the first: {moved}\n")
+    );
+    let none = redrive(&["--error-contains", "other"]);
+    assert_eq!(none, "0 messages are moved to where each was sent\n");
+    let moved = redrive(&["--to", "elsewhere", "--rate", "1"]);
+    assert_eq!(moved, "2 messages are moved to elsewhere; the last is due in 1.0 s\n");
+    depth_until(&server, "elsewhere", 2);
+    let bad = server.ask(&["queues", "redrive", "mail-dead", "--rate", "0"]);
+    assert_fails_with(&bad, &["ratePerSecond", "invalid_input"]);
+}
+
+#[test]
+fn dead_letters_without_a_place_are_found_in_their_queue() {
+    let server = Server::empty();
+    let set = server.put_json("/v1/queues/q", &json!({ "maxRetries": 0 }));
+    assert_eq!(set.status, 200);
+    send(&server, "q", &json!("x"));
+    let pulled = post(&server, "q/messages/pull", &json!({})).json();
+    let lease = &pulled["messages"][0]["leaseId"];
+    post(&server, "q/messages/ack", &json!({ "retries": [{ "leaseId": lease }] }));
+    let dlq = said(&server, &["dlq", "q"]);
+    assert!(dlq.contains("the consumer asked for a retry"), "{dlq}");
+    assert!(dlq.ends_with("redrive q`\n"), "{dlq}");
+    assert_eq!(said(&server, &["redrive", "q"]), "1 message is moved to where each was sent\n");
+    assert_eq!(depth_until(&server, "q", 1)["dead"], 0);
+}
+
+#[test]
+fn a_folder_that_no_server_holds_is_asked_alike_and_consumes_nothing() {
+    let server = Server::empty();
+    said(&server, &["pause", "mail"]);
+    mail(&server, "ada@example.org");
+    let questions: [&[&str]; 2] =
+        [&["queues", "peek", "mail", "--json"], &["queues", "dlq", "mail", "--json"]];
+    let online: Vec<String> = questions.iter().map(|it| stdout(&server.ask(it))).collect();
+    let folder = server.stop();
+    let data = ["--data", folder.to_str().unwrap()];
+    for (question, online) in questions.iter().zip(online) {
+        let output = run(&[question, &data[..]].concat());
+        assert_eq!(stdout(&output), online, "{question:?} {}", stderr(&output));
+    }
+    let resumed = run(&[&["queues", "resume", "mail"], &data[..]].concat());
+    assert_eq!(stdout(&resumed), "mail is consumed; 1 wait\n", "{}", stderr(&resumed));
+    let moved = run(&[&["queues", "redrive", "mail", "--to", "q"], &data[..]].concat());
+    assert!(stdout(&moved).starts_with("1 message is moved to q"), "{}", stderr(&moved));
+    std::fs::remove_dir_all(folder).unwrap();
+}
