@@ -9,6 +9,12 @@ function openable(part) {
   return found.map((it, index) => [it.dataset.key ?? index, it]);
 }
 
+// What somebody writes, or has chosen, would be lost.
+function typed(part) {
+  const fields = Array.from(part.querySelectorAll("input, textarea"));
+  return fields.some((it) => it.value !== it.defaultValue || it === document.activeElement);
+}
+
 async function fresh() {
   const response = await fetch(location.href, { headers: { accept: "text/html" } });
   if (!response.ok) return null;
@@ -26,7 +32,7 @@ async function refresh() {
         // What the reader has opened stays open; what has no key is only ever added below.
         const open = new Map(openable(old).map(([key, it]) => [key, it.open]));
         openable(part).forEach(([key, it]) => (it.open = open.get(key) ?? false));
-        if (!part.isEqualNode(old)) old.replaceWith(part);
+        if (!part.isEqualNode(old) && !typed(old)) old.replaceWith(part);
       }
     } catch {
       // The server may be on its way back.

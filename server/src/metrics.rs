@@ -27,6 +27,9 @@ struct QueueLabels {
     queue: String,
 }
 
+/// A name, what it means, and how it is read off.
+type QueueFigure = (&'static str, &'static str, fn(&QueueView) -> u64);
+
 /// The counters that live as long as the process.
 #[derive(Debug)]
 pub(crate) struct Metrics {
@@ -113,7 +116,7 @@ impl Figures {
     }
 
     fn add_queues(&self, registry: &mut Registry) {
-        let figures: [(&str, &str, fn(&QueueView) -> u64); 5] = [
+        let figures: [QueueFigure; 5] = [
             ("queue_depth", "Messages that wait or are in flight", |it| {
                 it.depth.ready + it.depth.delayed + it.depth.leased
             }),

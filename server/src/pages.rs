@@ -8,6 +8,7 @@ mod live;
 mod messages;
 mod objects;
 mod processes;
+mod queues;
 mod revive;
 mod shell;
 mod start;
@@ -47,6 +48,11 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<Node>> {
         .routes(routes!(workflows::control::event))
         .routes(routes!(workflows::control::delete))
         .routes(routes!(workflows::control::control))
+        .routes(routes!(queues::list::queues))
+        .routes(routes!(queues::show::show))
+        .routes(routes!(queues::control::redrive))
+        .routes(routes!(queues::control::edit))
+        .routes(routes!(queues::control::control))
         .routes(routes!(revive::revive))
         .routes(routes!(chat::choose))
         .routes(routes!(chat::room))

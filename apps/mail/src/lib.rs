@@ -42,7 +42,7 @@ impl Consumer for Postman {
         if host == DOWN {
             return Err(Error::retryable(format!("{DOWN} does not answer")));
         }
-        // The mailbox has it in the very commit that takes it out of the queue: not lost, not twice.
+        // The mailbox has it in the commit that takes it out of the queue: not lost, not twice.
         let receive = Receive { id: delivery.id(), subject };
         delivery.settle_with(Mailbox::at(&to), receive).await
     }

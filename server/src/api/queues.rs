@@ -34,8 +34,8 @@ pub(crate) async fn read_queues(node: &Node) -> Result<Vec<QueueEntry>, Problem>
 }
 
 /// Shows a queue: settings, how full it is, how old its oldest message is, and what goes through.
-#[utoipa::path(get, path = "/v1/queues/{queue}", tag = "queues",
-    params(("queue" = String, Path, description = "The queue")),
+#[utoipa::path(get, path = "/v1/queues/{q}", tag = "queues",
+    params(("q" = String, Path, description = "The queue")),
     responses(
         (status = 200, body = QueueEntry),
         (status = 404, body = ProblemBody, content_type = "application/problem+json"),
@@ -55,8 +55,8 @@ pub(crate) async fn read_queue(node: &Node, queue: &str) -> Result<QueueEntry, P
 
 /// Makes a queue, or gives it other settings. A setting that is left out is as it is by default,
 /// not as it was.
-#[utoipa::path(put, path = "/v1/queues/{queue}", tag = "queues",
-    params(("queue" = String, Path, description = "The queue")),
+#[utoipa::path(put, path = "/v1/queues/{q}", tag = "queues",
+    params(("q" = String, Path, description = "The queue")),
     request_body = QueueSettings,
     responses(
         (status = 200, body = QueueEntry, description = "They are in force, durably"),
@@ -76,8 +76,8 @@ pub(crate) async fn configure(
 }
 
 /// Delivers nothing more from a queue until it is resumed. What is under way ends.
-#[utoipa::path(post, path = "/v1/queues/{queue}/pause", tag = "queues",
-    params(("queue" = String, Path, description = "The queue")),
+#[utoipa::path(post, path = "/v1/queues/{q}/pause", tag = "queues",
+    params(("q" = String, Path, description = "The queue")),
     responses(
         (status = 200, body = QueueEntry, description = "It is paused, durably"),
         (status = 404, body = ProblemBody, content_type = "application/problem+json"),
@@ -92,8 +92,8 @@ pub(crate) async fn pause(
 }
 
 /// Lets a queue go on that is paused.
-#[utoipa::path(post, path = "/v1/queues/{queue}/resume", tag = "queues",
-    params(("queue" = String, Path, description = "The queue")),
+#[utoipa::path(post, path = "/v1/queues/{q}/resume", tag = "queues",
+    params(("q" = String, Path, description = "The queue")),
     responses(
         (status = 200, body = QueueEntry, description = "It goes on"),
         (status = 404, body = ProblemBody, content_type = "application/problem+json"),

@@ -18,7 +18,7 @@ pub(crate) use self::{
     process::{Decision, InputBody, Instance, InstanceDetail, Process, Status},
     queue::{
         AckedEntry, PulledEntry, PulledList, QueueEntry, QueueList, QueueMessage, RedrivenEntry,
-        written,
+        SampleEntry, written,
     },
     stream::{Stream, StreamDetail},
 };

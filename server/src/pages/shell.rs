@@ -11,17 +11,19 @@ pub(super) enum Section {
     Processes,
     Workflows,
     Objects,
+    Queues,
     Streams,
     Pending,
     Dead,
     None,
 }
 
-const NAVIGATION: [(Section, &str, &str); 7] = [
+const NAVIGATION: [(Section, &str, &str); 8] = [
     (Section::Start, "/", "Overview"),
     (Section::Processes, "/processes", "Processes"),
     (Section::Workflows, "/workflows", "Workflows"),
     (Section::Objects, "/objects", "Objects"),
+    (Section::Queues, "/queues", "Queues"),
     (Section::Streams, "/streams", "Streams"),
     (Section::Pending, "/streams/pending", "Pending"),
     (Section::Dead, "/streams/dead", "Dead"),

@@ -22,6 +22,7 @@ mod pages;
 mod process_pages;
 mod processes;
 mod queue_cli;
+mod queue_pages;
 mod queues;
 mod revive;
 mod run_cli;

@@ -36,6 +36,7 @@ fn classes_and_objects_are_listed_in_parts() {
         {"name": "chat", "served": true, "objects": 0, "more": false},
         {"name": "counter", "served": true, "objects": 5, "more": false},
         {"name": "inventory", "served": true, "objects": 0, "more": false},
+        {"name": "mailbox", "served": true, "objects": 0, "more": false},
         {"name": "parrot", "served": false, "objects": 1, "more": false}
     ]);
     assert_eq!(server.json("/v1/objects"), json!({"items": expected, "next": null}));

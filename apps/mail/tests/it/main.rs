@@ -57,8 +57,7 @@ async fn what_is_no_address_is_given_up_at_once_with_the_reason() -> Result<()> 
 }
 
 #[tokio::test]
-async fn a_host_that_is_down_is_tried_again_then_given_up_and_can_have_another_chance() -> Result<()>
-{
+async fn a_host_that_is_down_is_tried_again_then_given_up_and_can_be_mended() -> Result<()> {
     let app = program().test().await?;
     let id = app.queues().send(MAIL, &mail("x@down.example")).await?;
     app.settle().await;

@@ -72,8 +72,8 @@ pub(crate) fn state(word: &str) -> Result<PeekState, Problem> {
 
 /// Lists the messages of a queue, in the order in which they are due, or sent if they are dead.
 /// They are not consumed.
-#[utoipa::path(get, path = "/v1/queues/{queue}/messages", tag = "queues",
-    params(("queue" = String, Path, description = "The queue"), PeekParams),
+#[utoipa::path(get, path = "/v1/queues/{q}/messages", tag = "queues",
+    params(("q" = String, Path, description = "The queue"), PeekParams),
     responses(
         (status = 200, body = List<QueueMessage>),
         (status = 400, body = ProblemBody, content_type = "application/problem+json"),

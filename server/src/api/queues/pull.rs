@@ -73,8 +73,8 @@ pub(crate) struct RetryOne {
 ///
 /// A message whose lease ends without an answer is delivered again; each pull is one attempt. One
 /// whose attempts are used up is given up instead of delivered.
-#[utoipa::path(post, path = "/v1/queues/{queue}/messages/pull", tag = "queues",
-    params(("queue" = String, Path, description = "The queue")),
+#[utoipa::path(post, path = "/v1/queues/{q}/messages/pull", tag = "queues",
+    params(("q" = String, Path, description = "The queue")),
     request_body = Option<PullBody>,
     responses(
         (status = 200, body = PulledList),
@@ -100,8 +100,8 @@ pub(crate) async fn pull(
 /// An acknowledgement that comes after the end of its lease counts as long as nobody else has got
 /// the message: late is better than twice. When somebody has, or when the message is settled, its
 /// lease is in `lost`, and nothing was changed by it; the others of the same request count.
-#[utoipa::path(post, path = "/v1/queues/{queue}/messages/ack", tag = "queues",
-    params(("queue" = String, Path, description = "The queue")),
+#[utoipa::path(post, path = "/v1/queues/{q}/messages/ack", tag = "queues",
+    params(("q" = String, Path, description = "The queue")),
     request_body = AckBody,
     responses(
         (status = 200, body = AckedEntry, description = "As it says, durably"),

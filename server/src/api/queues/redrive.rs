@@ -93,8 +93,8 @@ pub(crate) struct EditedEntry {
 }
 
 /// Takes messages out of a queue that nobody handles. Their record stays for as long as records do.
-#[utoipa::path(post, path = "/v1/queues/{queue}/purge", tag = "queues",
-    params(("queue" = String, Path, description = "The queue")),
+#[utoipa::path(post, path = "/v1/queues/{q}/purge", tag = "queues",
+    params(("q" = String, Path, description = "The queue")),
     request_body = Option<PurgeBody>,
     responses(
         (status = 200, body = PurgedEntry),
@@ -122,8 +122,8 @@ pub(crate) async fn purge(
 }
 
 /// Gives messages that wait or are dead in a queue another chance, with new attempts.
-#[utoipa::path(post, path = "/v1/queues/{queue}/redrive", tag = "queues",
-    params(("queue" = String, Path, description = "The queue, most often one of dead letters")),
+#[utoipa::path(post, path = "/v1/queues/{q}/redrive", tag = "queues",
+    params(("q" = String, Path, description = "The queue, most often one of dead letters")),
     request_body = Option<RedriveBody>,
     responses(
         (status = 200, body = RedrivenEntry),
@@ -145,9 +145,9 @@ pub(crate) async fn redrive(
 }
 
 /// Replaces a message that waits or is dead by one with another body, which is delivered anew.
-#[utoipa::path(post, path = "/v1/queues/{queue}/messages/{id}/edit", tag = "queues",
+#[utoipa::path(post, path = "/v1/queues/{q}/messages/{id}/edit", tag = "queues",
     params(
-        ("queue" = String, Path, description = "The queue"),
+        ("q" = String, Path, description = "The queue"),
         ("id" = String, Path, description = "The message"),
     ),
     request_body = EditBody,

@@ -69,9 +69,9 @@ fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<&'de RawValue>, 
 }
 
 /// Sends messages. They are durable when this is answered.
-#[utoipa::path(post, path = "/v1/queues/{queue}/messages", tag = "queues",
+#[utoipa::path(post, path = "/v1/queues/{q}/messages", tag = "queues",
     params(
-        ("queue" = String, Path, description = "The queue; it is made by what is sent to it"),
+        ("q" = String, Path, description = "The queue; it is made by what is sent to it"),
         ("Idempotency-Key" = Option<String>, Header, description =
             "A repetition within 24 hours gets the same ids and sends nothing more"),
     ),
