@@ -116,7 +116,9 @@ impl Pump {
         let rest = Some(self.rest_until).filter(|_| is_resting);
         let wake = soonest.into_iter().flatten().min().map(|it| it.max(self.rest_until)).or(rest);
         let mut rest = lock(&self.desk.rest);
-        rest.settled = self.under_way.is_empty() && !is_resting && rest.news == news;
+        // One that rests has nothing to do before that is over: a clock that a test turns stands
+        // still until then.
+        rest.settled = self.under_way.is_empty() && rest.news == news;
         rest.wake = wake;
         drop(rest);
         self.shared.rested.notify_waiters();
