@@ -31,6 +31,7 @@ mod queue_batches;
 mod queue_careful;
 mod queue_control;
 mod queue_delivery;
+mod queue_model;
 mod queue_pull;
 mod queue_races;
 mod queue_redrive;
