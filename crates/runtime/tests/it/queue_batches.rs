@@ -134,6 +134,7 @@ async fn each_message_of_a_batch_can_end_in_its_own_way(lab: Lab) {
     let sent = office.send_all(&["done", "bury", "later", "rest"]).await;
     until("all ended", async || office.depth("mail").await == [0, 1, 0, 1]).await;
     assert_eq!(states(&office, &sent).await, ["done", "by itself", "failed 1", "done"]);
+    office.quiet().await;
     let waits = office.peek("mail", PeekState::Pending).await;
     assert_eq!(waits[0].due_at, Some(START.after(Duration::from_mins(1))));
     assert_eq!(sorter.sizes(), [4]);
@@ -187,6 +188,7 @@ async fn the_rest_can_be_given_up_or_put_off(lab: Lab) {
     assert_eq!(states(&office, &buried).await, ["all of it", "done"]);
     office.send_all(&["all put off", "done"]).await;
     until("they ended", async || office.depth("mail").await == [0, 1, 0, 1]).await;
+    office.quiet().await;
     let waits = office.peek("mail", PeekState::Pending).await;
     assert_eq!(waits[0].due_at, Some(START.after(Duration::from_mins(2))));
     office.close().await;

@@ -323,7 +323,6 @@ async fn what_becomes_due_while_there_is_no_room_keeps_nobody_busy() {
     for _ in 0..2 {
         app.queues().send(MAIL, &mail("waits")).await.unwrap();
     }
-    app.queues().send_after(MAIL, &mail("waits"), SECOND).await.unwrap();
     post.stage.came("door").await;
     let still = async || {
         let before = clock.1.load(Ordering::SeqCst);
@@ -332,7 +331,9 @@ async fn what_becomes_due_while_there_is_no_room_keeps_nobody_busy() {
         }
         clock.1.load(Ordering::SeqCst) - before
     };
-    until("all is read", async || still().await == 0).await;
+    until("both are read", async || still().await == 0).await;
+    app.queues().send_after(MAIL, &mail("waits"), SECOND).await.unwrap();
+    until("the last is heard of", async || still().await == 0).await;
     lab.clock.advance(SECOND);
     still().await;
     assert_eq!(still().await, 0);
