@@ -291,12 +291,15 @@ impl World {
     }
 }
 
+/// The seed is in the message of a failure.
 async fn play(mut world: World, seed: u64, steps: usize) {
-    println!("seed {seed}");
-    for _ in 0..steps {
-        world.go().await;
-    }
-    world.end().await;
+    let played = tokio::spawn(async move {
+        for _ in 0..steps {
+            world.go().await;
+        }
+        world.end().await;
+    });
+    assert!(played.await.is_ok(), "seed {seed}: see above");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
