@@ -60,7 +60,9 @@ impl Queues {
         for name in self.names().await? {
             let desk = self.desk(&name).await?;
             let Some(keep) = desk.rules().settings.retention_ms else { continue };
-            let before = Timestamp(now.0.saturating_sub(i64::try_from(keep).unwrap_or(i64::MAX)));
+            // Longer than that, not just as long.
+            let keep_ms = i64::try_from(keep).unwrap_or(i64::MAX);
+            let before = Timestamp(now.0.saturating_sub(keep_ms).saturating_sub(1));
             let why = format!("expired: nobody consumed it within {:?}", kept(keep));
             let mut after = DueCursor::START;
             // In due order: what is delayed, tried again or moved has its time from then on.

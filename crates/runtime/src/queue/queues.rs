@@ -74,15 +74,6 @@ impl Declared {
         if let Err(error) = settings.check(name) {
             panic!("{error}");
         }
-        let mut next = settings.dead_letter_queue.as_deref();
-        let mut by = name;
-        while let Some(queue) = next {
-            if queue == name {
-                panic!("{}", QueueError::Circle { queue: name.into(), by: by.into() });
-            }
-            by = queue;
-            next = self.settings.get(queue).and_then(|it| it.dead_letter_queue.as_deref());
-        }
         let twice = self.settings.insert(name, settings);
         assert!(twice.is_none(), "queue `{name}` is declared twice");
     }

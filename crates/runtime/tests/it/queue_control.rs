@@ -369,10 +369,3 @@ async fn no_more_is_delivered_in_a_second_than_allowed_and_about_as_much() {
         }
     }
 }
-
-#[test]
-#[should_panic(expected = "its dead letters would come back to it, by way of `mail-dead`")]
-fn a_program_cannot_declare_dead_letters_that_go_in_circles() {
-    let chain = Runtime::builder().queue(MAIL.dead_letters(DEAD)).queue(DEAD.dead_letters(OTHER));
-    let _ = chain.queue(OTHER.dead_letters(MAIL));
-}

@@ -390,10 +390,11 @@ async fn a_message_expires_only_after_it_could_have_been_delivered_for_long_enou
     let queues = lab.runtime.queues();
     queues.send(JOBS, &1).await.unwrap();
     queues.send_after(JOBS, &2, 60 * minute).await.unwrap();
-    lab.clock.inner.advance(minute);
+    let longer = minute + Duration::from_millis(1);
+    lab.clock.inner.advance(longer);
     assert_eq!(queues.sweep().await.unwrap(), 1);
     lab.clock.inner.advance(59 * minute);
     assert_eq!(queues.sweep().await.unwrap(), 0);
-    lab.clock.inner.advance(minute);
+    lab.clock.inner.advance(longer);
     assert_eq!(queues.sweep().await.unwrap(), 1);
 }
