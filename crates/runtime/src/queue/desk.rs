@@ -55,6 +55,8 @@ pub(super) struct Rest {
     pub(super) wake: Option<Timestamp>,
     /// Counts what it was woken for.
     pub(super) news: u64,
+    /// It has ended: news wakes nobody.
+    pub(super) over: bool,
 }
 
 impl Desk {
@@ -183,7 +185,7 @@ impl Desk {
     /// Has its pump look again.
     pub(super) fn wake(&self) {
         let mut rest = lock(&self.rest);
-        (rest.settled, rest.news) = (false, rest.news + 1);
+        (rest.settled, rest.news) = (rest.over, rest.news + 1);
         drop(rest);
         self.changed.notify_one();
     }

@@ -222,7 +222,7 @@ impl Pump {
         }
         self.under_way.shutdown().await;
         self.desk.release_all(&*self.shared.store).await;
-        *lock(&self.desk.rest) = Rest { settled: true, ..Rest::default() };
+        *lock(&self.desk.rest) = Rest { settled: true, over: true, ..Rest::default() };
         self.shared.rested.notify_waiters();
     }
 }
