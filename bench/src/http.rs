@@ -80,14 +80,22 @@ impl Caller {
         self.post(&format!("/v1/objects/counter/{name}/calls/increment"), r#"{"by":1}"#);
     }
 
+    /// One question, and its answer.
+    pub(crate) fn get(&mut self, path: &str) -> String {
+        self.ask(&format!("GET {path} HTTP/1.1\r\nhost: {}\r\n\r\n", self.host))
+    }
+
     /// One request, and its answer.
     pub(crate) fn post(&mut self, path: &str, body: &str) -> String {
-        let request = format!(
+        self.ask(&format!(
             "POST {path} HTTP/1.1\r\nhost: {}\r\n\
              content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
             self.host,
             body.len()
-        );
+        ))
+    }
+
+    fn ask(&mut self, request: &str) -> String {
         self.stream.get_mut().write_all(request.as_bytes()).expect("request is sent");
         let mut length = 0;
         let mut line = String::new();

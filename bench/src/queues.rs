@@ -16,7 +16,13 @@ use steadfast::{
 };
 use tokio::sync::Notify;
 
-use crate::measure::{now, rate, say};
+use crate::{
+    http::{Caller, all_at_once, serve},
+    measure::{now, rate, say},
+};
+
+/// The best durable peer, per second, from runs of our own on a quiet machine with two cores.
+const PEER: f64 = 1_700.0;
 
 const MESSAGES: usize = 100_000;
 const BATCH: usize = 100;
@@ -99,6 +105,44 @@ pub(crate) async fn run() {
     ));
     app.stop().await;
     store.close().await;
+    tokio::task::spawn_blocking(over_http).await.expect("ends");
+}
+
+/// Sent singly, by callers whose connections stay open, and consumed by the server: each message is
+/// a turn of an object, in whose commit it is settled.
+fn over_http() {
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let Some((mut child, address)) = serve(folder.path()) else { return };
+    let send = |it: &mut Caller, number: usize| {
+        let body = format!(
+            r#"{{"body":{{"to":"u{}@example.org","subject":"Hello {number}"}}}}"#,
+            number % 1_000
+        );
+        it.post("/v1/queues/mail/messages", &body);
+    };
+    all_at_once(&address, 10_000, send);
+    drained_over_http(&address);
+    let began = now();
+    let sent = all_at_once(&address, MESSAGES, send);
+    drained_over_http(&address);
+    let rate = rate(MESSAGES / SENDERS * SENDERS, began.elapsed());
+    say(&format!("  over HTTP singly, 64 callers, sent {sent:>9.0}/s"));
+    say(&format!(
+        "  and consumed, a turn each          {rate:>9.0}/s {:>6.1} x the best peer",
+        rate / PEER
+    ));
+    // A benchmark leaves nothing running.
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+#[expect(clippy::disallowed_methods, reason = "who measures must not be in the way")]
+fn drained_over_http(address: &str) {
+    let mut caller = Caller::new(address);
+    while !caller.get("/v1/queues/mail").contains("\"depth\":0,") {
+        // To count is work as well.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
 }
 
 fn note(id: usize) -> Note {

@@ -125,7 +125,7 @@ impl Handing {
             return Ok(over);
         }
         crash::point("queue.claim.before");
-        let (lease, lasts) = (self.shared.new_lease(), self.timeout);
+        let (lease, lasts) = (self.shared.new_lease(self.care == Care::Alone), self.timeout);
         let mut claimed = over;
         let all: Vec<Write> = letters
             .iter()

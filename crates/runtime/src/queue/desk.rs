@@ -9,6 +9,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use steadfast_store::{
     Address, Clock, Commit, InvalidInput, Json, Lease, Message, Outcome, Position, Store,
     StoreError, Timestamp, Version, Write,
@@ -25,6 +26,20 @@ use super::{
 pub(super) struct Rules {
     pub(super) settings: QueueSettings,
     pub(super) paused: bool,
+}
+
+impl Rules {
+    /// Settings that only newer code knows are no reason to stop.
+    fn read(text: &str) -> serde_json::Result<Self> {
+        let mut record: Value = serde_json::from_str(text)?;
+        let known = serde_json::to_value(QueueSettings::default())?;
+        if let (Some(settings), Some(known)) =
+            (record.get_mut("settings").and_then(Value::as_object_mut), known.as_object())
+        {
+            settings.retain(|name, _| known.contains_key(name));
+        }
+        serde_json::from_value(record)
+    }
 }
 
 pub(super) struct Desk {
@@ -71,7 +86,7 @@ impl Desk {
         let version = store.version(record.id()).await?;
         let last = store.read_stream(record.id(), version, 1).await?.pop();
         let rules = match last {
-            Some(last) => serde_json::from_str(last.data.as_str())
+            Some(last) => Rules::read(last.data.as_str())
                 .map_err(|error| StoreError::Corrupt { reason: error.to_string() })?,
             None => Rules { settings: declared.cloned().unwrap_or_default(), paused: false },
         };
@@ -94,6 +109,15 @@ impl Desk {
 
     pub(super) fn rules(&self) -> Rules {
         lock(&self.rules).1.clone()
+    }
+
+    /// Whether it takes a message as large as this, one of several that are sent.
+    pub(super) fn check_size(&self, index: usize, body: &Json) -> Result<(), QueueError> {
+        let (len, max) = (body.as_str().len(), self.rules().settings.max_message_bytes);
+        if len <= max {
+            return Ok(());
+        }
+        Err(QueueError::TooLarge { queue: self.name.to_string(), index, len, max })
     }
 
     /// Whether an operator has made it, or changed it.
@@ -217,4 +241,17 @@ impl Drop for Unread<'_> {
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_of_newer_code_is_read_as_far_as_it_is_known() {
+        let text = r#"{"settings":{"maxRetries":7,"ofTomorrow":1},"paused":true}"#;
+        let rules = Rules::read(text).unwrap();
+        assert_eq!((rules.settings.max_retries, rules.paused), (7, true));
+        assert_eq!(rules.settings.batch_size, QueueSettings::default().batch_size);
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use steadfast_store::{Address, EntityId, StoreError, Work};
+use steadfast_store::{Address, Commit, EntityId, StoreError, Work, Write};
 
 use super::{
     Queues,
@@ -34,10 +34,17 @@ impl Queues {
                 let error = format!("the process ended during attempt {tries}");
                 let verdict = Verdict::Retry { after, error };
                 let (position, lease) = (work.position, work.claim.map(|(lease, _)| lease));
+                lock(&self.shared.blamed).insert(position);
+                // Its last attempt, with others beside it: it is not given up for what they did.
+                if let Some(lease) = lease.filter(|it| 0 < it.number)
+                    && settings.attempts_max() <= tries
+                {
+                    store.commit(Commit::of(Write::Release { position, lease })).await?;
+                    continue;
+                }
                 let ending = Ending { position, attempt: tries, lease, verdict };
                 let written = settle::write(&ending, &settings, &*self.shared.entropy);
                 settle::commit(&**store, &[written]).await?;
-                lock(&self.shared.blamed).insert(position);
             }
         }
     }

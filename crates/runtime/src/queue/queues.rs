@@ -272,8 +272,11 @@ impl Queues {
 }
 
 impl Shared {
-    pub(super) fn new_lease(&self) -> Lease {
+    /// A lease of our own. Those of deliveries without another one beside them are negative, so
+    /// that the next process knows whom to blame.
+    pub(super) fn new_lease(&self, alone: bool) -> Lease {
         let number = self.leases.fetch_add(1, Ordering::Relaxed);
+        let number = if alone { -number } else { number };
         Lease { holder: self.store.owner().epoch, number }
     }
 }

@@ -140,6 +140,7 @@ impl Queues {
         let origin = self.origins(&desk, &[&found.message]).await?.pop().flatten();
         let to = to.map(str::to_owned).or(origin).unwrap_or_else(|| name.into());
         let target = address(&to).map_err(|error| QueueError::name(&to, &error))?;
+        self.desk(&to).await?.check_size(0, &body)?;
         let task = Task { target: target.clone(), ordered: false, due: Due::After(Duration::ZERO) };
         let message = Message::new(&to, body)?.input().action(ENQUEUE).task(task);
         let message = message.cause(Cause::Position(id));

@@ -126,11 +126,7 @@ impl Queues {
     async fn check_room(&self, desk: &Desk, all: &[Outgoing]) -> Result<(), QueueError> {
         let settings = desk.rules().settings;
         for (index, it) in all.iter().enumerate() {
-            let (len, max) = (it.body.as_str().len(), settings.max_message_bytes);
-            if max < len {
-                let queue = desk.name.to_string();
-                return Err(QueueError::TooLarge { queue, index, len, max });
-            }
+            desk.check_size(index, &it.body)?;
             if DELAY_MAX < it.delay {
                 let rule = "must be a year at most".into();
                 return Err(QueueError::Argument { field: "delayMs", rule });

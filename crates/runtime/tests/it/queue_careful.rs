@@ -95,6 +95,33 @@ async fn a_message_that_ends_each_process_is_counted_and_given_up() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_retries_neighbours_are_not_given_up_and_the_message_itself_is() {
+    let once =
+        |it: Builder, post: Post| it.queue(MAIL.retries(0).dead_letters(DEAD)).consume(MAIL, post);
+    let mut processes = Processes::new();
+    let mut app = processes.next(once).await;
+    let sent = send(&app, &["waits", "hangs", "waits"]).await;
+    for process in 1..=2 {
+        processes.came(3 * process).await;
+        processes.end(app).await;
+        app = processes.next(once).await;
+    }
+    processes.post.stage.open("door", 100);
+    // One by one: the first is done, the second ends the process once more, and for the last time.
+    let post = processes.post.clone();
+    until("it hangs alone", async || post.attempts()["hangs"].len() == 3).await;
+    processes.end(app).await;
+    app = processes.next(once).await;
+    for position in [sent[0], sent[2]] {
+        until("it is done", async || processes.end_of(position).await.is_some()).await;
+        assert_eq!(processes.end_of(position).await, Some((SettledAs::Done, 1)));
+    }
+    let dead = app.queues().peek("mail-dead", PeekState::Pending, None, 9).await.unwrap();
+    assert_eq!((ids(&dead), dead[0].attempts_before), (vec![sent[1]], 1));
+    app.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn neighbours_of_such_a_message_get_one_attempt_more_and_are_not_given_up() {
     let mut processes = Processes::new();
     let mut app = processes.next(consumed).await;
