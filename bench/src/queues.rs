@@ -108,38 +108,42 @@ pub(crate) async fn run() {
     tokio::task::spawn_blocking(over_http).await.expect("ends");
 }
 
-/// Sent singly, by callers whose connections stay open, and consumed by the server: each message is
-/// a turn of an object, in whose commit it is settled.
+/// Sent singly, by callers whose connections stay open, and consumed by the server: in batches, and
+/// one by one with a turn of an object each, in whose commit the message is settled.
 fn over_http() {
     let folder = tempfile::tempdir().expect("temporary folder");
     let Some((mut child, address)) = serve(folder.path()) else { return };
-    let send = |it: &mut Caller, number: usize| {
-        let body = format!(
-            r#"{{"body":{{"to":"u{}@example.org","subject":"Hello {number}"}}}}"#,
-            number % 1_000
-        );
-        it.post("/v1/queues/mail/messages", &body);
+    let opened = |number: usize| format!(r#"{{"body":{{"id":"m-{number}"}}}}"#);
+    let mail = |number: usize| {
+        let to = number % 1_000;
+        format!(r#"{{"body":{{"to":"u{to}@example.org","subject":"Hello {number}"}}}}"#)
     };
-    all_at_once(&address, 10_000, send);
-    drained_over_http(&address);
-    let began = now();
-    let sent = all_at_once(&address, MESSAGES, send);
-    drained_over_http(&address);
-    let rate = rate(MESSAGES / SENDERS * SENDERS, began.elapsed());
-    say(&format!("  over HTTP singly, 64 callers, sent {sent:>9.0}/s"));
-    say(&format!(
-        "  and consumed, a turn each          {rate:>9.0}/s {:>6.1} x the best peer",
-        rate / PEER
-    ));
+    send_and_consume(&address, "opens", "consumed in batches", opened);
+    send_and_consume(&address, "mail", "consumed, a turn each", mail);
     // A benchmark leaves nothing running.
     let _ = child.kill();
     let _ = child.wait();
 }
 
+fn send_and_consume(address: &str, queue: &str, how: &str, body: impl Fn(usize) -> String + Sync) {
+    let path = format!("/v1/queues/{queue}/messages");
+    let send = |it: &mut Caller, number: usize| _ = it.post(&path, &body(number));
+    all_at_once(address, 10_000, send);
+    drained_over_http(address, queue);
+    let began = now();
+    let sent = all_at_once(address, MESSAGES, send);
+    drained_over_http(address, queue);
+    let rate = rate(MESSAGES / SENDERS * SENDERS, began.elapsed());
+    say(&format!("  HTTP singly, 64 callers, sent      {sent:>9.0}/s"));
+    let times = rate / PEER;
+    say(&format!("  and {how:<30} {rate:>9.0}/s {times:>6.1} x the best peer"));
+}
+
 #[expect(clippy::disallowed_methods, reason = "who measures must not be in the way")]
-fn drained_over_http(address: &str) {
+fn drained_over_http(address: &str, queue: &str) {
     let mut caller = Caller::new(address);
-    while !caller.get("/v1/queues/mail").contains("\"depth\":0,") {
+    let path = format!("/v1/queues/{queue}");
+    while !caller.get(&path).contains("\"depth\":0,") {
         // To count is work as well.
         std::thread::sleep(std::time::Duration::from_millis(20));
     }

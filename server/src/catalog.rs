@@ -2,11 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use steadfast::{ObjectOptions, Objects, Queues, Runs, process::Processes};
+use steadfast::{ObjectOptions, Objects, QueueSettings, Queues, Runs, process::Processes};
 use steadfast_chat::Chat;
 use steadfast_checkout::{GroupCheckout, Hotel, Office, TrafficFine};
 use steadfast_counter::Counter;
-use steadfast_mail::{DEAD_MAIL, MAIL, Mailbox, Postman};
+use steadfast_mail::{Counting, DEAD_MAIL, MAIL, Mailbox, OPENS, Postman, Tally};
 use steadfast_order::{Inventory, Invoice, Order, Reminder};
 use steadfast_store::{SeededEntropy, Store, StoreError, SystemClock};
 
@@ -29,7 +29,7 @@ pub(crate) fn objects(
 ) -> Result<Objects, StoreError> {
     let chat = Chat { idle: CHAT_IDLE };
     let objects = Objects::builder(store).options(options);
-    objects.class(Counter).live_class(chat).class(Inventory).class(Mailbox).start()
+    objects.class(Counter).live_class(chat).class(Inventory).class(Mailbox).class(Tally).start()
 }
 
 /// The queues of a server on this store.
@@ -37,7 +37,9 @@ pub(crate) fn queues(store: Arc<dyn Store>, objects: Objects) -> Queues {
     Queues::builder(store)
         .queue(MAIL.dead_letters(DEAD_MAIL))
         .queue(DEAD_MAIL)
+        .queue(OPENS.with(QueueSettings { batch_size: 100, ..QueueSettings::default() }))
         .consume(MAIL, Postman)
+        .consume_batches(OPENS, Counting)
         .build(objects)
 }
 

@@ -1,11 +1,15 @@
 //! The smallest queue: mail that is delivered to mailboxes, each exactly once.
 
 mod mailbox;
+mod opens;
 
 use serde::{Deserialize, Serialize};
 use steadfast::{Consumer, Delivery, Error, Object, Queue, Result, Settled};
 
-pub use self::mailbox::{Letter, Letters, Mailbox, Receive};
+pub use self::{
+    mailbox::{Letter, Letters, Mailbox, Receive},
+    opens::{Add, Counting, OPENS, Opened, Tally, Total},
+};
 
 /// Mail that is to be delivered.
 pub const MAIL: Queue<Mail> = Queue::named("mail");

@@ -7,14 +7,18 @@ use steadfast::{
     queue::{PeekState, Peeked, Redrive},
     test::{App, assert_survives_crashes},
 };
-use steadfast_mail::{DEAD_MAIL, Letters, MAIL, Mail, Mailbox, Postman};
+use steadfast_mail::{
+    Counting, DEAD_MAIL, Letters, MAIL, Mail, Mailbox, OPENS, Opened, Postman, Tally, Total,
+};
 
 fn program() -> Builder {
     Runtime::builder()
         .object(Mailbox)
+        .object(Tally)
         .queue(MAIL.dead_letters(DEAD_MAIL))
         .queue(DEAD_MAIL)
         .consume(MAIL, Postman)
+        .consume_batches(OPENS, Counting)
 }
 
 fn mail(to: &str) -> Mail {
@@ -84,4 +88,16 @@ async fn wherever_the_process_ends_the_mail_is_in_the_mailbox_once() {
         subjects(app, "ada@example.org").await
     });
     assert!(4 <= survived.await);
+}
+
+#[tokio::test]
+async fn what_was_opened_is_counted_in_batches() -> Result<()> {
+    let app = program().test().await?;
+    let opened: Vec<Opened> = (0..25).map(|it| Opened { id: it.to_string() }).collect();
+    app.queues().send_all(OPENS, &opened).await?;
+    app.settle().await;
+    assert_eq!(app.call(Tally::at("opens"), Total {}).await?, 20, "two full batches of ten");
+    app.advance(Duration::from_secs(1)).await;
+    assert_eq!(app.call(Tally::at("opens"), Total {}).await?, 25, "and what waited for company");
+    Ok(())
 }

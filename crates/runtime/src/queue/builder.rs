@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use steadfast_store::{Clock, Entropy, SeededEntropy, Store, StoreError, SystemClock};
 
-use super::{ConsumeOptions, Consumer, Declared, Queue, QueueSpec, Queues};
+use super::{BatchConsumer, ConsumeOptions, Consumer, Declared, Queue, QueueSpec, Queues};
 use crate::{Link, Objects, workflow::Runs};
 
 /// Says which queues there are, and who consumes them.
@@ -26,6 +26,17 @@ impl QueuesBuilder {
     /// Consumes a queue, message by message.
     pub fn consume<C: Consumer>(mut self, queue: Queue<C::Message>, consumer: C) -> Self {
         self.declared.consume(queue.name(), consumer, ConsumeOptions::default());
+        self
+    }
+
+    /// Consumes a queue in batches, two at a time.
+    pub fn consume_batches<C: BatchConsumer>(
+        mut self,
+        queue: Queue<C::Message>,
+        consumer: C,
+    ) -> Self {
+        let options = ConsumeOptions { concurrency: 2, ..ConsumeOptions::default() };
+        self.declared.consume_batches(queue.name(), consumer, options);
         self
     }
 
