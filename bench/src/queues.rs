@@ -89,12 +89,17 @@ pub(crate) async fn run() {
         .start(store.clone())
         .await
         .expect("starts");
-    let bare = bare(&store, BATCH).await;
-    say(&format!("  bare appends, {BATCH} to a commit          {bare:>9.0}/s"));
+    let bare = bare(&store, None).await;
+    say(&format!("  bare appends, {BATCH} to a commit      {bare:>9.0}/s"));
+    // The rows that a send writes: the message, and that it is to be delivered.
+    let sends = self::bare(&store, Some("nobody")).await;
+    say(&format!("  the same with their work           {sends:>9.0}/s"));
     let together = in_batches(&app, &batched).await;
     say(&format!(
-        "  in batches of {BATCH}                     {together:>9.0}/s {:>6.2} x bare",
-        together / bare
+        "  in batches of {BATCH}                  {together:>9.0}/s {:>6.2} x bare, {:.2} x with \
+         work",
+        together / bare,
+        together / sends
     ));
     let bare = bare_singly(&store).await;
     say(&format!("  bare appends singly, 64 in flight  {bare:>9.0}/s"));
@@ -204,13 +209,20 @@ fn row(id: usize) -> Message {
     Message::new("batched", Json::of(&note(id)).expect("JSON")).expect("message").input()
 }
 
-/// The rows of the messages alone, in commits of the same size.
-async fn bare(store: &Arc<dyn Store>, size: usize) -> f64 {
+/// The rows of the messages alone, or with work for a queue that nobody consumes, in commits of the
+/// same size.
+async fn bare(store: &Arc<dyn Store>, queue: Option<&'static str>) -> f64 {
+    let size = BATCH;
     let began = now();
     let writers = (0..4).map(|writer| {
         let store = store.clone();
         tokio::spawn(async move {
             let stream = Address::new(EntityKind::Stream, "bare", "0").expect("address");
+            let queue = queue.map(|it| Address::new(EntityKind::Queue, it, "0").expect("address"));
+            let row = |id| match &queue {
+                Some(queue) => row(id).to(queue),
+                None => row(id),
+            };
             for batch in (writer..MESSAGES / size).step_by(4) {
                 let messages = (0..size).map(|it| row(batch * size + it)).collect();
                 let append = Write::Append { stream: stream.clone(), messages };

@@ -30,8 +30,8 @@ use crate::Queues;
 
 /// Who hears of work that waits in queues, whose consumers draw it.
 pub(crate) trait QueueNews: Send + Sync + 'static {
-    /// It was written.
-    fn heard(&self, work: &Work);
+    /// It was written, in this order.
+    fn heard(&self, works: &[Work]);
     /// Some was not heard of.
     fn missed(&self);
 }

@@ -37,7 +37,8 @@ fn classes_and_objects_are_listed_in_parts() {
         {"name": "counter", "served": true, "objects": 5, "more": false},
         {"name": "inventory", "served": true, "objects": 0, "more": false},
         {"name": "mailbox", "served": true, "objects": 0, "more": false},
-        {"name": "parrot", "served": false, "objects": 1, "more": false}
+        {"name": "parrot", "served": false, "objects": 1, "more": false},
+        {"name": "tally", "served": true, "objects": 0, "more": false}
     ]);
     assert_eq!(server.json("/v1/objects"), json!({"items": expected, "next": null}));
     let all = server.json("/v1/objects/counter");

@@ -99,7 +99,7 @@ fn dead_letters_without_a_place_are_found_in_their_queue() {
     assert_eq!(set.status, 200);
     send(&server, "q", &json!("x"));
     let pulled = post(&server, "q/messages/pull", &json!({})).json();
-    let lease = &pulled["messages"][0]["leaseId"];
+    let lease = &pulled["items"][0]["leaseId"];
     post(&server, "q/messages/ack", &json!({ "retries": [{ "leaseId": lease }] }));
     let dlq = said(&server, &["dlq", "q"]);
     assert!(dlq.contains("the consumer asked for a retry"), "{dlq}");

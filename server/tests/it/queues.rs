@@ -70,7 +70,7 @@ fn mail_is_delivered_into_its_mailbox_once_also_after_a_kill() {
         .iter()
         .map(|it| it["name"].clone())
         .collect();
-    assert_eq!(named, ["mail", "mail-dead"]);
+    assert_eq!(named, ["mail", "mail-dead", "opens"]);
 }
 
 #[test]
@@ -199,18 +199,15 @@ fn messages_are_pulled_acknowledged_and_tried_again() {
     let server = Server::empty();
     let ids: Vec<String> = (0..3).map(|it| send(&server, "q", &json!(it))).collect();
     let pulled = pull(&server, "q", &json!({}));
-    assert_eq!(
-        (pulled["messages"].as_array().unwrap().len(), &pulled["paused"]),
-        (3, &json!(false))
-    );
-    let first = &pulled["messages"][0];
+    assert_eq!((pulled["items"].as_array().unwrap().len(), &pulled["paused"]), (3, &json!(false)));
+    let first = &pulled["items"][0];
     assert_eq!(
         (&first["id"], &first["body"], &first["attempts"]),
         (&json!(ids[0]), &json!(0), &json!(1))
     );
     assert!(first["enqueuedAt"].as_str().unwrap() < first["leaseUntil"].as_str().unwrap());
-    let lease = |index: usize| pulled["messages"][index]["leaseId"].clone();
-    assert_eq!(pull(&server, "q", &json!({}))["messages"], json!([]), "they are held");
+    let lease = |index: usize| pulled["items"][index]["leaseId"].clone();
+    assert_eq!(pull(&server, "q", &json!({}))["items"], json!([]), "they are held");
     let acked = ack(
         &server,
         "q",
@@ -221,7 +218,7 @@ fn messages_are_pulled_acknowledged_and_tried_again() {
     );
     assert_eq!(acked, json!({ "acked": 1, "retried": 1, "lost": [lease(0)] }));
     let again = pull(&server, "q", &json!({ "batchSize": 1, "leaseMs": 60_000 }));
-    let again = &again["messages"][0];
+    let again = &again["items"][0];
     assert_eq!((&again["id"], &again["attempts"]), (&json!(ids[1]), &json!(2)));
     let acked = ack(&server, "q", &json!({ "acks": [{ "leaseId": lease(1) }] }));
     assert_eq!(acked, json!({ "acked": 0, "retried": 0, "lost": [lease(1)] }), "it is another's");
@@ -295,7 +292,7 @@ fn a_paused_queue_delivers_nothing_until_it_is_resumed() {
     assert_eq!(ok(&control("pause"))["paused"], true);
     mail(&server, "ada@example.org");
     let pulled = pull(&server, "mail", &json!({}));
-    assert_eq!(pulled, json!({ "messages": [], "paused": true }));
+    assert_eq!(pulled, json!({ "items": [], "paused": true }));
     let server = Server::on(server.kill());
     assert_eq!(server.json("/v1/queues/mail")["ready"], 1, "it stays paused");
     let resumed = ok(&server.post("/v1/queues/mail/resume", &[]));

@@ -173,14 +173,14 @@ impl Task {
         let mut agenda = self.shared.agenda();
         match news {
             News::Notices(notices) => {
+                let mut in_queues = Vec::new();
                 for notice in &notices {
                     match notice {
-                        Notice::Due(work) if work.queued => {
-                            self.queues.iter().for_each(|it| it.heard(work));
-                        }
+                        Notice::Due(work) if work.queued => in_queues.push(*work),
                         Notice::Due(_) | Notice::Unblocked(_) => agenda.learn(notice, now),
                     }
                 }
+                self.queues.iter().for_each(|it| it.heard(&in_queues));
             }
             News::Overflow => {
                 agenda.start_over();

@@ -282,15 +282,19 @@ impl Shared {
 }
 
 impl QueueNews for Queues {
-    fn heard(&self, work: &Work) {
-        let desk = lock(&self.shared.desks).get(&work.target).cloned();
-        let Some(desk) = desk else { return };
+    fn heard(&self, works: &[Work]) {
         let now = self.shared.clock.now();
-        if work.attempts == 0 && work.claim.is_none() {
-            desk.meter.count(Happening::Sent, 1, now);
+        // Those of one commit are mostly for one queue.
+        for works in works.chunk_by(|one, next| one.target == next.target) {
+            let desk = lock(&self.shared.desks).get(&works[0].target).cloned();
+            let Some(desk) = desk else { continue };
+            let sent = works.iter().filter(|it| it.attempts == 0 && it.claim.is_none()).count();
+            desk.meter.count(Happening::Sent, sent, now);
+            let mut shelf = desk.shelf();
+            works.iter().for_each(|it| shelf.hear(it, now));
+            drop(shelf);
+            desk.wake();
         }
-        desk.shelf().hear(work, now);
-        desk.wake();
     }
 
     fn missed(&self) {

@@ -92,7 +92,7 @@ pub(crate) async fn pull(
     let pulled = node.queues.pull(&queue, batch_size, lease).await?;
     // What gave something was not paused.
     let paused = pulled.is_empty() && node.queues.is_paused(&queue).await?;
-    Ok(Json(PulledList { messages: pulled.iter().map(PulledEntry::of).collect(), paused }))
+    Ok(Json(PulledList { items: pulled.iter().map(PulledEntry::of).collect(), paused }))
 }
 
 /// Ends deliveries of messages that were pulled.

@@ -114,7 +114,7 @@ pub(crate) struct PulledEntry {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub(crate) struct PulledList {
     /// The messages; none if nothing is due.
-    pub(crate) messages: Vec<PulledEntry>,
+    pub(crate) items: Vec<PulledEntry>,
     /// Whether there are none because the queue is paused.
     pub(crate) paused: bool,
 }
