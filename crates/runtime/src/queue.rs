@@ -24,6 +24,7 @@ mod send;
 mod settings;
 mod settle;
 mod shelf;
+mod together;
 
 pub(crate) use self::queues::Declared;
 pub use self::{

@@ -14,6 +14,7 @@ use super::{
     queues::Shared,
     settle::{self, Ending, Written},
     shelf::PutDown,
+    together::commit_each,
 };
 use crate::dispatch::panic_message;
 
@@ -127,17 +128,11 @@ impl Handing {
         crash::point("queue.claim.before");
         let (lease, lasts) = (self.shared.new_lease(self.care == Care::Alone), self.timeout);
         let mut claimed = over;
-        let all: Vec<Write> = letters
-            .iter()
-            .map(|it| Write::Claim { position: it.message.position, lease, lasts })
-            .collect();
-        let together = Commit { expects: Vec::new(), writes: all.clone() };
-        let together = self.shared.store.commit(together).await?.committed().ok();
-        for (letter, write) in letters.into_iter().zip(all) {
-            let receipt = match &together {
-                Some(receipt) => Some(receipt.clone()),
-                None => self.shared.store.commit(Commit::of(write)).await?.committed().ok(),
-            };
+        let claim =
+            |it: &Letter| Commit::of(Write::Claim { position: it.message.position, lease, lasts });
+        let claims: Vec<Commit> = letters.iter().map(claim).collect();
+        let receipts = commit_each(&*self.shared.store, &claims).await?;
+        for (letter, receipt) in letters.into_iter().zip(receipts) {
             let position = letter.message.position;
             let is_it = |it: &&steadfast_store::Claimed| it.position == position;
             match receipt.as_ref().and_then(|it| it.claimed.iter().find(is_it)) {

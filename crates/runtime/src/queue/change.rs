@@ -2,7 +2,9 @@
 
 use steadfast_store::{Commit, Letter, Position};
 
-use super::{QueueError, Queues, desk::Desk, redrive::Candidate, shelf::PutDown};
+use super::{
+    QueueError, Queues, desk::Desk, redrive::Candidate, shelf::PutDown, together::commit_each,
+};
 
 /// Messages changed in one commit.
 const TOGETHER: usize = 100;
@@ -22,35 +24,23 @@ impl Queues {
         Ok(changed)
     }
 
-    /// All in one commit, or one by one if something is no longer as it was.
     async fn change_some(
         &self,
         desk: &Desk,
         changes: &[(Candidate, Commit)],
     ) -> Result<Vec<bool>, QueueError> {
-        let store = &self.shared.store;
         let mut held = Held { queues: self, desk, positions: Vec::new() };
         // A dead one stands on no shelf.
         let is_ours: Vec<bool> = changes
             .iter()
             .map(|(it, _)| it.letter.as_ref().is_none_or(|it| held.hold(it)))
             .collect();
-        let ours = || changes.iter().zip(&is_ours).filter(|it| *it.1).map(|it| it.0);
-        if ours().next().is_none() {
-            return Ok(is_ours);
-        }
-        let mut together = Commit::default();
-        for (_, commit) in ours() {
-            together.expects.extend_from_slice(&commit.expects);
-            together.writes.extend_from_slice(&commit.writes);
-        }
-        if store.commit(together).await?.committed().is_ok() {
-            ours().for_each(|(it, _)| held.gone(it.message.position));
-            return Ok(is_ours);
-        }
+        let ours = changes.iter().zip(&is_ours).filter(|it| *it.1);
+        let commits: Vec<Commit> = ours.map(|it| it.0.1.clone()).collect();
+        let mut receipts = commit_each(&*self.shared.store, &commits).await?.into_iter();
         let mut changed = Vec::new();
-        for ((candidate, commit), is_ours) in changes.iter().zip(is_ours) {
-            let is_changed = is_ours && store.commit(commit.clone()).await?.committed().is_ok();
+        for ((candidate, _), is_ours) in changes.iter().zip(is_ours) {
+            let is_changed = is_ours && receipts.next().flatten().is_some();
             if is_changed {
                 held.gone(candidate.message.position);
             }

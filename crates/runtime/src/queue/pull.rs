@@ -5,7 +5,7 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
-use steadfast_store::{Claimed, Commit, Lease, Letter, Position, Receipt, State, Timestamp, Write};
+use steadfast_store::{Claimed, Commit, Lease, Letter, Position, State, Timestamp, Write};
 
 use super::{
     QueueError, Queues,
@@ -14,6 +14,7 @@ use super::{
     meter::Happening,
     settle::{self, Ending},
     shelf::PutDown,
+    together::commit_each,
 };
 
 /// Messages that can be pulled at once.
@@ -150,17 +151,18 @@ impl Queues {
             hands.put_down(letter.message.position, PutDown::Gone);
         }
         // Not guessed by another consumer, and not given out again after a restart.
-        let claims: Vec<(LeaseId, Write)> = hands
+        let leases: Vec<LeaseId> = hands
             .letters
             .iter()
-            .map(|it| {
-                let id = LeaseId::new(it.message.position, self.shared.entropy.next(), desk);
-                (id, Write::Claim { position: id.position, lease: id.lease(), lasts })
-            })
+            .map(|it| LeaseId::new(it.message.position, self.shared.entropy.next(), desk))
             .collect();
-        let receipts = self.claim(&claims).await?;
+        let claim = |it: &LeaseId| {
+            Commit::of(Write::Claim { position: it.position, lease: it.lease(), lasts })
+        };
+        let claims: Vec<Commit> = leases.iter().map(claim).collect();
+        let receipts = commit_each(&*self.shared.store, &claims).await?;
         let mut pulled = Vec::new();
-        for ((lease, _), receipt) in claims.iter().zip(receipts) {
+        for (lease, receipt) in leases.iter().zip(receipts) {
             let letter = hands.letters.iter().find(|it| it.message.position == lease.position);
             let is_it = |it: &&Claimed| it.position == lease.position;
             let claimed = receipt.as_ref().and_then(|it| it.claimed.iter().find(is_it));
@@ -170,24 +172,6 @@ impl Queues {
             pulled.push(Pulled { letter, attempt, lease: *lease, until });
         }
         Ok(pulled)
-    }
-
-    /// All in one commit, or one by one if something is no longer as it was.
-    async fn claim(&self, claims: &[(LeaseId, Write)]) -> Result<Vec<Option<Receipt>>, QueueError> {
-        let writes: Vec<Write> = claims.iter().map(|it| it.1.clone()).collect();
-        if writes.is_empty() {
-            return Ok(Vec::new());
-        }
-        let together = Commit { expects: Vec::new(), writes };
-        if let Ok(receipt) = self.shared.store.commit(together).await?.committed() {
-            return Ok(vec![Some(receipt); claims.len()]);
-        }
-        let mut receipts = Vec::new();
-        for (_, write) in claims {
-            let outcome = self.shared.store.commit(Commit::of(write.clone())).await?;
-            receipts.push(outcome.committed().ok());
-        }
-        Ok(receipts)
     }
 
     async fn give_up(&self, desk: &Desk, letter: &Letter) -> Result<(), QueueError> {

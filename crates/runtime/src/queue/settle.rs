@@ -3,10 +3,13 @@
 use std::time::Duration;
 
 use steadfast_store::{
-    Commit, Entropy, Lease, Outcome, Position, Receipt, SettledAs, Store, StoreError, Write,
+    Commit, Entropy, Lease, Position, Receipt, SettledAs, Store, StoreError, Write,
 };
 
-use super::{QueueSettings, delivery::Verdict, meter::Happening, name::address, shelf::PutDown};
+use super::{
+    QueueSettings, delivery::Verdict, meter::Happening, name::address, shelf::PutDown,
+    together::commit_each,
+};
 
 /// A letter whose delivery ends.
 #[derive(Clone, Debug)]
@@ -80,21 +83,8 @@ pub(super) async fn commit(
     store: &dyn Store,
     all: &[Written],
 ) -> Result<Vec<Option<Receipt>>, StoreError> {
-    let writes: Vec<Write> = all.iter().filter_map(|it| it.write.clone()).collect();
-    if writes.is_empty() {
-        return Ok(vec![None; all.len()]);
-    }
-    match store.commit(Commit { expects: Vec::new(), writes }).await? {
-        Outcome::Committed(receipt) => return Ok(vec![Some(receipt); all.len()]),
-        Outcome::Rejected(_) | Outcome::Duplicate(_) => {}
-    }
-    let mut receipts = Vec::new();
-    for it in all {
-        let Some(write) = it.write.clone() else {
-            receipts.push(None);
-            continue;
-        };
-        receipts.push(store.commit(Commit::of(write)).await?.committed().ok());
-    }
-    Ok(receipts)
+    let commits: Vec<Commit> =
+        all.iter().filter_map(|it| it.write.clone()).map(Commit::of).collect();
+    let mut receipts = commit_each(store, &commits).await?.into_iter();
+    Ok(all.iter().map(|it| it.write.as_ref().and_then(|_| receipts.next().flatten())).collect())
 }
