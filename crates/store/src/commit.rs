@@ -5,8 +5,8 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use crate::{
-    Address, EntityId, EntityKind, Images, InvalidInput, Json, Message, Position, RunStatus,
-    SettledAs, Turn, Version, limits, message::Cause,
+    Address, EntityId, EntityKind, EntryKey, Images, InvalidInput, Json, Message, Position, Put,
+    RunStatus, SettledAs, Turn, Version, limits, message::Cause,
 };
 
 /// One step of progress: everything in it becomes durable together, or nothing does.
@@ -113,6 +113,18 @@ pub enum Expect {
         seq: i64,
         /// The chained checksum after it.
         chk: u32,
+    },
+    /// The entry is at this revision; 0 means that there is none, not even a removed one.
+    Revision {
+        /// Which entry.
+        entry: EntryKey,
+        /// The number of its last change.
+        revision: i64,
+    },
+    /// No entry of a list has a value. Where one had until just now, it is rejected: try again.
+    Vacant {
+        /// Which list.
+        space: Box<str>,
     },
 }
 
@@ -241,6 +253,13 @@ pub enum Write {
         /// Which run.
         run: EntityId,
     },
+    /// Changes an entry.
+    Put(Put),
+    /// Removes the rows of entries whose time is over; others stay.
+    ExpireEntries {
+        /// Which ones.
+        entries: Vec<EntryKey>,
+    },
 }
 
 impl Write {
@@ -249,7 +268,9 @@ impl Write {
             Write::Append { messages, .. } => messages.len(),
             Write::Forget { positions } | Write::ForgetTurns { positions } => positions.len(),
             Write::Images(it) => it.images.len(),
+            Write::ExpireEntries { entries } => entries.len(),
             Write::Remember(_)
+            | Write::Put(_)
             | Write::Claim { .. }
             | Write::Settle { .. }
             | Write::Retry { .. }
@@ -272,6 +293,9 @@ impl Write {
             Write::Append { messages, .. } => check_siblings(messages),
             Write::Run { run, .. } if run.kind() != EntityKind::Run => {
                 Err(InvalidInput::NotARun { address: run.to_string().into() })
+            }
+            Write::Put(it) if limits::ENTRY_BYTES_MAX < value_bytes(it) => {
+                Err(InvalidInput::EntrySize { len: value_bytes(it) })
             }
             _ => Ok(()),
         }
@@ -297,8 +321,14 @@ impl Write {
             | Write::ExpireKeys => 200,
             Write::Run { run, .. } => 200 + run.class().len() + run.name().len(),
             Write::Snapshot(it) => 200 + it.state.as_str().len(),
+            Write::Put(it) => 200 + it.entry.key().len() + value_bytes(it),
+            Write::ExpireEntries { entries } => entries.iter().map(|it| 50 + it.key().len()).sum(),
         }
     }
+}
+
+fn value_bytes(put: &Put) -> usize {
+    put.value.as_ref().map_or(0, |it| it.as_str().len())
 }
 
 /// What a stream has come to.

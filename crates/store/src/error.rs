@@ -38,6 +38,24 @@ pub enum InvalidInput {
         /// How long it was.
         len: usize,
     },
+    /// The name of a list of entries that is empty or too long.
+    #[error("space has {len} bytes, it must have 1 to {max} and no NUL", max = limits::SPACE_BYTES_MAX)]
+    Space {
+        /// How long it was.
+        len: usize,
+    },
+    /// The key of an entry is too long.
+    #[error("entry key has {len} bytes, limit is {max}", max = limits::ENTRY_KEY_BYTES_MAX)]
+    EntryKey {
+        /// How long it was.
+        len: usize,
+    },
+    /// Too much in an entry.
+    #[error("entry value has {len} bytes, limit is {max}", max = limits::ENTRY_BYTES_MAX)]
+    EntrySize {
+        /// How much it was.
+        len: usize,
+    },
     /// Too many writes in one commit.
     #[error("commit has {count} writes, limit is {max}; split it", max = limits::WRITES_MAX)]
     CommitLength {

@@ -7,6 +7,7 @@ mod clock;
 mod commit;
 pub mod crash;
 mod entropy;
+mod entry;
 mod error;
 mod id;
 pub mod limits;
@@ -33,6 +34,7 @@ pub use self::{
     clock::{Clock, ManualClock, Sleep, SystemClock, Timestamp},
     commit::{Commit, Expect, Lease, Remember, Snapshot, Write},
     entropy::{Entropy, SeededEntropy},
+    entry::{Entries, Entry, EntryKey, EntryRange, Put, behind},
     error::{InvalidInput, OpenError, StoreError},
     id::{Address, AddressError, EntityId, EntityKind},
     memory::{MemoryStore, Moment},
@@ -41,7 +43,7 @@ pub use self::{
     outcome::{Claimed, Outcome, Receipt, Rejection, Remembered},
     plan::Work,
     postgres::{PostgresOptions, PostgresStore},
-    queue::{Letter, QueueDepth},
+    queue::{ENQUEUE, Letter, QueueDepth, queue_address},
     recorded::{Attempt, Recorded, Settled, SettledAs, State},
     retention::{Retention, sweep},
     retry::RetryPolicy,

@@ -21,6 +21,15 @@ pub const NAME_BYTES_MAX: usize = 512;
 /// Bytes of an idempotency key.
 pub const KEY_BYTES_MAX: usize = 255;
 
+/// Bytes of the name of a list of entries.
+pub const SPACE_BYTES_MAX: usize = 128;
+
+/// Bytes of an entry's key: the longest key of a blob, and an id behind it.
+pub const ENTRY_KEY_BYTES_MAX: usize = 1_088;
+
+/// Bytes of an entry's value: a blob of 10,000 parts has one of about half of it.
+pub const ENTRY_BYTES_MAX: usize = 2 << 20;
+
 /// Bytes kept of an error text; the rest is cut off.
 pub const ERROR_BYTES_MAX: usize = 2_000;
 

@@ -1,5 +1,6 @@
 //! A store in memory, for tests and simulation. It forgets everything when it is dropped.
 
+mod entries;
 mod objects;
 mod queues;
 mod runs;

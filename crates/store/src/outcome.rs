@@ -1,6 +1,6 @@
 //! How a commit ended when the store did answer. None of these ends is an error.
 
-use crate::{EntityId, Json, Position, Timestamp, Version};
+use crate::{EntityId, EntryKey, Json, Position, Timestamp, Version};
 
 /// How a commit ended when the store did answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,8 +32,10 @@ pub struct Receipt {
     pub appended: Vec<(Version, Position)>,
     /// What was claimed, in order.
     pub claimed: Vec<Claimed>,
-    /// How many messages were forgotten.
+    /// How many messages were forgotten, or entries whose time was over.
     pub forgotten: usize,
+    /// The revision of each entry that was put, in order.
+    pub revisions: Vec<i64>,
 }
 
 /// A claim that was granted.
@@ -133,6 +135,24 @@ pub enum Rejection {
         /// Which run.
         run: EntityId,
     },
+    /// The entry has changed.
+    #[error(
+        "entry {entry:?} is at revision {actual}, expected was {expected}; read it and decide anew"
+    )]
+    Revision {
+        /// Which entry.
+        entry: EntryKey,
+        /// What was expected.
+        expected: i64,
+        /// What it is.
+        actual: i64,
+    },
+    /// There are entries in the list, or were just now.
+    #[error("list `{space}` is not empty")]
+    NotVacant {
+        /// Which list.
+        space: Box<str>,
+    },
     /// Only what has ended, and as expected, can be revived.
     #[error("message {position} is not settled, or not in the way that was expected")]
     NotSettled {
@@ -154,6 +174,8 @@ impl Rejection {
             Rejection::Part { .. } => "part_out_of_order",
             Rejection::RunHasWork { .. } => "run_has_work",
             Rejection::RunMoved { .. } => "run_moved",
+            Rejection::Revision { .. } => "revision_conflict",
+            Rejection::NotVacant { .. } => "not_vacant",
             Rejection::NotSettled { .. } => "not_settled",
         }
     }

@@ -4,14 +4,15 @@
 mod append;
 mod decide;
 mod delivery;
+mod entry;
 mod facts;
 mod needs;
 mod run;
 mod turn;
 
 use crate::{
-    Address, Attempt, Base, EntityId, Head, Json, Lease, Outcome, PageImage, Position, Recorded,
-    RecordedTurn, RunSummary, Settled, Snapshot, State, Timestamp, Version,
+    Address, Attempt, Base, EntityId, Entry, EntryKey, Head, Json, Lease, Outcome, PageImage,
+    Position, Recorded, RecordedTurn, RunSummary, Settled, Snapshot, State, Timestamp, Version,
     message::{Direction, MessageKind},
 };
 
@@ -150,6 +151,8 @@ pub(crate) struct Plan {
     pub(crate) runs: Vec<(Position, RunSummary)>,
     /// Runs that go with all they had, before anything is written.
     pub(crate) runs_erased: Vec<EntityId>,
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries_gone: Vec<EntryKey>,
     pub(crate) answers: Vec<Outcome>,
 }
 
@@ -160,6 +163,7 @@ impl Plan {
             || !self.turns_forgotten.is_empty()
             || !self.heads_gone.is_empty()
             || !self.runs_erased.is_empty()
+            || !self.entries_gone.is_empty()
     }
 
     /// Whether nothing is to be written.
@@ -181,5 +185,7 @@ impl Plan {
             && self.images.is_empty()
             && self.runs.is_empty()
             && self.runs_erased.is_empty()
+            && self.entries.is_empty()
+            && self.entries_gone.is_empty()
     }
 }

@@ -2,6 +2,7 @@
 
 mod apply;
 mod connect;
+mod entries;
 mod facts;
 mod migrate;
 mod owner;
@@ -404,6 +405,7 @@ impl Store for PostgresStore {
         rows.extend(self.lines(queries::ALL_TURNS, sql::turn).await?);
         rows.extend(self.lines(queries::ALL_IMAGES, sql::owned_image).await?);
         rows.extend(self.lines(sql::runs::ALL_RUNS, sql::run_summary).await?);
+        rows.extend(self.lines(sql::entries::ALL_ENTRIES, sql::entries::entry).await?);
         Ok(Dump { rows })
     }
 

@@ -1,6 +1,14 @@
 //! What waits in queues, as the store tells it.
 
-use crate::{EntityId, Recorded, State, Timestamp};
+use crate::{Address, AddressError, EntityId, EntityKind, Recorded, State, Timestamp};
+
+/// What is done with a message that is sent to a queue.
+pub const ENQUEUE: &str = "enqueue";
+
+/// The address under which the messages of a queue wait.
+pub fn queue_address(name: &str) -> Result<Address, AddressError> {
+    Address::new(EntityKind::Queue, name, "0")
+}
 
 /// A message that waits in a queue, or that a consumer holds.
 #[derive(Clone, Debug, PartialEq, Eq)]

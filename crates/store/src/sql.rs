@@ -2,6 +2,7 @@
 //!
 //! Statements are written with `?1`; PostgreSQL gets them as `$1`.
 
+pub(crate) mod entries;
 mod fields;
 mod migrations;
 #[cfg(test)]

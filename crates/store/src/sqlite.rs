@@ -2,6 +2,7 @@
 
 mod apply;
 mod checkpoint;
+mod entries;
 mod facts;
 mod file;
 mod readers;

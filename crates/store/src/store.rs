@@ -6,9 +6,9 @@ use async_trait::async_trait;
 use tokio::sync::oneshot;
 
 use crate::{
-    Address, Attempt, Commit, EntityId, EntityKind, Head, Letter, Notices, ObjectSummary, OldTurn,
-    Outcome, PageImage, Position, QueueDepth, Recorded, RecordedTurn, RunCursor, RunFilter,
-    RunStatus, RunSummary, Snapshot, StoreError, Timestamp, TurnSummary, Version, Work,
+    Address, Attempt, Commit, EntityId, EntityKind, Entries, Head, Letter, Notices, ObjectSummary,
+    OldTurn, Outcome, PageImage, Position, QueueDepth, Recorded, RecordedTurn, RunCursor,
+    RunFilter, RunStatus, RunSummary, Snapshot, StoreError, Timestamp, TurnSummary, Version, Work,
 };
 
 /// What is called with how a commit ended.
@@ -16,7 +16,7 @@ pub type Answer = Box<dyn FnOnce(Result<Outcome, StoreError>) + Send + Sync>;
 
 /// Keeps streams of messages and what is still to be done with them.
 #[async_trait]
-pub trait Store: Send + Sync + 'static {
+pub trait Store: Entries + Send + Sync + 'static {
     /// Commits one step of progress.
     ///
     /// # Durability

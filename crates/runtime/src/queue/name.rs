@@ -2,7 +2,8 @@
 
 use std::{fmt, marker::PhantomData, time::Duration};
 
-use steadfast_store::{Address, AddressError, EntityKind, InvalidInput, Json};
+pub(super) use steadfast_store::{ENQUEUE, queue_address as address};
+use steadfast_store::{InvalidInput, Json};
 
 use super::QueueSettings;
 use crate::{
@@ -47,11 +48,6 @@ impl<T> Queue<T> {
     pub fn dead_letters(self, to: Queue<T>) -> QueueSpec<T> {
         self.with(QueueSettings::default()).dead_letters(to)
     }
-}
-
-/// The address under which the messages of a queue wait.
-pub(crate) fn address(name: &str) -> Result<Address, AddressError> {
-    Address::new(EntityKind::Queue, name, "0")
 }
 
 impl<T> Clone for Queue<T> {
@@ -109,6 +105,3 @@ impl<M: Body> Destination<M, ()> for Later<M> {
         Ok(Sending { target, action, message_type, data: Json::of(&msg)?, metadata, delay })
     }
 }
-
-/// What is done with a message that is sent to a queue.
-pub(super) const ENQUEUE: &str = "enqueue";

@@ -133,7 +133,9 @@ impl Driver {
             | Rejection::Head { .. }
             | Rejection::Part { .. }
             | Rejection::RunHasWork { .. }
-            | Rejection::RunMoved { .. }) => {
+            | Rejection::RunMoved { .. }
+            | Rejection::Revision { .. }
+            | Rejection::NotVacant { .. }) => {
                 Err(StoreError::Corrupt { reason: rejection.to_string() })
             }
         }

@@ -11,10 +11,11 @@ use std::{
 
 use async_trait::async_trait;
 use steadfast::store::{
-    Activity, Address, Answer, Attempt, Commit, DueCursor, Dump, EntityId, EntityKind, Head,
-    Health, Letter, MemoryStore, Notices, ObjectSummary, OldTurn, Owner, PageImage, Position,
-    QueueDepth, Recorded, RecordedTurn, RunCursor, RunFilter, RunStatus, RunSummary, Setting,
-    Snapshot, Store, StoreError, StreamSummary, Timestamp, Totals, TurnSummary, Version, Work,
+    Activity, Address, Answer, Attempt, Commit, DueCursor, Dump, EntityId, EntityKind, Entries,
+    Entry, EntryKey, EntryRange, Head, Health, Letter, MemoryStore, Notices, ObjectSummary,
+    OldTurn, Owner, PageImage, Position, QueueDepth, Recorded, RecordedTurn, RunCursor, RunFilter,
+    RunStatus, RunSummary, Setting, Snapshot, Store, StoreError, StreamSummary, Timestamp, Totals,
+    TurnSummary, Version, Work,
 };
 use tokio::sync::{RwLock, Semaphore};
 
@@ -238,6 +239,34 @@ macro_rules! delegate {
             }
         }
     };
+}
+
+#[async_trait]
+impl Entries for Held {
+    async fn entry(&self, entry: &EntryKey) -> Result<Option<Entry>, StoreError> {
+        self.inner.entry(entry).await
+    }
+
+    async fn entries(
+        &self,
+        space: &str,
+        range: EntryRange,
+        limit: usize,
+    ) -> Result<Vec<Entry>, StoreError> {
+        self.inner.entries(space, range, limit).await
+    }
+
+    async fn expired_entries(
+        &self,
+        at: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<EntryKey>, StoreError> {
+        self.inner.expired_entries(at, limit).await
+    }
+
+    async fn referenced(&self, ids: &[EntityId]) -> Result<Vec<EntityId>, StoreError> {
+        self.inner.referenced(ids).await
+    }
 }
 
 delegate! {

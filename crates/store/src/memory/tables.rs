@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{objects::Objects, runs::Runs};
+use super::{entries::EntryTable, objects::Objects, runs::Runs};
 use crate::{
     Address, Attempt, DueCursor, Dump, EntityId, EntityKind, ObjectSummary, Position, Recorded,
     Settled, SettledAs, Snapshot, State, StreamSummary, Timestamp, Totals, Version, Work,
@@ -24,6 +24,7 @@ pub(super) struct Tables {
     keys: BTreeMap<(EntityId, Box<str>), KeyRow>,
     pub(super) objects: Objects,
     pub(super) runs: Runs,
+    pub(super) entries: EntryTable,
 }
 
 impl Tables {
@@ -55,6 +56,7 @@ impl Tables {
             }
         }
         self.objects.facts(needs, &mut facts);
+        self.entries.facts(needs, &mut facts);
         for run in &needs.erasures {
             if self.entities.get(run).is_some_and(|it| it.address.kind() == EntityKind::Run) {
                 facts.erasures.load(*run, self.needed_of(*run));
@@ -107,6 +109,7 @@ impl Tables {
         }
         self.objects.apply(plan);
         self.runs.apply(plan);
+        self.entries.apply(plan);
         for snapshot in &plan.snapshots {
             self.snapshots.insert(snapshot.stream, snapshot.clone());
         }
@@ -301,6 +304,7 @@ impl Tables {
         rows.extend(self.keys.values().map(|it| format!("{it:?}")));
         rows.extend(self.objects.dump());
         rows.extend(self.runs.all().map(|it| format!("{it:?}")));
+        rows.extend(self.entries.all().map(|it| format!("{it:?}")));
         Dump { rows }
     }
 

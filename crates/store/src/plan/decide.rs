@@ -108,6 +108,8 @@ impl Batch {
                 }
             }
             Expect::Head { entity, seq, chk } => self.check_head(*entity, *seq, *chk)?,
+            Expect::Revision { entry, revision } => self.check_revision(entry, *revision)?,
+            Expect::Vacant { space } => self.check_vacant(space)?,
         }
         Ok(())
     }
@@ -141,6 +143,8 @@ impl Batch {
             }
             Write::Run { run, status, expires } => self.run(run, *status, *expires),
             Write::EraseRun { run } => self.erase_run(*run)?,
+            Write::Put(put) => self.put(put),
+            Write::ExpireEntries { entries } => entries.iter().for_each(|it| self.expire(it)),
             // Recorded at the end, when the position of the input is known.
             Write::Remember(_) => {}
         }
@@ -197,6 +201,7 @@ impl Batch {
         self.facts.cuts.accept();
         self.facts.runs.accept();
         self.facts.erasures.accept();
+        self.facts.entries.accept();
     }
 
     fn reject(&mut self, lengths: Lengths) {
@@ -222,6 +227,7 @@ impl Batch {
         self.facts.cuts.reject();
         self.facts.runs.reject();
         self.facts.erasures.reject();
+        self.facts.entries.reject();
         self.draft.position = lengths.position;
         self.draft.messages.truncate(lengths.messages);
         self.draft.unblocked.truncate(lengths.unblocked);
@@ -274,6 +280,12 @@ impl Batch {
         draft.images.extend(images.filter_map(|((entity, _), image)| Some((entity, image?))));
         let cuts = facts.cuts.into_changes().into_iter();
         draft.images_cut.extend(cuts.filter_map(|(entity, pages)| Some((entity, pages?))));
+        for (key, entry) in facts.entries.into_changes() {
+            match entry {
+                Some(entry) => draft.entries.push(entry),
+                None => draft.entries_gone.push(key),
+            }
+        }
         draft.runs_erased.sort_unstable();
         draft.turns_forgotten.sort_unstable();
         draft.forgotten.sort_unstable();

@@ -7,7 +7,8 @@ use std::{
 
 use super::{KeyRow, Work};
 use crate::{
-    Base, EntityId, Head, PageImage, Position, RunSummary, Settled, Snapshot, Timestamp, Version,
+    Base, EntityId, Entry, EntryKey, Head, PageImage, Position, RunSummary, Settled, Snapshot,
+    Timestamp, Version,
 };
 
 /// What is needed of a stored message to revive or forget it.
@@ -57,6 +58,9 @@ pub(crate) struct Facts {
     pub(crate) runs: Table<EntityId, RunSummary>,
     /// Runs that are to be erased, if they are there, with what keeps them from it.
     pub(crate) erasures: Table<EntityId, Option<Position>>,
+    pub(crate) entries: Table<EntryKey, Entry>,
+    /// Lists that have an entry in the store.
+    pub(crate) spaces: HashSet<Box<str>>,
 }
 
 /// Rows by key, which remembers what changed and can take the last commit's changes back.

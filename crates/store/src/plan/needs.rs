@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::{Commit, EntityId, Expect, Position, Write};
+use crate::{Commit, EntityId, EntryKey, Expect, Position, Write};
 
 /// Keys of rows to read, sorted so that every store reads and locks in one order.
 #[derive(Debug, Default)]
@@ -15,6 +15,8 @@ pub(crate) struct Needs {
     pub(crate) heads: BTreeSet<EntityId>,
     pub(crate) turns: BTreeSet<Position>,
     pub(crate) erasures: BTreeSet<EntityId>,
+    pub(crate) entries: BTreeSet<EntryKey>,
+    pub(crate) spaces: BTreeSet<Box<str>>,
 }
 
 impl Needs {
@@ -29,6 +31,8 @@ impl Needs {
                     }
                     Expect::Settled { position, .. } => _ = needs.messages.insert(*position),
                     Expect::Head { entity, .. } => _ = needs.heads.insert(*entity),
+                    Expect::Revision { entry, .. } => _ = needs.entries.insert(entry.clone()),
+                    Expect::Vacant { space } => _ = needs.spaces.insert(space.clone()),
                 }
             }
             commit.writes.iter().for_each(|write| needs.add(write));
@@ -71,6 +75,8 @@ impl Needs {
                 self.entities.insert(run.id());
             }
             Write::EraseRun { run } => _ = self.erasures.insert(*run),
+            Write::Put(put) => _ = self.entries.insert(put.entry.clone()),
+            Write::ExpireEntries { entries } => self.entries.extend(entries.iter().cloned()),
             Write::Close { .. } | Write::Snapshot(_) | Write::ExpireKeys => {}
         }
     }

@@ -6,7 +6,7 @@ use tokio_postgres::{Client, Error, Statement, types::ToSql};
 use crate::{EntityId, plan::Plan};
 
 /// One statement for each table and way of change, in the order in which they run.
-const STATEMENTS: [&str; 31] = [
+const STATEMENTS: [&str; 33] = [
     "DELETE FROM outcome o USING message m WHERE m.origin = ANY (ARRAY(SELECT e.origin \
      FROM entity e WHERE e.id = ANY ($1::bytea[]))) AND o.position = m.position",
     "DELETE FROM attempt a USING message m WHERE m.origin = ANY (ARRAY(SELECT e.origin \
@@ -84,6 +84,13 @@ const STATEMENTS: [&str; 31] = [
      $5::text[], $6::bigint[], $7::bigint[], $8::bigint[]) ON CONFLICT (number) DO UPDATE SET \
      status = excluded.status, changed_at = excluded.changed_at, \
      expires_at = excluded.expires_at",
+    "INSERT INTO entry (space, key, revision, value, reference, changed_at, expires_at) \
+     SELECT * FROM unnest($1::text[], $2::bytea[], $3::bigint[], $4::text[], $5::bytea[], \
+     $6::bigint[], $7::bigint[]) ON CONFLICT (space, key) DO UPDATE SET \
+     revision = excluded.revision, value = excluded.value, reference = excluded.reference, \
+     changed_at = excluded.changed_at, expires_at = excluded.expires_at",
+    "DELETE FROM entry e USING unnest($1::text[], $2::bytea[]) AS g (space, key) \
+     WHERE e.space = g.space AND e.key = g.key",
     "UPDATE counter SET position = $1, at = $2",
 ];
 
@@ -127,7 +134,7 @@ pub(super) enum NotWritten {
     Commit(Error),
 }
 
-fn params(plan: &Plan) -> [Option<Params<'_>>; 31] {
+fn params(plan: &Plan) -> [Option<Params<'_>>; 33] {
     let erased = || (!plan.runs_erased.is_empty()).then(|| ids(&plan.runs_erased));
     [
         erased(),
@@ -160,6 +167,8 @@ fn params(plan: &Plan) -> [Option<Params<'_>>; 31] {
         (!plan.images.is_empty()).then(|| images(plan)),
         positions(&plan.turns_forgotten),
         (!plan.runs.is_empty()).then(|| runs(plan)),
+        (!plan.entries.is_empty()).then(|| entries(plan)),
+        (!plan.entries_gone.is_empty()).then(|| entries_gone(plan)),
         Some(vec![Box::new(plan.position), Box::new(plan.at.0)]),
     ]
 }
@@ -360,4 +369,22 @@ fn runs(plan: &Plan) -> Params<'_> {
         column(rows, |it| it.1.changed_at.0),
         column(rows, |it| it.1.expires_at.map(|it| it.0)),
     ]
+}
+
+fn entries(plan: &Plan) -> Params<'_> {
+    let rows = &plan.entries;
+    vec![
+        column(rows, |it| it.entry.space()),
+        column(rows, |it| it.entry.key()),
+        column(rows, |it| it.revision),
+        column(rows, |it| it.value.as_ref().map(|it| it.as_str())),
+        column(rows, |it| it.reference.map(bytes)),
+        column(rows, |it| it.changed_at.0),
+        column(rows, |it| it.expires_at.map(|it| it.0)),
+    ]
+}
+
+fn entries_gone(plan: &Plan) -> Params<'_> {
+    let rows = &plan.entries_gone;
+    vec![column(rows, |it| it.space()), column(rows, |it| it.key())]
 }

@@ -23,6 +23,12 @@ const KEYS: &str = "SELECT i.scope, i.key, i.request_hash, i.position, i.status,
      i.expires_at FROM unnest($1::bytea[], $2::text[]) AS n (scope, key) \
      JOIN idempotency i ON i.scope = n.scope AND i.key = n.key";
 
+const ENTRIES: &str = "SELECT e.space, e.key, e.revision, e.value, e.reference, e.changed_at, \
+     e.expires_at FROM unnest($1::text[], $2::bytea[]) AS n (space, key) \
+     JOIN entry e ON e.space = n.space AND e.key = n.key";
+const OCCUPIED: &str = "SELECT n.space FROM unnest($1::text[]) AS n (space) \
+     WHERE EXISTS (SELECT 1 FROM entry e WHERE e.space = n.space AND e.value IS NOT NULL)";
+
 /// The prepared statements.
 pub(super) struct Reads {
     counter: Statement,
@@ -35,6 +41,8 @@ pub(super) struct Reads {
     heads: Statement,
     turns: Statement,
     erasures: Statement,
+    entries: Statement,
+    occupied: Statement,
 }
 
 impl Reads {
@@ -50,6 +58,8 @@ impl Reads {
             heads: client.prepare(&many(queries::HEAD, "b.entity = ?1", "bytea")).await?,
             turns: client.prepare(&many(queries::TURN_BRIEF, "t.position = ?1", "bigint")).await?,
             erasures: client.prepare(&many(sql::runs::ERASURE, "e.id = ?1", "bytea")).await?,
+            entries: client.prepare(ENTRIES).await?,
+            occupied: client.prepare(OCCUPIED).await?,
         })
     }
 
@@ -64,8 +74,12 @@ impl Reads {
         let turns: Vec<i64> = needs.turns.iter().copied().collect();
         let erasures: Vec<&[u8]> = needs.erasures.iter().map(|it| it.0.as_slice()).collect();
 
+        let lists: Vec<&str> = needs.entries.iter().map(|it| it.space()).collect();
+        let entry_keys: Vec<&[u8]> = needs.entries.iter().map(|it| it.key()).collect();
+        let spaces: Vec<&str> = needs.spaces.iter().map(|it| &**it).collect();
+
         type Params<'a> = Vec<&'a (dyn ToSql + Sync)>;
-        let all: [(&Statement, bool, Params<'_>); 10] = [
+        let all: [(&Statement, bool, Params<'_>); 12] = [
             (&self.counter, true, vec![]),
             (&self.streams, !streams.is_empty(), vec![&streams]),
             (&self.entities, !entities.is_empty(), vec![&entities]),
@@ -76,21 +90,37 @@ impl Reads {
             (&self.heads, !heads.is_empty(), vec![&heads]),
             (&self.turns, !turns.is_empty(), vec![&turns]),
             (&self.erasures, !erasures.is_empty(), vec![&erasures]),
+            (&self.entries, !lists.is_empty(), vec![&lists, &entry_keys]),
+            (&self.occupied, !spaces.is_empty(), vec![&spaces]),
         ];
         let answers = join_all(all.iter().map(|(statement, wanted, params)| async move {
             if *wanted { client.query(*statement, params).await } else { Ok(Vec::new()) }
         }));
         // The first error in order is the cause of those behind it.
         let answers: Result<Vec<Vec<Row>>, _> = answers.await.into_iter().collect();
-        let answers: [Vec<Row>; 10] =
-            answers?.try_into().map_err(|_| Trouble::Bug("ten queries have ten answers".into()))?;
+        let answers = answers?;
         understand(&answers).map_err(|error| Trouble::Bug(error.to_string()))
     }
 }
 
-fn understand(answers: &[Vec<Row>; 10]) -> Result<Facts, StoreError> {
-    let [counter, streams, entities, works, briefs, outcomes, keys, heads, turns, erasures] =
-        answers;
+fn understand(answers: &[Vec<Row>]) -> Result<Facts, StoreError> {
+    let [
+        counter,
+        streams,
+        entities,
+        works,
+        briefs,
+        outcomes,
+        keys,
+        heads,
+        turns,
+        erasures,
+        entries,
+        occupied,
+    ] = answers
+    else {
+        return Err(StoreError::corrupt("twelve questions have twelve answers"));
+    };
     let mut facts = Facts::default();
     let counter = counter.first().ok_or_else(|| StoreError::corrupt("the counter is missing"))?;
     (facts.position, facts.at) = (counter.int(0)?, counter.time(1)?);
@@ -135,6 +165,13 @@ fn understand(answers: &[Vec<Row>; 10]) -> Result<Facts, StoreError> {
     for row in erasures {
         let (run, needed) = sql::erasure(row)?;
         facts.erasures.load(run, needed);
+    }
+    for row in entries {
+        let entry = sql::entries::entry(row)?;
+        facts.entries.load(entry.entry.clone(), entry);
+    }
+    for row in occupied {
+        facts.spaces.insert(row.text(0)?.into());
     }
     Ok(facts)
 }

@@ -45,6 +45,13 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("../../migrations/0005.sqlite.sql"),
         postgres: include_str!("../../migrations/0005.postgres.sql"),
     },
+    Migration {
+        number: 6,
+        // Older code knows no entries, and leaves them as they are.
+        needs: 5,
+        sqlite: include_str!("../../migrations/0006.sqlite.sql"),
+        postgres: include_str!("../../migrations/0006.postgres.sql"),
+    },
 ];
 
 /// The newest schema that this binary knows.

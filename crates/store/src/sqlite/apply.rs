@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, Result, params};
 
-use super::runs;
+use super::{entries, runs};
 use crate::{
     Attempt, Base, EntityId, Head, PageImage, Position, RecordedTurn, Settled, Snapshot, Timestamp,
     Work,
@@ -44,6 +44,7 @@ pub(super) fn apply(connection: &Connection, plan: &Plan) -> Result<()> {
     let forgotten = "DELETE FROM turn WHERE position = ?1";
     each(connection, forgotten, &plan.turns_forgotten, by_position)?;
     runs::put(connection, &plan.runs)?;
+    entries::write(connection, &plan.entries, &plan.entries_gone)?;
     let counter = "UPDATE counter SET position = ?1, at = ?2";
     connection.prepare_cached(counter)?.execute(params![plan.position, plan.at.0])?;
     Ok(())

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use rusqlite::Connection;
 
-use super::row::rows;
+use super::{entries, row::rows};
 use crate::{
     EntityId, Head, Position, StoreError, Version,
     plan::{Brief, Facts, Needs, Plan},
@@ -140,6 +140,7 @@ pub(super) fn read(
             facts.erasures.load(run, needed);
         }
     }
+    entries::facts(connection, needs, &mut facts)?;
     for (scope, key) in &needs.keys {
         for row in rows(connection, KEY, (scope.0, key), sql::key_row)? {
             facts.keys.load((*scope, key.clone()), row);

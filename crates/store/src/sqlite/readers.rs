@@ -149,6 +149,9 @@ pub(super) fn dump(connection: &Connection) -> Result<Dump, StoreError> {
     all.extend(rows(&tx, sql::runs::ALL_RUNS, (), |row| {
         Ok(format!("{:?}", sql::run_summary(row)?))
     })?);
+    all.extend(rows(&tx, sql::entries::ALL_ENTRIES, (), |row| {
+        Ok(format!("{:?}", sql::entries::entry(row)?))
+    })?);
     Ok(Dump { rows: all })
 }
 

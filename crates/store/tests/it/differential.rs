@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use steadfast_store::{
-    Cause, Clock, Commit, Complete, Due, DueCursor, EntityKind, Entropy, Expect, Images, Json,
-    Lease, Message, PageImage, Remember, Retention, RunFilter, RunStatus, SeededEntropy, SettledAs,
-    Snapshot, Task, Timestamp, Turn, Write, sweep,
+    Cause, Clock, Commit, Complete, Due, DueCursor, EntityKind, Entropy, EntryKey, Expect, Images,
+    Json, Lease, Message, PageImage, Put, Remember, Retention, RunFilter, RunStatus, SeededEntropy,
+    SettledAs, Snapshot, Task, Timestamp, Turn, Write, sweep,
 };
 
 use crate::lab::{Lab, address, address_of};
@@ -107,7 +107,7 @@ impl Maker {
 
     fn write(&self) -> Write {
         let position = self.position();
-        match self.below(28) {
+        match self.below(32) {
             0..=4 => {
                 let messages = (0..self.below(4) as usize).map(|it| self.message(it)).collect();
                 Write::Append { stream: self.stream(), messages }
@@ -170,6 +170,7 @@ impl Maker {
             }
             20 if self.one_in(3) => Write::Erase { entity: self.object().id() },
             22..=27 => self.write_of_run(),
+            28..=31 => self.write_of_entry(),
             _ => Write::ForgetTurns { positions: vec![position - 5, position - 9] },
         }
     }
@@ -191,6 +192,22 @@ impl Maker {
         }
     }
 
+    fn entry(&self) -> EntryKey {
+        let space = ["a", "b"][self.below(2) as usize];
+        let keys: [&[u8]; 4] = [b"", b"\0", b"k", "ü".as_bytes()];
+        EntryKey::new(space, keys[self.below(4) as usize]).unwrap()
+    }
+
+    fn write_of_entry(&self) -> Write {
+        if self.one_in(4) {
+            return Write::ExpireEntries { entries: vec![self.entry(), self.entry()] };
+        }
+        let value = (!self.one_in(3)).then(|| Json::parse("{\"a\":1}").unwrap());
+        let reference = self.one_in(2).then(|| self.stream().id());
+        let expires = self.one_in(2).then(|| self.wait());
+        Write::Put(Put { entry: self.entry(), value, reference, expires })
+    }
+
     fn commit(&self) -> Commit {
         let mut commit = Commit::default();
         for _ in 0..=self.below(3) {
@@ -199,6 +216,10 @@ impl Maker {
         if self.one_in(4) {
             let version = self.below(20) as i64;
             commit = commit.expect(Expect::Version { stream: self.stream().id(), version });
+        }
+        if self.one_in(8) {
+            let revision = self.below(6) as i64;
+            commit = commit.expect(Expect::Revision { entry: self.entry(), revision });
         }
         if self.one_in(6) {
             commit = commit.expect(Expect::Pending { position: self.position() });

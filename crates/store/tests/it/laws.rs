@@ -3,6 +3,7 @@
 mod appending;
 mod deduplication;
 mod delivery;
+mod entries;
 mod erasing;
 mod images;
 mod objects;

@@ -1,0 +1,176 @@
+//! Entries: small values under keys that are listed in order, each with the number of its last
+//! change.
+
+use std::{fmt, ops::Bound, sync::Arc};
+
+use async_trait::async_trait;
+
+use crate::{EntityId, InvalidInput, Json, StoreError, Timestamp, limits};
+
+/// Names one entry: a list, and a key in it. Lists are in the order of the bytes of their keys.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EntryKey {
+    space: Arc<str>,
+    key: Arc<[u8]>,
+}
+
+impl EntryKey {
+    /// Checks the lengths and makes a key of them.
+    pub fn new(space: &str, key: &[u8]) -> Result<Self, InvalidInput> {
+        let fits = 1..=limits::SPACE_BYTES_MAX;
+        if !fits.contains(&space.len()) || space.contains('\0') {
+            return Err(InvalidInput::Space { len: space.len() });
+        }
+        if limits::ENTRY_KEY_BYTES_MAX < key.len() {
+            return Err(InvalidInput::EntryKey { len: key.len() });
+        }
+        Ok(Self { space: space.into(), key: key.into() })
+    }
+
+    /// Takes what a store gave back.
+    pub(crate) fn stored(space: &str, key: Vec<u8>) -> Self {
+        Self { space: space.into(), key: key.into() }
+    }
+
+    /// Which list.
+    pub fn space(&self) -> &str {
+        &self.space
+    }
+
+    /// Which key in it.
+    pub fn key(&self) -> &[u8] {
+        &self.key
+    }
+}
+
+impl fmt::Debug for EntryKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.space, self.key.escape_ascii())
+    }
+}
+
+/// A change of an entry, which takes the next revision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Put {
+    /// Which one.
+    pub entry: EntryKey,
+    /// What it is from now on; `None` removes it, and its number stays.
+    pub value: Option<Json>,
+    /// What it needs outside of the store; see [`Entries::referenced`].
+    pub reference: Option<EntityId>,
+    /// When the row may go, value or not; `None`: it is kept.
+    pub expires: Option<std::time::Duration>,
+}
+
+/// An entry as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Which one.
+    pub entry: EntryKey,
+    /// The number of its last change, from 1.
+    pub revision: i64,
+    /// What it is; `None`: it was removed.
+    pub value: Option<Json>,
+    /// What it needs outside of the store.
+    pub reference: Option<EntityId>,
+    /// When it last changed.
+    pub changed_at: Timestamp,
+    /// When the row may go.
+    pub expires_at: Option<Timestamp>,
+}
+
+/// Where a list of entries begins and ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EntryRange {
+    /// The first key.
+    pub from: Bound<Vec<u8>>,
+    /// Before this key.
+    pub until: Option<Vec<u8>>,
+}
+
+impl EntryRange {
+    /// All keys that begin with this.
+    pub fn prefix(prefix: &[u8]) -> Self {
+        Self { from: Bound::Included(prefix.to_vec()), until: behind(prefix) }
+    }
+
+    /// Those of them that come behind a key.
+    pub fn after(mut self, key: &[u8]) -> Self {
+        let is_later = match &self.from {
+            Bound::Included(from) | Bound::Excluded(from) => from.as_slice() <= key,
+            Bound::Unbounded => true,
+        };
+        if is_later {
+            self.from = Bound::Excluded(key.to_vec());
+        }
+        self
+    }
+
+    /// Those of them that do not come before a key.
+    pub fn from(mut self, key: Vec<u8>) -> Self {
+        let is_later = match &self.from {
+            Bound::Included(from) => *from < key,
+            Bound::Excluded(from) => *from < key,
+            Bound::Unbounded => true,
+        };
+        if is_later {
+            self.from = Bound::Included(key);
+        }
+        self
+    }
+}
+
+/// The first key that comes behind all that begin with `prefix`; `None` if there is none.
+pub fn behind(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|byte| *byte != u8::MAX)?;
+    let mut key = prefix[..=last].to_vec();
+    key[last] += 1;
+    Some(key)
+}
+
+/// What a store tells of its entries.
+#[async_trait]
+pub trait Entries {
+    /// Reads one entry. What was removed is found until its time is over.
+    async fn entry(&self, entry: &EntryKey) -> Result<Option<Entry>, StoreError>;
+
+    /// Reads a list in the order of keys, without what was removed.
+    async fn entries(
+        &self,
+        space: &str,
+        range: EntryRange,
+        limit: usize,
+    ) -> Result<Vec<Entry>, StoreError>;
+
+    /// Reads entries whose time is over at `at`, those first that should have gone first.
+    async fn expired_entries(
+        &self,
+        at: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<EntryKey>, StoreError>;
+
+    /// Which of these some entry needs.
+    async fn referenced(&self, ids: &[EntityId]) -> Result<Vec<EntityId>, StoreError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_begins_with_a_prefix_ends_before_the_key_behind_it() {
+        assert_eq!(behind(b"ab"), Some(b"ac".to_vec()));
+        assert_eq!(behind(b"a\xff\xff"), Some(b"b".to_vec()));
+        assert_eq!(behind(b"\xff"), None);
+        assert_eq!(behind(b""), None);
+    }
+
+    #[test]
+    fn a_range_never_begins_before_its_prefix() {
+        let photos = || EntryRange::prefix(b"photos/");
+        assert_eq!(photos().after(b"a"), photos());
+        assert_eq!(photos().after(b"photos/x").from, Bound::Excluded(b"photos/x".to_vec()));
+        assert_eq!(photos().from(b"photos/x".to_vec()).from, Bound::Included(b"photos/x".to_vec()));
+        assert_eq!(photos().from(b"a".to_vec()), photos());
+    }
+}

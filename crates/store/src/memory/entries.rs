@@ -1,0 +1,107 @@
+//! The table of entries, in memory.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Bound,
+};
+
+use async_trait::async_trait;
+
+use super::MemoryStore;
+use crate::{
+    EntityId, Entries, Entry, EntryKey, EntryRange, StoreError, Timestamp,
+    plan::{Facts, Needs, Plan},
+};
+
+#[derive(Debug, Default)]
+pub(super) struct EntryTable {
+    rows: BTreeMap<EntryKey, Entry>,
+    references: BTreeSet<(EntityId, EntryKey)>,
+}
+
+impl EntryTable {
+    pub(super) fn facts(&self, needs: &Needs, facts: &mut Facts) {
+        for key in &needs.entries {
+            if let Some(row) = self.rows.get(key) {
+                facts.entries.load(key.clone(), row.clone());
+            }
+        }
+        let range = || EntryRange::prefix(b"");
+        let occupied = needs.spaces.iter().filter(|it| !self.list(it, range(), 1).is_empty());
+        facts.spaces.extend(occupied.cloned());
+    }
+
+    pub(super) fn apply(&mut self, plan: &Plan) {
+        for row in &plan.entries {
+            self.remove(&row.entry);
+            self.references.extend(row.reference.map(|it| (it, row.entry.clone())));
+            self.rows.insert(row.entry.clone(), row.clone());
+        }
+        plan.entries_gone.iter().for_each(|key| self.remove(key));
+    }
+
+    fn remove(&mut self, key: &EntryKey) {
+        let reference = self.rows.remove(key).and_then(|it| it.reference);
+        if let Some(reference) = reference {
+            self.references.remove(&(reference, key.clone()));
+        }
+    }
+
+    fn list(&self, space: &str, range: EntryRange, limit: usize) -> Vec<Entry> {
+        let key = |key: Vec<u8>| EntryKey::stored(space, key);
+        let from = match range.from {
+            Bound::Included(it) => Bound::Included(key(it)),
+            Bound::Excluded(it) => Bound::Excluded(key(it)),
+            Bound::Unbounded => Bound::Included(key(Vec::new())),
+        };
+        let is_over = |it: &Entry| range.until.as_ref().is_some_and(|end| **end <= *it.entry.key());
+        let found = self.rows.range((from, Bound::Unbounded)).map(|(_, row)| row);
+        let found = found.take_while(|it| it.entry.space() == space && !is_over(it));
+        found.filter(|it| it.value.is_some()).take(limit).cloned().collect()
+    }
+
+    fn expired(&self, at: Timestamp, limit: usize) -> Vec<EntryKey> {
+        let timed = self.rows.values().filter_map(|it| Some((it.expires_at?, &it.entry)));
+        let mut found: Vec<_> = timed.filter(|(expires_at, _)| *expires_at <= at).collect();
+        found.sort();
+        found.into_iter().take(limit).map(|(_, key)| key.clone()).collect()
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = &Entry> {
+        self.rows.values()
+    }
+}
+
+#[async_trait]
+impl Entries for MemoryStore {
+    async fn entry(&self, entry: &EntryKey) -> Result<Option<Entry>, StoreError> {
+        self.read(|it| it.entries.rows.get(entry).cloned())
+    }
+
+    async fn entries(
+        &self,
+        space: &str,
+        range: EntryRange,
+        limit: usize,
+    ) -> Result<Vec<Entry>, StoreError> {
+        self.read(|it| it.entries.list(space, range, limit))
+    }
+
+    async fn expired_entries(
+        &self,
+        at: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<EntryKey>, StoreError> {
+        self.read(|it| it.entries.expired(at, limit))
+    }
+
+    async fn referenced(&self, ids: &[EntityId]) -> Result<Vec<EntityId>, StoreError> {
+        self.read(|it| {
+            let is_needed = |id: &&EntityId| {
+                let first = it.entries.references.range((**id, EntryKey::stored("", Vec::new()))..);
+                first.take(1).any(|(found, _)| found == *id)
+            };
+            ids.iter().filter(is_needed).copied().collect()
+        })
+    }
+}
