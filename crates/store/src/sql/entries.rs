@@ -35,8 +35,8 @@ const LIST_BEHIND_UNTIL: &str = entries!(
     "WHERE space = ?1 AND key > ?2 AND key < ?4 AND value IS NOT NULL ORDER BY key LIMIT ?3"
 );
 
-/// The statement for a range: the space is `?1`, its beginning `?2`, the limit `?3`, and its end, if
-/// there is one, `?4`.
+/// The statement for a range: the space is `?1`, its beginning `?2`, the limit `?3`, and its end,
+/// if there is one, `?4`.
 pub(crate) fn list(range: EntryRange) -> (&'static str, Vec<u8>, Option<Vec<u8>>) {
     let (is_behind, from) = match range.from {
         Bound::Included(key) => (false, key),

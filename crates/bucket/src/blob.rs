@@ -1,0 +1,170 @@
+//! A blob as the index knows it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use steadfast_store::{Entry, Json, StoreError, Timestamp};
+
+use crate::{
+    BlobKey, BucketError,
+    content::{ContentId, FileName},
+    digest::{Checksums, hex, unhex},
+};
+
+/// Bytes of names and values of a blob's own metadata, as S3 has it.
+pub const METADATA_BYTES_MAX: usize = 2_048;
+
+/// What the writer of a blob says about it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attributes {
+    /// Its media type.
+    #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
+    pub content_type: Option<String>,
+    /// Headers that are given back with it: Cache-Control, Content-Disposition, Content-Encoding,
+    /// Content-Language, Expires. Names are lowercase.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+    /// Its own metadata. Names are lowercase.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub metadata: BTreeMap<String, String>,
+}
+
+impl Attributes {
+    /// Says only of which type it is.
+    pub fn of_type(content_type: &str) -> Self {
+        Self { content_type: Some(content_type.into()), ..Self::default() }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), BucketError> {
+        let bytes = |it: &BTreeMap<String, String>| -> usize {
+            it.iter().map(|(name, value)| name.len() + value.len()).sum()
+        };
+        let headers = bytes(&self.headers) + self.content_type.as_ref().map_or(0, String::len);
+        for len in [bytes(&self.metadata), headers] {
+            if METADATA_BYTES_MAX < len {
+                return Err(BucketError::Metadata { len, max: METADATA_BYTES_MAX });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A blob in a bucket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Blob {
+    /// Its key.
+    pub key: BlobKey,
+    /// How many bytes it has.
+    pub size: u64,
+    /// The tag of its content, without quotes: its MD5, or that of its parts and their number.
+    pub etag: String,
+    /// The number of the write in the sequence of its key.
+    pub sequence: i64,
+    /// When it was written.
+    pub modified_at: Timestamp,
+    /// What its writer says about it.
+    pub attributes: Attributes,
+    /// The CRC-32 of its bytes.
+    pub crc32: u32,
+    /// The SHA-256 of its bytes, if it was sent.
+    pub sha256: Option<[u8; 32]>,
+    pub(crate) content: ContentId,
+    pub(crate) parts: Vec<(u64, u64)>,
+}
+
+impl Blob {
+    /// Names this write of the key, and no other.
+    pub fn version(&self) -> String {
+        self.content.to_string()
+    }
+
+    /// How many parts it was uploaded in; 0 if in one piece.
+    pub fn parts(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// Its files, and how many bytes each has.
+    pub(crate) fn files(&self) -> Vec<(FileName, u64)> {
+        let content = self.content;
+        if self.parts.is_empty() {
+            return vec![(FileName { content, part: None }, self.size)];
+        }
+        let name = |part: u64| FileName { content, part: Some(part) };
+        self.parts.iter().map(|(part, size)| (name(*part), *size)).collect()
+    }
+
+    pub(crate) fn read(entry: &Entry) -> Result<Option<Self>, BucketError> {
+        let Some(value) = &entry.value else { return Ok(None) };
+        let damaged = |reason: &str| {
+            let reason = format!("entry {:?} {reason}", entry.entry);
+            BucketError::Store(StoreError::Corrupt { reason })
+        };
+        let key = std::str::from_utf8(entry.entry.key()).map_err(|_| damaged("is not a text"))?;
+        let stored: Stored = serde_json::from_str(value.as_str())
+            .map_err(|error| damaged(&format!("is not a blob: {error}")))?;
+        let content = ContentId::from_hex(&stored.id).ok_or_else(|| damaged("has no id"))?;
+        Ok(Some(Self {
+            key: BlobKey::new(key)?,
+            size: stored.size,
+            etag: stored.etag,
+            sequence: entry.revision,
+            modified_at: entry.changed_at,
+            attributes: stored.attributes,
+            crc32: stored.crc32,
+            sha256: stored.sha256.as_deref().and_then(unhex),
+            content,
+            parts: stored.parts,
+        }))
+    }
+}
+
+/// What is written into the index.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Stored {
+    id: String,
+    pub(crate) size: u64,
+    pub(crate) etag: String,
+    crc32: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sha256: Option<String>,
+    #[serde(flatten)]
+    pub(crate) attributes: Attributes,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    parts: Vec<(u64, u64)>,
+}
+
+impl Stored {
+    /// A blob in one piece.
+    pub(crate) fn whole(id: ContentId, sums: &Checksums, attributes: Attributes) -> Self {
+        let (etag, sha256) = (hex(&sums.md5), sums.sha256.map(|it| hex(&it)));
+        let (id, size, crc32) = (id.to_string(), sums.size, sums.crc32);
+        Self { id, size, etag, crc32, sha256, attributes, parts: Vec::new() }
+    }
+
+    /// A blob that came in parts.
+    pub(crate) fn of_parts(
+        id: ContentId,
+        (size, etag, crc32): (u64, String, u32),
+        attributes: Attributes,
+        parts: Vec<(u64, u64)>,
+    ) -> Self {
+        Self { id: id.to_string(), size, etag, crc32, sha256: None, attributes, parts }
+    }
+
+    /// The same bytes under another id.
+    pub(crate) fn copy(blob: &Blob, id: ContentId, attributes: Attributes) -> Self {
+        Self {
+            id: id.to_string(),
+            size: blob.size,
+            etag: blob.etag.clone(),
+            crc32: blob.crc32,
+            sha256: blob.sha256.map(|it| hex(&it)),
+            attributes,
+            parts: blob.parts.clone(),
+        }
+    }
+
+    pub(crate) fn json(&self) -> Result<Json, BucketError> {
+        Ok(Json::of(self)?)
+    }
+}

@@ -1,0 +1,248 @@
+//! What is known of each bucket without asking: this process alone changes them.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, PoisonError, RwLock},
+};
+
+use serde::{Deserialize, Serialize};
+use steadfast_store::{Commit, Entry, Expect, Json, Put, Rejection, StoreError, Timestamp, Write};
+
+use crate::{
+    BucketError, BucketName, BucketSettings, Buckets, LifecycleRule, Rule, buckets::Shared,
+    name::BUCKETS, rule::put as put_rule, settings::put_lifecycle,
+};
+
+#[derive(Debug, Default)]
+pub(crate) struct Book(RwLock<HashMap<BucketName, Arc<Known>>>);
+
+/// A bucket as it was last seen.
+#[derive(Clone, Debug)]
+pub(crate) struct Known {
+    pub(crate) revision: i64,
+    pub(crate) created_at: Timestamp,
+    pub(crate) settings: BucketSettings,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Stored {
+    created_at: i64,
+    #[serde(flatten)]
+    settings: BucketSettings,
+}
+
+/// A bucket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BucketInfo {
+    /// Its name.
+    pub name: BucketName,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// What is set for it.
+    pub settings: BucketSettings,
+}
+
+impl Book {
+    pub(crate) fn forget(&self, bucket: &BucketName) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).remove(bucket);
+    }
+
+    fn find(&self, bucket: &BucketName) -> Option<Arc<Known>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(bucket).cloned()
+    }
+
+    fn learn(&self, bucket: &BucketName, known: &Arc<Known>) {
+        let mut book = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        book.insert(bucket.clone(), known.clone());
+    }
+}
+
+fn known(entry: &Entry) -> Result<Option<Known>, BucketError> {
+    let Some(value) = &entry.value else { return Ok(None) };
+    let stored: Stored = serde_json::from_str(value.as_str()).map_err(|error| {
+        let reason = format!("entry {:?} is not a bucket: {error}", entry.entry);
+        BucketError::Store(StoreError::Corrupt { reason })
+    })?;
+    let (revision, created_at) = (entry.revision, Timestamp(stored.created_at));
+    Ok(Some(Known { revision, created_at, settings: stored.settings }))
+}
+
+impl Shared {
+    /// What is known of a bucket, which must be there.
+    pub(crate) async fn bucket(&self, bucket: &BucketName) -> Result<Arc<Known>, BucketError> {
+        if let Some(known) = self.book.find(bucket) {
+            return Ok(known);
+        }
+        let entry = self.store.entry(&bucket.entry()?).await?;
+        let found = entry.as_ref().map(known).transpose()?.flatten();
+        let Some(found) = found else {
+            return Err(BucketError::UnknownBucket { bucket: bucket.to_string() });
+        };
+        let found = Arc::new(found);
+        self.book.learn(bucket, &found);
+        Ok(found)
+    }
+
+    /// Says that a bucket is still as it is known.
+    pub(crate) fn expect_bucket(bucket: &BucketName, known: &Known) -> Result<Expect, BucketError> {
+        Ok(Expect::Revision { entry: bucket.entry()?, revision: known.revision })
+    }
+}
+
+impl Buckets {
+    /// Makes a bucket.
+    pub async fn create(&self, bucket: &BucketName) -> Result<BucketInfo, BucketError> {
+        let entry = bucket.entry()?;
+        loop {
+            let before = self.shared.store.entry(&entry).await?;
+            if before.as_ref().is_some_and(|it| it.value.is_some()) {
+                return Err(BucketError::BucketExists { bucket: bucket.to_string() });
+            }
+            let revision = before.map_or(0, |it| it.revision);
+            let created_at = self.shared.clock.now();
+            let settings = BucketSettings::default();
+            if self.write(bucket, revision, created_at, &settings).await? {
+                return Ok(BucketInfo { name: bucket.clone(), created_at, settings });
+            }
+        }
+    }
+
+    /// Makes a bucket if it is not there.
+    pub async fn ensure(&self, bucket: &BucketName) -> Result<(), BucketError> {
+        match self.create(bucket).await {
+            Ok(_) | Err(BucketError::BucketExists { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn write(
+        &self,
+        bucket: &BucketName,
+        revision: i64,
+        created_at: Timestamp,
+        settings: &BucketSettings,
+    ) -> Result<bool, BucketError> {
+        let stored = Stored { created_at: created_at.0, settings: settings.clone() };
+        let (entry, value) = (bucket.entry()?, Some(Json::of(&stored)?));
+        let expect = Expect::Revision { entry: entry.clone(), revision };
+        let put = Put { entry, value, reference: None, expires: None };
+        let done = self.shared.commit(Commit::of(Write::Put(put)).expect(expect)).await;
+        self.shared.book.forget(bucket);
+        Ok(done?.is_ok())
+    }
+
+    /// Deletes an empty bucket. Uploads in parts that are under way are aborted.
+    pub async fn delete_bucket(&self, bucket: &BucketName) -> Result<(), BucketError> {
+        loop {
+            let known = self.shared.bucket(bucket).await?;
+            let full = || BucketError::NotEmpty { bucket: bucket.to_string() };
+            if !self.shared.page(&bucket.blobs(), b"", None).await?.is_empty() {
+                return Err(full());
+            }
+            self.abort_all(bucket).await?;
+            let keep = self.shared.options.keep_tombstones;
+            let (entry, expires) = (bucket.entry()?, Some(keep));
+            let put = Put { entry, value: None, reference: None, expires };
+            let commit = Commit::of(Write::Put(put))
+                .expect(Shared::expect_bucket(bucket, &known)?)
+                .expect(Expect::Vacant { space: bucket.blobs().into() })
+                .expect(Expect::Vacant { space: bucket.uploads().into() });
+            let done = self.shared.commit(commit).await;
+            self.shared.book.forget(bucket);
+            match done? {
+                Ok(_) => return Ok(()),
+                Err(Rejection::NotVacant { .. }) => return Err(full()),
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// A bucket, and what is set for it.
+    pub async fn bucket(&self, bucket: &BucketName) -> Result<BucketInfo, BucketError> {
+        let known = self.shared.bucket(bucket).await?;
+        let (created_at, settings) = (known.created_at, known.settings.clone());
+        Ok(BucketInfo { name: bucket.clone(), created_at, settings })
+    }
+
+    /// Buckets in the order of their names, behind one of them.
+    pub async fn buckets(
+        &self,
+        after: Option<&BucketName>,
+        limit: usize,
+    ) -> Result<Vec<BucketInfo>, BucketError> {
+        let range = steadfast_store::EntryRange::prefix(b"");
+        let range = match after {
+            Some(after) => range.after(after.as_str().as_bytes()),
+            None => range,
+        };
+        let mut found = Vec::new();
+        for entry in self.shared.store.entries(BUCKETS, range, limit).await? {
+            let name = String::from_utf8_lossy(entry.entry.key()).into_owned();
+            if let Some(Known { created_at, settings, .. }) = known(&entry)? {
+                found.push(BucketInfo { name: BucketName::new(&name)?, created_at, settings });
+            }
+        }
+        Ok(found)
+    }
+
+    /// Changes what is set for a bucket. Writes that are decided later follow it.
+    pub async fn configure(
+        &self,
+        bucket: &BucketName,
+        change: impl Fn(&mut BucketSettings) -> Result<(), BucketError>,
+    ) -> Result<BucketSettings, BucketError> {
+        loop {
+            let known = self.shared.bucket(bucket).await?;
+            let mut settings = known.settings.clone();
+            change(&mut settings)?;
+            settings.check()?;
+            if settings == known.settings
+                || self.write(bucket, known.revision, known.created_at, &settings).await?
+            {
+                return Ok(settings);
+            }
+        }
+    }
+
+    /// Sends changes to a queue; a rule of the same id is replaced.
+    pub async fn put_rule(&self, bucket: &BucketName, rule: Rule) -> Result<(), BucketError> {
+        self.configure(bucket, |it| put_rule(&mut it.rules, rule.clone())).await.map(drop)
+    }
+
+    /// Removes a rule.
+    pub async fn delete_rule(&self, bucket: &BucketName, id: &str) -> Result<(), BucketError> {
+        let remove = |it: &mut BucketSettings| {
+            let before = it.rules.len();
+            it.rules.retain(|it| it.id != id);
+            gone(bucket, id, before != it.rules.len())
+        };
+        self.configure(bucket, remove).await.map(drop)
+    }
+
+    /// Deletes what is old; a rule of the same id is replaced.
+    pub async fn put_lifecycle(
+        &self,
+        bucket: &BucketName,
+        rule: LifecycleRule,
+    ) -> Result<(), BucketError> {
+        self.configure(bucket, |it| put_lifecycle(&mut it.lifecycle, rule.clone())).await.map(drop)
+    }
+
+    /// Removes a lifecycle rule.
+    pub async fn delete_lifecycle(&self, bucket: &BucketName, id: &str) -> Result<(), BucketError> {
+        let remove = |it: &mut BucketSettings| {
+            let before = it.lifecycle.len();
+            it.lifecycle.retain(|it| it.id != id);
+            gone(bucket, id, before != it.lifecycle.len())
+        };
+        self.configure(bucket, remove).await.map(drop)
+    }
+}
+
+fn gone(bucket: &BucketName, rule: &str, is_gone: bool) -> Result<(), BucketError> {
+    if is_gone {
+        return Ok(());
+    }
+    Err(BucketError::UnknownRule { bucket: bucket.to_string(), rule: rule.into() })
+}

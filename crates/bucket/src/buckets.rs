@@ -1,0 +1,194 @@
+//! All buckets of a store.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use steadfast_store::{
+    Clock, Commit, Entropy, EntryKey, EntryRange, Expect, Json, Outcome, Put, SeededEntropy, Store,
+    StoreError, SystemClock, Write,
+};
+
+use crate::{
+    BucketError,
+    book::Book,
+    content::{Blobs, ContentId, FileName},
+    readers::Readers,
+};
+
+/// How long things are kept that nobody asked to keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BucketOptions {
+    /// The number of a deleted key: while it is kept, the next write of the key goes on from it.
+    pub keep_tombstones: Duration,
+    /// An upload in parts that nobody completes, where no lifecycle rule says otherwise.
+    pub keep_uploads: Duration,
+    /// A file that no blob refers to: it may be about to.
+    pub keep_orphans: Duration,
+}
+
+impl Default for BucketOptions {
+    fn default() -> Self {
+        Self {
+            keep_tombstones: Duration::from_hours(30 * 24),
+            keep_uploads: Duration::from_hours(7 * 24),
+            keep_orphans: Duration::from_hours(1),
+        }
+    }
+}
+
+/// All buckets of a store. Cheap to clone.
+#[derive(Clone)]
+pub struct Buckets {
+    pub(crate) shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) blobs: Arc<dyn Blobs>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) entropy: Arc<dyn Entropy>,
+    pub(crate) options: BucketOptions,
+    pub(crate) account: String,
+    pub(crate) book: Book,
+    pub(crate) readers: Readers,
+}
+
+/// Makes the buckets of a store.
+pub struct BucketsBuilder {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+    options: BucketOptions,
+}
+
+impl BucketsBuilder {
+    /// Tells the time by this clock.
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Takes chance from here.
+    pub fn entropy(mut self, entropy: Arc<dyn Entropy>) -> Self {
+        self.entropy = entropy;
+        self
+    }
+
+    /// Sets how long things are kept.
+    pub fn options(mut self, options: BucketOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// The buckets whose contents are kept there.
+    pub async fn open(self, blobs: Arc<dyn Blobs>) -> Result<Buckets, BucketError> {
+        let Self { store, clock, entropy, options } = self;
+        let account = account(&*store, &*entropy).await?;
+        let (book, readers) = (Book::default(), Readers::default());
+        let shared = Shared { store, blobs, clock, entropy, options, account, book, readers };
+        Ok(Buckets { shared: Arc::new(shared) })
+    }
+}
+
+/// The name of a store, which its files and events carry: 32 hexadecimal digits. It is made when it
+/// is first asked for.
+pub async fn account(store: &dyn Store, entropy: &dyn Entropy) -> Result<String, BucketError> {
+    let entry = EntryKey::new("system", b"account")?;
+    loop {
+        if let Some(value) = store.entry(&entry).await?.and_then(|it| it.value) {
+            return serde_json::from_str(value.as_str()).map_err(|error| {
+                StoreError::Corrupt { reason: format!("account: {error}") }.into()
+            });
+        }
+        let name = format!("{:016x}{:016x}", entropy.next(), entropy.next());
+        let (reference, expires) = (None, None);
+        let put = Put { entry: entry.clone(), value: Some(Json::of(&name)?), reference, expires };
+        let expect = Expect::Revision { entry: entry.clone(), revision: 0 };
+        store.commit(Commit::of(Write::Put(put)).expect(expect)).await?;
+    }
+}
+
+impl Buckets {
+    /// Begins with the store that keeps the index.
+    pub fn builder(store: Arc<dyn Store>) -> BucketsBuilder {
+        BucketsBuilder {
+            store,
+            clock: Arc::new(SystemClock),
+            entropy: Arc::new(SeededEntropy::from_system()),
+            options: BucketOptions::default(),
+        }
+    }
+
+    /// The name of the store, as events carry it.
+    pub fn account(&self) -> &str {
+        &self.shared.account
+    }
+}
+
+impl fmt::Debug for Buckets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buckets({:?})", self.shared.blobs)
+    }
+}
+
+impl Shared {
+    pub(crate) fn new_content(&self) -> ContentId {
+        ContentId::new(self.clock.now(), self.store.owner().epoch, &*self.entropy)
+    }
+
+    /// Works with files, away from the async threads if it may take time. It comes to its end also
+    /// if nobody waits for it any more.
+    pub(crate) async fn off<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&dyn Blobs) -> Result<T, BucketError> + Send + 'static,
+    ) -> Result<T, BucketError> {
+        if self.blobs.is_quick() {
+            return work(&*self.blobs);
+        }
+        let blobs = self.blobs.clone();
+        let done = tokio::task::spawn_blocking(move || work(&*blobs)).await;
+        done.unwrap_or_else(|error| Err(BucketError::Files { reason: error.to_string() }))
+    }
+
+    /// Removes files that nothing refers to any more. If that fails, the sweep does it.
+    pub(crate) async fn discard(self: &Arc<Self>, files: Vec<FileName>) {
+        let files: Vec<FileName> =
+            files.into_iter().filter(|it| !self.readers.leave_to_last(self, *it)).collect();
+        if files.is_empty() {
+            return;
+        }
+        let removed = self.off(move |blobs| Ok(blobs.remove(&files)?)).await;
+        if let Err(error) = removed {
+            tracing::warn!(error = %error, "files of a blob that is gone were not removed");
+        }
+    }
+
+    /// All entries of a list, page by page.
+    pub(crate) async fn page(
+        &self,
+        space: &str,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+    ) -> Result<Vec<steadfast_store::Entry>, StoreError> {
+        let range = EntryRange::prefix(prefix);
+        let range = match after {
+            Some(after) => range.after(after),
+            None => range,
+        };
+        self.store.entries(space, range, 1_000).await
+    }
+
+    /// Commits, and says which expectation did not hold.
+    pub(crate) async fn commit(
+        &self,
+        commit: Commit,
+    ) -> Result<Result<steadfast_store::Receipt, steadfast_store::Rejection>, BucketError> {
+        match self.store.commit(commit).await? {
+            Outcome::Committed(receipt) => Ok(Ok(receipt)),
+            Outcome::Rejected(rejection) => Ok(Err(rejection)),
+            Outcome::Duplicate(_) => {
+                let reason = "a commit without key met one".into();
+                Err(StoreError::Corrupt { reason }.into())
+            }
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! The commit of a change: the row of the index, its number, and the event, together.
+
+use std::sync::Arc;
+
+use steadfast_store::{
+    Address, Commit, ENQUEUE, EntityKind, EntryKey, Expect, Json, Message, Put, Rejection,
+    StoreError, Timestamp, Write, crash, queue_address,
+};
+
+use crate::{
+    Blob, BlobAction, BlobEvent, BlobKey, BucketError, BucketName, Condition,
+    blob::Stored,
+    book::Known,
+    buckets::Shared,
+    content::ContentId,
+    event::{CopySource, EventObject},
+};
+
+/// A change of a key.
+pub(crate) struct Change {
+    pub(crate) key: BlobKey,
+    pub(crate) action: BlobAction,
+    /// What is there afterwards; `None` for a deletion.
+    pub(crate) content: Option<(ContentId, Stored)>,
+    pub(crate) condition: Condition,
+    pub(crate) copy_source: Option<CopySource>,
+    /// An upload that ends with it: its entry and revision.
+    pub(crate) upload: Option<(EntryKey, i64)>,
+}
+
+impl Change {
+    pub(crate) fn deletion(key: &BlobKey, action: BlobAction, condition: Condition) -> Self {
+        let (content, copy_source, upload) = (None, None, None);
+        Self { key: key.clone(), action, content, condition, copy_source, upload }
+    }
+}
+
+/// What a change came to.
+pub(crate) struct Changed {
+    /// What was there before.
+    pub(crate) before: Option<Blob>,
+    /// What is there now.
+    pub(crate) after: Option<Blob>,
+    /// The number that the change took; `None` if there was nothing to do.
+    pub(crate) sequence: Option<i64>,
+}
+
+/// The stream that a bucket sends its events from.
+pub(crate) fn stream(bucket: &BucketName) -> Result<Address, BucketError> {
+    Ok(Address::new(EntityKind::Bucket, bucket.as_str(), "events")?)
+}
+
+impl Shared {
+    /// Makes a change. Whoever changed the key or the bucket at the same time goes first, and this
+    /// one is decided anew.
+    pub(crate) async fn change(
+        self: &Arc<Self>,
+        bucket: &BucketName,
+        change: &Change,
+    ) -> Result<Changed, BucketError> {
+        let entry = change.key.entry(bucket)?;
+        loop {
+            let known = self.bucket(bucket).await?;
+            let found = self.store.entry(&entry).await?;
+            let revision = found.as_ref().map_or(0, |it| it.revision);
+            let before = found.as_ref().map(Blob::read).transpose()?.flatten();
+            change.condition.check_write(bucket, &change.key, before.as_ref())?;
+            if change.content.is_none() && before.is_none() {
+                return Ok(Changed { before, after: None, sequence: None });
+            }
+            let commit = self.commit_of(bucket, &known, change, (&entry, revision), &before)?;
+            crash::point("blob.prepared");
+            let receipt = match self.commit(commit).await? {
+                Ok(receipt) => receipt,
+                Err(Rejection::Revision { entry: moved, .. }) => {
+                    if change.upload.as_ref().is_some_and(|it| it.0 == moved) {
+                        let upload = change.content.as_ref().map(|it| it.0.to_string());
+                        let upload = upload.unwrap_or_default();
+                        return Err(BucketError::UnknownUpload { upload });
+                    }
+                    if moved != entry {
+                        self.book.forget(bucket);
+                    }
+                    continue;
+                }
+                Err(rejection) => {
+                    return Err(StoreError::Corrupt { reason: rejection.to_string() }.into());
+                }
+            };
+            crash::point("blob.committed");
+            let sequence = revision + 1;
+            let after = match &change.content {
+                Some((id, stored)) => {
+                    Some(self.written(&entry, sequence, receipt.at, *id, stored)?)
+                }
+                None => None,
+            };
+            return Ok(Changed { before, after, sequence: Some(sequence) });
+        }
+    }
+
+    fn commit_of(
+        &self,
+        bucket: &BucketName,
+        known: &Known,
+        change: &Change,
+        (entry, revision): (&EntryKey, i64),
+        before: &Option<Blob>,
+    ) -> Result<Commit, BucketError> {
+        let put = match &change.content {
+            Some((id, stored)) => {
+                let (value, reference) = (Some(stored.json()?), Some(id.reference()));
+                Put { entry: entry.clone(), value, reference, expires: None }
+            }
+            None => {
+                let expires = Some(self.options.keep_tombstones);
+                Put { entry: entry.clone(), value: None, reference: None, expires }
+            }
+        };
+        let mut commit = Commit::of(Write::Put(put))
+            .expect(Self::expect_bucket(bucket, known)?)
+            .expect(Expect::Revision { entry: entry.clone(), revision });
+        if let Some((upload, revision)) = &change.upload {
+            let (entry, expires) = (upload.clone(), Some(std::time::Duration::ZERO));
+            commit = commit
+                .expect(Expect::Revision { entry: upload.clone(), revision: *revision })
+                .write(Write::Put(Put { entry, value: None, reference: None, expires }));
+        }
+        let key = change.key.as_str();
+        if let Some(rule) = known.settings.rules.iter().find(|it| it.sends(change.action, key)) {
+            let event = self.event(bucket, change, revision + 1, before);
+            let message = Message::new(&rule.queue, Json::of(&event)?)?.action(ENQUEUE);
+            let messages = vec![message.to(&queue_address(&rule.queue)?)];
+            commit = commit.write(Write::Append { stream: stream(bucket)?, messages });
+        }
+        Ok(commit)
+    }
+
+    fn event(
+        &self,
+        bucket: &BucketName,
+        change: &Change,
+        sequence: i64,
+        before: &Option<Blob>,
+    ) -> BlobEvent {
+        let stored = change.content.as_ref();
+        let version = match (stored, before) {
+            (Some((id, _)), _) => id.to_string(),
+            (None, Some(before)) => before.version(),
+            (None, None) => String::new(),
+        };
+        BlobEvent {
+            account: self.account.clone(),
+            action: change.action,
+            bucket: bucket.to_string(),
+            object: EventObject {
+                key: change.key.to_string(),
+                size: stored.map(|it| it.1.size),
+                e_tag: stored.map(|it| it.1.etag.clone()),
+            },
+            event_time: time(self.clock.now()),
+            copy_source: change.copy_source.clone(),
+            version,
+            sequence,
+            metadata: stored.map(|it| it.1.attributes.metadata.clone()).unwrap_or_default(),
+        }
+    }
+
+    /// What is in the index now, without asking.
+    fn written(
+        &self,
+        entry: &EntryKey,
+        revision: i64,
+        changed_at: Timestamp,
+        id: ContentId,
+        stored: &Stored,
+    ) -> Result<Blob, BucketError> {
+        let (value, reference) = (Some(stored.json()?), Some(id.reference()));
+        let entry = entry.clone();
+        let entry = steadfast_store::Entry {
+            entry,
+            revision,
+            value,
+            reference,
+            changed_at,
+            expires_at: None,
+        };
+        let reason = "a blob was written without a value".to_owned();
+        Blob::read(&entry)?.ok_or(BucketError::Store(StoreError::Corrupt { reason }))
+    }
+}
+
+/// A time as events carry it.
+fn time(at: Timestamp) -> String {
+    match jiff::Timestamp::from_millisecond(at.0) {
+        Ok(it) => format!("{it:.3}"),
+        // Beyond the year 9999.
+        Err(_) => at.0.to_string(),
+    }
+}
+
+/// Whether it is sure that nothing was committed.
+pub(crate) fn is_certain(error: &BucketError) -> bool {
+    let BucketError::Store(error) = error else { return true };
+    match error {
+        StoreError::Invalid(_)
+        | StoreError::Busy { .. }
+        | StoreError::DiskFull
+        | StoreError::Unavailable { .. } => true,
+        StoreError::Unknown { .. }
+        | StoreError::Fenced { .. }
+        | StoreError::Failed { .. }
+        | StoreError::Corrupt { .. }
+        | StoreError::Closed => false,
+    }
+}

@@ -1,0 +1,87 @@
+//! Copying: the same files under new names, so that it takes no time and no room.
+
+use steadfast_store::crash;
+
+use crate::{
+    Attributes, Blob, BlobAction, BlobKey, BucketError, BucketName, Buckets, Condition,
+    blob::Stored, change::Change, content::FileName, event::CopySource, readers::Hold,
+};
+
+/// How a blob is copied.
+#[derive(Clone, Debug, Default)]
+pub struct CopyOptions {
+    /// What must be there to copy.
+    pub source: Condition,
+    /// What must be there in its place.
+    pub condition: Condition,
+    /// What is said about the copy; `None`: the same as about the original.
+    pub attributes: Option<Attributes>,
+}
+
+impl Buckets {
+    /// Copies a blob. Its files are linked, not copied: nobody writes to them again.
+    pub async fn copy(
+        &self,
+        from: (&BucketName, &BlobKey),
+        to: (&BucketName, &BlobKey),
+        copy: CopyOptions,
+    ) -> Result<Blob, BucketError> {
+        if let Some(attributes) = &copy.attributes {
+            attributes.check()?;
+        }
+        let mut missing = None;
+        let (source, content, files) = loop {
+            let source = self.head(from.0, from.1).await?;
+            copy.source.check_read(&source).map_err(not_modified_fails)?;
+            let max = self.shared.bucket(to.0).await?.settings.blob_bytes_max();
+            if max < source.size {
+                return Err(BucketError::TooLarge { max });
+            }
+            let content = self.shared.new_content();
+            let hold = Hold::new(&self.shared, source.content);
+            let links: Vec<(FileName, FileName)> = source
+                .files()
+                .into_iter()
+                .map(|(name, _)| (name, FileName { content, ..name }))
+                .collect();
+            let files: Vec<FileName> = links.iter().map(|it| it.1).collect();
+            let linked = self.shared.off(move |blobs| {
+                links.iter().try_for_each(|(from, to)| blobs.link(*from, *to))?;
+                Ok(())
+            });
+            let linked = linked.await;
+            drop(hold);
+            crash::point("blob.linked");
+            match linked {
+                Ok(()) => break (source, content, files),
+                Err(error) => {
+                    self.shared.discard(files).await;
+                    // It was replaced between the two looks, if it is another one now.
+                    if missing == Some(source.version()) {
+                        return Err(error);
+                    }
+                    missing = Some(source.version());
+                }
+            }
+        };
+        let attributes = copy.attributes.unwrap_or_else(|| source.attributes.clone());
+        let change = Change {
+            key: to.1.clone(),
+            action: BlobAction::CopyObject,
+            content: Some((content, Stored::copy(&source, content, attributes))),
+            condition: copy.condition,
+            copy_source: Some(CopySource {
+                bucket: from.0.to_string(),
+                object: from.1.to_string(),
+            }),
+            upload: None,
+        };
+        self.shared.replace(to.0, &change, files).await
+    }
+}
+
+/// Of a copy, what is not as expected is never "not modified".
+fn not_modified_fails(error: BucketError) -> BucketError {
+    let BucketError::NotModified { key, .. } = error else { return error };
+    BucketError::Condition { key, reason: "it has not changed" }
+}

@@ -1,0 +1,36 @@
+//! Deleting: a tombstone with the next number, the event, and then the files.
+
+use std::sync::Arc;
+
+use crate::{
+    BlobAction, BlobKey, BucketError, BucketName, Buckets, Condition, buckets::Shared,
+    change::Change,
+};
+
+impl Buckets {
+    /// Deletes a blob. `None` if there was none: then nothing happened.
+    pub async fn delete(
+        &self,
+        bucket: &BucketName,
+        key: &BlobKey,
+        condition: Condition,
+    ) -> Result<Option<i64>, BucketError> {
+        self.shared.delete(bucket, key, BlobAction::DeleteObject, condition).await
+    }
+}
+
+impl Shared {
+    pub(crate) async fn delete(
+        self: &Arc<Self>,
+        bucket: &BucketName,
+        key: &BlobKey,
+        action: BlobAction,
+        condition: Condition,
+    ) -> Result<Option<i64>, BucketError> {
+        let changed = self.change(bucket, &Change::deletion(key, action, condition)).await?;
+        if let Some(before) = changed.before {
+            self.discard(before.files().into_iter().map(|it| it.0).collect()).await;
+        }
+        Ok(changed.sequence)
+    }
+}

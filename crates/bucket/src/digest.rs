@@ -1,0 +1,101 @@
+//! What is computed of the bytes of a blob while they come.
+
+use crc32fast::Hasher as Crc32;
+use md5::{Digest, Md5};
+use sha2::Sha256;
+
+use crate::BucketError;
+
+/// Computes while bytes come.
+#[derive(Clone, Debug)]
+pub(crate) struct Digests {
+    md5: Md5,
+    crc32: Crc32,
+    sha256: Option<Sha256>,
+    size: u64,
+}
+
+impl Digests {
+    pub(crate) fn new(with_sha256: bool) -> Self {
+        let sha256 = with_sha256.then(Sha256::new);
+        Self { md5: Md5::new(), crc32: Crc32::new(), sha256, size: 0 }
+    }
+
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
+        self.md5.update(bytes);
+        self.crc32.update(bytes);
+        if let Some(sha256) = &mut self.sha256 {
+            sha256.update(bytes);
+        }
+        self.size += bytes.len() as u64;
+    }
+
+    pub(crate) fn finish(self) -> Checksums {
+        Checksums {
+            size: self.size,
+            md5: self.md5.finalize().into(),
+            crc32: self.crc32.finalize(),
+            sha256: self.sha256.map(|it| it.finalize().into()),
+        }
+    }
+}
+
+/// What the bytes of a blob or part come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Checksums {
+    pub(crate) size: u64,
+    pub(crate) md5: [u8; 16],
+    pub(crate) crc32: u32,
+    pub(crate) sha256: Option<[u8; 32]>,
+}
+
+/// What the sender says that the bytes are. What is said is checked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Expected {
+    /// How many there are.
+    pub size: Option<u64>,
+    /// Their MD5.
+    pub md5: Option<[u8; 16]>,
+    /// Their CRC-32.
+    pub crc32: Option<u32>,
+    /// Their SHA-256. It is computed only if it was asked for at the beginning.
+    pub sha256: Option<[u8; 32]>,
+}
+
+impl Expected {
+    pub(crate) fn check(&self, found: &Checksums) -> Result<(), BucketError> {
+        if let Some(expected) = self.size
+            && expected != found.size
+        {
+            return Err(BucketError::Length { expected, actual: found.size });
+        }
+        let wrong = |algorithm| Err(BucketError::Checksum { algorithm });
+        if self.md5.is_some_and(|it| it != found.md5) {
+            return wrong("MD5");
+        }
+        if self.crc32.is_some_and(|it| it != found.crc32) {
+            return wrong("CRC-32");
+        }
+        if self.sha256.is_some() && self.sha256 != found.sha256 {
+            return wrong("SHA-256");
+        }
+        Ok(())
+    }
+}
+
+/// Bytes as hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|it| format!("{it:02x}")).collect()
+}
+
+/// Digits as bytes.
+pub(crate) fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let mut bytes = [0; N];
+    if text.len() != 2 * N || !text.is_ascii() {
+        return None;
+    }
+    for (index, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[2 * index..2 * index + 2], 16).ok()?;
+    }
+    Some(bytes)
+}

@@ -1,0 +1,232 @@
+//! What can go wrong with a bucket, each with a stable code.
+
+use std::io;
+
+use steadfast_store::{AddressError, InvalidInput, StoreError};
+
+use crate::name::KEY_BYTES_MAX;
+
+/// Why something was not done. Nothing changed, unless it says otherwise.
+#[derive(Debug, thiserror::Error)]
+pub enum BucketError {
+    /// Not the name of a bucket.
+    #[error(
+        "`{name}` is not the name of a bucket; write 3 to 63 lowercase letters, digits, `-` or \
+         `.`, with a letter or digit at both ends"
+    )]
+    Name {
+        /// What was given.
+        name: String,
+    },
+    /// Not the key of a blob.
+    #[error("key has {len} bytes, it must have 1 to {max}", max = KEY_BYTES_MAX)]
+    Key {
+        /// How long it was.
+        len: usize,
+    },
+    /// No such bucket.
+    #[error("bucket `{bucket}` does not exist; make it with `steadfast buckets create {bucket}`")]
+    UnknownBucket {
+        /// Which one.
+        bucket: String,
+    },
+    /// There is a bucket of this name.
+    #[error("bucket `{bucket}` is there already")]
+    BucketExists {
+        /// Which one.
+        bucket: String,
+    },
+    /// Only an empty bucket can be deleted.
+    #[error("bucket `{bucket}` is not empty; delete what is in it first")]
+    NotEmpty {
+        /// Which one.
+        bucket: String,
+    },
+    /// No such blob.
+    #[error("there is no `{key}` in bucket `{bucket}`")]
+    UnknownBlob {
+        /// Which bucket.
+        bucket: String,
+        /// Which key.
+        key: String,
+    },
+    /// No such upload in parts.
+    #[error("upload `{upload}` does not exist: it was completed, aborted, or never begun")]
+    UnknownUpload {
+        /// Which one.
+        upload: String,
+    },
+    /// No such rule.
+    #[error("bucket `{bucket}` has no rule `{rule}`")]
+    UnknownRule {
+        /// Which bucket.
+        bucket: String,
+        /// Which rule.
+        rule: String,
+    },
+    /// A condition of the request does not hold.
+    #[error("`{key}` is not as the request expects it: {reason}")]
+    Condition {
+        /// Which key.
+        key: String,
+        /// Which condition.
+        reason: &'static str,
+    },
+    /// What the caller has is what there is.
+    #[error("`{key}` has not changed")]
+    NotModified {
+        /// Which key.
+        key: String,
+        /// Its tag.
+        etag: String,
+    },
+    /// The range begins behind the end.
+    #[error("the range begins behind the end of the blob, which has {size} bytes")]
+    Range {
+        /// How large the blob is.
+        size: u64,
+    },
+    /// The body has another length than was announced.
+    #[error("{expected} bytes were announced and {actual} came; nothing was stored, send it again")]
+    Length {
+        /// What was announced.
+        expected: u64,
+        /// What came.
+        actual: u64,
+    },
+    /// The body did not come to its end.
+    #[error("the body broke off: {reason}; nothing was stored, send it again")]
+    Body {
+        /// Why.
+        reason: String,
+    },
+    /// The body is not what the checksum says.
+    #[error("the {algorithm} of what came differs from the one that was sent; nothing was stored")]
+    Checksum {
+        /// Which one.
+        algorithm: &'static str,
+    },
+    /// Larger than the bucket allows.
+    #[error("a blob in this bucket may have {max} bytes at most")]
+    TooLarge {
+        /// What is allowed.
+        max: u64,
+    },
+    /// Too much of its own metadata.
+    #[error("metadata has {len} bytes, limit is {max}")]
+    Metadata {
+        /// How much it was.
+        len: usize,
+        /// What is allowed.
+        max: usize,
+    },
+    /// The list of parts of an upload is not right.
+    #[error("part {number}: {reason}")]
+    Part {
+        /// Which one.
+        number: u32,
+        /// What is wrong.
+        reason: PartTrouble,
+    },
+    /// Something that was given does not fit.
+    #[error("`{field}` {rule}")]
+    Argument {
+        /// Which field.
+        field: &'static str,
+        /// What it must be.
+        rule: String,
+    },
+    /// Another rule would send the same events.
+    #[error("rule `{rule}` overlaps with rule `{other}`: both would send {action} of some key")]
+    Overlap {
+        /// The new rule.
+        rule: String,
+        /// The one that is there.
+        other: String,
+        /// For which action.
+        action: &'static str,
+    },
+    /// No room for files.
+    #[error("disk is full: nothing was stored; free space and try again")]
+    DiskFull,
+    /// The files cannot be read or written.
+    #[error("files of blobs: {reason}")]
+    Files {
+        /// Why.
+        reason: String,
+    },
+    /// The store gave no answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// What is wrong with a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PartTrouble {
+    /// It is not there, or not as listed.
+    #[error("was not uploaded, or with another tag")]
+    Unknown,
+    /// Parts must be listed in order.
+    #[error("is listed out of order")]
+    Order,
+    /// All but the last must have a certain size.
+    #[error("is smaller than 5 MiB and not the last")]
+    Small,
+    /// Out of 1 to 10,000.
+    #[error("is not a number from 1 to 10,000")]
+    Number,
+    /// An upload has one part at least.
+    #[error("must be listed: an upload has one part at least")]
+    None,
+}
+
+impl BucketError {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            BucketError::Name { .. } => "invalid_bucket_name",
+            BucketError::Key { .. } => "invalid_key",
+            BucketError::UnknownBucket { .. } => "unknown_bucket",
+            BucketError::BucketExists { .. } => "bucket_exists",
+            BucketError::NotEmpty { .. } => "bucket_not_empty",
+            BucketError::UnknownBlob { .. } => "unknown_blob",
+            BucketError::UnknownUpload { .. } => "unknown_upload",
+            BucketError::UnknownRule { .. } => "unknown_rule",
+            BucketError::Condition { .. } => "precondition_failed",
+            BucketError::NotModified { .. } => "not_modified",
+            BucketError::Range { .. } => "range_not_satisfiable",
+            BucketError::Length { .. } | BucketError::Body { .. } => "incomplete_body",
+            BucketError::Checksum { .. } => "checksum_mismatch",
+            BucketError::TooLarge { .. } => "blob_too_large",
+            BucketError::Metadata { .. } => "metadata_too_large",
+            BucketError::Part { .. } => "invalid_part",
+            BucketError::Argument { .. } => "invalid_argument",
+            BucketError::Overlap { .. } => "rule_overlap",
+            BucketError::DiskFull => "disk_full",
+            BucketError::Files { .. } => "files_failed",
+            BucketError::Store(error) => error.code(),
+        }
+    }
+}
+
+impl From<io::Error> for BucketError {
+    fn from(error: io::Error) -> Self {
+        let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
+        if full.contains(&error.kind()) {
+            return BucketError::DiskFull;
+        }
+        BucketError::Files { reason: error.to_string() }
+    }
+}
+
+impl From<InvalidInput> for BucketError {
+    fn from(error: InvalidInput) -> Self {
+        BucketError::Store(error.into())
+    }
+}
+
+impl From<AddressError> for BucketError {
+    fn from(error: AddressError) -> Self {
+        BucketError::Store(InvalidInput::from(error).into())
+    }
+}

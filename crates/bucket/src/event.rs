@@ -1,0 +1,140 @@
+//! What a change of a blob looks like to who hears of it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// What was done with a blob.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum BlobAction {
+    /// It was written.
+    PutObject,
+    /// It was made as a copy.
+    CopyObject,
+    /// An upload in parts came to its end.
+    CompleteMultipartUpload,
+    /// It was deleted.
+    DeleteObject,
+    /// A lifecycle rule deleted it.
+    LifecycleDeletion,
+    /// Something that this version does not know.
+    #[serde(other)]
+    Unknown,
+}
+
+impl BlobAction {
+    /// Its name in events.
+    pub fn name(self) -> &'static str {
+        match self {
+            BlobAction::PutObject => "PutObject",
+            BlobAction::CopyObject => "CopyObject",
+            BlobAction::CompleteMultipartUpload => "CompleteMultipartUpload",
+            BlobAction::DeleteObject => "DeleteObject",
+            BlobAction::LifecycleDeletion => "LifecycleDeletion",
+            BlobAction::Unknown => "Unknown",
+        }
+    }
+
+    /// Whether the blob is gone afterwards.
+    pub fn is_deletion(self) -> bool {
+        matches!(self, BlobAction::DeleteObject | BlobAction::LifecycleDeletion)
+    }
+}
+
+/// A change of a blob, as it comes out of a queue. The order of changes of one key is that of
+/// `sequence`, never that of times or arrivals.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BlobEvent {
+    /// Which store it happened in: 32 hexadecimal digits.
+    pub account: String,
+    /// What happened.
+    pub action: BlobAction,
+    /// In which bucket.
+    pub bucket: String,
+    /// To which blob.
+    pub object: EventObject,
+    /// When, in UTC with milliseconds.
+    pub event_time: String,
+    /// Of what it is a copy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copy_source: Option<CopySource>,
+    /// Names the write that made the blob; of a deletion, the one that it removed.
+    #[serde(default)]
+    pub version: String,
+    /// The number of this change in the sequence of its key.
+    #[serde(default)]
+    pub sequence: i64,
+    /// The blob's own metadata; empty for a deletion.
+    #[serde(default)]
+    pub metadata: BTreeMap<String, String>,
+}
+
+impl BlobEvent {
+    /// The key of the blob.
+    pub fn key(&self) -> &str {
+        &self.object.key
+    }
+}
+
+/// The blob in an event.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EventObject {
+    /// Its key.
+    pub key: String,
+    /// Its size; absent for a deletion.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+    /// Its tag; absent for a deletion.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub e_tag: Option<String>,
+}
+
+/// Of what a blob is a copy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CopySource {
+    /// The bucket of the original.
+    pub bucket: String,
+    /// Its key.
+    pub object: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_of_the_other_platform_can_be_read() {
+        let theirs = r#"{"account":"a","action":"CopyObject","bucket":"my-bucket",
+            "object":{"key":"my-new-object","size":65536,"eTag":"c846"},
+            "eventTime":"2024-05-24T19:36:44.379Z",
+            "copySource":{"bucket":"my-bucket","object":"my-original-object"}}"#;
+        let event: BlobEvent = serde_json::from_str(theirs).unwrap();
+        assert_eq!(
+            (event.action, event.key(), event.sequence),
+            (BlobAction::CopyObject, "my-new-object", 0)
+        );
+        let unknown = theirs.replace("CopyObject", "SomethingNew");
+        let event: BlobEvent = serde_json::from_str(&unknown).unwrap();
+        assert_eq!(event.action, BlobAction::Unknown);
+    }
+
+    #[test]
+    fn a_deletion_says_nothing_of_size_and_tag() {
+        let event = BlobEvent {
+            account: "a".into(),
+            action: BlobAction::DeleteObject,
+            bucket: "b".into(),
+            object: EventObject { key: "k".into(), size: None, e_tag: None },
+            event_time: "2024-05-24T19:36:44.379Z".into(),
+            copy_source: None,
+            version: "v".into(),
+            sequence: 2,
+            metadata: BTreeMap::new(),
+        };
+        let text = serde_json::to_string(&event).unwrap();
+        assert!(text.contains(r#""object":{"key":"k"},"eventTime":"2024-05-24T19:36:44.379Z","#));
+        assert!(!text.contains("copySource"), "{text}");
+    }
+}

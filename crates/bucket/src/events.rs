@@ -1,0 +1,42 @@
+//! The last events of a bucket, and what became of them.
+
+use steadfast_store::Recorded;
+
+use crate::{BlobEvent, BucketError, BucketName, Buckets, change::stream};
+
+/// An event that a bucket sent, and how its delivery stands.
+#[derive(Clone, Debug)]
+pub struct SentEvent {
+    /// What happened.
+    pub event: BlobEvent,
+    /// The message that says so, with its queue and state.
+    pub message: Recorded,
+}
+
+impl Buckets {
+    /// The last events of a bucket, newest first, before a version of its stream.
+    pub async fn events(
+        &self,
+        bucket: &BucketName,
+        before: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<SentEvent>, BucketError> {
+        self.shared.bucket(bucket).await?;
+        let stream = stream(bucket)?.id();
+        let last = match before {
+            Some(before) => before - 1,
+            None => self.shared.store.version(stream).await?,
+        };
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX).min(last);
+        if limit <= 0 {
+            return Ok(Vec::new());
+        }
+        let found = self.shared.store.read_stream(stream, last - limit + 1, limit as usize).await?;
+        let read = |message: Recorded| {
+            let event = serde_json::from_str(message.data.as_str()).ok()?;
+            Some(SentEvent { event, message })
+        };
+        let up_to = found.into_iter().filter(|it| it.version <= last);
+        Ok(up_to.rev().filter_map(read).collect())
+    }
+}

@@ -1,0 +1,288 @@
+//! Files of blobs in a folder: `{time}/{time}/{id}`, and `tmp/` for what is being written.
+//!
+//! The name comes from the id alone, never from what a user wrote. Ids of one minute share a
+//! folder, so that files which are written at the same time share the flush of it.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    fs::{self, File, OpenOptions},
+    io::{self, Write},
+    ops::Range,
+    os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use steadfast_store::{Timestamp, crash};
+
+use crate::{
+    content::{Blobs, Content, Draft, FileName},
+    folder_sync::{FolderSync, sync_folder},
+};
+
+/// Files in a folder that this process holds alone.
+pub struct FileBlobs {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    folder: PathBuf,
+    /// The folders that are known to be there, durably.
+    shelves: Mutex<HashMap<String, Arc<FolderSync>>>,
+    /// Held for as long as we live.
+    _lock: File,
+}
+
+/// How many folders are remembered; the oldest are asked for again.
+const SHELVES_MAX: usize = 64;
+
+impl FileBlobs {
+    /// Opens or makes the folder. `store` names the store that refers to it: a folder that belongs
+    /// to another one is refused, because everything that nobody refers to is swept.
+    pub fn open(folder: impl Into<PathBuf>, store: &str) -> io::Result<Self> {
+        let folder = folder.into();
+        let made = !folder.is_dir();
+        make_folder(&folder)?;
+        if made && let Some(parent) = folder.parent() {
+            sync_folder(parent)?;
+        }
+        let mut options = OpenOptions::new();
+        options.create(true).truncate(false).write(true).mode(0o600);
+        let lock = options.open(folder.join("lock"))?;
+        lock.try_lock().map_err(|error| {
+            io::Error::other(format!("{} is used by another process: {error}", folder.display()))
+        })?;
+        own(&folder, store)?;
+        let tmp = folder.join(TMP);
+        make_folder(&tmp)?;
+        // What was being written when the last process ended.
+        for file in fs::read_dir(&tmp)? {
+            fs::remove_file(file?.path())?;
+        }
+        sync_folder(&folder)?;
+        let inner = Inner { folder, shelves: Mutex::default(), _lock: lock };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+}
+
+const TMP: &str = "tmp";
+
+fn make_folder(folder: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
+/// Writes down whose files these are, or checks it.
+fn own(folder: &Path, store: &str) -> io::Result<()> {
+    let path = folder.join("store");
+    match fs::read_to_string(&path) {
+        Ok(owner) if owner.trim() == store => Ok(()),
+        Ok(owner) => Err(io::Error::other(format!(
+            "{} holds the files of store {}, and this is store {store}; give each store a folder \
+             of its own",
+            folder.display(),
+            owner.trim()
+        ))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let mut file =
+                OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+            file.write_all(format!("{store}\n").as_bytes())?;
+            file.sync_all()?;
+            sync_folder(folder)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+impl Inner {
+    fn shelf_of(name: FileName) -> String {
+        // 65 seconds of ids.
+        let id = name.content.to_string();
+        format!("{}/{}", &id[..6], &id[6..8])
+    }
+
+    fn path(&self, name: FileName) -> PathBuf {
+        self.folder.join(Self::shelf_of(name)).join(name.to_string())
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, HashMap<String, Arc<FolderSync>>> {
+        self.shelves.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The folder of a file, made durable with its ancestors before anything is put into it.
+    fn shelf(&self, name: FileName) -> io::Result<(PathBuf, Arc<FolderSync>)> {
+        let shelf = Self::shelf_of(name);
+        let path = self.folder.join(&shelf);
+        let mut known = self.known();
+        if let Some(sync) = known.get(&shelf) {
+            return Ok((path, sync.clone()));
+        }
+        make_folder(&path)?;
+        if let Some(parent) = path.parent() {
+            sync_folder(parent)?;
+        }
+        sync_folder(&self.folder)?;
+        if SHELVES_MAX < known.len() {
+            // Who waits for one of them keeps it.
+            let oldest = known.keys().min().cloned();
+            oldest.map(|it| known.remove(&it));
+        }
+        let sync = Arc::new(FolderSync::default());
+        known.insert(shelf, sync.clone());
+        Ok((path, sync))
+    }
+
+    /// Gives a file its place, durably.
+    fn place(&self, name: FileName, put: impl Fn(&Path) -> io::Result<()>) -> io::Result<()> {
+        let (folder, sync) = self.shelf(name)?;
+        put(&folder.join(name.to_string()))?;
+        crash::point("blob.named");
+        sync.sync(&folder)
+    }
+}
+
+impl fmt::Debug for FileBlobs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FileBlobs({})", self.inner.folder.display())
+    }
+}
+
+impl Blobs for FileBlobs {
+    fn create(&self, name: FileName) -> io::Result<Box<dyn Draft>> {
+        let path = self.inner.folder.join(TMP).join(name.to_string());
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+        Ok(Box::new(FileDraft { inner: self.inner.clone(), name, path: Some(path), file }))
+    }
+
+    fn open(&self, name: FileName) -> io::Result<Arc<dyn Content>> {
+        Ok(Arc::new(FileContent(File::open(self.inner.path(name))?)))
+    }
+
+    fn link(&self, from: FileName, to: FileName) -> io::Result<()> {
+        let source = self.inner.path(from);
+        match self.inner.place(to, |path| fs::hard_link(&source, path)) {
+            Ok(()) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(error),
+            // Not every file system can, and one file has only so many names.
+            Err(_) => {
+                let mut draft = self.create(to)?;
+                let content = FileContent(File::open(&source)?);
+                let size = content.0.metadata()?.len();
+                let mut at = 0;
+                while at < size {
+                    let until = size.min(at + (1 << 20));
+                    draft.write(&content.read(at..until)?)?;
+                    at = until;
+                }
+                draft.seal()
+            }
+        }
+    }
+
+    fn remove(&self, names: &[FileName]) -> io::Result<()> {
+        for name in names {
+            match fs::remove_file(self.inner.path(*name)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                Ok(()) | Err(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn shelves(&self) -> io::Result<Vec<(String, Timestamp)>> {
+        let mut found = Vec::new();
+        for outer in names_in(&self.inner.folder)? {
+            let is_ours = outer.len() == 6 && outer.bytes().all(|it| it.is_ascii_hexdigit());
+            if is_ours {
+                let inner = names_in(&self.inner.folder.join(&outer))?;
+                let shelf = |inner: String| {
+                    let end = ended_at(&outer, &inner)?;
+                    Some((format!("{outer}/{inner}"), end))
+                };
+                found.extend(inner.into_iter().filter_map(shelf));
+            }
+        }
+        found.sort();
+        Ok(found)
+    }
+
+    fn shelf(&self, shelf: &str) -> io::Result<Vec<FileName>> {
+        let names = names_in(&self.inner.folder.join(shelf))?;
+        Ok(names.iter().filter_map(|it| FileName::parse(it)).collect())
+    }
+
+    fn remove_shelf(&self, shelf: &str) {
+        let mut known = self.inner.known();
+        // A folder that is not empty stays, which is what is wanted.
+        if fs::remove_dir(self.inner.folder.join(shelf)).is_ok() {
+            known.remove(shelf);
+            if let Some((outer, _)) = shelf.split_once('/') {
+                let _ = fs::remove_dir(self.inner.folder.join(outer));
+            }
+        }
+    }
+
+    fn is_quick(&self) -> bool {
+        false
+    }
+}
+
+/// When the last id that belongs into a folder is over.
+fn ended_at(outer: &str, inner: &str) -> Option<Timestamp> {
+    let number = i64::from_str_radix(&format!("{outer}{inner}"), 16).ok()?;
+    Some(Timestamp((number + 1) << 16))
+}
+
+fn names_in(folder: &Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for file in fs::read_dir(folder)? {
+        // What is not a text was not written by us.
+        names.extend(file?.file_name().into_string());
+    }
+    Ok(names)
+}
+
+struct FileDraft {
+    inner: Arc<Inner>,
+    name: FileName,
+    path: Option<PathBuf>,
+    file: File,
+}
+
+impl Draft for FileDraft {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all(bytes)
+    }
+
+    fn seal(mut self: Box<Self>) -> io::Result<()> {
+        crash::point("blob.written");
+        self.file.sync_data()?;
+        crash::point("blob.flushed");
+        let Some(path) = self.path.take() else { return Ok(()) };
+        let renamed = self.inner.place(self.name, |to| fs::rename(&path, to));
+        if renamed.is_err() {
+            // It may have got its name, which nobody will refer to.
+            self.path = Some(path);
+        }
+        crash::point("blob.placed");
+        renamed
+    }
+}
+
+impl Drop for FileDraft {
+    fn drop(&mut self) {
+        if let Some(path) = self.path.take() {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+struct FileContent(File);
+
+impl Content for FileContent {
+    fn read(&self, range: Range<u64>) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; (range.end - range.start) as usize];
+        self.0.read_exact_at(&mut bytes, range.start)?;
+        Ok(bytes)
+    }
+}

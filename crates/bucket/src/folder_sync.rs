@@ -1,0 +1,95 @@
+//! Making the entries of a folder durable: those who ask at the same time share one flush.
+
+use std::{
+    fs::File,
+    io,
+    path::Path,
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+};
+
+/// One folder.
+#[derive(Debug, Default)]
+pub(crate) struct FolderSync {
+    state: Mutex<State>,
+    flushed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Those who have asked.
+    asked: u64,
+    /// Those of them who have been answered.
+    done: u64,
+    is_flushing: bool,
+    /// A flush failed. What it should have written may be lost, and the next flush would not say
+    /// so: nothing in this folder is trusted any more.
+    failed: Option<String>,
+}
+
+impl FolderSync {
+    /// Returns when what was in the folder before the call is durable.
+    pub(crate) fn sync(&self, folder: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        state.asked += 1;
+        let mine = state.asked;
+        loop {
+            if let Some(reason) = &state.failed {
+                return Err(io::Error::other(reason.clone()));
+            }
+            if mine <= state.done {
+                return Ok(());
+            }
+            if state.is_flushing {
+                state = self.flushed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            let asked = state.asked;
+            state.is_flushing = true;
+            drop(state);
+            let result = sync_folder(folder);
+            state = self.state();
+            state.is_flushing = false;
+            match result {
+                Ok(()) => state.done = asked,
+                Err(error) => {
+                    state.failed = Some(format!("flush of {} failed: {error}", folder.display()));
+                }
+            }
+            self.flushed.notify_all();
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Makes the entries of a folder durable.
+pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everybody_who_asks_is_answered() {
+        let folder = tempfile::tempdir().unwrap();
+        let sync = FolderSync::default();
+        std::thread::scope(|scope| {
+            for _ in 0..16 {
+                scope.spawn(|| (0..20).for_each(|_| sync.sync(folder.path()).unwrap()));
+            }
+        });
+        assert_eq!(sync.state().done, 320);
+    }
+
+    #[test]
+    fn after_a_failed_flush_the_folder_is_not_trusted_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let sync = FolderSync::default();
+        assert!(sync.sync(&folder.path().join("not there")).is_err());
+        assert!(sync.sync(folder.path()).is_err());
+    }
+}

@@ -1,0 +1,158 @@
+//! Access keys: who may do what through the S3 port.
+
+use serde::{Deserialize, Serialize};
+use steadfast_store::{
+    Commit, Entry, EntryKey, EntryRange, Expect, Json, Outcome, Put, Store, StoreError, Timestamp,
+    Write,
+};
+
+use crate::{BucketError, BucketName};
+
+const KEYS: &str = "access-key";
+
+/// What a key may do.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Scope {
+    /// Only in this bucket.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bucket: Option<String>,
+    /// Only with keys that begin with this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefix: Option<String>,
+    /// Only reading.
+    #[serde(default)]
+    pub read_only: bool,
+}
+
+impl Scope {
+    /// Whether it covers everything.
+    pub fn is_all(&self) -> bool {
+        *self == Scope::default()
+    }
+
+    /// Whether a bucket as a whole may be looked at, its list with this prefix included.
+    pub fn covers_list(&self, bucket: &str, prefix: &str) -> bool {
+        self.bucket.as_deref().is_none_or(|it| it == bucket)
+            && self.prefix.as_deref().is_none_or(|it| prefix.starts_with(it))
+    }
+
+    /// Whether a blob may be read.
+    pub fn covers_blob(&self, bucket: &str, key: &str) -> bool {
+        self.covers_list(bucket, key)
+    }
+
+    fn check(&self) -> Result<(), BucketError> {
+        if let Some(bucket) = &self.bucket {
+            BucketName::new(bucket)?;
+        }
+        if self.prefix.as_ref().is_some_and(|it| crate::name::KEY_BYTES_MAX < it.len()) {
+            let rule = "must have 1,024 bytes at most".into();
+            return Err(BucketError::Argument { field: "prefix", rule });
+        }
+        Ok(())
+    }
+}
+
+/// A key with its secret. The secret is needed to check signatures, so it is kept as it is.
+#[derive(Clone, PartialEq, Eq)]
+pub struct AccessKey {
+    /// Its public half.
+    pub id: String,
+    /// Its secret half, shown once.
+    pub secret: String,
+    /// What it may do.
+    pub scope: Scope,
+    /// When it was made.
+    pub created_at: Timestamp,
+}
+
+impl std::fmt::Debug for AccessKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AccessKey").field("id", &self.id).field("scope", &self.scope).finish()
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    secret: String,
+    #[serde(flatten)]
+    scope: Scope,
+}
+
+/// Makes an access key.
+pub async fn create_key(store: &dyn Store, scope: Scope) -> Result<AccessKey, BucketError> {
+    scope.check()?;
+    let id = format!("SF{}", random_text(18, b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")?);
+    let letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let secret = random_text(40, letters)?;
+    let entry = EntryKey::new(KEYS, id.as_bytes())?;
+    let stored = Stored { secret: secret.clone(), scope: scope.clone() };
+    let expect = Expect::Revision { entry: entry.clone(), revision: 0 };
+    let put = Put { entry, value: Some(Json::of(&stored)?), reference: None, expires: None };
+    match store.commit(Commit::of(Write::Put(put)).expect(expect)).await? {
+        Outcome::Committed(it) => Ok(AccessKey { id, secret, scope, created_at: it.at }),
+        // Chance gives the same one twice only if it is broken.
+        Outcome::Rejected(_) | Outcome::Duplicate(_) => {
+            let reason = "the system's random numbers repeat themselves".into();
+            Err(StoreError::Corrupt { reason }.into())
+        }
+    }
+}
+
+/// An access key; `None` if there is none of this id.
+pub async fn find_key(store: &dyn Store, id: &str) -> Result<Option<AccessKey>, BucketError> {
+    let Ok(entry) = EntryKey::new(KEYS, id.as_bytes()) else { return Ok(None) };
+    let entry = store.entry(&entry).await?;
+    Ok(entry.as_ref().map(read).transpose()?.flatten())
+}
+
+/// Access keys, in the order of their ids, behind one of them.
+pub async fn list_keys(
+    store: &dyn Store,
+    after: Option<&str>,
+    limit: usize,
+) -> Result<Vec<AccessKey>, BucketError> {
+    let range = EntryRange::prefix(b"");
+    let range = match after {
+        Some(after) => range.after(after.as_bytes()),
+        None => range,
+    };
+    let entries = store.entries(KEYS, range, limit).await?;
+    entries.iter().filter_map(|it| read(it).transpose()).collect()
+}
+
+/// Revokes an access key. `false` if there was none.
+pub async fn delete_key(store: &dyn Store, id: &str) -> Result<bool, BucketError> {
+    if find_key(store, id).await?.is_none() {
+        return Ok(false);
+    }
+    let entry = EntryKey::new(KEYS, id.as_bytes())?;
+    let expires = Some(std::time::Duration::ZERO);
+    let put = Put { entry, value: None, reference: None, expires };
+    store.commit(Commit::of(Write::Put(put))).await?;
+    Ok(true)
+}
+
+fn read(entry: &Entry) -> Result<Option<AccessKey>, BucketError> {
+    let Some(value) = &entry.value else { return Ok(None) };
+    let Stored { secret, scope } = serde_json::from_str(value.as_str()).map_err(|error| {
+        let reason = format!("entry {:?} is not an access key: {error}", entry.entry);
+        BucketError::Store(StoreError::Corrupt { reason })
+    })?;
+    let id = String::from_utf8_lossy(entry.entry.key()).into_owned();
+    Ok(Some(AccessKey { id, secret, scope, created_at: entry.changed_at }))
+}
+
+/// Letters by chance, from the system: nobody can guess them. The number of letters divides 256, so
+/// none is more likely than another.
+fn random_text(len: usize, letters: &[u8]) -> Result<String, BucketError> {
+    let mut bytes = vec![0; len];
+    let mut filled = 0;
+    while filled < len {
+        let flags = rustix::rand::GetRandomFlags::empty();
+        let count = rustix::rand::getrandom(&mut bytes[filled..], flags);
+        filled += count.map_err(|error| BucketError::Files { reason: error.to_string() })?;
+    }
+    Ok(bytes.iter().map(|it| char::from(letters[usize::from(*it) % letters.len()])).collect())
+}

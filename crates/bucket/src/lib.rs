@@ -1,0 +1,71 @@
+//! Buckets: blobs whose bytes are in files and whose index is in a store. A change of a blob, its
+//! number in the sequence of its key, and the event that tells of it are one commit.
+
+mod blob;
+mod book;
+mod buckets;
+mod change;
+mod condition;
+mod content;
+mod copy;
+mod delete;
+mod digest;
+mod error;
+mod event;
+mod events;
+mod files;
+mod folder_sync;
+mod keys;
+mod list;
+mod memory;
+mod name;
+mod part;
+mod readers;
+mod reading;
+mod rule;
+mod settings;
+mod sweep;
+mod upload;
+mod writer;
+
+pub use self::{
+    blob::{Attributes, Blob, METADATA_BYTES_MAX},
+    book::BucketInfo,
+    buckets::{BucketOptions, Buckets, BucketsBuilder, account},
+    condition::{Condition, Match},
+    content::{Blobs, Content, ContentId, Draft, FileName},
+    copy::CopyOptions,
+    digest::Expected,
+    error::{BucketError, PartTrouble},
+    event::{BlobAction, BlobEvent, CopySource, EventObject},
+    events::SentEvent,
+    files::FileBlobs,
+    keys::{AccessKey, Scope, create_key, delete_key, find_key, list_keys},
+    list::{LIST_MAX, ListOptions, Listing},
+    memory::MemoryBlobs,
+    name::{BlobKey, BucketName, KEY_BYTES_MAX},
+    part::{Part, PartWriter},
+    reading::{ByteRange, GetOptions, Reading},
+    rule::{EventType, Rule},
+    settings::{BLOB_BYTES_MAX, BucketSettings, LifecycleRule},
+    sweep::Swept,
+    upload::{PART_BYTES_MAX, PART_BYTES_MIN, PARTS_MAX, PartTag, Upload},
+    writer::{BlobWriter, PutOptions},
+};
+
+/// The points of a change at which a test may end the process.
+pub const BUCKET_CRASH_POINTS: &[&str] = &[
+    "blob.written",
+    "blob.flushed",
+    "blob.named",
+    "blob.placed",
+    "blob.linked",
+    "blob.prepared",
+    "blob.committed",
+    "part.prepared",
+    "part.committed",
+    "upload.begun",
+    "upload.completed",
+    "upload.aborted",
+    "lifecycle.deleted",
+];

@@ -1,0 +1,96 @@
+//! Files in memory, for tests.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    ops::Range,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use steadfast_store::Timestamp;
+
+use crate::content::{Blobs, Content, Draft, FileName};
+
+/// Keeps files in memory; clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryBlobs(Arc<Mutex<BTreeMap<FileName, Arc<[u8]>>>>);
+
+impl MemoryBlobs {
+    fn files(&self) -> MutexGuard<'_, BTreeMap<FileName, Arc<[u8]>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn find(&self, name: FileName) -> io::Result<Arc<[u8]>> {
+        let found = self.files().get(&name).cloned();
+        found.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
+    }
+
+    /// The names of all files.
+    pub fn names(&self) -> Vec<FileName> {
+        self.files().keys().copied().collect()
+    }
+}
+
+impl Blobs for MemoryBlobs {
+    fn create(&self, name: FileName) -> io::Result<Box<dyn Draft>> {
+        Ok(Box::new(MemoryDraft { blobs: self.clone(), name, bytes: Vec::new() }))
+    }
+
+    fn open(&self, name: FileName) -> io::Result<Arc<dyn Content>> {
+        Ok(Arc::new(MemoryContent(self.find(name)?)))
+    }
+
+    fn link(&self, from: FileName, to: FileName) -> io::Result<()> {
+        let bytes = self.find(from)?;
+        self.files().insert(to, bytes);
+        Ok(())
+    }
+
+    fn remove(&self, names: &[FileName]) -> io::Result<()> {
+        let mut files = self.files();
+        names.iter().for_each(|it| _ = files.remove(it));
+        Ok(())
+    }
+
+    fn shelves(&self) -> io::Result<Vec<(String, Timestamp)>> {
+        Ok(vec![("all".into(), Timestamp::MAX)])
+    }
+
+    fn shelf(&self, _: &str) -> io::Result<Vec<FileName>> {
+        Ok(self.names())
+    }
+
+    fn remove_shelf(&self, _: &str) {}
+
+    fn is_quick(&self) -> bool {
+        true
+    }
+}
+
+struct MemoryDraft {
+    blobs: MemoryBlobs,
+    name: FileName,
+    bytes: Vec<u8>,
+}
+
+impl Draft for MemoryDraft {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn seal(self: Box<Self>) -> io::Result<()> {
+        self.blobs.files().insert(self.name, self.bytes.into());
+        Ok(())
+    }
+}
+
+struct MemoryContent(Arc<[u8]>);
+
+impl Content for MemoryContent {
+    fn read(&self, range: Range<u64>) -> io::Result<Vec<u8>> {
+        let (from, until) = (range.start as usize, range.end as usize);
+        let found = self.0.get(from..until);
+        Ok(found.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?.to_vec())
+    }
+}

@@ -1,0 +1,171 @@
+//! Parts of uploads: each is durable for itself.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use steadfast_store::{
+    Commit, Entry, EntryKey, Expect, Json, Put, Rejection, StoreError, Timestamp, Write, crash,
+};
+
+use crate::{
+    BucketError, BucketName, Buckets, Expected, Upload,
+    buckets::Shared,
+    change::is_certain,
+    content::{ContentId, FileName},
+    digest::hex,
+    writer::BytesWriter,
+};
+
+/// A part of an upload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Its number, from 1.
+    pub number: u32,
+    /// How many bytes it has.
+    pub size: u64,
+    /// The tag of its content: its MD5.
+    pub etag: String,
+    /// The CRC-32 of its bytes.
+    pub crc32: u32,
+    /// When it was uploaded.
+    pub modified_at: Timestamp,
+    pub(crate) file: u64,
+    pub(crate) revision: i64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredPart {
+    file: u64,
+    size: u64,
+    etag: String,
+    crc32: u32,
+}
+
+impl Part {
+    pub(crate) fn entry(
+        bucket: &BucketName,
+        content: ContentId,
+        number: u32,
+    ) -> Result<EntryKey, BucketError> {
+        let mut bytes = content.0.to_vec();
+        bytes.extend_from_slice(&number.to_be_bytes());
+        Ok(EntryKey::new(&bucket.parts(), &bytes)?)
+    }
+
+    pub(crate) fn read(entry: &Entry) -> Result<Option<Self>, BucketError> {
+        let Some(value) = &entry.value else { return Ok(None) };
+        let damaged = || {
+            let reason = format!("entry {:?} is not a part", entry.entry);
+            BucketError::Store(StoreError::Corrupt { reason })
+        };
+        let (_, number) = entry.entry.key().split_last_chunk::<4>().ok_or_else(damaged)?;
+        let stored: StoredPart = serde_json::from_str(value.as_str()).map_err(|_| damaged())?;
+        let StoredPart { file, size, etag, crc32 } = stored;
+        let (number, revision) = (u32::from_be_bytes(*number), entry.revision);
+        let modified_at = entry.changed_at;
+        Ok(Some(Self { number, size, etag, crc32, modified_at, file, revision }))
+    }
+
+    pub(crate) fn name(&self, content: ContentId) -> FileName {
+        FileName { content, part: Some(self.file) }
+    }
+}
+
+/// A part that is being written. Dropped, it leaves nothing.
+pub struct PartWriter {
+    pub(crate) buckets: Buckets,
+    pub(crate) bucket: BucketName,
+    pub(crate) upload: Upload,
+    pub(crate) number: u32,
+    pub(crate) bytes: BytesWriter,
+}
+
+impl PartWriter {
+    /// Computes the SHA-256, too. To be said before anything is written.
+    pub fn with_sha256(mut self) -> Self {
+        self.bytes = self.bytes.with_sha256();
+        self
+    }
+
+    /// Adds bytes to its end.
+    pub async fn write(&mut self, bytes: &[u8]) -> Result<(), BucketError> {
+        self.bytes.write(bytes).await
+    }
+
+    /// Puts it into the upload, in place of one of the same number.
+    pub async fn finish(self, expected: Expected) -> Result<Part, BucketError> {
+        let Self { buckets, bucket, upload, number, bytes } = self;
+        let name = bytes.name;
+        let sums = bytes.seal(expected).await?;
+        let (file, etag) = (name.part.unwrap_or_default(), hex(&sums.md5));
+        let stored = StoredPart { file, size: sums.size, etag, crc32: sums.crc32 };
+        let result = buckets.shared.put_part(&bucket, &upload, number, stored).await;
+        match &result {
+            Ok((_, Some(before))) => buckets.shared.discard(vec![*before]).await,
+            Err(error) if is_certain(error) => buckets.shared.discard(vec![name]).await,
+            Ok((_, None)) | Err(_) => {}
+        }
+        Ok(result?.0)
+    }
+}
+
+impl Shared {
+    async fn put_part(
+        &self,
+        bucket: &BucketName,
+        upload: &Upload,
+        number: u32,
+        stored: StoredPart,
+    ) -> Result<(Part, Option<FileName>), BucketError> {
+        let entry = Part::entry(bucket, upload.content, number)?;
+        let upload_entry = Upload::entry(bucket, &upload.key, upload.content)?;
+        let value = Some(Json::of(&stored)?);
+        loop {
+            let found = self.store.entry(&entry).await?;
+            let revision = found.as_ref().map_or(0, |it| it.revision);
+            let before = found.as_ref().map(Part::read).transpose()?.flatten();
+            let (reference, expires) = (None, None);
+            let put = Put { entry: entry.clone(), value: value.clone(), reference, expires };
+            let its = Expect::Revision { entry: upload_entry.clone(), revision: upload.revision };
+            let commit = Commit::of(Write::Put(put))
+                .expect(its)
+                .expect(Expect::Revision { entry: entry.clone(), revision });
+            crash::point("part.prepared");
+            match self.commit(commit).await? {
+                Ok(receipt) => {
+                    crash::point("part.committed");
+                    let StoredPart { file, size, etag, crc32 } = stored;
+                    let (modified_at, revision) = (receipt.at, revision + 1);
+                    let part = Part { number, size, etag, crc32, modified_at, file, revision };
+                    return Ok((part, before.map(|it| it.name(upload.content))));
+                }
+                Err(Rejection::Revision { entry: moved, .. }) if moved == entry => {}
+                Err(_) => {
+                    return Err(BucketError::UnknownUpload { upload: upload.id.clone() });
+                }
+            }
+        }
+    }
+
+    /// Removes the rows of the parts of an upload that has ended; what is left, the sweep removes.
+    pub(crate) async fn forget_parts(
+        &self,
+        bucket: &BucketName,
+        content: ContentId,
+    ) -> Result<(), BucketError> {
+        loop {
+            let entries = self.page(&bucket.parts(), &content.0, None).await?;
+            if entries.is_empty() {
+                return Ok(());
+            }
+            let mut commit = Commit::default();
+            let mut gone = Vec::new();
+            for Entry { entry, .. } in entries {
+                let (value, reference, expires) = (None, None, Some(Duration::ZERO));
+                gone.push(entry.clone());
+                commit = commit.write(Write::Put(Put { entry, value, reference, expires }));
+            }
+            self.commit(commit.write(Write::ExpireEntries { entries: gone })).await?.ok();
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Reading: the row, then the bytes, piece by piece.
+
+use std::{collections::VecDeque, io, ops::Range, sync::Arc};
+
+use bytes::Bytes;
+
+use crate::{
+    Blob, BlobKey, BucketError, BucketName, Buckets, Condition,
+    buckets::Shared,
+    content::{Content, FileName},
+    readers::Hold,
+};
+
+/// So much is read at once.
+const PIECE: u64 = 256 << 10;
+
+/// Which bytes are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ByteRange {
+    /// From one on.
+    From(u64),
+    /// From one to another, both included.
+    Between(u64, u64),
+    /// So many at the end.
+    Last(u64),
+}
+
+impl ByteRange {
+    /// The bytes of a blob of this size, as HTTP understands it.
+    pub fn of(self, size: u64) -> Result<Range<u64>, BucketError> {
+        let range = match self {
+            ByteRange::From(first) => first..size,
+            ByteRange::Between(first, last) => first..size.min(last.saturating_add(1)),
+            ByteRange::Last(count) => size.saturating_sub(count)..size,
+        };
+        if range.is_empty() { Err(BucketError::Range { size }) } else { Ok(range) }
+    }
+}
+
+/// How a blob is read.
+#[derive(Clone, Debug, Default)]
+pub struct GetOptions {
+    /// Only these bytes.
+    pub range: Option<ByteRange>,
+    /// What must be there.
+    pub condition: Condition,
+}
+
+/// A blob that is being read. What is replaced or deleted meanwhile is read to its end.
+pub struct Reading {
+    /// The blob.
+    pub blob: Blob,
+    /// Which of its bytes these are.
+    pub range: Range<u64>,
+    first: Option<Bytes>,
+    rest: VecDeque<(FileName, Range<u64>)>,
+    open: Option<(FileName, Arc<dyn Content>)>,
+    hold: Hold,
+    shared: Arc<Shared>,
+}
+
+impl Buckets {
+    /// The blob under a key, which must be there.
+    pub async fn head(&self, bucket: &BucketName, key: &BlobKey) -> Result<Blob, BucketError> {
+        self.shared.find(bucket, key).await
+    }
+
+    /// Reads a blob.
+    pub async fn get(
+        &self,
+        bucket: &BucketName,
+        key: &BlobKey,
+        get: GetOptions,
+    ) -> Result<Reading, BucketError> {
+        let mut missing = None;
+        loop {
+            let blob = self.shared.find(bucket, key).await?;
+            get.condition.check_read(&blob)?;
+            let range = match get.range {
+                Some(range) => range.of(blob.size)?,
+                None => 0..blob.size,
+            };
+            let version = blob.version();
+            match Reading::begin(&self.shared, blob, range).await {
+                Ok(reading) => return Ok(reading),
+                // It was replaced between the two looks, if it is another one now.
+                Err(error) if missing.as_ref() == Some(&version) => return Err(error),
+                Err(_) => missing = Some(version),
+            }
+        }
+    }
+}
+
+impl Shared {
+    async fn find(&self, bucket: &BucketName, key: &BlobKey) -> Result<Blob, BucketError> {
+        self.bucket(bucket).await?;
+        let entry = self.store.entry(&key.entry(bucket)?).await?;
+        let blob = entry.as_ref().map(Blob::read).transpose()?.flatten();
+        blob.ok_or_else(|| BucketError::UnknownBlob {
+            bucket: bucket.to_string(),
+            key: key.to_string(),
+        })
+    }
+}
+
+impl Reading {
+    /// Reads the first piece, so that from now on nothing can be missing.
+    async fn begin(
+        shared: &Arc<Shared>,
+        blob: Blob,
+        range: Range<u64>,
+    ) -> Result<Self, BucketError> {
+        let hold = Hold::new(shared, blob.content);
+        let (rest, shared) = (parts(&blob, &range), shared.clone());
+        let (first, open) = (None, None);
+        let mut reading = Self { blob, range, first, rest, open, hold, shared };
+        reading.first = reading.read().await?;
+        Ok(reading)
+    }
+
+    /// The next bytes; `None` at the end.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, BucketError> {
+        match self.first.take() {
+            Some(first) => Ok(Some(first)),
+            None => self.read().await,
+        }
+    }
+
+    async fn read(&mut self) -> Result<Option<Bytes>, BucketError> {
+        let Some((name, rest)) = self.rest.pop_front() else { return Ok(None) };
+        let until = rest.end.min(rest.start + PIECE);
+        if until < rest.end {
+            self.rest.push_front((name, until..rest.end));
+        }
+        let range = rest.start..until;
+        let open = self.open.take().filter(|it| it.0 == name).map(|it| it.1);
+        let version = self.blob.version();
+        let work = move |blobs: &dyn crate::content::Blobs| {
+            let content = match open {
+                Some(content) => content,
+                None => blobs.open(name)?,
+            };
+            let bytes = content.read(range).map_err(|error| {
+                if error.kind() != io::ErrorKind::UnexpectedEof {
+                    return error.into();
+                }
+                let reason = format!("file of blob version {version} is too short");
+                BucketError::Files { reason }
+            })?;
+            Ok((content, bytes))
+        };
+        let (content, bytes) = self.shared.off(work).await?;
+        self.open = Some((name, content));
+        Ok(Some(bytes.into()))
+    }
+
+    /// All of it, for what is known to be small.
+    pub async fn bytes(mut self) -> Result<Vec<u8>, BucketError> {
+        let mut all = Vec::new();
+        while let Some(bytes) = self.next().await? {
+            all.extend_from_slice(&bytes);
+        }
+        // Until here the files were held.
+        drop(self.hold);
+        Ok(all)
+    }
+}
+
+/// Which bytes of which files a range is.
+fn parts(blob: &Blob, range: &Range<u64>) -> VecDeque<(FileName, Range<u64>)> {
+    let mut parts = VecDeque::new();
+    let mut begin = 0;
+    for (name, size) in blob.files() {
+        let end = begin + size;
+        let (from, until) = (range.start.max(begin), range.end.min(end));
+        if from < until {
+            parts.push_back((name, from - begin..until - begin));
+        }
+        begin = end;
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_is_cut_to_the_blob_and_never_empty() {
+        assert_eq!(ByteRange::From(3).of(10).unwrap(), 3..10);
+        assert_eq!(ByteRange::Between(0, 0).of(10).unwrap(), 0..1);
+        assert_eq!(ByteRange::Between(8, u64::MAX).of(10).unwrap(), 8..10);
+        assert_eq!(ByteRange::Last(3).of(10).unwrap(), 7..10);
+        assert_eq!(ByteRange::Last(30).of(10).unwrap(), 0..10);
+        for bad in [ByteRange::From(10), ByteRange::Between(11, 12), ByteRange::Last(0)] {
+            assert!(matches!(bad.of(10), Err(BucketError::Range { size: 10 })), "{bad:?}");
+        }
+        assert!(ByteRange::Last(1).of(0).is_err());
+    }
+}

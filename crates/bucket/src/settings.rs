@@ -1,0 +1,104 @@
+//! What is set for a bucket.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{BucketError, Rule, name::KEY_BYTES_MAX, rule};
+
+/// The largest blob there is, as in S3: 5 TiB.
+pub const BLOB_BYTES_MAX: u64 = 5 << 40;
+
+/// What is set for a bucket.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BucketSettings {
+    /// The largest blob that is accepted; `None`: 5 TiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_blob_bytes: Option<u64>,
+    /// Which changes are sent where.
+    #[serde(default)]
+    pub rules: Vec<Rule>,
+    /// What is deleted when it is old.
+    #[serde(default)]
+    pub lifecycle: Vec<LifecycleRule>,
+}
+
+impl BucketSettings {
+    pub(crate) fn blob_bytes_max(&self) -> u64 {
+        self.max_blob_bytes.unwrap_or(BLOB_BYTES_MAX)
+    }
+
+    pub(crate) fn check(&self) -> Result<(), BucketError> {
+        if self.max_blob_bytes.is_some_and(|it| !(1..=BLOB_BYTES_MAX).contains(&it)) {
+            let rule = format!("must be 1 to {BLOB_BYTES_MAX}");
+            return Err(BucketError::Argument { field: "maxBlobBytes", rule });
+        }
+        Ok(())
+    }
+}
+
+/// Deletes what is old.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LifecycleRule {
+    /// Its name in the bucket.
+    pub id: String,
+    /// It is about keys that begin with this.
+    #[serde(default)]
+    pub prefix: String,
+    /// Blobs are deleted so long after they were written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delete_after_ms: Option<u64>,
+    /// Uploads in parts are aborted so long after they began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub abort_uploads_after_ms: Option<u64>,
+}
+
+impl LifecycleRule {
+    pub(crate) fn delete_after(&self) -> Option<Duration> {
+        self.delete_after_ms.map(Duration::from_millis)
+    }
+
+    pub(crate) fn abort_uploads_after(&self) -> Option<Duration> {
+        self.abort_uploads_after_ms.map(Duration::from_millis)
+    }
+
+    fn check(&self) -> Result<(), BucketError> {
+        rule::check_id(&self.id)?;
+        let wrong = |field, rule: &str| Err(BucketError::Argument { field, rule: rule.into() });
+        if KEY_BYTES_MAX < self.prefix.len() {
+            return wrong("prefix", "must have 1,024 bytes at most");
+        }
+        if self.delete_after_ms.is_none() && self.abort_uploads_after_ms.is_none() {
+            return wrong("deleteAfterMs", "or abortUploadsAfterMs must be given");
+        }
+        const CENTURY: u64 = 100 * 366 * 24 * 60 * 60 * 1_000;
+        for (field, value) in [
+            ("deleteAfterMs", self.delete_after_ms),
+            ("abortUploadsAfterMs", self.abort_uploads_after_ms),
+        ] {
+            if value.is_some_and(|it| !(1_000..=CENTURY).contains(&it)) {
+                return wrong(field, "must be a second to a hundred years");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Puts a rule into a list, in place of the one of the same id.
+pub(crate) fn put_lifecycle(
+    rules: &mut Vec<LifecycleRule>,
+    rule: LifecycleRule,
+) -> Result<(), BucketError> {
+    rule.check()?;
+    const RULES_MAX: usize = 100;
+    rules.retain(|it| it.id != rule.id);
+    if RULES_MAX <= rules.len() {
+        let rule = format!("would be one more than {RULES_MAX} rules");
+        return Err(BucketError::Argument { field: "id", rule });
+    }
+    rules.push(rule);
+    rules.sort_by(|a, b| a.id.cmp(&b.id));
+    Ok(())
+}

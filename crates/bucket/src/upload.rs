@@ -1,0 +1,319 @@
+//! Uploads in parts: each part is durable for itself, and the whole appears in one commit.
+
+use std::time::Duration;
+
+use md5::{Digest, Md5};
+use steadfast_store::{
+    Commit, Entry, EntryKey, Expect, Json, Put, StoreError, Timestamp, Write, crash,
+};
+
+use crate::{
+    Attributes, Blob, BlobAction, BlobKey, BucketError, BucketName, Buckets, Condition, Part,
+    PartTrouble, PartWriter,
+    blob::Stored,
+    buckets::Shared,
+    change::Change,
+    content::{ContentId, FileName},
+    digest::{hex, unhex},
+    writer::BytesWriter,
+};
+
+/// Parts of an upload.
+pub const PARTS_MAX: u32 = 10_000;
+/// Bytes of each part but the last.
+pub const PART_BYTES_MIN: u64 = 5 << 20;
+/// Bytes of a part.
+pub const PART_BYTES_MAX: u64 = 5 << 30;
+
+/// An upload in parts that is under way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upload {
+    /// Its id.
+    pub id: String,
+    /// The key that it is for.
+    pub key: BlobKey,
+    /// When it began.
+    pub began_at: Timestamp,
+    /// What is said about the blob.
+    pub attributes: Attributes,
+    pub(crate) content: ContentId,
+    pub(crate) revision: i64,
+}
+
+impl Upload {
+    pub(crate) fn entry(
+        bucket: &BucketName,
+        key: &BlobKey,
+        content: ContentId,
+    ) -> Result<EntryKey, BucketError> {
+        let mut bytes = key.as_str().as_bytes().to_vec();
+        bytes.push(0);
+        bytes.extend_from_slice(&content.0);
+        Ok(EntryKey::new(&bucket.uploads(), &bytes)?)
+    }
+
+    pub(crate) fn read(entry: &Entry) -> Result<Option<Self>, BucketError> {
+        let Some(value) = &entry.value else { return Ok(None) };
+        let damaged = || {
+            let reason = format!("entry {:?} is not an upload", entry.entry);
+            BucketError::Store(StoreError::Corrupt { reason })
+        };
+        let (key, id) = entry.entry.key().split_last_chunk::<16>().ok_or_else(damaged)?;
+        let key = key.split_last().ok_or_else(damaged)?.1;
+        let key = BlobKey::new(std::str::from_utf8(key).map_err(|_| damaged())?)?;
+        let attributes = serde_json::from_str(value.as_str()).map_err(|_| damaged())?;
+        let content = ContentId(*id);
+        let (id, began_at, revision) = (content.to_string(), entry.changed_at, entry.revision);
+        Ok(Some(Self { id, key, began_at, attributes, content, revision }))
+    }
+}
+
+/// A part as the list of a completed upload names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartTag {
+    /// Its number.
+    pub number: u32,
+    /// Its tag, without quotes; `None`: whatever is there.
+    pub etag: Option<String>,
+    /// Its CRC-32, if it is to be checked.
+    pub crc32: Option<u32>,
+}
+
+impl Buckets {
+    /// Begins an upload in parts.
+    pub async fn begin_upload(
+        &self,
+        bucket: &BucketName,
+        key: &BlobKey,
+        attributes: Attributes,
+    ) -> Result<Upload, BucketError> {
+        attributes.check()?;
+        loop {
+            let known = self.shared.bucket(bucket).await?;
+            let content = self.shared.new_content();
+            let entry = Upload::entry(bucket, key, content)?;
+            let (value, reference) = (Some(Json::of(&attributes)?), Some(content.reference()));
+            let put = Put { entry, value, reference, expires: None };
+            let expect = Shared::expect_bucket(bucket, &known)?;
+            if let Ok(it) = self.shared.commit(Commit::of(Write::Put(put)).expect(expect)).await? {
+                crash::point("upload.begun");
+                let (id, key) = (content.to_string(), key.clone());
+                return Ok(Upload { id, key, began_at: it.at, attributes, content, revision: 1 });
+            }
+            self.shared.book.forget(bucket);
+        }
+    }
+
+    /// An upload that is under way.
+    pub async fn upload(
+        &self,
+        bucket: &BucketName,
+        key: &BlobKey,
+        id: &str,
+    ) -> Result<Upload, BucketError> {
+        self.shared.bucket(bucket).await?;
+        let unknown = || BucketError::UnknownUpload { upload: id.into() };
+        let content = ContentId::from_hex(id).ok_or_else(unknown)?;
+        let entry = self.shared.store.entry(&Upload::entry(bucket, key, content)?).await?;
+        entry.as_ref().map(Upload::read).transpose()?.flatten().ok_or_else(unknown)
+    }
+
+    /// Begins to write a part.
+    pub async fn part_writer(
+        &self,
+        bucket: &BucketName,
+        key: &BlobKey,
+        upload: &str,
+        number: u32,
+    ) -> Result<PartWriter, BucketError> {
+        if !(1..=PARTS_MAX).contains(&number) {
+            return Err(BucketError::Part { number, reason: PartTrouble::Number });
+        }
+        let upload = self.upload(bucket, key, upload).await?;
+        let max = self.shared.bucket(bucket).await?.settings.blob_bytes_max();
+        let name = FileName { content: upload.content, part: Some(self.shared.entropy.next()) };
+        let bytes = BytesWriter::new(&self.shared, name, max.min(PART_BYTES_MAX));
+        let (buckets, bucket) = (self.clone(), bucket.clone());
+        Ok(PartWriter { buckets, bucket, upload, number, bytes })
+    }
+
+    /// The parts of an upload, in the order of their numbers, behind one.
+    pub async fn parts(
+        &self,
+        bucket: &BucketName,
+        upload: &Upload,
+        after: u32,
+        limit: usize,
+    ) -> Result<Vec<Part>, BucketError> {
+        let range = steadfast_store::EntryRange::prefix(&upload.content.0)
+            .after(Part::entry(bucket, upload.content, after)?.key());
+        let entries = self.shared.store.entries(&bucket.parts(), range, limit).await?;
+        entries.iter().filter_map(|it| Part::read(it).transpose()).collect()
+    }
+
+    /// Uploads that are under way, in the order of their keys and of their beginnings, behind one.
+    pub async fn uploads(
+        &self,
+        bucket: &BucketName,
+        prefix: &str,
+        after: Option<(&str, Option<&str>)>,
+        limit: usize,
+    ) -> Result<Vec<Upload>, BucketError> {
+        self.shared.bucket(bucket).await?;
+        let mut range = steadfast_store::EntryRange::prefix(prefix.as_bytes());
+        if let Some((key, id)) = after {
+            let mut behind = key.as_bytes().to_vec();
+            behind.push(0);
+            match id.and_then(ContentId::from_hex) {
+                Some(id) => behind.extend_from_slice(&id.0),
+                // Behind all uploads of that key.
+                None => behind.extend_from_slice(&[u8::MAX; 16]),
+            }
+            range = range.after(&behind);
+        }
+        let entries = self.shared.store.entries(&bucket.uploads(), range, limit).await?;
+        entries.iter().filter_map(|it| Upload::read(it).transpose()).collect()
+    }
+
+    /// Puts the parts together: the blob and its event are durable when this returns. Nothing is
+    /// copied.
+    pub async fn complete_upload(
+        &self,
+        bucket: &BucketName,
+        key: &BlobKey,
+        id: &str,
+        tags: &[PartTag],
+        condition: Condition,
+    ) -> Result<Blob, BucketError> {
+        let upload = match self.upload(bucket, key, id).await {
+            Ok(upload) => upload,
+            Err(error @ BucketError::UnknownUpload { .. }) => {
+                // Who did not hear of the end may ask again.
+                let found = self.head(bucket, key).await.ok();
+                return found.filter(|it| it.version() == id).ok_or(error);
+            }
+            Err(error) => return Err(error),
+        };
+        let all = self.all_parts(bucket, &upload).await?;
+        let chosen = choose(&all, tags)?;
+        let size = chosen.iter().map(|it| it.size).sum();
+        let max = self.shared.bucket(bucket).await?.settings.blob_bytes_max();
+        if max < size {
+            return Err(BucketError::TooLarge { max });
+        }
+        let parts = chosen.iter().map(|it| (it.file, it.size)).collect();
+        let sums = (size, etag_of(&chosen), crc32_of(&chosen));
+        let stored = Stored::of_parts(upload.content, sums, upload.attributes.clone(), parts);
+        let entry = Upload::entry(bucket, key, upload.content)?;
+        let change = Change {
+            key: key.clone(),
+            action: BlobAction::CompleteMultipartUpload,
+            content: Some((upload.content, stored)),
+            condition,
+            copy_source: None,
+            upload: Some((entry, upload.revision)),
+        };
+        // If it fails the parts stay: it can be completed again.
+        let blob = self.shared.replace(bucket, &change, Vec::new()).await?;
+        let left = all.iter().filter(|it| !chosen.contains(it));
+        self.shared.discard(left.map(|it| it.name(upload.content)).collect()).await;
+        crash::point("upload.completed");
+        if let Err(error) = self.shared.forget_parts(bucket, upload.content).await {
+            tracing::warn!(error = %error, "rows of parts were left to the sweep");
+        }
+        Ok(blob)
+    }
+
+    async fn all_parts(
+        &self,
+        bucket: &BucketName,
+        upload: &Upload,
+    ) -> Result<Vec<Part>, BucketError> {
+        let mut all: Vec<Part> = Vec::new();
+        loop {
+            let after = all.last().map_or(0, |it| it.number);
+            let page = self.parts(bucket, upload, after, 1_000).await?;
+            if page.is_empty() {
+                return Ok(all);
+            }
+            all.extend(page);
+        }
+    }
+
+    /// Gives an upload up, with all its parts.
+    pub async fn abort_upload(
+        &self,
+        bucket: &BucketName,
+        key: &BlobKey,
+        id: &str,
+    ) -> Result<(), BucketError> {
+        let upload = self.upload(bucket, key, id).await?;
+        let entry = Upload::entry(bucket, key, upload.content)?;
+        let expires = Some(Duration::ZERO);
+        let put = Put { entry: entry.clone(), value: None, reference: None, expires };
+        let expect = Expect::Revision { entry, revision: upload.revision };
+        if self.shared.commit(Commit::of(Write::Put(put)).expect(expect)).await?.is_err() {
+            return Err(BucketError::UnknownUpload { upload: id.into() });
+        }
+        crash::point("upload.aborted");
+        let parts = self.all_parts(bucket, &upload).await?;
+        self.shared.discard(parts.iter().map(|it| it.name(upload.content)).collect()).await;
+        self.shared.forget_parts(bucket, upload.content).await
+    }
+
+    pub(crate) async fn abort_all(&self, bucket: &BucketName) -> Result<(), BucketError> {
+        for upload in self.uploads(bucket, "", None, 1_000).await? {
+            match self.abort_upload(bucket, &upload.key, &upload.id).await {
+                Ok(()) | Err(BucketError::UnknownUpload { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The parts that are listed, if the list is right.
+fn choose<'a>(all: &'a [Part], tags: &[PartTag]) -> Result<Vec<&'a Part>, BucketError> {
+    let wrong = |number, reason| Err(BucketError::Part { number, reason });
+    if tags.is_empty() {
+        return wrong(1, PartTrouble::None);
+    }
+    let mut chosen: Vec<&Part> = Vec::new();
+    for (index, tag) in tags.iter().enumerate() {
+        if chosen.last().is_some_and(|it| tag.number <= it.number) {
+            return wrong(tag.number, PartTrouble::Order);
+        }
+        let found = all.binary_search_by_key(&tag.number, |it| it.number);
+        let found = found.ok().map(|it| &all[it]);
+        let fits = |it: &&Part| {
+            tag.etag.as_ref().is_none_or(|etag| *etag == it.etag)
+                && tag.crc32.is_none_or(|crc32| crc32 == it.crc32)
+        };
+        let Some(part) = found.filter(fits) else {
+            return wrong(tag.number, PartTrouble::Unknown);
+        };
+        if part.size < PART_BYTES_MIN && index + 1 < tags.len() {
+            return wrong(tag.number, PartTrouble::Small);
+        }
+        chosen.push(part);
+    }
+    Ok(chosen)
+}
+
+/// As S3 has it: the MD5 of the MD5s, and how many they are.
+fn etag_of(parts: &[&Part]) -> String {
+    let mut md5 = Md5::new();
+    for part in parts {
+        md5.update(unhex::<16>(&part.etag).unwrap_or_default());
+    }
+    format!("{}-{}", hex(&md5.finalize()), parts.len())
+}
+
+/// The CRC-32 of the whole, from those of the parts.
+fn crc32_of(parts: &[&Part]) -> u32 {
+    let mut whole = crc32fast::Hasher::new();
+    for part in parts {
+        whole.combine(&crc32fast::Hasher::new_with_initial_len(part.crc32, part.size));
+    }
+    whole.finalize()
+}

@@ -1,0 +1,215 @@
+//! Writing: bytes into a file, what they come to, and then the commit.
+
+use std::sync::Arc;
+
+use crate::{
+    Attributes, Blob, BlobAction, BlobKey, BucketError, BucketName, Buckets, Condition, Expected,
+    blob::Stored,
+    buckets::Shared,
+    change::{Change, is_certain},
+    content::{Draft, FileName},
+    digest::{Checksums, Digests},
+};
+
+/// So much is collected before it is written: a small blob is one errand to the disk.
+const BUFFER: usize = 1 << 20;
+
+/// How a blob is put.
+#[derive(Clone, Debug, Default)]
+pub struct PutOptions {
+    /// What is said about it.
+    pub attributes: Attributes,
+    /// What its bytes must come to.
+    pub expected: Expected,
+    /// What must be there.
+    pub condition: Condition,
+}
+
+/// A blob that is being written. Dropped, it leaves nothing.
+pub struct BlobWriter {
+    shared: Arc<Shared>,
+    bucket: BucketName,
+    key: BlobKey,
+    bytes: BytesWriter,
+}
+
+impl BlobWriter {
+    /// Computes the SHA-256, too. To be said before anything is written.
+    pub fn with_sha256(mut self) -> Self {
+        self.bytes = self.bytes.with_sha256();
+        self
+    }
+
+    /// Adds bytes to its end.
+    pub async fn write(&mut self, bytes: &[u8]) -> Result<(), BucketError> {
+        self.bytes.write(bytes).await
+    }
+
+    /// How many bytes there are.
+    pub fn size(&self) -> u64 {
+        self.bytes.size
+    }
+
+    /// Puts it into the bucket: it and its event are durable when this returns.
+    pub async fn finish(self, put: PutOptions) -> Result<Blob, BucketError> {
+        let Self { shared, bucket, key, bytes } = self;
+        put.attributes.check()?;
+        let name = bytes.name;
+        let sums = bytes.seal(put.expected).await?;
+        let stored = Stored::whole(name.content, &sums, put.attributes);
+        let change = Change {
+            key,
+            action: BlobAction::PutObject,
+            content: Some((name.content, stored)),
+            condition: put.condition,
+            copy_source: None,
+            upload: None,
+        };
+        shared.replace(&bucket, &change, vec![name]).await
+    }
+}
+
+impl Shared {
+    /// Changes a key to what these files hold. If it is sure that this failed they go, otherwise
+    /// the sweep decides; what was there before goes.
+    pub(crate) async fn replace(
+        self: &Arc<Self>,
+        bucket: &BucketName,
+        change: &Change,
+        files: Vec<FileName>,
+    ) -> Result<Blob, BucketError> {
+        match self.change(bucket, change).await {
+            Ok(changed) => {
+                if let Some(before) = changed.before {
+                    self.discard(before.files().into_iter().map(|it| it.0).collect()).await;
+                }
+                let reason = "a blob was put and is not there".to_owned();
+                changed.after.ok_or(BucketError::Files { reason })
+            }
+            Err(error) => {
+                if is_certain(&error) {
+                    self.discard(files).await;
+                }
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Buckets {
+    /// Begins to write a blob.
+    pub async fn writer(
+        &self,
+        bucket: &BucketName,
+        key: &BlobKey,
+    ) -> Result<BlobWriter, BucketError> {
+        let max = self.shared.bucket(bucket).await?.settings.blob_bytes_max();
+        let name = FileName { content: self.shared.new_content(), part: None };
+        let (shared, bytes) = (self.shared.clone(), BytesWriter::new(&self.shared, name, max));
+        Ok(BlobWriter { shared, bucket: bucket.clone(), key: key.clone(), bytes })
+    }
+
+    /// Puts a blob whose bytes are at hand.
+    pub async fn put(
+        &self,
+        bucket: &BucketName,
+        key: &BlobKey,
+        bytes: &[u8],
+        put: PutOptions,
+    ) -> Result<Blob, BucketError> {
+        let mut writer = self.writer(bucket, key).await?;
+        if put.expected.sha256.is_some() {
+            writer = writer.with_sha256();
+        }
+        writer.write(bytes).await?;
+        writer.finish(put).await
+    }
+}
+
+/// Bytes on their way into a file.
+pub(crate) struct BytesWriter {
+    shared: Arc<Shared>,
+    pub(crate) name: FileName,
+    max: u64,
+    pub(crate) size: u64,
+    buffer: Vec<u8>,
+    /// Taken while it is on an errand.
+    state: Option<State>,
+}
+
+struct State {
+    draft: Option<Box<dyn Draft>>,
+    digests: Digests,
+}
+
+impl BytesWriter {
+    pub(crate) fn new(shared: &Arc<Shared>, name: FileName, max: u64) -> Self {
+        let state = Some(State { draft: None, digests: Digests::new(false) });
+        Self { shared: shared.clone(), name, max, size: 0, buffer: Vec::new(), state }
+    }
+
+    pub(crate) fn with_sha256(mut self) -> Self {
+        self.state = Some(State { draft: None, digests: Digests::new(true) });
+        self
+    }
+
+    pub(crate) async fn write(&mut self, bytes: &[u8]) -> Result<(), BucketError> {
+        self.size += bytes.len() as u64;
+        if self.max < self.size {
+            return Err(BucketError::TooLarge { max: self.max });
+        }
+        for piece in bytes.chunks(BUFFER) {
+            self.buffer.extend_from_slice(piece);
+            if BUFFER <= self.buffer.len() {
+                self.flush().await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn flush(&mut self) -> Result<(), BucketError> {
+        let (mut state, buffer) = (self.take()?, std::mem::take(&mut self.buffer));
+        let name = self.name;
+        let work = move |blobs: &dyn crate::content::Blobs| {
+            state.digests.add(&buffer);
+            let draft = match &mut state.draft {
+                Some(draft) => draft,
+                None => state.draft.insert(blobs.create(name)?),
+            };
+            draft.write(&buffer)?;
+            let mut buffer = buffer;
+            buffer.clear();
+            Ok((state, buffer))
+        };
+        let (state, buffer) = self.shared.off(work).await?;
+        (self.state, self.buffer) = (Some(state), buffer);
+        Ok(())
+    }
+
+    /// Makes the file durable, if it is what it should be.
+    pub(crate) async fn seal(
+        mut self,
+        expected: crate::Expected,
+    ) -> Result<Checksums, BucketError> {
+        let (mut state, buffer, name) = (self.take()?, self.buffer, self.name);
+        self.shared
+            .off(move |blobs| {
+                state.digests.add(&buffer);
+                let sums = state.digests.finish();
+                expected.check(&sums)?;
+                let mut draft = match state.draft {
+                    Some(draft) => draft,
+                    None => blobs.create(name)?,
+                };
+                draft.write(&buffer)?;
+                draft.seal()?;
+                Ok(sums)
+            })
+            .await
+    }
+
+    fn take(&mut self) -> Result<State, BucketError> {
+        let reason = "the writer was given up in the middle of a write".to_owned();
+        self.state.take().ok_or(BucketError::Body { reason })
+    }
+}

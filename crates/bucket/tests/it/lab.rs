@@ -1,0 +1,158 @@
+//! A place to try buckets: a store, a folder of files, and a clock that the test turns.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use steadfast_bucket::{
+    BlobEvent, BlobKey, Blobs, BucketName, Buckets, EventType, FileBlobs, MemoryBlobs, PutOptions,
+    Rule, account,
+};
+use steadfast_store::{
+    DueCursor, ManualClock, MemoryStore, PostgresOptions, PostgresStore, SeededEntropy,
+    SqliteOptions, SqliteStore, Store, Timestamp, queue_address,
+};
+
+pub(crate) const START: Timestamp = Timestamp(1_700_000_000_000);
+
+/// Runs each law on all three stores; the one in memory keeps its blobs there, too.
+macro_rules! laws {
+    ($($law:ident),* $(,)?) => {
+        crate::lab::laws!(@on memory: $($law),*);
+        crate::lab::laws!(@on sqlite: $($law),*);
+        crate::lab::laws!(@on postgres: $($law),*);
+    };
+    (@on $store:ident: $($law:ident),*) => {
+        mod $store {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $law() {
+                    super::$law(crate::lab::Lab::$store().await).await;
+                }
+            )*
+        }
+    };
+}
+pub(crate) use laws;
+
+pub(crate) struct Lab {
+    pub(crate) buckets: Buckets,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: ManualClock,
+    pub(crate) folder: tempfile::TempDir,
+}
+
+impl Lab {
+    pub(crate) async fn memory() -> Self {
+        let clock = ManualClock::at(START);
+        let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
+        let blobs = Arc::new(MemoryBlobs::default());
+        Self::with(store, clock, tempfile::tempdir().unwrap(), Some(blobs)).await
+    }
+
+    pub(crate) async fn sqlite() -> Self {
+        let clock = ManualClock::at(START);
+        let folder = tempfile::tempdir().unwrap();
+        let store = open_sqlite(folder.path(), &clock);
+        Self::with(store, clock, folder, None).await
+    }
+
+    pub(crate) async fn postgres() -> Self {
+        let clock = ManualClock::at(START);
+        let options = PostgresOptions::new(database().await, Arc::new(clock.clone()));
+        let store = Arc::new(PostgresStore::open(options).await.unwrap());
+        Self::with(store, clock, tempfile::tempdir().unwrap(), None).await
+    }
+
+    async fn with(
+        store: Arc<dyn Store>,
+        clock: ManualClock,
+        folder: tempfile::TempDir,
+        blobs: Option<Arc<dyn Blobs>>,
+    ) -> Self {
+        let entropy = SeededEntropy::new(1);
+        let blobs = match blobs {
+            Some(blobs) => blobs,
+            None => {
+                let account = account(&*store, &entropy).await.unwrap();
+                Arc::new(FileBlobs::open(folder.path().join("blobs"), &account).unwrap())
+            }
+        };
+        let builder = Buckets::builder(store.clone()).entropy(Arc::new(entropy));
+        let buckets = builder.clock(Arc::new(clock.clone())).open(blobs).await.unwrap();
+        buckets.create(&bucket()).await.unwrap();
+        Self { buckets, store, clock, folder }
+    }
+
+    pub(crate) async fn put(&self, at: &str, bytes: &[u8]) -> steadfast_bucket::Blob {
+        self.buckets.put(&bucket(), &key(at), bytes, PutOptions::default()).await.unwrap()
+    }
+
+    pub(crate) async fn get(&self, at: &str) -> Vec<u8> {
+        let reading = self.buckets.get(&bucket(), &key(at), Default::default()).await.unwrap();
+        reading.bytes().await.unwrap()
+    }
+
+    /// Has all changes sent to the queue `events`.
+    pub(crate) async fn listen(&self) {
+        let (events, queue) = (vec![EventType::ObjectCreate, EventType::ObjectDelete], "events");
+        let (id, prefix, suffix) = ("all".into(), String::new(), String::new());
+        let rule = Rule { id, events, prefix, suffix, queue: queue.into() };
+        self.buckets.put_rule(&bucket(), rule).await.unwrap();
+    }
+
+    /// What waits in the queue `events`.
+    pub(crate) async fn events(&self) -> Vec<BlobEvent> {
+        let queue = queue_address("events").unwrap().id();
+        let until = Timestamp::MAX;
+        let found = self.store.letters(queue, DueCursor::START, until, 1_000).await.unwrap();
+        let mut found: Vec<_> = found.into_iter().map(|it| it.message).collect();
+        found.sort_by_key(|it| it.position);
+        found.iter().map(|it| serde_json::from_str(it.data.as_str()).unwrap()).collect()
+    }
+
+    /// Every file that there is, with its path below the folder of blobs.
+    pub(crate) fn files(&self) -> usize {
+        fn count(folder: &Path) -> usize {
+            let Ok(found) = std::fs::read_dir(folder) else { return 0 };
+            let found = found.map(|it| it.unwrap());
+            found.map(|it| if it.path().is_dir() { count(&it.path()) } else { 1 }).sum()
+        }
+        // Besides the lock and the name of the store.
+        count(&self.folder.path().join("blobs")).saturating_sub(2)
+    }
+
+    pub(crate) fn is_on_disk(&self) -> bool {
+        self.folder.path().join("blobs").is_dir()
+    }
+
+    pub(crate) fn pass(&self, time: Duration) {
+        self.clock.advance(time);
+    }
+}
+
+pub(crate) fn bucket() -> BucketName {
+    BucketName::new("photos").unwrap()
+}
+
+pub(crate) fn key(key: &str) -> BlobKey {
+    BlobKey::new(key).unwrap()
+}
+
+fn open_sqlite(folder: &Path, clock: &ManualClock) -> Arc<dyn Store> {
+    let options = SqliteOptions::new(folder.join("store"), Arc::new(clock.clone()));
+    Arc::new(SqliteStore::open(options).unwrap())
+}
+
+/// A database of its own on the server that `./test` started.
+async fn database() -> String {
+    let server = std::env::var("STEADFAST_TEST_POSTGRES")
+        .expect("STEADFAST_TEST_POSTGRES names a server; `./test` starts one");
+    let (client, connection) =
+        tokio_postgres::connect(&server, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let unique = tempfile::tempdir().unwrap();
+    let unique = unique.path().file_name().unwrap().to_str().unwrap().to_lowercase();
+    let name: String = unique.chars().filter(char::is_ascii_alphanumeric).collect();
+    let name = format!("bucket_{name}_{}", std::process::id());
+    client.batch_execute(&format!("CREATE DATABASE {name}")).await.unwrap();
+    server.replacen("/postgres?", &format!("/{name}?"), 1)
+}

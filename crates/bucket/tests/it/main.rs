@@ -1,0 +1,6 @@
+//! What buckets promise, on every store.
+
+#![expect(clippy::unwrap_used, reason = "a test that meets something else has failed")]
+
+mod blobs;
+mod lab;
