@@ -1,5 +1,6 @@
 //! Why a verb failed, in the words that the user reads.
 
+use steadfast_bucket::BucketError;
 use steadfast_store::{OpenError, StoreError};
 
 /// Ends the process with exit code 1.
@@ -26,6 +27,12 @@ impl From<OpenError> for Failure {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
+        Failure::Told(error.to_string())
+    }
+}
+
+impl From<BucketError> for Failure {
+    fn from(error: BucketError) -> Self {
         Failure::Told(error.to_string())
     }
 }

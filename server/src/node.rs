@@ -9,6 +9,7 @@ use steadfast::{
     Dispatcher, DispatcherOptions, ObjectOptions, Objects, Queues, Runs, Unknown,
     process::Processes,
 };
+use steadfast_bucket::Buckets;
 use steadfast_store::{Store, StoreError};
 use tokio::sync::{Mutex, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -30,6 +31,8 @@ pub(crate) struct Node {
     pub(crate) runs: Runs,
     /// The queues.
     pub(crate) queues: Queues,
+    /// The buckets.
+    pub(crate) buckets: Buckets,
     /// What delivers to all of them and executes their work; none where only questions are asked.
     pub(crate) dispatcher: Mutex<Option<Dispatcher>>,
     /// Where it is.
@@ -51,18 +54,28 @@ pub(crate) struct Node {
 
 impl Node {
     /// A node that takes requests as is usual, on the async runtime that this is called in.
-    pub(crate) fn new(store: Arc<dyn Store>, place: Place) -> Result<Arc<Self>, StoreError> {
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        place: Place,
+        buckets: Buckets,
+    ) -> Result<Arc<Self>, StoreError> {
         let objects = catalog::objects(store.clone(), ObjectOptions::default())?;
-        Ok(Self::with(store, place, objects))
+        Ok(Self::with(store, place, objects, buckets))
     }
 
-    /// A node with these objects.
-    pub(crate) fn with(store: Arc<dyn Store>, place: Place, objects: Objects) -> Arc<Self> {
+    /// A node with these objects and buckets.
+    pub(crate) fn with(
+        store: Arc<dyn Store>,
+        place: Place,
+        objects: Objects,
+        buckets: Buckets,
+    ) -> Arc<Self> {
         Arc::new(Self {
             processes: catalog::processes(store.clone()),
             runs: catalog::runs(store.clone(), objects.clone()),
             queues: catalog::queues(store.clone(), objects.clone()),
             objects,
+            buckets,
             dispatcher: Mutex::new(None),
             store,
             place,

@@ -2,8 +2,10 @@
 
 use std::{path::Path, sync::Arc};
 
+use steadfast_bucket::{BucketError, Buckets, FileBlobs, account};
 use steadfast_store::{
-    Clock, OpenError, PostgresOptions, PostgresStore, SqliteOptions, SqliteStore, Store,
+    Clock, OpenError, PostgresOptions, PostgresStore, SeededEntropy, SqliteOptions, SqliteStore,
+    Store,
 };
 
 use crate::place::Place;
@@ -42,6 +44,20 @@ pub(crate) async fn open_existing_folder(
         return Err(failed(&place, reason));
     }
     open_store(&place, clock).await
+}
+
+/// The buckets of a store, whose files are in the data folder: also those of a database, until there
+/// is a place that several machines share.
+pub(crate) async fn open_buckets(
+    store: Arc<dyn Store>,
+    data: &Path,
+    clock: Arc<dyn Clock>,
+) -> Result<Buckets, BucketError> {
+    let account = account(&*store, &SeededEntropy::from_system()).await?;
+    let folder = data.join("blobs");
+    let opened = tokio::task::spawn_blocking(move || FileBlobs::open(folder, &account)).await;
+    let blobs = opened.map_err(|error| BucketError::Files { reason: error.to_string() })??;
+    Buckets::builder(store).clock(clock).open(Arc::new(blobs)).await
 }
 
 fn failed(place: &Place, reason: String) -> OpenError {

@@ -15,7 +15,7 @@ use crate::{
     listener::{self, DRAIN_TIMEOUT, Drained},
     logging,
     node::Node,
-    open::open_store,
+    open::{open_buckets, open_store},
     open_files,
     place::{Place, StoreChoice},
     signals::Signals,
@@ -38,8 +38,9 @@ pub(crate) fn run(args: ServeArgs) -> Result<(), Failure> {
 }
 
 async fn serve(args: ServeArgs) -> Result<(), Failure> {
+    let data = std::path::absolute(&args.data)?;
     let place = match args.store {
-        StoreChoice::Sqlite => Place::Folder(std::path::absolute(&args.data)?),
+        StoreChoice::Sqlite => Place::Folder(data.clone()),
         StoreChoice::Postgres(url) => Place::Database(url),
     };
     // The port comes first: giving it back leaves no trace, opening a store does.
@@ -55,7 +56,8 @@ async fn serve(args: ServeArgs) -> Result<(), Failure> {
         ..ObjectOptions::default()
     };
     let objects = catalog::objects(store.clone(), options)?;
-    let node = Node::with(store.clone(), place, objects);
+    let buckets = open_buckets(store.clone(), &data, clock.clone()).await?;
+    let node = Node::with(store.clone(), place, objects, buckets);
     node.work().await?;
     greet(&node.place, address);
     let stop = CancellationToken::new();

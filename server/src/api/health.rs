@@ -72,6 +72,7 @@ pub(crate) async fn readyz(State(node): State<Arc<Node>>) -> (StatusCode, Json<R
 
 #[cfg(test)]
 mod tests {
+    use steadfast_bucket::{Buckets, MemoryBlobs};
     use steadfast_store::{MemoryStore, SystemClock};
 
     use super::*;
@@ -80,7 +81,9 @@ mod tests {
     #[tokio::test]
     async fn a_node_that_drains_is_not_ready() {
         let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
-        let node = Node::new(store, Place::Folder("memory".into())).unwrap();
+        let buckets = Buckets::builder(store.clone()).open(Arc::new(MemoryBlobs::default()));
+        let buckets = buckets.await.unwrap();
+        let node = Node::new(store, Place::Folder("memory".into()), buckets).unwrap();
         assert_eq!(readyz(State(node.clone())).await.0, StatusCode::OK);
         node.drain();
         let (status, Json(body)) = readyz(State(node)).await;

@@ -6,6 +6,7 @@ use axum::{Router, body::Body, http::Request};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use steadfast::{Error, Handle, Object, ObjectOptions, Objects, Result, Turn};
+use steadfast_bucket::{Buckets, MemoryBlobs};
 use steadfast_store::{MemoryStore, SystemClock};
 use tower::ServiceExt;
 
@@ -83,7 +84,7 @@ impl Handle<Do> for Rascal {
     }
 }
 
-fn router() -> Router {
+async fn router() -> Router {
     let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
     let options = ObjectOptions {
         turn_time: Duration::from_millis(50),
@@ -92,7 +93,9 @@ fn router() -> Router {
     };
     let objects = Objects::builder(store.clone()).class(Rascal).options(options);
     let objects = objects.start().unwrap();
-    app::router(Node::with(store, Place::Folder("memory".into()), objects))
+    let buckets = Buckets::builder(store.clone()).open(Arc::new(MemoryBlobs::default()));
+    let buckets = buckets.await.unwrap();
+    app::router(Node::with(store, Place::Folder("memory".into()), objects, buckets))
 }
 
 async fn call(router: &Router, message: &str, body: &Value) -> (u16, Value) {
@@ -106,7 +109,7 @@ async fn call(router: &Router, message: &str, body: &Value) -> (u16, Value) {
 
 #[tokio::test]
 async fn a_private_message_answers_as_one_that_is_not_there() {
-    let router = router();
+    let router = router().await;
     let (status, mut private) = call(&router, "secret", &json!({})).await;
     let (_, mut unknown) = call(&router, "nosuch", &json!({})).await;
     assert_eq!((status, &private["code"]), (404, &json!("message_not_found")));
@@ -119,7 +122,7 @@ async fn a_private_message_answers_as_one_that_is_not_there() {
 
 #[tokio::test]
 async fn a_field_is_named_by_its_path() {
-    let router = router();
+    let router = router().await;
     let good = json!({"entries": [{"by": 1}, {"by": 2}]});
     assert_eq!(call(&router, "sum", &good).await, (200, json!({"sum": 3})));
     let (status, problem) =
@@ -129,7 +132,7 @@ async fn a_field_is_named_by_its_path() {
 
 #[tokio::test]
 async fn a_turn_that_goes_wrong_says_how_and_the_next_one_works() {
-    let router = router();
+    let router = router().await;
     for (what, status, code, retryable) in [
         ("panic", 500, "handler_panicked", false),
         ("refuse", 422, "closed_on_sundays", false),

@@ -109,7 +109,9 @@ impl Code {
             | Rejection::Head { .. }
             | Rejection::Part { .. }
             | Rejection::RunHasWork { .. }
-            | Rejection::RunMoved { .. } => Code::Conflict,
+            | Rejection::RunMoved { .. }
+            | Rejection::Revision { .. }
+            | Rejection::NotVacant { .. } => Code::Conflict,
         }
     }
 

@@ -8,7 +8,13 @@ use tokio::runtime::Runtime;
 use tower::ServiceExt;
 
 use super::Answer;
-use crate::{app, failure::Failure, node::Node, open::open_existing_folder, place::Place};
+use crate::{
+    app,
+    failure::Failure,
+    node::Node,
+    open::{open_buckets, open_existing_folder},
+    place::Place,
+};
 
 /// Asks one folder.
 pub(crate) struct LocalClient {
@@ -23,10 +29,11 @@ impl LocalClient {
         let folder = std::path::absolute(folder)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let opened = runtime.block_on(open_existing_folder(&folder, clock));
+        let opened = runtime.block_on(open_existing_folder(&folder, clock.clone()));
         let store = opened.map_err(advise)?;
+        let buckets = runtime.block_on(open_buckets(store.clone(), &folder, clock))?;
         let entered = runtime.enter();
-        let app = app::router(Node::new(store.clone(), Place::Folder(folder))?);
+        let app = app::router(Node::new(store.clone(), Place::Folder(folder), buckets)?);
         drop(entered);
         Ok(Self { runtime, store, app })
     }
