@@ -4,3 +4,4 @@
 
 mod blobs;
 mod lab;
+mod lists;
