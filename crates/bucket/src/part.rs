@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use steadfast_store::{
-    Commit, Entry, EntryKey, Expect, Json, Put, Rejection, StoreError, Timestamp, Write, crash,
+    Commit, Entry, EntryKey, Expect, Json, Put, StoreError, Timestamp, Write, crash,
 };
 
 use crate::{
@@ -30,7 +30,6 @@ pub struct Part {
     /// When it was uploaded.
     pub modified_at: Timestamp,
     pub(crate) file: u64,
-    pub(crate) revision: i64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -61,9 +60,8 @@ impl Part {
         let (_, number) = entry.entry.key().split_last_chunk::<4>().ok_or_else(damaged)?;
         let stored: StoredPart = serde_json::from_str(value.as_str()).map_err(|_| damaged())?;
         let StoredPart { file, size, etag, crc32 } = stored;
-        let (number, revision) = (u32::from_be_bytes(*number), entry.revision);
-        let modified_at = entry.changed_at;
-        Ok(Some(Self { number, size, etag, crc32, modified_at, file, revision }))
+        let (number, modified_at) = (u32::from_be_bytes(*number), entry.changed_at);
+        Ok(Some(Self { number, size, etag, crc32, modified_at, file }))
     }
 
     pub(crate) fn name(&self, content: ContentId) -> FileName {
@@ -118,31 +116,34 @@ impl Shared {
         stored: StoredPart,
     ) -> Result<(Part, Option<FileName>), BucketError> {
         let entry = Part::entry(bucket, upload.content, number)?;
-        let upload_entry = Upload::entry(bucket, &upload.key, upload.content)?;
+        let of_upload = Upload::entry(bucket, &upload.key, upload.content)?;
         let value = Some(Json::of(&stored)?);
         loop {
+            let whole = self.store.entry(&of_upload).await?.filter(|it| it.value.is_some());
+            let Some(whole) = whole else {
+                return Err(BucketError::UnknownUpload { upload: upload.id.clone() });
+            };
             let found = self.store.entry(&entry).await?;
             let revision = found.as_ref().map_or(0, |it| it.revision);
             let before = found.as_ref().map(Part::read).transpose()?.flatten();
             let (reference, expires) = (None, None);
             let put = Put { entry: entry.clone(), value: value.clone(), reference, expires };
-            let its = Expect::Revision { entry: upload_entry.clone(), revision: upload.revision };
-            let commit = Commit::of(Write::Put(put))
-                .expect(its)
+            let its = (of_upload.clone(), whole.revision);
+            let mut commit = Commit::of(Write::Put(put))
+                .expect(Expect::Revision { entry: its.0, revision: its.1 })
                 .expect(Expect::Revision { entry: entry.clone(), revision });
+            if before.is_some() {
+                // Who puts the parts together may have read the old one, whose file is about to go.
+                let Entry { entry, value, reference, .. } = whole;
+                commit = commit.write(Write::Put(Put { entry, value, reference, expires }));
+            }
             crash::point("part.prepared");
-            match self.commit(commit).await? {
-                Ok(receipt) => {
-                    crash::point("part.committed");
-                    let StoredPart { file, size, etag, crc32 } = stored;
-                    let (modified_at, revision) = (receipt.at, revision + 1);
-                    let part = Part { number, size, etag, crc32, modified_at, file, revision };
-                    return Ok((part, before.map(|it| it.name(upload.content))));
-                }
-                Err(Rejection::Revision { entry: moved, .. }) if moved == entry => {}
-                Err(_) => {
-                    return Err(BucketError::UnknownUpload { upload: upload.id.clone() });
-                }
+            // Otherwise somebody was faster, and it is decided anew.
+            if let Ok(receipt) = self.commit(commit).await? {
+                crash::point("part.committed");
+                let StoredPart { file, size, etag, crc32 } = stored;
+                let part = Part { number, size, etag, crc32, modified_at: receipt.at, file };
+                return Ok((part, before.map(|it| it.name(upload.content))));
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Uploads in parts: each part is durable for itself, and the whole appears in one commit.
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
 use md5::{Digest, Md5};
 use steadfast_store::{
@@ -37,6 +37,7 @@ pub struct Upload {
     /// What is said about the blob.
     pub attributes: Attributes,
     pub(crate) content: ContentId,
+    /// It changes when a part takes the place of another.
     pub(crate) revision: i64,
 }
 
@@ -63,7 +64,7 @@ impl Upload {
         let key = BlobKey::new(std::str::from_utf8(key).map_err(|_| damaged())?)?;
         let attributes = serde_json::from_str(value.as_str()).map_err(|_| damaged())?;
         let content = ContentId(*id);
-        let (id, began_at, revision) = (content.to_string(), entry.changed_at, entry.revision);
+        let (id, began_at, revision) = (content.to_string(), content.made_at(), entry.revision);
         Ok(Some(Self { id, key, began_at, attributes, content, revision }))
     }
 }
@@ -95,10 +96,11 @@ impl Buckets {
             let (value, reference) = (Some(Json::of(&attributes)?), Some(content.reference()));
             let put = Put { entry, value, reference, expires: None };
             let expect = Shared::expect_bucket(bucket, &known)?;
-            if let Ok(it) = self.shared.commit(Commit::of(Write::Put(put)).expect(expect)).await? {
+            if self.shared.commit(Commit::of(Write::Put(put)).expect(expect)).await?.is_ok() {
                 crash::point("upload.begun");
                 let (id, key) = (content.to_string(), key.clone());
-                return Ok(Upload { id, key, began_at: it.at, attributes, content, revision: 1 });
+                let (began_at, revision) = (content.made_at(), 1);
+                return Ok(Upload { id, key, began_at, attributes, content, revision });
             }
             self.shared.book.forget(bucket);
         }
@@ -185,16 +187,32 @@ impl Buckets {
         tags: &[PartTag],
         condition: Condition,
     ) -> Result<Blob, BucketError> {
-        let upload = match self.upload(bucket, key, id).await {
-            Ok(upload) => upload,
-            Err(error @ BucketError::UnknownUpload { .. }) => {
-                // Who did not hear of the end may ask again.
-                let found = self.head(bucket, key).await.ok();
-                return found.filter(|it| it.version() == id).ok_or(error);
+        loop {
+            let upload = match self.upload(bucket, key, id).await {
+                Ok(upload) => upload,
+                Err(error @ BucketError::UnknownUpload { .. }) => {
+                    // Who did not hear of the end may ask again.
+                    let found = self.head(bucket, key).await.ok();
+                    return found.filter(|it| it.version() == id).ok_or(error);
+                }
+                Err(error) => return Err(error),
+            };
+            match self.complete(bucket, &upload, tags, condition.clone()).await {
+                // It has ended, or a part was replaced since it was read.
+                Err(BucketError::UnknownUpload { .. }) => {}
+                done => return done,
             }
-            Err(error) => return Err(error),
-        };
-        let all = self.all_parts(bucket, &upload).await?;
+        }
+    }
+
+    async fn complete(
+        &self,
+        bucket: &BucketName,
+        upload: &Upload,
+        tags: &[PartTag],
+        condition: Condition,
+    ) -> Result<Blob, BucketError> {
+        let all = self.all_parts(bucket, upload).await?;
         let chosen = choose(&all, tags)?;
         let size = chosen.iter().map(|it| it.size).sum();
         let max = self.shared.bucket(bucket).await?.settings.blob_bytes_max();
@@ -204,9 +222,9 @@ impl Buckets {
         let parts = chosen.iter().map(|it| (it.file, it.size)).collect();
         let sums = (size, etag_of(&chosen), crc32_of(&chosen));
         let stored = Stored::of_parts(upload.content, sums, upload.attributes.clone(), parts);
-        let entry = Upload::entry(bucket, key, upload.content)?;
+        let entry = Upload::entry(bucket, &upload.key, upload.content)?;
         let change = Change {
-            key: key.clone(),
+            key: upload.key.clone(),
             action: BlobAction::CompleteMultipartUpload,
             content: Some((upload.content, stored)),
             condition,
@@ -215,7 +233,8 @@ impl Buckets {
         };
         // If it fails the parts stay: it can be completed again.
         let blob = self.shared.replace(bucket, &change, Vec::new()).await?;
-        let left = all.iter().filter(|it| !chosen.contains(it));
+        let chosen: HashSet<u64> = chosen.iter().map(|it| it.file).collect();
+        let left = all.iter().filter(|it| !chosen.contains(&it.file));
         self.shared.discard(left.map(|it| it.name(upload.content)).collect()).await;
         crash::point("upload.completed");
         if let Err(error) = self.shared.forget_parts(bucket, upload.content).await {
@@ -247,14 +266,16 @@ impl Buckets {
         key: &BlobKey,
         id: &str,
     ) -> Result<(), BucketError> {
-        let upload = self.upload(bucket, key, id).await?;
-        let entry = Upload::entry(bucket, key, upload.content)?;
-        let expires = Some(Duration::ZERO);
-        let put = Put { entry: entry.clone(), value: None, reference: None, expires };
-        let expect = Expect::Revision { entry, revision: upload.revision };
-        if self.shared.commit(Commit::of(Write::Put(put)).expect(expect)).await?.is_err() {
-            return Err(BucketError::UnknownUpload { upload: id.into() });
-        }
+        let upload = loop {
+            let upload = self.upload(bucket, key, id).await?;
+            let entry = Upload::entry(bucket, key, upload.content)?;
+            let expires = Some(Duration::ZERO);
+            let put = Put { entry: entry.clone(), value: None, reference: None, expires };
+            let expect = Expect::Revision { entry, revision: upload.revision };
+            if self.shared.commit(Commit::of(Write::Put(put)).expect(expect)).await?.is_ok() {
+                break upload;
+            }
+        };
         crash::point("upload.aborted");
         let parts = self.all_parts(bucket, &upload).await?;
         self.shared.discard(parts.iter().map(|it| it.name(upload.content)).collect()).await;

@@ -5,3 +5,4 @@
 mod blobs;
 mod lab;
 mod lists;
+mod uploads;
