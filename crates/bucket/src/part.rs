@@ -13,6 +13,7 @@ use crate::{
     change::is_certain,
     content::{ContentId, FileName},
     digest::hex,
+    readers::Hold,
     writer::BytesWriter,
 };
 
@@ -92,12 +93,18 @@ impl PartWriter {
 
     /// Puts it into the upload, in place of one of the same number.
     pub async fn finish(self, expected: Expected) -> Result<Part, BucketError> {
+        Shared::to_the_end(self.seal_and_put(expected)).await
+    }
+
+    async fn seal_and_put(self, expected: Expected) -> Result<Part, BucketError> {
         let Self { buckets, bucket, upload, number, bytes } = self;
         let name = bytes.name;
+        let hold = Hold::new(&buckets.shared, name.content);
         let sums = bytes.seal(expected).await?;
         let (file, etag) = (name.part.unwrap_or_default(), hex(&sums.md5));
         let stored = StoredPart { file, size: sums.size, etag, crc32: sums.crc32 };
         let result = buckets.shared.put_part(&bucket, &upload, number, stored).await;
+        drop(hold);
         match &result {
             Ok((_, Some(before))) => buckets.shared.discard(vec![*before]).await,
             Err(error) if is_certain(error) => buckets.shared.discard(vec![name]).await,

@@ -15,6 +15,7 @@ use crate::{
     change::Change,
     content::{ContentId, FileName},
     digest::{hex, unhex},
+    readers::Hold,
     writer::BytesWriter,
 };
 
@@ -231,16 +232,22 @@ impl Buckets {
             copy_source: None,
             upload: Some((entry, upload.revision)),
         };
-        // If it fails the parts stay: it can be completed again.
-        let blob = self.shared.replace(bucket, &change, Vec::new()).await?;
         let chosen: HashSet<u64> = chosen.iter().map(|it| it.file).collect();
         let left = all.iter().filter(|it| !chosen.contains(&it.file));
-        self.shared.discard(left.map(|it| it.name(upload.content)).collect()).await;
-        crash::point("upload.completed");
-        if let Err(error) = self.shared.forget_parts(bucket, upload.content).await {
-            tracing::warn!(error = %error, "rows of parts were left to the sweep");
-        }
-        Ok(blob)
+        let left: Vec<FileName> = left.map(|it| it.name(upload.content)).collect();
+        let (shared, bucket, content) = (self.shared.clone(), bucket.clone(), upload.content);
+        Shared::to_the_end(async move {
+            let hold = Hold::new(&shared, content);
+            // If it fails the parts stay: it can be completed again.
+            let blob = shared.replace(&bucket, change, Vec::new(), hold).await?;
+            shared.discard(left).await;
+            crash::point("upload.completed");
+            if let Err(error) = shared.forget_parts(&bucket, content).await {
+                tracing::warn!(error = %error, "rows of parts were left to the sweep");
+            }
+            Ok(blob)
+        })
+        .await
     }
 
     async fn all_parts(
@@ -266,6 +273,11 @@ impl Buckets {
         key: &BlobKey,
         id: &str,
     ) -> Result<(), BucketError> {
+        let (buckets, bucket, key, id) = (self.clone(), bucket.clone(), key.clone(), id.to_owned());
+        Shared::to_the_end(async move { buckets.abort(&bucket, &key, &id).await }).await
+    }
+
+    async fn abort(&self, bucket: &BucketName, key: &BlobKey, id: &str) -> Result<(), BucketError> {
         let upload = loop {
             let upload = self.upload(bucket, key, id).await?;
             let entry = Upload::entry(bucket, key, upload.content)?;

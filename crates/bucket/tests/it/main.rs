@@ -5,4 +5,6 @@
 mod blobs;
 mod lab;
 mod lists;
+mod races;
+mod trouble;
 mod uploads;

@@ -1,8 +1,6 @@
 //! Uploads in parts: what is put together is there, whoever else is at it.
 
-use steadfast_bucket::{
-    Attributes, Blob, BlobAction, BucketError, Condition, Expected, Part, PartTag, Upload,
-};
+use steadfast_bucket::BlobAction;
 
 use crate::lab::{Lab, bucket, key};
 
@@ -11,26 +9,6 @@ crate::lab::laws!(
     of_two_who_complete_both_are_told_and_there_is_one_event,
     of_complete_and_abort_one_wins,
 );
-
-impl Lab {
-    async fn begin(&self, at: &str) -> Upload {
-        self.buckets.begin_upload(&bucket(), &key(at), Attributes::default()).await.unwrap()
-    }
-
-    async fn part(&self, upload: &Upload, number: u32, bytes: &[u8]) -> Result<Part, BucketError> {
-        let writer = self.buckets.part_writer(&bucket(), &upload.key, &upload.id, number).await;
-        let mut writer = writer?;
-        writer.write(bytes).await?;
-        writer.finish(Expected::default()).await
-    }
-
-    async fn complete(&self, upload: &Upload, numbers: &[u32]) -> Result<Blob, BucketError> {
-        let tag = |it: &u32| PartTag { number: *it, etag: None, crc32: None };
-        let tags: Vec<PartTag> = numbers.iter().map(tag).collect();
-        let (at, any) = (&upload.key, Condition::default());
-        self.buckets.complete_upload(&bucket(), at, &upload.id, &tags, any).await
-    }
-}
 
 async fn a_part_that_is_replaced_while_the_parts_are_put_together_is_not_missed(lab: Lab) {
     for _ in 0..40 {
@@ -43,7 +21,7 @@ async fn a_part_that_is_replaced_while_the_parts_are_put_together_is_not_missed(
         assert_eq!(blob.crc32, crc32fast::hash(&bytes));
         assert!(replaced || bytes == b"old");
     }
-    lab.buckets.delete(&bucket(), &key("k"), Condition::default()).await.unwrap();
+    lab.delete("k").await;
     assert_eq!(lab.files(), 0, "nothing is left of what was replaced");
 }
 
@@ -74,6 +52,6 @@ async fn of_complete_and_abort_one_wins(lab: Lab) {
         completed += usize::from(blob.is_ok());
     }
     assert_eq!(lab.events().await.len(), completed);
-    lab.buckets.delete(&bucket(), &key("k"), Condition::default()).await.unwrap();
+    lab.delete("k").await;
     assert_eq!(lab.files(), 0);
 }
