@@ -6,5 +6,6 @@ mod blobs;
 mod lab;
 mod lists;
 mod races;
+mod settings;
 mod trouble;
 mod uploads;
