@@ -1,6 +1,6 @@
 //! Buckets themselves: made, set, deleted, and made again.
 
-use steadfast_bucket::{BucketError, PutOptions};
+use steadfast_bucket::{BucketError, BucketName, PutOptions};
 
 use crate::lab::{Lab, bucket, key};
 
@@ -9,6 +9,7 @@ crate::lab::laws!(
     numbers_go_on_when_a_bucket_is_made_again,
     what_is_put_while_its_bucket_is_deleted_is_there_or_refused,
     what_is_set_is_seen_by_all_who_ask_later,
+    a_blob_larger_than_the_bucket_allows_is_refused_however_it_comes,
 );
 
 async fn a_bucket_with_many_uploads_and_no_blobs_is_deleted_without_a_trace(lab: Lab) {
@@ -88,4 +89,38 @@ async fn what_is_set_is_seen_by_all_who_ask_later(lab: Lab) {
         let found = lab.buckets.bucket(&bucket()).await.unwrap();
         assert_eq!(found.settings.max_blob_bytes, Some(size));
     }
+}
+
+async fn a_blob_larger_than_the_bucket_allows_is_refused_however_it_comes(lab: Lab) {
+    let limit = async |size| {
+        let set = |it: &mut steadfast_bucket::BucketSettings| {
+            it.max_blob_bytes = Some(size);
+            Ok(())
+        };
+        lab.buckets.configure(&bucket(), set).await
+    };
+    lab.put("before", b"123456").await;
+    let mut writer = lab.buckets.writer(&bucket(), &key("k")).await.unwrap();
+    writer.write(b"123456").await.unwrap();
+    let upload = lab.begin("k").await;
+    lab.part(&upload, 1, b"123456").await.unwrap();
+    limit(5).await.unwrap();
+    let late = writer.finish(PutOptions::default()).await;
+    let large = lab.buckets.put(&bucket(), &key("k"), b"123456", PutOptions::default()).await;
+    let (from, to) = (key("before"), key("k"));
+    let places = ((&bucket(), &from), (&bucket(), &to));
+    let copied = lab.buckets.copy(places.0, places.1, Default::default()).await;
+    for refused in [late, large, copied, lab.complete(&upload, &[1]).await] {
+        assert!(matches!(refused, Err(BucketError::TooLarge { max: 5 })), "{refused:?}");
+    }
+    let mut writer = lab.buckets.writer(&bucket(), &key("k")).await.unwrap();
+    writer.write(b"1234").await.unwrap();
+    assert!(writer.write(b"56").await.is_err());
+    assert!(writer.finish(PutOptions::default()).await.is_err(), "half of it is not a blob");
+    assert_eq!(lab.all_files().len(), 2, "the one from before, and the part");
+    assert!(limit(0).await.is_err());
+    let other = BucketName::new("other").unwrap();
+    lab.buckets.create(&other).await.unwrap();
+    let moved = lab.buckets.copy(places.0, (&other, &to), Default::default()).await.unwrap();
+    assert_eq!((moved.size, moved.sequence), (6, 1), "each bucket has a limit of its own");
 }
