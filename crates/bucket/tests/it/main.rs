@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that meets something else has failed")]
 
 mod blobs;
+mod files;
 mod lab;
 mod lists;
 mod races;
