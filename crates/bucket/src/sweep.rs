@@ -6,8 +6,8 @@ use std::{collections::HashSet, time::Duration};
 use steadfast_store::{Clock, Commit, Entry, EntryRange, Timestamp, Write, behind, crash};
 
 use crate::{
-    Blob, BlobAction, BucketError, BucketInfo, BucketName, Buckets, Condition, Upload,
-    content::{ContentId, FileName},
+    Blob, BlobAction, BucketError, BucketInfo, BucketName, Buckets, Condition, LifecycleRule,
+    Upload, content::ContentId,
 };
 
 /// What a sweep removed.
@@ -54,11 +54,27 @@ impl Buckets {
                 let Some(end) = page.last() else { break };
                 last = Some(end.entry.key().to_vec());
                 for entry in page.iter().filter(|it| self.is_older(it.changed_at, age)) {
+                    if !self.still_has(&bucket.name, rule).await? {
+                        return Ok(count);
+                    }
                     count += usize::from(self.delete_if_same(&bucket.name, entry).await?);
                 }
             }
         }
         Ok(count)
+    }
+
+    /// Whoever removes or changes a rule has the last word.
+    async fn still_has(
+        &self,
+        bucket: &BucketName,
+        rule: &LifecycleRule,
+    ) -> Result<bool, BucketError> {
+        match self.shared.bucket(bucket).await {
+            Ok(known) => Ok(known.settings.lifecycle.contains(rule)),
+            Err(BucketError::UnknownBucket { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Deletes what was found, if nobody has written the key again meanwhile.
@@ -165,47 +181,7 @@ impl Buckets {
         }
     }
 
-    /// Files that no row refers to. One that is new may be about to.
-    async fn remove_orphans(&self) -> Result<usize, BucketError> {
-        let keep = self.shared.options.keep_orphans;
-        let mut count = 0;
-        for (shelf, ended_at) in self.shared.off(|blobs| Ok(blobs.shelves()?)).await? {
-            let here = shelf.clone();
-            let mut files = self.shared.off(move |blobs| Ok(blobs.shelf(&here)?)).await?;
-            files.retain(|it| {
-                self.is_older(it.content.made_at(), keep)
-                    && !self.shared.readers.is_in_use(it.content)
-            });
-            for some in files.chunks(500) {
-                count += self.remove_unreferenced(some).await?;
-            }
-            if self.is_older(ended_at, keep) {
-                self.shared
-                    .off(move |blobs| {
-                        blobs.remove_shelf(&shelf);
-                        Ok(())
-                    })
-                    .await?;
-            }
-        }
-        Ok(count)
-    }
-
-    async fn remove_unreferenced(&self, files: &[FileName]) -> Result<usize, BucketError> {
-        let ids: Vec<_> = files.iter().map(|it| it.content.reference()).collect();
-        let needed: HashSet<_> = self.shared.store.referenced(&ids).await?.into_iter().collect();
-        let orphans = files.iter().filter(|it| !needed.contains(&it.content.reference()));
-        // Who began to read before the row went holds it by now.
-        let orphans = orphans.filter(|it| !self.shared.readers.is_in_use(it.content));
-        let orphans: Vec<FileName> = orphans.copied().collect();
-        let count = orphans.len();
-        if 0 < count {
-            self.shared.off(move |blobs| Ok(blobs.remove(&orphans)?)).await?;
-        }
-        Ok(count)
-    }
-
-    fn is_older(&self, at: Timestamp, age: Duration) -> bool {
+    pub(crate) fn is_older(&self, at: Timestamp, age: Duration) -> bool {
         at.after(age) <= Clock::now(&*self.shared.clock)
     }
 }

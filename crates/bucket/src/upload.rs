@@ -134,7 +134,8 @@ impl Buckets {
         }
         let upload = self.upload(bucket, key, upload).await?;
         let max = self.shared.bucket(bucket).await?.settings.blob_bytes_max();
-        let name = FileName { content: upload.content, part: Some(self.shared.entropy.next()) };
+        let now = self.shared.clock.now();
+        let name = FileName::new_part(upload.content, now, &*self.shared.entropy);
         let bytes = BytesWriter::new(&self.shared, name, max.min(PART_BYTES_MAX));
         let (buckets, bucket) = (self.clone(), bucket.clone());
         Ok(PartWriter { buckets, bucket, upload, number, bytes })

@@ -8,5 +8,6 @@ mod lab;
 mod lists;
 mod races;
 mod settings;
+mod sweeps;
 mod trouble;
 mod uploads;
