@@ -1,8 +1,11 @@
 //! What the handlers of one process share.
 
-use std::sync::{
-    Arc, OnceLock,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use steadfast::{
@@ -33,6 +36,8 @@ pub(crate) struct Node {
     pub(crate) queues: Queues,
     /// The buckets.
     pub(crate) buckets: Buckets,
+    /// Where the S3 port is, if there is one.
+    pub(crate) s3_address: OnceLock<SocketAddr>,
     /// What delivers to all of them and executes their work; none where only questions are asked.
     pub(crate) dispatcher: Mutex<Option<Dispatcher>>,
     /// Where it is.
@@ -76,6 +81,7 @@ impl Node {
             queues: catalog::queues(store.clone(), objects.clone()),
             objects,
             buckets,
+            s3_address: OnceLock::new(),
             dispatcher: Mutex::new(None),
             store,
             place,

@@ -1,0 +1,157 @@
+//! Presigned URLs: who has one may do one thing with one blob for a while, without a key.
+
+use std::time::Duration;
+
+use hmac::{Hmac, KeyInit, Mac};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use sha2::{Digest, Sha256};
+use steadfast_bucket::{AccessKey, BlobKey, BucketName};
+use steadfast_store::Timestamp;
+
+/// The longest that a presigned URL may hold, as in S3.
+pub const PRESIGN_MAX: Duration = Duration::from_hours(7 * 24);
+
+/// The region that is named in signatures; any other is accepted, too.
+const REGION: &str = "us-east-1";
+
+/// All but what RFC 3986 calls unreserved.
+const VALUE: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+const PATH: &AsciiSet = &VALUE.remove(b'/');
+
+/// What a presigned URL allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PresignMethod {
+    /// To read a blob.
+    Get,
+    /// To write a blob.
+    Put,
+}
+
+/// Why there is no URL.
+#[derive(Debug, thiserror::Error)]
+pub enum PresignError {
+    /// Too short or too long.
+    #[error("a presigned URL holds for 1 second to 7 days, not for {seconds} seconds")]
+    Expires {
+        /// What was asked for.
+        seconds: u64,
+    },
+    /// The clock shows a time that cannot be written.
+    #[error("the time {0} cannot be written in a signature")]
+    Time(i64),
+}
+
+/// A URL below `endpoint` (as in `http://127.0.0.1:8788`) that holds from `at` on.
+pub fn presign(
+    endpoint: &str,
+    key: &AccessKey,
+    method: PresignMethod,
+    blob: (&BucketName, &BlobKey),
+    expires: Duration,
+    at: Timestamp,
+) -> Result<String, PresignError> {
+    let endpoint = endpoint.trim_end_matches('/');
+    let host = endpoint.split_once("://").map_or(endpoint, |it| it.1);
+    let path = format!("/{}/{}", blob.0, utf8_percent_encode(blob.1.as_str(), PATH));
+    let method = match method {
+        PresignMethod::Get => "GET",
+        PresignMethod::Put => "PUT",
+    };
+    let query = query(key, method, host, &path, expires, at)?;
+    Ok(format!("{endpoint}{path}?{query}"))
+}
+
+/// The query that signs a request: AWS4-HMAC-SHA256 of its method, path and host.
+fn query(
+    key: &AccessKey,
+    method: &str,
+    host: &str,
+    path: &str,
+    expires: Duration,
+    at: Timestamp,
+) -> Result<String, PresignError> {
+    let seconds = expires.as_secs();
+    if !(1..=PRESIGN_MAX.as_secs()).contains(&seconds) {
+        return Err(PresignError::Expires { seconds });
+    }
+    let at = jiff::Timestamp::from_millisecond(at.0).map_err(|_| PresignError::Time(at.0))?;
+    let (time, day) = (at.strftime("%Y%m%dT%H%M%SZ").to_string(), at.strftime("%Y%m%d"));
+    let scope = format!("{day}/{REGION}/s3/aws4_request");
+    let credential = format!("{}/{scope}", key.id);
+    let query = format!(
+        "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential={}&X-Amz-Date={time}\
+         &X-Amz-Expires={seconds}&X-Amz-SignedHeaders=host",
+        utf8_percent_encode(&credential, VALUE)
+    );
+    let canonical = format!("{method}\n{path}\n{query}\nhost:{host}\n\nhost\nUNSIGNED-PAYLOAD");
+    let hash = hex(&Sha256::digest(canonical));
+    let text = format!("AWS4-HMAC-SHA256\n{time}\n{scope}\n{hash}");
+    let mut secret = format!("AWS4{}", key.secret).into_bytes();
+    for step in [day.to_string().as_str(), REGION, "s3", "aws4_request"] {
+        secret = mac(&secret, step).to_vec();
+    }
+    Ok(format!("{query}&X-Amz-Signature={}", hex(&mac(&secret, &text))))
+}
+
+fn mac(secret: &[u8], text: &str) -> [u8; 32] {
+    // An HMAC takes a secret of any length.
+    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret) else { return [0; 32] };
+    mac.update(text.as_bytes());
+    mac.finalize().into_bytes().into()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|it| format!("{it:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use steadfast_bucket::Scope;
+
+    use super::*;
+
+    const EXAMPLE: Timestamp = Timestamp(1_369_353_600_000);
+
+    fn key() -> AccessKey {
+        AccessKey {
+            id: "AKIAIOSFODNN7EXAMPLE".into(),
+            secret: "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY".into(),
+            scope: Scope::default(),
+            created_at: EXAMPLE,
+        }
+    }
+
+    /// The example of "Authenticating Requests: Using Query Parameters" in the S3 API reference.
+    #[test]
+    fn the_example_of_the_reference_has_its_signature() {
+        let host = "examplebucket.s3.amazonaws.com";
+        let day = Duration::from_hours(24);
+        assert_eq!(
+            query(&key(), "GET", host, "/test.txt", day, EXAMPLE).unwrap(),
+            "X-Amz-Algorithm=AWS4-HMAC-SHA256\
+             &X-Amz-Credential=AKIAIOSFODNN7EXAMPLE%2F20130524%2Fus-east-1%2Fs3%2Faws4_request\
+             &X-Amz-Date=20130524T000000Z&X-Amz-Expires=86400&X-Amz-SignedHeaders=host\
+             &X-Amz-Signature=aeeed9bbccd4d02ee5c0109b86d86835f995330da4c265957d157751f604d404"
+        );
+    }
+
+    #[test]
+    fn a_key_is_escaped_and_its_slashes_stay() {
+        let blob = (&BucketName::new("b-1").unwrap(), &BlobKey::new("a b/ü+?.txt").unwrap());
+        let minute = Duration::from_mins(1);
+        let endpoint = "http://127.0.0.1:8788/";
+        let url = presign(endpoint, &key(), PresignMethod::Put, blob, minute, EXAMPLE).unwrap();
+        assert!(url.starts_with("http://127.0.0.1:8788/b-1/a%20b/%C3%BC%2B%3F.txt?X-Amz-Alg"));
+    }
+
+    #[test]
+    fn a_url_holds_for_a_second_to_seven_days() {
+        let signed = |expires| query(&key(), "GET", "h", "/b/k", expires, EXAMPLE);
+        for good in [Duration::from_secs(1), PRESIGN_MAX] {
+            assert!(signed(good).is_ok());
+        }
+        for bad in [Duration::from_millis(999), PRESIGN_MAX + Duration::from_secs(1)] {
+            assert!(matches!(signed(bad), Err(PresignError::Expires { .. })));
+        }
+    }
+}
