@@ -12,7 +12,7 @@ use crate::{
     buckets::Shared,
     change::is_certain,
     content::{ContentId, FileName},
-    digest::hex,
+    digest::{hex, unhex},
     writer::BytesWriter,
 };
 
@@ -27,6 +27,8 @@ pub struct Part {
     pub etag: String,
     /// The CRC-32 of its bytes.
     pub crc32: u32,
+    /// The SHA-256 of its bytes, if it was sent.
+    pub sha256: Option<[u8; 32]>,
     /// When it was uploaded.
     pub modified_at: Timestamp,
     pub(crate) file: u64,
@@ -39,6 +41,16 @@ struct StoredPart {
     size: u64,
     etag: String,
     crc32: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sha256: Option<String>,
+}
+
+impl StoredPart {
+    fn part(self, number: u32, modified_at: Timestamp, revision: i64) -> Part {
+        let Self { file, size, etag, crc32, sha256 } = self;
+        let sha256 = sha256.as_deref().and_then(unhex);
+        Part { number, size, etag, crc32, sha256, modified_at, file, revision }
+    }
 }
 
 impl Part {
@@ -60,10 +72,7 @@ impl Part {
         };
         let (_, number) = entry.entry.key().split_last_chunk::<4>().ok_or_else(damaged)?;
         let stored: StoredPart = serde_json::from_str(value.as_str()).map_err(|_| damaged())?;
-        let StoredPart { file, size, etag, crc32 } = stored;
-        let (number, revision) = (u32::from_be_bytes(*number), entry.revision);
-        let modified_at = entry.changed_at;
-        Ok(Some(Self { number, size, etag, crc32, modified_at, file, revision }))
+        Ok(Some(stored.part(u32::from_be_bytes(*number), entry.changed_at, entry.revision)))
     }
 
     pub(crate) fn name(&self, content: ContentId) -> FileName {
@@ -98,7 +107,8 @@ impl PartWriter {
         let name = bytes.name;
         let sums = bytes.seal(expected).await?;
         let (file, etag) = (name.part.unwrap_or_default(), hex(&sums.md5));
-        let stored = StoredPart { file, size: sums.size, etag, crc32: sums.crc32 };
+        let sha256 = sums.sha256.map(|it| hex(&it));
+        let stored = StoredPart { file, size: sums.size, etag, crc32: sums.crc32, sha256 };
         let result = buckets.shared.put_part(&bucket, &upload, number, stored).await;
         match &result {
             Ok((_, Some(before))) => buckets.shared.discard(vec![*before]).await,
@@ -134,9 +144,7 @@ impl Shared {
             match self.commit(commit).await? {
                 Ok(receipt) => {
                     crash::point("part.committed");
-                    let StoredPart { file, size, etag, crc32 } = stored;
-                    let (modified_at, revision) = (receipt.at, revision + 1);
-                    let part = Part { number, size, etag, crc32, modified_at, file, revision };
+                    let part = stored.part(number, receipt.at, revision + 1);
                     return Ok((part, before.map(|it| it.name(upload.content))));
                 }
                 Err(Rejection::Revision { entry: moved, .. }) if moved == entry => {}
