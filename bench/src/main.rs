@@ -1,11 +1,12 @@
 //! `cargo run --release -p steadfast-bench
-//! [store|postgres|backlog|processes|objects|sleepers [OBJECTS]|workflows|queues|http|connections|
-//! start]`
+//! [store|postgres|backlog|processes|objects|sleepers [OBJECTS]|workflows|queues|buckets|http|
+//! connections|start]`
 //!
 //! Machines are noisy, so every figure is printed beside a baseline of the same run, and as a ratio
 //! to it. `STEADFAST_BENCH_POSTGRES` names a database for the PostgreSQL part.
 
 mod backlog;
+mod buckets;
 mod commits;
 mod connections;
 mod http;
@@ -51,6 +52,9 @@ async fn main() {
     }
     if wanted("queues") {
         queues::run().await;
+    }
+    if wanted("buckets") {
+        buckets::run().await;
     }
     if wanted("http") {
         http::run();

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use steadfast::{ObjectOptions, Objects, QueueSettings, Queues, Runs, process::Processes};
+use steadfast::{Buckets, ObjectOptions, Objects, QueueSettings, Queues, Runs, process::Processes};
 use steadfast_chat::Chat;
 use steadfast_checkout::{GroupCheckout, Hotel, Office, TrafficFine};
 use steadfast_counter::Counter;
@@ -44,9 +44,10 @@ pub(crate) fn queues(store: Arc<dyn Store>, objects: Objects) -> Queues {
 }
 
 /// The workflows of a server on this store.
-pub(crate) fn runs(store: Arc<dyn Store>, objects: Objects) -> Runs {
+pub(crate) fn runs(store: Arc<dyn Store>, objects: Objects, buckets: Buckets) -> Runs {
     let entropy = Arc::new(SeededEntropy::from_system());
     Runs::new(store, Arc::new(SystemClock), entropy, objects)
+        .with_buckets(Some(buckets))
         .with(Invoice)
         .with(Order)
         .with(Reminder)

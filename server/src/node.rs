@@ -77,7 +77,7 @@ impl Node {
     ) -> Arc<Self> {
         Arc::new(Self {
             processes: catalog::processes(store.clone()),
-            runs: catalog::runs(store.clone(), objects.clone()),
+            runs: catalog::runs(store.clone(), objects.clone(), buckets.clone()),
             queues: catalog::queues(store.clone(), objects.clone()),
             objects,
             buckets,

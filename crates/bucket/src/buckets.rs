@@ -149,6 +149,20 @@ impl Shared {
         done.unwrap_or_else(|error| Err(BucketError::Files { reason: error.to_string() }))
     }
 
+    /// Does something to its end, also if nobody waits for it any more: a commit that is under way
+    /// cannot be called back, and somebody must see to its files.
+    pub(crate) async fn to_the_end<T: Send + 'static>(
+        work: impl Future<Output = Result<T, BucketError>> + Send + 'static,
+    ) -> Result<T, BucketError> {
+        match tokio::spawn(work).await {
+            Ok(done) => done,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(error) => Err(BucketError::Files { reason: error.to_string() }),
+            },
+        }
+    }
+
     /// Removes files that nothing refers to any more. If that fails, the sweep does it.
     pub(crate) async fn discard(self: &Arc<Self>, files: Vec<FileName>) {
         let files: Vec<FileName> =

@@ -4,7 +4,8 @@ use steadfast_store::crash;
 
 use crate::{
     Attributes, Blob, BlobAction, BlobKey, BucketError, BucketName, Buckets, Condition,
-    blob::Stored, change::Change, content::FileName, event::CopySource, readers::Hold,
+    blob::Stored, buckets::Shared, change::Change, content::FileName, event::CopySource,
+    readers::Hold,
 };
 
 /// How a blob is copied.
@@ -26,18 +27,30 @@ impl Buckets {
         to: (&BucketName, &BlobKey),
         copy: CopyOptions,
     ) -> Result<Blob, BucketError> {
+        let buckets = self.clone();
+        let (from, to) = ((from.0.clone(), from.1.clone()), (to.0.clone(), to.1.clone()));
+        Shared::to_the_end(async move { buckets.link_and_put(&from, &to, copy).await }).await
+    }
+
+    async fn link_and_put(
+        &self,
+        from: &(BucketName, BlobKey),
+        to: &(BucketName, BlobKey),
+        copy: CopyOptions,
+    ) -> Result<Blob, BucketError> {
         if let Some(attributes) = &copy.attributes {
             attributes.check()?;
         }
         let mut missing = None;
-        let (source, content, files) = loop {
-            let source = self.head(from.0, from.1).await?;
+        let (source, held, files) = loop {
+            let source = self.head(&from.0, &from.1).await?;
             copy.source.check_read(&source).map_err(not_modified_fails)?;
-            let max = self.shared.bucket(to.0).await?.settings.blob_bytes_max();
+            let max = self.shared.bucket(&to.0).await?.settings.blob_bytes_max();
             if max < source.size {
                 return Err(BucketError::TooLarge { max });
             }
             let content = self.shared.new_content();
+            let held = Hold::new(&self.shared, content);
             let hold = Hold::new(&self.shared, source.content);
             let links: Vec<(FileName, FileName)> = source
                 .files()
@@ -53,8 +66,9 @@ impl Buckets {
             drop(hold);
             crash::point("blob.linked");
             match linked {
-                Ok(()) => break (source, content, files),
+                Ok(()) => break (source, held, files),
                 Err(error) => {
+                    drop(held);
                     self.shared.discard(files).await;
                     // It was replaced between the two looks, if it is another one now.
                     if missing == Some(source.version()) {
@@ -64,6 +78,7 @@ impl Buckets {
                 }
             }
         };
+        let content = held.content;
         let attributes = copy.attributes.unwrap_or_else(|| source.attributes.clone());
         let change = Change {
             key: to.1.clone(),
@@ -76,7 +91,7 @@ impl Buckets {
             }),
             upload: None,
         };
-        self.shared.replace(to.0, &change, files).await
+        self.shared.replace(&to.0, change, files, held).await
     }
 }
 

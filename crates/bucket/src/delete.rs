@@ -27,10 +27,15 @@ impl Shared {
         action: BlobAction,
         condition: Condition,
     ) -> Result<Option<i64>, BucketError> {
-        let changed = self.change(bucket, &Change::deletion(key, action, condition)).await?;
-        if let Some(before) = changed.before {
-            self.discard(before.files().into_iter().map(|it| it.0).collect()).await;
-        }
-        Ok(changed.sequence)
+        let (shared, bucket) = (self.clone(), bucket.clone());
+        let change = Change::deletion(key, action, condition);
+        Self::to_the_end(async move {
+            let changed = shared.change(&bucket, &change).await?;
+            if let Some(before) = changed.before {
+                shared.discard(before.files().into_iter().map(|it| it.0).collect()).await;
+            }
+            Ok(changed.sequence)
+        })
+        .await
     }
 }

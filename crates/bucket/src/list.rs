@@ -56,27 +56,26 @@ impl Buckets {
             let entries = self.shared.store.entries(&space, range.clone(), page).await?;
             let is_last = entries.len() < page;
             for entry in entries {
+                range = range.after(entry.entry.key());
                 let Some(blob) = Blob::read(&entry)? else { continue };
                 let common = common(blob.key.as_str(), list);
-                // What came under this prefix before is passed over.
-                if common.is_some()
-                    && common.as_deref() <= after.max(shown.prefixes.last().map(String::as_str))
-                {
-                    continue;
+                if let Some(common) = &common {
+                    // The next page need not read the rest of them.
+                    range = behind(common.as_bytes()).map_or(range.clone(), |it| range.from(it));
+                    let shown = shown.prefixes.last().map(String::as_str);
+                    if Some(common.as_str()) <= after.max(shown) {
+                        continue;
+                    }
                 }
                 if count == limit {
                     shown.next = last;
                     return Ok(shown);
                 }
                 count += 1;
-                range = range.after(entry.entry.key());
                 match common {
                     Some(common) => {
                         last = Some(common.clone());
-                        let jump = behind(common.as_bytes());
                         shown.prefixes.push(common);
-                        let Some(jump) = jump else { return Ok(shown) };
-                        range = range.from(jump);
                     }
                     None => {
                         last = Some(blob.key.to_string());

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use steadfast_store::{
-    Commit, Entry, EntryKey, Expect, Json, Put, Rejection, StoreError, Timestamp, Write, crash,
+    Commit, Entry, EntryKey, Expect, Json, Put, StoreError, Timestamp, Write, crash,
 };
 
 use crate::{
@@ -13,6 +13,7 @@ use crate::{
     change::is_certain,
     content::{ContentId, FileName},
     digest::{hex, unhex},
+    readers::Hold,
     writer::BytesWriter,
 };
 
@@ -32,7 +33,6 @@ pub struct Part {
     /// When it was uploaded.
     pub modified_at: Timestamp,
     pub(crate) file: u64,
-    pub(crate) revision: i64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -46,10 +46,10 @@ struct StoredPart {
 }
 
 impl StoredPart {
-    fn part(self, number: u32, modified_at: Timestamp, revision: i64) -> Part {
+    fn part(self, number: u32, modified_at: Timestamp) -> Part {
         let Self { file, size, etag, crc32, sha256 } = self;
         let sha256 = sha256.as_deref().and_then(unhex);
-        Part { number, size, etag, crc32, sha256, modified_at, file, revision }
+        Part { number, size, etag, crc32, sha256, modified_at, file }
     }
 }
 
@@ -72,7 +72,7 @@ impl Part {
         };
         let (_, number) = entry.entry.key().split_last_chunk::<4>().ok_or_else(damaged)?;
         let stored: StoredPart = serde_json::from_str(value.as_str()).map_err(|_| damaged())?;
-        Ok(Some(stored.part(u32::from_be_bytes(*number), entry.changed_at, entry.revision)))
+        Ok(Some(stored.part(u32::from_be_bytes(*number), entry.changed_at)))
     }
 
     pub(crate) fn name(&self, content: ContentId) -> FileName {
@@ -103,13 +103,19 @@ impl PartWriter {
 
     /// Puts it into the upload, in place of one of the same number.
     pub async fn finish(self, expected: Expected) -> Result<Part, BucketError> {
+        Shared::to_the_end(self.seal_and_put(expected)).await
+    }
+
+    async fn seal_and_put(self, expected: Expected) -> Result<Part, BucketError> {
         let Self { buckets, bucket, upload, number, bytes } = self;
         let name = bytes.name;
+        let hold = Hold::new(&buckets.shared, name.content);
         let sums = bytes.seal(expected).await?;
         let (file, etag) = (name.part.unwrap_or_default(), hex(&sums.md5));
         let sha256 = sums.sha256.map(|it| hex(&it));
         let stored = StoredPart { file, size: sums.size, etag, crc32: sums.crc32, sha256 };
         let result = buckets.shared.put_part(&bucket, &upload, number, stored).await;
+        drop(hold);
         match &result {
             Ok((_, Some(before))) => buckets.shared.discard(vec![*before]).await,
             Err(error) if is_certain(error) => buckets.shared.discard(vec![name]).await,
@@ -128,29 +134,33 @@ impl Shared {
         stored: StoredPart,
     ) -> Result<(Part, Option<FileName>), BucketError> {
         let entry = Part::entry(bucket, upload.content, number)?;
-        let upload_entry = Upload::entry(bucket, &upload.key, upload.content)?;
+        let of_upload = Upload::entry(bucket, &upload.key, upload.content)?;
         let value = Some(Json::of(&stored)?);
         loop {
+            let whole = self.store.entry(&of_upload).await?.filter(|it| it.value.is_some());
+            let Some(whole) = whole else {
+                return Err(BucketError::UnknownUpload { upload: upload.id.clone() });
+            };
             let found = self.store.entry(&entry).await?;
             let revision = found.as_ref().map_or(0, |it| it.revision);
             let before = found.as_ref().map(Part::read).transpose()?.flatten();
             let (reference, expires) = (None, None);
             let put = Put { entry: entry.clone(), value: value.clone(), reference, expires };
-            let its = Expect::Revision { entry: upload_entry.clone(), revision: upload.revision };
-            let commit = Commit::of(Write::Put(put))
-                .expect(its)
+            let its = (of_upload.clone(), whole.revision);
+            let mut commit = Commit::of(Write::Put(put))
+                .expect(Expect::Revision { entry: its.0, revision: its.1 })
                 .expect(Expect::Revision { entry: entry.clone(), revision });
+            if before.is_some() {
+                // Who puts the parts together may have read the old one, whose file is about to go.
+                let Entry { entry, value, reference, .. } = whole;
+                commit = commit.write(Write::Put(Put { entry, value, reference, expires }));
+            }
             crash::point("part.prepared");
-            match self.commit(commit).await? {
-                Ok(receipt) => {
-                    crash::point("part.committed");
-                    let part = stored.part(number, receipt.at, revision + 1);
-                    return Ok((part, before.map(|it| it.name(upload.content))));
-                }
-                Err(Rejection::Revision { entry: moved, .. }) if moved == entry => {}
-                Err(_) => {
-                    return Err(BucketError::UnknownUpload { upload: upload.id.clone() });
-                }
+            // Otherwise somebody was faster, and it is decided anew.
+            if let Ok(receipt) = self.commit(commit).await? {
+                crash::point("part.committed");
+                let part = stored.part(number, receipt.at);
+                return Ok((part, before.map(|it| it.name(upload.content))));
             }
         }
     }

@@ -1,4 +1,5 @@
-//! Contents that somebody is reading: their files stay until the last reader is done.
+//! Contents that somebody is at: the files that are read stay until the last reader is done, and
+//! those that are written until the store has decided on them.
 
 use std::{
     collections::HashMap,
@@ -57,10 +58,10 @@ impl Readers {
     }
 }
 
-/// Holds the files of a content for a reader.
+/// Holds the files of a content.
 pub(crate) struct Hold {
     shared: Arc<Shared>,
-    content: ContentId,
+    pub(crate) content: ContentId,
 }
 
 impl Hold {

@@ -94,6 +94,12 @@ impl Buckets {
             };
             let version = blob.version();
             match Reading::begin(&self.shared, blob, range).await {
+                // Its other files are still to be opened, and may have gone before it was held.
+                Ok(reading) if 1 < reading.blob.parts() => {
+                    if self.shared.find(bucket, key).await?.version() == version {
+                        return Ok(reading);
+                    }
+                }
                 Ok(reading) => return Ok(reading),
                 // It was replaced between the two looks, if it is another one now.
                 Err(error) if missing.as_ref() == Some(&version) => return Err(error),
@@ -116,7 +122,7 @@ impl Shared {
 }
 
 impl Reading {
-    /// Reads the first piece, so that from now on nothing can be missing.
+    /// Reads the first piece: what is open is read to its end.
     async fn begin(
         shared: &Arc<Shared>,
         blob: Blob,

@@ -198,6 +198,8 @@ impl Buckets {
         let ids: Vec<_> = files.iter().map(|it| it.content.reference()).collect();
         let needed: HashSet<_> = self.shared.store.referenced(&ids).await?.into_iter().collect();
         let orphans = files.iter().filter(|it| !needed.contains(&it.content.reference()));
+        // Who began to read before the row went holds it by now.
+        let orphans = orphans.filter(|it| !self.shared.readers.is_in_use(it.content));
         let orphans: Vec<FileName> = orphans.copied().collect();
         let count = orphans.len();
         if 0 < count {

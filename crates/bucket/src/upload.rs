@@ -1,6 +1,6 @@
 //! Uploads in parts: each part is durable for itself, and the whole appears in one commit.
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
 use md5::{Digest, Md5};
 use sha2::Sha256;
@@ -16,6 +16,7 @@ use crate::{
     change::Change,
     content::{ContentId, FileName},
     digest::{hex, unhex},
+    readers::Hold,
     writer::BytesWriter,
 };
 
@@ -38,6 +39,7 @@ pub struct Upload {
     /// What is said about the blob.
     pub attributes: Attributes,
     pub(crate) content: ContentId,
+    /// It changes when a part takes the place of another.
     pub(crate) revision: i64,
 }
 
@@ -64,7 +66,7 @@ impl Upload {
         let key = BlobKey::new(std::str::from_utf8(key).map_err(|_| damaged())?)?;
         let attributes = serde_json::from_str(value.as_str()).map_err(|_| damaged())?;
         let content = ContentId(*id);
-        let (id, began_at, revision) = (content.to_string(), entry.changed_at, entry.revision);
+        let (id, began_at, revision) = (content.to_string(), content.made_at(), entry.revision);
         Ok(Some(Self { id, key, began_at, attributes, content, revision }))
     }
 }
@@ -98,10 +100,11 @@ impl Buckets {
             let (value, reference) = (Some(Json::of(&attributes)?), Some(content.reference()));
             let put = Put { entry, value, reference, expires: None };
             let expect = Shared::expect_bucket(bucket, &known)?;
-            if let Ok(it) = self.shared.commit(Commit::of(Write::Put(put)).expect(expect)).await? {
+            if self.shared.commit(Commit::of(Write::Put(put)).expect(expect)).await?.is_ok() {
                 crash::point("upload.begun");
                 let (id, key) = (content.to_string(), key.clone());
-                return Ok(Upload { id, key, began_at: it.at, attributes, content, revision: 1 });
+                let (began_at, revision) = (content.made_at(), 1);
+                return Ok(Upload { id, key, began_at, attributes, content, revision });
             }
             self.shared.book.forget(bucket);
         }
@@ -202,16 +205,33 @@ impl Buckets {
         condition: Condition,
         expected: Expected,
     ) -> Result<Blob, BucketError> {
-        let upload = match self.upload(bucket, key, id).await {
-            Ok(upload) => upload,
-            Err(error @ BucketError::UnknownUpload { .. }) => {
-                // Who did not hear of the end may ask again.
-                let found = self.head(bucket, key).await.ok();
-                return found.filter(|it| it.version() == id).ok_or(error);
+        loop {
+            let upload = match self.upload(bucket, key, id).await {
+                Ok(upload) => upload,
+                Err(error @ BucketError::UnknownUpload { .. }) => {
+                    // Who did not hear of the end may ask again.
+                    let found = self.head(bucket, key).await.ok();
+                    return found.filter(|it| it.version() == id).ok_or(error);
+                }
+                Err(error) => return Err(error),
+            };
+            match self.complete(bucket, &upload, tags, condition.clone(), expected).await {
+                // It has ended, or a part was replaced since it was read.
+                Err(BucketError::UnknownUpload { .. }) => {}
+                done => return done,
             }
-            Err(error) => return Err(error),
-        };
-        let all = self.all_parts(bucket, &upload).await?;
+        }
+    }
+
+    async fn complete(
+        &self,
+        bucket: &BucketName,
+        upload: &Upload,
+        tags: &[PartTag],
+        condition: Condition,
+        expected: Expected,
+    ) -> Result<Blob, BucketError> {
+        let all = self.all_parts(bucket, upload).await?;
         let chosen = choose(&all, tags)?;
         let size = chosen.iter().map(|it| it.size).sum();
         let max = self.shared.bucket(bucket).await?.settings.blob_bytes_max();
@@ -223,24 +243,31 @@ impl Buckets {
         expected.check_whole(size, sums.0)?;
         let (whole, attributes) = ((size, etag_of(&chosen)), upload.attributes.clone());
         let stored = Stored::of_parts(upload.content, whole, sums, attributes, parts);
-        let entry = Upload::entry(bucket, key, upload.content)?;
+        let entry = Upload::entry(bucket, &upload.key, upload.content)?;
         let change = Change {
-            key: key.clone(),
+            key: upload.key.clone(),
             action: BlobAction::CompleteMultipartUpload,
             content: Some((upload.content, stored)),
             condition,
             copy_source: None,
             upload: Some((entry, upload.revision)),
         };
-        // If it fails the parts stay: it can be completed again.
-        let blob = self.shared.replace(bucket, &change, Vec::new()).await?;
-        let left = all.iter().filter(|it| !chosen.contains(it));
-        self.shared.discard(left.map(|it| it.name(upload.content)).collect()).await;
-        crash::point("upload.completed");
-        if let Err(error) = self.shared.forget_parts(bucket, upload.content).await {
-            tracing::warn!(error = %error, "rows of parts were left to the sweep");
-        }
-        Ok(blob)
+        let chosen: HashSet<u64> = chosen.iter().map(|it| it.file).collect();
+        let left = all.iter().filter(|it| !chosen.contains(&it.file));
+        let left: Vec<FileName> = left.map(|it| it.name(upload.content)).collect();
+        let (shared, bucket, content) = (self.shared.clone(), bucket.clone(), upload.content);
+        Shared::to_the_end(async move {
+            let hold = Hold::new(&shared, content);
+            // If it fails the parts stay: it can be completed again.
+            let blob = shared.replace(&bucket, change, Vec::new(), hold).await?;
+            shared.discard(left).await;
+            crash::point("upload.completed");
+            if let Err(error) = shared.forget_parts(&bucket, content).await {
+                tracing::warn!(error = %error, "rows of parts were left to the sweep");
+            }
+            Ok(blob)
+        })
+        .await
     }
 
     async fn all_parts(
@@ -266,14 +293,21 @@ impl Buckets {
         key: &BlobKey,
         id: &str,
     ) -> Result<(), BucketError> {
-        let upload = self.upload(bucket, key, id).await?;
-        let entry = Upload::entry(bucket, key, upload.content)?;
-        let expires = Some(Duration::ZERO);
-        let put = Put { entry: entry.clone(), value: None, reference: None, expires };
-        let expect = Expect::Revision { entry, revision: upload.revision };
-        if self.shared.commit(Commit::of(Write::Put(put)).expect(expect)).await?.is_err() {
-            return Err(BucketError::UnknownUpload { upload: id.into() });
-        }
+        let (buckets, bucket, key, id) = (self.clone(), bucket.clone(), key.clone(), id.to_owned());
+        Shared::to_the_end(async move { buckets.abort(&bucket, &key, &id).await }).await
+    }
+
+    async fn abort(&self, bucket: &BucketName, key: &BlobKey, id: &str) -> Result<(), BucketError> {
+        let upload = loop {
+            let upload = self.upload(bucket, key, id).await?;
+            let entry = Upload::entry(bucket, key, upload.content)?;
+            let expires = Some(Duration::ZERO);
+            let put = Put { entry: entry.clone(), value: None, reference: None, expires };
+            let expect = Expect::Revision { entry, revision: upload.revision };
+            if self.shared.commit(Commit::of(Write::Put(put)).expect(expect)).await?.is_ok() {
+                break upload;
+            }
+        };
         crash::point("upload.aborted");
         let parts = self.all_parts(bucket, &upload).await?;
         self.shared.discard(parts.iter().map(|it| it.name(upload.content)).collect()).await;

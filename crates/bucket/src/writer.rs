@@ -9,6 +9,7 @@ use crate::{
     change::{Change, is_certain},
     content::{Draft, FileName},
     digest::{Checksums, Digests},
+    readers::Hold,
 };
 
 /// So much is collected before it is written: a small blob is one errand to the disk.
@@ -50,11 +51,17 @@ impl BlobWriter {
         self.bytes.size
     }
 
-    /// Puts it into the bucket: it and its event are durable when this returns.
+    /// Puts it into the bucket: it and its event are durable when this returns. Given up, it is
+    /// done or not.
     pub async fn finish(self, put: PutOptions) -> Result<Blob, BucketError> {
+        Shared::to_the_end(self.seal_and_put(put)).await
+    }
+
+    async fn seal_and_put(self, put: PutOptions) -> Result<Blob, BucketError> {
         let Self { shared, bucket, key, bytes } = self;
         put.attributes.check()?;
         let name = bytes.name;
+        let hold = Hold::new(&shared, name.content);
         let sums = bytes.seal(put.expected).await?;
         let stored = Stored::whole(name.content, &sums, put.attributes);
         let change = Change {
@@ -65,20 +72,23 @@ impl BlobWriter {
             copy_source: None,
             upload: None,
         };
-        shared.replace(&bucket, &change, vec![name]).await
+        shared.replace(&bucket, change, vec![name], hold).await
     }
 }
 
 impl Shared {
     /// Changes a key to what these files hold. If it is sure that this failed they go, otherwise
-    /// the sweep decides; what was there before goes.
+    /// the sweep decides; what was there before goes. The sweep leaves alone what is held.
     pub(crate) async fn replace(
         self: &Arc<Self>,
         bucket: &BucketName,
-        change: &Change,
+        change: Change,
         files: Vec<FileName>,
+        hold: Hold,
     ) -> Result<Blob, BucketError> {
-        match self.change(bucket, change).await {
+        let changed = self.change(bucket, &change).await;
+        drop(hold);
+        match changed {
             Ok(changed) => {
                 if let Some(before) = changed.before {
                     self.discard(before.files().into_iter().map(|it| it.0).collect()).await;

@@ -5,7 +5,18 @@ use std::{any::Any, fmt};
 use serde::{Deserialize, Serialize};
 use steadfast_store::StoreError;
 
-use crate::{CallError, QueueError, RunError};
+use crate::{BucketError, CallError, QueueError, RunError};
+
+/// Why a program did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The store gave no answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A bucket that the program declares cannot be had.
+    #[error(transparent)]
+    Bucket(#[from] BucketError),
+}
 
 /// What handlers, jobs and consumers return.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

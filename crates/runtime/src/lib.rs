@@ -4,6 +4,7 @@
 //! store, and the [`Dispatcher`] sees to it that it is done.
 
 mod body;
+pub mod bucket;
 pub mod dispatch;
 mod error;
 mod link;
@@ -24,11 +25,12 @@ pub use steadfast_store as store;
 
 pub use self::{
     body::Body,
+    bucket::{BlobAction, BlobEvent, Bucket, BucketError, BucketHandle, BucketSpec, Buckets},
     dispatch::{
         CRASH_POINTS, Dispatcher, DispatcherBuilder, DispatcherOptions, Failure, Handler, Router,
         Unknown,
     },
-    error::{Error, Result, ResultExt},
+    error::{Error, Result, ResultExt, StartError},
     link::Link,
     object::{
         Address, Alarm, Arrival, CallError, CatchUp, Closed, Connection, ConnectionId, Handle, Job,

@@ -6,7 +6,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use steadfast_store::StoreError;
 
 use crate::{
-    Address, Body, CallError, Handle, Objects, Queue, QueueError, Queues,
+    Address, Body, Bucket, BucketHandle, Buckets, CallError, Handle, Objects, Queue, QueueError,
+    Queues,
     object::Lists,
     workflow::{RunAddress, RunError, Runs, Started, Workflow},
 };
@@ -27,6 +28,7 @@ struct Linked {
     objects: Objects,
     runs: Runs,
     queues: Option<Queues>,
+    buckets: Option<Buckets>,
 }
 
 impl Link {
@@ -59,8 +61,14 @@ impl Link {
         queues.ok_or(StoreError::Closed)?.send(to, msg).await.map(drop)
     }
 
+    /// A bucket of the program.
+    pub fn bucket(&self, bucket: Bucket) -> BucketHandle {
+        BucketHandle::new(self.linked().and_then(|it| it.buckets), bucket)
+    }
+
     pub(crate) fn tie(&self, objects: &Objects, runs: &Runs) {
-        let linked = Linked { objects: objects.clone(), runs: runs.clone(), queues: None };
+        let (objects, buckets) = (objects.clone(), runs.buckets());
+        let linked = Linked { objects, runs: runs.clone(), queues: None, buckets };
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(linked);
     }
 

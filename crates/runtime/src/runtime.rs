@@ -1,13 +1,14 @@
 //! A whole program: what it serves, on one store.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use steadfast_store::{Clock, Entropy, SeededEntropy, Store, StoreError, SystemClock};
+use steadfast_store::{Clock, Entropy, SeededEntropy, Store, SystemClock};
 
 use crate::{
-    Address, Arrival, BatchConsumer, Body, CallError, ConsumeOptions, Consumer, Dispatcher,
-    DispatcherOptions, Handle, Job, Link, Live, LiveSocket, Object, ObjectOptions, Objects,
-    Perform, Queue, QueueSpec, Queues, Unknown,
+    Address, Arrival, BatchConsumer, Body, Bucket, BucketHandle, BucketSpec, Buckets, CallError,
+    ConsumeOptions, Consumer, Dispatcher, DispatcherOptions, Handle, Job, Link, Live, LiveSocket,
+    Object, ObjectOptions, Objects, Perform, Queue, QueueSpec, Queues, StartError, Unknown,
+    bucket::{self, Blobs, BucketOptions},
     object::{Lists, ObjectsBuilder, PendingCall},
     process::{Decided, Execute, InputError, Process, Processes},
     queue::Declared,
@@ -24,6 +25,7 @@ pub struct Builder {
     processes: Vec<AddProcess>,
     workflows: Vec<AddWorkflow>,
     declared: Declared,
+    pub(crate) buckets: bucket::Declared,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
     object_options: ObjectOptions,
@@ -103,6 +105,30 @@ impl Builder {
         self
     }
 
+    /// Declares a bucket: it is made if it is not there, with its rules.
+    pub fn bucket(mut self, bucket: impl Into<BucketSpec>) -> Self {
+        self.buckets.specs.push(bucket.into());
+        self
+    }
+
+    /// Keeps the contents of blobs in this folder, which the program holds alone.
+    pub fn blob_folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.buckets.place = bucket::Place::Folder(folder.into());
+        self
+    }
+
+    /// Keeps the contents of blobs there.
+    pub fn blobs(mut self, blobs: Arc<dyn Blobs>) -> Self {
+        self.buckets.place = bucket::Place::Given(blobs);
+        self
+    }
+
+    /// Sets how long buckets keep what nobody asked to keep.
+    pub fn bucket_options(mut self, options: BucketOptions) -> Self {
+        self.buckets.options = options;
+        self
+    }
+
     /// Lets parts of the program reach it by this link while it runs.
     pub fn link(mut self, link: &Link) -> Self {
         self.links.push(link.clone());
@@ -134,19 +160,30 @@ impl Builder {
     }
 
     /// Starts to serve on a store.
-    pub async fn start(self, store: Arc<dyn Store>) -> Result<Runtime, StoreError> {
+    pub async fn start(self, store: Arc<dyn Store>) -> Result<Runtime, StartError> {
         let Self {
-            objects, processes, workflows, clock, entropy, script, mut links, declared, ..
+            objects,
+            processes,
+            workflows,
+            clock,
+            entropy,
+            script,
+            mut links,
+            declared,
+            buckets,
+            ..
         } = self;
         let (object_options, dispatcher_options) = (self.object_options, self.dispatcher_options);
         let builder = Objects::builder(store.clone())
             .shared_clock(clock.clone())
             .shared_entropy(entropy.clone())
             .options(object_options);
+        let buckets = buckets.open(store.clone(), clock.clone(), entropy.clone()).await?;
         let objects = objects.into_iter().fold(builder, |it, add| add(it)).start()?;
         let processes =
             processes.into_iter().fold(Processes::new(store.clone()), |it, add| add(it));
         let runs = Runs::new(store.clone(), clock.clone(), entropy.clone(), objects.clone());
+        let runs = runs.with_buckets(buckets);
         let runs = workflows.into_iter().fold(runs.scripted(script), |it, add| add(it));
         let grace = dispatcher_options.grace;
         // Consumers have a link of their own.
@@ -194,6 +231,7 @@ impl Runtime {
             processes: Vec::new(),
             workflows: Vec::new(),
             declared: Declared::default(),
+            buckets: bucket::Declared::default(),
             clock: Arc::new(SystemClock),
             entropy: Arc::new(SeededEntropy::from_system()),
             object_options: ObjectOptions::default(),
@@ -267,6 +305,16 @@ impl Runtime {
     /// The runs of workflows.
     pub fn runs(&self) -> &Runs {
         &self.runs
+    }
+
+    /// A bucket of the program.
+    pub fn bucket(&self, bucket: Bucket) -> BucketHandle {
+        BucketHandle::new(self.runs.buckets(), bucket)
+    }
+
+    /// All buckets, if the program has any.
+    pub fn buckets(&self) -> Option<Buckets> {
+        self.runs.buckets()
     }
 
     /// The queues.

@@ -4,12 +4,13 @@
 use std::{fmt::Debug, ops::Deref, sync::Arc, time::Duration};
 
 use steadfast_store::{
-    Clock, DueCursor, ManualClock, MemoryStore, Moment, Position, SeededEntropy, Store, StoreError,
-    Timestamp, Work,
+    Clock, DueCursor, ManualClock, MemoryStore, Moment, Position, SeededEntropy, Store, Timestamp,
+    Work,
 };
 
 use crate::{
-    Body, Error, Result, Runtime, Workflow,
+    Body, Error, Result, Runtime, StartError, Workflow,
+    bucket::{MemoryBlobs, Place},
     runtime::Builder,
     workflow::{Says, Script},
 };
@@ -35,10 +36,10 @@ impl Deref for App {
 
 impl Builder {
     /// Starts the program on an empty store in memory; its clock stands still.
-    pub async fn test(self) -> Result<App, StoreError> {
+    pub async fn test(self) -> Result<App, StartError> {
         let clock = ManualClock::at(START);
         let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
-        App::start(self, store, clock).await
+        App::start(self, store, MemoryBlobs::default(), clock).await
     }
 }
 
@@ -46,11 +47,13 @@ impl App {
     async fn start(
         builder: Builder,
         store: Arc<MemoryStore>,
+        blobs: MemoryBlobs,
         clock: ManualClock,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self, StartError> {
         let mut builder = builder.clock(clock.clone()).entropy(SeededEntropy::new(1));
         let script = Script::written();
         builder.script = script.clone();
+        builder.buckets.place = Place::Given(Arc::new(blobs));
         let runtime = builder.start(store.clone()).await?;
         Ok(Self { runtime, store, clock, script })
     }
@@ -152,7 +155,8 @@ pub async fn assert_survives_crashes<T: PartialEq + Debug>(
 ) -> usize {
     let clock = ManualClock::at(START);
     let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
-    let app = App::start(program(), store.clone(), clock).await.expect("program starts");
+    let blobs = MemoryBlobs::default();
+    let app = App::start(program(), store.clone(), blobs, clock).await.expect("program starts");
     let wanted = scenario(&app).await.expect("the scenario works without faults");
     let commits = usize::try_from(store.activity().commits).unwrap_or(usize::MAX);
     let mut survived = 0;
@@ -160,13 +164,16 @@ pub async fn assert_survives_crashes<T: PartialEq + Debug>(
         for moment in [Moment::Before, Moment::After] {
             let clock = ManualClock::at(START);
             let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
+            let blobs = MemoryBlobs::default();
             store.crash_at(number, moment);
-            if let Ok(app) = App::start(program(), store.clone(), clock.clone()).await {
+            let started = App::start(program(), store.clone(), blobs.clone(), clock.clone()).await;
+            if let Ok(app) = started {
                 // How far it comes is no matter.
                 let _ = scenario(&app).await;
             }
             let next = Arc::new(store.restart());
-            let app = App::start(program(), next, clock).await.expect("program starts again");
+            let app =
+                App::start(program(), next, blobs, clock).await.expect("program starts again");
             let found = scenario(&app).await;
             let found = found.unwrap_or_else(|error| {
                 panic!("after the end {moment:?} commit {number}: {error:?}")

@@ -40,6 +40,7 @@ fn need(operation: &str) -> Option<Need> {
         "CreateBucket" | "DeleteBucket" => Need::Everything,
         "HeadBucket"
         | "GetBucketLocation"
+        | "GetBucketVersioning"
         | "ListObjects"
         | "ListObjectsV2"
         | "ListMultipartUploads" => Need::Bucket,

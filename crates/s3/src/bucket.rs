@@ -4,8 +4,9 @@ use s3s::{
     S3Request, S3Response, S3Result,
     dto::{
         Bucket, CreateBucketInput, CreateBucketOutput, DeleteBucketInput, DeleteBucketOutput,
-        GetBucketLocationInput, GetBucketLocationOutput, HeadBucketInput, HeadBucketOutput,
-        ListBucketsInput, ListBucketsOutput, Owner,
+        GetBucketLocationInput, GetBucketLocationOutput, GetBucketVersioningInput,
+        GetBucketVersioningOutput, HeadBucketInput, HeadBucketOutput, ListBucketsInput,
+        ListBucketsOutput, Owner,
     },
     s3_error,
 };
@@ -94,6 +95,15 @@ impl Edge {
         self.known(&req.input.bucket).await?;
         // None is how S3 says us-east-1.
         Ok(S3Response::new(GetBucketLocationOutput::default()))
+    }
+
+    pub(crate) async fn bucket_versioning(
+        &self,
+        req: S3Request<GetBucketVersioningInput>,
+    ) -> S3Result<S3Response<GetBucketVersioningOutput>> {
+        self.known(&req.input.bucket).await?;
+        // Nothing is how S3 says that there was never any.
+        Ok(S3Response::new(GetBucketVersioningOutput::default()))
     }
 
     pub(crate) async fn bucket_delete(

@@ -37,6 +37,8 @@ operations! {
     head_bucket => bucket_head(HeadBucketInput) -> HeadBucketOutput;
     delete_bucket => bucket_delete(DeleteBucketInput) -> DeleteBucketOutput;
     get_bucket_location => bucket_location(GetBucketLocationInput) -> GetBucketLocationOutput;
+    get_bucket_versioning => bucket_versioning(GetBucketVersioningInput)
+        -> GetBucketVersioningOutput;
     put_object => object_put(PutObjectInput) -> PutObjectOutput;
     get_object => object_get(GetObjectInput) -> GetObjectOutput;
     head_object => object_head(HeadObjectInput) -> HeadObjectOutput;

@@ -20,7 +20,10 @@ const HEADERS: &[(&str, &str)] = &[
 /// Refuses what this operation would have to ignore.
 pub(crate) fn check(operation: &str, uri: &Uri, headers: &HeaderMap) -> S3Result<()> {
     for (prefix, what) in HEADERS {
-        if let Some(name) = headers.keys().find(|it| it.as_str().starts_with(prefix)) {
+        // Some clients say that they do not want it.
+        let mut wanted =
+            headers.iter().filter(|(_, value)| !value.as_bytes().eq_ignore_ascii_case(b"false"));
+        if let Some((name, _)) = wanted.find(|(name, _)| name.as_str().starts_with(prefix)) {
             return Err(s3_error!(NotImplemented, "{what} is not supported; leave {name} out"));
         }
     }
@@ -79,7 +82,11 @@ mod tests {
         ] {
             assert_eq!(code("/b/k", header), Some(none.clone()), "{header:?}");
         }
-        for header in [("x-amz-acl", "private"), ("x-amz-storage-class", "STANDARD")] {
+        for header in [
+            ("x-amz-acl", "private"),
+            ("x-amz-storage-class", "STANDARD"),
+            ("x-amz-bucket-object-lock-enabled", "false"),
+        ] {
             assert_eq!(code("/b/k?versionId=null", header), None, "{header:?}");
         }
         let glacier = ("x-amz-storage-class", "GLACIER");

@@ -3,13 +3,16 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use steadfast_bucket::{
-    BlobEvent, BlobKey, Blobs, BucketName, Buckets, EventType, FileBlobs, MemoryBlobs, PutOptions,
-    Rule, account,
+    Attributes, Blob, BlobEvent, BlobKey, Blobs, BucketError, BucketName, Buckets, Condition,
+    EventType, Expected, FileBlobs, FileName, MemoryBlobs, Part, PartTag, PutOptions, Rule, Upload,
+    account,
 };
 use steadfast_store::{
     DueCursor, ManualClock, MemoryStore, PostgresOptions, PostgresStore, SeededEntropy,
     SqliteOptions, SqliteStore, Store, Timestamp, queue_address,
 };
+
+use crate::trouble::Trouble;
 
 pub(crate) const START: Timestamp = Timestamp(1_700_000_000_000);
 
@@ -38,6 +41,7 @@ pub(crate) struct Lab {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: ManualClock,
     pub(crate) folder: tempfile::TempDir,
+    blobs: Arc<dyn Blobs>,
 }
 
 impl Lab {
@@ -76,19 +80,57 @@ impl Lab {
                 Arc::new(FileBlobs::open(folder.path().join("blobs"), &account).unwrap())
             }
         };
-        let builder = Buckets::builder(store.clone()).entropy(Arc::new(entropy));
-        let buckets = builder.clock(Arc::new(clock.clone())).open(blobs).await.unwrap();
+        let buckets = open(&store, &clock, blobs.clone(), 2).await;
         buckets.create(&bucket()).await.unwrap();
-        Self { buckets, store, clock, folder }
+        Self { buckets, store, clock, folder, blobs }
     }
 
-    pub(crate) async fn put(&self, at: &str, bytes: &[u8]) -> steadfast_bucket::Blob {
+    /// The same, with files that can be made to fail.
+    pub(crate) async fn troubled(self) -> (Self, Trouble) {
+        let trouble = Trouble::new(self.blobs.clone());
+        let blobs = Arc::new(trouble.clone());
+        let buckets = open(&self.store, &self.clock, blobs.clone(), 3).await;
+        (Self { buckets, blobs, ..self }, trouble)
+    }
+
+    pub(crate) async fn put(&self, at: &str, bytes: &[u8]) -> Blob {
         self.buckets.put(&bucket(), &key(at), bytes, PutOptions::default()).await.unwrap()
     }
 
     pub(crate) async fn get(&self, at: &str) -> Vec<u8> {
         let reading = self.buckets.get(&bucket(), &key(at), Default::default()).await.unwrap();
         reading.bytes().await.unwrap()
+    }
+
+    pub(crate) async fn delete(&self, at: &str) -> Option<i64> {
+        self.buckets.delete(&bucket(), &key(at), Condition::default()).await.unwrap()
+    }
+
+    pub(crate) async fn begin(&self, at: &str) -> Upload {
+        self.buckets.begin_upload(&bucket(), &key(at), Attributes::default()).await.unwrap()
+    }
+
+    pub(crate) async fn part(
+        &self,
+        upload: &Upload,
+        number: u32,
+        bytes: &[u8],
+    ) -> Result<Part, BucketError> {
+        let writer = self.buckets.part_writer(&bucket(), &upload.key, &upload.id, number).await;
+        let mut writer = writer?;
+        writer.write(bytes).await?;
+        writer.finish(Expected::default()).await
+    }
+
+    pub(crate) async fn complete(
+        &self,
+        upload: &Upload,
+        numbers: &[u32],
+    ) -> Result<Blob, BucketError> {
+        let tag = |it: &u32| PartTag { number: *it, etag: None, crc32: None };
+        let tags: Vec<PartTag> = numbers.iter().map(tag).collect();
+        let (at, any) = (&upload.key, Condition::default());
+        self.buckets.complete_upload(&bucket(), at, &upload.id, &tags, any).await
     }
 
     /// Has all changes sent to the queue `events`.
@@ -109,7 +151,13 @@ impl Lab {
         found.iter().map(|it| serde_json::from_str(it.data.as_str()).unwrap()).collect()
     }
 
-    /// Every file that there is, with its path below the folder of blobs.
+    /// Every file that has its name.
+    pub(crate) fn all_files(&self) -> Vec<FileName> {
+        let shelves = self.blobs.shelves().unwrap();
+        shelves.iter().flat_map(|it| self.blobs.shelf(&it.0).unwrap()).collect()
+    }
+
+    /// How many files there are on the disk, under whatever name.
     pub(crate) fn files(&self) -> usize {
         fn count(folder: &Path) -> usize {
             let Ok(found) = std::fs::read_dir(folder) else { return 0 };
@@ -127,6 +175,16 @@ impl Lab {
     pub(crate) fn pass(&self, time: Duration) {
         self.clock.advance(time);
     }
+}
+
+async fn open(
+    store: &Arc<dyn Store>,
+    clock: &ManualClock,
+    blobs: Arc<dyn Blobs>,
+    seed: u64,
+) -> Buckets {
+    let builder = Buckets::builder(store.clone()).entropy(Arc::new(SeededEntropy::new(seed)));
+    builder.clock(Arc::new(clock.clone())).open(blobs).await.unwrap()
 }
 
 pub(crate) fn bucket() -> BucketName {

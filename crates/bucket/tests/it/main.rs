@@ -4,3 +4,7 @@
 
 mod blobs;
 mod lab;
+mod lists;
+mod races;
+mod trouble;
+mod uploads;

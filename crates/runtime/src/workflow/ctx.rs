@@ -16,7 +16,7 @@ use super::{
     script::Script,
     state::State,
 };
-use crate::{Body, Error, Objects, Result};
+use crate::{Body, Bucket, BucketHandle, Buckets, Error, Objects, Result};
 
 /// The context of a run. Cheap to clone.
 #[derive(Clone)]
@@ -34,6 +34,7 @@ pub(super) struct Around {
     pub(super) entropy: Arc<dyn Entropy>,
     pub(super) objects: Objects,
     pub(super) script: Script,
+    pub(super) buckets: Option<Buckets>,
 }
 
 /// What a run says is cut to this.
@@ -50,6 +51,12 @@ impl Ctx {
     /// The id of the run.
     pub fn id(&self) -> &str {
         self.0.around.run.name()
+    }
+
+    /// A bucket of the program. What is done with it is outside of the run's record: do it in a
+    /// step.
+    pub fn bucket(&self, bucket: Bucket) -> BucketHandle {
+        BucketHandle::new(self.0.around.buckets.clone(), bucket)
     }
 
     /// The time, as it was when this was first asked for here.

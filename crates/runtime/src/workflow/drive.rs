@@ -142,6 +142,7 @@ impl Driver {
             entropy: shared.entropy.clone(),
             objects: shared.objects.clone(),
             script: shared.script.clone(),
+            buckets: shared.buckets.clone(),
         }
     }
 

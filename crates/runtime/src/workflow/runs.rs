@@ -19,7 +19,7 @@ use super::{
     script::Script,
     watchers::{Watcher, Watchers},
 };
-use crate::Objects;
+use crate::{Buckets, Objects};
 
 /// Characters of an id.
 const ID_MAX: usize = 128;
@@ -36,6 +36,7 @@ pub(super) struct Shared {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) entropy: Arc<dyn Entropy>,
     pub(super) script: Script,
+    pub(super) buckets: Option<Buckets>,
     pub(super) workflows: BTreeMap<&'static str, Arc<Definition>>,
     pub(super) active: Active,
     pub(super) stop: watch::Sender<Stop>,
@@ -80,6 +81,7 @@ impl Runs {
             clock,
             entropy,
             script: Script::default(),
+            buckets: None,
             workflows: BTreeMap::new(),
             active: Active::default(),
             stop: watch::Sender::new(Stop::No),
@@ -102,6 +104,17 @@ impl Runs {
     pub(crate) fn scripted(mut self, script: Script) -> Self {
         self.unshared().script = script;
         self
+    }
+
+    /// Runs reach these buckets. Before anything is started.
+    pub fn with_buckets(mut self, buckets: Option<Buckets>) -> Self {
+        self.unshared().buckets = buckets;
+        self
+    }
+
+    /// The buckets that runs reach.
+    pub(crate) fn buckets(&self) -> Option<Buckets> {
+        self.shared.buckets.clone()
     }
 
     fn unshared(&mut self) -> &mut Shared {

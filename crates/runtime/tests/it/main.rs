@@ -10,6 +10,7 @@
 #[path = "../../../store/tests/it/lab.rs"]
 mod lab;
 
+mod bucket;
 mod dispatch;
 mod hall;
 mod handlers;

@@ -1,0 +1,109 @@
+//! Lists: whatever is asked for, all of it comes, each once and in order.
+
+use std::collections::BTreeSet;
+
+use steadfast_bucket::{ListOptions, PutOptions};
+use steadfast_store::{Entropy, SeededEntropy};
+
+use crate::lab::{Lab, bucket, key};
+
+crate::lab::laws!(
+    a_list_goes_on_behind_a_prefix_of_more_keys_than_a_page,
+    a_list_is_what_a_plain_filter_would_show,
+    keys_of_any_text_and_length_are_listed_and_read,
+);
+
+/// What a list shows in all, page by page; common prefixes have a star.
+async fn shown(lab: &Lab, list: &ListOptions) -> Vec<String> {
+    let (mut all, mut after, mut pages) = (Vec::new(), list.after.clone(), 0);
+    loop {
+        let page = ListOptions { after, ..list.clone() };
+        let found = lab.buckets.list(&bucket(), &page).await.unwrap();
+        assert!(found.blobs.len() + found.prefixes.len() <= list.limit.unwrap());
+        all.extend(found.blobs.iter().map(|it| it.key.to_string()));
+        all.extend(found.prefixes.iter().map(|it| format!("{it}*")));
+        pages += 1;
+        assert!(pages < 1_000, "{list:?} has no end");
+        after = found.next;
+        if after.is_none() {
+            all.sort();
+            return all;
+        }
+    }
+}
+
+async fn a_list_goes_on_behind_a_prefix_of_more_keys_than_a_page(lab: Lab) {
+    for number in 0..120 {
+        lab.put(&format!("many/{number}"), b"").await;
+    }
+    lab.put("next", b"").await;
+    let (delimiter, limit) = ("/".to_owned(), Some(1));
+    let list = ListOptions { delimiter, limit, ..ListOptions::default() };
+    assert_eq!(shown(&lab, &list).await, ["many/*", "next"]);
+}
+
+/// The plain truth, in the words of `ListOptions`.
+fn plain(keys: &BTreeSet<String>, list: &ListOptions) -> Vec<String> {
+    let mut all = BTreeSet::new();
+    for key in keys {
+        let Some(rest) = key.strip_prefix(&list.prefix) else { continue };
+        let end = rest.find(&list.delimiter).filter(|_| !list.delimiter.is_empty());
+        let end = end.map(|it| list.prefix.len() + it + list.delimiter.len());
+        let (item, star) = end.map_or((key.as_str(), ""), |it| (&key[..it], "*"));
+        if Some(item) > list.after.as_deref() {
+            all.insert(format!("{item}{star}"));
+        }
+    }
+    all.into_iter().collect()
+}
+
+async fn a_list_is_what_a_plain_filter_would_show(lab: Lab) {
+    let seed = 11;
+    let chance = SeededEntropy::new(seed);
+    let letters = ["a", "b", "/", "ü", "\0", "\u{10FFFF}", "//"];
+    let text = |most: u64| -> String {
+        let len = chance.next() % (most + 1);
+        (0..len).map(|_| letters[(chance.next() % 7) as usize]).collect()
+    };
+    let mut keys = BTreeSet::new();
+    for _ in 0..60 {
+        let at = format!("{}k", text(4));
+        lab.put(&at, b"").await;
+        keys.insert(at);
+    }
+    for gone in keys.clone().into_iter().step_by(7) {
+        lab.buckets.delete(&bucket(), &key(&gone), Default::default()).await.unwrap();
+        keys.remove(&gone);
+    }
+    for _ in 0..150 {
+        let after = text(3);
+        let list = ListOptions {
+            prefix: text(2),
+            delimiter: text(2),
+            after: (!after.is_empty()).then_some(after),
+            limit: Some(1 + (chance.next() % 9) as usize),
+        };
+        assert_eq!(shown(&lab, &list).await, plain(&keys, &list), "seed {seed}, {list:?}");
+    }
+    let nothing = ListOptions { limit: Some(0), ..ListOptions::default() };
+    assert_eq!(lab.buckets.list(&bucket(), &nothing).await.unwrap(), Default::default());
+}
+
+async fn keys_of_any_text_and_length_are_listed_and_read(lab: Lab) {
+    lab.listen().await;
+    let long = "\u{1F600}".repeat(256);
+    let mut keys = vec!["\0", "../../etc/passwd", "a\0b", "a//b/", "\u{202E}rtl", &long];
+    for at in &keys {
+        let options = PutOptions::default();
+        lab.buckets.put(&bucket(), &key(at), at.as_bytes(), options).await.unwrap();
+    }
+    keys.sort_unstable();
+    for at in &keys {
+        assert_eq!(lab.get(at).await, at.as_bytes());
+    }
+    let list = ListOptions { limit: Some(2), ..ListOptions::default() };
+    assert_eq!(shown(&lab, &list).await, keys);
+    let mut told: Vec<_> = lab.events().await.iter().map(|it| it.key().to_owned()).collect();
+    told.sort_unstable();
+    assert_eq!(told, keys);
+}

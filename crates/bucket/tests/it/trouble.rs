@@ -1,0 +1,131 @@
+//! Files with trouble: before each call a hook is asked, which may do something meanwhile or have
+//! the call fail.
+
+use std::{
+    io,
+    sync::{Arc, Mutex},
+};
+
+use steadfast_bucket::{Blobs, Content, Draft, FileName};
+use steadfast_store::Timestamp;
+
+/// Where a call is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum At {
+    Create,
+    Write,
+    Seal,
+    /// It is durable under its name; nothing refers to it yet.
+    Sealed,
+    Open,
+    Link,
+    Linked,
+    Remove,
+}
+
+type Hook = Box<dyn FnMut(At, FileName) -> io::Result<()> + Send>;
+
+/// Files, and what is asked before they are touched. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Trouble {
+    inner: Arc<dyn Blobs>,
+    hook: Arc<Mutex<Option<Hook>>>,
+}
+
+impl Trouble {
+    pub(crate) fn new(inner: Arc<dyn Blobs>) -> Self {
+        Self { inner, hook: Arc::default() }
+    }
+
+    /// Asks this from now on.
+    pub(crate) fn on(&self, hook: impl FnMut(At, FileName) -> io::Result<()> + Send + 'static) {
+        *self.hook.lock().unwrap() = Some(Box::new(hook));
+    }
+
+    /// Has the n-th call from now on fail, and all behind it.
+    pub(crate) fn fail_from(&self, nth: usize, kind: io::ErrorKind) {
+        let mut calls = 0;
+        self.on(move |at, _| {
+            calls += usize::from(at != At::Remove);
+            if nth <= calls && at != At::Remove { Err(kind.into()) } else { Ok(()) }
+        });
+    }
+
+    pub(crate) fn off(&self) {
+        *self.hook.lock().unwrap() = None;
+    }
+
+    fn ask(&self, at: At, name: FileName) -> io::Result<()> {
+        // Taken meanwhile: what the hook does may come here again.
+        let hook = self.hook.lock().unwrap().take();
+        let Some(mut hook) = hook else { return Ok(()) };
+        let answer = hook(at, name);
+        self.hook.lock().unwrap().get_or_insert(hook);
+        answer
+    }
+}
+
+impl std::fmt::Debug for Trouble {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Trouble({:?})", self.inner)
+    }
+}
+
+impl Blobs for Trouble {
+    fn create(&self, name: FileName) -> io::Result<Box<dyn Draft>> {
+        self.ask(At::Create, name)?;
+        let draft = self.inner.create(name)?;
+        Ok(Box::new(TroubledDraft { trouble: self.clone(), name, draft }))
+    }
+
+    fn open(&self, name: FileName) -> io::Result<Arc<dyn Content>> {
+        self.ask(At::Open, name)?;
+        self.inner.open(name)
+    }
+
+    fn link(&self, from: FileName, to: FileName) -> io::Result<()> {
+        self.ask(At::Link, from)?;
+        self.inner.link(from, to)?;
+        self.ask(At::Linked, to)
+    }
+
+    fn remove(&self, names: &[FileName]) -> io::Result<()> {
+        names.iter().try_for_each(|it| self.ask(At::Remove, *it))?;
+        self.inner.remove(names)
+    }
+
+    fn shelves(&self) -> io::Result<Vec<(String, Timestamp)>> {
+        self.inner.shelves()
+    }
+
+    fn shelf(&self, shelf: &str) -> io::Result<Vec<FileName>> {
+        self.inner.shelf(shelf)
+    }
+
+    fn remove_shelf(&self, shelf: &str) {
+        self.inner.remove_shelf(shelf);
+    }
+
+    fn is_quick(&self) -> bool {
+        false
+    }
+}
+
+struct TroubledDraft {
+    trouble: Trouble,
+    name: FileName,
+    draft: Box<dyn Draft>,
+}
+
+impl Draft for TroubledDraft {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.trouble.ask(At::Write, self.name)?;
+        self.draft.write(bytes)
+    }
+
+    fn seal(self: Box<Self>) -> io::Result<()> {
+        self.trouble.ask(At::Seal, self.name)?;
+        self.draft.seal()?;
+        self.trouble.ask(At::Sealed, self.name)
+    }
+}

@@ -1,0 +1,57 @@
+//! Uploads in parts: what is put together is there, whoever else is at it.
+
+use steadfast_bucket::BlobAction;
+
+use crate::lab::{Lab, bucket, key};
+
+crate::lab::laws!(
+    a_part_that_is_replaced_while_the_parts_are_put_together_is_not_missed,
+    of_two_who_complete_both_are_told_and_there_is_one_event,
+    of_complete_and_abort_one_wins,
+);
+
+async fn a_part_that_is_replaced_while_the_parts_are_put_together_is_not_missed(lab: Lab) {
+    for _ in 0..40 {
+        let upload = lab.begin("k").await;
+        lab.part(&upload, 1, b"old").await.unwrap();
+        let replace = async { lab.part(&upload, 1, b"new").await.is_ok() };
+        let (blob, replaced) = tokio::join!(lab.complete(&upload, &[1]), replace);
+        let blob = blob.unwrap();
+        let bytes = lab.get("k").await;
+        assert_eq!(blob.crc32, crc32fast::hash(&bytes));
+        assert!(replaced || bytes == b"old");
+    }
+    lab.delete("k").await;
+    assert_eq!(lab.files(), 0, "nothing is left of what was replaced");
+}
+
+async fn of_two_who_complete_both_are_told_and_there_is_one_event(lab: Lab) {
+    lab.listen().await;
+    for round in 1..=20 {
+        let upload = lab.begin("k").await;
+        lab.part(&upload, 1, b"bytes").await.unwrap();
+        let (one, two) = tokio::join!(lab.complete(&upload, &[1]), lab.complete(&upload, &[1]));
+        let (one, two) = (one.unwrap(), two.unwrap());
+        assert_eq!((one.version(), one.sequence), (two.version(), round));
+    }
+    let events = lab.events().await;
+    assert_eq!(events.len(), 20);
+    assert!(events.iter().all(|it| it.action == BlobAction::CompleteMultipartUpload));
+}
+
+async fn of_complete_and_abort_one_wins(lab: Lab) {
+    lab.listen().await;
+    let mut completed = 0;
+    for _ in 0..20 {
+        let upload = lab.begin("k").await;
+        lab.part(&upload, 1, b"bytes").await.unwrap();
+        let (bucket, at) = (bucket(), key("k"));
+        let abort = lab.buckets.abort_upload(&bucket, &at, &upload.id);
+        let (blob, aborted) = tokio::join!(lab.complete(&upload, &[1]), abort);
+        assert_ne!(blob.is_ok(), aborted.is_ok());
+        completed += usize::from(blob.is_ok());
+    }
+    assert_eq!(lab.events().await.len(), completed);
+    lab.delete("k").await;
+    assert_eq!(lab.files(), 0);
+}

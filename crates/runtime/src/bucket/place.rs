@@ -1,0 +1,88 @@
+//! Where the contents of blobs are, and the buckets that a program begins with.
+
+use std::{path::PathBuf, sync::Arc};
+
+use steadfast_bucket::{
+    Blobs, BucketError, BucketName, BucketOptions, BucketSettings, Buckets, FileBlobs, account,
+};
+use steadfast_store::{Clock, Entropy, Store};
+
+use super::BucketSpec;
+
+/// Where the contents of blobs are.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Place {
+    /// Nowhere: the program has no buckets.
+    #[default]
+    None,
+    /// In a folder.
+    Folder(PathBuf),
+    /// There.
+    Given(Arc<dyn Blobs>),
+}
+
+/// The buckets that a program declares.
+#[derive(Default)]
+pub(crate) struct Declared {
+    pub(crate) specs: Vec<BucketSpec>,
+    pub(crate) place: Place,
+    pub(crate) options: BucketOptions,
+}
+
+impl Declared {
+    /// Opens the buckets, and makes those that are declared.
+    pub(crate) async fn open(
+        self,
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+    ) -> Result<Option<Buckets>, BucketError> {
+        let blobs: Arc<dyn Blobs> = match self.place {
+            Place::None => match self.specs.first() {
+                None => return Ok(None),
+                Some(spec) => {
+                    let reason = format!(
+                        "bucket `{}` has no place for its blobs; say where with \
+                         `Builder::blob_folder`",
+                        spec.bucket.name()
+                    );
+                    return Err(BucketError::Files { reason });
+                }
+            },
+            Place::Folder(folder) => {
+                let account = account(&*store, &*entropy).await?;
+                let open = move || FileBlobs::open(folder, &account);
+                let opened = tokio::task::spawn_blocking(open).await;
+                let failed = |it: tokio::task::JoinError| it.to_string();
+                Arc::new(opened.map_err(|it| BucketError::Files { reason: failed(it) })??)
+            }
+            Place::Given(blobs) => blobs,
+        };
+        let builder = Buckets::builder(store).clock(clock).entropy(entropy).options(self.options);
+        let buckets = builder.open(blobs).await?;
+        for spec in &self.specs {
+            declare(&buckets, spec).await?;
+        }
+        Ok(Some(buckets))
+    }
+}
+
+/// Makes a bucket as it is declared. What is so already is not written again.
+async fn declare(buckets: &Buckets, spec: &BucketSpec) -> Result<(), BucketError> {
+    let name = BucketName::new(spec.bucket.name())?;
+    buckets.ensure(&name).await?;
+    if let Some(max) = spec.max_blob_bytes {
+        let limit = |it: &mut BucketSettings| {
+            it.max_blob_bytes = Some(max);
+            Ok(())
+        };
+        buckets.configure(&name, limit).await?;
+    }
+    for rule in &spec.rules {
+        buckets.put_rule(&name, rule.clone()).await?;
+    }
+    for rule in &spec.lifecycle {
+        buckets.put_lifecycle(&name, rule.clone()).await?;
+    }
+    Ok(())
+}
