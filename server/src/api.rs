@@ -5,6 +5,7 @@ pub(crate) mod doctor;
 pub(crate) mod health;
 pub(crate) mod id;
 pub(crate) mod inputs;
+pub(crate) mod keys;
 pub(crate) mod messages;
 pub(crate) mod metrics;
 pub(crate) mod objects;
@@ -68,5 +69,7 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<Node>> {
         .routes(routes!(queues::pull::pull))
         .routes(routes!(queues::pull::ack))
         .routes(routes!(queues::redrive::edit))
+        .routes(routes!(keys::list, keys::create))
+        .routes(routes!(keys::revoke))
         .routes(routes!(doctor::doctor))
 }

@@ -2,6 +2,7 @@
 
 mod example;
 mod examples;
+mod keys;
 mod objects;
 mod processes;
 mod queues;
@@ -17,6 +18,7 @@ use tracing_subscriber::filter::LevelFilter;
 
 pub(crate) use self::{
     example::{CheckoutArgs, ExampleVerb},
+    keys::{KeyCreateArgs, KeysVerb},
     objects::{CallArgs, ExportArgs, ObjectArgs, ObjectsVerb, SqlArgs},
     processes::{ProcessesVerb, SendArgs, StatusArg},
     queues::{PeekArg, PurgeArgs, QueueArgs, QueueSendArgs, QueuesVerb, RedriveArgs},
@@ -59,6 +61,9 @@ enum VerbArgs {
     /// Shows queues, sends to them, and gives dead letters another chance
     #[command(subcommand)]
     Queues(QueuesVerb),
+    /// Makes, lists and revokes access keys of the S3 API
+    #[command(subcommand)]
+    Keys(KeysVerb),
     /// Runs an example to watch
     #[command(subcommand)]
     Example(ExampleVerb),
@@ -73,6 +78,9 @@ pub(crate) struct ServeArgs {
     /// Address to listen on; only this machine's own (127.0.0.1, [::1]) until there are tokens
     #[arg(long, env = "STEADFAST_LISTEN", default_value = "127.0.0.1:8787", value_parser = listen)]
     pub(crate) listen: SocketAddr,
+    /// Address of the S3 API, of this machine, too; `none` for no S3 API
+    #[arg(long, env = "STEADFAST_S3_LISTEN", default_value = "127.0.0.1:8788", value_parser = s3_listen)]
+    pub(crate) s3_listen: S3Listen,
     /// Data folder; it is made if it is not there
     #[arg(long, env = "STEADFAST_DATA", default_value = "./data")]
     pub(crate) data: PathBuf,
@@ -97,6 +105,15 @@ pub(crate) struct ServeArgs {
     /// What to log on stderr: error, warn, info, debug or trace
     #[arg(long, env = "STEADFAST_LOG", default_value = "info")]
     pub(crate) log: LevelFilter,
+}
+
+/// Where the S3 API listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum S3Listen {
+    /// Nowhere.
+    Off,
+    /// There.
+    At(SocketAddr),
 }
 
 /// A number of days.
@@ -225,6 +242,8 @@ pub(crate) enum Ask {
     Runs(RunsVerb),
     /// About queues.
     Queues(QueuesVerb),
+    /// About access keys.
+    Keys(KeysVerb),
     /// Whether all is well.
     Doctor(AskArgs),
 }
@@ -245,6 +264,7 @@ pub(crate) fn parse() -> Verb {
         Some(VerbArgs::Objects(objects)) => Verb::Ask(Ask::Objects(objects), source),
         Some(VerbArgs::Runs(runs)) => Verb::Ask(Ask::Runs(runs), source),
         Some(VerbArgs::Queues(queues)) => Verb::Ask(Ask::Queues(queues), source),
+        Some(VerbArgs::Keys(keys)) => Verb::Ask(Ask::Keys(keys), source),
         Some(VerbArgs::Example(example)) => Verb::Example(example),
         Some(VerbArgs::Doctor(ask)) => Verb::Ask(Ask::Doctor(ask), source),
     }
@@ -256,6 +276,15 @@ fn listen(text: &str) -> Result<SocketAddr, String> {
         None => text.to_owned(),
     };
     text.parse().map_err(|_| "write address:port, for example 127.0.0.1:8787".into())
+}
+
+fn s3_listen(text: &str) -> Result<S3Listen, String> {
+    if text == "none" {
+        return Ok(S3Listen::Off);
+    }
+    listen(text)
+        .map(S3Listen::At)
+        .map_err(|_| "write address:port, for example 127.0.0.1:8788, or none for no S3 API".into())
 }
 
 #[cfg(test)]
@@ -285,5 +314,7 @@ mod tests {
     fn an_address_to_listen_on_needs_its_port() {
         assert_eq!(listen("localhost:0"), Ok(SocketAddr::from(([127, 0, 0, 1], 0))));
         assert!(listen("127.0.0.1").is_err());
+        assert_eq!(s3_listen("none"), Ok(S3Listen::Off));
+        assert!(s3_listen("8788").is_err());
     }
 }

@@ -2,6 +2,7 @@
 
 mod client;
 mod doctor;
+mod keys;
 mod messages;
 mod objects;
 mod output;
@@ -14,7 +15,7 @@ mod table;
 use self::client::Client;
 use crate::{
     args::{
-        Ask, AskArgs, ListArgs, ObjectsVerb, ProcessesVerb, QueuesVerb, RunsVerb, Source,
+        Ask, AskArgs, KeysVerb, ListArgs, ObjectsVerb, ProcessesVerb, QueuesVerb, RunsVerb, Source,
         StreamsVerb,
     },
     escape::escaped,
@@ -57,6 +58,11 @@ fn answer(client: &Client, ask: Ask) -> Result<(), Failure> {
             ObjectsVerb::Delete { object, ask } => objects::delete(client, &object, &ask),
         },
         Ask::Queues(verb) => ask_queues(client, verb),
+        Ask::Keys(verb) => match verb {
+            KeysVerb::Create(create) => keys::create(client, &create),
+            KeysVerb::List(list) => keys::list(client, &list),
+            KeysVerb::Revoke { id, ask } => keys::revoke(client, &id, &ask),
+        },
         Ask::Runs(verb) => match verb {
             RunsVerb::List(list) => runs::list(client, &list),
             RunsVerb::Show { run, ask } => runs::show(client, &run, &ask),

@@ -65,6 +65,16 @@ pub(crate) enum Drained {
     CutOff(usize),
 }
 
+impl Drained {
+    /// How two ends together were.
+    pub(crate) fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Drained::All, it) | (it, Drained::All) => it,
+            (Drained::CutOff(one), Drained::CutOff(other)) => Drained::CutOff(one + other),
+        }
+    }
+}
+
 /// Serves until `stop`, then finishes the requests in flight.
 pub(crate) async fn serve(
     listener: TcpListener,

@@ -2,14 +2,23 @@
 
 use std::io::IsTerminal;
 
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::{
+    Layer,
+    filter::{LevelFilter, Targets},
+    layer::SubscriberExt,
+    util::SubscriberInitExt,
+};
 
 /// Starts logging. Called once, before anything is logged.
 pub(crate) fn start(level: LevelFilter) {
-    let builder = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr);
-    if std::io::stderr().is_terminal() {
-        builder.init();
+    // The S3 library tells refusals as errors, and requests with their signatures; what matters of
+    // it we tell ourselves.
+    let targets = Targets::new().with_default(level).with_target("s3s", LevelFilter::OFF);
+    let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let layer = if std::io::stderr().is_terminal() {
+        layer.boxed()
     } else {
-        builder.json().flatten_event(true).init();
-    }
+        layer.json().flatten_event(true).boxed()
+    };
+    tracing_subscriber::registry().with(layer.with_filter(targets)).init();
 }

@@ -21,6 +21,7 @@ mod open_files;
 mod pages;
 mod place;
 mod request_id;
+mod s3;
 mod serve;
 mod signals;
 mod sweeper;

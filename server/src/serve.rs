@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     app,
-    args::{SERVER, ServeArgs},
+    args::{S3Listen, SERVER, ServeArgs},
     catalog,
     failure::Failure,
     listener::{self, DRAIN_TIMEOUT, Drained},
@@ -18,6 +18,7 @@ use crate::{
     open::{open_buckets, open_store},
     open_files,
     place::{Place, StoreChoice},
+    s3,
     signals::Signals,
     sweeper::{self, Kept},
 };
@@ -44,7 +45,11 @@ async fn serve(args: ServeArgs) -> Result<(), Failure> {
         StoreChoice::Postgres(url) => Place::Database(url),
     };
     // The port comes first: giving it back leaves no trace, opening a store does.
-    let listener = bind(args.listen).await?;
+    let listener = bind("--listen", args.listen).await?;
+    let s3_listener = match args.s3_listen {
+        S3Listen::At(address) => Some(bind("--s3-listen", address).await?),
+        S3Listen::Off => None,
+    };
     let address = listener.local_addr()?;
     let mut signals = Signals::catch()?;
     open_files::allow_many();
@@ -58,10 +63,25 @@ async fn serve(args: ServeArgs) -> Result<(), Failure> {
     let objects = catalog::objects(store.clone(), options)?;
     let buckets = open_buckets(store.clone(), &data, clock.clone()).await?;
     let node = Node::with(store.clone(), place, objects, buckets);
+    let s3_address = s3_listener.as_ref().map(TcpListener::local_addr).transpose()?;
+    if let Some(address) = s3_address {
+        let _ = node.s3_address.set(address);
+    }
     node.work().await?;
-    greet(&node.place, address);
+    greet(&node.place, address, s3_address);
     let stop = CancellationToken::new();
-    let serving = listener::serve(listener, app::router(node.clone()), clock.clone(), stop.clone());
+    let serving = async {
+        let (app, s3_app) = (app::router(node.clone()), s3::router(&node));
+        let serve = |listener, app| listener::serve(listener, app, clock.clone(), stop.clone());
+        let s3_serving = async {
+            match s3_listener {
+                Some(listener) => serve(listener, s3_app).await,
+                None => Drained::All,
+            }
+        };
+        let (one, other) = tokio::join!(serve(listener, app), s3_serving);
+        one.and(other)
+    };
     let mut serving = std::pin::pin!(serving);
     let kept = Kept { messages: args.retention.into(), turns: args.history_retention.into() };
     let failed = tokio::select! {
@@ -95,18 +115,18 @@ async fn serve(args: ServeArgs) -> Result<(), Failure> {
     failed.map_or(Ok(()), |reason| Err(Failure::new(format!("the store failed: {reason}"))))
 }
 
-async fn bind(listen: SocketAddr) -> Result<TcpListener, Failure> {
+async fn bind(flag: &str, listen: SocketAddr) -> Result<TcpListener, Failure> {
     if !listen.ip().is_loopback() {
         return Err(Failure::new(format!(
-            "--listen {listen} is open to other machines, and there are no access tokens yet; \
+            "{flag} {listen} is open to other machines, and there are no access tokens yet; \
              listen on 127.0.0.1:{port} or [::1]:{port}",
             port = listen.port()
         )));
     }
     TcpListener::bind(listen).await.map_err(|error| {
         Failure::new(format!(
-            "--listen {listen} cannot be used: {error}; stop what listens there, or choose another \
-             port, for example --listen 127.0.0.1:0 for a free one"
+            "{flag} {listen} cannot be used: {error}; stop what listens there, or choose another \
+             port, for example {flag} 127.0.0.1:0 for a free one"
         ))
     })
 }
@@ -129,19 +149,20 @@ fn log_drained(drained: &Drained) {
 }
 
 /// Tells a newcomer where it is and what to do next. Nobody may be reading.
-fn greet(place: &Place, address: SocketAddr) {
+fn greet(place: &Place, address: SocketAddr, s3: Option<SocketAddr>) {
     let mut out = std::io::stdout().lock();
-    let _ = out.write_all(greeting(place, address).as_bytes());
+    let _ = out.write_all(greeting(place, address, s3).as_bytes());
     let _ = out.flush();
 }
 
-fn greeting(place: &Place, address: SocketAddr) -> String {
+fn greeting(place: &Place, address: SocketAddr, s3: Option<SocketAddr>) -> String {
     let url = format!("http://{address}");
     let program = std::env::args().next().unwrap_or_else(|| "steadfast".into());
+    let s3 = s3.map_or(String::new(), |it| format!("\n  {:<12} http://{it}/", "S3 API"));
     let server = if url == SERVER { String::new() } else { format!(" --server {url}") };
     format!(
         "Steadfast {version} is running.\n\n  \
-           {address:<12} {url}/\n  \
+           {address:<12} {url}/{s3}\n  \
            {noun:<12} {place} ({store})\n\n\
          Next, in another terminal:\n  \
            {program} streams list{server}\n  \
@@ -182,12 +203,15 @@ mod tests {
 
     #[test]
     fn a_newcomer_is_told_the_address_the_data_folder_and_what_to_do() {
-        let text = greeting(&Place::Folder("/srv/data".into()), ([127, 0, 0, 1], 8787).into());
+        let text =
+            greeting(&Place::Folder("/srv/data".into()), ([127, 0, 0, 1], 8787).into(), None);
         for told in ["http://127.0.0.1:8787/", "/srv/data (SQLite)", "streams list\n", "doctor\n"] {
             assert!(text.contains(told), "{told} is missing in {text}");
         }
         let database = Place::Database("postgres://me:secret@h/d".into());
-        let text = greeting(&database, ([127, 0, 0, 1], 1).into());
+        let s3 = Some(([127, 0, 0, 1], 2).into());
+        let text = greeting(&database, ([127, 0, 0, 1], 1).into(), s3);
+        assert!(text.contains("S3 API       http://127.0.0.1:2/\n"), "{text}");
         assert!(text.contains("postgres://me:***@h/d (PostgreSQL)"), "{text}");
         assert!(text.contains("doctor --server http://127.0.0.1:1\n") && !text.contains("secret"));
     }

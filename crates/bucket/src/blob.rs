@@ -66,7 +66,8 @@ pub struct Blob {
     pub attributes: Attributes,
     /// The CRC-32 of its bytes.
     pub crc32: u32,
-    /// The SHA-256 of its bytes, if it was sent.
+    /// The SHA-256 of its bytes, if it was sent; of a blob that came in parts, that of the SHA-256
+    /// of its parts, as S3 has it.
     pub sha256: Option<[u8; 32]>,
     pub(crate) content: ContentId,
     pub(crate) parts: Vec<(u64, u64)>,
@@ -81,6 +82,17 @@ impl Blob {
     /// How many parts it was uploaded in; 0 if in one piece.
     pub fn parts(&self) -> usize {
         self.parts.len()
+    }
+
+    /// The bytes of a part, counted from 1. What came in one piece is its only part.
+    pub fn part_range(&self, number: u32) -> Option<std::ops::Range<u64>> {
+        let index = usize::try_from(number.checked_sub(1)?).ok()?;
+        if self.parts.is_empty() {
+            return (index == 0).then_some(0..self.size);
+        }
+        let (_, size) = self.parts.get(index)?;
+        let begin = self.parts[..index].iter().map(|it| it.1).sum();
+        Some(begin..begin + size)
     }
 
     /// Its files, and how many bytes each has.
@@ -144,11 +156,13 @@ impl Stored {
     /// A blob that came in parts.
     pub(crate) fn of_parts(
         id: ContentId,
-        (size, etag, crc32): (u64, String, u32),
+        (size, etag): (u64, String),
+        (crc32, sha256): (u32, Option<[u8; 32]>),
         attributes: Attributes,
         parts: Vec<(u64, u64)>,
     ) -> Self {
-        Self { id: id.to_string(), size, etag, crc32, sha256: None, attributes, parts }
+        let (id, sha256) = (id.to_string(), sha256.map(|it| hex(&it)));
+        Self { id, size, etag, crc32, sha256, attributes, parts }
     }
 
     /// The same bytes under another id.

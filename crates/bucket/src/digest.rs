@@ -63,6 +63,12 @@ pub struct Expected {
 }
 
 impl Expected {
+    /// Checks what came in parts: the MD5 and the SHA-256 of the whole are not known.
+    pub(crate) fn check_whole(&self, size: u64, crc32: u32) -> Result<(), BucketError> {
+        let (md5, sha256) = (self.md5.unwrap_or_default(), self.sha256);
+        self.check(&Checksums { size, md5, crc32, sha256 })
+    }
+
     pub(crate) fn check(&self, found: &Checksums) -> Result<(), BucketError> {
         if let Some(expected) = self.size
             && expected != found.size

@@ -12,7 +12,7 @@ use crate::{
     buckets::Shared,
     change::is_certain,
     content::{ContentId, FileName},
-    digest::hex,
+    digest::{hex, unhex},
     readers::Hold,
     writer::BytesWriter,
 };
@@ -28,6 +28,8 @@ pub struct Part {
     pub etag: String,
     /// The CRC-32 of its bytes.
     pub crc32: u32,
+    /// The SHA-256 of its bytes, if it was sent.
+    pub sha256: Option<[u8; 32]>,
     /// When it was uploaded.
     pub modified_at: Timestamp,
     pub(crate) file: u64,
@@ -39,6 +41,16 @@ struct StoredPart {
     size: u64,
     etag: String,
     crc32: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sha256: Option<String>,
+}
+
+impl StoredPart {
+    fn part(self, number: u32, modified_at: Timestamp) -> Part {
+        let Self { file, size, etag, crc32, sha256 } = self;
+        let sha256 = sha256.as_deref().and_then(unhex);
+        Part { number, size, etag, crc32, sha256, modified_at, file }
+    }
 }
 
 impl Part {
@@ -60,9 +72,7 @@ impl Part {
         };
         let (_, number) = entry.entry.key().split_last_chunk::<4>().ok_or_else(damaged)?;
         let stored: StoredPart = serde_json::from_str(value.as_str()).map_err(|_| damaged())?;
-        let StoredPart { file, size, etag, crc32 } = stored;
-        let (number, modified_at) = (u32::from_be_bytes(*number), entry.changed_at);
-        Ok(Some(Self { number, size, etag, crc32, modified_at, file }))
+        Ok(Some(stored.part(u32::from_be_bytes(*number), entry.changed_at)))
     }
 
     pub(crate) fn name(&self, content: ContentId) -> FileName {
@@ -102,7 +112,8 @@ impl PartWriter {
         let hold = Hold::new(&buckets.shared, name.content);
         let sums = bytes.seal(expected).await?;
         let (file, etag) = (name.part.unwrap_or_default(), hex(&sums.md5));
-        let stored = StoredPart { file, size: sums.size, etag, crc32: sums.crc32 };
+        let sha256 = sums.sha256.map(|it| hex(&it));
+        let stored = StoredPart { file, size: sums.size, etag, crc32: sums.crc32, sha256 };
         let result = buckets.shared.put_part(&bucket, &upload, number, stored).await;
         drop(hold);
         match &result {
@@ -148,8 +159,7 @@ impl Shared {
             // Otherwise somebody was faster, and it is decided anew.
             if let Ok(receipt) = self.commit(commit).await? {
                 crash::point("part.committed");
-                let StoredPart { file, size, etag, crc32 } = stored;
-                let part = Part { number, size, etag, crc32, modified_at: receipt.at, file };
+                let part = stored.part(number, receipt.at);
                 return Ok((part, before.map(|it| it.name(upload.content))));
             }
         }

@@ -65,6 +65,18 @@ impl Buckets {
         self.shared.find(bucket, key).await
     }
 
+    /// The blob under a key, if it is as expected.
+    pub async fn head_if(
+        &self,
+        bucket: &BucketName,
+        key: &BlobKey,
+        condition: &Condition,
+    ) -> Result<Blob, BucketError> {
+        let blob = self.shared.find(bucket, key).await?;
+        condition.check_read(&blob)?;
+        Ok(blob)
+    }
+
     /// Reads a blob.
     pub async fn get(
         &self,

@@ -3,13 +3,14 @@
 use std::{collections::HashSet, time::Duration};
 
 use md5::{Digest, Md5};
+use sha2::Sha256;
 use steadfast_store::{
     Commit, Entry, EntryKey, Expect, Json, Put, StoreError, Timestamp, Write, crash,
 };
 
 use crate::{
-    Attributes, Blob, BlobAction, BlobKey, BucketError, BucketName, Buckets, Condition, Part,
-    PartTrouble, PartWriter,
+    Attributes, Blob, BlobAction, BlobKey, BucketError, BucketName, Buckets, Condition, Expected,
+    Part, PartTrouble, PartWriter,
     blob::Stored,
     buckets::Shared,
     change::Change,
@@ -79,6 +80,8 @@ pub struct PartTag {
     pub etag: Option<String>,
     /// Its CRC-32, if it is to be checked.
     pub crc32: Option<u32>,
+    /// Its SHA-256, if it is to be checked.
+    pub sha256: Option<[u8; 32]>,
 }
 
 impl Buckets {
@@ -204,6 +207,20 @@ impl Buckets {
         tags: &[PartTag],
         condition: Condition,
     ) -> Result<Blob, BucketError> {
+        let expected = Expected::default();
+        self.complete_upload_as(bucket, key, id, tags, condition, expected).await
+    }
+
+    /// The same, if the whole has this size and this CRC-32.
+    pub async fn complete_upload_as(
+        &self,
+        bucket: &BucketName,
+        key: &BlobKey,
+        id: &str,
+        tags: &[PartTag],
+        condition: Condition,
+        expected: Expected,
+    ) -> Result<Blob, BucketError> {
         loop {
             let upload = match self.upload(bucket, key, id).await {
                 Ok(upload) => upload,
@@ -214,7 +231,7 @@ impl Buckets {
                 }
                 Err(error) => return Err(error),
             };
-            match self.complete(bucket, &upload, tags, condition.clone()).await {
+            match self.complete(bucket, &upload, tags, condition.clone(), expected).await {
                 // It has ended, or a part was replaced since it was read.
                 Err(BucketError::UnknownUpload { .. }) => {}
                 done => return done,
@@ -228,13 +245,16 @@ impl Buckets {
         upload: &Upload,
         tags: &[PartTag],
         condition: Condition,
+        expected: Expected,
     ) -> Result<Blob, BucketError> {
         let all = self.all_parts(bucket, upload).await?;
         let chosen = choose(&all, tags)?;
         let size = chosen.iter().map(|it| it.size).sum();
         let parts = chosen.iter().map(|it| (it.file, it.size)).collect();
-        let sums = (size, etag_of(&chosen), crc32_of(&chosen));
-        let stored = Stored::of_parts(upload.content, sums, upload.attributes.clone(), parts);
+        let sums = (crc32_of(&chosen), sha256_of(&chosen));
+        expected.check_whole(size, sums.0)?;
+        let (whole, attributes) = ((size, etag_of(&chosen)), upload.attributes.clone());
+        let stored = Stored::of_parts(upload.content, whole, sums, attributes, parts);
         let entry = Upload::entry(bucket, &upload.key, upload.content)?;
         let change = Change {
             key: upload.key.clone(),
@@ -333,6 +353,7 @@ fn choose<'a>(all: &'a [Part], tags: &[PartTag]) -> Result<Vec<&'a Part>, Bucket
         let fits = |it: &&Part| {
             tag.etag.as_ref().is_none_or(|etag| *etag == it.etag)
                 && tag.crc32.is_none_or(|crc32| crc32 == it.crc32)
+                && (tag.sha256.is_none() || tag.sha256 == it.sha256)
         };
         let Some(part) = found.filter(fits) else {
             return wrong(tag.number, PartTrouble::Unknown);
@@ -352,6 +373,15 @@ fn etag_of(parts: &[&Part]) -> String {
         md5.update(unhex::<16>(&part.etag).unwrap_or_default());
     }
     format!("{}-{}", hex(&md5.finalize()), parts.len())
+}
+
+/// As S3 has it: the SHA-256 of the SHA-256s, if all are known.
+fn sha256_of(parts: &[&Part]) -> Option<[u8; 32]> {
+    let mut sha256 = Sha256::new();
+    for part in parts {
+        sha256.update(part.sha256?);
+    }
+    Some(sha256.finalize().into())
 }
 
 /// The CRC-32 of the whole, from those of the parts.

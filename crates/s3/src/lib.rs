@@ -1,6 +1,31 @@
 //! The S3 API over buckets. Everything that is particular to S3 is here; the buckets know nothing
 //! of it.
 
+mod access;
+mod attributes;
+mod auth;
+mod bucket;
+mod checksum;
+mod chunks;
+mod condition;
+mod copy;
+mod delete;
+mod edge;
+mod errors;
+mod guard;
+mod list;
+mod multipart;
+mod object;
+mod outgoing;
+mod parts;
 mod presign;
+mod receive;
+mod service;
+mod signed;
+mod unsupported;
+mod words;
 
-pub use self::presign::{PRESIGN_MAX, PresignError, PresignMethod, presign};
+pub use self::{
+    presign::{PRESIGN_MAX, PresignError, PresignMethod, presign},
+    service::S3Api,
+};

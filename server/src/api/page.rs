@@ -96,6 +96,11 @@ impl PageParams {
     pub(crate) fn page(&self) -> Result<Page, Problem> {
         Page::new(self.limit.as_deref(), self.cursor.as_deref())
     }
+
+    /// Checks the query of a list in the order of names: its cursor is the last of them.
+    pub(crate) fn by_name(&self) -> Result<(usize, Option<&str>), Problem> {
+        Ok((rows(self.limit.as_deref())?, self.cursor.as_deref()))
+    }
 }
 
 impl PendingParams {

@@ -86,6 +86,8 @@ const ROUTES: &[&str] = &[
     "/v1/queues/{q}/resume",
     "/v1/queues/{q}/purge",
     "/v1/queues/{q}/redrive",
+    "/v1/keys",
+    "/v1/keys/{id}",
     "/queues",
     "/queues/{q}",
     "/queues/{q}/messages/{id}/edit",

@@ -185,6 +185,9 @@ fn help_shows_an_example_and_the_variable_of_every_flag() {
         &["queues", "purge"],
         &["queues", "dlq"],
         &["queues", "redrive"],
+        &["keys", "create"],
+        &["keys", "list"],
+        &["keys", "revoke"],
         &["example", "checkout"],
     ] {
         let output = run(&[verb, &["--help"][..]].concat());

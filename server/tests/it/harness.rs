@@ -24,6 +24,8 @@ const ASKED_MAX: usize = 6_000;
 pub(crate) fn steadfast() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_steadfast"));
     command.env_clear().stdin(Stdio::null());
+    // Tests run side by side, so that each needs a port of its own for S3, too.
+    command.env("STEADFAST_S3_LISTEN", "127.0.0.1:0");
     command
 }
 

@@ -1,0 +1,219 @@
+//! Who may do what. What is not listed here is not done.
+
+use std::sync::Arc;
+
+use s3s::{
+    S3Request, S3Result,
+    access::{S3Access, S3AccessContext},
+    dto::{
+        CopyObjectInput, CopySource, ListMultipartUploadsInput, ListObjectsInput,
+        ListObjectsV2Input, UploadPartCopyInput,
+    },
+    path::S3Path,
+    s3_error,
+};
+use steadfast_bucket::Scope;
+use steadfast_store::Store;
+
+use crate::{auth, unsupported};
+
+/// What an operation needs to be allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Need {
+    /// Any key; what it shows is filtered.
+    Key,
+    /// A key without scope.
+    Everything,
+    /// To see the bucket. Which of its keys are looked at is checked when that is known.
+    Bucket,
+    /// To write to the bucket; where is checked key by key.
+    BucketWrite,
+    /// To read the blob.
+    Read,
+    /// To write the blob.
+    Write,
+}
+
+fn need(operation: &str) -> Option<Need> {
+    Some(match operation {
+        "ListBuckets" => Need::Key,
+        "CreateBucket" | "DeleteBucket" => Need::Everything,
+        "HeadBucket"
+        | "GetBucketLocation"
+        | "GetBucketVersioning"
+        | "ListObjects"
+        | "ListObjectsV2"
+        | "ListMultipartUploads" => Need::Bucket,
+        "DeleteObjects" => Need::BucketWrite,
+        "GetObject" | "HeadObject" | "ListParts" => Need::Read,
+        "PutObject"
+        | "DeleteObject"
+        | "CopyObject"
+        | "CreateMultipartUpload"
+        | "UploadPart"
+        | "UploadPartCopy"
+        | "CompleteMultipartUpload"
+        | "AbortMultipartUpload" => Need::Write,
+        _ => return None,
+    })
+}
+
+/// Checks rights against the scope of the key that signed.
+pub(crate) struct Rights {
+    store: Arc<dyn Store>,
+}
+
+impl Rights {
+    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
+        Self { store }
+    }
+}
+
+#[async_trait::async_trait]
+impl S3Access for Rights {
+    async fn check(&self, cx: &mut S3AccessContext<'_>) -> S3Result<()> {
+        let Some(credentials) = cx.credentials() else {
+            let text = "sign the request with an access key; `steadfast keys create` makes one";
+            return Err(s3_error!(AccessDenied, "{text}"));
+        };
+        let scope = auth::find(&*self.store, &credentials.access_key).await?.scope;
+        let operation = cx.s3_op().name();
+        let Some(need) = need(operation) else {
+            return Err(s3_error!(NotImplemented, "{operation} is not supported"));
+        };
+        allowed(&scope, need, cx.s3_path())?;
+        unsupported::check(operation, cx.uri(), cx.headers())?;
+        cx.extensions_mut().insert(scope);
+        Ok(())
+    }
+
+    async fn list_objects(&self, req: &mut S3Request<ListObjectsInput>) -> S3Result<()> {
+        may_list(scope_of(req)?, &req.input.bucket, req.input.prefix.as_deref())
+    }
+
+    async fn list_objects_v2(&self, req: &mut S3Request<ListObjectsV2Input>) -> S3Result<()> {
+        may_list(scope_of(req)?, &req.input.bucket, req.input.prefix.as_deref())
+    }
+
+    async fn list_multipart_uploads(
+        &self,
+        req: &mut S3Request<ListMultipartUploadsInput>,
+    ) -> S3Result<()> {
+        may_list(scope_of(req)?, &req.input.bucket, req.input.prefix.as_deref())
+    }
+
+    async fn copy_object(&self, req: &mut S3Request<CopyObjectInput>) -> S3Result<()> {
+        may_copy(scope_of(req)?, &req.input.copy_source)
+    }
+
+    async fn upload_part_copy(&self, req: &mut S3Request<UploadPartCopyInput>) -> S3Result<()> {
+        may_copy(scope_of(req)?, &req.input.copy_source)
+    }
+}
+
+fn allowed(scope: &Scope, need: Need, path: &S3Path) -> S3Result<()> {
+    let writes = matches!(need, Need::Everything | Need::BucketWrite | Need::Write);
+    if writes && scope.read_only {
+        return Err(s3_error!(AccessDenied, "this access key may only read"));
+    }
+    let fits = match (need, path) {
+        (Need::Key, _) => true,
+        (Need::Everything, _) => scope.is_all(),
+        (Need::Bucket | Need::BucketWrite, S3Path::Bucket { bucket }) => sees(scope, bucket),
+        (Need::Read | Need::Write, S3Path::Object { bucket, key }) => {
+            scope.covers_blob(bucket, key)
+        }
+        _ => false,
+    };
+    if fits { Ok(()) } else { Err(denied(scope)) }
+}
+
+/// Whether there is anything in a bucket that may be looked at.
+pub(crate) fn sees(scope: &Scope, bucket: &str) -> bool {
+    scope.bucket.as_deref().is_none_or(|it| it == bucket)
+}
+
+/// What the key of a request may do.
+pub(crate) fn scope_of<T>(req: &S3Request<T>) -> S3Result<&Scope> {
+    req.extensions.get().ok_or_else(|| s3_error!(AccessDenied, "sign the request"))
+}
+
+/// Says how far the key reaches.
+pub(crate) fn denied(scope: &Scope) -> s3s::S3Error {
+    let bucket = scope.bucket.as_deref().map_or(String::new(), |it| format!(" in bucket `{it}`"));
+    let prefix = scope.prefix.as_deref().map_or(String::new(), |it| format!(" below `{it}`"));
+    s3_error!(AccessDenied, "this access key is only for blobs{bucket}{prefix}")
+}
+
+fn may_list(scope: &Scope, bucket: &str, prefix: Option<&str>) -> S3Result<()> {
+    let fits = scope.covers_list(bucket, prefix.unwrap_or_default());
+    if fits { Ok(()) } else { Err(denied(scope)) }
+}
+
+fn may_copy(scope: &Scope, source: &CopySource) -> S3Result<()> {
+    match source {
+        CopySource::Bucket { bucket, key, .. } if scope.covers_blob(bucket, key) => Ok(()),
+        CopySource::Bucket { .. } => Err(denied(scope)),
+        _ => Err(s3_error!(NotImplemented, "copy from bucket/key; access points do not exist")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(bucket: &str, key: &str) -> S3Path {
+        S3Path::Object { bucket: bucket.into(), key: key.into() }
+    }
+
+    #[test]
+    fn a_key_reaches_as_far_as_its_scope() {
+        let bucket = S3Path::Bucket { bucket: "abc".into() };
+        let all = Scope::default();
+        let one = Scope { bucket: Some("abc".into()), ..Scope::default() };
+        let below = Scope { prefix: Some("a/".into()), ..one.clone() };
+        let reader = Scope { read_only: true, ..Scope::default() };
+        for (scope, need, path, expected) in [
+            (&all, Need::Everything, &bucket, true),
+            (&all, Need::Write, &at("abc", "x"), true),
+            (&one, Need::Everything, &bucket, false),
+            (&one, Need::BucketWrite, &bucket, true),
+            (&one, Need::Write, &at("abc", "x"), true),
+            (&one, Need::Read, &at("abd", "x"), false),
+            (&below, Need::Read, &at("abc", "a/x"), true),
+            (&below, Need::Read, &at("abc", "a"), false),
+            (&below, Need::Write, &at("abc", "b/x"), false),
+            (&reader, Need::Read, &at("abc", "x"), true),
+            (&reader, Need::Write, &at("abc", "x"), false),
+            (&reader, Need::Everything, &bucket, false),
+            (&reader, Need::BucketWrite, &bucket, false),
+            (&all, Need::Read, &bucket, false),
+        ] {
+            let found = allowed(scope, need, path);
+            assert_eq!(found.is_ok(), expected, "{scope:?} {need:?} {path:?}");
+        }
+    }
+
+    #[test]
+    fn a_list_and_the_source_of_a_copy_must_be_in_the_scope() {
+        let below =
+            Scope { bucket: Some("abc".into()), prefix: Some("a/".into()), ..Scope::default() };
+        assert!(may_list(&below, "abc", Some("a/b")).is_ok());
+        assert!(may_list(&below, "abc", Some("a")).is_err());
+        assert!(may_list(&below, "abc", None).is_err());
+        let source = |bucket: &str, key: &str| CopySource::Bucket {
+            bucket: bucket.into(),
+            key: key.into(),
+            version_id: None,
+        };
+        assert!(may_copy(&below, &source("abc", "a/x")).is_ok());
+        assert!(may_copy(&below, &source("abc", "b/x")).is_err());
+        assert!(may_copy(&below, &source("abd", "a/x")).is_err());
+    }
+
+    #[test]
+    fn what_is_not_listed_is_not_done() {
+        assert_eq!(need("PutBucketPolicy"), None);
+        assert_eq!(need("PostObject"), None);
+    }
+}

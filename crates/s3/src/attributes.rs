@@ -1,0 +1,128 @@
+//! What is said about a blob: its type, its headers, its metadata.
+
+use std::collections::BTreeMap;
+
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use steadfast_bucket::Attributes;
+
+const METADATA: &str = "x-amz-meta-";
+
+/// What S3 calls a blob that nobody gave a type.
+const TYPE: &str = "binary/octet-stream";
+
+/// Headers that are kept with a blob and given back with it.
+const KEPT: &[HeaderName] = &[
+    header::CACHE_CONTROL,
+    header::CONTENT_DISPOSITION,
+    header::CONTENT_ENCODING,
+    header::CONTENT_LANGUAGE,
+    header::EXPIRES,
+];
+
+/// What the headers of a request say about the blob.
+pub(crate) fn of_request(headers: &HeaderMap) -> Attributes {
+    let value = |name: &HeaderName| headers.get(name).map(text);
+    let mut kept = BTreeMap::new();
+    for name in KEPT {
+        let value = value(name).and_then(|it| match *name {
+            header::CONTENT_ENCODING => without_chunks(&it),
+            _ => Some(it),
+        });
+        kept.extend(value.map(|it| (name.as_str().to_owned(), it)));
+    }
+    let mut metadata: BTreeMap<String, String> = BTreeMap::new();
+    for (name, value) in headers {
+        let Some(name) = name.as_str().strip_prefix(METADATA) else { continue };
+        let value = text(value);
+        // Given twice, it is one with commas, as HTTP has it.
+        metadata
+            .entry(name.to_owned())
+            .and_modify(|it| {
+                it.push(',');
+                it.push_str(&value);
+            })
+            .or_insert(value);
+    }
+    Attributes { content_type: value(&header::CONTENT_TYPE), headers: kept, metadata }
+}
+
+/// How the bytes were sent is not how they are encoded.
+fn without_chunks(encoding: &str) -> Option<String> {
+    let tokens = encoding.split(',').map(str::trim);
+    let rest: Vec<&str> =
+        tokens.filter(|it| !it.is_empty() && !it.eq_ignore_ascii_case("aws-chunked")).collect();
+    (!rest.is_empty()).then(|| rest.join(","))
+}
+
+/// A header in UTF-8, or, as it was meant long ago, in Latin-1.
+fn text(value: &HeaderValue) -> String {
+    match std::str::from_utf8(value.as_bytes()) {
+        Ok(text) => text.to_owned(),
+        Err(_) => value.as_bytes().iter().map(|it| char::from(*it)).collect(),
+    }
+}
+
+/// The headers of an answer about a blob; what the request overrides goes before.
+pub(crate) fn to_response(
+    attributes: &Attributes,
+    overrides: &[(HeaderName, Option<String>)],
+) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    let mut put = |name: HeaderName, value: &str| {
+        // What was kept through another door may not be a header.
+        if let Ok(value) = HeaderValue::from_bytes(value.as_bytes()) {
+            headers.insert(name, value);
+        }
+    };
+    put(header::CONTENT_TYPE, attributes.content_type.as_deref().unwrap_or(TYPE));
+    for name in KEPT {
+        if let Some(value) = attributes.headers.get(name.as_str()) {
+            put(name.clone(), value);
+        }
+    }
+    for (name, value) in &attributes.metadata {
+        if let Ok(name) = HeaderName::from_bytes(format!("{METADATA}{name}").as_bytes()) {
+            put(name, value);
+        }
+    }
+    for (name, value) in overrides {
+        if let Some(value) = value {
+            put(name.clone(), value);
+        }
+    }
+    headers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_about_a_blob_comes_back() {
+        let sent: HeaderMap = [
+            ("content-type", "text/x"),
+            ("content-encoding", "aws-chunked,gzip"),
+            ("cache-control", "max-age=1"),
+            ("x-amz-meta-colour", "blue"),
+            ("x-amz-acl", "private"),
+            ("host", "h"),
+        ]
+        .into_iter()
+        .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
+        .collect();
+        let kept = of_request(&sent);
+        assert_eq!(kept.headers["content-encoding"], "gzip");
+        assert_eq!(kept.metadata.len(), 1);
+        let back = to_response(&kept, &[(header::CONTENT_TYPE, Some("text/y".into()))]);
+        assert_eq!(back["content-type"], "text/y");
+        assert_eq!(back["cache-control"], "max-age=1");
+        assert_eq!(back["x-amz-meta-colour"], "blue");
+        assert_eq!(back.len(), 4);
+    }
+
+    #[test]
+    fn chunks_alone_are_no_encoding() {
+        assert_eq!(without_chunks("aws-chunked"), None);
+        assert_eq!(without_chunks("gzip, AWS-Chunked, br"), Some("gzip,br".into()));
+    }
+}

@@ -1,0 +1,214 @@
+//! Errors in the words of S3: a code that clients know, its status, and a text that says what to
+//! do.
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use s3s::{Body, S3Error, S3ErrorCode, StdError, dto::StreamingBlob};
+use steadfast_bucket::{BucketError, PartTrouble};
+use steadfast_store::StoreError;
+
+use crate::words;
+
+/// What S3 calls an error of the buckets.
+pub(crate) fn s3_error_of(error: BucketError) -> S3Error {
+    let (code, status) = code_of(&error);
+    let mut answer = S3Error::with_message(code, error.to_string());
+    if let Some(status) = status {
+        answer.set_status_code(status);
+    }
+    let (name, value) = match &error {
+        BucketError::NotModified { etag, .. } => {
+            (header::ETAG, words::etag(etag).to_http_header().ok())
+        }
+        BucketError::Range { size } => {
+            (header::CONTENT_RANGE, HeaderValue::from_str(&format!("bytes */{size}")).ok())
+        }
+        _ => (header::ETAG, None),
+    };
+    if let Some(value) = value {
+        let xml = HeaderValue::from_static("application/xml");
+        let more = [(header::CONTENT_TYPE, xml), (name, value)];
+        answer.set_headers(HeaderMap::from_iter(more));
+    }
+    if answer.status_code().is_some_and(|it| it.is_server_error()) {
+        tracing::warn!(error = %error, "an S3 request failed");
+    }
+    answer
+}
+
+fn code_of(error: &BucketError) -> (S3ErrorCode, Option<StatusCode>) {
+    use S3ErrorCode as Code;
+    let code = match error {
+        BucketError::Name { .. } => Code::InvalidBucketName,
+        BucketError::Key { len: 0 } => Code::InvalidArgument,
+        BucketError::Key { .. } => Code::KeyTooLongError,
+        BucketError::UnknownBucket { .. } => Code::NoSuchBucket,
+        BucketError::BucketExists { .. } => Code::BucketAlreadyOwnedByYou,
+        BucketError::NotEmpty { .. } => Code::BucketNotEmpty,
+        BucketError::UnknownBlob { .. } => Code::NoSuchKey,
+        BucketError::UnknownUpload { .. } => Code::NoSuchUpload,
+        BucketError::Condition { .. } => Code::PreconditionFailed,
+        BucketError::NotModified { .. } => Code::NotModified,
+        BucketError::Range { .. } => Code::InvalidRange,
+        BucketError::Length { .. } | BucketError::Body { .. } => Code::IncompleteBody,
+        BucketError::Checksum { .. } => Code::BadDigest,
+        BucketError::TooLarge { .. } => Code::EntityTooLarge,
+        BucketError::Metadata { .. } => Code::MetadataTooLarge,
+        BucketError::Part { reason, .. } => match reason {
+            PartTrouble::Unknown => Code::InvalidPart,
+            PartTrouble::Order => Code::InvalidPartOrder,
+            PartTrouble::Small => Code::EntityTooSmall,
+            PartTrouble::Number => Code::InvalidArgument,
+            PartTrouble::None => Code::MalformedXML,
+        },
+        BucketError::UnknownRule { .. }
+        | BucketError::Argument { .. }
+        | BucketError::Overlap { .. }
+        | BucketError::Store(StoreError::Invalid(_)) => Code::InvalidArgument,
+        // Clients try again at 503, which would not make room.
+        BucketError::DiskFull | BucketError::Store(StoreError::DiskFull) => {
+            return (
+                Code::Custom("InsufficientStorage".into()),
+                Some(StatusCode::INSUFFICIENT_STORAGE),
+            );
+        }
+        BucketError::Store(StoreError::Busy { .. }) => Code::SlowDown,
+        BucketError::Store(StoreError::Unavailable { .. } | StoreError::Closed) => {
+            Code::ServiceUnavailable
+        }
+        BucketError::Files { .. } | BucketError::Store(_) => Code::InternalError,
+    };
+    let status = code.status_code();
+    (code, status)
+}
+
+/// What went wrong with a body. The library's types are private: their text tells them apart.
+pub(crate) fn body_error(error: &StdError) -> S3Error {
+    let text = error.to_string();
+    let custom = |code: &'static str, text: &'static str| {
+        let mut error = S3Error::with_message(S3ErrorCode::Custom(code.into()), text);
+        error.set_status_code(StatusCode::BAD_REQUEST);
+        error
+    };
+    if text.contains("Sha256Mismatch") {
+        let text = "the body differs from x-amz-content-sha256; nothing was stored, send it again";
+        return custom("XAmzContentSHA256Mismatch", text);
+    }
+    if text.contains("SignatureMismatch") {
+        let text = "the signature of a chunk of the body is wrong; nothing was stored";
+        return S3Error::with_message(S3ErrorCode::SignatureDoesNotMatch, text);
+    }
+    if text.contains(crate::chunks::TOO_LARGE) {
+        let text = "a signed chunk may have 16 MiB at most; send smaller ones";
+        return S3Error::with_message(S3ErrorCode::EntityTooLarge, text);
+    }
+    let text = "the body broke off, or its chunks are malformed; nothing was stored, send it again";
+    S3Error::with_message(S3ErrorCode::IncompleteBody, text)
+}
+
+/// An error as an answer.
+pub(crate) fn response(error: S3Error) -> Response<Body> {
+    error.to_http_response().unwrap_or_else(|_| {
+        let mut answer = Response::new(Body::empty());
+        *answer.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+        answer
+    })
+}
+
+/// Errors of the library have no text, and none says which request it was.
+pub(crate) async fn explained(answer: Response<Body>, id: &str) -> Response<Body> {
+    const BYTES_MAX: usize = 64 << 10;
+    let status = answer.status();
+    if !(status.is_client_error() || status.is_server_error()) {
+        return answer;
+    }
+    let (mut parts, body) = answer.into_parts();
+    let mut body = StreamingBlob::from(body);
+    let mut xml = Vec::new();
+    while let Some(Ok(bytes)) = body.next().await {
+        xml.extend_from_slice(&bytes);
+        if BYTES_MAX < xml.len() {
+            break;
+        }
+    }
+    let mut xml = String::from_utf8(xml).unwrap_or_default();
+    let code = between(&xml, "<Code>", "</Code>").unwrap_or_default().to_owned();
+    if let Some(end) = xml.rfind("</Error>") {
+        let message = match xml.contains("<Message>") {
+            true => String::new(),
+            false => format!("<Message>{}</Message>", text_of(&code)),
+        };
+        xml.insert_str(end, &format!("{message}<RequestId>{id}</RequestId>"));
+    }
+    parts.headers.remove(header::CONTENT_LENGTH);
+    Response::from_parts(parts, Body::from(Bytes::from(xml)))
+}
+
+fn between<'a>(text: &'a str, begin: &str, end: &str) -> Option<&'a str> {
+    let rest = &text[text.find(begin)? + begin.len()..];
+    Some(&rest[..rest.find(end)?])
+}
+
+/// What to do about an error that the library gave no text.
+fn text_of(code: &str) -> &'static str {
+    match code {
+        "SignatureDoesNotMatch" => {
+            "the signature is not that of this request and key; check the secret access key, and \
+             that nothing between changes the request"
+        }
+        "RequestTimeTooSkewed" => "the clocks of client and server differ by more than 15 minutes",
+        "KeyTooLongError" => "a key may have 1,024 bytes at most",
+        "InvalidBucketName" => {
+            "the name of a bucket has 3 to 63 lowercase letters, digits, `-` or `.`, with a \
+             letter or digit at both ends"
+        }
+        "InvalidURI" => "the path of the request is not UTF-8",
+        "NotImplemented" => "this is not supported",
+        "MethodNotAllowed" => "this method is not supported here; buckets are in the path",
+        "MalformedXML" => "the body is not the XML that this request needs",
+        "MissingContentLength" => "say how long the body is, in Content-Length",
+        "MaxMessageLengthExceeded" => "the body is too long; split the request",
+        "AccessDenied" => "this access key may not do that",
+        "InternalError" => "something failed; the log of the server says what",
+        _ => "the request is not right; see the code",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_have_the_codes_that_clients_know() {
+        let bucket = || "b".to_owned();
+        for (error, code, status) in [
+            (BucketError::UnknownBucket { bucket: bucket() }, "NoSuchBucket", 404),
+            (BucketError::NotEmpty { bucket: bucket() }, "BucketNotEmpty", 409),
+            (BucketError::BucketExists { bucket: bucket() }, "BucketAlreadyOwnedByYou", 409),
+            (BucketError::Key { len: 2_000 }, "KeyTooLongError", 400),
+            (BucketError::Range { size: 3 }, "InvalidRange", 416),
+            (BucketError::DiskFull, "InsufficientStorage", 507),
+            (BucketError::Store(StoreError::Busy { waiting: 9 }), "SlowDown", 503),
+            (BucketError::Length { expected: 1, actual: 2 }, "IncompleteBody", 400),
+            (BucketError::Checksum { algorithm: "MD5" }, "BadDigest", 400),
+            (BucketError::NotModified { key: bucket(), etag: "x".into() }, "NotModified", 304),
+            (BucketError::TooLarge { max: 1 }, "EntityTooLarge", 400),
+        ] {
+            let answer = s3_error_of(error);
+            assert_eq!(answer.code().as_str(), code);
+            assert!(answer.message().is_some_and(|it| !it.is_empty()));
+            assert_eq!(response(answer).status().as_u16(), status, "{code}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_error_without_text_gets_one_and_the_id_of_its_request() {
+        let answer = response(S3Error::new(S3ErrorCode::SignatureDoesNotMatch));
+        let mut body = StreamingBlob::from(explained(answer, "R-1").await.into_body());
+        let xml = body.next().await.unwrap().unwrap();
+        let xml = String::from_utf8_lossy(&xml);
+        assert!(xml.contains("<Message>the signature is not"), "{xml}");
+        assert!(xml.ends_with("<RequestId>R-1</RequestId></Error>"), "{xml}");
+    }
+}

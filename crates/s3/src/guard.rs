@@ -1,0 +1,208 @@
+//! What is refused before the library sees it: it would accept more than is safe.
+
+use http::{HeaderName, HeaderValue, Method, header, request::Parts};
+use s3s::{S3Result, dto::Range, s3_error};
+use steadfast_bucket::BLOB_BYTES_MAX;
+
+use crate::{
+    chunks::Chunks,
+    presign::PRESIGN_MAX,
+    signed::{Claims, Signed},
+};
+
+/// How long the body is without its chunks.
+pub(crate) const DECODED_LENGTH: HeaderName =
+    HeaderName::from_static("x-amz-decoded-content-length");
+const CONTENT_SHA256: &str = "x-amz-content-sha256";
+
+/// Refuses what is not safe, and says how the body is cut into chunks.
+pub(crate) fn check(parts: &mut Parts) -> S3Result<Chunks> {
+    match Signed::of(parts) {
+        Signed::No => {}
+        Signed::Old => {
+            return Err(s3_error!(
+                InvalidRequest,
+                "Signature Version 2 is not supported; use AWS4-HMAC-SHA256 (signature_version \
+                 s3v4 in boto3 and awscli)"
+            ));
+        }
+        Signed::Twice => {
+            let text = "sign either in the Authorization header or in the query, not in both";
+            return Err(s3_error!(InvalidArgument, "{text}"));
+        }
+        Signed::Header(claims) => check_claims(parts, &claims, false)?,
+        Signed::Query { claims, expires } => {
+            if !expires.is_some_and(|it| (1..=PRESIGN_MAX.as_secs()).contains(&it)) {
+                return Err(s3_error!(
+                    AuthorizationQueryParametersError,
+                    "X-Amz-Expires must be 1 to 604800 seconds (7 days)"
+                ));
+            }
+            check_claims(parts, &claims, true)?;
+        }
+    }
+    if parts.method == Method::POST && is_form(parts) {
+        let text = "forms are not supported; PUT the blob, or use a presigned URL";
+        return Err(s3_error!(NotImplemented, "{text}"));
+    }
+    check_lengths(parts)?;
+    drop_strange_range(parts);
+    Ok(chunks_of(parts))
+}
+
+/// Every header that says what is to be done must be signed: otherwise whoever has a presigned URL
+/// could add one, such as the source of a copy.
+fn check_claims(parts: &Parts, claims: &Claims<'_>, in_query: bool) -> S3Result<()> {
+    if claims.service() != Some("s3") {
+        return Err(s3_error!(InvalidRequest, "sign for the service s3, not for another one"));
+    }
+    let must = |name: &str| {
+        name == "host" || (name.starts_with("x-amz-") && !(in_query && name == CONTENT_SHA256))
+    };
+    let mut present = parts.headers.keys().map(HeaderName::as_str);
+    match present.find(|it| must(it) && !claims.covers(it)) {
+        Some(name) => Err(s3_error!(
+            AccessDenied,
+            "header {name} is in the request and not signed; sign it or leave it out"
+        )),
+        None if !claims.covers("host") => {
+            Err(s3_error!(AccessDenied, "the signature must cover the header host"))
+        }
+        None => Ok(()),
+    }
+}
+
+fn is_form(parts: &Parts) -> bool {
+    let mut types = parts.headers.get_all(header::CONTENT_TYPE).into_iter();
+    types.any(|it| {
+        it.as_bytes().to_ascii_lowercase().trim_ascii_start().starts_with(b"multipart/form-data")
+    })
+}
+
+fn check_lengths(parts: &Parts) -> S3Result<()> {
+    for name in [header::CONTENT_LENGTH, DECODED_LENGTH] {
+        for value in parts.headers.get_all(&name) {
+            let Some(len) = digits(value) else {
+                return Err(s3_error!(InvalidRequest, "{name} must be a number"));
+            };
+            // The chunks of the largest blob take some more.
+            if BLOB_BYTES_MAX + BLOB_BYTES_MAX / 8 < len {
+                return Err(s3_error!(EntityTooLarge, "a blob may have 5 TiB at most"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Digits and nothing else.
+pub(crate) fn digits(value: &HeaderValue) -> Option<u64> {
+    let text = value.to_str().ok()?;
+    let fits = !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
+    if fits { text.parse().ok() } else { None }
+}
+
+/// HTTP has it that a range that is none, or several at once, is as if it were not there.
+fn drop_strange_range(parts: &mut Parts) {
+    let mut found = parts.headers.get_all(header::RANGE).into_iter();
+    let Some(first) = found.next() else { return };
+    let is_one = found.next().is_none();
+    if !is_one || first.to_str().ok().is_none_or(|it| Range::parse(it).is_err()) {
+        parts.headers.remove(header::RANGE);
+    }
+}
+
+fn chunks_of(parts: &Parts) -> Chunks {
+    let kind = parts.headers.get(CONTENT_SHA256).map(|it| it.as_bytes());
+    match kind {
+        Some(b"STREAMING-UNSIGNED-PAYLOAD-TRAILER") => Chunks::Unsigned,
+        Some(kind) if kind.starts_with(b"STREAMING-") => Chunks::Signed,
+        Some(_) | None => Chunks::None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+
+    use super::*;
+
+    const SIGNED: &str = "AWS4-HMAC-SHA256 Credential=K/20260101/us-east-1/s3/aws4_request, \
+                          SignedHeaders=host;x-amz-content-sha256;x-amz-date, Signature=0";
+    const QUERY: &str = "X-Amz-Signature=0&X-Amz-SignedHeaders=host\
+                         &X-Amz-Credential=K%2F20260101%2Fus-east-1%2Fs3%2Faws4_request";
+
+    fn parts(method: &str, uri: &str, headers: &[(&'static str, &str)]) -> Parts {
+        let mut request = Request::builder().method(method).uri(uri).header("host", "h");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        request.body(()).unwrap().into_parts().0
+    }
+
+    #[track_caller]
+    fn refused(code: &str, method: &str, uri: &str, headers: &[(&'static str, &str)]) {
+        let error = check(&mut parts(method, uri, headers)).err();
+        let error = error.unwrap_or_else(|| panic!("accepted, though {code} was due"));
+        assert_eq!(error.code().as_str(), code, "{error}");
+        assert!(error.message().is_some());
+    }
+
+    #[test]
+    fn signature_version_2_is_refused_and_told_what_to_use() {
+        refused("InvalidRequest", "GET", "/b", &[("authorization", "AWS key:signature")]);
+        let query = "/b/k?AWSAccessKeyId=K&Signature=x&Expires=1";
+        refused("InvalidRequest", "GET", query, &[]);
+        let text = check(&mut parts("GET", query, &[])).unwrap_err();
+        assert!(text.message().unwrap().contains("AWS4-HMAC-SHA256"));
+    }
+
+    #[test]
+    fn a_presigned_url_holds_for_seven_days_at_most() {
+        for bad in ["", "0", "604801", "-1", "x", "99999999999999999999"] {
+            let uri = format!("/b/k?{QUERY}&X-Amz-Expires={bad}");
+            refused("AuthorizationQueryParametersError", "GET", &uri, &[]);
+        }
+        refused("AuthorizationQueryParametersError", "GET", &format!("/b/k?{QUERY}"), &[]);
+        let good = format!("/b/k?{QUERY}&X-Amz-Expires=604800");
+        assert!(check(&mut parts("GET", &good, &[])).is_ok());
+        refused("InvalidArgument", "GET", &good, &[("authorization", SIGNED)]);
+    }
+
+    #[test]
+    fn a_header_that_says_what_to_do_must_be_signed() {
+        let uri = format!("/b/k?{QUERY}&X-Amz-Expires=60");
+        for name in ["x-amz-copy-source", "x-amz-meta-a", "x-amz-acl"] {
+            refused("AccessDenied", "PUT", &uri, &[(name, "x")]);
+            refused("AccessDenied", "PUT", "/b/k", &[("authorization", SIGNED), (name, "x")]);
+        }
+        assert!(check(&mut parts("PUT", &uri, &[("x-amz-content-sha256", "x")])).is_ok());
+        let date = ("x-amz-date", "20260101T000000Z");
+        assert!(check(&mut parts("GET", "/b", &[("authorization", SIGNED), date])).is_ok());
+        let bare = SIGNED.replace("host;", "");
+        refused("AccessDenied", "GET", "/b", &[("authorization", &bare)]);
+        let sts = SIGNED.replace("/s3/", "/sts/");
+        refused("InvalidRequest", "GET", "/b", &[("authorization", &sts)]);
+    }
+
+    #[test]
+    fn forms_and_lengths_that_lie_are_refused() {
+        let form = ("content-type", "Multipart/Form-Data; boundary=x");
+        refused("NotImplemented", "POST", "/b", &[form]);
+        refused("InvalidRequest", "PUT", "/b/k", &[("x-amz-decoded-content-length", "12abc")]);
+        refused("EntityTooLarge", "PUT", "/b/k", &[("content-length", "9999999999999999")]);
+    }
+
+    #[test]
+    fn a_range_that_is_none_is_as_if_it_were_not_there() {
+        for (range, stays) in [
+            ("bytes=0-1", true),
+            ("bytes=0-1,3-4", false),
+            ("bytes=x", false),
+            ("lines=1-2", false),
+        ] {
+            let mut parts = parts("GET", "/b/k", &[("range", range)]);
+            check(&mut parts).unwrap();
+            assert_eq!(parts.headers.contains_key("range"), stays, "{range}");
+        }
+    }
+}

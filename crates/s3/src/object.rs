@@ -1,0 +1,179 @@
+//! Blobs: write, read, look.
+
+use http::{HeaderMap, HeaderName, header};
+use s3s::{
+    S3Request, S3Response, S3Result,
+    dto::{
+        ChecksumMode, GetObjectInput, GetObjectOutput, HeadObjectInput, HeadObjectOutput,
+        PutObjectInput, PutObjectOutput, Range,
+    },
+    s3_error,
+};
+use steadfast_bucket::{BLOB_BYTES_MAX, Blob, ByteRange, GetOptions, PutOptions};
+
+use crate::{
+    attributes,
+    checksum::Sums,
+    condition,
+    edge::Edge,
+    errors::s3_error_of,
+    outgoing,
+    receive::Incoming,
+    words::{self, etag, http_date, s3_time, signed},
+};
+
+impl Edge {
+    pub(crate) async fn object_put(
+        &self,
+        mut req: S3Request<PutObjectInput>,
+    ) -> S3Result<S3Response<PutObjectOutput>> {
+        let (bucket, key) = words::place(&req.input.bucket, &req.input.key)?;
+        let condition =
+            condition::write(req.input.if_match.take(), req.input.if_none_match.take())?;
+        let (body, length) = (req.input.body.take(), req.input.content_length);
+        let incoming = Incoming::of(&mut req, body, length)?;
+        incoming.check_size(&self.buckets, &bucket, BLOB_BYTES_MAX).await?;
+        let mut writer = self.buckets.writer(&bucket, &key).await.map_err(s3_error_of)?;
+        if incoming.needs_sha256() {
+            writer = writer.with_sha256();
+        }
+        let expected = incoming.write_to(&mut writer).await?;
+        let attributes = attributes::of_request(&req.headers);
+        let put = PutOptions { attributes, expected, condition };
+        let blob = writer.finish(put).await.map_err(s3_error_of)?;
+        let sums = Sums::of_blob(&blob);
+        Ok(S3Response::new(PutObjectOutput {
+            e_tag: Some(etag(&blob.etag)),
+            checksum_type: Some(sums.type_of()),
+            checksum_crc32: sums.crc32,
+            checksum_sha256: sums.sha256,
+            ..PutObjectOutput::default()
+        }))
+    }
+
+    pub(crate) async fn object_get(
+        &self,
+        req: S3Request<GetObjectInput>,
+    ) -> S3Result<S3Response<GetObjectOutput>> {
+        let input = req.input;
+        let (bucket, key) = words::place(&input.bucket, &input.key)?;
+        let condition = condition::read(
+            input.if_match,
+            input.if_none_match,
+            input.if_modified_since.as_ref(),
+            input.if_unmodified_since.as_ref(),
+        )?;
+        let range = match (input.range, input.part_number) {
+            (Some(_), Some(_)) => {
+                return Err(s3_error!(InvalidRequest, "ask for a range or a part, not for both"));
+            }
+            (range, None) => range.map(our_range),
+            (None, Some(number)) => {
+                let blob = self.buckets.head(&bucket, &key).await.map_err(s3_error_of)?;
+                Some(part_of(&blob, number)?)
+            }
+        };
+        let get = GetOptions { range, condition };
+        let reading = self.buckets.get(&bucket, &key, get).await.map_err(s3_error_of)?;
+        let (blob, at) = (reading.blob.clone(), reading.range.clone());
+        let content_range =
+            range.map(|_| format!("bytes {}-{}/{}", at.start, at.end.saturating_sub(1), blob.size));
+        // Of a part of it the checksum would be another one.
+        let sums = sums_of(&blob, input.checksum_mode.as_ref().filter(|_| range.is_none()));
+        let overrides = [
+            (header::CONTENT_TYPE, input.response_content_type),
+            (header::CACHE_CONTROL, input.response_cache_control),
+            (header::CONTENT_DISPOSITION, input.response_content_disposition),
+            (header::CONTENT_ENCODING, input.response_content_encoding),
+            (header::CONTENT_LANGUAGE, input.response_content_language),
+            (header::EXPIRES, input.response_expires.as_ref().and_then(http_date)),
+        ];
+        let output = GetObjectOutput {
+            accept_ranges: Some("bytes".into()),
+            content_length: Some(signed(at.end - at.start)),
+            content_range,
+            e_tag: Some(etag(&blob.etag)),
+            last_modified: Some(s3_time(blob.modified_at)),
+            parts_count: input.part_number.and_then(|_| parts_count(&blob)),
+            checksum_type: sums.as_ref().map(Sums::type_of),
+            checksum_crc32: sums.as_ref().and_then(|it| it.crc32.clone()),
+            checksum_sha256: sums.and_then(|it| it.sha256),
+            body: Some(outgoing::body(reading)),
+            ..GetObjectOutput::default()
+        };
+        Ok(S3Response::with_headers(output, described(&blob, &overrides)))
+    }
+
+    pub(crate) async fn object_head(
+        &self,
+        req: S3Request<HeadObjectInput>,
+    ) -> S3Result<S3Response<HeadObjectOutput>> {
+        let input = req.input;
+        let (bucket, key) = words::place(&input.bucket, &input.key)?;
+        let condition = condition::read(
+            input.if_match,
+            input.if_none_match,
+            input.if_modified_since.as_ref(),
+            input.if_unmodified_since.as_ref(),
+        )?;
+        let blob = self.buckets.head_if(&bucket, &key, &condition).await.map_err(s3_error_of)?;
+        let part = input.part_number.map(|it| part_of(&blob, it)).transpose()?;
+        let part = part.map(|it| it.of(blob.size)).transpose().map_err(s3_error_of)?;
+        let sums = sums_of(&blob, input.checksum_mode.as_ref().filter(|_| part.is_none()));
+        let overrides = [
+            (header::CONTENT_TYPE, input.response_content_type),
+            (header::CACHE_CONTROL, input.response_cache_control),
+            (header::CONTENT_DISPOSITION, input.response_content_disposition),
+            (header::CONTENT_ENCODING, input.response_content_encoding),
+            (header::CONTENT_LANGUAGE, input.response_content_language),
+            (header::EXPIRES, input.response_expires.as_ref().and_then(http_date)),
+        ];
+        let output = HeadObjectOutput {
+            accept_ranges: Some("bytes".into()),
+            content_length: Some(signed(part.map_or(blob.size, |it| it.end - it.start))),
+            e_tag: Some(etag(&blob.etag)),
+            last_modified: Some(s3_time(blob.modified_at)),
+            parts_count: input.part_number.and_then(|_| parts_count(&blob)),
+            checksum_type: sums.as_ref().map(Sums::type_of),
+            checksum_crc32: sums.as_ref().and_then(|it| it.crc32.clone()),
+            checksum_sha256: sums.and_then(|it| it.sha256),
+            ..HeadObjectOutput::default()
+        };
+        Ok(S3Response::with_headers(output, described(&blob, &overrides)))
+    }
+}
+
+fn described(blob: &Blob, overrides: &[(HeaderName, Option<String>)]) -> HeaderMap {
+    attributes::to_response(&blob.attributes, overrides)
+}
+
+fn our_range(range: Range) -> ByteRange {
+    match range {
+        Range::Int { first, last: Some(last) } => ByteRange::Between(first, last),
+        Range::Int { first, last: None } => ByteRange::From(first),
+        Range::Suffix { length } => ByteRange::Last(length),
+    }
+}
+
+/// The bytes of a part; what came in one piece is its only part.
+fn part_of(blob: &Blob, number: i32) -> S3Result<ByteRange> {
+    let range = u32::try_from(number).ok().and_then(|it| blob.part_range(it));
+    match range {
+        Some(range) if range.is_empty() => Ok(ByteRange::From(range.start)),
+        Some(range) => Ok(ByteRange::Between(range.start, range.end - 1)),
+        None => {
+            let mut error = s3_error!(InvalidRange, "the blob has no part {number}");
+            error.set_status_code(http::StatusCode::RANGE_NOT_SATISFIABLE);
+            Err(error)
+        }
+    }
+}
+
+fn parts_count(blob: &Blob) -> Option<i32> {
+    i32::try_from(blob.parts()).ok().filter(|it| 0 < *it)
+}
+
+fn sums_of(blob: &Blob, mode: Option<&ChecksumMode>) -> Option<Sums> {
+    let is_asked = mode.is_some_and(|it| it.as_str() == ChecksumMode::ENABLED);
+    is_asked.then(|| Sums::of_blob(blob))
+}

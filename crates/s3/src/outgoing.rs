@@ -1,0 +1,22 @@
+//! Gives a blob out, piece by piece, as fast as it is read.
+
+use futures_util::stream;
+use s3s::{Body, StdError, dto::StreamingBlob};
+use steadfast_bucket::Reading;
+
+/// The bytes of a blob.
+pub(crate) fn body(reading: Reading) -> StreamingBlob {
+    let pieces = stream::unfold(Some(reading), |reading| async {
+        let mut reading = reading?;
+        match reading.next().await {
+            Ok(Some(bytes)) => Some((Ok(http_body::Frame::data(bytes)), Some(reading))),
+            Ok(None) => None,
+            Err(error) => {
+                // The status is out already: all that can be done is to break off.
+                tracing::warn!(%error, key = %reading.blob.key, "a blob could not be read to its end");
+                Some((Err(StdError::from(error)), None))
+            }
+        }
+    });
+    StreamingBlob::from(Body::http_body_unsync(http_body_util::StreamBody::new(pieces)))
+}

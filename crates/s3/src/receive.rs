@@ -1,0 +1,104 @@
+//! Takes a body in: piece by piece, no longer than announced, and with what it promises.
+
+use futures_util::StreamExt;
+use http::HeaderMap;
+use s3s::{S3Request, S3Result, TrailingHeaders, dto::StreamingBlob, s3_error};
+use steadfast_bucket::{BlobWriter, BucketError, BucketName, Buckets, Expected, PartWriter};
+
+use crate::{
+    checksum::Promise,
+    errors::{body_error, s3_error_of},
+    guard::{DECODED_LENGTH, digits},
+};
+
+/// A body that is about to come.
+pub(crate) struct Incoming {
+    body: StreamingBlob,
+    length: u64,
+    promise: Promise,
+    trailers: Option<TrailingHeaders>,
+}
+
+impl Incoming {
+    /// What a request says of its body. Its length must be known.
+    pub(crate) fn of<T>(
+        req: &mut S3Request<T>,
+        body: Option<StreamingBlob>,
+        length: Option<i64>,
+    ) -> S3Result<Self> {
+        let length = declared(&req.headers, length)?;
+        let promise = Promise::of(&req.headers)?;
+        let body = body.unwrap_or_else(|| StreamingBlob::from(s3s::Body::empty()));
+        Ok(Self { body, length, promise, trailers: req.trailing_headers.take() })
+    }
+
+    /// Refuses what would be too large before it comes.
+    pub(crate) async fn check_size(
+        &self,
+        buckets: &Buckets,
+        bucket: &BucketName,
+        max: u64,
+    ) -> S3Result<()> {
+        let settings = buckets.bucket(bucket).await.map_err(s3_error_of)?.settings;
+        let max = settings.max_blob_bytes.unwrap_or(max).min(max);
+        if max < self.length {
+            return Err(s3_error_of(BucketError::TooLarge { max }));
+        }
+        Ok(())
+    }
+
+    /// Whether the SHA-256 must be computed.
+    pub(crate) fn needs_sha256(&self) -> bool {
+        self.promise.needs_sha256()
+    }
+
+    /// Writes it down, and says what it must have come to.
+    pub(crate) async fn write_to(mut self, sink: &mut impl Sink) -> S3Result<Expected> {
+        let mut actual = 0;
+        let expected = self.length;
+        while let Some(bytes) = self.body.next().await {
+            let bytes = bytes.map_err(|error| body_error(&error))?;
+            actual += bytes.len() as u64;
+            if expected < actual {
+                return Err(s3_error_of(BucketError::Length { expected, actual }));
+            }
+            sink.take(&bytes).await.map_err(s3_error_of)?;
+        }
+        if actual != expected {
+            return Err(s3_error_of(BucketError::Length { expected, actual }));
+        }
+        let trailers = self.trailers.and_then(|it| it.take());
+        let promised = self.promise.keep(trailers.as_ref())?;
+        Ok(Expected { size: Some(expected), ..promised })
+    }
+}
+
+/// How long a body is without its chunks. In chunks over TLS only that is said.
+fn declared(headers: &HeaderMap, length: Option<i64>) -> S3Result<u64> {
+    let decoded = || headers.get(DECODED_LENGTH).and_then(digits);
+    let length = length.map(u64::try_from);
+    match length {
+        Some(Ok(length)) => Ok(length),
+        Some(Err(_)) => Err(s3_error!(InvalidRequest, "Content-Length must be a number")),
+        None => decoded().ok_or_else(|| {
+            s3_error!(MissingContentLength, "say how long the body is, in Content-Length")
+        }),
+    }
+}
+
+/// Where bytes go.
+pub(crate) trait Sink {
+    fn take(&mut self, bytes: &[u8]) -> impl Future<Output = Result<(), BucketError>> + Send;
+}
+
+impl Sink for BlobWriter {
+    fn take(&mut self, bytes: &[u8]) -> impl Future<Output = Result<(), BucketError>> + Send {
+        self.write(bytes)
+    }
+}
+
+impl Sink for PartWriter {
+    fn take(&mut self, bytes: &[u8]) -> impl Future<Output = Result<(), BucketError>> + Send {
+        self.write(bytes)
+    }
+}

@@ -1,0 +1,108 @@
+//! One request: guarded, answered in a task of its own, and named.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Request, Response, header};
+use s3s::{
+    Body, S3Error, StdError,
+    config::{S3Config, StaticConfigProvider},
+    s3_error,
+    service::{S3Service, S3ServiceBuilder},
+};
+use steadfast_bucket::Buckets;
+use steadfast_store::{Entropy, SeededEntropy, Store};
+
+use crate::{access::Rights, auth::Keys, chunks, edge::Edge, errors, guard};
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
+
+/// Bytes of an XML body: 10,000 parts with checksums, or 1,000 keys of 1,024 bytes, escaped.
+const XML_BYTES_MAX: usize = 8 << 20;
+
+/// Answers S3 requests about buckets. Cheap to clone.
+#[derive(Clone)]
+pub struct S3Api {
+    service: S3Service,
+    ids: Arc<RequestIds>,
+}
+
+impl S3Api {
+    /// The buckets, and the store that their access keys are in.
+    pub fn new(buckets: Buckets, store: Arc<dyn Store>) -> Self {
+        let mut config = S3Config::default();
+        config.xml_max_body_size = XML_BYTES_MAX;
+        // Forms are refused before; these are the second wall.
+        config.post_object_max_file_size = 1;
+        config.form_max_field_size = 1;
+        config.form_max_fields_size = 1;
+        config.form_max_parts = 1;
+        let mut builder = S3ServiceBuilder::new(Edge::new(buckets));
+        builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));
+        builder.set_auth(Keys::new(store.clone()));
+        builder.set_access(Rights::new(store));
+        Self { service: builder.build(), ids: Arc::new(RequestIds::new()) }
+    }
+
+    /// Answers a request. It comes to its end also if the client goes away, so that nothing is left
+    /// in the middle; a body that breaks off is an end, too.
+    pub async fn answer<B>(&self, request: Request<B>) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        StdError: From<B::Error>,
+    {
+        let id = self.ids.next();
+        let answer = match self.call(request).await {
+            Ok(answer) => answer,
+            Err(error) => errors::response(error),
+        };
+        let mut answer = errors::explained(answer, &id).await;
+        let headers = answer.headers_mut();
+        headers.insert(header::SERVER, HeaderValue::from_static("Steadfast"));
+        if let Ok(id) = HeaderValue::from_str(&id) {
+            headers.insert(REQUEST_ID, id);
+        }
+        answer
+    }
+
+    async fn call<B>(&self, request: Request<B>) -> Result<Response<Body>, S3Error>
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        StdError: From<B::Error>,
+    {
+        let (mut parts, body) = request.into_parts();
+        let chunks = guard::check(&mut parts)?;
+        let body = chunks::checked(Body::http_body_unsync(body), chunks);
+        let (service, request) = (self.service.clone(), Request::from_parts(parts, body));
+        match tokio::spawn(async move { service.call(request).await }).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(error)) => {
+                tracing::error!(?error, "an answer could not be written");
+                Err(s3_error!(InternalError, "the answer could not be written; the log says why"))
+            }
+            Err(error) => {
+                tracing::error!(%error, "a request met a bug");
+                Err(s3_error!(InternalError, "the request met a bug; the log says where"))
+            }
+        }
+    }
+}
+
+/// Names requests: unlike those of other processes, and counted.
+struct RequestIds {
+    start: u64,
+    count: AtomicU64,
+}
+
+impl RequestIds {
+    fn new() -> Self {
+        Self { start: SeededEntropy::from_system().next(), count: AtomicU64::new(1) }
+    }
+
+    fn next(&self) -> String {
+        format!("{:016X}-{}", self.start, self.count.fetch_add(1, Ordering::Relaxed))
+    }
+}
