@@ -2,6 +2,8 @@
 
 mod api;
 mod browser;
+mod bucket_bytes;
+mod buckets;
 mod chat_browser;
 mod chat_pages;
 mod cli;
