@@ -3,6 +3,7 @@
 mod api;
 mod browser;
 mod bucket_bytes;
+mod bucket_cli;
 mod buckets;
 mod chat_browser;
 mod chat_pages;
