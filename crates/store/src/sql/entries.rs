@@ -21,8 +21,8 @@ pub(crate) const OCCUPIED: &str =
     "SELECT space FROM entry WHERE space = ?1 AND value IS NOT NULL LIMIT 1";
 pub(crate) const EXPIRED: &str =
     entries!("WHERE expires_at IS NOT NULL AND expires_at <= ?1 ORDER BY expires_at LIMIT ?2");
-pub(crate) const REFERENCED: &str = "SELECT reference, space, key FROM entry WHERE reference = ?1 AND reference IS NOT NULL \
-     ORDER BY space, key LIMIT 1";
+pub(crate) const REFERENCED: &str = "SELECT reference, space, key FROM entry \
+     WHERE reference = ?1 AND reference IS NOT NULL ORDER BY space, key LIMIT 1";
 
 const LIST: &str =
     entries!("WHERE space = ?1 AND key >= ?2 AND value IS NOT NULL ORDER BY key LIMIT ?3");
