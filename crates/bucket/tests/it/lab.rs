@@ -192,7 +192,7 @@ impl Lab {
     }
 }
 
-async fn open(
+pub(crate) async fn open(
     store: &Arc<dyn Store>,
     clock: &ManualClock,
     blobs: Arc<dyn Blobs>,
@@ -210,13 +210,13 @@ pub(crate) fn key(key: &str) -> BlobKey {
     BlobKey::new(key).unwrap()
 }
 
-fn open_sqlite(folder: &Path, clock: &ManualClock) -> Arc<dyn Store> {
+pub(crate) fn open_sqlite(folder: &Path, clock: &ManualClock) -> Arc<dyn Store> {
     let options = SqliteOptions::new(folder.join("store"), Arc::new(clock.clone()));
     Arc::new(SqliteStore::open(options).unwrap())
 }
 
 /// A database of its own on the server that `./test` started.
-async fn database() -> String {
+pub(crate) async fn database() -> String {
     let server = std::env::var("STEADFAST_TEST_POSTGRES")
         .expect("STEADFAST_TEST_POSTGRES names a server; `./test` starts one");
     let (client, connection) =

@@ -6,6 +6,7 @@ mod blobs;
 mod files;
 mod lab;
 mod lists;
+mod model;
 mod races;
 mod settings;
 mod sweeps;
