@@ -33,7 +33,8 @@ pub(crate) fn router(node: Arc<Node>) -> Router {
         .merge(api::routes())
         .merge(pages::routes())
         .layer(RequestBodyLimitLayer::new(BODY_BYTES_MAX))
-        .merge(api::large_routes());
+        .merge(api::large_routes())
+        .merge(pages::large_routes());
     let (routes, description) = documented.split_for_parts();
     // A failure to write it is a mistake in a type of ours, which the tests would show.
     let written = described(description).unwrap_or_default();

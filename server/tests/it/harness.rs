@@ -202,6 +202,15 @@ impl Server {
         Answer::of(request.send(bytes))
     }
 
+    /// Posts bytes to a path.
+    pub(crate) fn post_bytes(&self, path: &str, bytes: &[u8], headers: &[(&str, &str)]) -> Answer {
+        let mut request = agent().post(format!("{}{path}", self.url));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        Answer::of(request.send(bytes))
+    }
+
     /// Gets a path with these headers.
     pub(crate) fn get_with(&self, path: &str, headers: &[(&str, &str)]) -> Answer {
         let mut request = agent().get(format!("{}{path}", self.url));

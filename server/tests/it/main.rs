@@ -4,6 +4,7 @@ mod api;
 mod browser;
 mod bucket_bytes;
 mod bucket_cli;
+mod bucket_pages;
 mod buckets;
 mod chat_browser;
 mod chat_pages;
