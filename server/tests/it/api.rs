@@ -28,7 +28,7 @@ fn metrics_count_messages_and_requests() {
     let metrics = server.get("/metrics");
     assert!(metrics.header("content-type").starts_with("application/openmetrics-text"));
     for line in [
-        // The store got its name.
+        // At its first start a store gets a name, which its buckets carry.
         "steadfast_commits_total 1",
         "steadfast_batches_total 1",
         "steadfast_work_pending 1",

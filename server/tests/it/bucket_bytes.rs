@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     buckets::{ok, put, with_bucket},
-    harness::Server,
+    harness::{Server, get_url, put_url},
 };
 
 fn items(server: &Server) -> Vec<Value> {
@@ -212,13 +212,48 @@ fn headers_that_are_too_large_are_refused_and_other_origins_are() {
 }
 
 #[test]
-fn a_presigned_url_needs_a_blob_and_a_port_that_answers() {
+fn a_presigned_url_reads_or_writes_one_blob_until_its_key_is_revoked() {
+    let server = with_bucket("files");
+    put(&server, "files/in/a%20%C3%BC.txt", b"bytes");
+    let presign = |body: Value| {
+        let answer = server.post_json("/v1/buckets/files/presign", &body.to_string(), &[]);
+        ok(&answer)["url"].as_str().unwrap().to_owned()
+    };
+    let url = presign(json!({ "key": "in/a ü.txt", "expiresSeconds": 60 }));
+    assert_eq!(get_url(&url).body, "bytes");
+    assert_eq!(put_url(&url, b"other").status, 403, "it is for reading");
+    assert_eq!(get_url(&url.replace("a%20", "b%20")).status, 403, "it is for one key");
+    let write = presign(json!({ "key": "new", "method": "PUT" }));
+    assert_eq!(put_url(&write, b"new bytes").status, 200);
+    assert_eq!(server.get("/v1/buckets/files/objects/new").body, "new bytes");
+    let keys = server.json("/v1/keys")["items"].as_array().unwrap().clone();
+    assert_eq!(keys.len(), 1, "one key signs all");
+    let server = Server::on(server.kill());
+    let key = keys[0]["accessKeyId"].as_str().unwrap();
+    ok(&server.delete(&format!("/v1/keys/{key}")));
+    let body = r#"{"key": "new"}"#;
+    let again = ok(&server.post_json("/v1/buckets/files/presign", body, &[]));
+    let url = again["url"].as_str().unwrap();
+    assert!(!url.contains(key) && get_url(url).body == "new bytes", "it is signed anew: {url}");
+    assert!(again["expiresAt"].is_string());
+}
+
+#[test]
+fn what_cannot_be_presigned_is_a_problem() {
     let server = with_bucket("files");
     let presign = |body: &str| server.post_json("/v1/buckets/files/presign", body, &[]);
     presign("").assert_problem(400, "bad_request");
     presign(r#"{"key": "x", "method": "DELETE"}"#).assert_problem(400, "bad_request");
     presign(r#"{"key": ""}"#).assert_problem(400, "invalid_key");
     presign(r#"{"key": "x"}"#).assert_problem(404, "unknown_blob");
+    for seconds in [0, 604_801] {
+        let body = json!({ "key": "x", "method": "PUT", "expiresSeconds": seconds }).to_string();
+        presign(&body).assert_problem(400, "invalid_argument");
+    }
     let none = server.post_json("/v1/buckets/none/presign", r#"{"key": "x"}"#, &[]);
     none.assert_problem(404, "unknown_bucket");
+    let server = Server::with(server.kill(), &["--s3-listen", "none"]);
+    let body = r#"{"key": "x", "method": "PUT"}"#;
+    let none = server.post_json("/v1/buckets/files/presign", body, &[]);
+    none.assert_problem(409, "no_s3_port");
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     buckets::{put, with_bucket},
-    harness::{Server, assert_fails_with, run, stderr, stdout},
+    harness::{Server, assert_fails_with, get_url, run, stderr, stdout},
 };
 
 /// Asks, and says what was printed.
@@ -52,6 +52,8 @@ fn every_verb_prints_what_people_read() {
     assert!(ls.contains("\nin/a.txt  5  ") && ls.contains("text/plain"), "{ls}");
     assert_eq!(said(&["ls", "photos/none/"]), "nothing in photos begins with `none/`\n");
     assert_eq!(said(&["rm", "photos/in/a.txt"]), "photos/in/a.txt is deleted; number 2\n");
+    let link = said(&["presign", "photos/top", "--expires", "10m"]);
+    assert_eq!(get_url(link.trim_end()).body, "1");
     said(&["rm", "photos/top"]);
     let gone = said(&["rules", "delete", "photos", "all"]);
     assert_eq!(gone, "rule all of photos is deleted\n");

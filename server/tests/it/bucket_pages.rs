@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::{
     browser::Browser,
     buckets::{ok, put, with_bucket},
-    harness::{Answer, Server},
+    harness::{Answer, Server, get_url},
 };
 
 /// Sends a form of a page.
@@ -60,8 +60,15 @@ fn a_bucket_is_browsed_level_by_level_with_everything_escaped() {
     let deep = server.get("/buckets/photos?prefix=2026%2F05%2F").body;
     shows(&deep, &["/ <a href=\"/buckets/photos?prefix=2026%2F\">2026</a> / <a href=\"/buckets"]);
     let page = server.get("/buckets/photos/blob?key=2026%2F05%2Fa.txt").body;
-    shows(&page, &["<code>&lt;b&gt;&amp;</code>", "4 bytes", "text/plain", "Delete it"]);
-    assert!(!page.contains("Make a link") || page.contains("for a week"), "{page}");
+    shows(
+        &page,
+        &["<code>&lt;b&gt;&amp;</code>", "4 bytes", "text/plain", "Delete it", "Make a link"],
+    );
+    let link = press(&server, "/buckets/photos/blob/link", "key=top&expires=60");
+    let url = link.body.split("<code id=\"link\">").nth(1).unwrap().split('<').next().unwrap();
+    assert_eq!(get_url(&url.replace("&amp;", "&")).body, "x", "{url}");
+    press(&server, "/buckets/photos/blob/link", "key=none&expires=60")
+        .assert_problem(404, "unknown_blob");
     let first = server.get("/buckets/photos?limit=1").body.replace("&amp;", "&");
     let next = first.split("?prefix=&cursor=").nth(1).unwrap().split('"').next().unwrap();
     let second = server.get(&format!("/buckets/photos?prefix=&cursor={next}")).body;

@@ -317,6 +317,16 @@ impl Drop for Server {
     }
 }
 
+/// Gets what is at an address of another port.
+pub(crate) fn get_url(url: &str) -> Answer {
+    Answer::of(agent().get(url).call())
+}
+
+/// Puts bytes at an address of another port.
+pub(crate) fn put_url(url: &str, bytes: &[u8]) -> Answer {
+    Answer::of(agent().put(url).send(bytes))
+}
+
 fn agent() -> ureq::Agent {
     let config = ureq::Agent::config_builder().http_status_as_error(false).proxy(None);
     let config = config.max_redirects(0);
