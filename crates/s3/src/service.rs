@@ -55,6 +55,8 @@ impl S3Api {
         StdError: From<B::Error>,
     {
         let id = self.ids.next();
+        let expects = request.headers().contains_key(header::EXPECT);
+        let is_empty = request.body().is_end_stream();
         let answer = match self.call(request).await {
             Ok(answer) => answer,
             Err(error) => errors::response(error),
@@ -64,6 +66,11 @@ impl S3Api {
         headers.insert(header::SERVER, HeaderValue::from_static("Steadfast"));
         if let Ok(id) = HeaderValue::from_str(&id) {
             headers.insert(REQUEST_ID, id);
+        }
+        // Who waits for "100 Continue" and gets an answer instead may not count on this line any
+        // more: boto3 would take the next answer for a part of this one.
+        if expects && (is_empty || !answer.status().is_success()) {
+            answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         answer
     }
