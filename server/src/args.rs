@@ -79,7 +79,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "STEADFAST_LISTEN", default_value = "127.0.0.1:8787", value_parser = listen)]
     pub(crate) listen: SocketAddr,
     /// Address of the S3 API, of this machine, too; `none` for no S3 API
-    #[arg(long, env = "STEADFAST_S3_LISTEN", default_value = "127.0.0.1:8788", value_parser = s3_listen)]
+    #[arg(long, env = "STEADFAST_S3_LISTEN", default_value = "127.0.0.1:8788",
+        value_parser = s3_listen)]
     pub(crate) s3_listen: S3Listen,
     /// Data folder; it is made if it is not there
     #[arg(long, env = "STEADFAST_DATA", default_value = "./data")]

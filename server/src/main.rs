@@ -20,6 +20,7 @@ mod open;
 mod open_files;
 mod pages;
 mod place;
+mod ports;
 mod request_id;
 mod s3;
 mod serve;

@@ -4,21 +4,19 @@ use std::{io::Write, net::SocketAddr, sync::Arc, time::Duration};
 
 use steadfast::ObjectOptions;
 use steadfast_store::{Clock, Health, SystemClock};
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    app,
-    args::{S3Listen, SERVER, ServeArgs},
+    args::{SERVER, ServeArgs},
     catalog,
     failure::Failure,
-    listener::{self, DRAIN_TIMEOUT, Drained},
+    listener::{DRAIN_TIMEOUT, Drained},
     logging,
     node::Node,
     open::{open_buckets, open_store},
     open_files,
     place::{Place, StoreChoice},
-    s3,
+    ports::Ports,
     signals::Signals,
     sweeper::{self, Kept},
 };
@@ -45,12 +43,7 @@ async fn serve(args: ServeArgs) -> Result<(), Failure> {
         StoreChoice::Postgres(url) => Place::Database(url),
     };
     // The port comes first: giving it back leaves no trace, opening a store does.
-    let listener = bind("--listen", args.listen).await?;
-    let s3_listener = match args.s3_listen {
-        S3Listen::At(address) => Some(bind("--s3-listen", address).await?),
-        S3Listen::Off => None,
-    };
-    let address = listener.local_addr()?;
+    let ports = Ports::bind(args.listen, args.s3_listen).await?;
     let mut signals = Signals::catch()?;
     open_files::allow_many();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
@@ -63,25 +56,13 @@ async fn serve(args: ServeArgs) -> Result<(), Failure> {
     let objects = catalog::objects(store.clone(), options)?;
     let buckets = open_buckets(store.clone(), &data, clock.clone()).await?;
     let node = Node::with(store.clone(), place, objects, buckets);
-    let s3_address = s3_listener.as_ref().map(TcpListener::local_addr).transpose()?;
-    if let Some(address) = s3_address {
+    if let Some(address) = ports.s3_address {
         let _ = node.s3_address.set(address);
     }
     node.work().await?;
-    greet(&node.place, address, s3_address);
+    greet(&node.place, ports.address, ports.s3_address);
     let stop = CancellationToken::new();
-    let serving = async {
-        let (app, s3_app) = (app::router(node.clone()), s3::router(&node));
-        let serve = |listener, app| listener::serve(listener, app, clock.clone(), stop.clone());
-        let s3_serving = async {
-            match s3_listener {
-                Some(listener) => serve(listener, s3_app).await,
-                None => Drained::All,
-            }
-        };
-        let (one, other) = tokio::join!(serve(listener, app), s3_serving);
-        one.and(other)
-    };
+    let serving = ports.serve(&node, &clock, &stop);
     let mut serving = std::pin::pin!(serving);
     let kept = Kept { messages: args.retention.into(), turns: args.history_retention.into() };
     let failed = tokio::select! {
@@ -113,22 +94,6 @@ async fn serve(args: ServeArgs) -> Result<(), Failure> {
     }
     tracing::info!("stopped");
     failed.map_or(Ok(()), |reason| Err(Failure::new(format!("the store failed: {reason}"))))
-}
-
-async fn bind(flag: &str, listen: SocketAddr) -> Result<TcpListener, Failure> {
-    if !listen.ip().is_loopback() {
-        return Err(Failure::new(format!(
-            "{flag} {listen} is open to other machines, and there are no access tokens yet; \
-             listen on 127.0.0.1:{port} or [::1]:{port}",
-            port = listen.port()
-        )));
-    }
-    TcpListener::bind(listen).await.map_err(|error| {
-        Failure::new(format!(
-            "{flag} {listen} cannot be used: {error}; stop what listens there, or choose another \
-             port, for example {flag} 127.0.0.1:0 for a free one"
-        ))
-    })
 }
 
 /// Returns when the store can never write again in this process.

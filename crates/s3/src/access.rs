@@ -154,7 +154,9 @@ fn may_copy(scope: &Scope, source: &CopySource) -> S3Result<()> {
     match source {
         CopySource::Bucket { bucket, key, .. } if scope.covers_blob(bucket, key) => Ok(()),
         CopySource::Bucket { .. } => Err(denied(scope)),
-        _ => Err(s3_error!(NotImplemented, "copy from bucket/key; access points do not exist")),
+        CopySource::AccessPoint { .. } | CopySource::Outpost { .. } => {
+            Err(s3_error!(NotImplemented, "copy from bucket/key; access points do not exist"))
+        }
     }
 }
 

@@ -76,7 +76,7 @@ impl Edge {
         let bucket = words::bucket(&req.input.bucket)?;
         self.buckets.create(&bucket).await.map_err(s3_error_of)?;
         let location = Some(format!("/{bucket}"));
-        Ok(S3Response::new(CreateBucketOutput { location, ..CreateBucketOutput::default() }))
+        Ok(S3Response::new(CreateBucketOutput { location }))
     }
 
     pub(crate) async fn bucket_head(

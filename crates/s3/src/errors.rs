@@ -17,19 +17,17 @@ pub(crate) fn s3_error_of(error: BucketError) -> S3Error {
     if let Some(status) = status {
         answer.set_status_code(status);
     }
-    let (name, value) = match &error {
-        BucketError::NotModified { etag, .. } => {
-            (header::ETAG, words::etag(etag).to_http_header().ok())
-        }
-        BucketError::Range { size } => {
-            (header::CONTENT_RANGE, HeaderValue::from_str(&format!("bytes */{size}")).ok())
-        }
-        _ => (header::ETAG, None),
+    let more = if let BucketError::NotModified { etag, .. } = &error {
+        words::etag(etag).to_http_header().ok().map(|it| (header::ETAG, it))
+    } else if let BucketError::Range { size } = &error {
+        let value = HeaderValue::from_str(&format!("bytes */{size}"));
+        value.ok().map(|it| (header::CONTENT_RANGE, it))
+    } else {
+        None
     };
-    if let Some(value) = value {
+    if let Some(more) = more {
         let xml = HeaderValue::from_static("application/xml");
-        let more = [(header::CONTENT_TYPE, xml), (name, value)];
-        answer.set_headers(HeaderMap::from_iter(more));
+        answer.set_headers(HeaderMap::from_iter([(header::CONTENT_TYPE, xml), more]));
     }
     if answer.status_code().is_some_and(|it| it.is_server_error()) {
         tracing::warn!(error = %error, "an S3 request failed");

@@ -13,7 +13,8 @@ pub(crate) fn body(reading: Reading) -> StreamingBlob {
             Ok(None) => None,
             Err(error) => {
                 // The status is out already: all that can be done is to break off.
-                tracing::warn!(%error, key = %reading.blob.key, "a blob could not be read to its end");
+                let key = &reading.blob.key;
+                tracing::warn!(%error, %key, "a blob was not read to its end");
                 Some((Err(StdError::from(error)), None))
             }
         }

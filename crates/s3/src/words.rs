@@ -35,7 +35,9 @@ pub(crate) fn source(source: &CopySource) -> S3Result<(BucketName, BlobKey)> {
             let text = "buckets keep one version of each key; leave versionId out";
             Err(s3_error!(InvalidArgument, "{text}"))
         }
-        _ => Err(s3_error!(NotImplemented, "copy from bucket/key; access points do not exist")),
+        CopySource::AccessPoint { .. } | CopySource::Outpost { .. } => {
+            Err(s3_error!(NotImplemented, "copy from bucket/key; access points do not exist"))
+        }
     }
 }
 

@@ -143,11 +143,10 @@ pub(crate) async fn revoke(
 }
 
 fn problem(error: BucketError) -> Problem {
-    match error {
-        BucketError::Store(error) => error.into(),
-        BucketError::Name { .. } | BucketError::Argument { .. } => {
-            Problem::new(Code::InvalidInput, error.to_string())
-        }
-        _ => Problem::new(Code::Internal, error.to_string()),
+    if let BucketError::Store(error) = error {
+        return error.into();
     }
+    let is_input = matches!(error, BucketError::Name { .. } | BucketError::Argument { .. });
+    let code = if is_input { Code::InvalidInput } else { Code::Internal };
+    Problem::new(code, error.to_string())
 }

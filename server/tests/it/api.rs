@@ -28,8 +28,9 @@ fn metrics_count_messages_and_requests() {
     let metrics = server.get("/metrics");
     assert!(metrics.header("content-type").starts_with("application/openmetrics-text"));
     for line in [
-        "steadfast_commits_total 0",
-        "steadfast_batches_total 0",
+        // The store got its name.
+        "steadfast_commits_total 1",
+        "steadfast_batches_total 1",
         "steadfast_work_pending 1",
         "steadfast_work_dead 1",
         "steadfast_store_ready 1",

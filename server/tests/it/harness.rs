@@ -135,6 +135,13 @@ impl Server {
         self.url.trim_start_matches("http://")
     }
 
+    /// Where its S3 API is.
+    pub(crate) fn s3_url(&self) -> &str {
+        let line = self.greeting.lines().find(|it| it.trim_start().starts_with("S3 API"));
+        let url = line.and_then(|it| it.split_whitespace().last());
+        url.expect("it prints the address of its S3 API").trim_end_matches('/')
+    }
+
     /// Asks it from the command line.
     pub(crate) fn ask(&self, args: &[&str]) -> Output {
         output(steadfast().args(args).args(["--server", &self.url]))

@@ -1,0 +1,182 @@
+//! Bodies that lie, break off, or come in chunks: what is stored is whole, or nothing.
+
+use std::io;
+
+use bytes::Bytes;
+
+use crate::{lab::Lab, sign::sign};
+
+const UNSIGNED: &str = "UNSIGNED-PAYLOAD";
+const TRAILER: &str = "STREAMING-UNSIGNED-PAYLOAD-TRAILER";
+const SIGNED: &str = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD";
+/// The CRC-32 of "hello world", in base64.
+const CRC32: &str = "DUoRhQ==";
+
+impl Lab {
+    async fn put(
+        &self,
+        payload: &str,
+        headers: &[(&str, &str)],
+        pieces: Vec<io::Result<Bytes>>,
+    ) -> crate::lab::Answer {
+        let (headers, _) = sign(&self.key, "PUT", "/photos/k", headers, payload);
+        self.send("PUT", "/photos/k", &headers, pieces).await
+    }
+
+    async fn has_nothing(&self) {
+        self.ask("HEAD", "/photos/k", "").await.is(404, "NoSuchKey");
+        assert_eq!(self.files(), 0);
+    }
+}
+
+fn text(body: &str) -> Vec<io::Result<Bytes>> {
+    body.as_bytes().chunks(3).map(|it| Ok(Bytes::copy_from_slice(it))).collect()
+}
+
+#[tokio::test]
+async fn a_length_that_lies_is_refused_and_leaves_nothing() {
+    let lab = Lab::new().await;
+    for length in ["10", "12", "0", "99999999"] {
+        let headers = [("content-length", length)];
+        lab.put(UNSIGNED, &headers, text("hello world")).await.is(400, "IncompleteBody");
+        lab.has_nothing().await;
+    }
+    lab.put(UNSIGNED, &[], text("hello world")).await.is(411, "MissingContentLength");
+    lab.has_nothing().await;
+    lab.put(UNSIGNED, &[("content-length", "11")], text("hello world")).await.is(200, "");
+}
+
+#[tokio::test]
+async fn a_body_that_breaks_off_leaves_nothing() {
+    let lab = Lab::new().await;
+    // More than what is collected before it is written.
+    let mut pieces: Vec<_> = (0..48).map(|_| Ok(Bytes::from(vec![7; 64 << 10]))).collect();
+    pieces.push(Err(io::Error::other("gone")));
+    let headers = [("content-length", "99999999")];
+    lab.put(UNSIGNED, &headers, pieces).await.is(400, "IncompleteBody");
+    lab.has_nothing().await;
+}
+
+#[tokio::test]
+async fn a_body_that_is_not_what_was_signed_leaves_nothing() {
+    let lab = Lab::new().await;
+    let headers = [("content-length", "11")];
+    let payload = crate::sign::hash(b"hello World");
+    lab.put(&payload, &headers, text("hello world")).await.is(400, "XAmzContentSHA256Mismatch");
+    lab.has_nothing().await;
+}
+
+#[tokio::test]
+async fn checksums_in_headers_are_checked() {
+    let lab = Lab::new().await;
+    for (name, value, status, code) in [
+        ("x-amz-checksum-crc32", CRC32, 200, ""),
+        ("x-amz-checksum-crc32", "AAAAAA==", 400, "BadDigest"),
+        ("x-amz-checksum-crc32", "AAAA", 400, "InvalidRequest"),
+        ("x-amz-checksum-crc32c", "yZRlqg==", 400, "InvalidRequest"),
+        ("content-md5", "XrY7u+Ae7tCTyyK7j1rNww==", 200, ""),
+        ("content-md5", "AAAAAAAAAAAAAAAAAAAAAA==", 400, "BadDigest"),
+        ("content-md5", "x", 400, "InvalidDigest"),
+        ("x-amz-checksum-sha256", "uU0nuZNNPgilLlLX2n2r+sSE7+N6U4DukIj3rOLvzek=", 200, ""),
+        ("x-amz-checksum-sha256", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=", 400, "BadDigest"),
+    ] {
+        let headers = [("content-length", "11"), (name, value)];
+        lab.put(UNSIGNED, &headers, text("hello world")).await.is(status, code);
+        if status == 200 {
+            lab.ask("DELETE", "/photos/k", "").await.is(204, "");
+        }
+        lab.has_nothing().await;
+    }
+}
+
+#[tokio::test]
+async fn a_checksum_in_a_trailer_is_checked_and_must_come() {
+    let lab = Lab::new().await;
+    let headers = [
+        ("x-amz-decoded-content-length", "11"),
+        ("x-amz-trailer", "x-amz-checksum-crc32"),
+        ("content-encoding", "aws-chunked,gzip"),
+    ];
+    for (body, code) in [
+        ("b\r\nhello world\r\n0\r\nx-amz-checksum-crc32:AAAAAA==\r\n\r\n", "BadDigest"),
+        ("b\r\nhello world\r\n0\r\n\r\n", "MalformedTrailerError"),
+        ("b\r\nhello world\r\n0\r\nx-amz-checksum-sha1:AAAA\r\n\r\n", "MalformedTrailerError"),
+        ("b\r\nhello world\r\n", "IncompleteBody"),
+        ("b\r\nhello wor", "IncompleteBody"),
+        ("a\r\nhello worl\r\n0\r\nx-amz-checksum-crc32:AAAAAA==\r\n\r\n", "IncompleteBody"),
+        ("c\r\nhello world!\r\n0\r\nx-amz-checksum-crc32:AAAAAA==\r\n\r\n", "IncompleteBody"),
+        ("b\r\nhello world!\r\n0\r\n\r\n", "IncompleteBody"),
+        ("hello world", "IncompleteBody"),
+    ] {
+        lab.put(TRAILER, &headers, text(body)).await.is(400, code);
+        lab.has_nothing().await;
+    }
+    let good = format!("5\r\nhello\r\n6\r\n world\r\n0\r\nx-amz-checksum-crc32:{CRC32}\r\n\r\n");
+    let answer = lab.put(TRAILER, &headers, text(&good)).await.is(200, "");
+    assert_eq!(answer.headers["x-amz-checksum-crc32"], CRC32);
+    let found = lab.ask("GET", "/photos/k", "").await.is(200, "");
+    assert_eq!(
+        (found.body.as_str(), &found.headers["content-encoding"]),
+        ("hello world", &"gzip".parse().unwrap())
+    );
+}
+
+#[tokio::test]
+async fn signed_chunks_are_checked_one_by_one() {
+    let lab = Lab::new().await;
+    let headers = [("x-amz-decoded-content-length", "11"), ("content-encoding", "aws-chunked")];
+    for spoil in [false, true] {
+        let (headers, mut seal) = sign(&lab.key, "PUT", "/photos/k", &headers, SIGNED);
+        let chunks = [seal.chunk(b"hello"), seal.chunk(b" world"), seal.chunk(b"")];
+        let mut body = chunks.concat();
+        if spoil {
+            let at = body.windows(5).position(|it| it == b"world").unwrap();
+            body[at] = b'W';
+        }
+        let pieces = body.chunks(7).map(|it| Ok(Bytes::copy_from_slice(it))).collect();
+        let answer = lab.send("PUT", "/photos/k", &headers, pieces).await;
+        if spoil {
+            answer.is(403, "SignatureDoesNotMatch");
+        } else {
+            answer.is(200, "");
+            let found = lab.ask("GET", "/photos/k", "").await.is(200, "");
+            assert_eq!(found.body, "hello world");
+            assert!(!found.headers.contains_key("content-encoding"));
+            lab.ask("DELETE", "/photos/k", "").await.is(204, "");
+        }
+        lab.has_nothing().await;
+    }
+}
+
+#[tokio::test]
+async fn parts_that_break_off_leave_nothing_and_can_be_sent_again() {
+    let lab = Lab::new().await;
+    let begun = lab.ask("POST", "/photos/k?uploads", "").await.is(200, "").body;
+    let id = begun.split_once("<UploadId>").unwrap().1.split_once('<').unwrap().0.to_owned();
+    let target = format!("/photos/k?partNumber=1&uploadId={id}");
+    for length in ["5", "20"] {
+        let headers = [("content-length", length)];
+        let (headers, _) = sign(&lab.key, "PUT", &target, &headers, UNSIGNED);
+        lab.send("PUT", &target, &headers, text("hello world")).await.is(400, "IncompleteBody");
+        lab.has_nothing().await;
+    }
+    let etag = lab.ask("PUT", &target, "hello world").await.is(200, "").headers["etag"].clone();
+    let parts = format!(
+        "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>{}</ETag></Part>\
+         </CompleteMultipartUpload>",
+        etag.to_str().unwrap().replace('"', "&quot;")
+    );
+    let complete = format!("/photos/k?uploadId={id}");
+    for (name, value, code) in [
+        ("x-amz-mp-object-size", "12", "IncompleteBody"),
+        ("x-amz-checksum-crc32", "AAAAAA==", "BadDigest"),
+    ] {
+        let headers = [(name, value)];
+        lab.ask_as(&lab.key, ("POST", &complete), &headers, &parts).await.is(400, code);
+        lab.ask("HEAD", "/photos/k", "").await.is(404, "NoSuchKey");
+    }
+    let headers = [("x-amz-mp-object-size", "11"), ("x-amz-checksum-crc32", CRC32)];
+    lab.ask_as(&lab.key, ("POST", &complete), &headers, &parts).await.is(200, "");
+    assert_eq!(lab.ask("GET", "/photos/k", "").await.body, "hello world");
+    assert_eq!(lab.files(), 1);
+}

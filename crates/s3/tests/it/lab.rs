@@ -1,0 +1,130 @@
+//! A place to try the API: a store in memory, a folder of files, and keys.
+
+use std::{io, path::Path, sync::Arc};
+
+use bytes::Bytes;
+use futures_util::stream;
+use http::{HeaderMap, Request, StatusCode};
+use http_body::Frame;
+use http_body_util::{BodyExt, Empty, StreamBody};
+use steadfast_bucket::{AccessKey, BucketName, Buckets, FileBlobs, Scope, account, create_key};
+use steadfast_s3::S3Api;
+use steadfast_store::{MemoryStore, SeededEntropy, Store, SystemClock};
+
+use crate::sign::sign;
+
+pub(crate) struct Lab {
+    pub(crate) api: S3Api,
+    pub(crate) buckets: Buckets,
+    pub(crate) store: Arc<dyn Store>,
+    /// A key that may do everything.
+    pub(crate) key: AccessKey,
+    folder: tempfile::TempDir,
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: String,
+}
+
+impl Answer {
+    /// The code of an error; empty if it is none.
+    pub(crate) fn code(&self) -> &str {
+        let code = self.body.split_once("<Code>").and_then(|it| it.1.split_once("</Code>"));
+        code.map_or("", |it| it.0)
+    }
+
+    #[track_caller]
+    pub(crate) fn is(self, status: u16, code: &str) -> Self {
+        assert_eq!((self.status.as_u16(), self.code()), (status, code), "{}", self.body);
+        assert!(self.headers.contains_key("x-amz-request-id"));
+        self
+    }
+}
+
+impl Lab {
+    pub(crate) async fn new() -> Self {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
+        let folder = tempfile::tempdir().unwrap();
+        let entropy = SeededEntropy::new(1);
+        let account = account(&*store, &entropy).await.unwrap();
+        let blobs = Arc::new(FileBlobs::open(folder.path().to_owned(), &account).unwrap());
+        let buckets = Buckets::builder(store.clone()).open(blobs).await.unwrap();
+        for name in ["photos", "other"] {
+            buckets.create(&BucketName::new(name).unwrap()).await.unwrap();
+        }
+        let key = create_key(&*store, Scope::default()).await.unwrap();
+        let api = S3Api::new(buckets.clone(), store.clone());
+        Self { api, buckets, store, key, folder }
+    }
+
+    pub(crate) async fn key(
+        &self,
+        bucket: &str,
+        prefix: Option<&str>,
+        read_only: bool,
+    ) -> AccessKey {
+        let (bucket, prefix) = (Some(bucket.into()), prefix.map(str::to_owned));
+        create_key(&*self.store, Scope { bucket, prefix, read_only }).await.unwrap()
+    }
+
+    /// Sends what is signed already, its body in pieces; the last may be that it breaks off.
+    pub(crate) async fn send(
+        &self,
+        method: &str,
+        target: &str,
+        headers: &[(String, String)],
+        pieces: Vec<io::Result<Bytes>>,
+    ) -> Answer {
+        let mut request = Request::builder().method(method).uri(target);
+        for (name, value) in headers {
+            request = request.header(name, value);
+        }
+        let body = if pieces.is_empty() {
+            // Which says so, as a body of HTTP does.
+            Empty::new().map_err(|never| match never {}).boxed_unsync()
+        } else {
+            let pieces = pieces.into_iter().map(|it| it.map(Frame::data));
+            StreamBody::new(stream::iter(pieces)).boxed_unsync()
+        };
+        let answer = self.api.answer(request.body(body).unwrap()).await;
+        let (parts, body) = answer.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        let body = String::from_utf8_lossy(&body).into_owned();
+        Answer { status: parts.status, headers: parts.headers, body }
+    }
+
+    /// Sends a request whose body is signed as a whole.
+    pub(crate) async fn ask_as(
+        &self,
+        key: &AccessKey,
+        (method, target): (&str, &str),
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Answer {
+        let length = body.len().to_string();
+        let headers = [headers, &[("content-length", &length)]].concat();
+        let payload = crate::sign::hash(body.as_bytes());
+        let (headers, _) = sign(key, method, target, &headers, &payload);
+        let pieces = body.as_bytes().chunks(1 << 16).map(|it| Ok(Bytes::copy_from_slice(it)));
+        let pieces = pieces.collect();
+        self.send(method, target, &headers, pieces).await
+    }
+
+    /// The same with the key that may do everything.
+    pub(crate) async fn ask(&self, method: &str, target: &str, body: &str) -> Answer {
+        self.ask_as(&self.key, (method, target), &[], body).await
+    }
+
+    /// How many files there are, besides the lock and the name of the store.
+    pub(crate) fn files(&self) -> usize {
+        fn count(folder: &Path) -> usize {
+            let found = std::fs::read_dir(folder).unwrap().map(|it| it.unwrap().path());
+            found.map(|it| if it.is_dir() { count(&it) } else { 1 }).sum()
+        }
+        count(self.folder.path()).saturating_sub(2)
+    }
+}

@@ -1,0 +1,98 @@
+//! Signs requests as a client does, in the Authorization header.
+
+use std::fmt::Write;
+
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::{Digest, Sha256};
+use steadfast_bucket::AccessKey;
+use steadfast_store::{Clock, SystemClock};
+
+const SCOPE: &str = "us-east-1/s3/aws4_request";
+
+/// What the chunks of a body are signed with.
+pub(crate) struct Seal {
+    secret: Vec<u8>,
+    scope: String,
+    time: String,
+    /// The signature of what came before.
+    pub(crate) before: String,
+}
+
+/// The headers of a request, its signature included.
+pub(crate) fn sign(
+    key: &AccessKey,
+    method: &str,
+    target: &str,
+    headers: &[(&str, &str)],
+    payload: &str,
+) -> (Vec<(String, String)>, Seal) {
+    // The library looks at the system's clock.
+    let now = jiff::Timestamp::from_millisecond(SystemClock.now().0).unwrap();
+    let (time, day) =
+        (now.strftime("%Y%m%dT%H%M%SZ").to_string(), now.strftime("%Y%m%d").to_string());
+    let own = [("host", "localhost"), ("x-amz-content-sha256", payload), ("x-amz-date", &time)];
+    let mut all: Vec<(String, String)> =
+        own.iter().chain(headers).map(|(name, value)| ((*name).into(), (*value).into())).collect();
+    all.sort();
+    let names: Vec<&str> = all.iter().map(|it| it.0.as_str()).collect();
+    let names = names.join(";");
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let mut query: Vec<String> = query
+        .split('&')
+        .filter(|it| !it.is_empty())
+        .map(|it| if it.contains('=') { it.into() } else { format!("{it}=") })
+        .collect();
+    query.sort();
+    let mut lines = format!("{method}\n{path}\n{}\n", query.join("&"));
+    for (name, value) in &all {
+        writeln!(lines, "{name}:{value}").unwrap();
+    }
+    write!(lines, "\n{names}\n{payload}").unwrap();
+    let scope = format!("{day}/{SCOPE}");
+    let text = format!("AWS4-HMAC-SHA256\n{time}\n{scope}\n{}", hash(lines.as_bytes()));
+    let mut secret = format!("AWS4{}", key.secret).into_bytes();
+    for step in [day.as_str(), "us-east-1", "s3", "aws4_request"] {
+        secret = mac(&secret, step);
+    }
+    let signature = hex(&mac(&secret, &text));
+    let credential = format!("{}/{scope}", key.id);
+    let value = format!(
+        "AWS4-HMAC-SHA256 Credential={credential}, SignedHeaders={names}, Signature={signature}"
+    );
+    all.push(("authorization".into(), value));
+    (all, Seal { secret, scope, time, before: signature })
+}
+
+impl Seal {
+    /// A chunk with its signature.
+    pub(crate) fn chunk(&mut self, bytes: &[u8]) -> Vec<u8> {
+        let text = format!(
+            "AWS4-HMAC-SHA256-PAYLOAD\n{}\n{}\n{}\n{}\n{}",
+            self.time,
+            self.scope,
+            self.before,
+            hash(b""),
+            hash(bytes)
+        );
+        self.before = hex(&mac(&self.secret, &text));
+        let mut chunk =
+            format!("{:x};chunk-signature={}\r\n", bytes.len(), self.before).into_bytes();
+        chunk.extend_from_slice(bytes);
+        chunk.extend_from_slice(b"\r\n");
+        chunk
+    }
+}
+
+fn mac(secret: &[u8], text: &str) -> Vec<u8> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret).unwrap();
+    mac.update(text.as_bytes());
+    mac.finalize().into_bytes().to_vec()
+}
+
+pub(crate) fn hash(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|it| format!("{it:02x}")).collect()
+}

@@ -1,0 +1,75 @@
+//! Where the process listens: for pages and programs, and for S3.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use steadfast_store::Clock;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    app,
+    args::S3Listen,
+    failure::Failure,
+    listener::{self, Drained},
+    node::Node,
+    s3,
+};
+
+/// The ports that are bound.
+pub(crate) struct Ports {
+    listener: TcpListener,
+    s3: Option<TcpListener>,
+    /// Where pages and programs come.
+    pub(crate) address: SocketAddr,
+    /// Where S3 clients come.
+    pub(crate) s3_address: Option<SocketAddr>,
+}
+
+impl Ports {
+    /// Binds them. Giving them back leaves no trace.
+    pub(crate) async fn bind(listen: SocketAddr, s3: S3Listen) -> Result<Self, Failure> {
+        let listener = bind("--listen", listen).await?;
+        let s3 = match s3 {
+            S3Listen::At(address) => Some(bind("--s3-listen", address).await?),
+            S3Listen::Off => None,
+        };
+        let address = listener.local_addr()?;
+        let s3_address = s3.as_ref().map(TcpListener::local_addr).transpose()?;
+        Ok(Self { listener, s3, address, s3_address })
+    }
+
+    /// Serves until `stop`, then finishes the requests in flight.
+    pub(crate) async fn serve(
+        self,
+        node: &Arc<Node>,
+        clock: &Arc<dyn Clock>,
+        stop: &CancellationToken,
+    ) -> Drained {
+        let serve = |listener, app| listener::serve(listener, app, clock.clone(), stop.clone());
+        let s3_serving = async {
+            match self.s3 {
+                Some(listener) => serve(listener, s3::router(node)).await,
+                None => Drained::All,
+            }
+        };
+        let (one, other) =
+            tokio::join!(serve(self.listener, app::router(node.clone())), s3_serving);
+        one.and(other)
+    }
+}
+
+async fn bind(flag: &str, listen: SocketAddr) -> Result<TcpListener, Failure> {
+    if !listen.ip().is_loopback() {
+        return Err(Failure::new(format!(
+            "{flag} {listen} is open to other machines, and there are no access tokens yet; \
+             listen on 127.0.0.1:{port} or [::1]:{port}",
+            port = listen.port()
+        )));
+    }
+    TcpListener::bind(listen).await.map_err(|error| {
+        Failure::new(format!(
+            "{flag} {listen} cannot be used: {error}; stop what listens there, or choose another \
+             port, for example {flag} 127.0.0.1:0 for a free one"
+        ))
+    })
+}

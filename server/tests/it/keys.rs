@@ -1,0 +1,67 @@
+//! Access keys of the S3 API, over HTTP and from the command line.
+
+use serde_json::{Value, json};
+
+use crate::{
+    harness::{Server, assert_fails_with, run, stdout},
+    seed,
+};
+
+fn json_of(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[test]
+fn a_key_is_made_listed_without_its_secret_and_revoked() {
+    let server = Server::empty();
+    let made = stdout(&server.ask(&[
+        "keys",
+        "create",
+        "--bucket",
+        "photos",
+        "--prefix",
+        "2026/",
+        "--read-only",
+        "--json",
+    ]));
+    let made = json_of(&made);
+    let (id, secret) = (made["accessKeyId"].as_str().unwrap(), &made["secretAccessKey"]);
+    assert_eq!((id.len(), secret.as_str().unwrap().len()), (20, 40));
+    assert_eq!((&made["bucket"], &made["readOnly"]), (&json!("photos"), &json!(true)));
+    let told = stdout(&server.ask(&["keys", "create"]));
+    assert!(told.contains("not shown again") && told.contains("all buckets"), "{told}");
+    let listed = stdout(&server.ask(&["keys", "list"]));
+    assert!(listed.contains(id) && listed.contains("2026/"), "{listed}");
+    let listed = server.get("/v1/keys").body;
+    assert!(!listed.contains(secret.as_str().unwrap()) && !listed.contains("ecret"), "{listed}");
+    assert_eq!(json_of(&listed)["items"].as_array().unwrap().len(), 2);
+    let page = json_of(&server.get("/v1/keys?limit=1").body);
+    let next = page["next"].as_str().unwrap();
+    let rest = json_of(&server.get(&format!("/v1/keys?limit=1&cursor={next}")).body);
+    assert_ne!(page["items"], rest["items"]);
+    assert_eq!(rest["next"], Value::Null);
+    let revoked = stdout(&server.ask(&["keys", "revoke", id]));
+    assert_eq!(revoked, format!("{id} is revoked\n"));
+    assert_fails_with(&server.ask(&["keys", "revoke", id]), &[id, "not_found"]);
+    assert!(!server.get("/v1/keys").body.contains(id));
+}
+
+#[test]
+fn a_scope_that_is_none_is_refused() {
+    let server = Server::empty();
+    let bad = server.ask(&["keys", "create", "--bucket", "No Bucket"]);
+    assert_fails_with(&bad, &["No Bucket", "invalid_input"]);
+    let answer = server.post_json("/v1/keys", "{\"bukket\":\"photos\"}", &[]);
+    assert_eq!(answer.status, 400, "{}", answer.body);
+}
+
+#[test]
+fn a_key_can_be_made_in_a_folder_that_no_server_holds() {
+    let folder = tempfile::tempdir().unwrap();
+    seed::fill(folder.path());
+    let data = folder.path().to_str().unwrap();
+    let made = stdout(&run(&["keys", "create", "--json", "--data", data]));
+    let id = json_of(&made)["accessKeyId"].as_str().unwrap().to_owned();
+    let server = Server::on(folder);
+    assert!(server.get("/v1/keys").body.contains(&id));
+}
