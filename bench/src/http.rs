@@ -49,18 +49,44 @@ pub(crate) fn serve(folder: &std::path::Path) -> Option<(Child, String)> {
 }
 
 pub(crate) fn start(server: &std::path::Path, folder: &std::path::Path) -> (Child, String) {
+    let (child, mut addresses) = spawn(server, folder, "none", 1);
+    (child, addresses.remove(0))
+}
+
+/// The server and where its S3 port is, if it was built.
+pub(crate) fn serve_s3(folder: &std::path::Path) -> Option<(Child, String, String)> {
+    let server = std::env::current_exe().expect("own path").with_file_name("steadfast");
+    if !server.exists() {
+        say("S3: skipped, build the server first: cargo build --release");
+        return None;
+    }
+    let (child, mut addresses) = spawn(&server, folder, "127.0.0.1:0", 2);
+    let (s3, address) = (addresses.remove(1), addresses.remove(0));
+    Some((child, address, s3))
+}
+
+/// Starts a server that says at how many addresses it listens.
+fn spawn(
+    server: &std::path::Path,
+    folder: &std::path::Path,
+    s3: &str,
+    count: usize,
+) -> (Child, Vec<String>) {
     let mut child = Command::new(server)
         .args(["--data", &folder.display().to_string(), "--listen", "127.0.0.1:0"])
+        .args(["--s3-listen", s3])
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
         .expect("server starts");
     let out = BufReader::new(child.stdout.take().expect("piped"));
-    let address = out.lines().map_while(Result::ok).find_map(|line| {
+    let addresses = out.lines().map_while(Result::ok).filter_map(|line| {
         let (_, rest) = line.split_once("http://")?;
         Some(rest.split(['/', ' ', '"']).next()?.to_owned())
     });
-    (child, address.expect("server says where it listens"))
+    let addresses: Vec<String> = addresses.take(count).collect();
+    assert_eq!(addresses.len(), count, "server says where it listens");
+    (child, addresses)
 }
 
 /// A client with a connection that stays open.
@@ -90,6 +116,25 @@ impl Caller {
         self.ask(&format!(
             "POST {path} HTTP/1.1\r\nhost: {}\r\n\
              content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            self.host,
+            body.len()
+        ))
+    }
+
+    /// Sets something.
+    pub(crate) fn put_json(&mut self, path: &str, body: &str) -> String {
+        self.ask(&format!(
+            "PUT {path} HTTP/1.1\r\nhost: {}\r\n\
+             content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            self.host,
+            body.len()
+        ))
+    }
+
+    /// Writes a blob, or makes something.
+    pub(crate) fn put(&mut self, path: &str, body: &str) -> String {
+        self.ask(&format!(
+            "PUT {path} HTTP/1.1\r\nhost: {}\r\ncontent-length: {}\r\n\r\n{body}",
             self.host,
             body.len()
         ))

@@ -15,6 +15,7 @@ mod objects;
 mod processes;
 mod queues;
 mod raw;
+mod s3;
 mod sleepers;
 mod start;
 mod workflows;
@@ -55,6 +56,7 @@ async fn main() {
     }
     if wanted("buckets") {
         buckets::run().await;
+        tokio::task::spawn_blocking(s3::run).await.expect("ends");
     }
     if wanted("http") {
         http::run();

@@ -1,5 +1,7 @@
 //! The HTTP API. Handlers extract, ask the store, and convert.
 
+pub(crate) mod body;
+pub(crate) mod buckets;
 pub(crate) mod connect;
 pub(crate) mod doctor;
 pub(crate) mod health;
@@ -71,5 +73,28 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<Node>> {
         .routes(routes!(queues::redrive::edit))
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::revoke))
+        .routes(routes!(buckets::list))
+        .routes(routes!(buckets::show, buckets::put, buckets::delete))
+        .routes(routes!(buckets::rules::list))
+        .routes(routes!(buckets::rules::show, buckets::rules::put, buckets::rules::delete))
+        .routes(routes!(buckets::lifecycle::list))
+        .routes(routes!(
+            buckets::lifecycle::show,
+            buckets::lifecycle::put,
+            buckets::lifecycle::delete
+        ))
+        .routes(routes!(buckets::list::list))
+        .routes(routes!(buckets::events::list))
+        .routes(routes!(buckets::presign::presign))
         .routes(routes!(doctor::doctor))
+}
+
+/// The routes whose bodies are as large as a bucket allows.
+pub(crate) fn large_routes() -> OpenApiRouter<Arc<Node>> {
+    OpenApiRouter::default().routes(routes!(
+        buckets::blobs::get,
+        buckets::blobs::head,
+        buckets::blobs::put,
+        buckets::blobs::delete
+    ))
 }

@@ -17,7 +17,7 @@ use crate::{
     pages,
 };
 
-/// Bytes of a request's body.
+/// Bytes of a request's body, where no bucket says otherwise.
 const BODY_BYTES_MAX: usize = 2 << 20;
 
 #[derive(OpenApi)]
@@ -31,7 +31,10 @@ struct Description;
 pub(crate) fn router(node: Arc<Node>) -> Router {
     let documented = OpenApiRouter::with_openapi(Description::openapi())
         .merge(api::routes())
-        .merge(pages::routes());
+        .merge(pages::routes())
+        .layer(RequestBodyLimitLayer::new(BODY_BYTES_MAX))
+        .merge(api::large_routes())
+        .merge(pages::large_routes());
     let (routes, description) = documented.split_for_parts();
     // A failure to write it is a mistake in a type of ours, which the tests would show.
     let written = described(description).unwrap_or_default();
@@ -41,7 +44,6 @@ pub(crate) fn router(node: Arc<Node>) -> Router {
         .method_not_allowed_fallback(async || {
             Problem::new(Code::WrongMethod, "this route has no such method; see /openapi.json")
         })
-        .layer(RequestBodyLimitLayer::new(BODY_BYTES_MAX))
         .layer(CatchPanicLayer::custom(|_| {
             Problem::new(Code::Internal, "the request met a bug; the log says where")
                 .into_response()

@@ -1,5 +1,6 @@
 //! The command line: every flag has an environment variable.
 
+mod buckets;
 mod example;
 mod examples;
 mod keys;
@@ -17,6 +18,10 @@ use steadfast_store::Retention;
 use tracing_subscriber::filter::LevelFilter;
 
 pub(crate) use self::{
+    buckets::{
+        BlobArgs, BucketArgs, BucketsVerb, CpArgs, EventArg, LifecycleArgs, LifecycleVerb,
+        MethodArg, PresignArgs, RuleArgs, RulesVerb,
+    },
     example::{CheckoutArgs, ExampleVerb},
     keys::{KeyCreateArgs, KeysVerb},
     objects::{CallArgs, ExportArgs, ObjectArgs, ObjectsVerb, SqlArgs},
@@ -64,6 +69,9 @@ enum VerbArgs {
     /// Makes, lists and revokes access keys of the S3 API
     #[command(subcommand)]
     Keys(KeysVerb),
+    /// Shows buckets, copies files into them and out, and sets whom they tell
+    #[command(subcommand)]
+    Buckets(BucketsVerb),
     /// Runs an example to watch
     #[command(subcommand)]
     Example(ExampleVerb),
@@ -245,6 +253,8 @@ pub(crate) enum Ask {
     Queues(QueuesVerb),
     /// About access keys.
     Keys(KeysVerb),
+    /// About buckets.
+    Buckets(BucketsVerb),
     /// Whether all is well.
     Doctor(AskArgs),
 }
@@ -266,6 +276,7 @@ pub(crate) fn parse() -> Verb {
         Some(VerbArgs::Runs(runs)) => Verb::Ask(Ask::Runs(runs), source),
         Some(VerbArgs::Queues(queues)) => Verb::Ask(Ask::Queues(queues), source),
         Some(VerbArgs::Keys(keys)) => Verb::Ask(Ask::Keys(keys), source),
+        Some(VerbArgs::Buckets(buckets)) => Verb::Ask(Ask::Buckets(buckets), source),
         Some(VerbArgs::Example(example)) => Verb::Example(example),
         Some(VerbArgs::Doctor(ask)) => Verb::Ask(Ask::Doctor(ask), source),
     }

@@ -1,5 +1,6 @@
 //! Verbs that ask: over HTTP, or in process on a folder that no server holds.
 
+mod buckets;
 mod client;
 mod doctor;
 mod keys;
@@ -63,6 +64,7 @@ fn answer(client: &Client, ask: Ask) -> Result<(), Failure> {
             KeysVerb::List(list) => keys::list(client, &list),
             KeysVerb::Revoke { id, ask } => keys::revoke(client, &id, &ask),
         },
+        Ask::Buckets(verb) => buckets::ask(client, verb),
         Ask::Runs(verb) => match verb {
             RunsVerb::List(list) => runs::list(client, &list),
             RunsVerb::Show { run, ask } => runs::show(client, &run, &ask),

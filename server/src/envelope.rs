@@ -53,7 +53,9 @@ fn problem_of(response: &mut Response) -> Option<Problem> {
 }
 
 fn rendered(response: Response, problem: &Problem, body: ProblemBody, page: bool) -> Response {
-    let (status, allow) = (response.status(), response.headers().get(header::ALLOW).cloned());
+    let status = response.status();
+    let kept = [header::ALLOW, header::CONTENT_RANGE];
+    let kept = kept.map(|name| response.headers().get(&name).cloned().map(|value| (name, value)));
     let mut rendered = if page {
         (status, pages::failure(&body)).into_response()
     } else {
@@ -65,9 +67,7 @@ fn rendered(response: Response, problem: &Problem, body: ProblemBody, page: bool
     if let Some(seconds) = problem.retry_after() {
         headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
-    if let Some(allow) = allow {
-        headers.insert(header::ALLOW, allow);
-    }
+    headers.extend(kept.into_iter().flatten());
     rendered
 }
 
@@ -88,7 +88,8 @@ fn dress(headers: &mut HeaderMap, request_id: &str) {
         (header::REFERRER_POLICY, "same-origin"),
         (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
     ] {
-        headers.insert(name, HeaderValue::from_static(value));
+        // What somebody has stored comes with a stricter policy.
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
     }
     // Messages are private to those who ask; assets say otherwise themselves.
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));

@@ -17,7 +17,7 @@ use steadfast_store::{Store, StoreError};
 use tokio::sync::{Mutex, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use crate::{catalog, metrics::Metrics, place::Place, request_id::RequestIds};
+use crate::{catalog, metrics::Metrics, place::Place, request_id::RequestIds, sweeper::Places};
 
 /// Who watches runs at one time; half of the connections are left for others.
 const WATCHERS_MAX: usize = 512;
@@ -118,6 +118,12 @@ impl Node {
             let grace = DispatcherOptions::default().grace;
             tokio::join!(dispatcher.stop(), self.runs.stop(grace), self.queues.stop());
         }
+    }
+
+    /// Where it is swept.
+    pub(crate) fn places(&self) -> Places<'_> {
+        let Self { store, runs, queues, buckets, .. } = self;
+        Places { store: store.as_ref(), runs, queues, buckets }
     }
 
     /// Says that no more requests should come.

@@ -2,6 +2,7 @@
 //! for the chat rooms; elsewhere a script only keeps a table fresh.
 
 mod assets;
+mod buckets;
 mod chat;
 mod failure;
 mod live;
@@ -18,6 +19,7 @@ mod workflows;
 
 use std::sync::Arc;
 
+use axum::extract::DefaultBodyLimit;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 pub(crate) use self::failure::failure;
@@ -53,11 +55,28 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<Node>> {
         .routes(routes!(queues::control::redrive))
         .routes(routes!(queues::control::edit))
         .routes(routes!(queues::control::control))
+        .routes(routes!(buckets::list::buckets, buckets::list::create))
+        .routes(routes!(buckets::show::show))
+        .routes(routes!(buckets::control::delete))
+        .routes(routes!(buckets::blob::show))
+        .routes(routes!(buckets::blob::delete))
+        .routes(routes!(buckets::blob::link))
+        .routes(routes!(buckets::rules_control::put_rule))
+        .routes(routes!(buckets::rules_control::delete_rule))
+        .routes(routes!(buckets::rules_control::put_lifecycle))
+        .routes(routes!(buckets::rules_control::delete_lifecycle))
         .routes(routes!(revive::revive))
         .routes(routes!(chat::choose))
         .routes(routes!(chat::room))
         .routes(routes!(assets::style))
         .routes(routes!(assets::script))
         .routes(routes!(assets::chat))
+        .routes(routes!(assets::buckets))
         .routes(routes!(assets::icon))
+}
+
+/// The routes whose bodies are as large as a bucket allows.
+pub(crate) fn large_routes() -> OpenApiRouter<Arc<Node>> {
+    let routes = OpenApiRouter::default().routes(routes!(buckets::upload::upload));
+    routes.layer(DefaultBodyLimit::disable())
 }

@@ -69,7 +69,7 @@ async fn serve(args: ServeArgs) -> Result<(), Failure> {
         _ = &mut serving => unreachable!("serving ends only when it is stopped"),
         () = signals.next() => None,
         reason = failure_of(|| store.health(), clock.as_ref()) => Some(reason),
-        () = sweeper::run(store.as_ref(), clock.as_ref(), &node.runs, &node.queues, kept) => None,
+        () = sweeper::run(node.places(), clock.as_ref(), kept) => None,
     };
     node.drain();
     stop.cancel();

@@ -6,6 +6,7 @@ use steadfast::{
     Queues, Runs,
     object::{HistoryRetention, sweep_history},
 };
+use steadfast_bucket::{Buckets, Swept};
 use steadfast_store::{Clock, Retention, Store, sweep};
 
 /// A node that has just started has better things to do.
@@ -23,24 +24,30 @@ pub(crate) struct Kept {
     pub(crate) turns: HistoryRetention,
 }
 
+/// Where it is swept.
+#[derive(Clone, Copy)]
+pub(crate) struct Places<'a> {
+    pub(crate) store: &'a dyn Store,
+    pub(crate) runs: &'a Runs,
+    pub(crate) queues: &'a Queues,
+    pub(crate) buckets: &'a Buckets,
+}
+
 /// Sweeps for as long as the node lives. Where nothing was committed since the last time only the
-/// runs and messages in queues are asked for whose time is over: an idle node does not write to its
-/// database.
-pub(crate) async fn run(
-    store: &dyn Store,
-    clock: &dyn Clock,
-    runs: &Runs,
-    queues: &Queues,
-    kept: Kept,
-) {
+/// runs, messages in queues and blobs are asked for whose time is over: an idle node does not write
+/// to its database.
+pub(crate) async fn run(places: Places<'_>, clock: &dyn Clock, kept: Kept) {
+    let Places { store, runs, queues, buckets } = places;
     let mut swept_at = None;
     let mut pause = FIRST;
     loop {
         clock.sleep_until(clock.now().after(pause)).await;
         pause = PERIOD;
         let is_idle = swept_at == Some(store.activity().commits);
-        // Each workflow and queue says for how long. That time goes by also when nothing happens.
+        // Each workflow, queue and bucket says for how long. That time goes by also when nothing
+        // happens.
         let erased = sweep_runs(runs).await + sweep_queues(queues).await;
+        let erased = erased + sweep_buckets(buckets).await;
         if !is_idle {
             match sweep(store, clock, kept.messages).await {
                 Ok(count) if 0 < count => tracing::info!(count, "old messages forgotten"),
@@ -88,6 +95,20 @@ async fn sweep_queues(queues: &Queues) -> usize {
     }
 }
 
+async fn sweep_buckets(buckets: &Buckets) -> usize {
+    match buckets.sweep().await {
+        Ok(swept) if swept == Swept::default() => 0,
+        Ok(Swept { blobs, uploads, rows, files }) => {
+            tracing::info!(blobs, uploads, rows, files, "old blobs, uploads and files removed");
+            blobs + uploads + rows
+        }
+        Err(error) => {
+            tracing::warn!(error = %error, "old blobs and files were not removed");
+            0
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::{future::poll_fn, sync::Arc, task::Poll};
@@ -98,6 +119,9 @@ mod tests {
         object::{HistoryError, pages_at},
         queue::Outgoing,
         workflow::RunOptions,
+    };
+    use steadfast_bucket::{
+        BlobKey, BucketName, Condition, EventType, LifecycleRule, MemoryBlobs, PutOptions, Rule,
     };
     use steadfast_counter::Counter;
     use steadfast_order::Invoice;
@@ -117,17 +141,34 @@ mod tests {
         Arc::new(SeededEntropy::new(1))
     }
 
-    /// A store, the runs of a workflow and the queues on it.
-    fn node(clock: &ManualClock) -> (Arc<MemoryStore>, Runs, Queues) {
-        let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
-        let objects = Objects::builder(store.clone()).clock(clock.clone()).start().unwrap();
-        let queues = queues(&store, clock, &objects);
-        let runs = Runs::new(store.clone(), Arc::new(clock.clone()), entropy(), objects);
-        (store, runs.with(Invoice), queues)
+    /// A store, and what is on it.
+    struct Node {
+        store: Arc<MemoryStore>,
+        runs: Runs,
+        queues: Queues,
+        buckets: Buckets,
     }
 
-    fn queues(store: &Arc<MemoryStore>, clock: &ManualClock, objects: &Objects) -> Queues {
-        Queues::builder(store.clone()).clock(clock.clone()).build(objects.clone())
+    impl Node {
+        fn places(&self) -> Places<'_> {
+            let Self { store, runs, queues, buckets } = self;
+            Places { store: store.as_ref(), runs, queues, buckets }
+        }
+    }
+
+    async fn node(clock: &ManualClock) -> Node {
+        let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
+        let objects = Objects::builder(store.clone()).clock(clock.clone()).start().unwrap();
+        node_with(store, clock, objects).await
+    }
+
+    async fn node_with(store: Arc<MemoryStore>, clock: &ManualClock, objects: Objects) -> Node {
+        let queues = Queues::builder(store.clone()).clock(clock.clone()).build(objects.clone());
+        let time = Arc::new(clock.clone());
+        let runs = Runs::new(store.clone(), time.clone(), entropy(), objects).with(Invoice);
+        let buckets = Buckets::builder(store.clone()).clock(time).entropy(entropy());
+        let buckets = buckets.open(Arc::new(MemoryBlobs::default())).await.unwrap();
+        Node { store, runs, queues, buckets }
     }
 
     /// Lets the sweeper do what it can do now.
@@ -139,12 +180,13 @@ mod tests {
     #[tokio::test]
     async fn old_messages_go_and_an_idle_node_writes_nothing() {
         let clock = ManualClock::at(Timestamp(0));
-        let (store, runs, queues) = node(&clock);
+        let node = node(&clock).await;
+        let store = &node.store;
         let stream: Address = "stream/a/b".parse().unwrap();
         let event = || Message::new("x", Json::empty()).unwrap().event();
         let append = Commit::append(&stream, 0, vec![event(), event()]);
         store.commit(append).await.unwrap();
-        let mut sweeper = std::pin::pin!(run(store.as_ref(), &clock, &runs, &queues, KEPT));
+        let mut sweeper = std::pin::pin!(run(node.places(), &clock, KEPT));
         let mut turn = async || look(sweeper.as_mut()).await;
         turn().await;
         clock.advance(FIRST);
@@ -158,15 +200,17 @@ mod tests {
         clock.advance(PERIOD);
         turn().await;
         let after = store.activity();
-        assert_eq!(after.reads, before.reads + 2, "one question about runs, one about queues");
+        let asked = after.reads - before.reads;
+        assert_eq!(asked, 4, "one question about runs, one about queues, two about buckets");
         assert_eq!(Activity { reads: before.reads, ..after }, before);
     }
 
     #[tokio::test]
     async fn runs_go_when_their_time_is_over_also_while_nothing_else_happens() {
         let clock = ManualClock::at(Timestamp(0));
-        let (store, runs, queues) = node(&clock);
-        let mut sweeper = std::pin::pin!(run(store.as_ref(), &clock, &runs, &queues, KEPT));
+        let node = node(&clock).await;
+        let (store, runs) = (&node.store, &node.runs);
+        let mut sweeper = std::pin::pin!(run(node.places(), &clock, KEPT));
         look(sweeper.as_mut()).await;
         clock.advance(FIRST);
         look(sweeper.as_mut()).await;
@@ -204,9 +248,8 @@ mod tests {
         let past = async |turn| pages_at(store.as_ref(), &object, Some(turn)).await;
         add().await.unwrap();
         add().await.unwrap();
-        let runs = Runs::new(store.clone(), Arc::new(clock.clone()), entropy(), objects.clone());
-        let queues = queues(&store, &clock, &objects);
-        let mut sweeper = std::pin::pin!(run(store.as_ref(), &clock, &runs, &queues, KEPT));
+        let node = node_with(store.clone(), &clock, objects.clone()).await;
+        let mut sweeper = std::pin::pin!(run(node.places(), &clock, KEPT));
         look(sweeper.as_mut()).await;
         clock.advance(FIRST);
         look(sweeper.as_mut()).await;
@@ -223,13 +266,14 @@ mod tests {
     #[tokio::test]
     async fn what_waits_in_a_queue_for_too_long_expires_also_while_nothing_happens() {
         let clock = ManualClock::at(Timestamp(0));
-        let (store, runs, queues) = node(&clock);
+        let node = node(&clock).await;
+        let queues = &node.queues;
         let settings =
             QueueSettings { retention_ms: Some(90 * 60 * 1_000), ..QueueSettings::default() };
         queues.configure("q", settings).await.unwrap();
         let one = Outgoing { body: Json::empty(), delay: Duration::ZERO };
         queues.send_json("q", vec![one], None).await.unwrap();
-        let mut sweeper = std::pin::pin!(run(store.as_ref(), &clock, &runs, &queues, KEPT));
+        let mut sweeper = std::pin::pin!(run(node.places(), &clock, KEPT));
         look(sweeper.as_mut()).await;
         let ready = async || queues.show("q").await.unwrap().depth.ready;
         for (pause, left) in [(FIRST, 1), (PERIOD, 1), (PERIOD, 0)] {
@@ -237,5 +281,43 @@ mod tests {
             look(sweeper.as_mut()).await;
             assert_eq!(ready().await, left, "after {pause:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn old_blobs_are_deleted_and_told_also_while_nothing_happens() {
+        let clock = ManualClock::at(Timestamp(0));
+        let node = node(&clock).await;
+        let (buckets, name) = (&node.buckets, BucketName::new("photos").unwrap());
+        buckets.create(&name).await.unwrap();
+        let rule = Rule {
+            id: "all".into(),
+            events: vec![EventType::ObjectDelete],
+            prefix: String::new(),
+            suffix: String::new(),
+            queue: "q".into(),
+        };
+        buckets.put_rule(&name, rule).await.unwrap();
+        let old = LifecycleRule {
+            id: "old".into(),
+            prefix: "tmp/".into(),
+            delete_after_ms: Some(90 * 60 * 1_000),
+            abort_uploads_after_ms: None,
+        };
+        buckets.put_lifecycle(&name, old).await.unwrap();
+        let key = |it: &str| BlobKey::new(it).unwrap();
+        for it in ["tmp/a", "b"] {
+            buckets.put(&name, &key(it), b"x", PutOptions::default()).await.unwrap();
+        }
+        let mut sweeper = std::pin::pin!(run(node.places(), &clock, KEPT));
+        look(sweeper.as_mut()).await;
+        for (pause, is_there) in [(FIRST, true), (PERIOD, true), (PERIOD, false)] {
+            clock.advance(pause);
+            look(sweeper.as_mut()).await;
+            assert_eq!(buckets.head(&name, &key("tmp/a")).await.is_ok(), is_there, "{pause:?}");
+        }
+        let told = buckets.events(&name, None, 9).await.unwrap();
+        assert_eq!((told.len(), told[0].event.action.name()), (1, "LifecycleDeletion"));
+        let same = Condition::default();
+        assert_eq!(buckets.delete(&name, &key("b"), same).await.unwrap(), Some(2), "it stayed");
     }
 }

@@ -3,8 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "a test that meets something else has failed")]
 
 mod accounts;
+mod buckets;
 mod checkouts;
 mod crash_points;
+#[path = "../src/deeds.rs"]
+mod deeds;
 #[path = "../src/fate.rs"]
 mod fate;
 mod found;
@@ -21,5 +24,6 @@ mod postgres;
 mod queues;
 mod registers;
 mod runs;
+mod shots;
 mod tidy;
 mod trips;

@@ -14,15 +14,19 @@
 //! - `home UNDERWAY`: only brings them to their ends, then drains.
 //! - `letters FIRST`: sends letters from FIRST on and consumes them, until it is killed.
 //! - `delivered`: only consumes what there is, then ends. `poisoned`: the same with few retries.
+//! - `shots FOLDER FIRST`: changes blobs, whose files are in FOLDER, from FIRST on, until it is
+//!   killed.
 //! - `serve`: calls registers as it is told on its standard input, until that ends.
 //! - `drain`: executes everything that is due, then closes the store and ends.
 //! - `poison`: the same with few attempts; the message "poison" ends the process.
 
 mod accounts;
+mod deeds;
 mod fate;
 mod letters;
 mod order;
 mod registers;
+mod shots;
 mod trips;
 
 use std::{io::Write as _, sync::Arc, time::Duration};
@@ -52,6 +56,10 @@ async fn main() {
     let store = open(args[0]).await;
     if let ["letters" | "delivered" | "poisoned", ..] = args[1..] {
         return post(store, &args[1..]).await;
+    }
+    if let ["shots", folder, first] = args[1..] {
+        shots::load(store.clone(), folder, first.parse().expect("a number")).await;
+        return store.close().await;
     }
     // Who is only near when the process ends must not die of it; the poison must.
     let attempts_max = if args[1] == "poison" { 3 } else { 1_000 };

@@ -6,7 +6,9 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use steadfast_store::{Commit, Entry, Expect, Json, Put, Rejection, StoreError, Timestamp, Write};
+use steadfast_store::{
+    Commit, Entry, Expect, Json, Put, Receipt, Rejection, StoreError, Timestamp, Write,
+};
 
 use crate::{
     BucketError, BucketName, BucketSettings, Buckets, LifecycleRule, Rule, buckets::Shared,
@@ -14,7 +16,14 @@ use crate::{
 };
 
 #[derive(Debug, Default)]
-pub(crate) struct Book(RwLock<HashMap<BucketName, Arc<Known>>>);
+pub(crate) struct Book(RwLock<Pages>);
+
+#[derive(Debug, Default)]
+struct Pages {
+    known: HashMap<BucketName, Arc<Known>>,
+    /// How often something was forgotten: what was read before is not learned any more.
+    forgotten: u64,
+}
 
 /// A bucket as it was last seen.
 #[derive(Clone, Debug)]
@@ -45,16 +54,22 @@ pub struct BucketInfo {
 
 impl Book {
     pub(crate) fn forget(&self, bucket: &BucketName) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).remove(bucket);
+        let mut pages = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        pages.known.remove(bucket);
+        pages.forgotten += 1;
     }
 
-    fn find(&self, bucket: &BucketName) -> Option<Arc<Known>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).get(bucket).cloned()
+    /// What is known, or else what [`Book::learn`] wants to hear.
+    fn find(&self, bucket: &BucketName) -> Result<Arc<Known>, u64> {
+        let pages = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        pages.known.get(bucket).cloned().ok_or(pages.forgotten)
     }
 
-    fn learn(&self, bucket: &BucketName, known: &Arc<Known>) {
-        let mut book = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        book.insert(bucket.clone(), known.clone());
+    fn learn(&self, bucket: &BucketName, known: &Arc<Known>, forgotten: u64) {
+        let mut pages = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if pages.forgotten == forgotten {
+            pages.known.insert(bucket.clone(), known.clone());
+        }
     }
 }
 
@@ -71,16 +86,17 @@ fn known(entry: &Entry) -> Result<Option<Known>, BucketError> {
 impl Shared {
     /// What is known of a bucket, which must be there.
     pub(crate) async fn bucket(&self, bucket: &BucketName) -> Result<Arc<Known>, BucketError> {
-        if let Some(known) = self.book.find(bucket) {
-            return Ok(known);
-        }
+        let forgotten = match self.book.find(bucket) {
+            Ok(known) => return Ok(known),
+            Err(forgotten) => forgotten,
+        };
         let entry = self.store.entry(&bucket.entry()?).await?;
         let found = entry.as_ref().map(known).transpose()?.flatten();
         let Some(found) = found else {
             return Err(BucketError::UnknownBucket { bucket: bucket.to_string() });
         };
         let found = Arc::new(found);
-        self.book.learn(bucket, &found);
+        self.book.learn(bucket, &found, forgotten);
         Ok(found)
     }
 
@@ -127,9 +143,23 @@ impl Buckets {
         let (entry, value) = (bucket.entry()?, Some(Json::of(&stored)?));
         let expect = Expect::Revision { entry: entry.clone(), revision };
         let put = Put { entry, value, reference: None, expires: None };
-        let done = self.shared.commit(Commit::of(Write::Put(put)).expect(expect)).await;
-        self.shared.book.forget(bucket);
-        Ok(done?.is_ok())
+        let commit = Commit::of(Write::Put(put)).expect(expect);
+        Ok(self.commit_settings(bucket, commit).await?.is_ok())
+    }
+
+    /// Commits, and forgets what was known.
+    async fn commit_settings(
+        &self,
+        bucket: &BucketName,
+        commit: Commit,
+    ) -> Result<Result<Receipt, Rejection>, BucketError> {
+        let (shared, bucket) = (self.shared.clone(), bucket.clone());
+        Shared::to_the_end(async move {
+            let done = shared.commit(commit).await;
+            shared.book.forget(&bucket);
+            done
+        })
+        .await
     }
 
     /// Deletes an empty bucket. Uploads in parts that are under way are aborted.
@@ -141,18 +171,21 @@ impl Buckets {
                 return Err(full());
             }
             self.abort_all(bucket).await?;
+            self.forget_lost_parts(bucket).await?;
             let keep = self.shared.options.keep_tombstones;
             let (entry, expires) = (bucket.entry()?, Some(keep));
             let put = Put { entry, value: None, reference: None, expires };
             let commit = Commit::of(Write::Put(put))
                 .expect(Shared::expect_bucket(bucket, &known)?)
                 .expect(Expect::Vacant { space: bucket.blobs().into() })
-                .expect(Expect::Vacant { space: bucket.uploads().into() });
-            let done = self.shared.commit(commit).await;
-            self.shared.book.forget(bucket);
-            match done? {
+                .expect(Expect::Vacant { space: bucket.uploads().into() })
+                .expect(Expect::Vacant { space: bucket.parts().into() });
+            match self.commit_settings(bucket, commit).await? {
                 Ok(_) => return Ok(()),
-                Err(Rejection::NotVacant { .. }) => return Err(full()),
+                Err(Rejection::NotVacant { space }) if *space == *bucket.blobs() => {
+                    return Err(full());
+                }
+                // Uploads beyond the first page, or begun meanwhile; or it was changed.
                 Err(_) => {}
             }
         }
@@ -245,4 +278,22 @@ fn gone(bucket: &BucketName, rule: &str, is_gone: bool) -> Result<(), BucketErro
         return Ok(());
     }
     Err(BucketError::UnknownRule { bucket: bucket.to_string(), rule: rule.into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_read_before_a_change_is_not_learned_after_it() {
+        let (book, bucket) = (Book::default(), BucketName::new("photos").unwrap());
+        let settings = BucketSettings::default();
+        let known = Arc::new(Known { revision: 1, created_at: Timestamp(0), settings });
+        let forgotten = book.find(&bucket).unwrap_err();
+        book.forget(&bucket);
+        book.learn(&bucket, &known, forgotten);
+        let forgotten = book.find(&bucket).unwrap_err();
+        book.learn(&bucket, &known, forgotten);
+        assert_eq!(book.find(&bucket).unwrap().revision, 1);
+    }
 }

@@ -65,6 +65,10 @@ impl Shared {
             let revision = found.as_ref().map_or(0, |it| it.revision);
             let before = found.as_ref().map(Blob::read).transpose()?.flatten();
             change.condition.check_write(bucket, &change.key, before.as_ref())?;
+            let max = known.settings.blob_bytes_max();
+            if change.content.as_ref().is_some_and(|it| max < it.1.size) {
+                return Err(BucketError::TooLarge { max });
+            }
             if change.content.is_none() && before.is_none() {
                 return Ok(Changed { before, after: None, sequence: None });
             }

@@ -50,7 +50,7 @@ impl Condition {
     }
 
     /// Whether a blob may be read.
-    pub(crate) fn check_read(&self, blob: &Blob) -> Result<(), BucketError> {
+    pub fn check_read(&self, blob: &Blob) -> Result<(), BucketError> {
         let failed = |reason| Err(BucketError::Condition { key: blob.key.to_string(), reason });
         match (&self.if_match, self.if_unmodified_since) {
             (Some(it), _) if !it.fits(blob) => return failed("it does not match"),

@@ -49,6 +49,9 @@ impl fmt::Debug for ContentId {
     }
 }
 
+/// The time in the name of a part is counted in so many milliseconds, and lasts until 2106.
+const PART_TIME: i64 = 256_000;
+
 /// Names one file: the whole content, or a part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileName {
@@ -59,6 +62,18 @@ pub struct FileName {
 }
 
 impl FileName {
+    /// A new part: about when, and chance.
+    pub(crate) fn new_part(content: ContentId, now: Timestamp, entropy: &dyn Entropy) -> Self {
+        let when = now.0.div_euclid(PART_TIME) as u64;
+        Self { content, part: Some(when << 40 | entropy.next() >> 24) }
+    }
+
+    /// When it was made at the latest. A part is younger than its upload, a copy than its parts.
+    pub(crate) fn made_at(self) -> Timestamp {
+        let part = self.part.map_or(0, |it| (it >> 40) as i64 + 1);
+        self.content.made_at().max(Timestamp(part * PART_TIME))
+    }
+
     /// Reads what `Display` writes.
     pub fn parse(text: &str) -> Option<Self> {
         let (content, part) = match text.split_once('.') {
@@ -140,6 +155,18 @@ mod tests {
         for other in ["", "..", "a/b", "0", &format!("{content}."), &format!("{content}.12")] {
             assert_eq!(FileName::parse(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn a_part_is_as_old_as_itself_and_not_as_its_upload() {
+        let entropy = SeededEntropy::new(1);
+        let content = ContentId::new(Timestamp(1_700_000_000_000), 1, &entropy);
+        let later = Timestamp(1_700_099_000_000);
+        let part = FileName::new_part(content, later, &entropy);
+        assert!(later <= part.made_at() && part.made_at().0 <= later.0 + PART_TIME);
+        let copy = ContentId::new(Timestamp(1_800_000_000_000), 1, &entropy);
+        assert_eq!(FileName { content: copy, ..part }.made_at(), copy.made_at());
+        assert_ne!(part, FileName::new_part(content, later, &entropy));
     }
 
     #[test]

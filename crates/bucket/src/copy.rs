@@ -4,7 +4,11 @@ use steadfast_store::crash;
 
 use crate::{
     Attributes, Blob, BlobAction, BlobKey, BucketError, BucketName, Buckets, Condition,
-    blob::Stored, buckets::Shared, change::Change, content::FileName, event::CopySource,
+    blob::Stored,
+    buckets::Shared,
+    change::Change,
+    content::{Blobs, FileName},
+    event::CopySource,
     readers::Hold,
 };
 
@@ -58,18 +62,12 @@ impl Buckets {
                 .map(|(name, _)| (name, FileName { content, ..name }))
                 .collect();
             let files: Vec<FileName> = links.iter().map(|it| it.1).collect();
-            let linked = self.shared.off(move |blobs| {
-                links.iter().try_for_each(|(from, to)| blobs.link(*from, *to))?;
-                Ok(())
-            });
-            let linked = linked.await;
+            let linked = self.shared.off(move |blobs| link_all(blobs, &links)).await;
             drop(hold);
             crash::point("blob.linked");
             match linked {
                 Ok(()) => break (source, held, files),
                 Err(error) => {
-                    drop(held);
-                    self.shared.discard(files).await;
                     // It was replaced between the two looks, if it is another one now.
                     if missing == Some(source.version()) {
                         return Err(error);
@@ -93,6 +91,19 @@ impl Buckets {
         };
         self.shared.replace(&to.0, change, files, held).await
     }
+}
+
+/// Links all, or none as far as that can be.
+fn link_all(blobs: &dyn Blobs, links: &[(FileName, FileName)]) -> Result<(), BucketError> {
+    for (index, (from, to)) in links.iter().enumerate() {
+        if let Err(error) = blobs.link(*from, *to) {
+            let made: Vec<FileName> = links[..index].iter().map(|it| it.1).collect();
+            // What cannot be removed is left to the sweep.
+            let _ = blobs.remove(&made);
+            return Err(error.into());
+        }
+    }
+    Ok(())
 }
 
 /// Of a copy, what is not as expected is never "not modified".

@@ -42,10 +42,11 @@ impl FileBlobs {
     /// to another one is refused, because everything that nobody refers to is swept.
     pub fn open(folder: impl Into<PathBuf>, store: &str) -> io::Result<Self> {
         let folder = folder.into();
-        let made = !folder.is_dir();
+        let new: Vec<&Path> = folder.ancestors().take_while(|it| !it.exists()).collect();
         make_folder(&folder)?;
-        if made && let Some(parent) = folder.parent() {
-            sync_folder(parent)?;
+        for parent in new.iter().filter_map(|it| it.parent()) {
+            let here = parent.as_os_str().is_empty();
+            sync_folder(if here { Path::new(".") } else { parent })?;
         }
         let mut options = OpenOptions::new();
         options.create(true).truncate(false).write(true).mode(0o600);
@@ -84,10 +85,14 @@ fn own(folder: &Path, store: &str) -> io::Result<()> {
             owner.trim()
         ))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let mut file =
-                OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+            // Under its name it is whole, however the process ends.
+            let new = folder.join("store.new");
+            let mut options = OpenOptions::new();
+            options.write(true).create(true).truncate(true).mode(0o600);
+            let mut file = options.open(&new)?;
             file.write_all(format!("{store}\n").as_bytes())?;
             file.sync_all()?;
+            fs::rename(new, path)?;
             sync_folder(folder)
         }
         Err(error) => Err(error),
@@ -118,24 +123,36 @@ impl Inner {
             return Ok((path, sync.clone()));
         }
         make_folder(&path)?;
-        if let Some(parent) = path.parent() {
-            sync_folder(parent)?;
-        }
-        sync_folder(&self.folder)?;
+        let ancestors = path.parent().map_or(Ok(()), sync_folder);
+        let sync = match ancestors.and_then(|()| sync_folder(&self.folder)) {
+            Ok(()) => Arc::new(FolderSync::default()),
+            // A second flush would not say that the first has lost something.
+            Err(error) => Arc::new(FolderSync::failed(&path, &error)),
+        };
         if SHELVES_MAX < known.len() {
             // Who waits for one of them keeps it.
             let oldest = known.keys().min().cloned();
             oldest.map(|it| known.remove(&it));
         }
-        let sync = Arc::new(FolderSync::default());
         known.insert(shelf, sync.clone());
         Ok((path, sync))
     }
 
-    /// Gives a file its place, durably.
+    /// Gives a file its place, durably. What is there is never replaced.
     fn place(&self, name: FileName, put: impl Fn(&Path) -> io::Result<()>) -> io::Result<()> {
-        let (folder, sync) = self.shelf(name)?;
-        put(&folder.join(name.to_string()))?;
+        let (mut folder, mut sync) = self.shelf(name)?;
+        if folder.join(name.to_string()).try_exists()? {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let mut placed = put(&folder.join(name.to_string()));
+        let is_gone = |it: &io::Error| it.kind() == io::ErrorKind::NotFound;
+        if placed.as_ref().is_err_and(is_gone) && !folder.is_dir() {
+            // The sweep has removed it, because it was empty.
+            self.known().remove(&Self::shelf_of(name));
+            (folder, sync) = self.shelf(name)?;
+            placed = put(&folder.join(name.to_string()));
+        }
+        placed?;
         crash::point("blob.named");
         sync.sync(&folder)
     }
@@ -162,9 +179,8 @@ impl Blobs for FileBlobs {
         let source = self.inner.path(from);
         match self.inner.place(to, |path| fs::hard_link(&source, path)) {
             Ok(()) => Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(error),
             // Not every file system can, and one file has only so many names.
-            Err(_) => {
+            Err(error) if cannot_link(&error) => {
                 let mut draft = self.create(to)?;
                 let content = FileContent(File::open(&source)?);
                 let size = content.0.metadata()?.len();
@@ -176,17 +192,19 @@ impl Blobs for FileBlobs {
                 }
                 draft.seal()
             }
+            Err(error) => Err(error),
         }
     }
 
     fn remove(&self, names: &[FileName]) -> io::Result<()> {
+        let mut removed = Ok(());
         for name in names {
             match fs::remove_file(self.inner.path(*name)) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                Err(error) if error.kind() != io::ErrorKind::NotFound => removed = Err(error),
                 Ok(()) | Err(_) => {}
             }
         }
-        Ok(())
+        removed
     }
 
     fn shelves(&self) -> io::Result<Vec<(String, Timestamp)>> {
@@ -225,6 +243,12 @@ impl Blobs for FileBlobs {
     fn is_quick(&self) -> bool {
         false
     }
+}
+
+fn cannot_link(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let cannot = [Errno::MLINK, Errno::PERM, Errno::OPNOTSUPP, Errno::NOSYS, Errno::XDEV];
+    Errno::from_io_error(error).is_some_and(|it| cannot.contains(&it))
 }
 
 /// When the last id that belongs into a folder is over.

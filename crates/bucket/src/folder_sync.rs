@@ -27,6 +27,13 @@ struct State {
 }
 
 impl FolderSync {
+    /// A folder that is not trusted from the beginning.
+    pub(crate) fn failed(folder: &Path, error: &io::Error) -> Self {
+        let sync = Self::default();
+        sync.state().fail(folder, error);
+        sync
+    }
+
     /// Returns when what was in the folder before the call is durable.
     pub(crate) fn sync(&self, folder: &Path) -> io::Result<()> {
         let mut state = self.state();
@@ -51,9 +58,7 @@ impl FolderSync {
             state.is_flushing = false;
             match result {
                 Ok(()) => state.done = asked,
-                Err(error) => {
-                    state.failed = Some(format!("flush of {} failed: {error}", folder.display()));
-                }
+                Err(error) => state.fail(folder, &error),
             }
             self.flushed.notify_all();
         }
@@ -61,6 +66,12 @@ impl FolderSync {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn fail(&mut self, folder: &Path, error: &io::Error) {
+        self.failed = Some(format!("flush of {} failed: {error}", folder.display()));
     }
 }
 

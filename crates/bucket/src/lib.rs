@@ -19,6 +19,7 @@ mod keys;
 mod list;
 mod memory;
 mod name;
+mod orphans;
 mod part;
 mod readers;
 mod reading;

@@ -1,7 +1,7 @@
 //! Files in memory, for tests.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, btree_map::Entry},
     io,
     ops::Range,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -18,6 +18,15 @@ pub struct MemoryBlobs(Arc<Mutex<BTreeMap<FileName, Arc<[u8]>>>>);
 impl MemoryBlobs {
     fn files(&self) -> MutexGuard<'_, BTreeMap<FileName, Arc<[u8]>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is there is never replaced.
+    fn place(&self, name: FileName, bytes: Arc<[u8]>) -> io::Result<()> {
+        match self.files().entry(name) {
+            Entry::Vacant(place) => _ = place.insert(bytes),
+            Entry::Occupied(_) => return Err(io::ErrorKind::AlreadyExists.into()),
+        }
+        Ok(())
     }
 
     fn find(&self, name: FileName) -> io::Result<Arc<[u8]>> {
@@ -42,8 +51,7 @@ impl Blobs for MemoryBlobs {
 
     fn link(&self, from: FileName, to: FileName) -> io::Result<()> {
         let bytes = self.find(from)?;
-        self.files().insert(to, bytes);
-        Ok(())
+        self.place(to, bytes)
     }
 
     fn remove(&self, names: &[FileName]) -> io::Result<()> {
@@ -80,8 +88,7 @@ impl Draft for MemoryDraft {
     }
 
     fn seal(self: Box<Self>) -> io::Result<()> {
-        self.blobs.files().insert(self.name, self.bytes.into());
-        Ok(())
+        self.blobs.place(self.name, self.bytes.into())
     }
 }
 

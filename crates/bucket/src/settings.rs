@@ -29,7 +29,8 @@ impl BucketSettings {
         self.max_blob_bytes.unwrap_or(BLOB_BYTES_MAX)
     }
 
-    pub(crate) fn check(&self) -> Result<(), BucketError> {
+    /// Whether it can be set so.
+    pub fn check(&self) -> Result<(), BucketError> {
         if self.max_blob_bytes.is_some_and(|it| !(1..=BLOB_BYTES_MAX).contains(&it)) {
             let rule = format!("must be 1 to {BLOB_BYTES_MAX}");
             return Err(BucketError::Argument { field: "maxBlobBytes", rule });

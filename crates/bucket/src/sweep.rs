@@ -3,11 +3,11 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use steadfast_store::{Clock, Commit, Entry, Timestamp, Write, crash};
+use steadfast_store::{Clock, Commit, Entry, EntryRange, Timestamp, Write, behind, crash};
 
 use crate::{
-    Blob, BlobAction, BucketError, BucketInfo, BucketName, Buckets, Condition, Upload,
-    content::FileName,
+    Blob, BlobAction, BucketError, BucketInfo, BucketName, Buckets, Condition, LifecycleRule,
+    Upload, content::ContentId,
 };
 
 /// What a sweep removed.
@@ -54,11 +54,27 @@ impl Buckets {
                 let Some(end) = page.last() else { break };
                 last = Some(end.entry.key().to_vec());
                 for entry in page.iter().filter(|it| self.is_older(it.changed_at, age)) {
+                    if !self.still_has(&bucket.name, rule).await? {
+                        return Ok(count);
+                    }
                     count += usize::from(self.delete_if_same(&bucket.name, entry).await?);
                 }
             }
         }
         Ok(count)
+    }
+
+    /// Whoever removes or changes a rule has the last word.
+    async fn still_has(
+        &self,
+        bucket: &BucketName,
+        rule: &LifecycleRule,
+    ) -> Result<bool, BucketError> {
+        match self.shared.bucket(bucket).await {
+            Ok(known) => Ok(known.settings.lifecycle.contains(rule)),
+            Err(BucketError::UnknownBucket { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Deletes what was found, if nobody has written the key again meanwhile.
@@ -113,40 +129,37 @@ impl Buckets {
     }
 
     /// Rows of parts whose upload has ended: the process ended before it had removed them.
-    async fn forget_lost_parts(&self, bucket: &BucketName) -> Result<(), BucketError> {
+    pub(crate) async fn forget_lost_parts(&self, bucket: &BucketName) -> Result<(), BucketError> {
+        let lost = self.contents_of_parts(bucket).await?;
+        if lost.is_empty() {
+            return Ok(());
+        }
+        // Read later, so that none of them was begun since.
+        let mut open: HashSet<ContentId> = HashSet::new();
         let mut last: Option<Vec<u8>> = None;
         loop {
-            let page = self.shared.page(&bucket.parts(), b"", last.as_deref()).await?;
-            let Some(end) = page.last() else { return Ok(()) };
+            let page = self.shared.page(&bucket.uploads(), b"", last.as_deref()).await?;
+            let Some(end) = page.last() else { break };
             last = Some(end.entry.key().to_vec());
-            let contents: HashSet<[u8; 16]> =
-                page.iter().filter_map(|it| it.entry.key().first_chunk().copied()).collect();
-            for content in contents {
-                let content = crate::content::ContentId(content);
-                if !self.is_uploading(bucket, content).await? {
-                    self.shared.forget_parts(bucket, content).await?;
-                }
-            }
+            open.extend(page.iter().filter_map(|it| it.reference).map(|it| ContentId(it.0)));
         }
+        for content in lost.into_iter().filter(|it| !open.contains(it)) {
+            self.shared.forget_parts(bucket, content).await?;
+        }
+        Ok(())
     }
 
-    async fn is_uploading(
-        &self,
-        bucket: &BucketName,
-        content: crate::content::ContentId,
-    ) -> Result<bool, BucketError> {
-        // The list of uploads is in the order of keys; there are few.
-        let mut last: Option<Upload> = None;
+    /// Which uploads have parts: one look for each of them, however many parts it has.
+    async fn contents_of_parts(&self, bucket: &BucketName) -> Result<Vec<ContentId>, BucketError> {
+        let (space, mut found) = (bucket.parts(), Vec::new());
+        let mut range = EntryRange::prefix(b"");
         loop {
-            let after = last.as_ref().map(|it| (it.key.as_str(), Some(it.id.as_str())));
-            let page = self.uploads(bucket, "", after, 1_000).await?;
-            if page.iter().any(|it| it.content == content) {
-                return Ok(true);
-            }
-            match page.into_iter().next_back() {
-                Some(upload) => last = Some(upload),
-                None => return Ok(false),
-            }
+            let next = self.shared.store.entries(&space, range, 1).await?;
+            let content = next.first().and_then(|it| it.entry.key().first_chunk().copied());
+            let Some(content) = content.map(ContentId) else { return Ok(found) };
+            found.push(content);
+            let Some(behind) = behind(&content.0) else { return Ok(found) };
+            range = EntryRange::prefix(b"").from(behind);
         }
     }
 
@@ -168,47 +181,7 @@ impl Buckets {
         }
     }
 
-    /// Files that no row refers to. One that is new may be about to.
-    async fn remove_orphans(&self) -> Result<usize, BucketError> {
-        let keep = self.shared.options.keep_orphans;
-        let mut count = 0;
-        for (shelf, ended_at) in self.shared.off(|blobs| Ok(blobs.shelves()?)).await? {
-            let here = shelf.clone();
-            let mut files = self.shared.off(move |blobs| Ok(blobs.shelf(&here)?)).await?;
-            files.retain(|it| {
-                self.is_older(it.content.made_at(), keep)
-                    && !self.shared.readers.is_in_use(it.content)
-            });
-            for some in files.chunks(500) {
-                count += self.remove_unreferenced(some).await?;
-            }
-            if self.is_older(ended_at, keep) {
-                self.shared
-                    .off(move |blobs| {
-                        blobs.remove_shelf(&shelf);
-                        Ok(())
-                    })
-                    .await?;
-            }
-        }
-        Ok(count)
-    }
-
-    async fn remove_unreferenced(&self, files: &[FileName]) -> Result<usize, BucketError> {
-        let ids: Vec<_> = files.iter().map(|it| it.content.reference()).collect();
-        let needed: HashSet<_> = self.shared.store.referenced(&ids).await?.into_iter().collect();
-        let orphans = files.iter().filter(|it| !needed.contains(&it.content.reference()));
-        // Who began to read before the row went holds it by now.
-        let orphans = orphans.filter(|it| !self.shared.readers.is_in_use(it.content));
-        let orphans: Vec<FileName> = orphans.copied().collect();
-        let count = orphans.len();
-        if 0 < count {
-            self.shared.off(move |blobs| Ok(blobs.remove(&orphans)?)).await?;
-        }
-        Ok(count)
-    }
-
-    fn is_older(&self, at: Timestamp, age: Duration) -> bool {
+    pub(crate) fn is_older(&self, at: Timestamp, age: Duration) -> bool {
         at.after(age) <= Clock::now(&*self.shared.clock)
     }
 }

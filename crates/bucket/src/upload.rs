@@ -137,7 +137,8 @@ impl Buckets {
         }
         let upload = self.upload(bucket, key, upload).await?;
         let max = self.shared.bucket(bucket).await?.settings.blob_bytes_max();
-        let name = FileName { content: upload.content, part: Some(self.shared.entropy.next()) };
+        let now = self.shared.clock.now();
+        let name = FileName::new_part(upload.content, now, &*self.shared.entropy);
         let bytes = BytesWriter::new(&self.shared, name, max.min(PART_BYTES_MAX));
         let (buckets, bucket) = (self.clone(), bucket.clone());
         Ok(PartWriter { buckets, bucket, upload, number, bytes })
@@ -167,18 +168,33 @@ impl Buckets {
     ) -> Result<Vec<Upload>, BucketError> {
         self.shared.bucket(bucket).await?;
         let mut range = steadfast_store::EntryRange::prefix(prefix.as_bytes());
+        // Without an id, behind all uploads of that key.
+        let mut passed = None;
         if let Some((key, id)) = after {
             let mut behind = key.as_bytes().to_vec();
             behind.push(0);
             match id.and_then(ContentId::from_hex) {
                 Some(id) => behind.extend_from_slice(&id.0),
-                // Behind all uploads of that key.
-                None => behind.extend_from_slice(&[u8::MAX; 16]),
+                None => passed = Some(key),
             }
             range = range.after(&behind);
         }
-        let entries = self.shared.store.entries(&bucket.uploads(), range, limit).await?;
-        entries.iter().filter_map(|it| Upload::read(it).transpose()).collect()
+        let mut found = Vec::new();
+        while found.len() < limit {
+            let page = limit - found.len();
+            let entries = self.shared.store.entries(&bucket.uploads(), range.clone(), page).await?;
+            let Some(last) = entries.last() else { break };
+            range = range.after(last.entry.key());
+            for upload in entries.iter().filter_map(|it| Upload::read(it).transpose()) {
+                let upload = upload?;
+                // Behind the key stands an id, which is not meant: a key may have a NUL, too.
+                let key = upload.key.as_str();
+                if key.starts_with(prefix) && passed != Some(key) {
+                    found.push(upload);
+                }
+            }
+        }
+        Ok(found)
     }
 
     /// Puts the parts together: the blob and its event are durable when this returns. Nothing is
@@ -234,10 +250,6 @@ impl Buckets {
         let all = self.all_parts(bucket, upload).await?;
         let chosen = choose(&all, tags)?;
         let size = chosen.iter().map(|it| it.size).sum();
-        let max = self.shared.bucket(bucket).await?.settings.blob_bytes_max();
-        if max < size {
-            return Err(BucketError::TooLarge { max });
-        }
         let parts = chosen.iter().map(|it| (it.file, it.size)).collect();
         let sums = (crc32_of(&chosen), sha256_of(&chosen));
         expected.check_whole(size, sums.0)?;

@@ -159,13 +159,17 @@ impl BytesWriter {
     }
 
     pub(crate) fn with_sha256(mut self) -> Self {
-        self.state = Some(State { draft: None, digests: Digests::new(true) });
+        if self.size == 0 {
+            self.state = Some(State { draft: None, digests: Digests::new(true) });
+        }
         self
     }
 
     pub(crate) async fn write(&mut self, bytes: &[u8]) -> Result<(), BucketError> {
         self.size += bytes.len() as u64;
         if self.max < self.size {
+            // What came so far is not a blob, and needs no room any more.
+            self.state = None;
             return Err(BucketError::TooLarge { max: self.max });
         }
         for piece in bytes.chunks(BUFFER) {

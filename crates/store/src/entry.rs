@@ -149,8 +149,8 @@ pub trait Entries {
         limit: usize,
     ) -> Result<Vec<EntryKey>, StoreError>;
 
-    /// Which of these some entry needs.
-    async fn referenced(&self, ids: &[EntityId]) -> Result<Vec<EntityId>, StoreError>;
+    /// Which of these some entry needs, and the first that does.
+    async fn referenced(&self, ids: &[EntityId]) -> Result<Vec<(EntityId, EntryKey)>, StoreError>;
 }
 
 #[cfg(test)]

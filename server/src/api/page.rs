@@ -125,7 +125,8 @@ impl ObjectParams {
 }
 
 impl Page {
-    fn new(limit: Option<&str>, cursor: Option<&str>) -> Result<Self, Problem> {
+    /// Checks what a query says.
+    pub(crate) fn new(limit: Option<&str>, cursor: Option<&str>) -> Result<Self, Problem> {
         let limit = rows(limit)?;
         let cursor = cursor
             .map(|text| Cursor::decode(text).ok_or_else(|| bad_cursor(CURSOR)))
@@ -138,9 +139,7 @@ impl Page {
         match &self.cursor {
             None => Ok(None),
             Some(Cursor::Address(address)) => Ok(Some(address)),
-            Some(Cursor::Position(_) | Cursor::Version(_) | Cursor::Due(..)) => {
-                Err(bad_cursor(CURSOR))
-            }
+            Some(_) => Err(bad_cursor(CURSOR)),
         }
     }
 
@@ -149,9 +148,7 @@ impl Page {
         match self.cursor {
             None => Ok(0),
             Some(Cursor::Position(position)) => Ok(position),
-            Some(Cursor::Address(_) | Cursor::Version(_) | Cursor::Due(..)) => {
-                Err(bad_cursor(CURSOR))
-            }
+            Some(_) => Err(bad_cursor(CURSOR)),
         }
     }
 
@@ -160,9 +157,16 @@ impl Page {
         match self.cursor {
             None => Ok(0),
             Some(Cursor::Version(version)) => Ok(version),
-            Some(Cursor::Address(_) | Cursor::Position(_) | Cursor::Due(..)) => {
-                Err(bad_cursor(CURSOR))
-            }
+            Some(_) => Err(bad_cursor(CURSOR)),
+        }
+    }
+
+    /// The name behind which the page begins.
+    pub(crate) fn after_name(&self) -> Result<Option<&str>, Problem> {
+        match &self.cursor {
+            None => Ok(None),
+            Some(Cursor::Name(name)) => Ok(Some(name)),
+            Some(_) => Err(bad_cursor(CURSOR)),
         }
     }
 }

@@ -8,10 +8,11 @@ use axum::{
 };
 use serde::{Deserialize, Serialize};
 use steadfast::{CallError, QueueError, RunError, object::InspectError, process::InputError};
+use steadfast_bucket::BucketError;
 use steadfast_store::{Rejection, StoreError};
 use utoipa::ToSchema;
 
-pub(crate) use self::code::Code;
+pub(crate) use self::code::{BucketCode, Code};
 
 /// Why a request was not answered as wished.
 #[derive(Clone, Debug)]
@@ -111,6 +112,12 @@ impl From<RunError> for Problem {
 impl From<QueueError> for Problem {
     fn from(error: QueueError) -> Self {
         Self::new(Code::of_queue(&error), error.to_string())
+    }
+}
+
+impl From<BucketError> for Problem {
+    fn from(error: BucketError) -> Self {
+        Self::new(Code::of_bucket(&error), error.to_string())
     }
 }
 

@@ -12,11 +12,11 @@ use axum::{
     body::Bytes,
     extract::{Path, State},
 };
-use serde::de::DeserializeOwned;
 use steadfast::QueueSettings;
 
 use super::{
-    problem::{Code, Problem, ProblemBody},
+    body::{body_of, body_or},
+    problem::{Problem, ProblemBody},
     wire::{QueueEntry, QueueList},
 };
 use crate::node::Node;
@@ -105,16 +105,4 @@ pub(crate) async fn resume(
 ) -> Result<Json<QueueEntry>, Problem> {
     node.queues.resume(&queue).await?;
     Ok(Json(read_queue(&node, &queue).await?))
-}
-
-/// Reads a body. One that is empty says nothing.
-fn body_or<T: DeserializeOwned + Default>(body: &[u8], form: &str) -> Result<T, Problem> {
-    if body.is_empty() { Ok(T::default()) } else { body_of(body, form) }
-}
-
-/// Reads a body that must be there.
-fn body_of<'a, T: serde::Deserialize<'a>>(body: &'a [u8], form: &str) -> Result<T, Problem> {
-    serde_json::from_slice(body).map_err(|error| {
-        Problem::new(Code::BadRequest, format!("the body must be {form}: {error}"))
-    })
 }

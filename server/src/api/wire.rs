@@ -1,5 +1,6 @@
 //! What goes over the wire. Fields are camelCase, times RFC 3339, ids in full.
 
+mod bucket;
 mod message;
 mod object;
 mod process;
@@ -10,6 +11,10 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 pub(crate) use self::{
+    bucket::{
+        BlobEntry, BlobGone, BlobList, BucketBody, BucketEntry, EventEntry, LifecycleBody,
+        LifecycleEntry, PresignBody, PresignVerb, PresignedEntry, RuleBody, RuleEntry,
+    },
     message::{Addresses, AttemptEntry, Message, MessageDetail, MessageState},
     object::{
         AlarmEntry, ConnectionEntry, Deleted, FailureEntry, ObjectClass, ObjectDetail, ObjectEntry,

@@ -11,6 +11,7 @@ Examples:
   steadfast objects classes
   steadfast runs list
   steadfast queues list
+  steadfast buckets list
   steadfast doctor";
 
 /// Below the help of `serve`.
@@ -213,6 +214,81 @@ pub(super) const QUEUES_REDRIVE: &str = "\
 Examples:
   steadfast queues redrive mail-dead --dry-run
   steadfast queues redrive mail-dead --error-contains \"does not answer\" --rate 10";
+
+/// Below the help of `buckets list`.
+pub(super) const BUCKETS_LIST: &str = "\
+Example:
+  steadfast buckets list";
+
+/// Below the help of `buckets create`.
+pub(super) const BUCKETS_CREATE: &str = "\
+Examples:
+  steadfast buckets create photos
+  steadfast buckets create photos --max-blob-bytes 10000000";
+
+/// Below the help of `buckets delete`.
+pub(super) const BUCKETS_DELETE: &str = "\
+Example:
+  steadfast buckets delete photos";
+
+/// Below the help of `buckets ls`.
+pub(super) const BUCKETS_LS: &str = "\
+Examples:
+  steadfast buckets ls photos
+  steadfast buckets ls photos/2026/ --limit 1000";
+
+/// Below the help of `buckets cp`.
+pub(super) const BUCKETS_CP: &str = "\
+What has no slash, or begins with /, ./ or ../, is always a file. Of two others the first is a file if
+there is such a file.
+
+Examples:
+  steadfast buckets cp cat.png photos/2026/cat.png
+  steadfast buckets cp ./pets/dog.png photos/2026/
+  steadfast buckets cp photos/2026/cat.png ./cat.png";
+
+/// Below the help of `buckets rm`.
+pub(super) const BUCKETS_RM: &str = "\
+Example:
+  steadfast buckets rm photos/2026/cat.png";
+
+/// Below the help of `buckets presign`.
+pub(super) const BUCKETS_PRESIGN: &str = "\
+Examples:
+  steadfast buckets presign photos/2026/cat.png
+  steadfast buckets presign photos/2026/new.png --method put --expires 10m";
+
+/// Below the help of `buckets rules list`.
+pub(super) const RULES_LIST: &str = "\
+Example:
+  steadfast buckets rules list photos";
+
+/// Below the help of `buckets rules put`.
+pub(super) const RULES_PUT: &str = "\
+Examples:
+  steadfast buckets rules put photos thumbnails --queue thumbnails --suffix .png
+  steadfast buckets rules put photos all --queue q --event object-create --event object-delete";
+
+/// Below the help of `buckets rules delete`.
+pub(super) const RULES_DELETE: &str = "\
+Example:
+  steadfast buckets rules delete photos thumbnails";
+
+/// Below the help of `buckets lifecycle list`.
+pub(super) const LIFECYCLE_LIST: &str = "\
+Example:
+  steadfast buckets lifecycle list photos";
+
+/// Below the help of `buckets lifecycle put`.
+pub(super) const LIFECYCLE_PUT: &str = "\
+Examples:
+  steadfast buckets lifecycle put photos old --prefix tmp/ --delete-after 30d
+  steadfast buckets lifecycle put photos stale --abort-uploads-after 12h";
+
+/// Below the help of `buckets lifecycle delete`.
+pub(super) const LIFECYCLE_DELETE: &str = "\
+Example:
+  steadfast buckets lifecycle delete photos old";
 
 /// Below the help of `example checkout`.
 pub(super) const CHECKOUT: &str = "\

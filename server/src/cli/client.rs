@@ -3,8 +3,13 @@
 mod http;
 mod local;
 
+use std::io::Read;
+
 use self::{http::HttpClient, local::LocalClient};
 use crate::{api::problem::ProblemBody, args::Source, cli::output, failure::Failure};
+
+/// Takes a piece of a file, and hears how long the whole is.
+pub(super) type Take<'a> = &'a mut dyn FnMut(&[u8], Option<u64>) -> Result<(), Failure>;
 
 /// What was answered.
 pub(super) struct Answer {
@@ -64,6 +69,37 @@ impl Client {
             }
             Client::Folder(_) => self.post(path, Some(body), None, json),
         }
+    }
+
+    /// Puts JSON or nothing at a path; returns the body of a good answer.
+    pub(super) fn put(&self, path: &str, body: &str, json: bool) -> Result<String, Failure> {
+        self.ask("PUT", path, Some(body), None, json)
+    }
+
+    /// Puts a file at a path, piece by piece; returns the body of a good answer.
+    pub(super) fn upload(
+        &self,
+        path: &str,
+        content_type: Option<&str>,
+        (file, length): (impl Read + Send + 'static, u64),
+        json: bool,
+    ) -> Result<String, Failure> {
+        let answer = match self {
+            Client::Server(client) => client.upload(path, content_type, (file, length))?,
+            Client::Folder(client) => client.upload(path, content_type, (file, length))?,
+        };
+        let body = self.accept(answer, json)?;
+        String::from_utf8(body).map_err(|error| self.not_ours(&error.to_string()))
+    }
+
+    /// Gets a path that answers with a file, and gives its pieces to `take`, with the length of
+    /// the whole.
+    pub(super) fn fetch(&self, path: &str, json: bool, take: Take<'_>) -> Result<(), Failure> {
+        let answer = match self {
+            Client::Server(client) => client.fetch(path, take)?,
+            Client::Folder(client) => client.fetch(path, take)?,
+        };
+        answer.map_or(Ok(()), |answer| self.accept(answer, json).map(|_| ()))
     }
 
     /// Whether a server is asked.

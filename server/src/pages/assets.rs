@@ -29,6 +29,10 @@ static CHAT: LazyLock<Asset> = LazyLock::new(|| {
     Asset::new("text/javascript; charset=utf-8", include_str!("../../assets/chat.js"))
 });
 
+static BUCKETS: LazyLock<Asset> = LazyLock::new(|| {
+    Asset::new("text/javascript; charset=utf-8", include_str!("../../assets/buckets.js"))
+});
+
 static ICON: LazyLock<Asset> =
     LazyLock::new(|| Asset::new("image/svg+xml", include_str!("../../assets/steadfast.svg")));
 
@@ -45,6 +49,11 @@ pub(super) fn script_url() -> String {
 /// Where the script of the chat rooms is.
 pub(super) fn chat_url() -> String {
     format!("/assets/chat.js?v={}", CHAT.tag)
+}
+
+/// Where the script of the buckets is.
+pub(super) fn buckets_url() -> String {
+    format!("/assets/buckets.js?v={}", BUCKETS.tag)
 }
 
 /// Where the icon is.
@@ -77,6 +86,15 @@ pub(super) async fn script(headers: HeaderMap) -> Response {
 ))]
 pub(super) async fn chat(headers: HeaderMap) -> Response {
     CHAT.answer(&headers)
+}
+
+/// What shows how far an upload is.
+#[utoipa::path(get, path = "/assets/buckets.js", tag = "pages", responses(
+    (status = 200, body = String, content_type = "text/javascript"),
+    (status = 304, description = "Not changed"),
+))]
+pub(super) async fn buckets(headers: HeaderMap) -> Response {
+    BUCKETS.answer(&headers)
 }
 
 /// The icon.

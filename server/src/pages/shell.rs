@@ -12,18 +12,20 @@ pub(super) enum Section {
     Workflows,
     Objects,
     Queues,
+    Buckets,
     Streams,
     Pending,
     Dead,
     None,
 }
 
-const NAVIGATION: [(Section, &str, &str); 8] = [
+const NAVIGATION: [(Section, &str, &str); 9] = [
     (Section::Start, "/", "Overview"),
     (Section::Processes, "/processes", "Processes"),
     (Section::Workflows, "/workflows", "Workflows"),
     (Section::Objects, "/objects", "Objects"),
     (Section::Queues, "/queues", "Queues"),
+    (Section::Buckets, "/buckets", "Buckets"),
     (Section::Streams, "/streams", "Streams"),
     (Section::Pending, "/streams/pending", "Pending"),
     (Section::Dead, "/streams/dead", "Dead"),

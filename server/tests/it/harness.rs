@@ -193,6 +193,33 @@ impl Server {
         Answer::of(request.header("content-type", "application/json").send(body.to_string()))
     }
 
+    /// Puts bytes at a path.
+    pub(crate) fn put_bytes(&self, path: &str, bytes: &[u8], headers: &[(&str, &str)]) -> Answer {
+        let mut request = agent().put(format!("{}{path}", self.url));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        Answer::of(request.send(bytes))
+    }
+
+    /// Posts bytes to a path.
+    pub(crate) fn post_bytes(&self, path: &str, bytes: &[u8], headers: &[(&str, &str)]) -> Answer {
+        let mut request = agent().post(format!("{}{path}", self.url));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        Answer::of(request.send(bytes))
+    }
+
+    /// Gets a path with these headers.
+    pub(crate) fn get_with(&self, path: &str, headers: &[(&str, &str)]) -> Answer {
+        let mut request = agent().get(format!("{}{path}", self.url));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        Answer::of(request.call())
+    }
+
     /// Posts JSON to a path; it may be gone before it has answered.
     pub(crate) fn try_post_json(
         &self,

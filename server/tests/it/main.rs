@@ -2,6 +2,10 @@
 
 mod api;
 mod browser;
+mod bucket_bytes;
+mod bucket_cli;
+mod bucket_pages;
+mod buckets;
 mod chat_browser;
 mod chat_pages;
 mod cli;

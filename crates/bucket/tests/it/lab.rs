@@ -1,6 +1,10 @@
 //! A place to try buckets: a store, a folder of files, and a clock that the test turns.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use steadfast_bucket::{
     Attributes, Blob, BlobEvent, BlobKey, Blobs, BucketError, BucketName, Buckets, Condition,
@@ -157,15 +161,26 @@ impl Lab {
         shelves.iter().flat_map(|it| self.blobs.shelf(&it.0).unwrap()).collect()
     }
 
+    /// Where the files of blobs are.
+    pub(crate) fn paths(&self) -> Vec<PathBuf> {
+        fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
+            for entry in std::fs::read_dir(folder).into_iter().flatten() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    walk(&path, found);
+                } else if !path.ends_with("lock") && !path.ends_with("store") {
+                    found.push(path);
+                }
+            }
+        }
+        let mut found = Vec::new();
+        walk(&self.folder.path().join("blobs"), &mut found);
+        found
+    }
+
     /// How many files there are on the disk, under whatever name.
     pub(crate) fn files(&self) -> usize {
-        fn count(folder: &Path) -> usize {
-            let Ok(found) = std::fs::read_dir(folder) else { return 0 };
-            let found = found.map(|it| it.unwrap());
-            found.map(|it| if it.path().is_dir() { count(&it.path()) } else { 1 }).sum()
-        }
-        // Besides the lock and the name of the store.
-        count(&self.folder.path().join("blobs")).saturating_sub(2)
+        self.paths().len()
     }
 
     pub(crate) fn is_on_disk(&self) -> bool {
@@ -177,7 +192,7 @@ impl Lab {
     }
 }
 
-async fn open(
+pub(crate) async fn open(
     store: &Arc<dyn Store>,
     clock: &ManualClock,
     blobs: Arc<dyn Blobs>,
@@ -195,13 +210,13 @@ pub(crate) fn key(key: &str) -> BlobKey {
     BlobKey::new(key).unwrap()
 }
 
-fn open_sqlite(folder: &Path, clock: &ManualClock) -> Arc<dyn Store> {
+pub(crate) fn open_sqlite(folder: &Path, clock: &ManualClock) -> Arc<dyn Store> {
     let options = SqliteOptions::new(folder.join("store"), Arc::new(clock.clone()));
     Arc::new(SqliteStore::open(options).unwrap())
 }
 
 /// A database of its own on the server that `./test` started.
-async fn database() -> String {
+pub(crate) async fn database() -> String {
     let server = std::env::var("STEADFAST_TEST_POSTGRES")
         .expect("STEADFAST_TEST_POSTGRES names a server; `./test` starts one");
     let (client, connection) =

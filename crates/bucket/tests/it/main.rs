@@ -3,8 +3,12 @@
 #![expect(clippy::unwrap_used, reason = "a test that meets something else has failed")]
 
 mod blobs;
+mod files;
 mod lab;
 mod lists;
+mod model;
 mod races;
+mod settings;
+mod sweeps;
 mod trouble;
 mod uploads;

@@ -8,6 +8,7 @@ crate::lab::laws!(
     a_part_that_is_replaced_while_the_parts_are_put_together_is_not_missed,
     of_two_who_complete_both_are_told_and_there_is_one_event,
     of_complete_and_abort_one_wins,
+    uploads_are_listed_behind_a_key_or_an_upload,
 );
 
 async fn a_part_that_is_replaced_while_the_parts_are_put_together_is_not_missed(lab: Lab) {
@@ -54,4 +55,22 @@ async fn of_complete_and_abort_one_wins(lab: Lab) {
     assert_eq!(lab.events().await.len(), completed);
     lab.delete("k").await;
     assert_eq!(lab.files(), 0);
+}
+
+async fn uploads_are_listed_behind_a_key_or_an_upload(lab: Lab) {
+    let mut begun = Vec::new();
+    for at in ["a", "a", "a\0b", "a\0b/c", "b", "b/c"] {
+        begun.push((at.to_owned(), lab.begin(at).await.id));
+        lab.pass(std::time::Duration::from_millis(1));
+    }
+    let list = async |prefix: &str, after: Option<(&str, Option<&str>)>, limit: usize| {
+        let found = lab.buckets.uploads(&bucket(), prefix, after, limit).await.unwrap();
+        found.into_iter().map(|it| (it.key.to_string(), it.id)).collect::<Vec<_>>()
+    };
+    assert_eq!(list("", None, 100).await, begun);
+    assert_eq!(list("a\0", None, 100).await, begun[2..4], "not those of a");
+    assert_eq!(list("", Some(("a", None)), 2).await, begun[2..4]);
+    assert_eq!(list("", Some(("a", Some(&begun[0].1))), 1).await, begun[1..2]);
+    assert_eq!(list("b", Some(("a", None)), 100).await, begun[4..]);
+    assert_eq!(list("a", Some(("b", None)), 100).await, []);
 }

@@ -264,7 +264,7 @@ impl Entries for Held {
         self.inner.expired_entries(at, limit).await
     }
 
-    async fn referenced(&self, ids: &[EntityId]) -> Result<Vec<EntityId>, StoreError> {
+    async fn referenced(&self, ids: &[EntityId]) -> Result<Vec<(EntityId, EntryKey)>, StoreError> {
         self.inner.referenced(ids).await
     }
 }

@@ -95,13 +95,14 @@ impl Entries for MemoryStore {
         self.read(|it| it.entries.expired(at, limit))
     }
 
-    async fn referenced(&self, ids: &[EntityId]) -> Result<Vec<EntityId>, StoreError> {
+    async fn referenced(&self, ids: &[EntityId]) -> Result<Vec<(EntityId, EntryKey)>, StoreError> {
         self.read(|it| {
-            let is_needed = |id: &&EntityId| {
-                let first = it.entries.references.range((**id, EntryKey::stored("", Vec::new()))..);
-                first.take(1).any(|(found, _)| found == *id)
+            let by = |id: &EntityId| {
+                let from = (*id, EntryKey::stored("", Vec::new()));
+                let first = it.entries.references.range(from..).next();
+                first.filter(|(found, _)| found == id).cloned()
             };
-            ids.iter().filter(is_needed).copied().collect()
+            ids.iter().filter_map(by).collect()
         })
     }
 }

@@ -8,8 +8,8 @@ use crate::{
     sql::{count, entries},
 };
 
-const REFERENCED: &str = "SELECT DISTINCT reference FROM entry \
-     WHERE reference = ANY (?1::bytea[]) AND reference IS NOT NULL";
+const REFERENCED: &str = "SELECT DISTINCT ON (reference) reference, space, key FROM entry \
+     WHERE reference = ANY (?1::bytea[]) AND reference IS NOT NULL ORDER BY reference, space, key";
 
 #[async_trait]
 impl Entries for PostgresStore {
@@ -45,8 +45,8 @@ impl Entries for PostgresStore {
         Ok(found.into_iter().map(|it| it.entry).collect())
     }
 
-    async fn referenced(&self, ids: &[EntityId]) -> Result<Vec<EntityId>, StoreError> {
+    async fn referenced(&self, ids: &[EntityId]) -> Result<Vec<(EntityId, EntryKey)>, StoreError> {
         let ids: Vec<&[u8]> = ids.iter().map(|it| it.0.as_slice()).collect();
-        self.list(REFERENCED, &[&ids], |row| row.id(0)).await
+        self.list(REFERENCED, &[&ids], entries::reference).await
     }
 }

@@ -3,7 +3,7 @@
 use std::ops::Bound;
 
 use super::Fields;
-use crate::{Entry, EntryKey, EntryRange, Json, StoreError, Timestamp};
+use crate::{EntityId, Entry, EntryKey, EntryRange, Json, StoreError, Timestamp};
 
 /// The columns that [`entry`] reads.
 macro_rules! entries {
@@ -21,8 +21,8 @@ pub(crate) const OCCUPIED: &str =
     "SELECT space FROM entry WHERE space = ?1 AND value IS NOT NULL LIMIT 1";
 pub(crate) const EXPIRED: &str =
     entries!("WHERE expires_at IS NOT NULL AND expires_at <= ?1 ORDER BY expires_at LIMIT ?2");
-pub(crate) const REFERENCED: &str =
-    "SELECT reference FROM entry WHERE reference = ?1 AND reference IS NOT NULL LIMIT 1";
+pub(crate) const REFERENCED: &str = "SELECT reference, space, key FROM entry \
+     WHERE reference = ?1 AND reference IS NOT NULL ORDER BY space, key LIMIT 1";
 
 const LIST: &str =
     entries!("WHERE space = ?1 AND key >= ?2 AND value IS NOT NULL ORDER BY key LIMIT ?3");
@@ -50,6 +50,11 @@ pub(crate) fn list(range: EntryRange) -> (&'static str, Vec<u8>, Option<Vec<u8>>
         (true, true) => LIST_BEHIND_UNTIL,
     };
     (statement, from, range.until)
+}
+
+/// What is needed, and by which entry.
+pub(crate) fn reference(row: &dyn Fields) -> Result<(EntityId, EntryKey), StoreError> {
+    Ok((row.id(0)?, EntryKey::stored(&row.text(1)?, row.bytes(2)?)))
 }
 
 pub(crate) fn entry(row: &dyn Fields) -> Result<Entry, StoreError> {

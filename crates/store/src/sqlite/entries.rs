@@ -95,12 +95,12 @@ impl Entries for SqliteStore {
         Ok(found.into_iter().map(|it| it.entry).collect())
     }
 
-    async fn referenced(&self, ids: &[EntityId]) -> Result<Vec<EntityId>, StoreError> {
+    async fn referenced(&self, ids: &[EntityId]) -> Result<Vec<(EntityId, EntryKey)>, StoreError> {
         let ids = ids.to_vec();
         self.read(move |connection| {
             let mut found = Vec::new();
             for id in ids {
-                found.extend(rows(connection, entries::REFERENCED, (id.0,), |row| row.id(0))?);
+                found.extend(rows(connection, entries::REFERENCED, (id.0,), entries::reference)?);
             }
             Ok(found)
         })

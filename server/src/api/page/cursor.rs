@@ -13,6 +13,8 @@ pub(crate) enum Cursor {
     Version(Version),
     /// Of a list in the order in which messages are due.
     Due(Timestamp, Position),
+    /// Of a list in the order of names.
+    Name(String),
 }
 
 impl Cursor {
@@ -23,6 +25,7 @@ impl Cursor {
             Cursor::Position(position) => format!("p{position}"),
             Cursor::Version(version) => format!("v{version}"),
             Cursor::Due(due_at, position) => format!("d{}.{position}", due_at.0),
+            Cursor::Name(name) => format!("n{name}"),
         };
         text.bytes().map(|byte| format!("{byte:02x}")).collect()
     }
@@ -40,6 +43,7 @@ impl Cursor {
                 let (due_at, position) = due.split_once('.')?;
                 Some(Cursor::Due(Timestamp(due_at.parse().ok()?), number(position)?))
             }
+            ("n", name) => Some(Cursor::Name(name.into())),
             _ => None,
         }
     }
@@ -59,7 +63,9 @@ mod tests {
     fn a_cursor_survives_its_text() {
         let address = "process/checkout/ü/ö?".parse().unwrap();
         let due = Cursor::Due(Timestamp(-5), 17);
-        for cursor in [Cursor::Address(address), Cursor::Position(17), Cursor::Version(0), due] {
+        let name = Cursor::Name("ü/\0".into());
+        let address = Cursor::Address(address);
+        for cursor in [address, Cursor::Position(17), Cursor::Version(0), due, name] {
             assert_eq!(Cursor::decode(&cursor.encode()), Some(cursor));
         }
     }

@@ -54,9 +54,7 @@ impl PeekParams {
         let state = self.state.as_deref().map_or(Ok(PeekState::Pending), state)?;
         let after = self.cursor.as_deref().map(|text| match Cursor::decode(text) {
             Some(Cursor::Due(due_at, position)) => Ok((due_at, position)),
-            Some(Cursor::Address(_) | Cursor::Position(_) | Cursor::Version(_)) | None => {
-                Err(bad_cursor(CURSOR))
-            }
+            Some(_) | None => Err(bad_cursor(CURSOR)),
         });
         Ok(Peek { state, limit: rows(self.limit.as_deref())?, after: after.transpose()? })
     }

@@ -93,7 +93,8 @@ impl MessageState {
         }
     }
 
-    fn of(state: &State) -> Self {
+    /// Converts.
+    pub(crate) fn of(state: &State) -> Self {
         match state {
             State::Pending { .. } => MessageState::Pending,
             State::InFlight { .. } => MessageState::InFlight,

@@ -1,13 +1,13 @@
 //! Asks a server over HTTP.
 
 use std::{
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, ErrorKind, Read},
     time::Duration,
 };
 
-use ureq::{Agent, http::Request};
+use ureq::{Agent, SendBody, http::Request};
 
-use super::Answer;
+use super::{Answer, Take};
 use crate::failure::Failure;
 
 /// An answer has so long; the doctor scans tables, and a start may wait for a minute.
@@ -18,6 +18,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Bytes of an answer: an object has 256 MiB at most, unless its program says otherwise.
 const BODY_BYTES_MAX: u64 = 1 << 30;
+
+/// Bytes of a file that are read at once.
+const PIECE: usize = 256 << 10;
 
 /// Lines of an answer as they come.
 pub(super) type Lines = Box<dyn Iterator<Item = std::io::Result<String>>>;
@@ -106,6 +109,45 @@ impl HttpClient {
         }
         let body = response.body_mut().read_to_vec().map_err(|error| self.silent(&error))?;
         Ok(Err(Answer { status, body }))
+    }
+
+    /// Puts a file, and waits for as long as it takes. Whether it is wanted is asked before.
+    pub(super) fn upload(
+        &self,
+        path: &str,
+        content_type: Option<&str>,
+        (mut file, length): (impl Read, u64),
+    ) -> Result<Answer, Failure> {
+        let request = self.agent.put(format!("{}{path}", self.url));
+        let mut request = request.config().timeout_global(None).build();
+        request = request.header("content-length", length.to_string());
+        request = request.header("expect", "100-continue");
+        if let Some(content_type) = content_type {
+            request = request.header("content-type", content_type);
+        }
+        self.answer(request.send(SendBody::from_reader(&mut file)))
+    }
+
+    /// Gets a file piece by piece; the answer itself if it is not good.
+    pub(super) fn fetch(&self, path: &str, take: Take<'_>) -> Result<Option<Answer>, Failure> {
+        let request = self.agent.get(format!("{}{path}", self.url));
+        let request = request.config().timeout_global(None).build();
+        let response = request.call().map_err(|error| self.silent(&error))?;
+        if response.status() != 200 {
+            return self.answer(Ok(response)).map(Some);
+        }
+        let length = response.headers().get("content-length");
+        let length = length.and_then(|it| it.to_str().ok()?.parse().ok());
+        let mut reader = response.into_body().into_reader();
+        let mut piece = vec![0; PIECE];
+        loop {
+            match reader.read(&mut piece) {
+                Ok(0) => return Ok(None),
+                Ok(count) => take(&piece[..count], length)?,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.silent(&error.into())),
+            }
+        }
     }
 
     fn silent(&self, error: &ureq::Error) -> Failure {

@@ -1,13 +1,14 @@
 //! Asks the routes of this process about a folder, so that offline and online answer alike.
 
-use std::{path::Path, sync::Arc};
+use std::{io::Read, path::Path, sync::Arc};
 
-use axum::{Router, body::Body, http::Request};
+use axum::{Router, body::Body, http::Request, response::Response};
+use futures_util::{StreamExt, stream};
 use steadfast_store::{Clock, OpenError, Store, SystemClock};
 use tokio::runtime::Runtime;
 use tower::ServiceExt;
 
-use super::Answer;
+use super::{Answer, Take};
 use crate::{
     app,
     failure::Failure,
@@ -15,6 +16,9 @@ use crate::{
     open::{open_buckets, open_existing_folder},
     place::Place,
 };
+
+/// Bytes of a file that are read at once.
+const PIECE: u64 = 256 << 10;
 
 /// Asks one folder.
 pub(crate) struct LocalClient {
@@ -52,21 +56,78 @@ impl LocalClient {
         }
         let request = request.body(body.map_or_else(Body::empty, |it| Body::from(it.to_owned())));
         let request = request.map_err(|error| Failure::new(error.to_string()))?;
+        self.runtime.block_on(async { answer(self.ask(request).await).await })
+    }
+
+    async fn ask(&self, request: Request<Body>) -> Response {
+        match self.app.clone().oneshot(request).await {
+            Ok(response) => response,
+            Err(never) => match never {},
+        }
+    }
+
+    /// Puts a file, piece by piece.
+    pub(super) fn upload(
+        &self,
+        path: &str,
+        content_type: Option<&str>,
+        (file, length): (impl Read + Send + 'static, u64),
+    ) -> Result<Answer, Failure> {
+        let mut request = Request::builder().method("PUT").uri(path).header("host", "localhost");
+        request = request.header("content-length", length);
+        if let Some(content_type) = content_type {
+            request = request.header("content-type", content_type);
+        }
+        let request = request.body(Body::from_stream(stream::iter(Pieces(file))));
+        let request = request.map_err(|error| Failure::new(error.to_string()))?;
+        self.runtime.block_on(async { answer(self.ask(request).await).await })
+    }
+
+    /// Gets a file piece by piece; the answer itself if it is not good.
+    pub(super) fn fetch(&self, path: &str, take: Take<'_>) -> Result<Option<Answer>, Failure> {
+        let request = Request::builder().uri(path).header("host", "localhost").body(Body::empty());
+        let request = request.map_err(|error| Failure::new(error.to_string()))?;
         self.runtime.block_on(async {
-            let response = match self.app.clone().oneshot(request).await {
-                Ok(response) => response,
-                Err(never) => match never {},
-            };
-            let status = response.status().as_u16();
-            let bytes = axum::body::to_bytes(response.into_body(), usize::MAX).await;
-            let bytes = bytes.map_err(|error| Failure::new(error.to_string()))?;
-            Ok(Answer { status, body: bytes.to_vec() })
+            let response = self.ask(request).await;
+            if response.status() != 200 {
+                return answer(response).await.map(Some);
+            }
+            let length = response.headers().get("content-length");
+            let length = length.and_then(|it| it.to_str().ok()?.parse().ok());
+            let mut pieces = response.into_body().into_data_stream();
+            while let Some(piece) = pieces.next().await {
+                take(&piece.map_err(|error| Failure::new(error.to_string()))?, length)?;
+            }
+            Ok(None)
         })
     }
 
     /// Gives the folder free again.
     pub(super) fn close(self) {
         self.runtime.block_on(self.store.close());
+    }
+}
+
+async fn answer(response: Response) -> Result<Answer, Failure> {
+    let status = response.status().as_u16();
+    let bytes = axum::body::to_bytes(response.into_body(), usize::MAX).await;
+    let bytes = bytes.map_err(|error| Failure::new(error.to_string()))?;
+    Ok(Answer { status, body: bytes.to_vec() })
+}
+
+/// A file, piece by piece. Nothing else is to be done here while the disk is waited for.
+struct Pieces<R>(R);
+
+impl<R: Read> Iterator for Pieces<R> {
+    type Item = std::io::Result<Vec<u8>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut piece = Vec::new();
+        match self.0.by_ref().take(PIECE).read_to_end(&mut piece) {
+            Ok(0) => None,
+            Ok(_) => Some(Ok(piece)),
+            Err(error) => Some(Err(error)),
+        }
     }
 }
 

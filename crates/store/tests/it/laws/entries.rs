@@ -144,11 +144,11 @@ async fn what_an_entry_needs_outside_is_known_until_it_changes(lab: Lab) {
         found.sort();
         found
     };
-    assert_eq!(known().await, [id(1), id(2)]);
+    assert_eq!(known().await, [(id(1), key(b"a")), (id(2), key(b"c"))]);
     commit(&lab, [with(b"a", 3), with(b"c", 3)].map(Write::Put)).await;
-    assert_eq!(known().await, [id(1), id(3)]);
+    assert_eq!(known().await, [(id(1), key(b"b")), (id(3), key(b"a"))]);
     commit(&lab, [Write::Put(removal(b"b", Duration::ZERO))]).await;
-    assert_eq!(known().await, [id(3)]);
+    assert_eq!(known().await, [(id(3), key(b"a"))]);
 }
 
 async fn keys_and_values_end_at_their_limits(lab: Lab) {

@@ -1,0 +1,153 @@
+//! Files: what the disk refuses or loses is an error with a name, and nothing else suffers.
+
+use std::{fs, io, path::Path, sync::Arc, time::Duration};
+
+use steadfast_bucket::{
+    Blobs, ContentId, CopyOptions, FileBlobs, FileName, GetOptions, PutOptions, account,
+};
+use steadfast_store::SeededEntropy;
+
+use crate::lab::{Lab, bucket, key};
+
+crate::lab::laws!(
+    a_disk_that_is_full_at_any_call_leaves_nothing_and_no_event,
+    a_file_that_is_cut_short_or_missing_is_an_error_of_that_blob_alone,
+);
+
+async fn a_disk_that_is_full_at_any_call_leaves_nothing_and_no_event(lab: Lab) {
+    lab.put("kept", b"kept").await;
+    lab.listen().await;
+    let (lab, trouble) = lab.troubled().await;
+    let upload = lab.begin("big").await;
+    let (bucket, from, to) = (bucket(), key("kept"), key("k"));
+    for nth in 1..=4 {
+        trouble.fail_from(nth, io::ErrorKind::StorageFull);
+        let put = lab.buckets.put(&bucket, &to, b"bytes", PutOptions::default()).await;
+        trouble.fail_from(nth, io::ErrorKind::StorageFull);
+        let part = lab.part(&upload, 1, b"bytes").await;
+        assert_eq!(put.unwrap_err().code(), "disk_full");
+        assert_eq!(part.unwrap_err().code(), "disk_full");
+        if nth <= 2 {
+            trouble.fail_from(nth, io::ErrorKind::StorageFull);
+            let places = ((&bucket, &from), (&bucket, &to));
+            let copy = lab.buckets.copy(places.0, places.1, CopyOptions::default()).await;
+            assert_eq!(copy.unwrap_err().code(), "disk_full");
+        }
+    }
+    trouble.off();
+    assert_eq!(lab.events().await, []);
+    lab.pass(Duration::from_hours(2));
+    lab.buckets.sweep().await.unwrap();
+    lab.buckets.abort_upload(&bucket, &key("big"), &upload.id).await.unwrap();
+    lab.buckets.sweep().await.unwrap();
+    assert_eq!(lab.all_files().len(), 1, "what got its name is swept");
+    assert_eq!(lab.put("k", b"bytes").await.sequence, 1);
+    assert_eq!(lab.get("kept").await, b"kept");
+}
+
+async fn a_file_that_is_cut_short_or_missing_is_an_error_of_that_blob_alone(lab: Lab) {
+    if !lab.is_on_disk() {
+        return;
+    }
+    lab.put("short", b"0123456789").await;
+    let path = lab.paths().pop().unwrap();
+    lab.put("gone", b"bytes").await;
+    let other = lab.paths().into_iter().find(|it| *it != path).unwrap();
+    lab.put("kept", b"kept").await;
+    fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(5).unwrap();
+    fs::remove_file(other).unwrap();
+    for at in ["short", "gone"] {
+        let read = lab.buckets.get(&bucket(), &key(at), GetOptions::default()).await;
+        assert_eq!(read.err().unwrap().code(), "files_failed");
+    }
+    let error = lab.buckets.get(&bucket(), &key("short"), GetOptions::default()).await.err();
+    assert!(error.unwrap().to_string().contains("too short"));
+    let (from, to) = (key("gone"), key("copy"));
+    let copy = lab.buckets.copy((&bucket(), &from), (&bucket(), &to), CopyOptions::default()).await;
+    assert_eq!(copy.unwrap_err().code(), "files_failed");
+    assert_eq!(lab.get("kept").await, b"kept");
+    lab.put("gone", b"again").await;
+    assert_eq!(lab.delete("short").await, Some(2));
+    assert_eq!(lab.get("gone").await, b"again");
+}
+
+fn name(number: u8) -> FileName {
+    FileName { content: ContentId([number; 16]), part: None }
+}
+
+fn write(blobs: &dyn Blobs, name: FileName, bytes: &[u8]) -> io::Result<()> {
+    let mut draft = blobs.create(name)?;
+    draft.write(bytes)?;
+    draft.seal()
+}
+
+fn read(blobs: &dyn Blobs, name: FileName, len: u64) -> Vec<u8> {
+    blobs.open(name).unwrap().read(0..len).unwrap()
+}
+
+#[test]
+fn a_folder_serves_one_process_and_one_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("new/and/deep/blobs");
+    let blobs = FileBlobs::open(&place, "one").unwrap();
+    let error = FileBlobs::open(&place, "one").unwrap_err().to_string();
+    assert!(error.contains("used by another process"), "{error}");
+    drop(blobs);
+    let error = FileBlobs::open(&place, "two").unwrap_err().to_string();
+    assert!(error.contains("holds the files of store one"), "{error}");
+    FileBlobs::open(&place, "one").unwrap();
+}
+
+#[test]
+fn a_folder_whose_first_process_ended_at_any_time_is_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("store.new"), "on").unwrap();
+    fs::create_dir(folder.path().join("tmp")).unwrap();
+    fs::write(folder.path().join("tmp").join(name(1).to_string()), "half").unwrap();
+    let blobs = FileBlobs::open(folder.path(), "one").unwrap();
+    assert_eq!(fs::read_dir(folder.path().join("tmp")).unwrap().count(), 0);
+    write(&blobs, name(1), b"whole").unwrap();
+    assert_eq!(read(&blobs, name(1), 5), b"whole");
+}
+
+#[test]
+fn content_is_never_written_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let blobs: [Arc<dyn Blobs>; 2] = [
+        Arc::new(FileBlobs::open(folder.path(), "one").unwrap()),
+        Arc::new(steadfast_bucket::MemoryBlobs::default()),
+    ];
+    for blobs in blobs {
+        write(&*blobs, name(1), b"first").unwrap();
+        write(&*blobs, name(2), b"other").unwrap();
+        let again = write(&*blobs, name(1), b"again").unwrap_err();
+        assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
+        let linked = blobs.link(name(2), name(1)).unwrap_err();
+        assert_eq!(linked.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(read(&*blobs, name(1), 5), b"first");
+    }
+}
+
+#[test]
+fn a_folder_that_was_swept_is_made_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let blobs = FileBlobs::open(folder.path(), "one").unwrap();
+    write(&blobs, name(1), b"bytes").unwrap();
+    blobs.remove(&[name(1)]).unwrap();
+    let shelf = blobs.shelves().unwrap().remove(0).0;
+    blobs.remove_shelf(&shelf);
+    assert!(!folder.path().join(&shelf).exists());
+    write(&blobs, name(1), b"bytes").unwrap();
+    // As if it was swept between the two looks.
+    blobs.remove(&[name(1)]).unwrap();
+    fs::remove_dir_all(folder.path().join(Path::new(&shelf).parent().unwrap())).unwrap();
+    write(&blobs, name(1), b"bytes").unwrap();
+    assert_eq!(read(&blobs, name(1), 5), b"bytes");
+}
+
+#[tokio::test]
+async fn a_store_keeps_its_name() {
+    let lab = Lab::memory().await;
+    let name = account(&*lab.store, &SeededEntropy::new(9)).await.unwrap();
+    assert_eq!((name.as_str(), name.len()), (lab.buckets.account(), 32));
+}

@@ -1,0 +1,236 @@
+//! Random changes of a bucket, with full disks and ends of the process in between, against a small
+//! model: whatever is found is exactly what some moment of the last step left.
+
+mod album;
+mod steps;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use steadfast_bucket::{Blobs, BucketError, Buckets, FileBlobs, LifecycleRule, MemoryBlobs};
+use steadfast_store::{
+    Clock, Entropy, ManualClock, MemoryStore, Moment, PostgresOptions, PostgresStore,
+    SeededEntropy, Store, Timestamp,
+};
+
+use self::album::{Album, DAY};
+use crate::{
+    lab::{self, START, bucket},
+    trouble::Trouble,
+};
+
+/// Where a world is kept, and how it is opened again.
+enum Ground {
+    Memory { store: Arc<MemoryStore>, files: MemoryBlobs },
+    Sqlite(tempfile::TempDir),
+    Postgres(String, tempfile::TempDir),
+}
+
+struct World {
+    ground: Ground,
+    store: Option<Arc<dyn Store>>,
+    buckets: Option<Buckets>,
+    files: Arc<dyn Blobs>,
+    trouble: Trouble,
+    clock: ManualClock,
+    chance: SeededEntropy,
+    model: Album,
+    /// When each upload began, and by which step.
+    begun: BTreeMap<String, (Timestamp, String)>,
+    begun_by: String,
+    /// The sizes of parts, by their CRC-32.
+    sizes: BTreeMap<u32, u64>,
+    steps: u64,
+    /// All that nobody needs has just been old enough to go.
+    is_swept: bool,
+    restarts: usize,
+}
+
+async fn open_store(ground: &Ground, clock: &ManualClock) -> Arc<dyn Store> {
+    match ground {
+        Ground::Memory { store, .. } => store.clone(),
+        Ground::Sqlite(folder) => lab::open_sqlite(folder.path(), clock),
+        Ground::Postgres(url, _) => {
+            let options = PostgresOptions::new(url.clone(), Arc::new(clock.clone()));
+            Arc::new(PostgresStore::open(options).await.unwrap())
+        }
+    }
+}
+
+async fn open_files(ground: &Ground, store: &dyn Store) -> Arc<dyn Blobs> {
+    let folder = match ground {
+        Ground::Memory { files, .. } => return Arc::new(files.clone()),
+        Ground::Sqlite(folder) | Ground::Postgres(_, folder) => folder.path().join("blobs"),
+    };
+    let name = steadfast_bucket::account(store, &SeededEntropy::new(5)).await.unwrap();
+    Arc::new(FileBlobs::open(folder, &name).unwrap())
+}
+
+impl World {
+    async fn new(ground: Ground, clock: ManualClock, seed: u64) -> Self {
+        let store = open_store(&ground, &clock).await;
+        let files = open_files(&ground, &*store).await;
+        let trouble = Trouble::new(files.clone());
+        let buckets = lab::open(&store, &clock, Arc::new(trouble.clone()), seed).await;
+        buckets.create(&bucket()).await.unwrap();
+        let (id, prefix) = ("old".into(), "old/".into());
+        let (delete_after_ms, abort_uploads_after_ms) = (Some(DAY.as_millis() as u64), None);
+        let rule = LifecycleRule { id, prefix, delete_after_ms, abort_uploads_after_ms };
+        buckets.put_lifecycle(&bucket(), rule).await.unwrap();
+        Self {
+            ground,
+            store: Some(store),
+            buckets: Some(buckets),
+            files,
+            trouble,
+            clock,
+            chance: SeededEntropy::new(seed),
+            model: Album::default(),
+            begun: BTreeMap::new(),
+            begun_by: String::new(),
+            sizes: BTreeMap::new(),
+            steps: 0,
+            is_swept: false,
+            restarts: 0,
+        }
+    }
+
+    fn below(&self, limit: u64) -> u64 {
+        self.chance.next() % limit
+    }
+
+    fn buckets(&self) -> &Buckets {
+        self.buckets.as_ref().unwrap()
+    }
+
+    async fn found(&self) -> Album {
+        Album::read(&**self.store.as_ref().unwrap(), self.buckets()).await
+    }
+
+    fn crash_soon(&self) {
+        if let Ground::Memory { store, .. } = &self.ground {
+            let moment = if self.below(2) == 0 { Moment::Before } else { Moment::After };
+            store.crash_at(1 + self.below(3) as usize, moment);
+        }
+    }
+
+    fn has_crashed(&self) -> bool {
+        matches!(&self.ground, Ground::Memory { store, .. } if store.has_crashed())
+    }
+
+    /// The next process. On a disk the last one says goodbye; the ones that do not are elsewhere.
+    async fn restart(&mut self) {
+        self.restarts += 1;
+        self.trouble.off();
+        drop(self.buckets.take());
+        let nothing = Arc::new(MemoryBlobs::default());
+        (self.trouble, self.files) = (Trouble::new(nothing.clone()), nothing);
+        match &mut self.ground {
+            Ground::Memory { store, .. } => *store = Arc::new(store.restart()),
+            Ground::Sqlite(_) | Ground::Postgres(..) => self.store.take().unwrap().close().await,
+        }
+        let store = open_store(&self.ground, &self.clock).await;
+        self.files = open_files(&self.ground, &*store).await;
+        self.trouble = Trouble::new(self.files.clone());
+        let seed = self.chance.next();
+        let blobs = Arc::new(self.trouble.clone());
+        self.buckets = Some(lab::open(&store, &self.clock, blobs, seed).await);
+        self.store = Some(store);
+    }
+
+    /// A step, and what must be so after it.
+    async fn go(&mut self) {
+        self.steps += 1;
+        self.is_swept = false;
+        if self.below(5) == 0 {
+            self.crash_soon();
+        }
+        let (states, answer) = self.step().await;
+        self.trouble.off();
+        let mut possible = vec![self.model.clone()];
+        if self.has_crashed() {
+            // Any moment of it may have been the last one.
+            possible.extend(states);
+            self.restart().await;
+        } else if answer.is_ok() {
+            possible = states.into_iter().next_back().into_iter().collect();
+            possible.extend(possible.is_empty().then(|| self.model.clone()));
+        } else {
+            let codes = ["disk_full", "precondition_failed", "unknown_blob"];
+            let code = answer.as_ref().map_err(BucketError::code).unwrap_err();
+            assert!(codes.contains(&code), "{answer:?}");
+        }
+        if self.below(12) == 0 {
+            self.restart().await;
+        }
+        self.compare(possible).await;
+    }
+
+    async fn compare(&mut self, possible: Vec<Album>) {
+        let found = self.found().await;
+        for (id, _) in &found.uploads {
+            let began = || (self.clock.now(), self.begun_by.clone());
+            self.begun.entry(id.clone()).or_insert_with(began);
+        }
+        let fits = possible.into_iter().map(|it| named(it, &found)).collect::<Vec<_>>();
+        if !fits.contains(&found) {
+            panic!("step {}: found is\n{found:#?}\nand not one of\n{fits:#?}", self.steps);
+        }
+        self.model = found;
+        if self.is_swept {
+            let mut files: BTreeMap<String, usize> = BTreeMap::new();
+            for (shelf, _) in self.files.shelves().unwrap() {
+                for file in self.files.shelf(&shelf).unwrap() {
+                    *files.entry(file.content.to_string()).or_default() += 1;
+                }
+            }
+            assert_eq!(files, self.model.files(self.buckets()).await, "step {}", self.steps);
+        }
+    }
+}
+
+/// A new upload gets the id under which it is found.
+fn named(mut album: Album, found: &Album) -> Album {
+    if let Some(upload) = album.uploads.remove("") {
+        let id = found.uploads.keys().find(|it| !album.uploads.contains_key(*it));
+        album.uploads.insert(id.cloned().unwrap_or_default(), upload);
+    }
+    album
+}
+
+/// The seed is in the message of a failure.
+async fn play(ground: Ground, clock: ManualClock, seed: u64, steps: usize) {
+    let played = tokio::spawn(async move {
+        let mut world = World::new(ground, clock, seed).await;
+        for _ in 0..steps {
+            world.go().await;
+        }
+        world.restart().await;
+        world.compare(vec![world.model.clone()]).await;
+        world.restarts
+    });
+    assert!(played.await.is_ok(), "seed {seed}: see above");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_happens_blobs_and_events_are_those_of_one_moment_on_memory() {
+    for seed in 0..60 {
+        let clock = ManualClock::at(START);
+        let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
+        let ground = Ground::Memory { store, files: MemoryBlobs::default() };
+        play(ground, clock, seed, 60).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_happens_blobs_and_events_are_those_of_one_moment_on_sqlite() {
+    for seed in 1_000..1_003 {
+        let ground = Ground::Sqlite(tempfile::tempdir().unwrap());
+        play(ground, ManualClock::at(START), seed, 60).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_happens_blobs_and_events_are_those_of_one_moment_on_postgres() {
+    let ground = Ground::Postgres(lab::database().await, tempfile::tempdir().unwrap());
+    play(ground, ManualClock::at(START), 2_000, 60).await;
+}

@@ -1,0 +1,161 @@
+//! All that a bucket says of itself: as the model has it, and as it is found.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use steadfast_bucket::{BlobAction, BlobEvent, Buckets, GetOptions, ListOptions};
+use steadfast_store::{DueCursor, EntryKey, Store, Timestamp, queue_address};
+
+use crate::lab::{bucket, key};
+
+pub(crate) const KEYS: [&str; 6] = ["a", "b", "b/c", "old/a", "old/b", "ü"];
+pub(crate) const DAY: Duration = Duration::from_hours(24);
+
+/// What is compared, all of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Album {
+    pub(crate) blobs: BTreeMap<String, Shot>,
+    /// The number of each key, and until when that of a deleted one is kept.
+    pub(crate) numbers: BTreeMap<String, (i64, Option<Timestamp>)>,
+    /// Every event that was ever sent, in order.
+    pub(crate) events: Vec<Told>,
+    /// By id: the key, and which bytes each part has. One that is new has no id yet.
+    pub(crate) uploads: BTreeMap<String, (String, BTreeMap<u32, u32>)>,
+    /// Whether events are sent.
+    pub(crate) listens: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Shot {
+    /// The CRC-32 of its bytes.
+    pub(crate) bytes: u32,
+    pub(crate) size: u64,
+    pub(crate) sequence: i64,
+    /// Which step wrote it.
+    pub(crate) step: String,
+    pub(crate) written_at: Timestamp,
+}
+
+/// Key, what happened, the number, the size and the step that did it.
+pub(crate) type Told = (String, BlobAction, i64, Option<u64>, Option<String>);
+
+impl Album {
+    /// After a write of a key.
+    pub(crate) fn written(
+        mut self,
+        at: &str,
+        action: BlobAction,
+        (bytes, size): (u32, u64),
+        (step, written_at): (&str, Timestamp),
+    ) -> Self {
+        let sequence = self.numbers.get(at).map_or(0, |it| it.0) + 1;
+        let step = step.to_owned();
+        self.numbers.insert(at.into(), (sequence, None));
+        if self.listens {
+            self.events.push((at.into(), action, sequence, Some(size), Some(step.clone())));
+        }
+        self.blobs.insert(at.into(), Shot { bytes, size, sequence, step, written_at });
+        self
+    }
+
+    /// After a deletion of a key that is there.
+    pub(crate) fn deleted(mut self, at: &str, action: BlobAction, now: Timestamp) -> Self {
+        let sequence = self.numbers[at].0 + 1;
+        self.numbers.insert(at.into(), (sequence, Some(now.after(30 * DAY))));
+        if self.listens {
+            self.events.push((at.into(), action, sequence, None, None));
+        }
+        self.blobs.remove(at);
+        self
+    }
+
+    /// After each thing that a sweep does.
+    pub(crate) fn swept(&self, now: Timestamp, began: &BTreeMap<String, Timestamp>) -> Vec<Self> {
+        let (mut states, mut last) = (Vec::new(), self.clone());
+        for (at, shot) in &self.blobs {
+            if at.starts_with("old/") && shot.written_at.after(DAY) <= now {
+                last = last.deleted(at, BlobAction::LifecycleDeletion, now);
+                states.push(last.clone());
+            }
+        }
+        let mut uploads: Vec<_> = self.uploads.iter().map(|(id, it)| (it.0.clone(), id)).collect();
+        uploads.sort();
+        for (_, id) in uploads {
+            if began[id].after(7 * DAY) <= now {
+                last.uploads.remove(id);
+                states.push(last.clone());
+            }
+        }
+        last.numbers.retain(|_, it| it.1.is_none_or(|it| now < it));
+        states.push(last);
+        states
+    }
+
+    /// What is found, and that it holds together.
+    pub(crate) async fn read(store: &dyn Store, buckets: &Buckets) -> Self {
+        let mut found = Self::default();
+        let list = buckets.list(&bucket(), &ListOptions::default()).await.unwrap();
+        for blob in &list.blobs {
+            let reading = buckets.get(&bucket(), &blob.key, GetOptions::default()).await.unwrap();
+            assert_eq!(&reading.blob, blob);
+            let bytes = crc32fast::hash(&reading.bytes().await.unwrap());
+            assert_eq!(bytes, blob.crc32, "{blob:?} has other bytes");
+            let shot = Shot {
+                bytes,
+                size: blob.size,
+                sequence: blob.sequence,
+                step: blob.attributes.metadata["step"].clone(),
+                written_at: blob.modified_at,
+            };
+            found.blobs.insert(blob.key.to_string(), shot);
+        }
+        for at in KEYS {
+            let entry = EntryKey::new("blob/photos", key(at).as_str().as_bytes()).unwrap();
+            if let Some(entry) = store.entry(&entry).await.unwrap() {
+                found.numbers.insert(at.into(), (entry.revision, entry.expires_at));
+            }
+        }
+        found.events = events(store, &list.blobs).await;
+        for upload in buckets.uploads(&bucket(), "", None, 1_000).await.unwrap() {
+            let parts = buckets.parts(&bucket(), &upload, 0, 1_000).await.unwrap();
+            let parts = parts.iter().map(|it| (it.number, it.crc32)).collect();
+            found.uploads.insert(upload.id, (upload.key.to_string(), parts));
+        }
+        let settings = buckets.bucket(&bucket()).await.unwrap().settings;
+        found.listens = !settings.rules.is_empty();
+        found
+    }
+
+    /// How many files each content must have.
+    pub(crate) async fn files(&self, buckets: &Buckets) -> BTreeMap<String, usize> {
+        let list = buckets.list(&bucket(), &ListOptions::default()).await.unwrap();
+        let blobs = list.blobs.iter().map(|it| (it.version(), it.parts().max(1)));
+        let uploads = self.uploads.iter().map(|(id, it)| (id.clone(), it.1.len()));
+        blobs.chain(uploads).filter(|it| 0 < it.1).collect()
+    }
+}
+
+async fn events(store: &dyn Store, blobs: &[steadfast_bucket::Blob]) -> Vec<Told> {
+    let queue = queue_address("events").unwrap().id();
+    let found = store.letters(queue, DueCursor::START, Timestamp::MAX, 10_000).await.unwrap();
+    let mut found: Vec<_> = found.into_iter().map(|it| it.message).collect();
+    found.sort_by_key(|it| it.position);
+    let read = |it: &steadfast_store::Recorded| serde_json::from_str(it.data.as_str()).unwrap();
+    let events: Vec<BlobEvent> = found.iter().map(read).collect();
+    for event in events.iter().filter(|it| !it.action.is_deletion()) {
+        // Numbers begin anew when a deleted key was forgotten; steps do not.
+        let its = |it: &&steadfast_bucket::Blob| {
+            it.key.as_str() == event.key() && it.attributes.metadata == event.metadata
+        };
+        if let Some(blob) = blobs.iter().find(its) {
+            let (version, sequence, size) = (blob.version(), blob.sequence, Some(blob.size));
+            let e_tag = Some(blob.etag.as_str());
+            assert_eq!((&event.version, event.sequence), (&version, sequence));
+            assert_eq!((event.object.size, event.object.e_tag.as_deref()), (size, e_tag));
+        }
+    }
+    let told = |it: BlobEvent| {
+        let step = it.metadata.get("step").cloned();
+        (it.object.key, it.action, it.sequence, it.object.size, step)
+    };
+    events.into_iter().map(told).collect()
+}

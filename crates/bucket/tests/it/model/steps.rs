@@ -1,0 +1,188 @@
+//! What happens to the bucket, and what may come of it.
+
+use std::{io, time::Duration};
+
+use steadfast_bucket::{
+    Attributes, BlobAction, BucketError, Condition, CopyOptions, EventType, Expected, PartTag,
+    PutOptions, Rule,
+};
+use steadfast_store::Clock;
+
+use super::{
+    World,
+    album::{Album, DAY, KEYS},
+};
+use crate::lab::{bucket, key};
+
+/// The states that a step goes through, and how it was answered.
+pub(crate) type Done = (Vec<Album>, Result<(), BucketError>);
+
+impl World {
+    pub(crate) async fn step(&mut self) -> Done {
+        match self.below(20) {
+            0..5 => self.put().await,
+            5..8 => self.delete().await,
+            8..10 => self.copy().await,
+            10 => self.begin_upload().await,
+            11..13 => self.put_part().await,
+            13..15 => self.end_upload(true).await,
+            15 => self.end_upload(false).await,
+            16 => self.listen().await,
+            _ => self.sweep().await,
+        }
+    }
+
+    fn a_key(&self) -> &'static str {
+        KEYS[self.below(KEYS.len() as u64) as usize]
+    }
+
+    /// New bytes; what they are is found again by their CRC-32.
+    fn some_bytes(&mut self) -> (u32, Vec<u8>) {
+        let len = [0, 1, 700, 300_000][self.below(4) as usize];
+        let mut bytes = vec![self.steps as u8; len];
+        bytes.extend(self.steps.to_be_bytes());
+        (crc32fast::hash(&bytes), bytes)
+    }
+
+    fn attributes(&self) -> Attributes {
+        let mut attributes = Attributes::default();
+        attributes.metadata.insert("step".into(), self.steps.to_string());
+        attributes
+    }
+
+    /// Sometimes the disk has no room for the n-th call.
+    fn trouble_perhaps(&self) {
+        if self.below(6) == 0 {
+            let nth = 1 + self.below(4) as usize;
+            self.trouble.fail_from(nth, io::ErrorKind::StorageFull);
+        }
+    }
+
+    fn now_and_step(&self) -> (String, steadfast_store::Timestamp) {
+        (self.steps.to_string(), self.clock.now())
+    }
+
+    async fn put(&mut self) -> Done {
+        let (at, (crc32, bytes)) = (self.a_key(), self.some_bytes());
+        let (attributes, expected) = (self.attributes(), Expected::default());
+        let is_new = self.below(4) == 0;
+        let condition = if is_new { Condition::absent() } else { Condition::default() };
+        let put = PutOptions { attributes, expected, condition };
+        let (step, now) = self.now_and_step();
+        self.trouble_perhaps();
+        let done = self.buckets().put(&bucket(), &key(at), &bytes, put).await;
+        if is_new && self.model.blobs.contains_key(at) && done.is_err() {
+            return (vec![], done.map(drop));
+        }
+        let what = (crc32, bytes.len() as u64);
+        let after = self.model.clone().written(at, BlobAction::PutObject, what, (&step, now));
+        (vec![after], done.map(drop))
+    }
+
+    async fn delete(&mut self) -> Done {
+        let at = self.a_key();
+        let done = self.buckets().delete(&bucket(), &key(at), Condition::default()).await;
+        if !self.model.blobs.contains_key(at) {
+            assert!(!matches!(done, Ok(Some(_))), "{at} was not there");
+            return (vec![], done.map(drop));
+        }
+        let now = self.clock.now();
+        (vec![self.model.clone().deleted(at, BlobAction::DeleteObject, now)], done.map(drop))
+    }
+
+    async fn copy(&mut self) -> Done {
+        let (from, to) = (self.a_key(), self.a_key());
+        let attributes = Some(self.attributes());
+        let copy = CopyOptions { attributes, ..CopyOptions::default() };
+        let (step, now) = self.now_and_step();
+        self.trouble_perhaps();
+        let (bucket, from_key, to_key) = (bucket(), key(from), key(to));
+        let done = self.buckets().copy((&bucket, &from_key), (&bucket, &to_key), copy).await;
+        let Some(source) = self.model.blobs.get(from) else {
+            assert!(done.is_err(), "{from} is not there");
+            return (vec![], done.map(drop));
+        };
+        let what = (source.bytes, source.size);
+        let after = self.model.clone().written(to, BlobAction::CopyObject, what, (&step, now));
+        (vec![after], done.map(drop))
+    }
+
+    async fn begin_upload(&mut self) -> Done {
+        let at = self.a_key();
+        let attributes = self.attributes();
+        let done = self.buckets().begin_upload(&bucket(), &key(at), attributes).await;
+        let mut after = self.model.clone();
+        after.uploads.insert(String::new(), (at.to_owned(), Default::default()));
+        self.begun_by = self.steps.to_string();
+        (vec![after], done.map(drop))
+    }
+
+    fn an_upload(&self) -> Option<String> {
+        let all: Vec<&String> = self.model.uploads.keys().collect();
+        (!all.is_empty()).then(|| all[self.below(all.len() as u64) as usize].clone())
+    }
+
+    async fn put_part(&mut self) -> Done {
+        let Some(id) = self.an_upload() else { return (vec![], Ok(())) };
+        let (number, (crc32, bytes)) = (1 + self.below(3) as u32, self.some_bytes());
+        let at = key(&self.model.uploads[&id].0);
+        self.sizes.insert(crc32, bytes.len() as u64);
+        self.trouble_perhaps();
+        let sent = async {
+            let mut part = self.buckets().part_writer(&bucket(), &at, &id, number).await?;
+            part.write(&bytes).await?;
+            part.finish(Expected::default()).await
+        };
+        let done = sent.await;
+        let mut after = self.model.clone();
+        after.uploads.get_mut(&id).unwrap().1.insert(number, crc32);
+        (vec![after], done.map(drop))
+    }
+
+    async fn end_upload(&mut self, complete: bool) -> Done {
+        let Some(id) = self.an_upload() else { return (vec![], Ok(())) };
+        let (at, parts) = self.model.uploads[&id].clone();
+        let mut after = self.model.clone();
+        after.uploads.remove(&id);
+        let key = key(&at);
+        if !complete {
+            return (vec![after], self.buckets().abort_upload(&bucket(), &key, &id).await);
+        }
+        // One of them is enough, and parts before the last would have to be large.
+        let Some((number, crc32)) = parts.last_key_value() else { return (vec![], Ok(())) };
+        let tags = [PartTag { number: *number, etag: None, crc32: Some(*crc32), sha256: None }];
+        let any = Condition::default();
+        let done = self.buckets().complete_upload(&bucket(), &key, &id, &tags, any).await;
+        let what = (*crc32, self.sizes[crc32]);
+        let (action, begun_by) = (BlobAction::CompleteMultipartUpload, self.begun[&id].1.clone());
+        let after = after.written(&at, action, what, (&begun_by, self.clock.now()));
+        (vec![after], done.map(drop))
+    }
+
+    /// Begins or ceases to send events.
+    async fn listen(&mut self) -> Done {
+        let mut after = self.model.clone();
+        after.listens = !after.listens;
+        let done = if after.listens {
+            let events = vec![EventType::ObjectCreate, EventType::ObjectDelete];
+            let (prefix, suffix) = (String::new(), String::new());
+            let rule = Rule { id: "all".into(), events, prefix, suffix, queue: "events".into() };
+            self.buckets().put_rule(&bucket(), rule).await
+        } else {
+            self.buckets().delete_rule(&bucket(), "all").await
+        };
+        (vec![after], done)
+    }
+
+    /// Time passes, little or much; what is not needed any more goes, and no file is left over.
+    async fn sweep(&mut self) -> Done {
+        let hours = [0, 2, 3, 26, 8 * 24, 31 * 24][self.below(6) as usize];
+        self.clock.advance(Duration::from_hours(hours));
+        let began = self.begun.iter().map(|(id, it)| (id.clone(), it.0)).collect();
+        let states = self.model.swept(self.clock.now(), &began);
+        let done = self.buckets().sweep().await.map(drop);
+        self.is_swept = done.is_ok() && 2 <= hours;
+        assert!(DAY < Duration::from_hours(26));
+        (states, done)
+    }
+}

@@ -1,0 +1,181 @@
+//! Sweeps: what is old or lost goes, and nothing else.
+
+use std::{io, time::Duration};
+
+use steadfast_bucket::{BlobAction, LifecycleRule, Swept};
+
+use crate::{
+    lab::{Lab, bucket, key},
+    trouble::At,
+};
+
+crate::lab::laws!(
+    orphans_go_after_an_hour_and_not_before,
+    parts_that_no_row_knows_go_and_those_of_open_uploads_stay,
+    old_blobs_go_by_prefix_with_an_event,
+    a_rule_that_is_removed_during_a_sweep_deletes_nothing_more,
+    uploads_that_nobody_completes_are_aborted,
+    rows_of_lost_parts_go,
+);
+
+const HOUR: Duration = Duration::from_hours(1);
+const DAY: Duration = Duration::from_hours(24);
+
+impl Lab {
+    async fn delete_after(&self, id: &str, prefix: &str, days: u64) {
+        let (id, prefix) = (id.into(), prefix.into());
+        let delete_after_ms = Some(days * DAY.as_millis() as u64);
+        let rule = LifecycleRule { id, prefix, delete_after_ms, abort_uploads_after_ms: None };
+        self.buckets.put_lifecycle(&bucket(), rule).await.unwrap();
+    }
+
+    async fn sweep(&self) -> Swept {
+        self.buckets.sweep().await.unwrap()
+    }
+}
+
+/// A file that got its name, and whose put then failed.
+async fn orphan(lab: Lab) -> Lab {
+    let (lab, trouble) = lab.troubled().await;
+    trouble.on(
+        |at, _| {
+            if at == At::Sealed { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+        },
+    );
+    let put = lab.buckets.put(&bucket(), &key("k"), b"bytes", Default::default()).await;
+    assert!(put.is_err());
+    trouble.off();
+    lab
+}
+
+async fn orphans_go_after_an_hour_and_not_before(lab: Lab) {
+    let lab = orphan(lab).await;
+    lab.put("k", b"kept").await;
+    lab.pass(HOUR - Duration::from_millis(1));
+    assert_eq!(lab.sweep().await, Swept::default());
+    assert_eq!(lab.all_files().len(), 2);
+    lab.pass(Duration::from_millis(1));
+    assert_eq!(lab.sweep().await, Swept { files: 1, ..Swept::default() });
+    assert_eq!(lab.get("k").await, b"kept");
+    lab.delete("k").await;
+    lab.pass(2 * HOUR);
+    lab.sweep().await;
+    if lab.is_on_disk() {
+        let left = std::fs::read_dir(lab.folder.path().join("blobs")).unwrap();
+        let mut left: Vec<_> = left.map(|it| it.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["lock", "store", "tmp"], "empty folders go");
+    }
+}
+
+async fn parts_that_no_row_knows_go_and_those_of_open_uploads_stay(lab: Lab) {
+    let (lab, trouble) = lab.troubled().await;
+    let lose_a_part =
+        async |upload| {
+            trouble.on(|at, _| {
+                if at == At::Sealed { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+            });
+            assert!(lab.part(upload, 1, b"lost").await.is_err());
+            trouble.off();
+        };
+    let (open, done) = (lab.begin("open").await, lab.begin("done").await);
+    lab.pass(2 * HOUR);
+    for upload in [&open, &done] {
+        lab.part(upload, 1, b"part").await.unwrap();
+        lose_a_part(upload).await;
+    }
+    lab.complete(&done, &[1]).await.unwrap();
+    assert_eq!(lab.all_files().len(), 4);
+    lab.pass(HOUR / 2);
+    assert_eq!(lab.sweep().await.files, 0, "they are not as old as their uploads");
+    lab.pass(HOUR);
+    assert_eq!(lab.sweep().await.files, 2);
+    assert_eq!(lab.get("done").await, b"part");
+    lab.complete(&open, &[1]).await.unwrap();
+    assert_eq!(lab.get("open").await, b"part");
+}
+
+async fn old_blobs_go_by_prefix_with_an_event(lab: Lab) {
+    lab.listen().await;
+    lab.delete_after("logs", "logs/", 7).await;
+    lab.delete_after("all", "", 30).await;
+    let old = lab.put("logs/old", b"1").await;
+    lab.put("other", b"1").await;
+    lab.pass(6 * DAY);
+    lab.put("logs/new", b"1").await;
+    assert_eq!(lab.sweep().await, Swept::default());
+    lab.pass(DAY);
+    assert_eq!(lab.sweep().await, Swept { blobs: 1, ..Swept::default() });
+    let events = lab.events().await;
+    let last = events.last().unwrap();
+    assert_eq!(last.action, BlobAction::LifecycleDeletion);
+    assert_eq!((last.key(), last.sequence), ("logs/old", 2));
+    assert_eq!(last.version, old.version());
+    lab.pass(23 * DAY);
+    assert_eq!(lab.sweep().await.blobs, 2);
+    assert_eq!(lab.events().await.len(), 6);
+    assert_eq!((lab.all_files(), lab.put("logs/old", b"").await.sequence), (vec![], 3));
+}
+
+async fn a_rule_that_is_removed_during_a_sweep_deletes_nothing_more(lab: Lab) {
+    let (lab, trouble) = lab.troubled().await;
+    lab.delete_after("all", "", 1).await;
+    for at in ["a", "b", "c"] {
+        lab.put(at, b"1").await;
+    }
+    lab.pass(DAY);
+    let (buckets, runtime) = (lab.buckets.clone(), tokio::runtime::Handle::current());
+    let mut is_first = true;
+    trouble.on(move |at, _| {
+        if at == At::Remove && std::mem::take(&mut is_first) {
+            runtime.block_on(buckets.delete_lifecycle(&bucket(), "all")).unwrap();
+        }
+        Ok(())
+    });
+    assert_eq!(lab.sweep().await.blobs, 1);
+    trouble.off();
+    assert_eq!(lab.get("c").await, b"1");
+}
+
+async fn uploads_that_nobody_completes_are_aborted(lab: Lab) {
+    let rule = |id: &str, prefix: &str, days: u64| LifecycleRule {
+        id: id.into(),
+        prefix: prefix.into(),
+        delete_after_ms: None,
+        abort_uploads_after_ms: Some(days * DAY.as_millis() as u64),
+    };
+    for rule in [rule("tmp", "tmp/", 1), rule("later", "tmp/", 20), rule("long", "long/", 20)] {
+        lab.buckets.put_lifecycle(&bucket(), rule).await.unwrap();
+    }
+    for at in ["tmp/a", "b", "long/c"] {
+        let upload = lab.begin(at).await;
+        lab.part(&upload, 1, at.as_bytes()).await.unwrap();
+    }
+    for (days, left) in [(1, 2), (6, 1), (12, 1), (1, 0)] {
+        lab.pass(days * DAY);
+        lab.sweep().await;
+        let open = lab.buckets.uploads(&bucket(), "", None, 10).await.unwrap();
+        assert_eq!((open.len(), lab.all_files().len()), (left, left), "after {days} more days");
+    }
+}
+
+async fn rows_of_lost_parts_go(lab: Lab) {
+    let (one, two) = (lab.begin("k").await, lab.begin("k").await);
+    for upload in [&one, &two] {
+        lab.part(upload, 1, b"1").await.unwrap();
+        lab.part(upload, 2, b"2").await.unwrap();
+    }
+    // As if the process had ended in the middle of an abort.
+    let mut key = b"k\0".to_vec();
+    key.extend(steadfast_bucket::ContentId::from_hex(&one.id).unwrap().0);
+    let entry = steadfast_store::EntryKey::new("upload/photos", &key).unwrap();
+    let (value, reference, expires) = (None, None, Some(Duration::ZERO));
+    let put = steadfast_store::Put { entry, value, reference, expires };
+    let commit = steadfast_store::Commit::of(steadfast_store::Write::Put(put));
+    lab.store.commit(commit).await.unwrap();
+    lab.pass(2 * HOUR);
+    let swept = lab.sweep().await;
+    assert_eq!((swept.files, swept.rows), (2, 1));
+    assert_eq!(lab.buckets.parts(&bucket(), &one, 0, 10).await.unwrap(), []);
+    assert_eq!(lab.buckets.parts(&bucket(), &two, 0, 10).await.unwrap().len(), 2);
+}

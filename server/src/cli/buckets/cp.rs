@@ -1,0 +1,137 @@
+//! `steadfast buckets cp`: a file goes in or out piece by piece.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{Read, Write},
+    path::{Path, PathBuf},
+};
+
+use serde_json::json;
+
+use super::{
+    meter::{Meter, Metered, megabytes},
+    place::{Place, Way},
+};
+use crate::{
+    api::wire::BlobEntry,
+    args::CpArgs,
+    cli::{
+        client::Client,
+        output::{print, print_json},
+    },
+    failure::Failure,
+};
+
+/// Copies.
+pub(super) fn cp(client: &Client, args: &CpArgs) -> Result<(), Failure> {
+    match Way::of(&args.from, &args.to, |it| Path::new(it).is_file())? {
+        Way::In(file, place) => copy_in(client, &file, &place, args),
+        Way::Out(place, file) => copy_out(client, &place, &file, args),
+    }
+}
+
+fn copy_in(client: &Client, file: &Path, place: &Place, args: &CpArgs) -> Result<(), Failure> {
+    let failed =
+        |error: std::io::Error| Failure::new(format!("{} cannot be read: {error}", file.display()));
+    let opened = File::open(file).map_err(failed)?;
+    let about = opened.metadata().map_err(failed)?;
+    if !about.is_file() {
+        return Err(Failure::new(format!("{} is not a file", file.display())));
+    }
+    // What is added to it meanwhile is not part of it.
+    let (length, json) = (about.len(), args.ask.json);
+    let metered = Metered { file: opened.take(length), meter: Meter::new(length, !json) };
+    let kind = args.content_type.as_deref().or_else(|| type_of(file));
+    let answer = client.upload(&place.path(), kind, (metered, length), json);
+    Meter::new(length, !json).end()?;
+    let answer = answer?;
+    if json {
+        return print_json(&answer);
+    }
+    let blob: BlobEntry = client.read(&answer)?;
+    let (size, number) = (megabytes(blob.size), blob.sequence);
+    print(&format!("{}/{}: {size}, number {number}\n", place.bucket, blob.key))
+}
+
+/// Writes beside the file and takes its place at the end: what breaks off leaves what was there.
+fn copy_out(client: &Client, place: &Place, file: &Path, args: &CpArgs) -> Result<(), Failure> {
+    let json = args.ask.json;
+    let failed = |error: std::io::Error| {
+        Failure::new(format!("{} cannot be written: {error}", file.display()))
+    };
+    let part = Part::new(file).map_err(failed)?;
+    let mut target = &part.file;
+    let mut meter = Meter::new(0, !json);
+    let fetched = client.fetch(&place.path(), json, &mut |piece, length| {
+        target.write_all(piece).map_err(failed)?;
+        meter.add(piece.len(), length.unwrap_or(0));
+        Ok(())
+    });
+    meter.end()?;
+    fetched?;
+    part.keep(file).map_err(failed)?;
+    let size = meter.done();
+    if json {
+        let told = json!({ "key": place.key, "size": size, "file": file.display().to_string() });
+        return print_json(&told.to_string());
+    }
+    print(&format!("{}: {}\n", file.display(), megabytes(size)))
+}
+
+/// A file that is not there yet. Dropped, it is gone.
+struct Part {
+    file: File,
+    path: PathBuf,
+    is_kept: bool,
+}
+
+impl Part {
+    fn new(file: &Path) -> std::io::Result<Self> {
+        let mut name = file.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".{}.part", std::process::id()));
+        let path = file.with_file_name(name);
+        let file = OpenOptions::new().write(true).create_new(true).open(&path)?;
+        Ok(Self { file, path, is_kept: false })
+    }
+
+    fn keep(mut self, file: &Path) -> std::io::Result<()> {
+        self.file.sync_all()?;
+        std::fs::rename(&self.path, file)?;
+        self.is_kept = true;
+        Ok(())
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// The media type of a file by its name, so that a browser can show it.
+fn type_of(file: &Path) -> Option<&'static str> {
+    let ending = file.extension()?.to_str()?.to_ascii_lowercase();
+    Some(match ending.as_str() {
+        "txt" | "log" => "text/plain; charset=utf-8",
+        "md" => "text/markdown; charset=utf-8",
+        "csv" => "text/csv; charset=utf-8",
+        "html" | "htm" => "text/html; charset=utf-8",
+        "css" => "text/css; charset=utf-8",
+        "js" => "text/javascript; charset=utf-8",
+        "json" => "application/json",
+        "xml" => "application/xml",
+        "pdf" => "application/pdf",
+        "zip" => "application/zip",
+        "gz" => "application/gzip",
+        "png" => "image/png",
+        "jpg" | "jpeg" => "image/jpeg",
+        "gif" => "image/gif",
+        "webp" => "image/webp",
+        "svg" => "image/svg+xml",
+        "mp3" => "audio/mpeg",
+        "mp4" => "video/mp4",
+        _ => return None,
+    })
+}

@@ -1,0 +1,197 @@
+//! What a bucket must hold after its process was killed.
+//!
+//! The oracle: what was acknowledged is found, what is found was asked for, each event has its blob
+//! and each blob its event, the numbers of a key have no gap, and no file is missing or left over.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use steadfast::store::{Clock, ManualClock, SeededEntropy, State, Store, SystemClock};
+use steadfast_bucket::{
+    BlobAction, BlobEvent, BlobKey, Blobs, BucketName, Buckets, FileBlobs, GetOptions, ListOptions,
+    account,
+};
+
+use crate::{
+    deeds::{Deed, EVENTS, OLD, WRITERS, bytes_of, key_of, source_of},
+    killer::{Victim, open, read_all},
+};
+
+/// What the victims of one store asked for, and what they were answered.
+pub(crate) struct Album {
+    folder: PathBuf,
+    invoked: BTreeSet<u64>,
+    /// The number that each took.
+    acked: BTreeMap<u64, i64>,
+    /// What is still unknown, or changed nothing.
+    summary: String,
+}
+
+/// Blobs by key, and events by key, in order.
+struct Found {
+    events: BTreeMap<String, Vec<BlobEvent>>,
+    blobs: BTreeMap<String, steadfast_bucket::Blob>,
+}
+
+impl Album {
+    pub(crate) fn new(folder: &Path) -> Self {
+        let (invoked, acked) = (BTreeSet::new(), BTreeMap::new());
+        Self { folder: folder.to_owned(), invoked, acked, summary: String::new() }
+    }
+
+    /// The next victim.
+    pub(crate) fn victim(&self, place: &str, at: Option<&str>) -> Victim {
+        let first = self.invoked.last().map_or(0, |it| it + 1).next_multiple_of(8 * WRITERS);
+        let folder = self.folder.to_str().expect("a text");
+        Victim::start(place, &["shots", folder, &first.to_string()], at)
+    }
+
+    /// Follows a victim to its end, which is after so many lines unless it comes earlier.
+    pub(crate) fn follow(&mut self, victim: Victim, lines: usize) -> std::process::ExitStatus {
+        victim.follow(lines, |line| self.note(line))
+    }
+
+    pub(crate) fn summary(&self) -> String {
+        format!("{} deeds, {} acknowledged, {}", self.invoked.len(), self.acked.len(), self.summary)
+    }
+
+    fn note(&mut self, line: &str) {
+        let words: Vec<&str> = line.split(' ').collect();
+        let number = |index: usize| words[index].parse::<u64>().expect("a number");
+        match words[..] {
+            ["ready"] | ["nothing", _] => {}
+            ["invoked", _] => assert!(self.invoked.insert(number(1)), "done twice: {line}"),
+            ["acked", _, _] => _ = self.acked.insert(number(1), number(2) as i64),
+            _ => panic!("unexpected line {line}"),
+        }
+    }
+
+    /// The oracle. The clock of the check is hours ahead, so that every orphan is old.
+    pub(crate) async fn check(&mut self, place: &str) {
+        let store = open(place).await;
+        let name = account(&*store, &SeededEntropy::from_system()).await.unwrap();
+        let files = Arc::new(FileBlobs::open(&self.folder, &name).unwrap());
+        let later = ManualClock::at(SystemClock.now().after(Duration::from_hours(3)));
+        let builder = Buckets::builder(store.clone()).clock(Arc::new(later));
+        let buckets = builder.open(files.clone()).await.unwrap();
+        let bucket = BucketName::new("shots").unwrap();
+        if buckets.bucket(&bucket).await.is_ok() {
+            let found = Found::read(&*store, &buckets, &bucket).await;
+            self.check_events(&found);
+            found.check_blobs(&buckets, &bucket).await;
+            buckets.sweep().await.unwrap();
+            let found = Found::read(&*store, &buckets, &bucket).await;
+            self.check_events(&found);
+            found.check_blobs(&buckets, &bucket).await;
+            found.check_files(&files, &buckets, &bucket).await;
+            assert_eq!(store.violations().await.unwrap(), Vec::<String>::new());
+            let events: usize = found.events.values().map(Vec::len).sum();
+            self.summary = format!("{events} events, {} blobs", found.blobs.len());
+        }
+        let tmp = std::fs::read_dir(self.folder.join("tmp")).unwrap().count();
+        assert_eq!(tmp, 0, "what was being written is gone");
+        drop((buckets, files));
+        store.close().await;
+    }
+
+    fn check_events(&self, found: &Found) {
+        let mut deeds: BTreeMap<u64, &BlobEvent> = BTreeMap::new();
+        for event in found.events.values().flatten().filter(|it| !it.action.is_deletion()) {
+            let number: u64 = event.metadata["deed"].parse().unwrap();
+            assert!(self.invoked.contains(&number), "never asked for: {event:?}");
+            assert_eq!(event.key(), key_of(number));
+            let action = match Deed::of(number) {
+                Deed::Put => BlobAction::PutObject,
+                Deed::Copy => BlobAction::CopyObject,
+                Deed::Upload => BlobAction::CompleteMultipartUpload,
+                deed @ (Deed::Abort | Deed::Delete) => panic!("{deed:?} made {event:?}"),
+            };
+            assert_eq!(event.action, action);
+            let source = event.copy_source.as_ref().map(|it| it.object.clone());
+            assert_eq!(source, (action == BlobAction::CopyObject).then(|| source_of(number)));
+            assert!(deeds.insert(number, event).is_none(), "found twice: {event:?}");
+        }
+        for (number, sequence) in &self.acked {
+            if Deed::of(*number) == Deed::Delete {
+                let events = &found.events[&key_of(*number)];
+                let event = &events[*sequence as usize - 1];
+                assert_eq!(event.action, BlobAction::DeleteObject, "deed {number}: {event:?}");
+            } else {
+                let event = deeds.get(number).unwrap_or_else(|| panic!("{number} is lost"));
+                assert_eq!(event.sequence, *sequence, "deed {number}");
+            }
+        }
+    }
+}
+
+impl Found {
+    async fn read(store: &dyn Store, buckets: &Buckets, bucket: &BucketName) -> Self {
+        let mut events: BTreeMap<String, Vec<BlobEvent>> = BTreeMap::new();
+        for message in read_all(store).await.iter().filter(|it| it.message_type == EVENTS) {
+            assert!(matches!(message.state, Some(State::Pending { .. })), "{message:?}");
+            let event: BlobEvent = serde_json::from_str(message.data.as_str()).unwrap();
+            let of_key = events.entry(event.key().into()).or_default();
+            assert_eq!(event.sequence, of_key.len() as i64 + 1, "a gap: {event:?}");
+            of_key.push(event);
+        }
+        let list = buckets.list(bucket, &ListOptions::default()).await.unwrap();
+        assert_eq!(list.next, None);
+        let blobs = list.blobs.into_iter().map(|it| (it.key.to_string(), it)).collect();
+        Self { events, blobs }
+    }
+
+    /// Each key is what its last event says, and its bytes are what somebody put.
+    async fn check_blobs(&self, buckets: &Buckets, bucket: &BucketName) {
+        for (key, events) in &self.events {
+            for pair in events.windows(2) {
+                let is_old = pair[1].action == BlobAction::LifecycleDeletion;
+                assert!(!is_old || key.starts_with(OLD), "{key} was never old");
+                if pair[1].action.is_deletion() {
+                    assert!(!pair[0].action.is_deletion(), "{key} was deleted twice");
+                    assert_eq!(pair[0].version, pair[1].version);
+                }
+            }
+            let last = events.last().unwrap();
+            let Some(blob) = self.blobs.get(key) else {
+                assert!(last.action.is_deletion(), "no blob of {last:?}");
+                continue;
+            };
+            assert_eq!(last.version, blob.version(), "no event of {blob:?}");
+            assert_eq!((last.sequence, last.object.size), (blob.sequence, Some(blob.size)));
+            let key = BlobKey::new(key).unwrap();
+            let reading = buckets.get(bucket, &key, GetOptions::default()).await.unwrap();
+            let bytes = reading.bytes().await.unwrap();
+            let whose = u64::from_be_bytes(*bytes.first_chunk().unwrap());
+            assert!(bytes == bytes_of(whose), "{blob:?} is not what {whose} put");
+            let deed = &blob.attributes.metadata["deed"];
+            assert!(last.action == BlobAction::CopyObject || *deed == whose.to_string());
+        }
+        let unknown = self.blobs.keys().find(|it| !self.events.contains_key(*it));
+        assert_eq!(unknown, None, "a blob without an event");
+    }
+
+    /// Each blob and each open upload has its files, and there are no others.
+    async fn check_files(&self, files: &FileBlobs, buckets: &Buckets, bucket: &BucketName) {
+        let mut expected: BTreeMap<String, usize> = BTreeMap::new();
+        for blob in self.blobs.values() {
+            expected.insert(blob.version(), blob.parts().max(1));
+        }
+        for upload in buckets.uploads(bucket, "", None, 10_000).await.unwrap() {
+            let parts = buckets.parts(bucket, &upload, 0, 10_000).await.unwrap().len();
+            if 0 < parts {
+                expected.insert(upload.id, parts);
+            }
+        }
+        let mut found: BTreeMap<String, usize> = BTreeMap::new();
+        for (shelf, _) in files.shelves().unwrap() {
+            for file in files.shelf(&shelf).unwrap() {
+                *found.entry(file.content.to_string()).or_default() += 1;
+            }
+        }
+        assert_eq!(found, expected, "files by content");
+    }
+}

@@ -1,0 +1,121 @@
+//! Buckets under load: deeds by several writers, while a sweep deletes what is old.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use steadfast::store::{Clock, SeededEntropy, Sleep, Store, SystemClock, Timestamp};
+use steadfast_bucket::{
+    Attributes, BlobKey, BucketError, BucketName, Buckets, Condition, CopyOptions, EventType,
+    Expected, FileBlobs, LifecycleRule, PartTag, PutOptions, Rule, account,
+};
+
+use crate::{
+    deeds::{Deed, EVENTS, OLD, WRITERS, bytes_of, key_of, source_of},
+    say,
+};
+
+/// A load that nobody kills ends by itself.
+const DEEDS_MAX: u64 = 1_200;
+
+/// A clock that is ahead of the store's, so that what was written is old soon.
+#[derive(Debug)]
+struct Ahead;
+
+impl Clock for Ahead {
+    fn now(&self) -> Timestamp {
+        SystemClock.now().after(Duration::from_secs(60))
+    }
+
+    fn sleep_until(&self, at: Timestamp) -> Sleep<'_> {
+        Box::pin(async move { SystemClock.sleep_until(at).await })
+    }
+}
+
+async fn open(store: Arc<dyn Store>, folder: &str) -> Result<Buckets, BucketError> {
+    let name = account(&*store, &SeededEntropy::from_system()).await?;
+    let blobs = FileBlobs::open(Path::new(folder), &name)?;
+    let buckets = Buckets::builder(store).clock(Arc::new(Ahead)).open(Arc::new(blobs)).await?;
+    let bucket = bucket();
+    buckets.ensure(&bucket).await?;
+    let (id, prefix, suffix) = ("all".to_owned(), String::new(), String::new());
+    let events = vec![EventType::ObjectCreate, EventType::ObjectDelete];
+    let rule = Rule { id: id.clone(), events, prefix, suffix, queue: EVENTS.into() };
+    buckets.put_rule(&bucket, rule).await?;
+    let (delete_after_ms, abort_uploads_after_ms) = (Some(30_000), None);
+    let rule = LifecycleRule { id, prefix: OLD.into(), delete_after_ms, abort_uploads_after_ms };
+    buckets.put_lifecycle(&bucket, rule).await?;
+    Ok(buckets)
+}
+
+fn bucket() -> BucketName {
+    BucketName::new("shots").expect("a name")
+}
+
+/// Does deeds from `first` on.
+pub(crate) async fn load(store: Arc<dyn Store>, folder: &str, first: u64) {
+    let buckets = open(store, folder).await.expect("buckets open");
+    say("ready");
+    let sweeper = buckets.clone();
+    let sweeping = tokio::spawn(async move {
+        loop {
+            sweeper.sweep().await.expect("sweep");
+            tokio::task::yield_now().await;
+        }
+    });
+    let writers = (0..WRITERS).map(|writer| {
+        let buckets = buckets.clone();
+        tokio::spawn(async move {
+            let mine = |it: &u64| it % WRITERS == writer;
+            for number in (first..first + DEEDS_MAX).filter(mine) {
+                say(&format!("invoked {number}"));
+                match deed(&buckets, number).await {
+                    Ok(Some(sequence)) => say(&format!("acked {number} {sequence}")),
+                    Ok(None) => say(&format!("nothing {number}")),
+                    Err(error) => say(&format!("unknown {number} {}", error.code())),
+                }
+            }
+        })
+    });
+    for writer in writers.collect::<Vec<_>>() {
+        writer.await.expect("writer ends");
+    }
+    sweeping.abort();
+}
+
+/// The number that it took in the sequence of its key; `None` if it changed nothing.
+async fn deed(buckets: &Buckets, number: u64) -> Result<Option<i64>, BucketError> {
+    let (bucket, key) = (bucket(), BlobKey::new(&key_of(number))?);
+    let mut attributes = Attributes::default();
+    attributes.metadata.insert("deed".into(), number.to_string());
+    match Deed::of(number) {
+        Deed::Put => {
+            let put = PutOptions { attributes, ..PutOptions::default() };
+            let blob = buckets.put(&bucket, &key, &bytes_of(number), put).await?;
+            Ok(Some(blob.sequence))
+        }
+        Deed::Copy => {
+            let source = BlobKey::new(&source_of(number))?;
+            let copy = CopyOptions { attributes: Some(attributes), ..CopyOptions::default() };
+            match buckets.copy((&bucket, &source), (&bucket, &key), copy).await {
+                Ok(blob) => Ok(Some(blob.sequence)),
+                Err(BucketError::UnknownBlob { .. }) => Ok(None),
+                Err(error) => Err(error),
+            }
+        }
+        Deed::Delete => buckets.delete(&bucket, &key, Condition::default()).await,
+        deed @ (Deed::Upload | Deed::Abort) => {
+            let id = buckets.begin_upload(&bucket, &key, attributes).await?.id;
+            for part in [1, 1, 2] {
+                let mut writer = buckets.part_writer(&bucket, &key, &id, part).await?;
+                writer.write(&bytes_of(number)).await?;
+                writer.finish(Expected::default()).await?;
+            }
+            if deed == Deed::Abort {
+                return buckets.abort_upload(&bucket, &key, &id).await.map(|()| None);
+            }
+            let tags = [PartTag { number: 1, etag: None, crc32: None, sha256: None }];
+            let any = Condition::default();
+            let blob = buckets.complete_upload(&bucket, &key, &id, &tags, any).await?;
+            Ok(Some(blob.sequence))
+        }
+    }
+}
