@@ -182,3 +182,19 @@ impl Stored {
         Ok(Json::of(self)?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use steadfast_store::limits::ENTRY_BYTES_MAX;
+
+    use super::*;
+
+    #[test]
+    fn a_blob_of_ten_thousand_large_parts_fits_into_an_entry() {
+        let (id, attributes) = (ContentId([u8::MAX; 16]), Attributes::default());
+        let parts = (0..10_000).map(|it| (u64::MAX - it, 5 << 30)).collect();
+        let whole = (50_000 << 30, "e".repeat(38));
+        let stored = Stored::of_parts(id, whole, (u32::MAX, Some([1; 32])), attributes, parts);
+        assert!(stored.json().unwrap().as_str().len() < ENTRY_BYTES_MAX / 2);
+    }
+}

@@ -218,3 +218,29 @@ pub(crate) fn is_certain(error: &BucketError) -> bool {
         | StoreError::Closed => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use steadfast_store::InvalidInput;
+
+    use super::*;
+
+    #[test]
+    fn files_go_only_when_the_commit_has_surely_failed() {
+        let reason = String::new;
+        for (error, expected) in [
+            (StoreError::Invalid(InvalidInput::Space { len: 0 }), true),
+            (StoreError::Busy { waiting: 1 }, true),
+            (StoreError::DiskFull, true),
+            (StoreError::Unavailable { reason: reason() }, true),
+            (StoreError::Unknown { reason: reason() }, false),
+            (StoreError::Fenced { epoch: 1 }, false),
+            (StoreError::Failed { reason: reason() }, false),
+            (StoreError::Corrupt { reason: reason() }, false),
+            (StoreError::Closed, false),
+        ] {
+            assert_eq!(is_certain(&error.into()), expected);
+        }
+        assert!(is_certain(&BucketError::TooLarge { max: 1 }));
+    }
+}

@@ -3,38 +3,37 @@
 
 use std::collections::{HashMap, HashSet};
 
-use steadfast_store::EntryKey;
+use steadfast_store::{EntryKey, Timestamp};
 
 use crate::{
     Blob, BucketError, BucketName, Buckets, Part,
-    content::{ContentId, FileName},
+    content::{Blobs, ContentId, FileName},
 };
 
 impl Buckets {
-    /// Files that no row refers to. One that is new may be about to be.
-    pub(crate) async fn remove_orphans(&self) -> Result<usize, BucketError> {
-        let keep = self.shared.options.keep_orphans;
+    /// Files of a folder that no row refers to. One that is new may be about to be.
+    pub(crate) async fn remove_orphans(
+        &self,
+        (shelf, ended_at): (String, Timestamp),
+    ) -> Result<usize, BucketError> {
+        let (keep, here) = (self.shared.options.keep_orphans, shelf.clone());
+        let mut files = self.shared.off(move |blobs| Ok(blobs.shelf(&here)?)).await?;
+        // Who holds one now has not asked the store yet, or is reading.
+        files.retain(|it| {
+            self.is_older(it.made_at(), keep) && !self.shared.readers.is_in_use(it.content)
+        });
+        files.sort_unstable();
         let mut count = 0;
-        for (shelf, ended_at) in self.shared.off(|blobs| Ok(blobs.shelves()?)).await? {
-            let here = shelf.clone();
-            let mut files = self.shared.off(move |blobs| Ok(blobs.shelf(&here)?)).await?;
-            // Who holds one now has not asked the store yet, or is reading.
-            files.retain(|it| {
-                self.is_older(it.made_at(), keep) && !self.shared.readers.is_in_use(it.content)
-            });
-            files.sort_unstable();
-            let contents: Vec<_> = files.chunk_by(|a, b| a.content == b.content).collect();
-            for some in contents.chunks(500) {
-                count += self.remove_unreferenced(some).await?;
-            }
-            if self.is_older(ended_at, keep) {
-                self.shared
-                    .off(move |blobs| {
-                        blobs.remove_shelf(&shelf);
-                        Ok(())
-                    })
-                    .await?;
-            }
+        let contents: Vec<_> = files.chunk_by(|a, b| a.content == b.content).collect();
+        for some in contents.chunks(500) {
+            count += self.remove_unreferenced(some).await?;
+        }
+        if self.is_older(ended_at, keep) {
+            let remove = move |blobs: &dyn Blobs| {
+                blobs.remove_shelf(&shelf);
+                Ok(())
+            };
+            self.shared.off(remove).await?;
         }
         Ok(count)
     }

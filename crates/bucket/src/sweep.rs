@@ -3,7 +3,9 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use steadfast_store::{Clock, Commit, Entry, EntryRange, Timestamp, Write, behind, crash};
+use steadfast_store::{
+    Clock, Commit, Entry, EntryRange, StoreError, Timestamp, Write, behind, crash,
+};
 
 use crate::{
     Blob, BlobAction, BucketError, BucketInfo, BucketName, Buckets, Condition, LifecycleRule,
@@ -23,27 +25,53 @@ pub struct Swept {
     pub files: usize,
 }
 
+/// Keeps the first error that says something of one thing only. A store that does not answer ends
+/// the sweep.
+fn go_on<T: Default>(
+    result: Result<T, BucketError>,
+    failed: &mut Option<BucketError>,
+) -> Result<T, BucketError> {
+    match result {
+        Err(BucketError::Store(error)) if !matches!(error, StoreError::Corrupt { .. }) => {
+            Err(error.into())
+        }
+        Err(error) => {
+            tracing::warn!(error = %error, "something could not be swept");
+            failed.get_or_insert(error);
+            Ok(T::default())
+        }
+        Ok(done) => Ok(done),
+    }
+}
+
 impl Buckets {
-    /// Removes what nobody needs any more.
+    /// Removes what nobody needs any more. What cannot be read or removed does not keep the rest
+    /// from going; then its error is the answer.
     pub async fn sweep(&self) -> Result<Swept, BucketError> {
-        let mut swept = Swept::default();
+        let (mut swept, mut failed) = (Swept::default(), None);
         let mut last: Option<BucketName> = None;
         loop {
             let page = self.buckets(last.as_ref(), 100).await?;
             let Some(end) = page.last() else { break };
             last = Some(end.name.clone());
             for bucket in &page {
-                swept.blobs += self.delete_old(bucket).await?;
-                swept.uploads += self.abort_old(bucket).await?;
-                self.forget_lost_parts(&bucket.name).await?;
+                swept.blobs += self.delete_old(bucket, &mut failed).await?;
+                swept.uploads += go_on(self.abort_old(bucket).await, &mut failed)?;
+                go_on(self.forget_lost_parts(&bucket.name).await, &mut failed)?;
             }
         }
         swept.rows = self.expire_rows().await?;
-        swept.files = self.remove_orphans().await?;
-        Ok(swept)
+        for shelf in self.shared.off(|blobs| Ok(blobs.shelves()?)).await? {
+            swept.files += go_on(self.remove_orphans(shelf).await, &mut failed)?;
+        }
+        failed.map_or(Ok(swept), Err)
     }
 
-    async fn delete_old(&self, bucket: &BucketInfo) -> Result<usize, BucketError> {
+    async fn delete_old(
+        &self,
+        bucket: &BucketInfo,
+        failed: &mut Option<BucketError>,
+    ) -> Result<usize, BucketError> {
         let mut count = 0;
         for rule in &bucket.settings.lifecycle {
             let Some(age) = rule.delete_after() else { continue };
@@ -57,7 +85,8 @@ impl Buckets {
                     if !self.still_has(&bucket.name, rule).await? {
                         return Ok(count);
                     }
-                    count += usize::from(self.delete_if_same(&bucket.name, entry).await?);
+                    let deleted = self.delete_if_same(&bucket.name, entry).await;
+                    count += usize::from(go_on(deleted, failed)?);
                 }
             }
         }

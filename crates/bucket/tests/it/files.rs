@@ -151,3 +151,53 @@ async fn a_store_keeps_its_name() {
     let name = account(&*lab.store, &SeededEntropy::new(9)).await.unwrap();
     assert_eq!((name.as_str(), name.len()), (lab.buckets.account(), 32));
 }
+
+/// Runs itself again where 4 MiB are all there is, which needs no rights but a kernel that lets
+/// users have namespaces of their own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_disk_that_is_really_full_refuses_and_goes_on_when_there_is_room() {
+    const FOLDER: &str = "STEADFAST_TEST_SMALL_DISK";
+    const NAME: &str = "files::a_disk_that_is_really_full_refuses_and_goes_on_when_there_is_room";
+    if let Ok(folder) = std::env::var(FOLDER) {
+        return fill(Path::new(&folder)).await;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mount = "mount -t tmpfs -o size=4m none \"$0\" && exec \"$1\" --exact \"$2\"";
+    let mut child = std::process::Command::new("unshare");
+    child.args(["-Urm", "sh", "-c", mount]).arg(folder.path()).env(FOLDER, folder.path());
+    child.arg(std::env::current_exe().unwrap()).arg(NAME);
+    let probe = ["-Urm", "sh", "-c", "mount -t tmpfs none /tmp"];
+    let can = std::process::Command::new("unshare").args(probe).output();
+    if !can.is_ok_and(|it| it.status.success()) {
+        return eprintln!("skipped: no small disk can be made here");
+    }
+    let output = child.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+}
+
+async fn fill(folder: &Path) {
+    let lab = Lab::memory_with_files(folder).await;
+    lab.listen().await;
+    let bytes = vec![7; 700 << 10];
+    let mut stored = 0;
+    let error = loop {
+        let at = key(&stored.to_string());
+        match lab.buckets.put(&bucket(), &at, &bytes, PutOptions::default()).await {
+            Ok(_) => stored += 1,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!((error.code(), stored), ("disk_full", 5));
+    let mut writer = lab.buckets.writer(&bucket(), &key("large")).await.unwrap();
+    let written = writer.write(&vec![0; 5 << 20]).await;
+    assert_eq!(written.unwrap_err().code(), "disk_full");
+    assert!(writer.finish(PutOptions::default()).await.is_err());
+    assert_eq!((lab.events().await.len(), lab.all_files().len()), (5, 5));
+    assert_eq!(fs::read_dir(folder.join("tmp")).unwrap().count(), 0);
+    assert_eq!(lab.delete("0").await, Some(2));
+    assert_eq!(lab.put("again", &bytes).await.sequence, 1);
+    for at in ["1", "2", "3", "4", "again"] {
+        assert_eq!(lab.get(at).await, bytes);
+    }
+}

@@ -56,6 +56,15 @@ impl Lab {
         Self::with(store, clock, tempfile::tempdir().unwrap(), Some(blobs)).await
     }
 
+    /// A store in memory whose files are in a folder.
+    pub(crate) async fn memory_with_files(folder: &Path) -> Self {
+        let clock = ManualClock::at(START);
+        let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
+        let account = account(&*store, &SeededEntropy::new(1)).await.unwrap();
+        let blobs = Arc::new(FileBlobs::open(folder, &account).unwrap());
+        Self::with(store, clock, tempfile::tempdir().unwrap(), Some(blobs)).await
+    }
+
     pub(crate) async fn sqlite() -> Self {
         let clock = ManualClock::at(START);
         let folder = tempfile::tempdir().unwrap();

@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that meets something else has failed")]
 
 mod blobs;
+mod conditions;
+mod events;
 mod files;
 mod lab;
 mod lists;

@@ -167,7 +167,7 @@ impl World {
 
     async fn compare(&mut self, possible: Vec<Album>) {
         let found = self.found().await;
-        for (id, _) in &found.uploads {
+        for id in found.uploads.keys() {
             let began = || (self.clock.now(), self.begun_by.clone());
             self.begun.entry(id.clone()).or_insert_with(began);
         }
@@ -211,9 +211,14 @@ async fn play(ground: Ground, clock: ManualClock, seed: u64, steps: usize) {
     assert!(played.await.is_ok(), "seed {seed}: see above");
 }
 
+/// `STEADFAST_SOAK=20 ./test` plays twenty times as often.
+fn soak() -> u64 {
+    std::env::var("STEADFAST_SOAK").ok().and_then(|it| it.parse().ok()).unwrap_or(1)
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_happens_blobs_and_events_are_those_of_one_moment_on_memory() {
-    for seed in 0..60 {
+    for seed in 0..40 * soak() {
         let clock = ManualClock::at(START);
         let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
         let ground = Ground::Memory { store, files: MemoryBlobs::default() };
@@ -223,7 +228,7 @@ async fn whatever_happens_blobs_and_events_are_those_of_one_moment_on_memory() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_happens_blobs_and_events_are_those_of_one_moment_on_sqlite() {
-    for seed in 1_000..1_003 {
+    for seed in 100_000..100_000 + 3 * soak() {
         let ground = Ground::Sqlite(tempfile::tempdir().unwrap());
         play(ground, ManualClock::at(START), seed, 60).await;
     }
@@ -232,5 +237,5 @@ async fn whatever_happens_blobs_and_events_are_those_of_one_moment_on_sqlite() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_happens_blobs_and_events_are_those_of_one_moment_on_postgres() {
     let ground = Ground::Postgres(lab::database().await, tempfile::tempdir().unwrap());
-    play(ground, ManualClock::at(START), 2_000, 60).await;
+    play(ground, ManualClock::at(START), 200_000, 60).await;
 }

@@ -16,6 +16,7 @@ crate::lab::laws!(
     a_rule_that_is_removed_during_a_sweep_deletes_nothing_more,
     uploads_that_nobody_completes_are_aborted,
     rows_of_lost_parts_go,
+    what_is_damaged_does_not_keep_the_rest_from_being_swept,
 );
 
 const HOUR: Duration = Duration::from_hours(1);
@@ -178,4 +179,19 @@ async fn rows_of_lost_parts_go(lab: Lab) {
     assert_eq!((swept.files, swept.rows), (2, 1));
     assert_eq!(lab.buckets.parts(&bucket(), &one, 0, 10).await.unwrap(), []);
     assert_eq!(lab.buckets.parts(&bucket(), &two, 0, 10).await.unwrap().len(), 2);
+}
+
+async fn what_is_damaged_does_not_keep_the_rest_from_being_swept(lab: Lab) {
+    let lab = orphan(lab).await;
+    lab.delete_after("all", "", 1).await;
+    lab.put("z", b"old").await;
+    let entry = steadfast_store::EntryKey::new("blob/photos", b"damaged").unwrap();
+    let value = Some(steadfast_store::Json::parse("7").unwrap());
+    let put = steadfast_store::Put { entry, value, reference: None, expires: None };
+    let commit = steadfast_store::Commit::of(steadfast_store::Write::Put(put));
+    lab.store.commit(commit).await.unwrap();
+    lab.pass(DAY);
+    let error = lab.buckets.sweep().await.unwrap_err();
+    assert_eq!(error.code(), "corrupt");
+    assert_eq!(lab.all_files(), [], "neither the old one behind it nor the orphan");
 }

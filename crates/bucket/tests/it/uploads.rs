@@ -9,6 +9,7 @@ crate::lab::laws!(
     of_two_who_complete_both_are_told_and_there_is_one_event,
     of_complete_and_abort_one_wins,
     uploads_are_listed_behind_a_key_or_an_upload,
+    parts_are_numbered_replaced_chosen_and_given_up,
 );
 
 async fn a_part_that_is_replaced_while_the_parts_are_put_together_is_not_missed(lab: Lab) {
@@ -73,4 +74,49 @@ async fn uploads_are_listed_behind_a_key_or_an_upload(lab: Lab) {
     assert_eq!(list("", Some(("a", Some(&begun[0].1))), 1).await, begun[1..2]);
     assert_eq!(list("b", Some(("a", None)), 100).await, begun[4..]);
     assert_eq!(list("a", Some(("b", None)), 100).await, []);
+}
+
+async fn parts_are_numbered_replaced_chosen_and_given_up(lab: Lab) {
+    let upload = lab.begin("k").await;
+    for number in [0, 10_001, u32::MAX] {
+        assert_eq!(lab.part(&upload, number, b"x").await.unwrap_err().code(), "invalid_part");
+    }
+    for number in [10_000, 1, 7, 7] {
+        lab.part(&upload, number, &number.to_be_bytes()).await.unwrap();
+    }
+    let list = async |after, limit| {
+        let found = lab.buckets.parts(&bucket(), &upload, after, limit).await.unwrap();
+        found.iter().map(|it| it.number).collect::<Vec<_>>()
+    };
+    assert_eq!((list(0, 2).await, list(7, 9).await), (vec![1, 7], vec![10_000]));
+    for wrong in [&[][..], &[2], &[7, 7], &[7, 1], &[1, 7]] {
+        let error = lab.complete(&upload, wrong).await.unwrap_err();
+        assert_eq!(error.code(), "invalid_part", "{wrong:?}: {error}");
+    }
+    assert_eq!(lab.all_files().len(), 3, "what was replaced is gone, and the rest can be used");
+    let gone = lab.begin("k").await;
+    lab.part(&gone, 1, b"x").await.unwrap();
+    lab.buckets.abort_upload(&bucket(), &key("k"), &gone.id).await.unwrap();
+    assert_eq!(lab.part(&gone, 1, b"x").await.unwrap_err().code(), "unknown_upload");
+    assert_eq!(lab.complete(&gone, &[1]).await.unwrap_err().code(), "unknown_upload");
+    for (at, id) in [("other", upload.id.as_str()), ("k", ""), ("k", "../..")] {
+        let error = lab.buckets.abort_upload(&bucket(), &key(at), id).await.unwrap_err();
+        assert_eq!(error.code(), "unknown_upload");
+    }
+    assert_eq!(lab.complete(&upload, &[7]).await.unwrap().size, 4);
+    assert_eq!((lab.all_files().len(), lab.get("k").await), (1, 7_u32.to_be_bytes().to_vec()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_upload_of_ten_thousand_parts_is_listed_swept_and_given_up() {
+    let lab = Lab::memory().await;
+    let upload = lab.begin("k").await;
+    for number in 1..=10_000 {
+        lab.part(&upload, number, b"x").await.unwrap();
+    }
+    lab.pass(std::time::Duration::from_hours(2));
+    assert_eq!(lab.buckets.sweep().await.unwrap(), Default::default());
+    assert_eq!(lab.complete(&upload, &[10_000]).await.unwrap().size, 1);
+    assert_eq!(lab.buckets.parts(&bucket(), &upload, 0, 10).await.unwrap(), []);
+    assert_eq!(lab.all_files().len(), 1);
 }
