@@ -46,8 +46,8 @@ pub(crate) async fn open_existing_folder(
     open_store(&place, clock).await
 }
 
-/// The buckets of a store, whose files are in the data folder: also those of a database, until there
-/// is a place that several machines share.
+/// The buckets of a store, whose files are in the data folder: also those of a database, until
+/// there is a place that several machines share.
 pub(crate) async fn open_buckets(
     store: Arc<dyn Store>,
     data: &Path,

@@ -239,8 +239,8 @@ Examples:
 
 /// Below the help of `buckets cp`.
 pub(super) const BUCKETS_CP: &str = "\
-What has no slash, or begins with /, ./ or ../, is always a file. Of two others the first is a file if
-there is such a file.
+What has no slash, or begins with /, ./ or ../, is always a file. Of two others the first is a
+file if there is such a file.
 
 Examples:
   steadfast buckets cp cat.png photos/2026/cat.png

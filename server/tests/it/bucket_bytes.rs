@@ -174,7 +174,8 @@ fn a_body_that_is_too_large_or_breaks_off_leaves_neither_blob_nor_event() {
     for cut in [
         format!("PUT {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 9\r\n\r\nshort"),
         format!(
-            "PUT {path} HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nshort\r\n"
+            "PUT {path} HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding: chunked\r\n\r\n\
+             5\r\nshort\r\n"
         ),
         format!("PUT {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 9\r\n\r\n"),
     ] {

@@ -185,6 +185,35 @@ fn a_put_and_a_deletion_are_events_in_a_queue_that_can_be_pulled() {
     server.get("/v1/buckets/photos/events?cursor=6e41").assert_problem(400, "bad_cursor");
 }
 
+#[test]
+fn an_event_that_was_given_up_is_shown_where_it_lies() {
+    let server = with_bucket("photos");
+    let rule = json!({ "events": ["object-create"], "queue": "q" });
+    ok(&server.put_json("/v1/buckets/photos/rules/all", &rule));
+    let fails_once = |settings: &Value| {
+        ok(&server.put_json("/v1/queues/q", settings));
+        put(&server, "photos/x", b"x");
+        let pulled = server.post_json("/v1/queues/q/messages/pull", "{}", &[]).json();
+        let retry = json!({ "retries": [{ "leaseId": pulled["items"][0]["leaseId"] }] });
+        ok(&server.post_json("/v1/queues/q/messages/ack", &retry.to_string(), &[]));
+        let event = server.json("/v1/buckets/photos/events")["items"][0].clone();
+        assert_eq!(event["lastError"], "the consumer asked for a retry", "{event}");
+        (event["queue"].clone(), event["state"].clone())
+    };
+    let shown = fails_once(&json!({ "maxRetries": 1, "retryDelayMs": 3_600_000 }));
+    assert_eq!(shown, (json!("q"), json!("pending")));
+    let shown = fails_once(&json!({ "maxRetries": 0, "deadLetterQueue": "q-dead" }));
+    assert_eq!(shown, (json!("q-dead"), json!("pending")));
+    let page = |link: &str| {
+        let page = server.get("/buckets/photos").body;
+        assert!(page.contains(link), "{link} is missing in {page}");
+    };
+    page("href=\"/queues/q-dead?state=pending\"");
+    let shown = fails_once(&json!({ "maxRetries": 0 }));
+    assert_eq!(shown, (json!("q"), json!("dead")));
+    page("href=\"/queues/q?state=dead\"");
+}
+
 fn told(it: &Value) -> [&Value; 4] {
     [&it["event"]["action"], &it["queue"], &it["state"], &it["messageId"]]
 }
@@ -201,7 +230,9 @@ fn a_rule_is_put_shown_and_deleted_and_none_overlaps() {
     let put = |id: &str, rule: &Value| server.put_json(&path(id), rule);
     let all = json!({ "events": ["object-create"], "queue": "q" });
     let shown = ok(&put("all", &all));
-    let whole = json!({ "id": "all", "events": ["object-create"], "prefix": "", "suffix": "", "queue": "q" });
+    let whole = json!({
+        "id": "all", "events": ["object-create"], "prefix": "", "suffix": "", "queue": "q",
+    });
     assert_eq!(shown, whole);
     let deep = json!({ "events": ["object-create"], "prefix": "in/", "queue": "r" });
     put("deep", &deep).assert_problem(409, "rule_overlap");

@@ -110,7 +110,7 @@ pub(crate) async fn write<E: std::fmt::Display>(
     params(
         ("b" = String, Path, description = "The bucket"),
         ("key" = String, Path, description = "The key"),
-        ("Range" = Option<String>, Header, description = "`bytes=0-99`, `bytes=100-`, `bytes=-100`"),
+        ("Range" = Option<String>, Header, description = "`bytes=0-9`, `bytes=10-` or `bytes=-10`"),
         ("If-Match" = Option<String>, Header, description = "Only with this tag"),
         ("If-None-Match" = Option<String>, Header, description = "Only without this tag"),
         BlobView,

@@ -7,7 +7,7 @@ use axum::{
     extract::{Path, State},
 };
 use steadfast_bucket::{BucketName, SentEvent};
-use steadfast_store::{EntityId, Recorded, State as Delivery};
+use steadfast_store::{DueCursor, Recorded, State as Delivery, queue_address};
 
 use crate::{
     api::{
@@ -46,22 +46,49 @@ pub(crate) async fn read_events(
     let found = node.buckets.events(bucket, before, page.limit).await?;
     let oldest = found.last().map_or(1, |it| it.message.version);
     let next = (1 < oldest).then(|| Cursor::Version(oldest).encode());
-    let targets: Vec<EntityId> = found.iter().filter_map(|it| it.message.target).collect();
-    let addresses = node.store.addresses(&targets).await?;
-    let entry = |SentEvent { event, message }: SentEvent| {
-        let place = message.target.and_then(|it| addresses.get(&it));
-        let queue = place.map_or(message.message_type.as_str(), |it| it.class()).to_owned();
-        let attempts = attempts(&message);
-        EventEntry {
+    let mut items = Vec::new();
+    for SentEvent { event, message } in found {
+        items.push(EventEntry {
             event,
-            queue,
+            queue: place(node, &message).await?,
             state: message.state.as_ref().map(MessageState::of),
-            attempts,
+            attempts: attempts(&message),
             message_id: message.position.to_string(),
             last_error: last_error(message),
+        });
+    }
+    Ok(List { items, next })
+}
+
+/// The queue that a message is in: where it was sent to, or where its dead letters go.
+async fn place(node: &Node, message: &Recorded) -> Result<String, Problem> {
+    // The type of a message in a queue is the name of the queue.
+    let sent_to = message.message_type.clone();
+    let at = match &message.state {
+        None => return Ok(sent_to),
+        Some(Delivery::Settled(settled)) => {
+            let Some(queue) = settled.queue else { return Ok(sent_to) };
+            let known = node.store.addresses(&[queue]).await?;
+            return Ok(known.get(&queue).map_or(sent_to, |it| it.class().to_owned()));
         }
+        Some(Delivery::Pending { due_at, .. }) => *due_at,
+        Some(Delivery::InFlight { until, .. }) => *until,
     };
-    Ok(List { items: found.into_iter().map(entry).collect(), next })
+    // Only what has failed moves by itself.
+    if message.last_error.is_none() {
+        return Ok(sent_to);
+    }
+    let after = DueCursor { due_at: at, position: message.position - 1 };
+    let settings = node.queues.show(&sent_to).await.map(|it| it.settings);
+    let dead_letters = settings.ok().and_then(|it| it.dead_letter_queue);
+    for queue in [Some(sent_to.clone()), dead_letters].into_iter().flatten() {
+        let Ok(address) = queue_address(&queue) else { continue };
+        let found = node.store.letters(address.id(), after, at, 1).await?;
+        if found.first().is_some_and(|it| it.message.position == message.position) {
+            return Ok(queue);
+        }
+    }
+    Ok(sent_to)
 }
 
 fn attempts(message: &Recorded) -> u32 {

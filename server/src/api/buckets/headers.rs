@@ -15,7 +15,8 @@ const KEPT: [HeaderName; 4] =
 
 /// What somebody else has stored may be looked at, but runs nothing and reaches nothing of ours.
 const SANDBOX: HeaderValue = HeaderValue::from_static(
-    "default-src 'none'; style-src 'unsafe-inline'; img-src 'self'; sandbox; frame-ancestors 'self'",
+    "default-src 'none'; style-src 'unsafe-inline'; img-src 'self'; sandbox; \
+     frame-ancestors 'self'",
 );
 
 fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {

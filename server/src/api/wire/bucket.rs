@@ -200,7 +200,7 @@ pub(crate) struct EventEntry {
     /// What happened, as it is in the queue.
     #[schema(value_type = serde_json::Value)]
     pub(crate) event: BlobEvent,
-    /// Where the message is that says so.
+    /// Where the message is that says so: where the rule sent it, or where its dead letters go.
     pub(crate) queue: String,
     /// How far its delivery is.
     pub(crate) state: Option<MessageState>,
