@@ -57,7 +57,7 @@ async fn numbers_go_on_when_a_bucket_is_made_again(lab: Lab) {
 }
 
 async fn what_is_put_while_its_bucket_is_deleted_is_there_or_refused(lab: Lab) {
-    for _ in 0..20 {
+    for _ in 0..10 {
         let (bucket, at) = (bucket(), key("k"));
         let put = lab.buckets.put(&bucket, &at, b"bytes", PutOptions::default());
         let (put, deleted) = tokio::join!(put, lab.buckets.delete_bucket(&bucket));
@@ -76,7 +76,7 @@ async fn what_is_put_while_its_bucket_is_deleted_is_there_or_refused(lab: Lab) {
 }
 
 async fn what_is_set_is_seen_by_all_who_ask_later(lab: Lab) {
-    for size in 1..=60 {
+    for size in 1..=20 {
         let readers = (0..4).map(|_| {
             let buckets = lab.buckets.clone();
             tokio::spawn(async move { buckets.bucket(&bucket()).await.map(drop) })

@@ -13,7 +13,7 @@ crate::lab::laws!(
 );
 
 async fn a_part_that_is_replaced_while_the_parts_are_put_together_is_not_missed(lab: Lab) {
-    for _ in 0..40 {
+    for _ in 0..20 {
         let upload = lab.begin("k").await;
         lab.part(&upload, 1, b"old").await.unwrap();
         let replace = async { lab.part(&upload, 1, b"new").await.is_ok() };
@@ -29,7 +29,7 @@ async fn a_part_that_is_replaced_while_the_parts_are_put_together_is_not_missed(
 
 async fn of_two_who_complete_both_are_told_and_there_is_one_event(lab: Lab) {
     lab.listen().await;
-    for round in 1..=20 {
+    for round in 1..=10 {
         let upload = lab.begin("k").await;
         lab.part(&upload, 1, b"bytes").await.unwrap();
         let (one, two) = tokio::join!(lab.complete(&upload, &[1]), lab.complete(&upload, &[1]));
@@ -37,7 +37,7 @@ async fn of_two_who_complete_both_are_told_and_there_is_one_event(lab: Lab) {
         assert_eq!((one.version(), one.sequence), (two.version(), round));
     }
     let events = lab.events().await;
-    assert_eq!(events.len(), 20);
+    assert_eq!(events.len(), 10);
     assert!(events.iter().all(|it| it.action == BlobAction::CompleteMultipartUpload));
 }
 
