@@ -22,7 +22,7 @@ pub(crate) fn run() {
         let folder = tempfile::tempdir().expect("temporary folder");
         let began = now();
         let mut server = Command::new(&program)
-            .args(["serve", "--listen", "127.0.0.1:0", "--data"])
+            .args(["serve", "--listen", "127.0.0.1:0", "--s3-listen", "none", "--data"])
             .arg(folder.path().join("data"))
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
