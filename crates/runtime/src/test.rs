@@ -53,7 +53,10 @@ impl App {
         let mut builder = builder.clock(clock.clone()).entropy(SeededEntropy::new(1));
         let script = Script::written();
         builder.script = script.clone();
-        builder.buckets.place = Place::Given(Arc::new(blobs));
+        // A program without buckets has no name to write into its store.
+        if !builder.buckets.specs.is_empty() {
+            builder.buckets.place = Place::Given(Arc::new(blobs));
+        }
         let runtime = builder.start(store.clone()).await?;
         Ok(Self { runtime, store, clock, script })
     }
