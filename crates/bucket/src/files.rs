@@ -1,10 +1,11 @@
-//! Files of blobs in a folder: `{time}/{time}/{id}`, and `tmp/` for what is being written.
+//! Files of blobs in a folder: `{time}/{time}/{id}`, and `{id}.tmp` beside them while they are
+//! written.
 //!
 //! The name comes from the id alone, never from what a user wrote. Ids of one minute share a
 //! folder, so that files which are written at the same time share the flush of it.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     fmt,
     fs::{self, File, OpenOptions},
     io::{self, Write},
@@ -30,6 +31,8 @@ struct Inner {
     folder: PathBuf,
     /// The folders that are known to be there, durably.
     shelves: Mutex<HashMap<String, Arc<FolderSync>>>,
+    /// What is being written: others with such names are left over from a process that was killed.
+    drafts: Mutex<HashSet<FileName>>,
     /// Held for as long as we live.
     _lock: File,
 }
@@ -55,19 +58,15 @@ impl FileBlobs {
             io::Error::other(format!("{} is used by another process: {error}", folder.display()))
         })?;
         own(&folder, store)?;
-        let tmp = folder.join(TMP);
-        make_folder(&tmp)?;
-        // What was being written when the last process ended.
-        for file in fs::read_dir(&tmp)? {
-            fs::remove_file(file?.path())?;
-        }
         sync_folder(&folder)?;
-        let inner = Inner { folder, shelves: Mutex::default(), _lock: lock };
+        let (shelves, drafts) = (Mutex::default(), Mutex::default());
+        let inner = Inner { folder, shelves, drafts, _lock: lock };
         Ok(Self { inner: Arc::new(inner) })
     }
 }
 
-const TMP: &str = "tmp";
+/// What a file that is being written has behind its name.
+const TMP: &str = ".tmp";
 
 fn make_folder(folder: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
@@ -138,21 +137,32 @@ impl Inner {
         Ok((path, sync))
     }
 
+    fn drafts(&self) -> std::sync::MutexGuard<'_, HashSet<FileName>> {
+        self.drafts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something in the folder of a file.
+    fn in_shelf<T>(
+        &self,
+        name: FileName,
+        work: impl Fn(&Path) -> io::Result<T>,
+    ) -> io::Result<(T, PathBuf, Arc<FolderSync>)> {
+        let (folder, sync) = self.shelf(name)?;
+        match work(&folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !folder.is_dir() => {
+                // The sweep has removed it, because it was empty.
+                self.known().remove(&Self::shelf_of(name));
+                let (folder, sync) = self.shelf(name)?;
+                Ok((work(&folder)?, folder, sync))
+            }
+            done => Ok((done?, folder, sync)),
+        }
+    }
+
     /// Gives a file its place, durably. What is there is never replaced.
     fn place(&self, name: FileName, put: impl Fn(&Path) -> io::Result<()>) -> io::Result<()> {
-        let (mut folder, mut sync) = self.shelf(name)?;
-        if folder.join(name.to_string()).try_exists()? {
-            return Err(io::ErrorKind::AlreadyExists.into());
-        }
-        let mut placed = put(&folder.join(name.to_string()));
-        let is_gone = |it: &io::Error| it.kind() == io::ErrorKind::NotFound;
-        if placed.as_ref().is_err_and(is_gone) && !folder.is_dir() {
-            // The sweep has removed it, because it was empty.
-            self.known().remove(&Self::shelf_of(name));
-            (folder, sync) = self.shelf(name)?;
-            placed = put(&folder.join(name.to_string()));
-        }
-        placed?;
+        let ((), folder, sync) =
+            self.in_shelf(name, |folder| put(&folder.join(name.to_string())))?;
         crash::point("blob.named");
         sync.sync(&folder)
     }
@@ -166,9 +176,16 @@ impl fmt::Debug for FileBlobs {
 
 impl Blobs for FileBlobs {
     fn create(&self, name: FileName) -> io::Result<Box<dyn Draft>> {
-        let path = self.inner.folder.join(TMP).join(name.to_string());
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
-        Ok(Box::new(FileDraft { inner: self.inner.clone(), name, path: Some(path), file }))
+        let inner = self.inner.clone();
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(0o600);
+        inner.drafts().insert(name);
+        let made = inner.in_shelf(name, |folder| {
+            let path = folder.join(format!("{name}{TMP}"));
+            options.open(&path).map(|file| (path, file))
+        });
+        let ((path, file), ..) = made.inspect_err(|_| _ = inner.drafts().remove(&name))?;
+        Ok(Box::new(FileDraft { inner, name, path: Some(path), file }))
     }
 
     fn open(&self, name: FileName) -> io::Result<Arc<dyn Content>> {
@@ -225,7 +242,14 @@ impl Blobs for FileBlobs {
     }
 
     fn shelf(&self, shelf: &str) -> io::Result<Vec<FileName>> {
-        let names = names_in(&self.inner.folder.join(shelf))?;
+        let folder = self.inner.folder.join(shelf);
+        let names = names_in(&folder)?;
+        for left in names.iter().filter(|it| it.ends_with(TMP)) {
+            let name = FileName::parse(left.trim_end_matches(TMP));
+            if name.is_some_and(|it| !self.inner.drafts().contains(&it)) {
+                fs::remove_file(folder.join(left))?;
+            }
+        }
         Ok(names.iter().filter_map(|it| FileName::parse(it)).collect())
     }
 
@@ -283,7 +307,7 @@ impl Draft for FileDraft {
         self.file.sync_data()?;
         crash::point("blob.flushed");
         let Some(path) = self.path.take() else { return Ok(()) };
-        let renamed = self.inner.place(self.name, |to| fs::rename(&path, to));
+        let renamed = self.inner.place(self.name, |to| rename_new(&path, to));
         if renamed.is_err() {
             // It may have got its name, which nobody will refer to.
             self.path = Some(path);
@@ -295,9 +319,23 @@ impl Draft for FileDraft {
 
 impl Drop for FileDraft {
     fn drop(&mut self) {
+        self.inner.drafts().remove(&self.name);
         if let Some(path) = self.path.take() {
             let _ = fs::remove_file(path);
         }
+    }
+}
+
+/// Renames a file to a name that nothing has.
+fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    let (here, flags) = (rustix::fs::CWD, rustix::fs::RenameFlags::NOREPLACE);
+    match rustix::fs::renameat_with(here, from, here, to, flags) {
+        // Not every file system knows how.
+        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => match to.try_exists()? {
+            true => Err(io::ErrorKind::AlreadyExists.into()),
+            false => fs::rename(from, to),
+        },
+        done => Ok(done?),
     }
 }
 

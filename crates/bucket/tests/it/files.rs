@@ -102,12 +102,26 @@ fn a_folder_serves_one_process_and_one_store() {
 fn a_folder_whose_first_process_ended_at_any_time_is_opened() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("store.new"), "on").unwrap();
-    fs::create_dir(folder.path().join("tmp")).unwrap();
-    fs::write(folder.path().join("tmp").join(name(1).to_string()), "half").unwrap();
     let blobs = FileBlobs::open(folder.path(), "one").unwrap();
-    assert_eq!(fs::read_dir(folder.path().join("tmp")).unwrap().count(), 0);
     write(&blobs, name(1), b"whole").unwrap();
     assert_eq!(read(&blobs, name(1), 5), b"whole");
+}
+
+#[test]
+fn what_a_killed_process_was_writing_goes_when_its_folder_is_looked_at() {
+    let folder = tempfile::tempdir().unwrap();
+    let blobs = FileBlobs::open(folder.path(), "one").unwrap();
+    write(&blobs, name(1), b"whole").unwrap();
+    let (shelf, _) = blobs.shelves().unwrap().remove(0);
+    let left = folder.path().join(&shelf).join(format!("{}.tmp", name(2)));
+    fs::write(&left, "half").unwrap();
+    let mut draft = blobs.create(name(3)).unwrap();
+    draft.write(b"wh").unwrap();
+    assert_eq!(blobs.shelf(&shelf).unwrap(), [name(1)]);
+    assert!(!left.exists(), "nobody will go on with it");
+    draft.write(b"ole").unwrap();
+    draft.seal().unwrap();
+    assert_eq!(read(&blobs, name(3), 5), b"whole", "somebody was at it");
 }
 
 #[test]
@@ -194,7 +208,6 @@ async fn fill(folder: &Path) {
     assert_eq!(written.unwrap_err().code(), "disk_full");
     assert!(writer.finish(PutOptions::default()).await.is_err());
     assert_eq!((lab.events().await.len(), lab.all_files().len()), (5, 5));
-    assert_eq!(fs::read_dir(folder.join("tmp")).unwrap().count(), 0);
     assert_eq!(lab.delete("0").await, Some(2));
     assert_eq!(lab.put("again", &bytes).await.sequence, 1);
     for at in ["1", "2", "3", "4", "again"] {
