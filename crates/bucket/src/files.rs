@@ -247,7 +247,11 @@ impl Blobs for FileBlobs {
         for left in names.iter().filter(|it| it.ends_with(TMP)) {
             let name = FileName::parse(left.trim_end_matches(TMP));
             if name.is_some_and(|it| !self.inner.drafts().contains(&it)) {
-                fs::remove_file(folder.join(left))?;
+                // Who has just finished it has removed or renamed it.
+                match fs::remove_file(folder.join(left)) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                    Ok(()) | Err(_) => {}
+                }
             }
         }
         Ok(names.iter().filter_map(|it| FileName::parse(it)).collect())
