@@ -1,8 +1,9 @@
-//! Files of blobs in a folder: `{time}/{time}/{id}`, and `{id}.tmp` beside them while they are
-//! written.
+//! Files of blobs in a folder: `{time}/{time}/{id}`.
 //!
-//! The name comes from the id alone, never from what a user wrote. Ids of one minute share a
-//! folder, so that files which are written at the same time share the flush of it.
+//! The name comes from the id alone, never from what a user wrote, and a file has it from the
+//! beginning: an id is new, and nobody looks for it before the commit that refers to it. What was
+//! being written when a process ended is an orphan like others. Ids of one minute share a folder,
+//! so that files which are written at the same time share the flush of it.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -19,7 +20,7 @@ use steadfast_store::{Timestamp, crash};
 
 use crate::{
     content::{Blobs, Content, Draft, FileName},
-    folder_sync::{FolderSync, sync_folder},
+    folder_sync::{Asked, FolderSync, sync_folder},
 };
 
 /// Files in a folder that this process holds alone.
@@ -31,7 +32,7 @@ struct Inner {
     folder: PathBuf,
     /// The folders that are known to be there, durably.
     shelves: Mutex<HashMap<String, Arc<FolderSync>>>,
-    /// What is being written: others with such names are left over from a process that was killed.
+    /// What is being written, and is nobody's orphan.
     drafts: Mutex<HashSet<FileName>>,
     /// Held for as long as we live.
     _lock: File,
@@ -64,9 +65,6 @@ impl FileBlobs {
         Ok(Self { inner: Arc::new(inner) })
     }
 }
-
-/// What a file that is being written has behind its name.
-const TMP: &str = ".tmp";
 
 fn make_folder(folder: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
@@ -158,14 +156,6 @@ impl Inner {
             done => Ok((done?, folder, sync)),
         }
     }
-
-    /// Gives a file its place, durably. What is there is never replaced.
-    fn place(&self, name: FileName, put: impl Fn(&Path) -> io::Result<()>) -> io::Result<()> {
-        let ((), folder, sync) =
-            self.in_shelf(name, |folder| put(&folder.join(name.to_string())))?;
-        crash::point("blob.named");
-        sync.sync(&folder)
-    }
 }
 
 impl fmt::Debug for FileBlobs {
@@ -180,12 +170,11 @@ impl Blobs for FileBlobs {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).mode(0o600);
         inner.drafts().insert(name);
-        let made = inner.in_shelf(name, |folder| {
-            let path = folder.join(format!("{name}{TMP}"));
-            options.open(&path).map(|file| (path, file))
-        });
-        let ((path, file), ..) = made.inspect_err(|_| _ = inner.drafts().remove(&name))?;
-        Ok(Box::new(FileDraft { inner, name, path: Some(path), file }))
+        let made = inner.in_shelf(name, |folder| options.open(folder.join(name.to_string())));
+        let (file, folder, sync) = made.inspect_err(|_| _ = inner.drafts().remove(&name))?;
+        crash::point("blob.named");
+        let asked = sync.ask();
+        Ok(Box::new(FileDraft { inner, name, file, folder, sync, asked, is_sealed: false }))
     }
 
     fn open(&self, name: FileName) -> io::Result<Arc<dyn Content>> {
@@ -194,8 +183,10 @@ impl Blobs for FileBlobs {
 
     fn link(&self, from: FileName, to: FileName) -> io::Result<()> {
         let source = self.inner.path(from);
-        match self.inner.place(to, |path| fs::hard_link(&source, path)) {
-            Ok(()) => Ok(()),
+        let linked =
+            self.inner.in_shelf(to, |folder| fs::hard_link(&source, folder.join(to.to_string())));
+        match linked {
+            Ok(((), folder, sync)) => sync.wait(sync.ask(), &folder),
             // Not every file system can, and one file has only so many names.
             Err(error) if cannot_link(&error) => {
                 let mut draft = self.create(to)?;
@@ -244,17 +235,10 @@ impl Blobs for FileBlobs {
     fn shelf(&self, shelf: &str) -> io::Result<Vec<FileName>> {
         let folder = self.inner.folder.join(shelf);
         let names = names_in(&folder)?;
-        for left in names.iter().filter(|it| it.ends_with(TMP)) {
-            let name = FileName::parse(left.trim_end_matches(TMP));
-            if name.is_some_and(|it| !self.inner.drafts().contains(&it)) {
-                // Who has just finished it has removed or renamed it.
-                match fs::remove_file(folder.join(left)) {
-                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                    Ok(()) | Err(_) => {}
-                }
-            }
-        }
-        Ok(names.iter().filter_map(|it| FileName::parse(it)).collect())
+        let names = names.iter().filter_map(|it| FileName::parse(it));
+        // Asked after they were found: what is finished by now is held by who refers to it.
+        let drafts = self.inner.drafts();
+        Ok(names.filter(|it| !drafts.contains(it)).collect())
     }
 
     fn remove_shelf(&self, shelf: &str) {
@@ -297,8 +281,12 @@ fn names_in(folder: &Path) -> io::Result<Vec<String>> {
 struct FileDraft {
     inner: Arc<Inner>,
     name: FileName,
-    path: Option<PathBuf>,
     file: File,
+    folder: PathBuf,
+    sync: Arc<FolderSync>,
+    /// When its name came into the folder.
+    asked: Asked,
+    is_sealed: bool,
 }
 
 impl Draft for FileDraft {
@@ -310,36 +298,19 @@ impl Draft for FileDraft {
         crash::point("blob.written");
         self.file.sync_data()?;
         crash::point("blob.flushed");
-        let Some(path) = self.path.take() else { return Ok(()) };
-        let renamed = self.inner.place(self.name, |to| rename_new(&path, to));
-        if renamed.is_err() {
-            // It may have got its name, which nobody will refer to.
-            self.path = Some(path);
-        }
+        self.sync.wait(self.asked, &self.folder)?;
+        self.is_sealed = true;
         crash::point("blob.placed");
-        renamed
+        Ok(())
     }
 }
 
 impl Drop for FileDraft {
     fn drop(&mut self) {
-        self.inner.drafts().remove(&self.name);
-        if let Some(path) = self.path.take() {
-            let _ = fs::remove_file(path);
+        if !self.is_sealed {
+            let _ = fs::remove_file(self.folder.join(self.name.to_string()));
         }
-    }
-}
-
-/// Renames a file to a name that nothing has.
-fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
-    let (here, flags) = (rustix::fs::CWD, rustix::fs::RenameFlags::NOREPLACE);
-    match rustix::fs::renameat_with(here, from, here, to, flags) {
-        // Not every file system knows how.
-        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => match to.try_exists()? {
-            true => Err(io::ErrorKind::AlreadyExists.into()),
-            false => fs::rename(from, to),
-        },
-        done => Ok(done?),
+        self.inner.drafts().remove(&self.name);
     }
 }
 

@@ -7,6 +7,10 @@ use std::{
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
 };
 
+/// A place in the order of those who have asked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked(u64);
+
 /// One folder.
 #[derive(Debug, Default)]
 pub(crate) struct FolderSync {
@@ -34,11 +38,16 @@ impl FolderSync {
         sync
     }
 
-    /// Returns when what was in the folder before the call is durable.
-    pub(crate) fn sync(&self, folder: &Path) -> io::Result<()> {
+    /// Asks for what is in the folder now to become durable; [`FolderSync::wait`] sees to it.
+    pub(crate) fn ask(&self) -> Asked {
         let mut state = self.state();
         state.asked += 1;
-        let mine = state.asked;
+        Asked(state.asked)
+    }
+
+    /// Returns when what was asked for is durable, which somebody else may have seen to.
+    pub(crate) fn wait(&self, Asked(mine): Asked, folder: &Path) -> io::Result<()> {
+        let mut state = self.state();
         loop {
             if let Some(reason) = &state.failed {
                 return Err(io::Error::other(reason.clone()));
@@ -90,7 +99,7 @@ mod tests {
         let sync = FolderSync::default();
         std::thread::scope(|scope| {
             for _ in 0..16 {
-                scope.spawn(|| (0..20).for_each(|_| sync.sync(folder.path()).unwrap()));
+                scope.spawn(|| (0..20).for_each(|_| sync.wait(sync.ask(), folder.path()).unwrap()));
             }
         });
         assert_eq!(sync.state().done, 320);
@@ -100,7 +109,17 @@ mod tests {
     fn after_a_failed_flush_the_folder_is_not_trusted_again() {
         let folder = tempfile::tempdir().unwrap();
         let sync = FolderSync::default();
-        assert!(sync.sync(&folder.path().join("not there")).is_err());
-        assert!(sync.sync(folder.path()).is_err());
+        assert!(sync.wait(sync.ask(), &folder.path().join("not there")).is_err());
+        assert!(sync.wait(sync.ask(), folder.path()).is_err());
+    }
+
+    #[test]
+    fn a_flush_is_for_all_who_asked_before_it_began() {
+        let (folder, sync) = (tempfile::tempdir().unwrap(), FolderSync::default());
+        let (first, second) = (sync.ask(), sync.ask());
+        sync.wait(second, folder.path()).unwrap();
+        let gone = folder.path().join("not there");
+        sync.wait(first, &gone).unwrap();
+        assert!(sync.wait(sync.ask(), &gone).is_err());
     }
 }

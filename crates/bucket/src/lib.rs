@@ -56,9 +56,9 @@ pub use self::{
 
 /// The points of a change at which a test may end the process.
 pub const BUCKET_CRASH_POINTS: &[&str] = &[
+    "blob.named",
     "blob.written",
     "blob.flushed",
-    "blob.named",
     "blob.placed",
     "blob.linked",
     "blob.prepared",
