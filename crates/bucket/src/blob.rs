@@ -56,7 +56,8 @@ pub struct Blob {
     pub key: BlobKey,
     /// How many bytes it has.
     pub size: u64,
-    /// The tag of its content, without quotes: its MD5, or that of its parts and their number.
+    /// The tag of its content, without quotes: its SHA-256. What came through S3 has the MD5, or
+    /// that of its parts and their number, because clients there expect it.
     pub etag: String,
     /// The number of the write in the sequence of its key.
     pub sequence: i64,
@@ -66,7 +67,7 @@ pub struct Blob {
     pub attributes: Attributes,
     /// The CRC-32 of its bytes.
     pub crc32: u32,
-    /// The SHA-256 of its bytes, if it was sent; of a blob that came in parts, that of the SHA-256
+    /// The SHA-256 of its bytes, unless it came through S3 without one; of a blob that came in parts, that of the SHA-256
     /// of its parts, as S3 has it.
     pub sha256: Option<[u8; 32]>,
     pub(crate) content: ContentId,
@@ -148,7 +149,7 @@ pub(crate) struct Stored {
 impl Stored {
     /// A blob in one piece.
     pub(crate) fn whole(id: ContentId, sums: &Checksums, attributes: Attributes) -> Self {
-        let (etag, sha256) = (hex(&sums.md5), sums.sha256.map(|it| hex(&it)));
+        let (etag, sha256) = (sums.tag(), sums.sha256.map(|it| hex(&it)));
         let (id, size, crc32) = (id.to_string(), sums.size, sums.crc32);
         Self { id, size, etag, crc32, sha256, attributes, parts: Vec::new() }
     }

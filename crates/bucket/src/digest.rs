@@ -6,23 +6,36 @@ use sha2::Sha256;
 
 use crate::BucketError;
 
+/// What is computed beside the CRC-32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hashes {
+    /// A third of the time of an MD5, because processors have instructions for it.
+    Sha256,
+    /// What clients of S3 take a tag for.
+    Md5,
+    Both,
+}
+
 /// Computes while bytes come.
 #[derive(Clone, Debug)]
 pub(crate) struct Digests {
-    md5: Md5,
+    md5: Option<Md5>,
     crc32: Crc32,
     sha256: Option<Sha256>,
     size: u64,
 }
 
 impl Digests {
-    pub(crate) fn new(with_sha256: bool) -> Self {
-        let sha256 = with_sha256.then(Sha256::new);
-        Self { md5: Md5::new(), crc32: Crc32::new(), sha256, size: 0 }
+    pub(crate) fn new(hashes: Hashes) -> Self {
+        let md5 = (hashes != Hashes::Sha256).then(Md5::new);
+        let sha256 = (hashes != Hashes::Md5).then(Sha256::new);
+        Self { md5, crc32: Crc32::new(), sha256, size: 0 }
     }
 
     pub(crate) fn add(&mut self, bytes: &[u8]) {
-        self.md5.update(bytes);
+        if let Some(md5) = &mut self.md5 {
+            md5.update(bytes);
+        }
         self.crc32.update(bytes);
         if let Some(sha256) = &mut self.sha256 {
             sha256.update(bytes);
@@ -33,7 +46,7 @@ impl Digests {
     pub(crate) fn finish(self) -> Checksums {
         Checksums {
             size: self.size,
-            md5: self.md5.finalize().into(),
+            md5: self.md5.map(|it| it.finalize().into()),
             crc32: self.crc32.finalize(),
             sha256: self.sha256.map(|it| it.finalize().into()),
         }
@@ -44,9 +57,18 @@ impl Digests {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Checksums {
     pub(crate) size: u64,
-    pub(crate) md5: [u8; 16],
+    pub(crate) md5: Option<[u8; 16]>,
     pub(crate) crc32: u32,
     pub(crate) sha256: Option<[u8; 32]>,
+}
+
+impl Checksums {
+    /// The tag of a content that came in one piece.
+    pub(crate) fn tag(&self) -> String {
+        let md5 = self.md5.as_ref().map(|it| &it[..]);
+        // There is one of them.
+        hex(md5.or(self.sha256.as_ref().map(|it| &it[..])).unwrap_or_default())
+    }
 }
 
 /// What the sender says that the bytes are. What is said is checked.
@@ -54,7 +76,7 @@ pub(crate) struct Checksums {
 pub struct Expected {
     /// How many there are.
     pub size: Option<u64>,
-    /// Their MD5.
+    /// Their MD5. It is computed only if it was asked for at the beginning.
     pub md5: Option<[u8; 16]>,
     /// Their CRC-32.
     pub crc32: Option<u32>,
@@ -65,7 +87,7 @@ pub struct Expected {
 impl Expected {
     /// Checks what came in parts: the MD5 and the SHA-256 of the whole are not known.
     pub(crate) fn check_whole(&self, size: u64, crc32: u32) -> Result<(), BucketError> {
-        let (md5, sha256) = (self.md5.unwrap_or_default(), self.sha256);
+        let Self { md5, sha256, .. } = *self;
         self.check(&Checksums { size, md5, crc32, sha256 })
     }
 
@@ -76,7 +98,7 @@ impl Expected {
             return Err(BucketError::Length { expected, actual: found.size });
         }
         let wrong = |algorithm| Err(BucketError::Checksum { algorithm });
-        if self.md5.is_some_and(|it| it != found.md5) {
+        if self.md5.is_some() && self.md5 != found.md5 {
             return wrong("MD5");
         }
         if self.crc32.is_some_and(|it| it != found.crc32) {

@@ -12,7 +12,7 @@ use crate::{
     buckets::Shared,
     change::is_certain,
     content::{ContentId, FileName},
-    digest::{hex, unhex},
+    digest::{Hashes, hex, unhex},
     readers::Hold,
     writer::BytesWriter,
 };
@@ -92,7 +92,7 @@ pub struct PartWriter {
 impl PartWriter {
     /// Computes the SHA-256, too. To be said before anything is written.
     pub fn with_sha256(mut self) -> Self {
-        self.bytes = self.bytes.with_sha256();
+        self.bytes = self.bytes.with(Hashes::Both);
         self
     }
 
@@ -111,7 +111,7 @@ impl PartWriter {
         let name = bytes.name;
         let hold = Hold::new(&buckets.shared, name.content);
         let sums = bytes.seal(expected).await?;
-        let (file, etag) = (name.part.unwrap_or_default(), hex(&sums.md5));
+        let (file, etag) = (name.part.unwrap_or_default(), sums.tag());
         let sha256 = sums.sha256.map(|it| hex(&it));
         let stored = StoredPart { file, size: sums.size, etag, crc32: sums.crc32, sha256 };
         let result = buckets.shared.put_part(&bucket, &upload, number, stored).await;

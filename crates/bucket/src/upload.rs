@@ -15,7 +15,7 @@ use crate::{
     buckets::Shared,
     change::Change,
     content::{ContentId, FileName},
-    digest::{hex, unhex},
+    digest::{Hashes, hex, unhex},
     readers::Hold,
     writer::BytesWriter,
 };
@@ -139,7 +139,7 @@ impl Buckets {
         let max = self.shared.bucket(bucket).await?.settings.blob_bytes_max();
         let now = self.shared.clock.now();
         let name = FileName::new_part(upload.content, now, &*self.shared.entropy);
-        let bytes = BytesWriter::new(&self.shared, name, max.min(PART_BYTES_MAX));
+        let bytes = BytesWriter::new(&self.shared, name, max.min(PART_BYTES_MAX), Hashes::Md5);
         let (buckets, bucket) = (self.clone(), bucket.clone());
         Ok(PartWriter { buckets, bucket, upload, number, bytes })
     }

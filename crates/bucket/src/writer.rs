@@ -8,7 +8,7 @@ use crate::{
     buckets::Shared,
     change::{Change, is_certain},
     content::{Draft, FileName},
-    digest::{Checksums, Digests},
+    digest::{Checksums, Digests, Hashes},
     readers::Hold,
 };
 
@@ -35,9 +35,16 @@ pub struct BlobWriter {
 }
 
 impl BlobWriter {
-    /// Computes the SHA-256, too. To be said before anything is written.
-    pub fn with_sha256(mut self) -> Self {
-        self.bytes = self.bytes.with_sha256();
+    /// Takes the MD5 for its tag, as S3 does. To be said before anything is written.
+    pub fn with_md5(mut self) -> Self {
+        self.bytes = self.bytes.with(Hashes::Md5);
+        self
+    }
+
+    /// Takes the MD5 for its tag, and computes the SHA-256, too. To be said before anything is
+    /// written.
+    pub fn with_md5_and_sha256(mut self) -> Self {
+        self.bytes = self.bytes.with(Hashes::Both);
         self
     }
 
@@ -115,7 +122,8 @@ impl Buckets {
     ) -> Result<BlobWriter, BucketError> {
         let max = self.shared.bucket(bucket).await?.settings.blob_bytes_max();
         let name = FileName { content: self.shared.new_content(), part: None };
-        let (shared, bytes) = (self.shared.clone(), BytesWriter::new(&self.shared, name, max));
+        let bytes = BytesWriter::new(&self.shared, name, max, Hashes::Sha256);
+        let shared = self.shared.clone();
         Ok(BlobWriter { shared, bucket: bucket.clone(), key: key.clone(), bytes })
     }
 
@@ -128,8 +136,8 @@ impl Buckets {
         put: PutOptions,
     ) -> Result<Blob, BucketError> {
         let mut writer = self.writer(bucket, key).await?;
-        if put.expected.sha256.is_some() {
-            writer = writer.with_sha256();
+        if put.expected.md5.is_some() {
+            writer = writer.with_md5_and_sha256();
         }
         writer.write(bytes).await?;
         writer.finish(put).await
@@ -153,14 +161,14 @@ struct State {
 }
 
 impl BytesWriter {
-    pub(crate) fn new(shared: &Arc<Shared>, name: FileName, max: u64) -> Self {
-        let state = Some(State { draft: None, digests: Digests::new(false) });
+    pub(crate) fn new(shared: &Arc<Shared>, name: FileName, max: u64, hashes: Hashes) -> Self {
+        let state = Some(State { draft: None, digests: Digests::new(hashes) });
         Self { shared: shared.clone(), name, max, size: 0, buffer: Vec::new(), state }
     }
 
-    pub(crate) fn with_sha256(mut self) -> Self {
+    pub(crate) fn with(mut self, hashes: Hashes) -> Self {
         if self.size == 0 {
-            self.state = Some(State { draft: None, digests: Digests::new(true) });
+            self.state = Some(State { draft: None, digests: Digests::new(hashes) });
         }
         self
     }

@@ -22,6 +22,32 @@ use crate::{
     words::{self, etag, http_date, s3_time, signed},
 };
 
+/// The conditions of a read, whose two inputs have the same fields and nothing else in common.
+macro_rules! condition_of {
+    ($input:ident) => {
+        condition::read(
+            $input.if_match,
+            $input.if_none_match,
+            $input.if_modified_since.as_ref(),
+            $input.if_unmodified_since.as_ref(),
+        )?
+    };
+}
+
+/// The headers that a reader wants otherwise.
+macro_rules! overrides_of {
+    ($input:ident) => {
+        [
+            (header::CONTENT_TYPE, $input.response_content_type),
+            (header::CACHE_CONTROL, $input.response_cache_control),
+            (header::CONTENT_DISPOSITION, $input.response_content_disposition),
+            (header::CONTENT_ENCODING, $input.response_content_encoding),
+            (header::CONTENT_LANGUAGE, $input.response_content_language),
+            (header::EXPIRES, $input.response_expires.as_ref().and_then(http_date)),
+        ]
+    };
+}
+
 impl Edge {
     pub(crate) async fn object_put(
         &self,
@@ -34,9 +60,10 @@ impl Edge {
         let incoming = Incoming::of(&mut req, body, length)?;
         incoming.check_size(&self.buckets, &bucket, BLOB_BYTES_MAX).await?;
         let mut writer = self.buckets.writer(&bucket, &key).await.map_err(s3_error_of)?;
-        if incoming.needs_sha256() {
-            writer = writer.with_sha256();
-        }
+        writer = match incoming.needs_sha256() {
+            true => writer.with_md5_and_sha256(),
+            false => writer.with_md5(),
+        };
         let expected = incoming.write_to(&mut writer).await?;
         let attributes = attributes::of_request(&req.headers);
         let put = PutOptions { attributes, expected, condition };
@@ -57,12 +84,7 @@ impl Edge {
     ) -> S3Result<S3Response<GetObjectOutput>> {
         let input = req.input;
         let (bucket, key) = words::place(&input.bucket, &input.key)?;
-        let condition = condition::read(
-            input.if_match,
-            input.if_none_match,
-            input.if_modified_since.as_ref(),
-            input.if_unmodified_since.as_ref(),
-        )?;
+        let condition = condition_of!(input);
         let range = match (input.range, input.part_number) {
             (Some(_), Some(_)) => {
                 return Err(s3_error!(InvalidRequest, "ask for a range or a part, not for both"));
@@ -80,14 +102,7 @@ impl Edge {
             range.map(|_| format!("bytes {}-{}/{}", at.start, at.end.saturating_sub(1), blob.size));
         // Of a part of it the checksum would be another one.
         let sums = sums_of(&blob, input.checksum_mode.as_ref().filter(|_| range.is_none()));
-        let overrides = [
-            (header::CONTENT_TYPE, input.response_content_type),
-            (header::CACHE_CONTROL, input.response_cache_control),
-            (header::CONTENT_DISPOSITION, input.response_content_disposition),
-            (header::CONTENT_ENCODING, input.response_content_encoding),
-            (header::CONTENT_LANGUAGE, input.response_content_language),
-            (header::EXPIRES, input.response_expires.as_ref().and_then(http_date)),
-        ];
+        let overrides = overrides_of!(input);
         let output = GetObjectOutput {
             accept_ranges: Some("bytes".into()),
             content_length: Some(signed(at.end - at.start)),
@@ -110,24 +125,12 @@ impl Edge {
     ) -> S3Result<S3Response<HeadObjectOutput>> {
         let input = req.input;
         let (bucket, key) = words::place(&input.bucket, &input.key)?;
-        let condition = condition::read(
-            input.if_match,
-            input.if_none_match,
-            input.if_modified_since.as_ref(),
-            input.if_unmodified_since.as_ref(),
-        )?;
+        let condition = condition_of!(input);
         let blob = self.buckets.head_if(&bucket, &key, &condition).await.map_err(s3_error_of)?;
         let part = input.part_number.map(|it| part_of(&blob, it)).transpose()?;
         let part = part.map(|it| it.of(blob.size)).transpose().map_err(s3_error_of)?;
         let sums = sums_of(&blob, input.checksum_mode.as_ref().filter(|_| part.is_none()));
-        let overrides = [
-            (header::CONTENT_TYPE, input.response_content_type),
-            (header::CACHE_CONTROL, input.response_cache_control),
-            (header::CONTENT_DISPOSITION, input.response_content_disposition),
-            (header::CONTENT_ENCODING, input.response_content_encoding),
-            (header::CONTENT_LANGUAGE, input.response_content_language),
-            (header::EXPIRES, input.response_expires.as_ref().and_then(http_date)),
-        ];
+        let overrides = overrides_of!(input);
         let output = HeadObjectOutput {
             accept_ranges: Some("bytes".into()),
             content_length: Some(signed(part.map_or(blob.size, |it| it.end - it.start))),

@@ -1,12 +1,13 @@
 //! Uploads in parts: what is put together is there, whoever else is at it.
 
-use steadfast_bucket::BlobAction;
+use steadfast_bucket::{BlobAction, Expected};
 
 use crate::lab::{Lab, bucket, key};
 
 crate::lab::laws!(
     a_part_that_is_replaced_while_the_parts_are_put_together_is_not_missed,
     of_two_who_complete_both_are_told_and_there_is_one_event,
+    an_upload_that_is_aborted_after_any_part_leaves_nothing_and_no_event,
     of_complete_and_abort_one_wins,
     uploads_are_listed_behind_a_key_or_an_upload,
     parts_are_numbered_replaced_chosen_and_given_up,
@@ -39,6 +40,28 @@ async fn of_two_who_complete_both_are_told_and_there_is_one_event(lab: Lab) {
     let events = lab.events().await;
     assert_eq!(events.len(), 10);
     assert!(events.iter().all(|it| it.action == BlobAction::CompleteMultipartUpload));
+}
+
+async fn an_upload_that_is_aborted_after_any_part_leaves_nothing_and_no_event(lab: Lab) {
+    lab.listen().await;
+    for parts in 0..=3 {
+        let upload = lab.begin("big").await;
+        for number in 1..=parts {
+            lab.part(&upload, number, b"part").await.unwrap();
+        }
+        // One more is under way, and comes too late.
+        let at = (&bucket(), &upload.key);
+        let mut late = lab.buckets.part_writer(at.0, at.1, &upload.id, parts + 1).await.unwrap();
+        late.write(b"la").await.unwrap();
+        lab.buckets.abort_upload(at.0, at.1, &upload.id).await.unwrap();
+        late.write(b"te").await.unwrap();
+        let late = late.finish(Expected::default()).await;
+        assert_eq!(late.unwrap_err().code(), "unknown_upload");
+        assert_eq!(lab.complete(&upload, &[1]).await.unwrap_err().code(), "unknown_upload");
+        assert!(lab.buckets.head(at.0, at.1).await.is_err());
+        assert_eq!(lab.files(), 0, "after {parts} parts");
+        assert_eq!(lab.events().await, []);
+    }
 }
 
 async fn of_complete_and_abort_one_wins(lab: Lab) {
