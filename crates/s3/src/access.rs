@@ -1,7 +1,5 @@
 //! Who may do what. What is not listed here is not done.
 
-use std::sync::Arc;
-
 use s3s::{
     S3Request, S3Result,
     access::{S3Access, S3AccessContext},
@@ -13,7 +11,6 @@ use s3s::{
     s3_error,
 };
 use steadfast_bucket::Scope;
-use steadfast_store::Store;
 
 use crate::{auth, unsupported};
 
@@ -59,15 +56,7 @@ fn need(operation: &str) -> Option<Need> {
 }
 
 /// Checks rights against the scope of the key that signed.
-pub(crate) struct Rights {
-    store: Arc<dyn Store>,
-}
-
-impl Rights {
-    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
-        Self { store }
-    }
-}
+pub(crate) struct Rights;
 
 #[async_trait::async_trait]
 impl S3Access for Rights {
@@ -76,7 +65,7 @@ impl S3Access for Rights {
             let text = "sign the request with an access key; `steadfast keys create` makes one";
             return Err(s3_error!(AccessDenied, "{text}"));
         };
-        let scope = auth::find(&*self.store, &credentials.access_key).await?.scope;
+        let scope = auth::scope_of_signer(&credentials.access_key)?;
         let operation = cx.s3_op().name();
         let Some(need) = need(operation) else {
             return Err(s3_error!(NotImplemented, "{operation} is not supported"));

@@ -1,17 +1,27 @@
 //! Whose signature it is: access keys are in the store, and asked for with each request, so that
 //! one that is revoked ends at once.
 
-use std::sync::Arc;
+use std::{cell::OnceCell, sync::Arc};
 
 use s3s::{
-    S3Result,
+    S3Error, S3Result,
     auth::{S3Auth, SecretKey},
     s3_error,
 };
-use steadfast_bucket::{AccessKey, find_key};
+use steadfast_bucket::{AccessKey, Scope, find_key};
 use steadfast_store::Store;
 
 use crate::errors::s3_error_of;
+
+tokio::task_local! {
+    /// The key that a request is signed with: found for its secret, and kept for its scope.
+    static SIGNER: OnceCell<AccessKey>;
+}
+
+/// Answers a request, whose key is remembered until it is answered.
+pub(crate) async fn remembering<T>(answer: impl Future<Output = T>) -> T {
+    SIGNER.scope(OnceCell::new(), answer).await
+}
 
 pub(crate) struct Keys {
     store: Arc<dyn Store>,
@@ -26,16 +36,24 @@ impl Keys {
 #[async_trait::async_trait]
 impl S3Auth for Keys {
     async fn get_secret_key(&self, access_key: &str) -> S3Result<SecretKey> {
-        Ok(SecretKey::from(find(&*self.store, access_key).await?.secret))
+        let found = find_key(&*self.store, access_key).await.map_err(s3_error_of)?;
+        let key = found.ok_or_else(unknown)?;
+        let secret = SecretKey::from(key.secret.clone());
+        // Only outside of a request is there no place for it, and then nobody asks.
+        let _ = SIGNER.try_with(|it| it.set(key));
+        Ok(secret)
     }
 }
 
-/// The key of this id, which must be there.
-pub(crate) async fn find(store: &dyn Store, id: &str) -> S3Result<AccessKey> {
-    find_key(store, id).await.map_err(s3_error_of)?.ok_or_else(|| {
-        s3_error!(
-            InvalidAccessKeyId,
-            "there is no such access key, or it was revoked; make one with `steadfast keys create`"
-        )
-    })
+/// What the key of this id may do that the request was signed with.
+pub(crate) fn scope_of_signer(id: &str) -> S3Result<Scope> {
+    let scope = SIGNER.try_with(|it| it.get().filter(|it| it.id == id).map(|it| it.scope.clone()));
+    scope.ok().flatten().ok_or_else(unknown)
+}
+
+fn unknown() -> S3Error {
+    s3_error!(
+        InvalidAccessKeyId,
+        "there is no such access key, or it was revoked; make one with `steadfast keys create`"
+    )
 }

@@ -16,7 +16,13 @@ use s3s::{
 use steadfast_bucket::Buckets;
 use steadfast_store::{Entropy, SeededEntropy, Store};
 
-use crate::{access::Rights, auth::Keys, chunks, edge::Edge, errors, guard};
+use crate::{
+    access::Rights,
+    auth::{Keys, remembering},
+    chunks,
+    edge::Edge,
+    errors, guard,
+};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
 
@@ -42,8 +48,8 @@ impl S3Api {
         config.form_max_parts = 1;
         let mut builder = S3ServiceBuilder::new(Edge::new(buckets));
         builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));
-        builder.set_auth(Keys::new(store.clone()));
-        builder.set_access(Rights::new(store));
+        builder.set_auth(Keys::new(store));
+        builder.set_access(Rights);
         Self { service: builder.build(), ids: Arc::new(RequestIds::new()) }
     }
 
@@ -84,7 +90,7 @@ impl S3Api {
         let chunks = guard::check(&mut parts)?;
         let body = chunks::checked(Body::http_body_unsync(body), chunks);
         let (service, request) = (self.service.clone(), Request::from_parts(parts, body));
-        match tokio::spawn(async move { service.call(request).await }).await {
+        match tokio::spawn(remembering(async move { service.call(request).await })).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(error)) => {
                 tracing::error!(?error, "an answer could not be written");

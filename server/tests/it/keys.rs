@@ -50,7 +50,7 @@ fn a_key_is_made_listed_without_its_secret_and_revoked() {
 fn a_scope_that_is_none_is_refused() {
     let server = Server::empty();
     let bad = server.ask(&["keys", "create", "--bucket", "No Bucket"]);
-    assert_fails_with(&bad, &["No Bucket", "invalid_input"]);
+    assert_fails_with(&bad, &["No Bucket", "invalid_bucket_name"]);
     let answer = server.post_json("/v1/keys", "{\"bukket\":\"photos\"}", &[]);
     assert_eq!(answer.status, 400, "{}", answer.body);
 }
