@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use steadfast_store::{
     Commit, Entry, EntryKey, EntryRange, Expect, Json, Outcome, Put, Store, StoreError, Timestamp,
-    Write,
+    Write, secret_text,
 };
 
 use crate::{BucketError, BucketName};
@@ -83,9 +83,9 @@ struct Stored {
 /// Makes an access key.
 pub async fn create_key(store: &dyn Store, scope: Scope) -> Result<AccessKey, BucketError> {
     scope.check()?;
-    let id = format!("SF{}", random_text(18, b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")?);
+    let id = format!("SF{}", secret_text(18, b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")?);
     let letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let secret = random_text(40, letters)?;
+    let secret = secret_text(40, letters)?;
     let entry = EntryKey::new(KEYS, id.as_bytes())?;
     let stored = Stored { secret: secret.clone(), scope: scope.clone() };
     let expect = Expect::Revision { entry: entry.clone(), revision: 0 };
@@ -142,17 +142,4 @@ fn read(entry: &Entry) -> Result<Option<AccessKey>, BucketError> {
     })?;
     let id = String::from_utf8_lossy(entry.entry.key()).into_owned();
     Ok(Some(AccessKey { id, secret, scope, created_at: entry.changed_at }))
-}
-
-/// Letters by chance, from the system: nobody can guess them. The number of letters divides 256, so
-/// none is more likely than another.
-fn random_text(len: usize, letters: &[u8]) -> Result<String, BucketError> {
-    let mut bytes = vec![0; len];
-    let mut filled = 0;
-    while filled < len {
-        let flags = rustix::rand::GetRandomFlags::empty();
-        let count = rustix::rand::getrandom(&mut bytes[filled..], flags);
-        filled += count.map_err(|error| BucketError::Files { reason: error.to_string() })?;
-    }
-    Ok(bytes.iter().map(|it| char::from(letters[usize::from(*it) % letters.len()])).collect())
 }

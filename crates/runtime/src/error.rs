@@ -105,8 +105,9 @@ fn own_code(error: &dyn Any) -> Option<&str> {
     let run = || error.downcast_ref::<RunError>().map(RunError::code);
     let queue = || error.downcast_ref::<QueueError>().map(QueueError::code);
     let call = || error.downcast_ref::<CallError>().map(CallError::code);
+    let bucket = || error.downcast_ref::<BucketError>().map(BucketError::code);
     let store = || error.downcast_ref::<StoreError>().map(StoreError::code);
-    run().or_else(queue).or_else(call).or_else(store)
+    run().or_else(queue).or_else(call).or_else(bucket).or_else(store)
 }
 
 /// Marks errors that no repetition can cure.

@@ -13,6 +13,7 @@ pub mod process;
 pub mod queue;
 mod runtime;
 pub mod test;
+mod tokens;
 pub mod workflow;
 
 /// The example of the README compiles.
@@ -41,5 +42,6 @@ pub use self::{
         QueueSpec, Queues, Settled, SettledBatch,
     },
     runtime::{Builder, Runtime},
+    tokens::{Denied, NewToken, Token, TokenError, Tokens},
     workflow::{Ctx, Retry, RunAddress, RunError, Runs, Workflow},
 };

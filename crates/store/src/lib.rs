@@ -23,6 +23,7 @@ mod recorded;
 mod retention;
 mod retry;
 mod run;
+mod secret;
 mod sql;
 mod sqlite;
 mod store;
@@ -48,6 +49,7 @@ pub use self::{
     retention::{Retention, sweep},
     retry::RetryPolicy,
     run::{RunCursor, RunFilter, RunStatus, RunSummary},
+    secret::secret_text,
     sqlite::{SqliteOptions, SqliteStore},
     store::{
         Activity, Answer, DueCursor, Dump, Health, Owner, Setting, Store, StreamSummary, Totals,

@@ -61,28 +61,30 @@ impl Declared {
         let builder = Buckets::builder(store).clock(clock).entropy(entropy).options(self.options);
         let buckets = builder.open(blobs).await?;
         for spec in &self.specs {
-            declare(&buckets, spec).await?;
+            spec.declare(&buckets).await?;
         }
         Ok(Some(buckets))
     }
 }
 
-/// Makes a bucket as it is declared. What is so already is not written again.
-async fn declare(buckets: &Buckets, spec: &BucketSpec) -> Result<(), BucketError> {
-    let name = BucketName::new(spec.bucket.name())?;
-    buckets.ensure(&name).await?;
-    if let Some(max) = spec.max_blob_bytes {
-        let limit = |it: &mut BucketSettings| {
-            it.max_blob_bytes = Some(max);
-            Ok(())
-        };
-        buckets.configure(&name, limit).await?;
+impl BucketSpec {
+    /// Makes the bucket as it is declared. What is so already is not written again.
+    pub async fn declare(&self, buckets: &Buckets) -> Result<(), BucketError> {
+        let name = BucketName::new(self.bucket.name())?;
+        buckets.ensure(&name).await?;
+        if let Some(max) = self.max_blob_bytes {
+            let limit = |it: &mut BucketSettings| {
+                it.max_blob_bytes = Some(max);
+                Ok(())
+            };
+            buckets.configure(&name, limit).await?;
+        }
+        for rule in &self.rules {
+            buckets.put_rule(&name, rule.clone()).await?;
+        }
+        for rule in &self.lifecycle {
+            buckets.put_lifecycle(&name, rule.clone()).await?;
+        }
+        Ok(())
     }
-    for rule in &spec.rules {
-        buckets.put_rule(&name, rule.clone()).await?;
-    }
-    for rule in &spec.lifecycle {
-        buckets.put_lifecycle(&name, rule.clone()).await?;
-    }
-    Ok(())
 }

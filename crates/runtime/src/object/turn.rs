@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use serde::Serialize;
 use serde_json::json;
 use steadfast_store::{
     self as store, Due, EntityKind, InvalidInput, Json, Message, Timestamp, limits,
@@ -117,14 +118,12 @@ impl<C: Object> Turn<C> {
 
     /// Starts a run of a workflow, or finds it there: one run for each id.
     pub fn start<W: Workflow>(&self, run: &RunAddress<W>, input: &W::Input) {
-        let sending = || {
-            let target = store::Address::new(EntityKind::Run, W::NAME, run.id())?;
-            let metadata = Json::of(&json!({ "to": target.to_string() }))?;
-            let (action, message_type) = ("start", W::NAME);
-            let (data, delay) = (Json::of(input)?, Duration::ZERO);
-            Ok(Sending { target, action, message_type, data, metadata, delay })
-        };
-        self.core.send(sending(), Due::After(Duration::ZERO));
+        self.core.send(to_run(run, "start", input), Due::After(Duration::ZERO));
+    }
+
+    /// Ends a run of a workflow, if it is there and has not ended.
+    pub fn terminate<W: Workflow>(&self, run: &RunAddress<W>) {
+        self.core.send(to_run(run, "terminate", &()), Due::After(Duration::ZERO));
     }
 
     /// Asks for work outside of the turn; the outcome comes back as a turn of its own.
@@ -191,4 +190,15 @@ impl Core {
     pub(super) fn fail(&self, error: Error) {
         self.fault.borrow_mut().get_or_insert(error);
     }
+}
+
+fn to_run<W: Workflow>(
+    run: &RunAddress<W>,
+    action: &'static str,
+    data: &impl Serialize,
+) -> Result<Sending, InvalidInput> {
+    let target = store::Address::new(EntityKind::Run, W::NAME, run.id())?;
+    let metadata = Json::of(&json!({ "to": target.to_string() }))?;
+    let (message_type, data, delay) = (W::NAME, Json::of(data)?, Duration::ZERO);
+    Ok(Sending { target, action, message_type, data, metadata, delay })
 }

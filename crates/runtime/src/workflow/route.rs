@@ -8,7 +8,7 @@ use steadfast_store::{Address, Commit, EntityId, Outcome, Recorded, Rejection, R
 use tokio::sync::oneshot;
 
 use super::{
-    Runs,
+    RunError, Runs,
     begin::starting,
     drive::{Call, Waiter},
     room::Room,
@@ -34,12 +34,15 @@ fn run_of(message: &Recorded) -> Option<Address> {
 impl Router for Runs {
     fn route(&self, message: &Recorded) -> Option<Arc<dyn Handler>> {
         let run = match message.action.as_str() {
-            "run" | "start" => run_of(message)?,
+            "run" | "start" | "terminate" => run_of(message)?,
             _ => return None,
         };
         let room = self.shared.workflows.get(run.class())?.room.clone();
         if message.action == "start" {
             return Some(Arc::new(Start { run }));
+        }
+        if message.action == "terminate" {
+            return Some(Arc::new(Terminate { runs: self.clone(), run }));
         }
         let begins =
             wake::target(run.class(), true).is_ok_and(|it| Some(it.id()) == message.target);
@@ -76,6 +79,29 @@ impl Handler for Start {
             // It is there already.
             | Outcome::Rejected(Rejection::Version { .. }) => Ok(Commit::default()),
             Outcome::Rejected(rejection) => Err(Failure::retry(rejection.to_string())),
+        }
+    }
+
+    fn leaves_the_process(&self) -> bool {
+        false
+    }
+}
+
+/// Ends the run that a turn does not want any more. One that was never started, or has ended, is as
+/// it should be.
+struct Terminate {
+    runs: Runs,
+    run: Address,
+}
+
+#[async_trait]
+impl Handler for Terminate {
+    async fn handle(&self, _: Delivery) -> Result<Commit, Failure> {
+        match self.runs.terminate(self.run.class(), self.run.name()).await {
+            Ok(()) | Err(RunError::UnknownRun { .. } | RunError::WrongStatus { .. }) => {
+                Ok(Commit::default())
+            }
+            Err(error) => Err(Failure::retry(error.to_string())),
         }
     }
 

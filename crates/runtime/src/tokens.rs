@@ -1,0 +1,273 @@
+//! Tokens of organizations: who may do what over HTTP. Only a hash of each is kept.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, PoisonError, RwLock},
+    time::Duration,
+};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use steadfast_store::{
+    Commit, EntryKey, EntryRange, InvalidInput, Json, Put, Store, StoreError, Timestamp, Write,
+    secret_text,
+};
+
+const SPACE: &str = "token";
+/// Is there since the first token was made, and stays: whoever revokes the last one does not mean to
+/// open the door.
+const CLOSED: &[u8] = b"closed";
+/// Characters of the name of an organization.
+const ORGANIZATION_MAX: usize = 100;
+
+/// The tokens of a store. Cheap to clone; all clones see a change at once.
+#[derive(Clone)]
+pub struct Tokens {
+    store: Arc<dyn Store>,
+    known: Arc<RwLock<Known>>,
+}
+
+#[derive(Default)]
+struct Known {
+    door: Option<Arc<Door>>,
+    /// How often something was forgotten: what was read before is not learned any more.
+    forgotten: u64,
+}
+
+/// Who is let in.
+#[derive(Default)]
+struct Door {
+    is_closed: bool,
+    /// By their hashes.
+    tokens: HashMap<String, Token>,
+}
+
+/// What is kept of a token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// Names it, and opens nothing.
+    pub id: String,
+    /// The organization that it is for.
+    pub organization: String,
+    /// When it was made.
+    pub created_at: Timestamp,
+}
+
+/// A new token. It is shown once.
+#[derive(Clone)]
+pub struct NewToken {
+    /// What is kept of it.
+    pub token: Token,
+    /// What opens the door.
+    pub secret: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    id: String,
+    organization: String,
+}
+
+/// Why somebody is not let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Denied {
+    /// There is no token, or none that is known.
+    #[error("a token is needed; send it as `Authorization: Bearer TOKEN`")]
+    Unknown,
+    /// The token is for another organization.
+    #[error("this token is for another organization")]
+    Foreign,
+}
+
+/// Why a token was not made, or nobody could be let in.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum TokenError {
+    /// Not the name of an organization.
+    #[error(
+        "`{organization}` cannot be an organization: 1 to {max} letters, digits, `.`, `_` and `-`, \
+         not a `.` first",
+        max = ORGANIZATION_MAX
+    )]
+    Organization {
+        /// What was given.
+        organization: String,
+    },
+    /// Somebody is not let in.
+    #[error(transparent)]
+    Denied(#[from] Denied),
+    /// The store gave no answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<InvalidInput> for TokenError {
+    fn from(error: InvalidInput) -> Self {
+        TokenError::Store(error.into())
+    }
+}
+
+impl Tokens {
+    /// The tokens of a store, which this process alone changes.
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        Self { store, known: Arc::default() }
+    }
+
+    /// Makes a token for an organization.
+    pub async fn create(&self, organization: &str) -> Result<NewToken, TokenError> {
+        if !is_organization(organization) {
+            let organization = organization.into();
+            return Err(TokenError::Organization { organization });
+        }
+        const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+        let (id, rest) = (secret_text(10, LETTERS)?, secret_text(52, LETTERS)?);
+        let secret = format!("sf_{id}_{rest}");
+        let entry = EntryKey::new(SPACE, hash(&secret).as_bytes())?;
+        let stored = Stored { id: id.clone(), organization: organization.into() };
+        let value = Some(Json::of(&stored)?);
+        let put = Put { entry, value, reference: None, expires: None };
+        let (entry, value) = (EntryKey::new(SPACE, CLOSED)?, Some(Json::of(&true)?));
+        let closed = Put { entry, value, reference: None, expires: None };
+        let commit = Commit::of(Write::Put(put)).write(Write::Put(closed));
+        let outcome = self.store.commit(commit).await?;
+        let created_at = outcome.committed().map(|it| it.at).unwrap_or_default();
+        self.forget();
+        let token = Token { id, organization: organization.into(), created_at };
+        Ok(NewToken { token, secret })
+    }
+
+    /// All tokens, in the order of their ids.
+    pub async fn list(&self) -> Result<Vec<Token>, TokenError> {
+        let mut all: Vec<Token> = self.door().await?.tokens.values().cloned().collect();
+        all.sort_by(|a, b| a.id.cmp(&b.id));
+        Ok(all)
+    }
+
+    /// Revokes a token. `false` if there is none of this id.
+    pub async fn revoke(&self, id: &str) -> Result<bool, TokenError> {
+        let door = self.door().await?;
+        let Some((hash, _)) = door.tokens.iter().find(|(_, it)| it.id == id) else {
+            return Ok(false);
+        };
+        let entry = EntryKey::new(SPACE, hash.as_bytes())?;
+        let expires = Some(Duration::ZERO);
+        let put = Put { entry, value: None, reference: None, expires };
+        self.store.commit(Commit::of(Write::Put(put))).await?;
+        self.forget();
+        Ok(true)
+    }
+
+    /// Lets somebody in who has a token for the organization; until the first token is made,
+    /// everybody.
+    pub async fn check(&self, bearer: Option<&str>, organization: &str) -> Result<(), TokenError> {
+        let door = self.door().await?;
+        if !door.is_closed {
+            return Ok(());
+        }
+        // It is found by its hash, so that how long it takes tells nothing.
+        let found = bearer.and_then(|it| door.tokens.get(&hash(it)));
+        let found = found.ok_or(Denied::Unknown)?;
+        if found.organization != organization {
+            return Err(Denied::Foreign.into());
+        }
+        Ok(())
+    }
+
+    async fn door(&self) -> Result<Arc<Door>, TokenError> {
+        let forgotten = {
+            let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+            if let Some(door) = &known.door {
+                return Ok(door.clone());
+            }
+            known.forgotten
+        };
+        let door = Arc::new(self.read().await?);
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        if known.forgotten == forgotten {
+            known.door = Some(door.clone());
+        }
+        Ok(door)
+    }
+
+    async fn read(&self) -> Result<Door, TokenError> {
+        let mut door = Door::default();
+        let mut last: Option<Vec<u8>> = None;
+        loop {
+            let range = EntryRange::prefix(b"");
+            let range = match &last {
+                Some(last) => range.after(last),
+                None => range,
+            };
+            let page = self.store.entries(SPACE, range, 1_000).await?;
+            let Some(end) = page.last() else { return Ok(door) };
+            last = Some(end.entry.key().to_vec());
+            for entry in &page {
+                let Some(value) = &entry.value else { continue };
+                if entry.entry.key() == CLOSED {
+                    door.is_closed = true;
+                    continue;
+                }
+                let Stored { id, organization } = serde_json::from_str(value.as_str())
+                    .map_err(|error| StoreError::Corrupt { reason: error.to_string() })?;
+                let token = Token { id, organization, created_at: entry.changed_at };
+                let hash = String::from_utf8_lossy(entry.entry.key()).into_owned();
+                door.tokens.insert(hash, token);
+            }
+        }
+    }
+
+    fn forget(&self) {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        known.door = None;
+        known.forgotten += 1;
+    }
+}
+
+fn is_organization(text: &str) -> bool {
+    let fits = |it: char| it.is_ascii_alphanumeric() || "._-".contains(it);
+    (1..=ORGANIZATION_MAX).contains(&text.len()) && !text.starts_with('.') && text.chars().all(fits)
+}
+
+fn hash(token: &str) -> String {
+    Sha256::digest(token).iter().map(|it| format!("{it:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use steadfast_store::{MemoryStore, SystemClock};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn everybody_is_let_in_until_there_is_a_token_and_then_only_its_organization() {
+        let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
+        let tokens = Tokens::new(store.clone());
+        tokens.check(None, "acme").await.unwrap();
+        let made = tokens.create("acme").await.unwrap();
+        let denied = async |bearer: Option<&str>, organization: &str| {
+            tokens.check(bearer, organization).await.err().map(|it| it.to_string())
+        };
+        assert_eq!(denied(Some(&made.secret), "acme").await, None);
+        assert_eq!(denied(None, "acme").await, Some(Denied::Unknown.to_string()));
+        assert_eq!(denied(Some("sf_x_y"), "acme").await, Some(Denied::Unknown.to_string()));
+        let foreign = denied(Some(&made.secret), "other").await;
+        assert_eq!(foreign, Some(Denied::Foreign.to_string()));
+        // The next process knows it, too, and the store does not hold it.
+        let next = Tokens::new(store.clone());
+        next.check(Some(&made.secret), "acme").await.unwrap();
+        let rows = store.dump().await.unwrap().rows.join("\n");
+        assert!(!rows.contains(&made.secret));
+        assert!(tokens.revoke(&made.token.id).await.unwrap());
+        assert!(!tokens.revoke(&made.token.id).await.unwrap());
+        assert_eq!(denied(None, "acme").await, Some(Denied::Unknown.to_string()), "still closed");
+        assert_eq!(Tokens::new(store).list().await.unwrap(), []);
+    }
+
+    #[tokio::test]
+    async fn a_token_is_for_an_organization_that_can_be_one() {
+        let tokens = Tokens::new(Arc::new(MemoryStore::new(Arc::new(SystemClock))));
+        for bad in ["", ".", "a/b", "a b", &"x".repeat(101)] {
+            let error = tokens.create(bad).await.err().unwrap();
+            assert!(matches!(error, TokenError::Organization { .. }), "{bad}");
+        }
+    }
+}
