@@ -1,0 +1,264 @@
+//! The classifier of Workers AI, over its REST interface.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use serde::Deserialize;
+use ureq::{
+    Agent,
+    tls::{Certificate, RootCerts, TlsConfig},
+};
+
+use super::{
+    classifier::{Classifier, ClassifyError, LABELS_MAX, Label},
+    format::ImageFormat,
+    image::{inspect, thumbnail},
+    image_error::ImageError,
+    limits::ImageLimits,
+    pool::Pool,
+};
+
+/// Five labels take a few hundred bytes.
+const ANSWER_BYTES_MAX: u64 = 1 << 20;
+
+/// What is sent instead of an image that the service may not know how to show.
+const SENT_EDGE: u32 = 1_024;
+
+/// Whom to ask, and how.
+#[derive(Clone)]
+pub struct WorkersAiOptions {
+    /// The account, as in its addresses.
+    pub account: String,
+    /// A token that may run models.
+    pub token: String,
+    /// The model.
+    pub model: String,
+    /// Where the interface is, up to its version.
+    pub base_url: String,
+    /// How long one answer may take, from the first byte sent to the last one read.
+    pub timeout: Duration,
+}
+
+impl WorkersAiOptions {
+    /// For an account, with the model and the address that the service documents.
+    pub fn new(account: &str, token: &str) -> Self {
+        Self {
+            account: account.into(),
+            token: token.into(),
+            model: "@cf/microsoft/resnet-50".into(),
+            base_url: "https://api.cloudflare.com/client/v4".into(),
+            timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+impl std::fmt::Debug for WorkersAiOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { account, model, base_url, timeout, token: _ } = self;
+        f.debug_struct("WorkersAiOptions")
+            .field("account", account)
+            .field("model", model)
+            .field("base_url", base_url)
+            .field("timeout", timeout)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Asks Workers AI. Clones are the same one.
+#[derive(Clone)]
+pub struct WorkersAi {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    options: WorkersAiOptions,
+    limits: ImageLimits,
+    url: String,
+    agent: Agent,
+    pool: Pool,
+}
+
+impl WorkersAi {
+    /// A client. As many requests are under way at a time as the pool has threads; give it one of
+    /// its own, as they mostly wait.
+    pub fn new(
+        options: WorkersAiOptions,
+        limits: ImageLimits,
+        pool: Pool,
+    ) -> Result<Self, ClassifyError> {
+        let WorkersAiOptions { account, model, base_url, timeout, token } = &options;
+        let is_plain = |it: &str| {
+            !it.is_empty()
+                && it.bytes().all(|it| it.is_ascii_alphanumeric() || b"-_.@/".contains(&it))
+        };
+        let is_address = base_url.starts_with("https://") || base_url.starts_with("http://");
+        let is_token = !token.is_empty() && token.bytes().all(|it| it.is_ascii_graphic());
+        if !is_plain(account)
+            || account.contains('/')
+            || !is_plain(model)
+            || !is_address
+            || !is_token
+        {
+            return Err(ClassifyError::NotReady {
+                message: "Workers AI needs an account, a token, a model and an address".into(),
+            });
+        }
+        let url = format!("{}/accounts/{account}/ai/run/{model}", base_url.trim_end_matches('/'));
+        let mut config = Agent::config_builder()
+            .tls_config(tls())
+            .http_status_as_error(false)
+            // The token goes to nobody else.
+            .max_redirects(0)
+            .timeout_connect(Some(Duration::from_secs(10)))
+            .timeout_global(Some(*timeout));
+        if base_url.starts_with("http://") {
+            // A gateway on this machine or beside it, where no proxy can reach it.
+            config = config.proxy(None);
+        }
+        let agent = config.build().into();
+        Ok(Self { shared: Arc::new(Shared { options, limits, url, agent, pool }) })
+    }
+}
+
+/// TLS that trusts whom the system trusts: a company's own proxy is one of them.
+fn tls() -> TlsConfig {
+    let found = rustls_native_certs::load_native_certs();
+    for error in &found.errors {
+        tracing::warn!(%error, "some certificates of the system cannot be read");
+    }
+    let own = |it: &[u8]| Certificate::from_der(it).to_owned();
+    let roots: Vec<Certificate> = found.certs.iter().map(|it| own(it)).collect();
+    TlsConfig::builder()
+        .root_certs(RootCerts::new_with_certs(&roots))
+        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .build()
+}
+
+impl Shared {
+    fn ask(&self, image: Vec<u8>) -> Result<Vec<Label>, ClassifyError> {
+        let image = self.sendable(image)?;
+        let request = self
+            .agent
+            .post(&self.url)
+            .header("authorization", format!("Bearer {}", self.options.token))
+            .header("content-type", "application/octet-stream");
+        let sent = request.send(&image[..]);
+        let mut response = sent.map_err(|error| unavailable(&error.to_string()))?;
+        let status = response.status().as_u16();
+        let body = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec();
+        let body = match body {
+            Err(ureq::Error::BodyExceedsLimit(_)) => return Err(nonsense("it does not end")),
+            body => body.map_err(|error| unavailable(&error.to_string()))?,
+        };
+        match status {
+            200 => labels(&body),
+            408 | 429 | 500.. => Err(unavailable(&format!("status {status}{}", reason(&body)))),
+            401 | 403 | 404 => Err(ClassifyError::NotReady {
+                message: format!(
+                    "Workers AI refuses with status {status}{}; check account, token and model",
+                    reason(&body)
+                ),
+            }),
+            _ => Err(nonsense(&format!("status {status}{}", reason(&body)))),
+        }
+    }
+
+    /// The bytes that are sent. A model that decodes by itself knows JPEG and PNG for certain; it
+    /// need not know what moves or lies on its side.
+    fn sendable(&self, image: Vec<u8>) -> Result<Vec<u8>, ImageError> {
+        let inspected = inspect(&image, &self.limits)?;
+        let is_known = match inspected.format {
+            ImageFormat::Jpeg | ImageFormat::Png => true,
+            ImageFormat::Webp | ImageFormat::Gif => false,
+        };
+        match is_known && !inspected.is_turned {
+            true => Ok(image),
+            false => thumbnail(&image, &self.limits, SENT_EDGE),
+        }
+    }
+}
+
+fn unavailable(reason: &str) -> ClassifyError {
+    ClassifyError::Unavailable { message: format!("Workers AI is not to be had: {reason}") }
+}
+
+fn nonsense(reason: &str) -> ClassifyError {
+    ClassifyError::Answer { message: format!("Workers AI answered with no labels: {reason}") }
+}
+
+/// The envelope of an answer.
+#[derive(Deserialize)]
+struct Envelope {
+    success: Option<bool>,
+    result: Option<Vec<Label>>,
+}
+
+/// The envelope of a refusal.
+#[derive(Deserialize)]
+struct Refusal {
+    errors: Vec<RefusalReason>,
+}
+
+#[derive(Deserialize)]
+struct RefusalReason {
+    message: String,
+}
+
+/// What the service says to it, for people; short, as it comes from elsewhere.
+fn reason(body: &[u8]) -> String {
+    let refusal: Option<Refusal> = serde_json::from_slice(body).ok();
+    let first = refusal.and_then(|it| it.errors.into_iter().next());
+    let clean = |it: RefusalReason| {
+        it.message.chars().filter(|it| !it.is_control()).take(200).collect::<String>()
+    };
+    first.map(|it| format!(" ({})", clean(it))).unwrap_or_default()
+}
+
+fn labels(body: &[u8]) -> Result<Vec<Label>, ClassifyError> {
+    let envelope: Envelope =
+        serde_json::from_slice(body).map_err(|error| nonsense(&error.to_string()))?;
+    if envelope.success == Some(false) {
+        return Err(nonsense(&format!("it says it failed{}", reason(body))));
+    }
+    let mut labels = envelope.result.unwrap_or_default();
+    if labels.is_empty() {
+        return Err(nonsense("the list is empty"));
+    }
+    let is_label = |it: &Label| {
+        (0.0..=1.0).contains(&it.score)
+            && !it.label.trim().is_empty()
+            && it.label.len() <= 200
+            && !it.label.chars().any(char::is_control)
+    };
+    if let Some(bad) = labels.iter().find(|it| !is_label(it)) {
+        return Err(nonsense(&format!("a label has the score {}, or is no text", bad.score)));
+    }
+    // The order is not promised.
+    labels.sort_by(|a, b| b.score.total_cmp(&a.score));
+    labels.truncate(LABELS_MAX);
+    for label in &mut labels {
+        label.label = label.label.trim().to_uppercase();
+    }
+    Ok(labels)
+}
+
+#[async_trait]
+impl Classifier for WorkersAi {
+    async fn classify(&self, image: &[u8]) -> Result<Vec<Label>, ClassifyError> {
+        let shared = &self.shared;
+        let work = || {
+            let (shared, image) = (Arc::clone(shared), image.to_vec());
+            move || shared.ask(image)
+        };
+        let done = shared.pool.run(work).await;
+        done.unwrap_or_else(|error| Err(ClassifyError::Unavailable { message: error.to_string() }))
+    }
+
+    fn name(&self) -> String {
+        let model = &self.shared.options.model;
+        format!("{} (Workers AI)", model.rsplit('/').next().unwrap_or(model))
+    }
+}
+
+#[cfg(test)]
+mod tests;

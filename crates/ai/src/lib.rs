@@ -1,0 +1,6 @@
+//! What models do for programs. It knows neither the store nor the runtime: bytes go in, an answer
+//! comes out, and whoever calls decides what is kept.
+
+#![forbid(unsafe_code)]
+
+pub mod classify;
