@@ -1,0 +1,374 @@
+//! The agent of an organization: one row for each image, and what may become of it.
+//!
+//! A row goes from queued to running to classified or failed, and only its own run moves it. What is
+//! newer is decided by the bucket's number alone, so events may come twice, late, or in any order.
+
+use std::time::Duration;
+
+use steadfast::{
+    Connection, Error, Handle, Live, Object, Result, Turn, Workflow, rusqlite::OptionalExtension,
+};
+
+use crate::{
+    Classification, GetUpload, GetUploads, HideUpload, IngestUploadEvent, MarkRunning, OnDelete,
+    OrganizationMessage, OrganizationWorkflow, PersistClassificationFailure,
+    PersistClassificationSuccess, ReportError, ReportProgress, RetryUpload, Status,
+    SweepTombstones, Upload, event_id,
+    upload::{self, SCHEMA},
+    workflow_id,
+};
+
+/// The images of one organization.
+#[derive(Clone, Copy, Debug)]
+pub struct OrganizationAgent {
+    /// How long a deletion is remembered. It must be longer than events can be late.
+    pub keep_tombstones: Duration,
+}
+
+impl Default for OrganizationAgent {
+    fn default() -> Self {
+        Self { keep_tombstones: Duration::from_hours(30 * 24) }
+    }
+}
+
+impl Object for OrganizationAgent {
+    const CLASS: &'static str = "organization";
+    type Calls = (
+        IngestUploadEvent,
+        OnDelete,
+        HideUpload,
+        MarkRunning,
+        PersistClassificationSuccess,
+        PersistClassificationFailure,
+        ReportProgress,
+        RetryUpload,
+        GetUpload,
+        GetUploads,
+        ReportError,
+        SweepTombstones,
+    );
+    const MIGRATIONS: &'static [&'static str] = &[SCHEMA];
+}
+
+impl Live for OrganizationAgent {
+    const AUTO_REPLY: &'static [(&'static str, &'static str)] = &[("ping", r#"{"type":"pong"}"#)];
+
+    fn connected(&self, _: &Turn<Self>, _: &Connection) -> Result<()> {
+        Ok(())
+    }
+
+    fn received(&self, _: &Turn<Self>, _: &Connection, _: &str) -> Result<()> {
+        Err(Error::terminal("there is nothing to say here, only to hear").with_code("read_only"))
+    }
+}
+
+impl Handle<IngestUploadEvent> for OrganizationAgent {
+    const NAME: &'static str = "ingest-upload-event";
+    type Reply = Option<Upload>;
+
+    /// The row and the start of its run are one commit, with the end of the delivery that brought
+    /// the event. What is known already, or older than what is known, changes nothing.
+    fn handle(&self, turn: &Turn<Self>, msg: IngestUploadEvent) -> Result<Option<Upload>> {
+        let sql = turn.sql();
+        if msg.sequence <= upload::last_sequence(sql, &msg.name)? {
+            return upload::find(sql, &msg.name);
+        }
+        stop_run(turn, &msg.name)?;
+        let event_id = event_id(&format!("{}/{}", turn.name(), msg.name), &msg.version);
+        let (workflow_id, now) = (workflow_id(&event_id, 0), turn.now().0);
+        sql.execute("DELETE FROM Tombstone WHERE name = ?1", [&msg.name])?;
+        sql.execute(
+            "INSERT OR REPLACE INTO Upload (name, eventId, workflowId, status, sequence, version, \
+             size, contentType, createdAt, updatedAt) \
+             VALUES (?1, ?2, ?3, 'queued', ?4, ?5, ?6, ?7, ?8, ?8)",
+            (
+                &msg.name,
+                &event_id,
+                &workflow_id,
+                msg.sequence,
+                &msg.version,
+                msg.size,
+                &msg.content_type,
+                now,
+            ),
+        )?;
+        let received = OrganizationMessage::UploadReceived {
+            name: msg.name.clone(),
+            event_id: event_id.clone(),
+        };
+        turn.broadcast(&received);
+        match msg.failed {
+            Some(error) => fail(turn, &event_id, &workflow_id, &error).map(drop)?,
+            None => start_run(turn, &msg.name, &msg.version, &event_id, &workflow_id),
+        }
+        upload::find(sql, &msg.name)
+    }
+}
+
+impl Handle<OnDelete> for OrganizationAgent {
+    const NAME: &'static str = "on-delete";
+    type Reply = ();
+
+    /// The row really goes; the number of the deletion is remembered, so that an older event that
+    /// comes later does not bring it back.
+    fn handle(&self, turn: &Turn<Self>, msg: OnDelete) -> Result<()> {
+        let sql = turn.sql();
+        if msg.sequence <= upload::last_sequence(sql, &msg.name)? {
+            return Ok(());
+        }
+        stop_run(turn, &msg.name)?;
+        let gone = sql.execute("DELETE FROM Upload WHERE name = ?1", [&msg.name])?;
+        sql.execute(
+            "INSERT OR REPLACE INTO Tombstone (name, sequence, deletedAt) VALUES (?1, ?2, ?3)",
+            (&msg.name, msg.sequence, turn.now().0),
+        )?;
+        turn.set_alarm("sweep-tombstones", self.keep_tombstones, SweepTombstones);
+        if 0 < gone {
+            let (name, sequence) = (msg.name, msg.sequence);
+            turn.broadcast(&OrganizationMessage::UploadDeleted { name, sequence });
+        }
+        Ok(())
+    }
+}
+
+impl Handle<HideUpload> for OrganizationAgent {
+    const NAME: &'static str = "hide-upload";
+    type Reply = ();
+
+    fn handle(&self, turn: &Turn<Self>, msg: HideUpload) -> Result<()> {
+        let hidden = turn.sql().execute(
+            "UPDATE Upload SET hiddenBy = ?2 WHERE name = ?1 AND sequence < ?2",
+            (&msg.name, msg.sequence),
+        )?;
+        if 0 < hidden {
+            let (name, sequence) = (msg.name, msg.sequence);
+            turn.broadcast(&OrganizationMessage::UploadDeleted { name, sequence });
+        }
+        Ok(())
+    }
+}
+
+impl Handle<MarkRunning> for OrganizationAgent {
+    const NAME: &'static str = "mark-running";
+    type Reply = bool;
+
+    /// Only what is queued begins to run; a run that was begun twice finds itself running.
+    fn handle(&self, turn: &Turn<Self>, msg: MarkRunning) -> Result<bool> {
+        let begun = turn.sql().execute(
+            "UPDATE Upload SET status = 'running', updatedAt = ?3 \
+             WHERE eventId = ?1 AND workflowId = ?2 AND status = 'queued'",
+            (&msg.event_id, &msg.workflow_id, turn.now().0),
+        )?;
+        if begun == 0 {
+            let running = "SELECT count(*) FROM Upload WHERE eventId = ?1 AND workflowId = ?2 \
+                           AND status = 'running'";
+            let ids = (&msg.event_id, &msg.workflow_id);
+            let running: i64 = turn.sql().query_row(running, ids, |row| row.get(0))?;
+            return Ok(0 < running);
+        }
+        let MarkRunning { event_id, workflow_id } = msg;
+        let name = name_of(turn, &event_id)?;
+        turn.broadcast(&OrganizationMessage::ClassificationWorkflowStarted {
+            name,
+            event_id,
+            workflow_id,
+        });
+        Ok(true)
+    }
+}
+
+impl Handle<PersistClassificationSuccess> for OrganizationAgent {
+    const NAME: &'static str = "persist-classification-success";
+    type Reply = bool;
+
+    fn handle(&self, turn: &Turn<Self>, msg: PersistClassificationSuccess) -> Result<bool> {
+        let Some(best) = msg.top_five.first() else {
+            return fail(turn, &msg.event_id, &msg.workflow_id, "the classifier gave no label");
+        };
+        let changed = turn.sql().execute(
+            "UPDATE Upload SET status = 'classified', classificationLabel = ?3, \
+             classificationScore = ?4, topFive = ?5, error = NULL, updatedAt = ?6, \
+             completedAt = ?6, contentType = coalesce(?7, contentType) WHERE eventId = ?1 AND workflowId = ?2 \
+             AND status IN ('queued', 'running')",
+            (
+                &msg.event_id,
+                &msg.workflow_id,
+                &best.label,
+                best.score,
+                serde_json::to_string(&msg.top_five)?,
+                turn.now().0,
+                &msg.content_type,
+            ),
+        )?;
+        if changed == 0 {
+            return Ok(false);
+        }
+        let name = name_of(turn, &msg.event_id)?;
+        let (label, score) = (best.label.clone(), best.score);
+        let event_id = msg.event_id;
+        let told = OrganizationMessage::ClassificationUpdated { name, event_id, label, score };
+        turn.broadcast(&told);
+        Ok(true)
+    }
+}
+
+impl Handle<PersistClassificationFailure> for OrganizationAgent {
+    const NAME: &'static str = "persist-classification-failure";
+    type Reply = bool;
+
+    fn handle(&self, turn: &Turn<Self>, msg: PersistClassificationFailure) -> Result<bool> {
+        fail(turn, &msg.event_id, &msg.workflow_id, &msg.error)
+    }
+}
+
+impl Handle<ReportProgress> for OrganizationAgent {
+    const NAME: &'static str = "report-progress";
+    type Reply = ();
+
+    fn handle(&self, turn: &Turn<Self>, msg: ReportProgress) -> Result<()> {
+        let ReportProgress { event_id, workflow_id, message } = msg;
+        let running = "SELECT name FROM Upload WHERE eventId = ?1 AND workflowId = ?2 \
+                       AND status = 'running' AND hiddenBy IS NULL";
+        let name = turn.sql().query_row(running, (event_id, &workflow_id), |row| row.get(0));
+        if let Some(name) = name.optional()? {
+            turn.broadcast(&OrganizationMessage::WorkflowProgress { name, workflow_id, message });
+        }
+        Ok(())
+    }
+}
+
+impl Handle<RetryUpload> for OrganizationAgent {
+    const NAME: &'static str = "retry-upload";
+    type Reply = Upload;
+
+    /// The only way from failed back to queued: a new run, with a name of its own.
+    fn handle(&self, turn: &Turn<Self>, msg: RetryUpload) -> Result<Upload> {
+        let sql = turn.sql();
+        let found = upload::find(sql, &msg.name)?.ok_or_else(|| upload::unknown(&msg.name))?;
+        if found.status != Status::Failed {
+            let status = found.status.name();
+            let text = format!("upload `{}` is {status}; only a failed one is retried", msg.name);
+            return Err(Error::terminal(text).with_code("wrong_status"));
+        }
+        let retries = found.retries + 1;
+        let workflow_id = workflow_id(&found.event_id, retries);
+        sql.execute(
+            "UPDATE Upload SET status = 'queued', error = NULL, completedAt = NULL, retries = ?2, \
+             workflowId = ?3, updatedAt = ?4 WHERE name = ?1",
+            (&msg.name, retries, &workflow_id, turn.now().0),
+        )?;
+        start_run(turn, &msg.name, &found.version, &found.event_id, &workflow_id);
+        upload::find(sql, &msg.name)?.ok_or_else(|| upload::unknown(&msg.name))
+    }
+}
+
+impl Handle<GetUpload> for OrganizationAgent {
+    const NAME: &'static str = "get-upload";
+    const PUBLIC: bool = true;
+    type Reply = Option<Upload>;
+
+    fn handle(&self, turn: &Turn<Self>, msg: GetUpload) -> Result<Option<Upload>> {
+        upload::find(turn.sql(), &msg.name)
+    }
+}
+
+impl Handle<GetUploads> for OrganizationAgent {
+    const NAME: &'static str = "get-uploads";
+    const PUBLIC: bool = true;
+    type Reply = Vec<Upload>;
+
+    fn handle(&self, turn: &Turn<Self>, msg: GetUploads) -> Result<Vec<Upload>> {
+        let (at, name) = msg.after.unwrap_or((i64::MAX, String::new()));
+        let status = msg.status.map(Status::name);
+        let mut select = turn.sql().prepare(
+            "SELECT * FROM Upload WHERE hiddenBy IS NULL AND (createdAt, name) < (?1, ?2) \
+             AND (?3 IS NULL OR status = ?3) AND (?4 IS NULL OR classificationLabel = ?4) \
+             ORDER BY createdAt DESC, name DESC LIMIT ?5",
+        )?;
+        let rows = select.query_map((at, name, status, msg.label, msg.limit), upload::read)?;
+        Ok(rows.collect::<steadfast::rusqlite::Result<_>>()?)
+    }
+}
+
+impl Handle<ReportError> for OrganizationAgent {
+    const NAME: &'static str = "report-error";
+    type Reply = ();
+
+    fn handle(&self, turn: &Turn<Self>, msg: ReportError) -> Result<()> {
+        let ReportError { name, error } = msg;
+        turn.broadcast(&OrganizationMessage::UploadError { name, error });
+        Ok(())
+    }
+}
+
+impl Handle<SweepTombstones> for OrganizationAgent {
+    const NAME: &'static str = "sweep-tombstones";
+    type Reply = ();
+
+    fn handle(&self, turn: &Turn<Self>, _: SweepTombstones) -> Result<()> {
+        let keep = i64::try_from(self.keep_tombstones.as_millis()).unwrap_or(i64::MAX);
+        let until = turn.now().0.saturating_sub(keep);
+        turn.sql().execute("DELETE FROM Tombstone WHERE deletedAt <= ?1", [until])?;
+        let oldest = "SELECT min(deletedAt) FROM Tombstone";
+        let oldest: Option<i64> = turn.sql().query_row(oldest, (), |row| row.get(0))?;
+        if let Some(oldest) = oldest {
+            let wait = Duration::from_millis(u64::try_from(oldest - until).unwrap_or(0));
+            turn.set_alarm("sweep-tombstones", wait, SweepTombstones);
+        }
+        Ok(())
+    }
+}
+
+fn start_run(
+    turn: &Turn<OrganizationAgent>,
+    name: &str,
+    version: &str,
+    event_id: &str,
+    workflow_id: &str,
+) {
+    let input = Classification {
+        organization: turn.name().into(),
+        name: name.into(),
+        version: version.into(),
+        event_id: event_id.into(),
+        workflow_id: workflow_id.into(),
+    };
+    turn.start(&OrganizationWorkflow::at(workflow_id), &input);
+}
+
+/// Ends the run of what is replaced or deleted. If that fails it does no harm: its result is for an
+/// event that is not there any more.
+fn stop_run(turn: &Turn<OrganizationAgent>, name: &str) -> Result<()> {
+    // Also of one that is hidden.
+    let going = "SELECT workflowId FROM Upload WHERE name = ?1 AND status IN ('queued', 'running')";
+    let run: Option<String> = turn.sql().query_row(going, [name], |row| row.get(0)).optional()?;
+    if let Some(run) = run {
+        turn.terminate(&OrganizationWorkflow::at(run));
+    }
+    Ok(())
+}
+
+fn fail(
+    turn: &Turn<OrganizationAgent>,
+    event_id: &str,
+    workflow_id: &str,
+    error: &str,
+) -> Result<bool> {
+    let changed = turn.sql().execute(
+        "UPDATE Upload SET status = 'failed', error = ?3, updatedAt = ?4, completedAt = ?4 \
+         WHERE eventId = ?1 AND workflowId = ?2 AND status IN ('queued', 'running')",
+        (event_id, workflow_id, error, turn.now().0),
+    )?;
+    if changed == 0 {
+        return Ok(false);
+    }
+    let name = name_of(turn, event_id)?;
+    let (event_id, error) = (event_id.to_owned(), error.to_owned());
+    turn.broadcast(&OrganizationMessage::ClassificationError { name, event_id, error });
+    Ok(true)
+}
+
+fn name_of(turn: &Turn<OrganizationAgent>, event_id: &str) -> Result<String> {
+    let select = "SELECT name FROM Upload WHERE eventId = ?1";
+    Ok(turn.sql().query_row(select, [event_id], |row| row.get(0))?)
+}

@@ -1,0 +1,191 @@
+//! The API of uploads.
+
+use axum::{
+    Json,
+    extract::{Multipart, Path, Query, Request, State, multipart::MultipartRejection},
+    http::{HeaderMap, StatusCode},
+    response::{IntoResponse, Response},
+};
+use serde::{Deserialize, Serialize};
+use steadfast::Object;
+
+use super::{
+    problem::Problem,
+    receive,
+    site::{Action, Site},
+};
+use crate::{
+    GetUpload, GetUploads, HideUpload, OrganizationAgent, RetryUpload, Status, Upload, is_name,
+};
+
+/// An image as the API shows it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Shown {
+    #[serde(flatten)]
+    upload: Upload,
+    image_url: String,
+    thumbnail_url: String,
+}
+
+impl Shown {
+    fn new(organization: &str, upload: Upload) -> Self {
+        let url = |what: &str| image_url(organization, &upload, what);
+        let (image_url, thumbnail_url) = (url("image"), url("thumbnail"));
+        Self { upload, image_url, thumbnail_url }
+    }
+}
+
+/// Where an image, or its small copy, is. The version makes it another address for another image.
+pub(super) fn image_url(organization: &str, upload: &Upload, what: &str) -> String {
+    let Upload { name, version, .. } = upload;
+    format!("/api/organizations/{organization}/uploads/{name}/{what}?version={version}")
+}
+
+pub(super) async fn create(
+    State(site): State<Site>,
+    Path(organization): Path<String>,
+    headers: HeaderMap,
+    form: Result<Multipart, MultipartRejection>,
+) -> Result<Response, Problem> {
+    site.admit(&headers, &organization, Action::Write).await?;
+    let form = form.map_err(|error| Problem::bad("malformed_form", error.body_text()))?;
+    let received = receive::read(&site, form).await?;
+    let upload = receive::store(&site, &organization, received).await?;
+    let shown = upload.map(|it| Shown::new(&organization, it));
+    Ok((StatusCode::ACCEPTED, Json(shown)).into_response())
+}
+
+#[derive(Deserialize)]
+pub(super) struct ListQuery {
+    #[serde(default)]
+    pub(super) status: Option<String>,
+    #[serde(default)]
+    pub(super) label: Option<String>,
+    #[serde(default)]
+    cursor: Option<String>,
+    #[serde(default)]
+    limit: Option<u32>,
+}
+
+#[derive(Serialize)]
+struct List {
+    items: Vec<Shown>,
+    next: Option<String>,
+}
+
+pub(super) async fn list(
+    State(site): State<Site>,
+    Path(organization): Path<String>,
+    Query(query): Query<ListQuery>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    site.admit(&headers, &organization, Action::Read).await?;
+    let limit = query.limit.unwrap_or(50);
+    if !(1..=1_000).contains(&limit) {
+        return Err(Problem::bad("bad_query", "`limit` must be 1 to 1,000"));
+    }
+    let cursor = query.cursor.as_deref().map(|it| it.split_once('.').and_then(cursor));
+    let after = match cursor {
+        Some(None) => return Err(Problem::bad("bad_cursor", "take the cursor from `next`")),
+        Some(after) => after,
+        None => None,
+    };
+    let mut found = find(&site, &organization, &query, after, limit + 1).await?;
+    let is_more = limit < u32::try_from(found.len()).unwrap_or(u32::MAX);
+    found.truncate(limit as usize);
+    let next = found.last().filter(|_| is_more);
+    let next = next.map(|it| format!("{}.{}", it.created_at, it.name));
+    let items = found.into_iter().map(|it| Shown::new(&organization, it)).collect();
+    Ok(Json(List { items, next }).into_response())
+}
+
+fn cursor((at, name): (&str, &str)) -> Option<(i64, String)> {
+    Some((at.parse().ok()?, name.to_owned()))
+}
+
+/// The images that pass the filters of a query.
+pub(super) async fn find(
+    site: &Site,
+    organization: &str,
+    query: &ListQuery,
+    after: Option<(i64, String)>,
+    limit: u32,
+) -> Result<Vec<Upload>, Problem> {
+    let status = query.status.as_deref().filter(|it| !it.is_empty());
+    let status = match status.map(Status::from_name) {
+        Some(None) => {
+            let detail = "`status` must be queued, running, classified or failed";
+            return Err(Problem::bad("bad_query", detail));
+        }
+        Some(status) => status,
+        None => None,
+    };
+    let label = query.label.clone().filter(|it| !it.is_empty());
+    let ask = GetUploads { status, label, after, limit };
+    Ok(site.objects.call(OrganizationAgent::at(organization), ask).await?)
+}
+
+async fn one(site: &Site, organization: &str, name: &str) -> Result<Upload, Problem> {
+    let unknown = || Problem::unknown(format!("there is no upload `{name}`"));
+    if !is_name(name) {
+        return Err(unknown());
+    }
+    let ask = GetUpload { name: name.into() };
+    let found = site.objects.call(OrganizationAgent::at(organization), ask).await?;
+    found.ok_or_else(unknown)
+}
+
+pub(super) async fn show(
+    State(site): State<Site>,
+    Path((organization, name)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Result<Json<Shown>, Problem> {
+    site.admit(&headers, &organization, Action::Read).await?;
+    let found = one(&site, &organization, &name).await?;
+    Ok(Json(Shown::new(&organization, found)))
+}
+
+pub(super) async fn delete(
+    State(site): State<Site>,
+    Path((organization, name)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Result<StatusCode, Problem> {
+    site.admit(&headers, &organization, Action::Write).await?;
+    remove(&site, &organization, &name).await?;
+    Ok(StatusCode::ACCEPTED)
+}
+
+/// Deletes the blob, and with it commits the event that removes the row. Until that has come the row
+/// is hidden.
+pub(super) async fn remove(site: &Site, organization: &str, name: &str) -> Result<(), Problem> {
+    if !is_name(name) {
+        return Err(Problem::unknown(format!("there is no upload `{name}`")));
+    }
+    let sequence = site.uploads.delete(&format!("{organization}/{name}")).await?;
+    let Some(sequence) = sequence else {
+        return Err(Problem::unknown(format!("there is no upload `{name}`")));
+    };
+    let hide = HideUpload { name: name.into(), sequence };
+    Ok(site.objects.call(OrganizationAgent::at(organization), hide).await?)
+}
+
+pub(super) async fn retry(
+    State(site): State<Site>,
+    Path((organization, name)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Result<Json<Shown>, Problem> {
+    site.admit(&headers, &organization, Action::Write).await?;
+    let retry = RetryUpload { name };
+    let upload = site.objects.call(OrganizationAgent::at(&organization), retry).await?;
+    Ok(Json(Shown::new(&organization, upload)))
+}
+
+pub(super) async fn events(
+    State(site): State<Site>,
+    Path(organization): Path<String>,
+    request: Request,
+) -> Result<Response, Problem> {
+    site.admit(request.headers(), &organization, Action::Read).await?;
+    Ok((site.connect)(OrganizationAgent::CLASS, organization, request).await)
+}

@@ -1,0 +1,44 @@
+//! The routes in the words of OpenAPI, for the document of whoever serves them.
+
+use serde_json::{Map, Value, json};
+
+/// Path, method, what it does, and what it answers when all is well.
+const ROUTES: &[(&str, &str, &str, &str)] = &[
+    (UPLOADS, "get", "Lists images, newest first", "200"),
+    (UPLOADS, "post", "Takes an image: a form with `file` and perhaps `name`", "202"),
+    (UPLOAD, "get", "Shows an image and what is on it", "200"),
+    (UPLOAD, "delete", "Deletes an image", "202"),
+    ("/api/organizations/{organization}/uploads/{name}/retry", "post", "Classifies again", "200"),
+    ("/api/organizations/{organization}/uploads/{name}/image", "get", "The image", "200"),
+    ("/api/organizations/{organization}/uploads/{name}/thumbnail", "get", "A small copy", "200"),
+    ("/api/organizations/{organization}/events", "get", "A WebSocket, or events", "200"),
+    ("/uploads/{organization}", "get", "The page of an organization", "200"),
+    ("/uploads/{organization}", "post", "Takes an image from the page", "303"),
+    ("/uploads/{organization}/token", "post", "Keeps a token for the browser", "303"),
+    ("/uploads/{organization}/{name}/delete", "post", "Deletes from the page", "303"),
+    ("/uploads/{organization}/{name}/retry", "post", "Classifies again from the page", "303"),
+    ("/uploads-assets/uploads.css", "get", "The style of the page", "200"),
+    ("/uploads-assets/uploads.js", "get", "The script of the page", "200"),
+    ("/uploads-assets/uploads.svg", "get", "The icon of the page", "200"),
+];
+const UPLOADS: &str = "/api/organizations/{organization}/uploads";
+const UPLOAD: &str = "/api/organizations/{organization}/uploads/{name}";
+
+/// The `paths` of an OpenAPI document.
+pub fn paths() -> Map<String, Value> {
+    let mut paths = Map::new();
+    for (path, method, summary, status) in ROUTES {
+        let names = path.split('{').skip(1).filter_map(|it| it.split_once('}')).map(|it| it.0);
+        let parameter = |it| json!({ "name": it, "in": "path", "required": true, "schema": { "type": "string" } });
+        let parameters: Vec<Value> = names.map(parameter).collect();
+        let operation = json!({
+            "tags": ["uploads"],
+            "summary": summary,
+            "parameters": parameters,
+            "responses": { *status: { "description": "It is done" } },
+        });
+        let entry = paths.entry(*path).or_insert_with(|| json!({}));
+        entry[*method] = operation;
+    }
+    paths
+}

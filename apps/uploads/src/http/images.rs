@@ -1,0 +1,127 @@
+//! The images themselves, and small copies of them. They come from strangers: a browser may show
+//! them, and do nothing else with them.
+
+use std::sync::Arc;
+
+use axum::{
+    body::Body,
+    extract::{Path, Query, State},
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde::Deserialize;
+use steadfast::bucket::{Condition, GetOptions};
+use steadfast_ai::classify::{ImageFormat, thumbnail as small_copy};
+
+use super::{
+    problem::Problem,
+    site::{Action, Site},
+};
+use crate::is_name;
+
+/// The longest edge of a small copy.
+const EDGE: u32 = 320;
+
+#[derive(Deserialize)]
+pub(super) struct Version {
+    version: Option<String>,
+}
+
+pub(super) async fn image(
+    State(site): State<Site>,
+    Path((organization, name)): Path<(String, String)>,
+    Query(query): Query<Version>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    site.admit(&headers, &organization, Action::Read).await?;
+    let (key, version) = current(&site, &organization, &name, &query).await?;
+    if has(&headers, &version) {
+        return Ok(same(&version));
+    }
+    let bytes = load(&site, &key, &version).await?;
+    // What its bytes are, whatever somebody said; what is no image is not shown as one.
+    let kind = ImageFormat::sniff(&bytes).map(ImageFormat::content_type);
+    Ok(answer(&version, kind.unwrap_or("application/octet-stream"), &query, bytes))
+}
+
+pub(super) async fn thumbnail(
+    State(site): State<Site>,
+    Path((organization, name)): Path<(String, String)>,
+    Query(query): Query<Version>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    site.admit(&headers, &organization, Action::Read).await?;
+    let (key, version) = current(&site, &organization, &name, &query).await?;
+    if has(&headers, &version) {
+        return Ok(same(&version));
+    }
+    let made = match site.thumbnails.find(&version) {
+        Some(made) => made,
+        None => {
+            let (limits, bytes) = (site.limits.clone(), load(&site, &key, &version).await?);
+            let made = site.pool.run(|| move || small_copy(&bytes, &limits, EDGE)).await??;
+            let made: Arc<[u8]> = made.into();
+            site.thumbnails.keep(&version, made.clone());
+            made
+        }
+    };
+    let kind = if made.starts_with(b"\x89PNG") { "image/png" } else { "image/jpeg" };
+    Ok(answer(&version, kind, &query, made.to_vec()))
+}
+
+/// The key of an image and its version, which is the one that is asked for, if one is.
+async fn current(
+    site: &Site,
+    organization: &str,
+    name: &str,
+    query: &Version,
+) -> Result<(String, String), Problem> {
+    let unknown = || Problem::unknown(format!("there is no upload `{name}`"));
+    if !is_name(name) {
+        return Err(unknown());
+    }
+    let key = format!("{organization}/{name}");
+    let version = site.uploads.head(&key).await?.ok_or_else(unknown)?.version();
+    if query.version.as_ref().is_some_and(|it| *it != version) {
+        return Err(Problem::unknown(format!(
+            "there is a newer upload `{name}`; ask for it again"
+        )));
+    }
+    Ok((key, version))
+}
+
+/// Whether the caller has it.
+fn has(headers: &HeaderMap, version: &str) -> bool {
+    let has = headers.get(header::IF_NONE_MATCH).and_then(|it| it.to_str().ok());
+    has.is_some_and(|it| it.split(',').any(|it| it.trim().trim_matches('"') == version))
+}
+
+async fn load(site: &Site, key: &str, version: &str) -> Result<Vec<u8>, Problem> {
+    let get = GetOptions { condition: Condition::version(version), ..GetOptions::default() };
+    let reading = site.uploads.read(key, get).await?;
+    if (site.limits.bytes_max as u64) < reading.blob.size {
+        let detail = format!("upload `{key}` has {} bytes", reading.blob.size);
+        return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "image_too_large", detail));
+    }
+    Ok(reading.bytes().await?)
+}
+
+fn same(etag: &str) -> Response {
+    (StatusCode::NOT_MODIFIED, [(header::ETAG, format!("\"{etag}\""))]).into_response()
+}
+
+fn answer(etag: &str, kind: &str, query: &Version, bytes: Vec<u8>) -> Response {
+    // An address with a version always shows the same.
+    let cache = match query.version {
+        Some(_) => "private, max-age=31536000, immutable",
+        None => "private, no-cache",
+    };
+    let headers = [
+        (header::CONTENT_TYPE, kind.to_owned()),
+        (header::ETAG, format!("\"{etag}\"")),
+        (header::CACHE_CONTROL, cache.to_owned()),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff".to_owned()),
+        (header::CONTENT_SECURITY_POLICY, "default-src 'none'; sandbox".to_owned()),
+    ];
+    (headers, Body::from(bytes)).into_response()
+}

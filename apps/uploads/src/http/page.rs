@@ -1,0 +1,189 @@
+//! The page of an organization: it works without script; with one it is live.
+
+use axum::{
+    extract::{Path, Query, State},
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use maud::{DOCTYPE, Markup, html};
+
+use super::{
+    api::{ListQuery, find, image_url},
+    problem::Problem,
+    site::{Action, Site},
+};
+use crate::{Status, Upload};
+
+const STYLE: &str = include_str!("../../assets/uploads.css");
+const ICON: &str = include_str!("../../assets/uploads.svg");
+const SCRIPT: &str = include_str!("../../assets/uploads.js");
+/// What a browser offers to choose.
+const TYPES: &str = "image/png,image/jpeg,image/webp,image/gif";
+/// How many cards a page has.
+const CARDS: u32 = 200;
+
+pub(super) async fn style() -> Response {
+    ([(header::CONTENT_TYPE, "text/css; charset=utf-8")], STYLE).into_response()
+}
+
+pub(super) async fn icon() -> Response {
+    ([(header::CONTENT_TYPE, "image/svg+xml")], ICON).into_response()
+}
+
+pub(super) async fn script() -> Response {
+    ([(header::CONTENT_TYPE, "text/javascript; charset=utf-8")], SCRIPT).into_response()
+}
+
+pub(super) async fn show(
+    State(site): State<Site>,
+    Path(organization): Path<String>,
+    Query(query): Query<ListQuery>,
+    headers: HeaderMap,
+) -> Response {
+    match cards(&site, &organization, &query, &headers).await {
+        Ok(uploads) => {
+            let notice = (site.notice)();
+            page(&organization, &main(&organization, &query, notice.as_deref(), &uploads))
+        }
+        Err(problem) => refused(&organization, &problem),
+    }
+}
+
+async fn cards(
+    site: &Site,
+    organization: &str,
+    query: &ListQuery,
+    headers: &HeaderMap,
+) -> Result<Vec<Upload>, Problem> {
+    site.admit(headers, organization, Action::Read).await?;
+    find(site, organization, query, None, CARDS).await
+}
+
+/// A page that says why there is nothing to see, and asks for a token where one is needed.
+pub(super) fn refused(organization: &str, problem: &Problem) -> Response {
+    let needs_token = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&problem.status);
+    let body = html! {
+        p.error role="alert" { (problem.detail) }
+        @if needs_token {
+            form method="post" action={ "/uploads/" (organization) "/token" } {
+                label { "Token " input type="password" name="token" required autocomplete="off"; }
+                button { "Come in" }
+            }
+        } @else {
+            p { a href={ "/uploads/" (organization) } { "Back" } }
+        }
+    };
+    (problem.status, page(organization, &body)).into_response()
+}
+
+fn page(organization: &str, body: &Markup) -> Response {
+    let markup = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { "Uploads of " (organization) }
+                link rel="icon" type="image/svg+xml" href="/uploads-assets/uploads.svg";
+                link rel="stylesheet" href="/uploads-assets/uploads.css";
+                script src="/uploads-assets/uploads.js" defer {}
+            }
+            body data-organization=(organization) {
+                header {
+                    h1 { "Uploads of " (organization) }
+                    span #line aria-live="polite" {}
+                    nav { a href="/" { "Steadfast" } }
+                }
+                main { (body) }
+            }
+        }
+    };
+    markup.into_response()
+}
+
+fn main(organization: &str, query: &ListQuery, notice: Option<&str>, uploads: &[Upload]) -> Markup {
+    html! {
+        div #notice { @if let Some(notice) = notice { p.notice { (notice) } } }
+        form #drop method="post" enctype="multipart/form-data"
+            action={ "/uploads/" (organization) } {
+            label for="file" { "Drop images here, or choose them" }
+            input #file type="file" name="file" required multiple
+                accept=(TYPES);
+            button { "Upload" }
+            ul #progress {}
+        }
+        (filter(query))
+        ul #cards {
+            @for upload in uploads { (card(organization, upload)) }
+        }
+        @if uploads.is_empty() { p #empty { "There are no images yet." } }
+        details #feed { summary { "What happens" } ol {} }
+    }
+}
+
+fn filter(query: &ListQuery) -> Markup {
+    let status = query.status.as_deref().unwrap_or_default();
+    html! {
+        form #filter method="get" {
+            label { "Label " input name="label" value=(query.label.as_deref().unwrap_or_default()); }
+            label {
+                "Status "
+                select name="status" {
+                    option value="" { "all" }
+                    @for it in ["queued", "running", "classified", "failed"] {
+                        option value=(it) selected[it == status] { (it) }
+                    }
+                }
+            }
+            button { "Filter" }
+        }
+    }
+}
+
+fn card(organization: &str, upload: &Upload) -> Markup {
+    let action = |what: &str| format!("/uploads/{organization}/{}/{what}", upload.name);
+    let score = upload.classification_score.map(|it| format!("{:.0} %", it * 100.0));
+    html! {
+        li.card data-name=(upload.name) data-status=(upload.status.name()) {
+            a href=(image_url(organization, upload, "image")) {
+                img src=(image_url(organization, upload, "thumbnail")) alt=(upload.name) loading="lazy";
+            }
+            h2 { (upload.name) }
+            @match upload.status {
+                Status::Queued => p.status { "Waiting…" },
+                Status::Running => p.status { "Classifying…" },
+                Status::Failed => p.status.error { (upload.error.as_deref().unwrap_or("failed")) },
+                Status::Classified => {
+                    p.label {
+                        strong { (upload.classification_label.as_deref().unwrap_or_default()) }
+                        " " span { (score.unwrap_or_default()) }
+                    }
+                    meter min="0" max="1" value=(upload.classification_score.unwrap_or_default()) {}
+                    details {
+                        summary { "Top five" }
+                        ol {
+                            @for it in &upload.top_five {
+                                li { (it.label) " " (format!("{:.1} %", it.score * 100.0)) }
+                            }
+                        }
+                    }
+                }
+            }
+            div.actions {
+                form.delete method="post" action=(action("delete")) { button { "Delete" } }
+                form.replace method="post" enctype="multipart/form-data"
+                    action={ "/uploads/" (organization) } {
+                    input type="hidden" name="name" value=(upload.name);
+                    label {
+                        "Replace "
+                        input type="file" name="file" required accept=(TYPES);
+                    }
+                    button { "Replace" }
+                }
+                @if upload.status == Status::Failed {
+                    form.retry method="post" action=(action("retry")) { button { "Retry" } }
+                }
+            }
+        }
+    }
+}

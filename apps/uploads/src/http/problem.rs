@@ -1,0 +1,103 @@
+//! Errors as problem+json: a stable code, what happened, and what to do.
+
+use axum::{
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde_json::json;
+use steadfast::{BucketError, CallError, Denied, TokenError};
+use steadfast_ai::classify::{ImageError, PoolError};
+
+/// Why a request was not served.
+#[derive(Debug)]
+pub(super) struct Problem {
+    pub(super) status: StatusCode,
+    code: String,
+    pub(super) detail: String,
+}
+
+impl Problem {
+    pub(super) fn new(status: StatusCode, code: &str, detail: impl Into<String>) -> Self {
+        Self { status, code: code.into(), detail: detail.into() }
+    }
+
+    pub(super) fn unknown(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "unknown_upload", detail)
+    }
+
+    pub(super) fn bad(code: &str, detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, code, detail)
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let title = self.status.canonical_reason().unwrap_or("Error");
+        let body = json!({
+            "type": format!("urn:steadfast:problem:{}", self.code),
+            "title": title,
+            "status": self.status.as_u16(),
+            "code": self.code,
+            "detail": self.detail,
+        });
+        let kind = [(header::CONTENT_TYPE, "application/problem+json")];
+        (self.status, kind, body.to_string()).into_response()
+    }
+}
+
+impl From<TokenError> for Problem {
+    fn from(error: TokenError) -> Self {
+        let (status, code) = match &error {
+            TokenError::Denied(Denied::Unknown) => (StatusCode::UNAUTHORIZED, "token_needed"),
+            TokenError::Denied(Denied::Foreign) => (StatusCode::FORBIDDEN, "token_foreign"),
+            TokenError::Organization { .. } => (StatusCode::BAD_REQUEST, "invalid_organization"),
+            TokenError::Store(error) => (StatusCode::SERVICE_UNAVAILABLE, error.code()),
+        };
+        Self::new(status, code, error.to_string())
+    }
+}
+
+impl From<ImageError> for Problem {
+    fn from(error: ImageError) -> Self {
+        let code = error.code();
+        let status = match code {
+            "image_too_large" => StatusCode::PAYLOAD_TOO_LARGE,
+            "image_format_unsupported" => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            _ => StatusCode::UNPROCESSABLE_ENTITY,
+        };
+        Self::new(status, code, error.to_string())
+    }
+}
+
+impl From<PoolError> for Problem {
+    fn from(error: PoolError) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", error.to_string())
+    }
+}
+
+impl From<BucketError> for Problem {
+    fn from(error: BucketError) -> Self {
+        let code = error.code();
+        let status = match code {
+            "unknown_blob" => StatusCode::NOT_FOUND,
+            "precondition_failed" => StatusCode::PRECONDITION_FAILED,
+            "range_not_satisfiable" => StatusCode::RANGE_NOT_SATISFIABLE,
+            "blob_too_large" => StatusCode::PAYLOAD_TOO_LARGE,
+            "disk_full" => StatusCode::INSUFFICIENT_STORAGE,
+            _ => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        Self::new(status, code, error.to_string())
+    }
+}
+
+impl From<CallError> for Problem {
+    fn from(error: CallError) -> Self {
+        let code = error.code().to_owned();
+        let status = match code.as_str() {
+            "unknown_upload" => StatusCode::NOT_FOUND,
+            "wrong_status" => StatusCode::CONFLICT,
+            _ => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        Self::new(status, &code, error.to_string())
+    }
+}

@@ -1,0 +1,125 @@
+//! An image that comes in: one file, a name for it, and a look before anything is stored.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{Multipart, multipart::MultipartError},
+    http::StatusCode,
+};
+use steadfast::{
+    Object,
+    bucket::{Attributes, PutOptions},
+};
+use steadfast_ai::classify::inspect;
+
+use super::{problem::Problem, site::Site};
+use crate::{IngestUploadEvent, OrganizationAgent, Upload, is_name};
+
+/// What a form brought.
+pub(super) struct Received {
+    pub(super) name: String,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// Reads a form with `file` and, if it is wanted, `name`.
+pub(super) async fn read(site: &Site, mut form: Multipart) -> Result<Received, Problem> {
+    let (mut name, mut file, mut file_name) = (None, None, None);
+    while let Some(mut field) = form.next_field().await.map_err(broken)? {
+        match field.name() {
+            Some("name") => name = Some(field.text().await.map_err(broken)?),
+            Some("file") if file.is_none() => {
+                file_name = field.file_name().map(str::to_owned);
+                let mut bytes = Vec::new();
+                while let Some(piece) = field.chunk().await.map_err(broken)? {
+                    if site.limits.bytes_max < bytes.len() + piece.len() {
+                        return Err(too_large(site));
+                    }
+                    bytes.extend_from_slice(&piece);
+                }
+                file = Some(bytes);
+            }
+            Some("file") => return Err(Problem::bad("one_file", "send one file at a time")),
+            _ => {}
+        }
+    }
+    let bytes = file.ok_or_else(|| Problem::bad("no_file", "the form has no field `file`"))?;
+    let name = name.map(|it| it.trim().to_owned()).filter(|it| !it.is_empty());
+    let name = name.or_else(|| file_name.as_deref().map(name_of_file)).unwrap_or_default();
+    if !is_name(&name) {
+        let detail = format!(
+            "`{name}` cannot be the name of an image: 1 to 100 letters, digits, `.`, `_` and `-`, \
+             not a `.` first"
+        );
+        return Err(Problem::bad("invalid_name", detail));
+    }
+    Ok(Received { name, bytes })
+}
+
+/// Stores an image if it is one. The event that tells of it is in the same commit; that its agent is
+/// told at once only makes it sooner.
+pub(super) async fn store(
+    site: &Site,
+    organization: &str,
+    received: Received,
+) -> Result<Option<Upload>, Problem> {
+    let Received { name, bytes } = received;
+    let (limits, bytes) = (site.limits.clone(), Arc::<[u8]>::from(bytes));
+    let looked_at = bytes.clone();
+    let inspected = site.pool.run(|| move || inspect(&looked_at, &limits)).await??;
+    let attributes = Attributes::of_type(inspected.content_type);
+    let put = PutOptions { attributes, ..PutOptions::default() };
+    let blob = site.uploads.put_with(&format!("{organization}/{name}"), &bytes, put).await?;
+    let ingest = IngestUploadEvent {
+        name,
+        sequence: blob.sequence,
+        version: blob.version(),
+        size: blob.size,
+        content_type: Some(inspected.content_type.into()),
+        failed: None,
+    };
+    Ok(site.objects.call(OrganizationAgent::at(organization), ingest).await?)
+}
+
+/// A name from that of a file: what cannot be in one becomes `-`.
+fn name_of_file(file: &str) -> String {
+    let last = file.rsplit(['/', '\\']).next().unwrap_or_default();
+    let fits = |it: char| it.is_ascii_alphanumeric() || "._-".contains(it);
+    let name: String = last.chars().map(|it| if fits(it) { it } else { '-' }).collect();
+    let name = name.trim_start_matches('.');
+    let keep = name.len().saturating_sub(100);
+    // The end says of which type it is.
+    name[keep..].trim_start_matches('.').to_owned()
+}
+
+fn too_large(site: &Site) -> Problem {
+    let detail = format!("an image may have {} bytes at most", site.limits.bytes_max);
+    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "image_too_large", detail)
+}
+
+fn broken(error: MultipartError) -> Problem {
+    let (status, detail) = (error.status(), error.body_text());
+    match status {
+        StatusCode::PAYLOAD_TOO_LARGE => Problem::new(status, "image_too_large", detail),
+        _ => Problem::bad("malformed_form", detail),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_gives_its_name_as_far_as_it_can_be_one() {
+        for (file, name) in [
+            ("cat.png", "cat.png"),
+            ("C:\\photos\\my cat.png", "my-cat.png"),
+            ("../../etc/passwd", "passwd"),
+            (".hidden.png", "hidden.png"),
+            ("größe.jpg", "gr--e.jpg"),
+        ] {
+            assert_eq!(name_of_file(file), name);
+        }
+        let long = name_of_file(&format!("{}.png", "x".repeat(300)));
+        assert!(is_name(&long) && long.ends_with(".png"));
+    }
+}

@@ -1,0 +1,51 @@
+//! Images of organizations: dropped into a bucket, classified by a workflow, shown on a live page.
+//!
+//! It is the tour of the whole platform. A blob in the bucket [`UPLOADS`] makes an event in the
+//! queue [`UPLOAD_EVENTS`]; a consumer gives it to the [`OrganizationAgent`], an object that keeps
+//! one row for each image and starts an [`OrganizationWorkflow`]; the workflow asks a classifier and
+//! tells the agent, and the agent tells everybody who watches.
+//!
+//! What is right is decided by the bucket's number of each change, never by a clock or by what
+//! arrived first.
+
+mod agent;
+mod consumer;
+pub mod http;
+mod identity;
+mod upload;
+mod wire;
+mod workflow;
+
+use steadfast::{BlobEvent, Bucket, BucketSpec, Queue, QueueSettings, QueueSpec};
+
+pub use self::{
+    agent::OrganizationAgent,
+    consumer::{GaveUp, Ingestion},
+    identity::{event_id, is_name, split_key, workflow_id},
+    upload::{Status, Upload},
+    wire::{
+        GetUpload, GetUploads, HideUpload, IngestUploadEvent, MarkRunning, OnDelete,
+        OrganizationMessage, PersistClassificationFailure, PersistClassificationSuccess,
+        ReportError, ReportProgress, RetryUpload, SweepTombstones,
+    },
+    workflow::{Classification, OrganizationWorkflow, Outcome},
+};
+
+/// The images, under `{organization}/{name}`.
+pub const UPLOADS: Bucket = Bucket::named("uploads");
+/// Every change of an image.
+pub const UPLOAD_EVENTS: Queue<BlobEvent> = Queue::named("upload-events");
+/// Changes that could not be handled.
+pub const UPLOAD_EVENTS_DLQ: Queue<BlobEvent> = Queue::named("upload-events-dlq");
+
+/// The bucket, with the rule that tells of its changes.
+pub fn bucket() -> BucketSpec {
+    UPLOADS.notify("", UPLOAD_EVENTS)
+}
+
+/// The queue of changes: three retries with growing waits, then the dead letters.
+pub fn queue() -> QueueSpec<BlobEvent> {
+    UPLOAD_EVENTS
+        .with(QueueSettings { max_retries: 3, ..QueueSettings::default() })
+        .dead_letters(UPLOAD_EVENTS_DLQ)
+}

@@ -1,0 +1,150 @@
+//! One image, as its organization keeps it.
+
+use serde::{Deserialize, Serialize};
+use steadfast::{
+    Error, Result,
+    rusqlite::{Connection, OptionalExtension, Row},
+};
+use steadfast_ai::classify::Label;
+
+/// The tables of an organization. `sequence` is the bucket's number of the change: it alone decides
+/// what is newer.
+pub(crate) const SCHEMA: &str = "\
+    CREATE TABLE Upload (
+        name TEXT PRIMARY KEY,
+        eventId TEXT NOT NULL UNIQUE,
+        workflowId TEXT NOT NULL UNIQUE,
+        status TEXT NOT NULL CHECK (status IN ('queued', 'running', 'classified', 'failed')),
+        classificationLabel TEXT,
+        classificationScore REAL,
+        topFive TEXT,
+        error TEXT,
+        sequence INTEGER NOT NULL,
+        version TEXT NOT NULL,
+        size INTEGER NOT NULL,
+        contentType TEXT,
+        retries INTEGER NOT NULL DEFAULT 0,
+        hiddenBy INTEGER,
+        createdAt INTEGER NOT NULL,
+        updatedAt INTEGER NOT NULL,
+        completedAt INTEGER
+    ) STRICT;
+    CREATE INDEX UploadCreated ON Upload (createdAt, name);
+    CREATE TABLE Tombstone (
+        name TEXT PRIMARY KEY,
+        sequence INTEGER NOT NULL,
+        deletedAt INTEGER NOT NULL
+    ) STRICT;
+    CREATE INDEX TombstoneDeleted ON Tombstone (deletedAt)";
+
+/// How far an image is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// Its run is about to begin.
+    Queued,
+    /// It is being classified.
+    Running,
+    /// It has a label.
+    Classified,
+    /// It could not be classified.
+    Failed,
+}
+
+impl Status {
+    /// As it is stored and shown.
+    pub fn name(self) -> &'static str {
+        match self {
+            Status::Queued => "queued",
+            Status::Running => "running",
+            Status::Classified => "classified",
+            Status::Failed => "failed",
+        }
+    }
+
+    /// The status of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        let all = [Status::Queued, Status::Running, Status::Classified, Status::Failed];
+        all.into_iter().find(|it| it.name() == name)
+    }
+}
+
+/// One image.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Upload {
+    /// Its name in its organization.
+    pub name: String,
+    /// Which write of the image this is about.
+    pub event_id: String,
+    /// The run that classifies it.
+    pub workflow_id: String,
+    /// How far it is.
+    pub status: Status,
+    /// What it shows, if that is known.
+    pub classification_label: Option<String>,
+    /// How sure that is, from 0 to 1.
+    pub classification_score: Option<f64>,
+    /// The five most likely labels.
+    pub top_five: Vec<Label>,
+    /// Why it could not be classified.
+    pub error: Option<String>,
+    /// The bucket's number of the change.
+    pub sequence: i64,
+    /// The version of the blob.
+    pub version: String,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its media type, if it is known.
+    pub content_type: Option<String>,
+    /// How often somebody asked for another attempt.
+    pub retries: u32,
+    /// When it was uploaded, in milliseconds.
+    pub created_at: i64,
+    /// When something last changed.
+    pub updated_at: i64,
+    /// When it was classified, or failed.
+    pub completed_at: Option<i64>,
+}
+
+pub(crate) fn read(row: &Row<'_>) -> steadfast::rusqlite::Result<Upload> {
+    let status: String = row.get("status")?;
+    let top_five: Option<String> = row.get("topFive")?;
+    Ok(Upload {
+        name: row.get("name")?,
+        event_id: row.get("eventId")?,
+        workflow_id: row.get("workflowId")?,
+        // The table accepts no other.
+        status: Status::from_name(&status).unwrap_or(Status::Failed),
+        classification_label: row.get("classificationLabel")?,
+        classification_score: row.get("classificationScore")?,
+        top_five: top_five.and_then(|it| serde_json::from_str(&it).ok()).unwrap_or_default(),
+        error: row.get("error")?,
+        sequence: row.get("sequence")?,
+        version: row.get("version")?,
+        size: row.get("size")?,
+        content_type: row.get("contentType")?,
+        retries: row.get("retries")?,
+        created_at: row.get("createdAt")?,
+        updated_at: row.get("updatedAt")?,
+        completed_at: row.get("completedAt")?,
+    })
+}
+
+/// The row of a name, unless it is hidden.
+pub(crate) fn find(sql: &Connection, name: &str) -> Result<Option<Upload>> {
+    let select = "SELECT * FROM Upload WHERE name = ?1 AND hiddenBy IS NULL";
+    Ok(sql.query_row(select, [name], read).optional()?)
+}
+
+/// The number of the last change of a name that is known, of a deletion as well.
+pub(crate) fn last_sequence(sql: &Connection, name: &str) -> Result<i64> {
+    let select = "SELECT max(sequence) FROM (SELECT sequence FROM Upload WHERE name = ?1 \
+                  UNION ALL SELECT sequence FROM Tombstone WHERE name = ?1)";
+    let last: Option<i64> = sql.query_row(select, [name], |row| row.get(0))?;
+    Ok(last.unwrap_or(0))
+}
+
+pub(crate) fn unknown(name: &str) -> Error {
+    Error::terminal(format!("there is no upload `{name}`")).with_code("unknown_upload")
+}

@@ -1,0 +1,195 @@
+//! What the agent of an organization is told, and what it tells.
+
+use serde::{Deserialize, Serialize};
+use steadfast_ai::classify::Label;
+
+use crate::Status;
+
+/// An image was written.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct IngestUploadEvent {
+    /// Its name.
+    pub name: String,
+    /// The bucket's number of the change.
+    pub sequence: i64,
+    /// The version of the blob.
+    pub version: String,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its media type, if it is known.
+    pub content_type: Option<String>,
+    /// Why it cannot be classified, if that is known already.
+    pub failed: Option<String>,
+}
+
+/// An image was deleted.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct OnDelete {
+    /// Its name.
+    pub name: String,
+    /// The bucket's number of the change.
+    pub sequence: i64,
+}
+
+/// An image was deleted by somebody who waits: it is not shown any more, and goes with its event.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HideUpload {
+    /// Its name.
+    pub name: String,
+    /// The bucket's number of the deletion.
+    pub sequence: i64,
+}
+
+/// A run begins to classify. `false`: it is about an image that is not there any more.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MarkRunning {
+    /// Which write of the image.
+    pub event_id: String,
+    /// Which run.
+    pub workflow_id: String,
+}
+
+/// An image was classified.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PersistClassificationSuccess {
+    /// Which write of the image.
+    pub event_id: String,
+    /// Which run.
+    pub workflow_id: String,
+    /// What it shows, the most likely first.
+    pub top_five: Vec<Label>,
+    /// Its media type, as its bytes have it.
+    pub content_type: Option<String>,
+}
+
+/// A run says why it takes so long.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReportProgress {
+    /// Which write of the image.
+    pub event_id: String,
+    /// Which run.
+    pub workflow_id: String,
+    /// In words.
+    pub message: String,
+}
+
+/// An image could not be classified.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PersistClassificationFailure {
+    /// Which write of the image.
+    pub event_id: String,
+    /// Which run.
+    pub workflow_id: String,
+    /// Why.
+    pub error: String,
+}
+
+/// Somebody wants a failed image to be tried again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RetryUpload {
+    /// Its name.
+    pub name: String,
+}
+
+/// One image.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct GetUpload {
+    /// Its name.
+    pub name: String,
+}
+
+/// The images, newest first.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct GetUploads {
+    /// Only those that are so far.
+    pub status: Option<Status>,
+    /// Only those that show this.
+    pub label: Option<String>,
+    /// Only those behind this one: when it was created, and its name.
+    pub after: Option<(i64, String)>,
+    /// So many.
+    pub limit: u32,
+}
+
+/// Something came that cannot be an image of the organization.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ReportError {
+    /// What it is called.
+    pub name: String,
+    /// What is wrong.
+    pub error: String,
+}
+
+/// The time of old tombstones is over.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SweepTombstones;
+
+/// What everybody hears who watches an organization.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
+pub enum OrganizationMessage {
+    /// An image came.
+    UploadReceived {
+        /// Its name.
+        name: String,
+        /// Which write of it.
+        event_id: String,
+    },
+    /// Its run has begun.
+    ClassificationWorkflowStarted {
+        /// Its name.
+        name: String,
+        /// Which write of it.
+        event_id: String,
+        /// Which run.
+        workflow_id: String,
+    },
+    /// Its run says how far it is.
+    WorkflowProgress {
+        /// Its name.
+        name: String,
+        /// Which run.
+        workflow_id: String,
+        /// In words.
+        message: String,
+    },
+    /// It is known what it shows.
+    ClassificationUpdated {
+        /// Its name.
+        name: String,
+        /// Which write of it.
+        event_id: String,
+        /// What it shows.
+        label: String,
+        /// How sure that is.
+        score: f64,
+    },
+    /// It could not be classified.
+    ClassificationError {
+        /// Its name.
+        name: String,
+        /// Which write of it.
+        event_id: String,
+        /// Why.
+        error: String,
+    },
+    /// It was deleted.
+    UploadDeleted {
+        /// Its name.
+        name: String,
+        /// The bucket's number of the deletion.
+        sequence: i64,
+    },
+    /// Something came that cannot be an image here.
+    UploadError {
+        /// What it is called.
+        name: String,
+        /// What is wrong.
+        error: String,
+    },
+}

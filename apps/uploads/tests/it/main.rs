@@ -1,0 +1,10 @@
+//! Uploads as the notes want them, and better where the notes have holes.
+
+#![expect(clippy::unwrap_used, reason = "a test that meets something else has failed")]
+
+mod crashes;
+mod holes_classify;
+mod holes_delete;
+mod interleavings;
+mod notes;
+mod stage;

@@ -1,0 +1,166 @@
+//! The acceptance criteria and validation lists of both notes, by their names.
+
+use std::sync::atomic::Ordering;
+
+use steadfast::Object;
+use steadfast_uploads::{OrganizationAgent, RetryUpload, Status, event_id, workflow_id};
+
+use crate::stage::{
+    ACME, Fake, delete, delete_event, deliver, put, put_event, row, rows, runs, start,
+};
+
+#[tokio::test]
+async fn an_image_in_the_bucket_gets_a_label_and_its_top_five() {
+    let fake = Fake::default();
+    let app = start(&fake, true).await;
+    let blob = put(&app, "cat.png", "cat").await;
+    app.settle().await;
+    let cat = row(&app, "cat.png").await.unwrap();
+    let id = event_id("acme/cat.png", &blob.version());
+    assert_eq!((cat.status, cat.event_id.as_str()), (Status::Classified, id.as_str()));
+    assert_eq!(cat.workflow_id, workflow_id(&id, 0));
+    assert_eq!((cat.classification_label.as_deref(), cat.top_five.len()), (Some("CAT"), 5));
+    assert_eq!((cat.size, cat.sequence), (3, 1));
+    assert!(cat.completed_at.is_some());
+}
+
+/// Acceptance 1, validation 1.
+#[tokio::test]
+async fn the_same_queue_message_delivered_twice_is_a_single_effective_workflow() {
+    let fake = Fake::default();
+    let app = start(&fake, false).await;
+    let event = put_event(&put(&app, "cat.png", "cat").await);
+    deliver(&app, &event).await;
+    deliver(&app, &event).await;
+    app.settle().await;
+    let before = row(&app, "cat.png").await;
+    deliver(&app, &event).await;
+    app.settle().await;
+    assert_eq!(row(&app, "cat.png").await, before);
+    assert_eq!((runs(&app).await, fake.calls.load(Ordering::SeqCst)), (1, 1));
+}
+
+/// Acceptance 2, validation 2.
+#[tokio::test]
+async fn two_uploads_of_one_name_end_as_the_newest() {
+    let app = start(&Fake::default(), true).await;
+    put(&app, "pet.png", "cat").await;
+    let second = put(&app, "pet.png", "dog").await;
+    app.settle().await;
+    let pet = row(&app, "pet.png").await.unwrap();
+    assert_eq!((pet.version, pet.classification_label.as_deref()), (second.version(), Some("DOG")));
+    assert_eq!(rows(&app).await.len(), 1);
+}
+
+/// Acceptance 3, validation 3.
+#[tokio::test]
+async fn an_old_workflow_completion_cannot_overwrite_a_newer_row() {
+    let fake = Fake::default();
+    let app = start(&fake, false).await;
+    let old = put(&app, "pet.png", "later").await;
+    deliver(&app, &put_event(&old)).await;
+    app.settle().await;
+    assert_eq!(row(&app, "pet.png").await.unwrap().status, Status::Running);
+    let new = put(&app, "pet.png", "dog").await;
+    deliver(&app, &put_event(&new)).await;
+    fake.is_ready.store(true, Ordering::SeqCst);
+    app.advance(std::time::Duration::from_secs(60)).await;
+    let pet = row(&app, "pet.png").await.unwrap();
+    assert_eq!((pet.version, pet.classification_label.as_deref()), (new.version(), Some("DOG")));
+}
+
+/// Acceptance 5.
+#[tokio::test]
+async fn a_row_goes_from_queued_to_running_to_its_end_and_never_back() {
+    let fake = Fake::default();
+    let app = start(&fake, false).await;
+    let event = put_event(&put(&app, "pet.png", "later").await);
+    deliver(&app, &event).await;
+    app.settle().await;
+    let running = row(&app, "pet.png").await.unwrap();
+    assert_eq!(running.status, Status::Running);
+    deliver(&app, &event).await;
+    app.settle().await;
+    assert_eq!(row(&app, "pet.png").await, Some(running));
+    fake.is_ready.store(true, Ordering::SeqCst);
+    app.advance(std::time::Duration::from_secs(10)).await;
+    let done = row(&app, "pet.png").await.unwrap();
+    assert_eq!(done.status, Status::Classified);
+    deliver(&app, &event).await;
+    app.settle().await;
+    assert_eq!(row(&app, "pet.png").await, Some(done));
+}
+
+/// Validation 5 of the first note.
+#[tokio::test]
+async fn a_failure_of_the_classifier_marks_the_row_failed_with_its_error() {
+    for bytes in ["down", "nonsense"] {
+        let app = start(&Fake::default(), true).await;
+        put(&app, "pet.png", bytes).await;
+        app.advance(std::time::Duration::from_hours(1)).await;
+        let pet = row(&app, "pet.png").await.unwrap();
+        assert_eq!(pet.status, Status::Failed);
+        assert!(pet.error.unwrap().contains(bytes));
+    }
+}
+
+#[tokio::test]
+async fn a_retry_of_a_failed_row_is_a_run_of_its_own_and_the_only_way_back() {
+    let fake = Fake::default();
+    let app = start(&fake, true).await;
+    put(&app, "pet.png", "nonsense").await;
+    let agent = || OrganizationAgent::at(ACME);
+    let retry = || RetryUpload { name: "pet.png".into() };
+    app.settle().await;
+    let early = app.call(agent(), retry()).await.unwrap_err();
+    assert!(early.to_string().contains("only a failed one is retried"), "{early}");
+    app.advance(std::time::Duration::from_hours(1)).await;
+    let queued = app.call(agent(), retry()).await.unwrap();
+    assert_eq!((queued.status, queued.retries), (Status::Queued, 1));
+    assert!(queued.workflow_id.ends_with("-r1"), "{}", queued.workflow_id);
+    app.advance(std::time::Duration::from_hours(1)).await;
+    let again = row(&app, "pet.png").await.unwrap();
+    assert_eq!((again.status, runs(&app).await), (Status::Failed, 2));
+}
+
+/// Second note, 1 and 2.
+#[tokio::test]
+async fn deleting_removes_the_row_and_deleting_twice_is_nothing_more() {
+    let app = start(&Fake::default(), true).await;
+    put(&app, "cat.png", "cat").await;
+    app.settle().await;
+    let sequence = delete(&app, "cat.png").await;
+    app.settle().await;
+    assert_eq!(row(&app, "cat.png").await, None);
+    deliver(&app, &delete_event("cat.png", sequence)).await;
+    app.settle().await;
+    assert_eq!(rows(&app).await, []);
+}
+
+/// Second note, 3.
+#[tokio::test]
+async fn an_old_delete_that_comes_after_a_new_upload_leaves_the_upload() {
+    let app = start(&Fake::default(), false).await;
+    let first = put(&app, "cat.png", "cat").await;
+    deliver(&app, &put_event(&first)).await;
+    let old = delete_event("cat.png", delete(&app, "cat.png").await);
+    let second = put(&app, "cat.png", "cat").await;
+    deliver(&app, &put_event(&second)).await;
+    app.settle().await;
+    deliver(&app, &old).await;
+    app.settle().await;
+    assert_eq!(row(&app, "cat.png").await.unwrap().version, second.version());
+}
+
+/// Second note, 4 and 5.
+#[tokio::test]
+async fn duplicate_deletes_have_no_duplicate_effects_and_a_retry_converges() {
+    let app = start(&Fake::default(), false).await;
+    let blob = put(&app, "cat.png", "cat").await;
+    let gone = delete_event("cat.png", delete(&app, "cat.png").await);
+    for event in [&gone, &gone, &put_event(&blob), &gone] {
+        deliver(&app, event).await;
+        app.settle().await;
+        assert_eq!(row(&app, "cat.png").await, None);
+    }
+}

@@ -1,0 +1,138 @@
+//! The application on a store in memory, with a classifier that does what the image says.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use steadfast::{
+    BlobAction, BlobEvent, Builder, Object, Runtime,
+    bucket::{Blob, EventObject},
+    test::App,
+};
+use steadfast_ai::classify::{Classifier, ClassifyError, Label};
+use steadfast_uploads::{
+    GaveUp, GetUpload, GetUploads, Ingestion, OrganizationAgent, OrganizationWorkflow,
+    UPLOAD_EVENTS, UPLOAD_EVENTS_DLQ, UPLOADS, Upload, bucket, queue,
+};
+
+/// Answers with what the bytes say; some bytes make trouble.
+#[derive(Clone, Default)]
+pub(crate) struct Fake {
+    pub(crate) calls: Arc<AtomicUsize>,
+    /// Set when the model is there.
+    pub(crate) is_ready: Arc<AtomicBool>,
+}
+
+#[async_trait]
+impl Classifier for Fake {
+    async fn classify(&self, image: &[u8]) -> Result<Vec<Label>, ClassifyError> {
+        let call = self.calls.fetch_add(1, Ordering::SeqCst);
+        let text = String::from_utf8_lossy(image).into_owned();
+        let message = format!("as the image wants: {text}");
+        match text.as_str() {
+            "down" => Err(ClassifyError::Unavailable { message }),
+            "flaky" if call == 0 => Err(ClassifyError::Unavailable { message }),
+            "nonsense" => Err(ClassifyError::Answer { message }),
+            "later" if !self.is_ready.load(Ordering::SeqCst) => {
+                Err(ClassifyError::NotReady { message })
+            }
+            _ => Ok((0..5).map(|it| label(&text, it)).collect()),
+        }
+    }
+
+    fn name(&self) -> String {
+        "fake".into()
+    }
+}
+
+fn label(text: &str, place: i32) -> Label {
+    let label = match place {
+        0 => text.to_uppercase(),
+        place => format!("{} {place}", text.to_uppercase()),
+    };
+    Label { label, score: 0.9 / f64::from(place + 1) }
+}
+
+/// The application; `told` says whether the bucket tells of its changes, or the test does.
+pub(crate) fn program(fake: &Fake, told: bool) -> Builder {
+    let classifier: Arc<dyn Classifier> = Arc::new(fake.clone());
+    let patience = Duration::from_secs(5);
+    Runtime::builder()
+        .bucket(if told { bucket() } else { UPLOADS.into() })
+        .queue(queue())
+        .queue(UPLOAD_EVENTS_DLQ)
+        .consume(UPLOAD_EVENTS, Ingestion)
+        .consume(UPLOAD_EVENTS_DLQ, GaveUp)
+        .live_object(OrganizationAgent::default())
+        .workflow(OrganizationWorkflow { classifier, patience })
+}
+
+pub(crate) async fn start(fake: &Fake, told: bool) -> App {
+    program(fake, told).test().await.unwrap()
+}
+
+pub(crate) const ACME: &str = "acme";
+
+/// Puts an image into the bucket.
+pub(crate) async fn put(app: &App, name: &str, bytes: &str) -> Blob {
+    app.bucket(UPLOADS).put(&format!("{ACME}/{name}"), bytes).await.unwrap()
+}
+
+/// Deletes it there; the number of the deletion.
+pub(crate) async fn delete(app: &App, name: &str) -> i64 {
+    app.bucket(UPLOADS).delete(&format!("{ACME}/{name}")).await.unwrap().unwrap()
+}
+
+pub(crate) fn put_event(blob: &Blob) -> BlobEvent {
+    let (key, size) = (blob.key.to_string(), Some(blob.size));
+    BlobEvent {
+        account: "test".into(),
+        action: BlobAction::PutObject,
+        bucket: UPLOADS.name().into(),
+        object: EventObject { key, size, e_tag: Some(blob.etag.clone()) },
+        event_time: "2026-01-01T00:00:00.000Z".into(),
+        copy_source: None,
+        version: blob.version(),
+        sequence: blob.sequence,
+        metadata: BTreeMap::new(),
+    }
+}
+
+pub(crate) fn delete_event(name: &str, sequence: i64) -> BlobEvent {
+    BlobEvent {
+        account: "test".into(),
+        action: BlobAction::DeleteObject,
+        bucket: UPLOADS.name().into(),
+        object: EventObject { key: format!("{ACME}/{name}"), size: None, e_tag: None },
+        event_time: "2026-01-01T00:00:00.000Z".into(),
+        copy_source: None,
+        version: String::new(),
+        sequence,
+        metadata: BTreeMap::new(),
+    }
+}
+
+/// Delivers an event, as if the bucket had told of it now.
+pub(crate) async fn deliver(app: &App, event: &BlobEvent) {
+    app.queues().send(UPLOAD_EVENTS, event).await.unwrap();
+}
+
+pub(crate) async fn row(app: &App, name: &str) -> Option<Upload> {
+    app.call(OrganizationAgent::at(ACME), GetUpload { name: name.into() }).await.unwrap()
+}
+
+pub(crate) async fn rows(app: &App) -> Vec<Upload> {
+    let all = GetUploads { limit: 100, ..GetUploads::default() };
+    app.call(OrganizationAgent::at(ACME), all).await.unwrap()
+}
+
+/// How many runs there are.
+pub(crate) async fn runs(app: &App) -> usize {
+    app.store().count_runs("image-classification", None, 1_000).await.unwrap()
+}
