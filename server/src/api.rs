@@ -20,6 +20,7 @@ pub(crate) mod revive;
 pub(crate) mod runs;
 pub(crate) mod streams;
 pub(crate) mod time;
+pub(crate) mod tokens;
 pub(crate) mod wire;
 
 use std::sync::Arc;
@@ -73,6 +74,8 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<Node>> {
         .routes(routes!(queues::redrive::edit))
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::revoke))
+        .routes(routes!(tokens::list, tokens::create))
+        .routes(routes!(tokens::revoke))
         .routes(routes!(buckets::list))
         .routes(routes!(buckets::show, buckets::put, buckets::delete))
         .routes(routes!(buckets::rules::list))

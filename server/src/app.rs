@@ -14,7 +14,7 @@ use crate::{
     },
     envelope, guard,
     node::Node,
-    pages,
+    pages, uploads,
 };
 
 /// Bytes of a request's body, where no bucket says otherwise.
@@ -40,6 +40,8 @@ pub(crate) fn router(node: Arc<Node>) -> Router {
     let written = described(description).unwrap_or_default();
     node.openapi.get_or_init(|| written);
     routes
+        .with_state(node.clone())
+        .merge(uploads::routes(&node))
         .fallback(async || Problem::new(Code::UnknownRoute, "no such route; see /openapi.json"))
         .method_not_allowed_fallback(async || {
             Problem::new(Code::WrongMethod, "this route has no such method; see /openapi.json")
@@ -49,8 +51,7 @@ pub(crate) fn router(node: Arc<Node>) -> Router {
                 .into_response()
         }))
         .layer(middleware::from_fn(guard::check))
-        .layer(middleware::from_fn_with_state(node.clone(), envelope::wrap))
-        .with_state(node)
+        .layer(middleware::from_fn_with_state(node, envelope::wrap))
 }
 
 /// Writes the description. A route that takes the rest of the path is `{*id}` to the router only.
@@ -58,5 +59,9 @@ fn described(mut openapi: utoipa::openapi::OpenApi) -> serde_json::Result<String
     let paths = std::mem::take(&mut openapi.paths.paths);
     openapi.paths.paths =
         paths.into_iter().map(|(path, item)| (path.replace("{*", "{"), item)).collect();
-    openapi.to_json()
+    let mut written = serde_json::to_value(openapi)?;
+    if let Some(paths) = written["paths"].as_object_mut() {
+        paths.extend(steadfast_uploads::http::paths());
+    }
+    serde_json::to_string(&written)
 }

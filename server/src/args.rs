@@ -1,6 +1,7 @@
 //! The command line: every flag has an environment variable.
 
 mod buckets;
+mod classifier;
 mod example;
 mod examples;
 mod keys;
@@ -9,6 +10,7 @@ mod processes;
 mod queues;
 mod runs;
 mod source;
+mod tokens;
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -22,6 +24,7 @@ pub(crate) use self::{
         BlobArgs, BucketArgs, BucketsVerb, CpArgs, EventArg, LifecycleArgs, LifecycleVerb,
         MethodArg, PresignArgs, RuleArgs, RulesVerb,
     },
+    classifier::{ClassifierArgs, ClassifierChoice, ModelsVerb, PullArgs, PullChoice},
     example::{CheckoutArgs, ExampleVerb},
     keys::{KeyCreateArgs, KeysVerb},
     objects::{CallArgs, ExportArgs, ObjectArgs, ObjectsVerb, SqlArgs},
@@ -29,6 +32,7 @@ pub(crate) use self::{
     queues::{PeekArg, PurgeArgs, QueueArgs, QueueSendArgs, QueuesVerb, RedriveArgs},
     runs::{EventArgs, RunArgs, RunListArgs, RunsVerb, StartArgs},
     source::Source,
+    tokens::TokensVerb,
 };
 use crate::place::StoreChoice;
 
@@ -72,6 +76,12 @@ enum VerbArgs {
     /// Shows buckets, copies files into them and out, and sets whom they tell
     #[command(subcommand)]
     Buckets(BucketsVerb),
+    /// Makes, lists and revokes tokens of organizations
+    #[command(subcommand)]
+    Tokens(TokensVerb),
+    /// Fetches models for the classifier of uploads
+    #[command(subcommand)]
+    Models(ModelsVerb),
     /// Runs an example to watch
     #[command(subcommand)]
     Example(ExampleVerb),
@@ -111,6 +121,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "STEADFAST_OBJECT_MEMORY", default_value = "256", value_name = "MIB",
         value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
     pub(crate) object_memory: u32,
+    #[command(flatten)]
+    pub(crate) classifier: ClassifierArgs,
     /// What to log on stderr: error, warn, info, debug or trace
     #[arg(long, env = "STEADFAST_LOG", default_value = "info")]
     pub(crate) log: LevelFilter,
@@ -236,6 +248,8 @@ pub(crate) enum Verb {
     Ask(Ask, Source),
     /// Run an example.
     Example(ExampleVerb),
+    /// Does something with models.
+    Models(ModelsVerb),
 }
 
 /// A question to a server or a folder.
@@ -255,6 +269,8 @@ pub(crate) enum Ask {
     Keys(KeysVerb),
     /// About buckets.
     Buckets(BucketsVerb),
+    /// About tokens.
+    Tokens(TokensVerb),
     /// Whether all is well.
     Doctor(AskArgs),
 }
@@ -277,6 +293,8 @@ pub(crate) fn parse() -> Verb {
         Some(VerbArgs::Queues(queues)) => Verb::Ask(Ask::Queues(queues), source),
         Some(VerbArgs::Keys(keys)) => Verb::Ask(Ask::Keys(keys), source),
         Some(VerbArgs::Buckets(buckets)) => Verb::Ask(Ask::Buckets(buckets), source),
+        Some(VerbArgs::Tokens(tokens)) => Verb::Ask(Ask::Tokens(tokens), source),
+        Some(VerbArgs::Models(models)) => Verb::Models(models),
         Some(VerbArgs::Example(example)) => Verb::Example(example),
         Some(VerbArgs::Doctor(ask)) => Verb::Ask(Ask::Doctor(ask), source),
     }

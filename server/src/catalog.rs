@@ -2,19 +2,33 @@
 
 use std::{sync::Arc, time::Duration};
 
-use steadfast::{Buckets, ObjectOptions, Objects, QueueSettings, Queues, Runs, process::Processes};
+use steadfast::{
+    BucketError, Buckets, ObjectOptions, Objects, QueueSettings, Queues, Runs, process::Processes,
+};
+use steadfast_ai::classify::Classifier;
 use steadfast_chat::Chat;
 use steadfast_checkout::{GroupCheckout, Hotel, Office, TrafficFine};
 use steadfast_counter::Counter;
 use steadfast_mail::{Counting, DEAD_MAIL, MAIL, Mailbox, OPENS, Postman, Tally};
 use steadfast_order::{Inventory, Invoice, Order, Reminder};
 use steadfast_store::{SeededEntropy, Store, StoreError, SystemClock};
+use steadfast_uploads::{
+    GaveUp, Ingestion, OrganizationAgent, OrganizationWorkflow, UPLOAD_EVENTS, UPLOAD_EVENTS_DLQ,
+};
 
 /// The guest who has not paid, so that both ends of a checkout can be seen.
 const UNPAID: &str = "unpaid";
 
 /// Who says nothing in a chat room for so long leaves it.
 const CHAT_IDLE: Duration = Duration::from_mins(10);
+
+/// How long an upload waits at first for a classifier that is not there yet.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Makes the buckets of a server, with the rules that tell of their changes.
+pub(crate) async fn declare(buckets: &Buckets) -> Result<(), BucketError> {
+    steadfast_uploads::bucket().declare(buckets).await
+}
 
 /// The processes of a server on this store.
 pub(crate) fn processes(store: Arc<dyn Store>) -> Processes {
@@ -29,7 +43,14 @@ pub(crate) fn objects(
 ) -> Result<Objects, StoreError> {
     let chat = Chat { idle: CHAT_IDLE };
     let objects = Objects::builder(store).options(options);
-    objects.class(Counter).live_class(chat).class(Inventory).class(Mailbox).class(Tally).start()
+    objects
+        .class(Counter)
+        .live_class(chat)
+        .class(Inventory)
+        .class(Mailbox)
+        .class(Tally)
+        .live_class(OrganizationAgent::default())
+        .start()
 }
 
 /// The queues of a server on this store.
@@ -40,15 +61,25 @@ pub(crate) fn queues(store: Arc<dyn Store>, objects: Objects) -> Queues {
         .queue(OPENS.with(QueueSettings { batch_size: 100, ..QueueSettings::default() }))
         .consume(MAIL, Postman)
         .consume_batches(OPENS, Counting)
+        .queue(steadfast_uploads::queue())
+        .queue(UPLOAD_EVENTS_DLQ)
+        .consume(UPLOAD_EVENTS, Ingestion)
+        .consume(UPLOAD_EVENTS_DLQ, GaveUp)
         .build(objects)
 }
 
 /// The workflows of a server on this store.
-pub(crate) fn runs(store: Arc<dyn Store>, objects: Objects, buckets: Buckets) -> Runs {
+pub(crate) fn runs(
+    store: Arc<dyn Store>,
+    objects: Objects,
+    buckets: Buckets,
+    classifier: Arc<dyn Classifier>,
+) -> Runs {
     let entropy = Arc::new(SeededEntropy::from_system());
     Runs::new(store, Arc::new(SystemClock), entropy, objects)
         .with_buckets(Some(buckets))
         .with(Invoice)
         .with(Order)
         .with(Reminder)
+        .with(OrganizationWorkflow { classifier, patience: PATIENCE })
 }

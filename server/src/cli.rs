@@ -12,6 +12,7 @@ mod queues;
 mod runs;
 mod streams;
 mod table;
+mod tokens;
 
 use self::client::Client;
 use crate::{
@@ -65,6 +66,7 @@ fn answer(client: &Client, ask: Ask) -> Result<(), Failure> {
             KeysVerb::Revoke { id, ask } => keys::revoke(client, &id, &ask),
         },
         Ask::Buckets(verb) => buckets::ask(client, verb),
+        Ask::Tokens(verb) => tokens::ask(client, verb),
         Ask::Runs(verb) => match verb {
             RunsVerb::List(list) => runs::list(client, &list),
             RunsVerb::Show { run, ask } => runs::show(client, &run, &ask),

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use axum::{
+    body::Body,
     extract::{MatchedPath, Request, State},
-    http::{HeaderMap, HeaderName, HeaderValue, header},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
+use serde_json::{Map, Value};
 
 use crate::{
     api::problem::{Problem, ProblemBody},
@@ -19,6 +21,9 @@ use crate::{
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; \
      script-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; \
      frame-ancestors 'none'";
+
+/// Bytes of a problem that an application describes.
+const PROBLEM_BYTES: usize = 64 << 10;
 
 /// Wraps the handling of one request.
 pub(crate) async fn wrap(State(node): State<Arc<Node>>, request: Request, next: Next) -> Response {
@@ -35,6 +40,8 @@ pub(crate) async fn wrap(State(node): State<Arc<Node>>, request: Request, next: 
             tracing::error!(request_id, code = body.code, error = body.detail, "request failed");
         }
         response = rendered(response, &problem, body, page);
+    } else if is_problem(&response) {
+        response = completed(response, &path, &request_id).await;
     }
     dress(response.headers_mut(), &request_id);
     node.metrics.count_request(&route, &method, response.status());
@@ -69,6 +76,27 @@ fn rendered(response: Response, problem: &Problem, body: ProblemBody, page: bool
     }
     headers.extend(kept.into_iter().flatten());
     rendered
+}
+
+/// Whether an application has described a problem itself.
+fn is_problem(response: &Response) -> bool {
+    let kind = response.headers().get(header::CONTENT_TYPE);
+    kind.is_some_and(|it| it == "application/problem+json")
+}
+
+/// What applications cannot know of a request, or need not say.
+async fn completed(response: Response, path: &str, request_id: &str) -> Response {
+    let (mut parts, body) = response.into_parts();
+    let bytes = axum::body::to_bytes(body, PROBLEM_BYTES).await.unwrap_or_default();
+    let Ok(mut problem) = serde_json::from_slice::<Map<String, Value>>(&bytes) else {
+        return Response::from_parts(parts, Body::from(bytes));
+    };
+    let passes = [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE];
+    problem.entry("instance").or_insert(path.into());
+    problem.entry("requestId").or_insert(request_id.into());
+    problem.entry("retryable").or_insert(passes.contains(&parts.status).into());
+    parts.headers.remove(header::CONTENT_LENGTH);
+    Response::from_parts(parts, Body::from(Value::Object(problem).to_string()))
 }
 
 /// A person who follows a link gets a page; everything else gets JSON.

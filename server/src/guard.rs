@@ -38,7 +38,8 @@ fn verdict(method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Proble
     let site = headers.get("sec-fetch-site").map(|it| it.as_bytes());
     let elsewhere = matches!(site, Some(b"cross-site" | b"same-site"));
     // Connecting is a turn, though it is a GET; a page may ask for events without an Origin.
-    let reads = matches!(*method, Method::GET | Method::HEAD) && !uri.path().ends_with("/connect");
+    let connects = uri.path().ends_with("/connect") || uri.path().ends_with("/events");
+    let reads = matches!(*method, Method::GET | Method::HEAD) && !connects;
     if elsewhere && !reads {
         return Err(foreign());
     }

@@ -4,6 +4,7 @@ mod api;
 mod app;
 mod args;
 mod catalog;
+mod classifier;
 mod cli;
 mod doctor;
 mod envelope;
@@ -15,6 +16,7 @@ mod listener;
 mod live;
 mod logging;
 mod metrics;
+mod models;
 mod node;
 mod open;
 mod open_files;
@@ -26,12 +28,13 @@ mod s3;
 mod serve;
 mod signals;
 mod sweeper;
+mod uploads;
 mod waterfall;
 
 use std::{io::Write, process::ExitCode};
 
 use self::{
-    args::{ExampleVerb, Verb},
+    args::{ExampleVerb, ModelsVerb, Verb},
     failure::Failure,
 };
 
@@ -39,6 +42,7 @@ fn main() -> ExitCode {
     let result = match args::parse() {
         Verb::Serve(args) => serve::run(args),
         Verb::Ask(ask, source) => cli::run(ask, source),
+        Verb::Models(ModelsVerb::Pull(args)) => models::run(&args),
         Verb::Example(ExampleVerb::Checkout(args)) => example::checkout(&args),
     };
     match result {

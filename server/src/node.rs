@@ -9,7 +9,7 @@ use std::{
 };
 
 use steadfast::{
-    Dispatcher, DispatcherOptions, ObjectOptions, Objects, Queues, Runs, Unknown,
+    Dispatcher, DispatcherOptions, ObjectOptions, Objects, Queues, Runs, Tokens, Unknown,
     process::Processes,
 };
 use steadfast_bucket::Buckets;
@@ -17,7 +17,10 @@ use steadfast_store::{Store, StoreError};
 use tokio::sync::{Mutex, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use crate::{catalog, metrics::Metrics, place::Place, request_id::RequestIds, sweeper::Places};
+use crate::{
+    catalog, classifier::Sight, failure::Failure, metrics::Metrics, place::Place,
+    request_id::RequestIds, sweeper::Places,
+};
 
 /// Who watches runs at one time; half of the connections are left for others.
 const WATCHERS_MAX: usize = 512;
@@ -36,6 +39,10 @@ pub(crate) struct Node {
     pub(crate) queues: Queues,
     /// The buckets.
     pub(crate) buckets: Buckets,
+    /// Who may come in.
+    pub(crate) tokens: Tokens,
+    /// Who says what is on images.
+    pub(crate) sight: Sight,
     /// Where the S3 port is, if there is one.
     pub(crate) s3_address: OnceLock<SocketAddr>,
     /// What delivers to all of them and executes their work; none where only questions are asked.
@@ -63,9 +70,9 @@ impl Node {
         store: Arc<dyn Store>,
         place: Place,
         buckets: Buckets,
-    ) -> Result<Arc<Self>, StoreError> {
+    ) -> Result<Arc<Self>, Failure> {
         let objects = catalog::objects(store.clone(), ObjectOptions::default())?;
-        Ok(Self::with(store, place, objects, buckets))
+        Ok(Self::with(store, place, objects, buckets, Sight::none()?))
     }
 
     /// A node with these objects and buckets.
@@ -74,10 +81,14 @@ impl Node {
         place: Place,
         objects: Objects,
         buckets: Buckets,
+        sight: Sight,
     ) -> Arc<Self> {
+        let classifier = sight.classifier.clone();
         Arc::new(Self {
             processes: catalog::processes(store.clone()),
-            runs: catalog::runs(store.clone(), objects.clone(), buckets.clone()),
+            runs: catalog::runs(store.clone(), objects.clone(), buckets.clone(), classifier),
+            tokens: Tokens::new(store.clone()),
+            sight,
             queues: catalog::queues(store.clone(), objects.clone()),
             objects,
             buckets,

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     args::{SERVER, ServeArgs},
     catalog,
+    classifier::Sight,
     failure::Failure,
     listener::{DRAIN_TIMEOUT, Drained},
     logging,
@@ -42,6 +43,7 @@ async fn serve(args: ServeArgs) -> Result<(), Failure> {
         StoreChoice::Sqlite => Place::Folder(data.clone()),
         StoreChoice::Postgres(url) => Place::Database(url),
     };
+    let sight = Sight::of(&args.classifier, &data)?;
     // The port comes first: giving it back leaves no trace, opening a store does.
     let ports = Ports::bind(args.listen, args.s3_listen).await?;
     let mut signals = Signals::catch()?;
@@ -55,7 +57,8 @@ async fn serve(args: ServeArgs) -> Result<(), Failure> {
     };
     let objects = catalog::objects(store.clone(), options)?;
     let buckets = open_buckets(store.clone(), &data, clock.clone()).await?;
-    let node = Node::with(store.clone(), place, objects, buckets);
+    catalog::declare(&buckets).await?;
+    let node = Node::with(store.clone(), place, objects, buckets, sight);
     if let Some(address) = ports.s3_address {
         let _ = node.s3_address.set(address);
     }

@@ -65,15 +65,26 @@ pub(crate) async fn connect(
     request: Request,
 ) -> Result<Response, Problem> {
     let Query(query) = query.map_err(|error| Problem::new(Code::BadQuery, error.body_text()))?;
+    connect_to(&node, &class, &name, query, request).await
+}
+
+/// Connects a request to an object, as it asks for.
+pub(crate) async fn connect_to(
+    node: &Arc<Node>,
+    class: &str,
+    name: &str,
+    query: Vec<(String, String)>,
+    request: Request,
+) -> Result<Response, Problem> {
     let arrival = arrival(query, request.headers())?;
     let id = node.request_ids.of(request.headers());
     let wants_events = accepts_events(request.headers());
     let (mut parts, _) = request.into_parts();
     let upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection> =
-        WebSocketUpgrade::from_request_parts(&mut parts, &node).await;
+        WebSocketUpgrade::from_request_parts(&mut parts, node).await;
     match upgrade {
         Ok(upgrade) => {
-            let live = node.objects.connect(&class, &name, arrival).await?;
+            let live = node.objects.connect(class, name, arrival).await?;
             let clock: Arc<dyn Clock> = Arc::new(SystemClock);
             let asked = Asked { path: parts.uri.path().into(), id };
             let upgrade = upgrade
@@ -84,9 +95,9 @@ pub(crate) async fn connect(
             Ok(upgrade.on_upgrade(|socket| websocket::serve(socket, live, clock, asked)))
         }
         Err(_) if wants_events => {
-            let live = node.objects.connect(&class, &name, arrival).await?;
+            let live = node.objects.connect(class, name, arrival).await?;
             // It stays for long, and has a place of its own among the live ones.
-            let seat = Extension::<Seat>::from_request_parts(&mut parts, &node).await;
+            let seat = Extension::<Seat>::from_request_parts(&mut parts, node).await;
             let seat = seat.ok().map(|Extension(seat)| seat);
             seat.iter().for_each(Seat::leave);
             Ok(events::answer(live, seat))

@@ -28,9 +28,9 @@ fn metrics_count_messages_and_requests() {
     let metrics = server.get("/metrics");
     assert!(metrics.header("content-type").starts_with("application/openmetrics-text"));
     for line in [
-        // At its first start a store gets a name, which its buckets carry.
-        "steadfast_commits_total 1",
-        "steadfast_batches_total 1",
+        // At its first start a store gets a name, which its buckets carry, a bucket and its rule.
+        "steadfast_commits_total 3",
+        "steadfast_batches_total 3",
         "steadfast_work_pending 1",
         "steadfast_work_dead 1",
         "steadfast_store_ready 1",
@@ -140,6 +140,21 @@ const ROUTES: &[&str] = &[
     "/readyz",
     "/metrics",
     "/openapi.json",
+    "/api/organizations/{organization}/events",
+    "/api/organizations/{organization}/uploads",
+    "/api/organizations/{organization}/uploads/{name}",
+    "/api/organizations/{organization}/uploads/{name}/image",
+    "/api/organizations/{organization}/uploads/{name}/retry",
+    "/api/organizations/{organization}/uploads/{name}/thumbnail",
+    "/uploads/{organization}",
+    "/uploads/{organization}/token",
+    "/uploads/{organization}/{name}/delete",
+    "/uploads/{organization}/{name}/retry",
+    "/uploads-assets/uploads.css",
+    "/uploads-assets/uploads.js",
+    "/uploads-assets/uploads.svg",
+    "/v1/tokens",
+    "/v1/tokens/{id}",
     "/v1/doctor",
     "/v1/streams",
     "/v1/streams/pending",

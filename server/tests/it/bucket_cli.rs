@@ -25,6 +25,7 @@ fn text(path: &Path) -> &str {
 fn every_verb_prints_what_people_read() {
     let server = Server::empty();
     let said = |args: &[&str]| said(&server, args);
+    said(&["delete", "uploads"]);
     let none = "no buckets here: make one with `steadfast buckets create`\n";
     assert_eq!(said(&["list"]), none);
     assert_eq!(said(&["create", "photos"]), "photos is there\n");

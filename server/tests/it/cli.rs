@@ -188,6 +188,10 @@ fn help_shows_an_example_and_the_variable_of_every_flag() {
         &["keys", "create"],
         &["keys", "list"],
         &["keys", "revoke"],
+        &["tokens", "create"],
+        &["tokens", "list"],
+        &["tokens", "revoke"],
+        &["models", "pull"],
         &["example", "checkout"],
     ] {
         let output = run(&[verb, &["--help"][..]].concat());

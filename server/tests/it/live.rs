@@ -77,9 +77,14 @@ pub(crate) struct Listener(BufReader<TcpStream>);
 
 impl Listener {
     pub(crate) fn come(server: &Server, query: &str, headers: &str) -> Self {
+        Self::at(server, &format!("/v1/objects/chat/lobby/connect?{query}"), headers)
+    }
+
+    /// Listens to a path.
+    pub(crate) fn at(server: &Server, path: &str, headers: &str) -> Self {
         let mut stream = server.connect();
         let head = format!(
-            "GET /v1/objects/chat/lobby/connect?{query} HTTP/1.1\r\nHost: localhost\r\n\
+            "GET {path} HTTP/1.1\r\nHost: localhost\r\n\
              Accept: text/event-stream\r\n{headers}\r\n"
         );
         stream.write_all(head.as_bytes()).expect("it takes the request");
@@ -100,14 +105,24 @@ impl Listener {
         text
     }
 
-    /// The next event that is a line: its id and its data.
-    fn line(&mut self) -> (String, Value) {
+    /// The next event: its id and its data.
+    pub(crate) fn event(&mut self) -> (String, Value) {
         loop {
             let event = self.until("\n\n");
             let field = |name: &str| event.lines().find_map(|it| it.strip_prefix(name));
-            let data = field("data: ").map(|it| serde_json::from_str::<Value>(it).expect("JSON"));
-            if let Some(data) = data.filter(|it| it["kind"] == "line") {
+            if let Some(data) = field("data: ") {
+                let data = serde_json::from_str(data).expect("JSON");
                 return (field("id: ").unwrap_or_default().to_owned(), data);
+            }
+        }
+    }
+
+    /// The next event that is a line: its id and its data.
+    fn line(&mut self) -> (String, Value) {
+        loop {
+            let (id, data) = self.event();
+            if data["kind"] == "line" {
+                return (id, data);
             }
         }
     }

@@ -36,3 +36,8 @@ mod run_pages;
 mod runs;
 mod s3;
 mod seed;
+mod sight;
+mod uploads;
+mod uploads_browser;
+mod uploads_live;
+mod uploads_photos;

@@ -50,7 +50,7 @@ fn every_verb_prints_what_people_read() {
         (said(&keyed), said(&keyed), said(&call)),
         ("2\n".into(), "2\n".into(), "4\n".into())
     );
-    assert!(said(&["classes"]).contains("counter    1        yes"), "{}", said(&["classes"]));
+    assert!(said(&["classes"]).contains("counter       1        yes"), "{}", said(&["classes"]));
     assert!(
         said(&["list", "counter"]).contains("a/b   2      yes"),
         "{}",

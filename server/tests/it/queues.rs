@@ -70,7 +70,7 @@ fn mail_is_delivered_into_its_mailbox_once_also_after_a_kill() {
         .iter()
         .map(|it| it["name"].clone())
         .collect();
-    assert_eq!(named, ["mail", "mail-dead", "opens"]);
+    assert_eq!(named, ["mail", "mail-dead", "opens", "upload-events", "upload-events-dlq"]);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use steadfast_bucket::{Buckets, MemoryBlobs};
 use steadfast_store::{MemoryStore, SystemClock};
 use tower::ServiceExt;
 
-use crate::{app, node::Node, place::Place};
+use crate::{app, classifier::Sight, node::Node, place::Place};
 
 struct Rascal;
 
@@ -95,7 +95,13 @@ async fn router() -> Router {
     let objects = objects.start().unwrap();
     let buckets = Buckets::builder(store.clone()).open(Arc::new(MemoryBlobs::default()));
     let buckets = buckets.await.unwrap();
-    app::router(Node::with(store, Place::Folder("memory".into()), objects, buckets))
+    app::router(Node::with(
+        store,
+        Place::Folder("memory".into()),
+        objects,
+        buckets,
+        Sight::none().unwrap(),
+    ))
 }
 
 async fn call(router: &Router, message: &str, body: &Value) -> (u16, Value) {

@@ -1,0 +1,94 @@
+//! What is told to those who watch an organization.
+
+use std::sync::atomic::Ordering;
+
+use serde_json::Value;
+
+use crate::{
+    harness::Server,
+    live::{Guest, Listener},
+    sight::{BLUE, RED, Sight, picture, upload},
+};
+
+const EVENTS: &str = "/api/organizations/acme/events";
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a temporary folder")
+}
+
+/// Who hears the same, whichever way.
+struct Ears {
+    listener: Listener,
+    guest: Guest,
+}
+
+impl Ears {
+    fn open(server: &Server) -> Self {
+        let listener = Listener::at(server, EVENTS, "");
+        let url = format!("ws://{}{EVENTS}", server.host());
+        let (socket, _) = tungstenite::client(url, server.connect()).expect("it is accepted");
+        Self { listener, guest: Guest { socket } }
+    }
+
+    /// The next of a type, both ways.
+    fn hear(&mut self, kind: &str) -> Value {
+        let told = loop {
+            let (_, told) = self.listener.event();
+            if told["type"] == kind {
+                break told;
+            }
+        };
+        loop {
+            let heard = self.guest.event().expect("it is open");
+            if heard["type"] == kind {
+                assert_eq!(heard, told);
+                return told;
+            }
+        }
+    }
+}
+
+#[test]
+fn whoever_watches_hears_of_every_change_over_a_websocket_and_as_events() {
+    let sight = Sight::start();
+    let server = sight.serve(folder());
+    let mut ears = Ears::open(&server);
+    upload(&server, "acme", "a.png", &picture(RED));
+    let received = ears.hear("upload_received");
+    assert_eq!(received["name"], "a.png");
+    let started = ears.hear("classification_workflow_started");
+    assert_eq!(started["eventId"], received["eventId"]);
+    let updated = ears.hear("classification_updated");
+    assert_eq!((&updated["label"], &updated["eventId"]), (&"RED".into(), &received["eventId"]));
+    server.delete("/api/organizations/acme/uploads/a.png");
+    assert_eq!(ears.hear("upload_deleted")["name"], "a.png");
+    server.put_bytes("/v1/buckets/uploads/objects/acme/no.png", b"no image", &[]);
+    assert_eq!(ears.hear("classification_error")["name"], "no.png");
+    server.put_bytes("/v1/buckets/uploads/objects/acme/a/b.png", &picture(BLUE), &[]);
+    assert_eq!(ears.hear("upload_error")["name"], "acme/a/b.png");
+}
+
+#[test]
+fn a_run_that_waits_for_its_model_says_so() {
+    let models = folder();
+    let flags = ["--models-pull", "never", "--models", models.path().to_str().expect("a text")];
+    let server = Server::with(folder(), &flags);
+    let mut ears = Ears::open(&server);
+    upload(&server, "acme", "a.png", &picture(RED));
+    let told = ears.hear("workflow_progress");
+    assert_eq!(told["name"], "a.png");
+    assert!(told["message"].as_str().is_some_and(|it| it.contains("resnet-50")), "{told}");
+}
+
+#[test]
+fn an_image_whose_classifier_is_down_is_tried_again_until_it_is_back() {
+    let sight = Sight::start();
+    sight.is_down.store(true, Ordering::SeqCst);
+    let server = sight.serve(folder());
+    upload(&server, "acme", "a.png", &picture(RED));
+    let path = "/api/organizations/acme/uploads/a.png";
+    server.json_until(path, |_| 0 < sight.asked.load(Ordering::SeqCst));
+    sight.is_down.store(false, Ordering::SeqCst);
+    let shown = server.json_until(path, |it| it["status"] == "classified");
+    assert_eq!((&shown["classificationLabel"], &shown["error"]), (&"RED".into(), &Value::Null));
+}
