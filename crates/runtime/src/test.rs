@@ -21,7 +21,6 @@ const START: Timestamp = Timestamp(1_700_000_000_000);
 /// A program under test. It derefs to [`Runtime`].
 pub struct App {
     runtime: Runtime,
-    store: Arc<MemoryStore>,
     clock: ManualClock,
     script: Script,
 }
@@ -41,24 +40,34 @@ impl Builder {
         let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
         App::start(self, store, MemoryBlobs::default(), clock).await
     }
+
+    /// Starts the program on this store, which tells the time by the same clock. Its blobs are
+    /// where the builder says. So a test can have data that outlives the process.
+    pub async fn test_on(
+        mut self,
+        store: Arc<dyn Store>,
+        clock: ManualClock,
+    ) -> Result<App, StartError> {
+        let script = Script::written();
+        self.script = script.clone();
+        let builder = self.clock(clock.clone()).entropy(SeededEntropy::new(1));
+        let runtime = builder.start(store).await?;
+        Ok(App { runtime, clock, script })
+    }
 }
 
 impl App {
     async fn start(
-        builder: Builder,
+        mut builder: Builder,
         store: Arc<MemoryStore>,
         blobs: MemoryBlobs,
         clock: ManualClock,
     ) -> Result<Self, StartError> {
-        let mut builder = builder.clock(clock.clone()).entropy(SeededEntropy::new(1));
-        let script = Script::written();
-        builder.script = script.clone();
         // A program without buckets has no name to write into its store.
         if !builder.buckets.specs.is_empty() {
             builder.buckets.place = Place::Given(Arc::new(blobs));
         }
-        let runtime = builder.start(store.clone()).await?;
-        Ok(Self { runtime, store, clock, script })
+        builder.test_on(store, clock).await
     }
 
     /// Waits until everything that is due is done.
@@ -82,7 +91,7 @@ impl App {
         while self.clock.now() < until {
             let now = self.clock.now();
             let behind = DueCursor { due_at: now, position: Position::MAX };
-            let next = match self.store.due(behind, 100).await {
+            let next = match self.runtime.store().due(behind, 100).await {
                 // What is held in here becomes due only for the next process.
                 Ok(works) => works.iter().find(|it| !is_held(it)).map_or(until, |it| it.due_at),
                 // It has ended, as the test wanted.
@@ -104,11 +113,6 @@ impl App {
     /// The time in the test.
     pub fn now(&self) -> Timestamp {
         self.clock.now()
-    }
-
-    /// The store under test.
-    pub fn memory(&self) -> &MemoryStore {
-        &self.store
     }
 }
 

@@ -52,7 +52,7 @@ async fn wherever_the_process_ends_what_was_sent_is_sent_once() {
     app.start(&Play::at("one"), &Value::Null).await.unwrap();
     app.advance(Duration::from_mins(1)).await;
     assert_eq!(app.call(Ledger::at("l"), Read).await.unwrap(), (26, 26));
-    let left = app.memory().pending(None, 0, 100).await.unwrap();
+    let left = app.store().pending(None, 0, 100).await.unwrap();
     let left: Vec<&str> = left.iter().map(|it| it.data.as_str()).collect();
     assert_eq!(left, [r#"{"by":1}"#, r#"{"by":4}"#]);
 }
