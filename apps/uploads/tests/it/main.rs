@@ -8,3 +8,4 @@ mod holes_delete;
 mod interleavings;
 mod notes;
 mod stage;
+mod world;
