@@ -111,18 +111,29 @@ impl Server {
 
     fn at(host: &str, folder: TempDir, flags: &[&str]) -> Self {
         let mut command = steadfast();
-        command.args(["--listen", host, "--data"]).arg(folder.path()).args(flags);
+        command.args(["--listen", host]).args(flags);
+        Self::begin(command, folder).expect("it greets before it ends")
+    }
+
+    /// Serves this folder as a command says; gives it back if the server is killed before it
+    /// greets.
+    pub(crate) fn begin(mut command: Command, folder: TempDir) -> Result<Self, TempDir> {
+        command.arg("--data").arg(folder.path());
         let mut child = spawn(command.stdout(Stdio::piped()).stderr(Stdio::null()));
         let mut lines = BufReader::new(child.stdout.take().expect("stdout is piped")).lines();
         let mut greeting = String::new();
         while !greeting.contains("Ctrl-C") {
-            let line = lines.next().expect("it greets before it ends").expect("it prints text");
-            greeting.push_str(&line);
+            let Some(line) = lines.next() else {
+                let status = child.wait().expect("it ends");
+                assert_eq!(status.code(), None, "it ends before it greets: {greeting}");
+                return Err(folder);
+            };
+            greeting.push_str(&line.expect("it prints text"));
             greeting.push('\n');
         }
         let address = greeting.split_whitespace().find(|it| it.starts_with("http://"));
         let url = address.expect("it prints its address").trim_end_matches('/').to_owned();
-        Self { child, folder, greeting, url }
+        Ok(Self { child, folder, greeting, url })
     }
 
     /// Its folder.
@@ -170,7 +181,12 @@ impl Server {
 
     /// Deletes what is at a path.
     pub(crate) fn delete(&self, path: &str) -> Answer {
-        Answer::of(agent().delete(format!("{}{path}", self.url)).call())
+        self.try_delete(path).expect("it answers")
+    }
+
+    /// The same; it may be gone before it has answered.
+    pub(crate) fn try_delete(&self, path: &str) -> Result<Answer, ureq::Error> {
+        Answer::try_of(agent().delete(format!("{}{path}", self.url)).call())
     }
 
     /// Posts to a path, without a body.
@@ -195,20 +211,40 @@ impl Server {
 
     /// Puts bytes at a path.
     pub(crate) fn put_bytes(&self, path: &str, bytes: &[u8], headers: &[(&str, &str)]) -> Answer {
+        self.try_put_bytes(path, bytes, headers).expect("it answers")
+    }
+
+    /// The same; it may be gone before it has answered.
+    pub(crate) fn try_put_bytes(
+        &self,
+        path: &str,
+        bytes: &[u8],
+        headers: &[(&str, &str)],
+    ) -> Result<Answer, ureq::Error> {
         let mut request = agent().put(format!("{}{path}", self.url));
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        Answer::of(request.send(bytes))
+        Answer::try_of(request.send(bytes))
     }
 
     /// Posts bytes to a path.
     pub(crate) fn post_bytes(&self, path: &str, bytes: &[u8], headers: &[(&str, &str)]) -> Answer {
+        self.try_post_bytes(path, bytes, headers).expect("it answers")
+    }
+
+    /// The same; it may be gone before it has answered.
+    pub(crate) fn try_post_bytes(
+        &self,
+        path: &str,
+        bytes: &[u8],
+        headers: &[(&str, &str)],
+    ) -> Result<Answer, ureq::Error> {
         let mut request = agent().post(format!("{}{path}", self.url));
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        Answer::of(request.send(bytes))
+        Answer::try_of(request.send(bytes))
     }
 
     /// Gets a path with these headers.

@@ -45,9 +45,14 @@ impl Sight {
 
     /// A server that asks it.
     pub(crate) fn serve(&self, folder: TempDir) -> Server {
-        let flags = ["--classifier", "workers-ai", "--workers-ai-account", "test"];
-        let more = ["--workers-ai-token", "secret", "--workers-ai-url", &self.url];
-        Server::with(folder, &[&flags[..], &more[..]].concat())
+        Server::with(folder, &self.flags())
+    }
+
+    /// The flags of a server that asks it.
+    pub(crate) fn flags(&self) -> [&str; 8] {
+        let [kind, account] = ["--classifier", "--workers-ai-account"];
+        let [token, url] = ["--workers-ai-token", "--workers-ai-url"];
+        [kind, "workers-ai", account, "test", token, "secret", url, &self.url]
     }
 
     fn answer(&self, stream: TcpStream) -> std::io::Result<()> {
