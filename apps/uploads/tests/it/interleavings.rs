@@ -170,7 +170,12 @@ impl History {
                 0 => app.call(agent(), MarkRunning { event_id, workflow_id }).await,
                 1 => {
                     let top_five = vec![Label { label: bytes.to_uppercase(), score: 0.9 }];
-                    let success = PersistClassificationSuccess { event_id, workflow_id, top_five };
+                    let success = PersistClassificationSuccess {
+                        event_id,
+                        workflow_id,
+                        top_five,
+                        content_type: None,
+                    };
                     app.call(agent(), success).await
                 }
                 _ => {
