@@ -4,3 +4,8 @@
 #![forbid(unsafe_code)]
 
 pub mod classify;
+#[cfg(feature = "fake")]
+#[doc(hidden)]
+pub mod fake;
+pub mod generate;
+mod tls;

@@ -4,10 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use serde::Deserialize;
-use ureq::{
-    Agent,
-    tls::{Certificate, RootCerts, TlsConfig},
-};
+use ureq::Agent;
 
 use super::{
     classifier::{Classifier, ClassifyError, LABELS_MAX, Label},
@@ -17,6 +14,7 @@ use super::{
     limits::ImageLimits,
     pool::Pool,
 };
+use crate::tls::tls;
 
 /// Five labels take a few hundred bytes.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
@@ -118,20 +116,6 @@ impl WorkersAi {
         let agent = config.build().into();
         Ok(Self { shared: Arc::new(Shared { options, limits, url, agent, pool }) })
     }
-}
-
-/// TLS that trusts whom the system trusts: a company's own proxy is one of them.
-fn tls() -> TlsConfig {
-    let found = rustls_native_certs::load_native_certs();
-    for error in &found.errors {
-        tracing::warn!(%error, "some certificates of the system cannot be read");
-    }
-    let own = |it: &[u8]| Certificate::from_der(it).to_owned();
-    let roots: Vec<Certificate> = found.certs.iter().map(|it| own(it)).collect();
-    TlsConfig::builder()
-        .root_certs(RootCerts::new_with_certs(&roots))
-        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .build()
 }
 
 impl Shared {

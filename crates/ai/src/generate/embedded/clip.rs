@@ -1,0 +1,90 @@
+//! Clips: folds that drift in a circle, so that the end is the beginning, and lights that go round.
+
+use image::{
+    Delay, Frame, ImageError, RgbaImage,
+    codecs::gif::{GifEncoder, Repeat},
+};
+
+use super::{
+    drawing::Drawing,
+    noise::{Rng, turn},
+    palette::{Palette, to_byte},
+    silk::Folds,
+};
+
+/// Frames of a second.
+const RATE: u32 = 10;
+
+/// Colours. Few of them make small files, and the encoder keeps up to 256 as they are.
+const COLOURS: usize = 40;
+
+/// What is between two colours is a pattern of both.
+const PATTERN: [[u8; 4]; 4] = [[0, 8, 2, 10], [12, 4, 14, 6], [3, 11, 1, 9], [15, 7, 13, 5]];
+
+/// A light that goes round: its middle, how far from it, how wide, where it begins, which way.
+struct Orb {
+    middle: (f32, f32),
+    away: f32,
+    radius: f32,
+    phase: f32,
+    way: f32,
+}
+
+/// Draws a clip as a GIF that repeats for ever.
+pub(super) fn gif(drawing: &Drawing) -> Result<Vec<u8>, ImageError> {
+    let mut rng = drawing.rng();
+    let palette = Palette::choose(drawing, &mut rng);
+    let folds = Folds::new(&mut rng);
+    let zoom = rng.range(1.0, 1.6);
+    let unit = drawing.width.min(drawing.height) as f32;
+    let extent = (drawing.width as f32 / unit, drawing.height as f32 / unit);
+    let orbs: Vec<Orb> = (0..3 + rng.below(3)).map(|_| orb(&mut rng, extent)).collect();
+    let colours: Vec<[u8; 4]> = (0..COLOURS)
+        .map(|it| {
+            let [red, green, blue] = palette.at(it as f32 / (COLOURS - 1) as f32).map(to_byte);
+            [red, green, blue, 255]
+        })
+        .collect();
+    let mut bytes = Vec::new();
+    let mut encoder = GifEncoder::new(&mut bytes);
+    encoder.set_repeat(Repeat::Infinite)?;
+    let frames = drawing.seconds.unwrap_or(2).clamp(1, 3) * RATE;
+    for frame in 0..frames {
+        let time = frame as f32 / frames as f32;
+        let (dx, dy) = turn(time);
+        let drift = (0.22 * dx, 0.22 * dy);
+        let image = RgbaImage::from_fn(drawing.width, drawing.height, |column, row| {
+            let (x, y) = (column as f32 / unit, row as f32 / unit);
+            let (value, bend) = folds.at(zoom * x, zoom * y, drift);
+            let glow: f32 = orbs.iter().map(|it| it.light(x, y, time)).sum();
+            let level = 0.38 + 0.62 * value + 0.2 * bend + 0.75 * glow;
+            let pattern = PATTERN[row as usize % 4][column as usize % 4];
+            let exact = level.clamp(0.0, 1.0) * (COLOURS - 1) as f32;
+            let index = (exact + f32::from(pattern) / 16.0) as usize;
+            image::Rgba(colours[index.min(COLOURS - 1)])
+        });
+        let delay = Delay::from_numer_denom_ms(1_000, RATE);
+        encoder.encode_frame(Frame::from_parts(image, 0, 0, delay))?;
+    }
+    drop(encoder); // which writes the end
+    Ok(bytes)
+}
+
+fn orb(rng: &mut Rng, (right, bottom): (f32, f32)) -> Orb {
+    Orb {
+        middle: (right * rng.range(0.2, 0.8), bottom * rng.range(0.2, 0.8)),
+        away: rng.range(0.05, 0.25),
+        radius: rng.range(0.035, 0.09),
+        phase: rng.range(0.0, 1.0),
+        way: if rng.below(2) == 0 { 1.0 } else { -1.0 },
+    }
+}
+
+impl Orb {
+    fn light(&self, x: f32, y: f32, time: f32) -> f32 {
+        let (dx, dy) = turn(self.phase + self.way * time);
+        let (dx, dy) = (x - self.middle.0 - self.away * dx, y - self.middle.1 - self.away * dy);
+        let part = (dx * dx + dy * dy) / (self.radius * self.radius);
+        1.0 / (1.0 + part * part)
+    }
+}

@@ -1,0 +1,249 @@
+//! Fetching an output from an address that somebody else named.
+//!
+//! The checks are in the resolver: it is asked for every hop, with the whole address, and the
+//! connection goes to what it returns. So a name cannot lead elsewhere between check and use, and
+//! a redirect is checked like the first address.
+
+use std::{io::Read, net::SocketAddr, sync::Arc, time::Duration};
+
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use ureq::{
+    Agent,
+    config::Config,
+    http::Uri,
+    unversioned::{
+        resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver},
+        transport::{DefaultConnector, NextTimeout},
+    },
+};
+
+use super::{
+    address::{Network, is_public},
+    error::{ErrorKind, GenerateError, shorten},
+    stream::{CHUNK_BYTES, CHUNKS_WAITING, Chunk, OutputStream},
+};
+use crate::tls::tls;
+
+/// Where outputs may be fetched from, and how long that may take.
+#[derive(Clone, Debug)]
+pub struct FetchOptions {
+    /// Hosts, with all below them; any host if there are none.
+    pub hosts: Vec<String>,
+    /// Networks that may be asked although they are not public, at any port. For tests, and for
+    /// gateways beside this machine.
+    pub private: Vec<Network>,
+    /// How many redirects are followed.
+    pub redirects_max: u32,
+    /// How long nothing may come.
+    pub idle: Duration,
+    /// How long all of it may take.
+    pub timeout: Duration,
+    /// How many are fetched at a time; the others wait.
+    pub concurrent: usize,
+}
+
+impl Default for FetchOptions {
+    fn default() -> Self {
+        Self {
+            hosts: Vec::new(),
+            private: Vec::new(),
+            redirects_max: 3,
+            idle: Duration::from_secs(30),
+            timeout: Duration::from_secs(10 * 60),
+            concurrent: 8,
+        }
+    }
+}
+
+/// Fetches. Clones share their places.
+#[derive(Clone, Debug)]
+pub(crate) struct Fetcher {
+    agent: Agent,
+    places: Arc<Semaphore>,
+}
+
+impl Fetcher {
+    pub(crate) fn new(options: FetchOptions) -> Self {
+        let config = Agent::config_builder()
+            .tls_config(tls())
+            .http_status_as_error(false)
+            // A proxy would resolve names by itself, past all checks.
+            .proxy(None)
+            .max_redirects(options.redirects_max)
+            .max_redirects_will_error(true)
+            // A connection that is kept is one that was not checked for this address.
+            .max_idle_connections(0)
+            .timeout_connect(Some(Duration::from_secs(10).min(options.timeout)))
+            .timeout_per_read(Some(options.idle))
+            .timeout_global(Some(options.timeout))
+            .build();
+        let places = Arc::new(Semaphore::new(options.concurrent.max(1)));
+        let guard = Guard { options, inner: DefaultResolver::default() };
+        Self { agent: Agent::with_parts(config, DefaultConnector::default(), guard), places }
+    }
+
+    /// Opens what is at an address.
+    pub(crate) async fn open(
+        &self,
+        url: &str,
+        bytes_max: u64,
+    ) -> Result<OutputStream, GenerateError> {
+        let uri = parse(url)?;
+        // Nobody closes the places.
+        let place = Arc::clone(&self.places).acquire_owned().await;
+        let place = place.map_err(|_| refused("nothing is fetched any more"))?;
+        let (head, answered) = oneshot::channel();
+        let (sender, chunks) = mpsc::channel(CHUNKS_WAITING);
+        let agent = self.agent.clone();
+        tokio::task::spawn_blocking(move || {
+            let _place = place;
+            match begin(&agent, uri, bytes_max) {
+                Err(error) => drop(head.send(Err(error))),
+                Ok((length, reader)) => {
+                    // Whoever has stopped waiting needs nothing.
+                    if head.send(Ok(length)).is_ok() {
+                        pass_on(reader, bytes_max, &sender);
+                    }
+                }
+            }
+        });
+        let died =
+            |_| GenerateError::new(ErrorKind::Unavailable, "fetching the output ended early");
+        let length = answered.await.map_err(died)??;
+        OutputStream::coming(length, chunks).await
+    }
+}
+
+type Reader = ureq::BodyReader<'static>;
+
+fn begin(agent: &Agent, uri: Uri, bytes_max: u64) -> Result<(Option<u64>, Reader), GenerateError> {
+    let response = agent.get(uri).call().map_err(|error| failure(&error))?;
+    let status = response.status().as_u16();
+    let kind = match status {
+        200 => None,
+        404 | 410 => Some(ErrorKind::OutputGone),
+        408 | 429 | 500.. => Some(ErrorKind::Unavailable),
+        _ => Some(ErrorKind::Refused),
+    };
+    if let Some(kind) = kind {
+        let message = format!("the output cannot be had: status {status}");
+        return Err(GenerateError::new(kind, message));
+    }
+    let length = response.body().content_length();
+    if length.is_some_and(|it| bytes_max < it) {
+        return Err(too_large(bytes_max));
+    }
+    Ok((length, response.into_body().into_reader()))
+}
+
+/// Reads to the end, to the limit, or until nobody listens any more.
+fn pass_on(mut reader: Reader, bytes_max: u64, sender: &mpsc::Sender<Chunk>) {
+    let mut left = bytes_max;
+    let mut buffer = vec![0; CHUNK_BYTES];
+    loop {
+        let chunk = match reader.read(&mut buffer) {
+            Ok(0) => return,
+            Ok(count) => match left.checked_sub(count as u64) {
+                None => Err(too_large(bytes_max)),
+                Some(rest) => {
+                    left = rest;
+                    Ok(bytes::Bytes::copy_from_slice(&buffer[..count]))
+                }
+            },
+            Err(error) => Err(failure(&ureq::Error::from(error))),
+        };
+        let is_last = chunk.is_err();
+        if sender.blocking_send(chunk).is_err() || is_last {
+            return;
+        }
+    }
+}
+
+fn parse(url: &str) -> Result<Uri, GenerateError> {
+    let uri: Option<Uri> = Some(url).filter(|it| it.len() <= 4_096).and_then(|it| it.parse().ok());
+    uri.ok_or_else(|| refused(&format!("{:?} is no address", shorten(url, 200))))
+}
+
+fn refused(reason: &str) -> GenerateError {
+    GenerateError::new(ErrorKind::OutputAddress, format!("the output is not fetched: {reason}"))
+}
+
+fn too_large(max: u64) -> GenerateError {
+    let message = format!("the output has more than {max} bytes");
+    GenerateError::new(ErrorKind::OutputTooLarge, message)
+}
+
+fn failure(error: &ureq::Error) -> GenerateError {
+    let message = format!("the output cannot be fetched: {error}");
+    match error {
+        ureq::Error::Other(inner) => match inner.downcast_ref::<Refusal>() {
+            Some(Refusal(reason)) => refused(reason),
+            None => GenerateError::new(ErrorKind::Unavailable, message),
+        },
+        ureq::Error::BadUri(_) | ureq::Error::TooManyRedirects => refused(&error.to_string()),
+        ureq::Error::Timeout(_) => GenerateError::new(ErrorKind::Timeout, message),
+        _ => GenerateError::new(ErrorKind::Unavailable, message),
+    }
+}
+
+/// How the resolver tells its own word from an accident.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Refusal(String);
+
+#[derive(Debug)]
+struct Guard {
+    options: FetchOptions,
+    inner: DefaultResolver,
+}
+
+impl Guard {
+    fn check_uri(&self, uri: &Uri) -> Result<(), Refusal> {
+        let host = uri.host().unwrap_or_default().to_ascii_lowercase();
+        let is_below = |it: &String| {
+            let it = it.to_ascii_lowercase();
+            host == it || host.strip_suffix(&it).is_some_and(|it| it.ends_with('.'))
+        };
+        if !matches!(uri.scheme_str(), Some("http" | "https")) {
+            return Err(Refusal("its address is not of http or https".into()));
+        }
+        if uri.authority().is_some_and(|it| it.as_str().contains('@')) {
+            return Err(Refusal("its address has a user in it".into()));
+        }
+        if !self.options.hosts.is_empty() && !self.options.hosts.iter().any(is_below) {
+            return Err(Refusal(format!("{} is not one of the hosts", shorten(&host, 100))));
+        }
+        Ok(())
+    }
+
+    fn check_address(&self, address: SocketAddr) -> Result<(), Refusal> {
+        let ip = address.ip();
+        if self.options.private.iter().any(|it| it.contains(ip)) {
+            Ok(())
+        } else if !is_public(ip) {
+            Err(Refusal(format!("{ip} is not a public address")))
+        } else if !matches!(address.port(), 80 | 443) {
+            Err(Refusal(format!("port {} is none of the web", address.port())))
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl Resolver for Guard {
+    fn resolve(
+        &self,
+        uri: &Uri,
+        config: &Config,
+        timeout: NextTimeout,
+    ) -> Result<ResolvedSocketAddrs, ureq::Error> {
+        let refuse = |it: Refusal| ureq::Error::Other(Box::new(it));
+        self.check_uri(uri).map_err(refuse)?;
+        let found = self.inner.resolve(uri, config, timeout)?;
+        // A name with one address outside and one inside is a trap, not a choice.
+        for address in found.iter() {
+            self.check_address(*address).map_err(refuse)?;
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,180 @@
+//! The trait that every provider of generations implements, and what goes in and out.
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{embedded::Drawing, error::GenerateError, stream::OutputStream};
+
+/// What a task makes; it decides how long one waits for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OutputKind {
+    /// One picture: seconds.
+    Image,
+    /// Something that moves: minutes.
+    Video,
+}
+
+impl OutputKind {
+    /// Its name, as in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            OutputKind::Image => "image",
+            OutputKind::Video => "video",
+        }
+    }
+}
+
+/// A model that a provider is known to have.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Model {
+    /// What it is asked for by: `embedded:art@1`.
+    pub id: String,
+    /// Its name, for people.
+    pub name: String,
+    /// What it makes.
+    pub kind: OutputKind,
+}
+
+/// What somebody asks for, as it came.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Request {
+    /// Which model.
+    pub model: String,
+    /// The rest, in Runware's names: `positivePrompt`, `width`, `height`, `seed`, …
+    pub input: Map<String, Value>,
+}
+
+/// What somebody asks for, found good.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Checked {
+    /// What it makes.
+    pub kind: OutputKind,
+    /// The input with what was left out filled in: this is kept and sent.
+    pub input: Map<String, Value>,
+}
+
+/// One output to make. It has one result, never more.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Task {
+    /// A UUID, chosen and stored before anybody is asked.
+    pub id: String,
+    /// Which model.
+    pub model: String,
+    /// What it makes, from [`Checked`].
+    pub kind: OutputKind,
+    /// The input, from [`Checked`].
+    pub input: Map<String, Value>,
+    /// Where the provider may say that it is done.
+    pub webhook_url: Option<String>,
+}
+
+/// What a provider says to a task.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Submitted {
+    /// It is done already.
+    Finished(Vec<Output>),
+    /// It will be done; a webhook or [`Provider::poll`] says when.
+    Accepted,
+}
+
+/// What a provider made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Output {
+    /// The provider's own id of it: the same in a webhook, in its duplicate and in a poll.
+    pub id: Option<String>,
+    /// Where its bytes are.
+    pub source: OutputSource,
+    /// The seed it was made with.
+    pub seed: Option<u64>,
+    /// What it cost, in US dollars.
+    pub cost: Option<f64>,
+    /// What it seems to be. Only its first bytes say what it is.
+    pub content_type: Option<String>,
+    /// What the provider said about it, as it came.
+    pub raw: Value,
+}
+
+/// Where the bytes of an output are. It can be stored, and opened again after a crash.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum OutputSource {
+    /// At an address that a provider named.
+    Url {
+        /// The address.
+        url: String,
+    },
+    /// Nowhere: they are drawn when they are asked for, always the same.
+    Inline {
+        /// What is drawn.
+        drawing: Drawing,
+    },
+}
+
+/// What became of a task.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// Which task. A webhook about an error need not name it.
+    pub task: Option<String>,
+    /// What became of it.
+    pub state: TaskState,
+}
+
+impl Report {
+    /// Whether it is about this task. A webhook's token speaks for one task only: what its body
+    /// says about others is nobody's word.
+    pub fn concerns(&self, task: &str) -> bool {
+        self.task.as_deref().is_none_or(|it| it.eq_ignore_ascii_case(task))
+    }
+}
+
+/// Where a task is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TaskState {
+    /// Done; there is one output at least.
+    Finished(Vec<Output>),
+    /// Under way, or the provider does not say otherwise.
+    InProgress {
+        /// How far, from 0 to 100.
+        progress: Option<u8>,
+        /// What is there already.
+        outputs: Vec<Output>,
+    },
+    /// It came to nothing, and this is why.
+    Failed(GenerateError),
+    /// The provider has never taken it, or forgot it: submitting it does not make it twice.
+    Unknown,
+}
+
+/// Makes images and clips.
+#[async_trait]
+pub trait Provider: Send + Sync + 'static {
+    /// Its name, in tables and for people: `runware`.
+    fn name(&self) -> &'static str;
+
+    /// Models to offer. It may know more.
+    fn models(&self) -> Vec<Model>;
+
+    /// Looks at a request before anything is stored or paid.
+    fn check(&self, request: &Request) -> Result<Checked, GenerateError>;
+
+    /// Hands a task over.
+    ///
+    /// An error that is retryable need not mean that the provider does not have it: ask
+    /// [`poll`](Self::poll) before submitting it again.
+    async fn submit(&self, task: &Task) -> Result<Submitted, GenerateError>;
+
+    /// Asks what became of tasks: one report for each, in their order.
+    async fn poll(&self, tasks: &[String]) -> Result<Vec<Report>, GenerateError>;
+
+    /// Opens an output. More than so many bytes end in an error, and so does what is no media.
+    async fn open(
+        &self,
+        source: &OutputSource,
+        bytes_max: u64,
+    ) -> Result<OutputStream, GenerateError>;
+
+    /// Reads the body of a webhook. Whose it is and whether it may speak is for the caller to know.
+    fn parse_webhook(&self, body: &[u8]) -> Result<Vec<Report>, GenerateError>;
+}

@@ -1,0 +1,109 @@
+//! Posting tasks.
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::Value;
+use tokio::sync::Semaphore;
+use ureq::Agent;
+
+use super::{RunwareOptions, wire::Answer};
+use crate::{
+    generate::error::{ErrorKind, GenerateError},
+    tls::tls,
+};
+
+/// Fifty finished tasks take a few ten thousand bytes.
+const ANSWER_BYTES_MAX: u64 = 4 << 20;
+
+/// Posts tasks. Clones are the same one.
+#[derive(Clone)]
+pub(super) struct Client {
+    shared: Arc<Shared>,
+    places: Arc<Semaphore>,
+}
+
+struct Shared {
+    agent: Agent,
+    url: String,
+    authorization: String,
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("url", &self.shared.url).finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    pub(super) fn new(options: &RunwareOptions) -> Result<Self, GenerateError> {
+        let RunwareOptions { api_key, base_url, timeout, concurrent, .. } = options;
+        let is_address = base_url.starts_with("https://") || base_url.starts_with("http://");
+        let is_key = !api_key.is_empty() && api_key.bytes().all(|it| it.is_ascii_graphic());
+        if !is_address || !is_key {
+            let message = "Runware needs a key and an address that begins with https://";
+            return Err(GenerateError::new(ErrorKind::Unauthorized, message));
+        }
+        let mut config = Agent::config_builder()
+            .tls_config(tls())
+            .http_status_as_error(false)
+            // The key goes to nobody else.
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .timeout_connect(Some(Duration::from_secs(10)))
+            .timeout_global(Some(*timeout));
+        if base_url.starts_with("http://") {
+            // A gateway on this machine or beside it, where no proxy can reach it.
+            config = config.proxy(None);
+        }
+        let shared = Shared {
+            agent: config.build().into(),
+            url: base_url.clone(),
+            // In a header and not as a task of its own: bodies are what gets logged.
+            authorization: format!("Bearer {api_key}"),
+        };
+        let places = Arc::new(Semaphore::new((*concurrent).max(1)));
+        Ok(Self { shared: Arc::new(shared), places })
+    }
+
+    /// Posts tasks and reads the answer.
+    ///
+    /// Whoever stops waiting does not stop the post: it may be with the provider already.
+    pub(super) async fn post(&self, tasks: Vec<Value>) -> Result<Answer, GenerateError> {
+        let ended = |_| GenerateError::new(ErrorKind::Unavailable, "Runware is not asked any more");
+        // Nobody closes the places.
+        let place = Arc::clone(&self.places).acquire_owned().await;
+        let place = place.map_err(|_| ended(()))?;
+        let shared = Arc::clone(&self.shared);
+        let work = move || {
+            let _place = place;
+            shared.post(&Value::Array(tasks))
+        };
+        tokio::task::spawn_blocking(work).await.map_err(|_| ended(()))?
+    }
+}
+
+impl Shared {
+    fn post(&self, tasks: &Value) -> Result<Answer, GenerateError> {
+        let request = self
+            .agent
+            .post(&self.url)
+            .header("authorization", &self.authorization)
+            .header("content-type", "application/json");
+        let mut response = request.send(tasks.to_string()).map_err(|error| failure(&error))?;
+        let status = response.status().as_u16();
+        let header = response.headers().get("retry-after").and_then(|it| it.to_str().ok());
+        let retry_after = header.and_then(|it| it.trim().parse().ok()).map(Duration::from_secs);
+        let body = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec();
+        let body = body.map_err(|error| failure(&error))?;
+        Answer::parse(status, retry_after, &body)
+    }
+}
+
+fn failure(error: &ureq::Error) -> GenerateError {
+    let kind = match error {
+        ureq::Error::Timeout(_) => ErrorKind::Timeout,
+        ureq::Error::BodyExceedsLimit(_) => ErrorKind::Answer,
+        _ => ErrorKind::Unavailable,
+    };
+    GenerateError::new(kind, format!("Runware cannot be asked: {error}"))
+}
