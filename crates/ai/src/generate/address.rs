@@ -86,11 +86,10 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     // Only 2000::/3 is given out. Within it are documentation, benchmarks, and two ways to write an
     // address of version 4 (Teredo, 6to4).
     let is_given_out = segments[0] & 0xe000 == 0x2000;
-    let is_special = match (segments[0], segments[1]) {
-        (0x2001, 0..=0x01ff) | (0x2001, 0x0db8) | (0x2002, _) => true,
-        (0x3fff, 0..=0x0fff) => true,
-        _ => false,
-    };
+    let is_special = matches!(
+        (segments[0], segments[1]),
+        (0x2001, 0..=0x01ff | 0x0db8) | (0x2002, _) | (0x3fff, 0..=0x0fff)
+    );
     is_given_out && !is_special
 }
 

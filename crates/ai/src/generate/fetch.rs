@@ -174,16 +174,17 @@ fn too_large(max: u64) -> GenerateError {
 }
 
 fn failure(error: &ureq::Error) -> GenerateError {
-    let message = format!("the output cannot be fetched: {error}");
-    match error {
-        ureq::Error::Other(inner) => match inner.downcast_ref::<Refusal>() {
-            Some(Refusal(reason)) => refused(reason),
-            None => GenerateError::new(ErrorKind::Unavailable, message),
-        },
-        ureq::Error::BadUri(_) | ureq::Error::TooManyRedirects => refused(&error.to_string()),
-        ureq::Error::Timeout(_) => GenerateError::new(ErrorKind::Timeout, message),
-        _ => GenerateError::new(ErrorKind::Unavailable, message),
+    if let ureq::Error::Other(inner) = error
+        && let Some(Refusal(reason)) = inner.downcast_ref()
+    {
+        return refused(reason);
     }
+    if matches!(error, ureq::Error::BadUri(_) | ureq::Error::TooManyRedirects) {
+        return refused(&error.to_string());
+    }
+    let is_late = matches!(error, ureq::Error::Timeout(_));
+    let kind = if is_late { ErrorKind::Timeout } else { ErrorKind::Unavailable };
+    GenerateError::new(kind, format!("the output cannot be fetched: {error}"))
 }
 
 /// How the resolver tells its own word from an accident.

@@ -153,12 +153,9 @@ impl Runware {
                 // Not a word about it. That is no proof that it was never taken.
                 (None, None) => TaskState::InProgress { progress: None, outputs: Vec::new() },
             };
-            let state = match state {
-                TaskState::Failed(error) if taxonomy::is_missing(&error) => {
-                    self.look_closer(task).await?
-                }
-                state => state,
-            };
+            let is_missing =
+                matches!(&state, TaskState::Failed(error) if taxonomy::is_missing(error));
+            let state = if is_missing { self.look_closer(task).await? } else { state };
             all.push(Report { task: Some(task.clone()), state });
         }
         Ok(all)

@@ -7,7 +7,7 @@ use image::{
 
 use super::{
     drawing::Drawing,
-    noise::{Rng, turn},
+    noise::{Rng, mix, turn},
     palette::{Palette, to_byte},
     silk::Folds,
 };
@@ -53,11 +53,11 @@ pub(super) fn gif(drawing: &Drawing) -> Result<Vec<u8>, ImageError> {
         let time = frame as f32 / frames as f32;
         let (dx, dy) = turn(time);
         let drift = (0.22 * dx, 0.22 * dy);
+        let field = Field::new(&folds, zoom, extent, drift);
         let image = RgbaImage::from_fn(drawing.width, drawing.height, |column, row| {
             let (x, y) = (column as f32 / unit, row as f32 / unit);
-            let (value, bend) = folds.at(zoom * x, zoom * y, drift);
             let glow: f32 = orbs.iter().map(|it| it.light(x, y, time)).sum();
-            let level = 0.38 + 0.62 * value + 0.2 * bend + 0.75 * glow;
+            let level = 0.38 + field.at(x, y) + 0.75 * glow;
             let pattern = PATTERN[row as usize % 4][column as usize % 4];
             let exact = level.clamp(0.0, 1.0) * (COLOURS - 1) as f32;
             let index = (exact + f32::from(pattern) / 16.0) as usize;
@@ -68,6 +68,36 @@ pub(super) fn gif(drawing: &Drawing) -> Result<Vec<u8>, ImageError> {
     }
     drop(encoder); // which writes the end
     Ok(bytes)
+}
+
+/// The folds of one frame at the points of a grid: they are smooth, so what is between follows.
+struct Field {
+    columns: usize,
+    values: Vec<f32>,
+}
+
+/// Points of the grid along the shorter edge.
+const GRID: f32 = 128.0;
+
+impl Field {
+    fn new(folds: &Folds, zoom: f32, (right, bottom): (f32, f32), drift: (f32, f32)) -> Self {
+        let (columns, rows) = ((right * GRID) as usize + 2, (bottom * GRID) as usize + 2);
+        let value = |index: usize| {
+            let (x, y) = ((index % columns) as f32 / GRID, (index / columns) as f32 / GRID);
+            let (value, bend) = folds.at(zoom * x, zoom * y, drift);
+            0.62 * value + 0.2 * bend
+        };
+        Self { columns, values: (0..columns * rows).map(value).collect() }
+    }
+
+    fn at(&self, x: f32, y: f32) -> f32 {
+        let (x, y) = (x * GRID, y * GRID);
+        let start = y as usize * self.columns + x as usize;
+        let point = |it: usize| self.values.get(start + it).copied().unwrap_or_default();
+        let (dx, dy) = (x - x.floor(), y - y.floor());
+        let above = mix(point(0), point(1), dx);
+        mix(above, mix(point(self.columns), point(self.columns + 1), dx), dy)
+    }
 }
 
 fn orb(rng: &mut Rng, (right, bottom): (f32, f32)) -> Orb {

@@ -57,9 +57,10 @@ impl Drawing {
         Rng::new(digest.iter().take(8).fold(0, |all, it| all << 8 | u64::from(*it)))
     }
 
-    /// Whether the prompt has one of these words in it.
-    pub(super) fn says(&self, words: &[&str]) -> bool {
+    /// Whether a word of the prompt begins with one of these: rice is no ice.
+    pub(super) fn says(&self, beginnings: &[&str]) -> bool {
         let prompt = self.prompt.to_lowercase();
-        words.iter().any(|it| prompt.contains(it))
+        let mut words = prompt.split(|it: char| !it.is_alphanumeric());
+        words.any(|word| beginnings.iter().any(|it| word.starts_with(it)))
     }
 }

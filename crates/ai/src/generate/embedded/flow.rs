@@ -27,7 +27,7 @@ pub(super) fn draw(canvas: &mut Canvas, palette: &Palette, rng: &mut Rng) {
         let colour = palette.at(hue + rng.range(-0.12, 0.12));
         let radius = rng.range(0.0018, 0.0062) * (0.6 + 0.7 * near);
         let steps = 26 + rng.below(44);
-        let pace = 0.9 * radius.max(1.0 / canvas.unit);
+        let pace = 0.45 * radius.max(1.0 / canvas.unit);
         let length = (steps as f32 * 0.0058 / pace) as usize;
         for step_index in 0..length {
             let part = step_index as f32 / length as f32;
@@ -45,6 +45,6 @@ fn dab(canvas: &mut Canvas, place: (f32, f32), radius: f32, colour: [f32; 3]) {
     let edge = 0.7 / canvas.unit;
     canvas.around(place, radius + edge, |dx, dy| {
         let away = (dx * dx + dy * dy).sqrt();
-        (colour, 0.5 * (1.0 - step(radius - edge, radius + edge, away)))
+        (colour, 0.35 * (1.0 - step(radius - edge, radius + edge, away)))
     });
 }

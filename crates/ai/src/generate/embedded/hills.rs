@@ -64,9 +64,12 @@ fn ridge(canvas: &mut Canvas, palette: &Palette, rng: &mut Rng, near: f32) {
         // Folded, so that there are peaks rather than waves.
         let peak = 1.0 - 2.0 * noise.at(0.8 * wide * x + offset, 91.3).abs();
         let top = (base - height * (0.75 * rough + 0.35 * peak)) * unit;
+        // Mist lies along the ridge, and not along each of its stones.
+        let smooth = noise.layers(wide * x + offset, 3.7, 2);
+        let soft = (base - height * (0.75 * smooth + 0.35 * peak)) * unit;
         let first = top.floor().max(0.0);
         for row in first as u32..rows {
-            let down = (row as f32 - top) / unit;
+            let down = (row as f32 - soft) / unit;
             let cover = (row as f32 + 1.0 - top).clamp(0.0, 1.0);
             let light = blend(colour, mist, step(0.0, 0.22, down));
             canvas.mix(column, row, light, cover);

@@ -9,19 +9,30 @@ use super::{
 pub(super) fn draw(canvas: &mut Canvas, palette: &Palette, rng: &mut Rng) {
     let folds = Folds::new(rng);
     let (right, bottom) = canvas.extent();
+    let (unit, width) = (canvas.unit, canvas.width);
     let zoom = rng.range(1.1, 1.7);
-    canvas.fill(|x, y| {
-        let (value, bend) = folds.at(zoom * x, zoom * y, (0.0, 0.0));
-        // The slope towards the light, from a small step aside.
-        let slope = (folds.at(zoom * x + 0.006, zoom * y + 0.009, (0.0, 0.0)).0 - value) * 60.0;
-        let base = palette.at(0.5 + 0.75 * value);
-        let tinted = blend(base, palette.colour(2), step(0.1, 0.7, bend.abs()) * 0.45);
-        let shaded = scale(tinted, (1.0 - 0.55 * slope).clamp(0.35, 1.7));
-        let bright = step(0.35, 1.3, -slope);
-        let lit = blend(shaded, palette.colour(4), 0.6 * bright);
-        let (dx, dy) = (x / right - 0.5, y / bottom - 0.5);
-        scale(lit, 1.0 - 0.7 * (dx * dx + dy * dy))
-    });
+    let line = |row: u32| -> Vec<(f32, f32)> {
+        let y = zoom * (row as f32 + 0.5) / unit;
+        let at = |it| folds.at(zoom * (it as f32 + 0.5) / unit, y, (0.0, 0.0));
+        (0..=width).map(at).collect()
+    };
+    let mut this = line(0);
+    for row in 0..canvas.height {
+        // The slope towards the light is what changes until the next pixel across and down.
+        let next = line(row + 1);
+        for column in 0..width {
+            let (value, bend) = this[column as usize];
+            let slope = (next[column as usize + 1].0 - value) * 0.45 * unit / zoom;
+            let base = palette.at(0.5 + 0.75 * value);
+            let tinted = blend(base, palette.colour(2), step(0.1, 0.7, bend.abs()) * 0.45);
+            let shaded = scale(tinted, (1.0 - 0.55 * slope).clamp(0.35, 1.7));
+            let lit = blend(shaded, palette.colour(4), 0.6 * step(0.35, 1.3, -slope));
+            let (x, y) = (column as f32 / unit / right, row as f32 / unit / bottom);
+            let (dx, dy) = (x - 0.5, y - 0.5);
+            canvas.mix(column, row, scale(lit, 1.0 - 0.7 * (dx * dx + dy * dy)), 1.0);
+        }
+        this = next;
+    }
 }
 
 /// The field, which clips use as well.

@@ -100,10 +100,12 @@ impl Shared {
 }
 
 fn failure(error: &ureq::Error) -> GenerateError {
-    let kind = match error {
-        ureq::Error::Timeout(_) => ErrorKind::Timeout,
-        ureq::Error::BodyExceedsLimit(_) => ErrorKind::Answer,
-        _ => ErrorKind::Unavailable,
+    let kind = if matches!(error, ureq::Error::Timeout(_)) {
+        ErrorKind::Timeout
+    } else if matches!(error, ureq::Error::BodyExceedsLimit(_)) {
+        ErrorKind::Answer
+    } else {
+        ErrorKind::Unavailable
     };
     GenerateError::new(kind, format!("Runware cannot be asked: {error}"))
 }

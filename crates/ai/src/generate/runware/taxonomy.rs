@@ -127,9 +127,9 @@ fn kind_of_status(status: u16) -> ErrorKind {
 /// An answer with nothing but its status.
 pub(super) fn of_status(status: u16, retry_after: Option<Duration>) -> GenerateError {
     let kind = kind_of_status(status);
-    let error = match kind {
-        ErrorKind::Answer => nonsense(&format!("status {status}")),
-        _ => GenerateError::new(kind, format!("Runware answers with status {status}")),
+    let error = match kind == ErrorKind::Answer {
+        true => nonsense(&format!("status {status}")),
+        false => GenerateError::new(kind, format!("Runware answers with status {status}")),
     };
     GenerateError { retry_after, ..error }
 }
@@ -145,10 +145,8 @@ pub(super) fn of_error(raw: &Value, status: u16, retry_after: Option<Duration>) 
     });
     let said = text("message").or_else(|| text("errorMessage")).unwrap_or("no message");
     let message = format!("Runware: {} ({})", shorten(said, 300), shorten(code, 60));
-    let parameter = raw.get("parameter").and_then(|it| match it {
-        Value::Array(all) => all.first().and_then(Value::as_str),
-        it => it.as_str(),
-    });
+    let parameter = raw.get("parameter");
+    let parameter = parameter.map(|it| it.get(0).unwrap_or(it)).and_then(Value::as_str);
     GenerateError {
         field: parameter.map(|it| shorten(it, 60)),
         retry_after,

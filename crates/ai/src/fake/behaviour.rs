@@ -1,0 +1,82 @@
+//! What a prompt asks for besides a picture.
+
+/// What to do wrong. Words of the prompt, anywhere in it:
+///
+/// | Word | What happens |
+/// |---|---|
+/// | `fail:503`, `fail:429:2` | submissions end in the status, all of them or the first two |
+/// | `error:CODE` | the task fails with this code |
+/// | `drop-answer` | the task is taken and charged, the connection closed |
+/// | `hang` | the task is taken and charged, and no answer comes |
+/// | `nonsense`, `huge-answer` | it is taken and charged, the answer is HTML, or has no end |
+/// | `taken-silently` | the answer to the submission is empty |
+/// | `duplicate-webhook`, `no-webhook` | it comes twice, or never |
+/// | `webhook-first`, `late-webhook` | it comes before the answer, or when the test says |
+/// | `polls:3` | so many polls say that it is under way |
+/// | `never-done` | all of them do |
+/// | `partial` | the first poll and the first webhook have a part of it |
+/// | `forget-response`, `forget` | polls do not know it; the account's records neither |
+/// | `slow`, `stall`, `cut` | the file comes in drops, stops halfway, ends halfway |
+/// | `huge`, `huge-length` | it has no end, or says it has a terabyte |
+/// | `wrong-content`, `gone` | it is HTML that says it is a PNG, or not there |
+/// | `redirect-once`, `redirect-loop` | it is elsewhere, or always elsewhere |
+/// | `redirect-private`, `redirect-metadata`, `redirect-scheme` | it is where nobody may look |
+#[derive(Clone, Debug, Default)]
+pub struct Behaviour {
+    words: Vec<String>,
+    /// What happens with the webhook.
+    pub webhooks: Webhooks,
+}
+
+/// What happens with the webhook.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Webhooks {
+    /// It comes after the answer.
+    #[default]
+    Once,
+    /// It comes after the answer, and again.
+    Twice,
+    /// It comes before the answer.
+    First,
+    /// It comes when the test says.
+    Late,
+    /// It does not come.
+    Never,
+}
+
+impl Behaviour {
+    /// What a prompt asks for.
+    pub fn of(prompt: &str) -> Self {
+        let words: Vec<String> = prompt.split_whitespace().map(str::to_owned).collect();
+        let has = |it: &str| words.iter().any(|word| word == it);
+        let webhooks = if has("duplicate-webhook") {
+            Webhooks::Twice
+        } else if has("webhook-first") {
+            Webhooks::First
+        } else if has("late-webhook") {
+            Webhooks::Late
+        } else if has("no-webhook") {
+            Webhooks::Never
+        } else {
+            Webhooks::Once
+        };
+        Self { words, webhooks }
+    }
+
+    pub(super) fn has(&self, word: &str) -> bool {
+        self.words.iter().any(|it| it == word)
+    }
+
+    /// What stands behind a word and a colon.
+    pub(super) fn after(&self, word: &str) -> Option<&str> {
+        self.words.iter().find_map(|it| it.strip_prefix(word)?.strip_prefix(':'))
+    }
+
+    /// The status that a submission ends in, if it does.
+    pub(super) fn failure(&self, submission: u32) -> Option<u16> {
+        let text = self.after("fail")?;
+        let (status, times) = text.split_once(':').unwrap_or((text, ""));
+        let times = times.parse().unwrap_or(u32::MAX);
+        status.parse().ok().filter(|_| submission <= times)
+    }
+}

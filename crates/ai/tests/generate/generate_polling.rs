@@ -1,0 +1,82 @@
+use super::*;
+
+#[tokio::test]
+async fn a_task_that_was_never_submitted_is_unknown() {
+    let world = World::new();
+    let task = world.video("a lighthouse");
+    assert_eq!(world.poll(&task).await.unwrap(), TaskState::Unknown);
+    assert_eq!(world.fake.submissions(&task.id), 0);
+}
+
+#[tokio::test]
+async fn a_refused_task_is_unknown_and_may_be_submitted_again() {
+    let world = World::new();
+    let task = world.video("fail:429:1");
+    assert!(world.runware.submit(&task).await.unwrap_err().is_retryable());
+    assert_eq!(world.poll(&task).await.unwrap(), TaskState::Unknown);
+    assert_eq!(world.runware.submit(&task).await.unwrap(), Submitted::Accepted);
+    assert_eq!(world.fake.billings(&task.id), 1);
+}
+
+#[tokio::test]
+async fn what_polls_forgot_is_in_the_records() {
+    let world = World::new();
+    let task = world.video("forget-response");
+    world.runware.submit(&task).await.unwrap();
+    let output = finished(world.poll(&task).await.unwrap());
+    assert!(url(&output).ends_with(".mp4"));
+    let task = world.task(3, json!({ "positivePrompt": "forget" }));
+    world.runware.submit(&task).await.unwrap();
+    assert_eq!(world.poll(&task).await.unwrap(), TaskState::Unknown);
+}
+
+#[tokio::test]
+async fn several_tasks_are_reported_in_their_order_each_with_its_own_state() {
+    let world = World::later();
+    let prompts = ["a", "b never-done", "c error:nsfwContentDetected", "d", "e fail:500", "f"];
+    let mut tasks = Vec::new();
+    for (number, prompt) in prompts.iter().enumerate() {
+        let prompt = format!("picture {prompt}");
+        let task = world.task(number as u32, json!({ "positivePrompt": prompt }));
+        if number != 3 {
+            let _ = world.runware.submit(&task).await;
+        }
+        tasks.push(task.id);
+    }
+    let reports = world.runware.poll(&tasks).await.unwrap();
+    let ids: Vec<String> = reports.iter().map(|it| it.task.clone().unwrap()).collect();
+    assert_eq!(ids, tasks);
+    let states: Vec<String> = reports
+        .into_iter()
+        .map(|it| match it.state {
+            TaskState::Finished(outputs) => format!("{} done", outputs.len()),
+            TaskState::InProgress { .. } => "under way".into(),
+            TaskState::Failed(error) => error.code().into(),
+            TaskState::Unknown => "unknown".into(),
+        })
+        .collect();
+    let expected = ["1 done", "under way", "content_rejected", "unknown", "unknown", "1 done"];
+    assert_eq!(states, expected);
+}
+
+#[tokio::test]
+async fn more_tasks_than_fit_into_one_question_are_all_reported() {
+    let world = World::new();
+    let tasks: Vec<String> =
+        (0..60).map(|it| world.task(it, json!({ "positivePrompt": "xy" })).id).collect();
+    let reports = world.runware.poll(&tasks).await.unwrap();
+    assert_eq!(reports.len(), 60);
+    assert!(world.runware.poll(&[]).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_part_of_a_result_is_no_result_yet() {
+    let world = World::new();
+    let task = world.video("partial");
+    world.runware.submit(&task).await.unwrap();
+    let TaskState::InProgress { progress, outputs } = world.poll(&task).await.unwrap() else {
+        panic!("it is not done")
+    };
+    assert_eq!((progress, outputs.len()), (Some(80), 1));
+    finished(world.poll(&task).await.unwrap());
+}
