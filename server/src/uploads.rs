@@ -7,9 +7,10 @@ use axum::{
     extract::{Query, Request},
     response::{IntoResponse, Response},
 };
+use steadfast_ai::classify::Copies;
 use steadfast_uploads::{
     UPLOADS,
-    http::{Connect, Site, Thumbnails, router},
+    http::{Connect, Site, router},
 };
 
 use crate::{
@@ -28,7 +29,7 @@ pub(crate) fn routes(node: &Arc<Node>) -> Router {
         tokens: node.tokens.clone(),
         limits: node.sight.limits.clone(),
         pool: node.sight.pool.clone(),
-        thumbnails: Thumbnails::default(),
+        thumbnails: Copies::default(),
         connect: connector(node),
         notice: node.sight.notice.clone(),
     })

@@ -8,7 +8,6 @@ mod page;
 mod problem;
 mod receive;
 mod site;
-mod thumbnails;
 
 use axum::{
     Router,
@@ -19,7 +18,6 @@ use axum::{
 pub use self::{
     description::paths,
     site::{Connect, Site},
-    thumbnails::Thumbnails,
 };
 
 /// Bytes of a form beside its file.

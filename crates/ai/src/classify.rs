@@ -5,6 +5,7 @@
 //! says how large it is and whether it is whole, and only then a decoder reads it.
 
 mod classifier;
+mod copies;
 mod decode;
 mod format;
 mod image;
@@ -23,6 +24,7 @@ mod workers_ai;
 
 pub use self::{
     classifier::{Classifier, ClassifyError, LABELS_MAX, Label},
+    copies::Copies,
     format::ImageFormat,
     image::{Inspected, Upright, decode_upright, inspect, thumbnail},
     image_error::ImageError,

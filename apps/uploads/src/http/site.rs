@@ -8,9 +8,9 @@ use axum::{
     response::Response,
 };
 use steadfast::{BucketHandle, Objects, Tokens};
-use steadfast_ai::classify::{ImageLimits, Pool};
+use steadfast_ai::classify::{Copies, ImageLimits, Pool};
 
-use super::{problem::Problem, thumbnails::Thumbnails};
+use super::problem::Problem;
 use crate::is_name;
 
 /// Connects a request to an object of a class: as a WebSocket, or with server-sent events.
@@ -34,7 +34,7 @@ pub struct Site {
     /// Who looks at images before they are stored, and makes small copies: a few at a time.
     pub pool: Pool,
     /// Small copies that were made.
-    pub thumbnails: Thumbnails,
+    pub thumbnails: Copies,
     /// How a live connection is made.
     pub connect: Connect,
     /// What there is to say about the classifier.

@@ -1,16 +1,16 @@
-//! Small copies that were made already. To make one, an image is decoded, which takes its time.
+//! Copies of images in other sizes that were made already. To make one, an image is decoded.
 
 use std::{
     collections::{HashMap, VecDeque},
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// Bytes of small copies that are kept.
+/// Bytes of copies that are kept.
 const BYTES_MAX: usize = 32 << 20;
 
-/// The newest small copies, by the version of their image. Clones share them.
+/// The newest copies, by a name that says which image and which size. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct Thumbnails(Arc<Mutex<Kept>>);
+pub struct Copies(Arc<Mutex<Kept>>);
 
 #[derive(Debug, Default)]
 struct Kept {
@@ -20,19 +20,21 @@ struct Kept {
     bytes: usize,
 }
 
-impl Thumbnails {
-    pub(super) fn find(&self, version: &str) -> Option<Arc<[u8]>> {
-        self.kept().copies.get(version).cloned()
+impl Copies {
+    /// The copy of this name.
+    pub fn find(&self, name: &str) -> Option<Arc<[u8]>> {
+        self.kept().copies.get(name).cloned()
     }
 
-    pub(super) fn keep(&self, version: &str, copy: Arc<[u8]>) {
+    /// Keeps a copy; if there is no room, the oldest ones go.
+    pub fn keep(&self, name: &str, copy: Arc<[u8]>) {
         let mut kept = self.kept();
         kept.bytes += copy.len();
-        if let Some(before) = kept.copies.insert(version.into(), copy) {
+        if let Some(before) = kept.copies.insert(name.into(), copy) {
             // Somebody else has made it meanwhile.
             kept.bytes -= before.len();
         } else {
-            kept.order.push_back(version.into());
+            kept.order.push_back(name.into());
         }
         while BYTES_MAX < kept.bytes {
             let Some(oldest) = kept.order.pop_front() else { return };
@@ -51,14 +53,14 @@ mod tests {
 
     #[test]
     fn the_newest_copies_are_kept_and_never_too_many() {
-        let thumbnails = Thumbnails::default();
+        let copies = Copies::default();
         let copy: Arc<[u8]> = vec![0; BYTES_MAX / 4].into();
-        for version in ["1", "2", "2", "3", "4"] {
-            thumbnails.keep(version, copy.clone());
+        for name in ["1", "2", "2", "3", "4"] {
+            copies.keep(name, copy.clone());
         }
-        assert!(thumbnails.find("1").is_some());
-        thumbnails.keep("5", copy);
-        assert!(thumbnails.find("1").is_none());
-        assert!(["2", "3", "4", "5"].iter().all(|it| thumbnails.find(it).is_some()));
+        assert!(copies.find("1").is_some());
+        copies.keep("5", copy);
+        assert!(copies.find("1").is_none());
+        assert!(["2", "3", "4", "5"].iter().all(|it| copies.find(it).is_some()));
     }
 }
