@@ -1,0 +1,82 @@
+// Keeps the page live. The server draws, so that there is one way to draw.
+"use strict";
+
+const lines = new Map();
+let wanted = false, busy = false;
+
+// Swaps what has changed on the server; what is typed stays.
+async function refresh() {
+  wanted = true;
+  if (busy) return;
+  busy = true;
+  while (wanted) {
+    wanted = false;
+    try {
+      const answer = await fetch(location.href, { headers: { accept: "text/html" } });
+      if (!answer.ok) break;
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      for (const id of ["live", "library"]) merge(document.getElementById(id), page.getElementById(id));
+    } catch { break; }
+  }
+  busy = false;
+  listen();
+}
+
+// Replaces only nodes that differ, so that pictures do not flicker and focus stays.
+function merge(here, fresh) {
+  if (!here || !fresh || here.isEqualNode(fresh)) return;
+  if (here.children.length === 0 || here.children.length !== fresh.children.length
+      || ["A", "P", "FORM"].includes(here.tagName)) {
+    here.replaceWith(fresh);
+    return;
+  }
+  for (const { name, value } of fresh.attributes) here.setAttribute(name, value);
+  const [old, next] = [[...here.children], [...fresh.children]];
+  old.forEach((it, index) => {
+    if (it.isEqualNode(next[index])) return;
+    if (it.tagName === next[index].tagName && it.dataset.id === next[index].dataset.id) merge(it, next[index]);
+    else it.replaceWith(next[index]);
+  });
+}
+
+// One line for each generation that is under way.
+function listen() {
+  const active = [...document.querySelectorAll('.generation[data-status="active"]')].map((it) => it.dataset.id);
+  for (const id of active) {
+    if (lines.has(id)) continue;
+    const socket = new WebSocket(`${location.origin.replace("http", "ws")}/api/generations/${id}/events`);
+    lines.set(id, socket);
+    socket.onmessage = refresh;
+    socket.onopen = refresh;
+    socket.onclose = () => { lines.delete(id); setTimeout(refresh, 1000); };
+  }
+  for (const [id, socket] of lines) {
+    if (!active.includes(id)) { socket.onclose = null; socket.close(); lines.delete(id); }
+  }
+}
+
+const bench = document.getElementById("bench");
+bench?.addEventListener("submit", async (it) => {
+  it.preventDefault();
+  const said = document.getElementById("said");
+  said.textContent = "";
+  said.className = "";
+  const fields = Object.fromEntries(new FormData(bench));
+  const input = { positivePrompt: fields.prompt.trim() };
+  if (fields.width) input.width = Number(fields.width);
+  if (fields.height) input.height = Number(fields.height);
+  if (fields.seed.trim()) input.seed = Number(fields.seed);
+  const tags = fields.tags.split(",").map((it) => it.trim()).filter(Boolean);
+  const body = JSON.stringify({ model: fields.model, input, count: Number(fields.count), tags });
+  const headers = { "content-type": "application/json", "idempotency-key": crypto.randomUUID() };
+  const answer = await fetch("/api/generations", { method: "POST", headers, body }).catch(() => null);
+  if (answer?.status === 202) { refresh(); return; }
+  said.className = "error";
+  said.textContent = answer ? (await answer.json().catch(() => ({}))).detail ?? `error ${answer.status}` : "the server did not answer";
+});
+
+document.addEventListener("keydown", (it) => {
+  if (it.key === "Escape") document.querySelector("#inspector .close")?.click();
+});
+document.getElementById("inspector")?.focus();
+if (bench) listen();

@@ -1,0 +1,113 @@
+//! Generations: live while they are active, from the library afterwards, in one shape.
+
+use axum::{
+    Json,
+    extract::{Path, Query, Request, State},
+    http::StatusCode,
+    response::Response,
+};
+use steadfast::Object;
+
+use super::{
+    list::{List, ListQuery, page},
+    problem::Problem,
+    site::Site,
+};
+use crate::{
+    Cancel, DEFAULT_WORKSPACE, Delete, DeleteGeneration, Generation, GenerationManager,
+    GenerationStatus, GetGeneration, GetState, Library, ListGenerations, Retry,
+};
+
+pub(super) async fn list(
+    State(site): State<Site>,
+    Query(query): Query<ListQuery>,
+) -> Result<Json<List<Generation>>, Problem> {
+    let (status, (narrow, limit)) = (query.status()?, query.narrow()?);
+    let ask = ListGenerations { status, narrow };
+    let found = site.objects.call(Library::at(DEFAULT_WORKSPACE), ask).await?;
+    Ok(Json(page(found, limit, |it| (it.created_at, &it.id))))
+}
+
+pub(super) async fn show(
+    State(site): State<Site>,
+    Path(id): Path<String>,
+) -> Result<Json<Generation>, Problem> {
+    find(&site, &id).await?.map(Json).ok_or_else(|| Problem::no_generation(&id))
+}
+
+/// Whether a text can be the id of something: nothing else is looked for.
+pub(super) fn is_id(text: &str) -> bool {
+    text.len() == 36 && text.bytes().all(|it| it.is_ascii_hexdigit() || it == b'-')
+}
+
+/// A generation. Its manager knows best while it is active; to ask one that is not there makes none.
+pub(super) async fn find(site: &Site, id: &str) -> Result<Option<Generation>, Problem> {
+    if !is_id(id) {
+        return Ok(None);
+    }
+    let ask = GetGeneration { id: id.into() };
+    let kept = site.objects.call(Library::at(DEFAULT_WORKSPACE), ask).await?;
+    if kept.as_ref().is_some_and(|it| it.status != GenerationStatus::Active) {
+        return Ok(kept);
+    }
+    let live = site.objects.call(GenerationManager::at(id), GetState).await?;
+    Ok(match (live, kept) {
+        (Some(mut live), Some(kept)) => {
+            live.request.tags = kept.request.tags;
+            Some(live)
+        }
+        (live, kept) => live.or(kept),
+    })
+}
+
+async fn present(site: &Site, id: &str) -> Result<Generation, Problem> {
+    find(site, id).await?.ok_or_else(|| Problem::no_generation(id))
+}
+
+pub(super) async fn cancel(
+    State(site): State<Site>,
+    Path(id): Path<String>,
+) -> Result<Json<Generation>, Problem> {
+    let found = present(&site, &id).await?;
+    if found.status != GenerationStatus::Active {
+        return Ok(Json(found));
+    }
+    Ok(Json(site.objects.call(GenerationManager::at(id), Cancel).await?))
+}
+
+pub(super) async fn retry(
+    State(site): State<Site>,
+    Path(id): Path<String>,
+) -> Result<Json<Generation>, Problem> {
+    present(&site, &id).await?;
+    Ok(Json(site.objects.call(GenerationManager::at(id), Retry).await?))
+}
+
+pub(super) async fn delete(
+    State(site): State<Site>,
+    Path(id): Path<String>,
+) -> Result<StatusCode, Problem> {
+    remove(&site, &id).await?;
+    Ok(StatusCode::ACCEPTED)
+}
+
+/// Deletes a generation: its manager stops, if it is still there, and the library forgets.
+pub(super) async fn remove(site: &Site, id: &str) -> Result<(), Problem> {
+    present(site, id).await?;
+    match site.objects.call(GenerationManager::at(id), Delete).await {
+        Ok(()) => {}
+        Err(error) if error.code() == "unknown_generation" => {}
+        Err(error) => return Err(error.into()),
+    }
+    let delete = DeleteGeneration { id: id.into() };
+    Ok(site.objects.call(Library::at(DEFAULT_WORKSPACE), delete).await?)
+}
+
+pub(super) async fn events(
+    State(site): State<Site>,
+    Path(id): Path<String>,
+    request: Request,
+) -> Result<Response, Problem> {
+    present(&site, &id).await?;
+    Ok((site.connect)(GenerationManager::CLASS, id, request).await)
+}

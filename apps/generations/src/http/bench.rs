@@ -1,0 +1,69 @@
+//! What the forms of the page ask for.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use steadfast::Object;
+
+use super::{api, artifacts, create, problem::Problem, site::Site, tags};
+use crate::{Cancel, GenerationManager, Retry, TagTarget};
+
+/// Any form of the page: `do` says which.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Form {
+    r#do: String,
+    id: String,
+    tag: String,
+    model: String,
+    prompt: String,
+    width: Option<u32>,
+    height: Option<u32>,
+    seed: String,
+    count: Option<u32>,
+    tags: String,
+}
+
+/// Does it, and says where to go then.
+pub(super) async fn act(site: &Site, form: Form) -> Result<String, Problem> {
+    let home = || "/generations".to_owned();
+    let inspected = |id: &str| format!("/generations?artifact={id}#inspector");
+    match form.r#do.as_str() {
+        "submit" => submit(site, form).await.map(|()| home()),
+        "cancel" => {
+            site.objects.call(GenerationManager::at(form.id), Cancel).await?;
+            Ok(home())
+        }
+        "retry" => {
+            site.objects.call(GenerationManager::at(form.id), Retry).await?;
+            Ok(home())
+        }
+        "delete-generation" => api::remove(site, &form.id).await.map(|()| home()),
+        "delete-artifact" => artifacts::remove(site, &form.id).await.map(|()| home()),
+        "tag" | "untag" => {
+            let (to, is_on) = (inspected(&form.id), form.r#do == "tag");
+            let tag = form.tag.trim().to_owned();
+            tags::set(site, TagTarget::Artifact, (form.id, tag), is_on).await?;
+            Ok(to)
+        }
+        other => Err(Problem::bad("bad_request", format!("there is nothing to do like `{other}`"))),
+    }
+}
+
+async fn submit(site: &Site, form: Form) -> Result<(), Problem> {
+    let mut input = json!({ "positivePrompt": form.prompt.trim() });
+    for (name, value) in [("width", form.width), ("height", form.height)] {
+        if let Some(value) = value {
+            input[name] = value.into();
+        }
+    }
+    if !form.seed.trim().is_empty() {
+        let seed: u64 = form.seed.trim().parse().map_err(|_| {
+            Problem::bad("generation_input_invalid", "a seed is a number without sign")
+        })?;
+        input["seed"] = Value::from(seed);
+    }
+    let tags = form.tags.split(',').map(str::trim).filter(|it| !it.is_empty());
+    let tags = tags.map(str::to_owned).collect();
+    let request = create::check(site, form.model, input, form.count.unwrap_or(1), tags, None)?;
+    create::begin(site, request, None).await.map(drop)
+}

@@ -1,0 +1,208 @@
+//! The parts of the page.
+
+use maud::{Markup, html};
+use steadfast_ai::generate::Model;
+
+use super::{artifacts::file_url, page::Shown};
+use crate::{Artifact, Generation, GenerationStatus, TaskState, TaskView};
+
+/// The longest edge of a picture in the grid.
+const THUMBNAIL: u32 = 320;
+
+/// Where requests are made.
+pub(super) fn bench(models: &[Model]) -> Markup {
+    html! {
+        form #bench method="post" action="/generations" {
+            input type="hidden" name="do" value="submit";
+            label.wide { "Prompt " textarea name="prompt" rows="2" required maxlength="3000" {} }
+            label {
+                "Model "
+                select name="model" {
+                    @for model in models {
+                        option value=(model.id) { (model.name) " (" (model.kind.as_str()) ")" }
+                    }
+                }
+            }
+            label { "Width " input type="number" name="width" value="512" min="64" max="2048" step="64"; }
+            label { "Height " input type="number" name="height" value="512" min="64" max="2048" step="64"; }
+            label { "Count " input type="number" name="count" value="4" min="1" max="16"; }
+            label { "Seed " input name="seed" inputmode="numeric" placeholder="any"; }
+            label { "Tags " input name="tags" placeholder="one, another"; }
+            button.main { "Generate" }
+            p #said role="alert" {}
+        }
+    }
+}
+
+fn button(name: &str, id: &str, text: &str) -> Markup {
+    html! {
+        form method="post" action="/generations" {
+            input type="hidden" name="do" value=(name);
+            input type="hidden" name="id" value=(id);
+            button { (text) }
+        }
+    }
+}
+
+/// A generation that is under way, or did not go well as a whole.
+pub(super) fn active(generation: &Generation) -> Markup {
+    let Generation { id, status, counts, request, .. } = generation;
+    let prompt = request.input.get("positivePrompt").and_then(|it| it.as_str());
+    html! {
+        article.generation data-id=(id) data-status=(status.name()) {
+            header {
+                strong { (prompt.unwrap_or_default()) }
+                span.quiet { (request.model) " · " (status.name()) " · " (counts.ready) " of " (request.count) }
+                @if *status == GenerationStatus::Active {
+                    (button("cancel", id, "Cancel"))
+                } @else if 0 < counts.failed {
+                    (button("retry", id, "Retry"))
+                }
+                (button("delete-generation", id, "Delete"))
+            }
+            ul.tasks {
+                @for task in &generation.tasks { (task_card(task, generation)) }
+            }
+        }
+    }
+}
+
+fn task_card(task: &TaskView, generation: &Generation) -> Markup {
+    let artifact = generation.artifacts.iter().find(|it| it.index == task.index);
+    html! {
+        li.task data-index=(task.index) data-status=(task.status.name()) {
+            @match (task.status, artifact) {
+                (TaskState::Ready, Some(artifact)) => (picture(artifact)),
+                (TaskState::Failed, _) => {
+                    p.error { (task.error.as_ref().map_or("failed", |it| it.message.as_str())) }
+                }
+                (TaskState::Cancelled, _) => p.quiet { "Cancelled" },
+                _ => {
+                    p.quiet { (task.status.name()) }
+                    progress max="100" value=[task.progress] {}
+                }
+            }
+        }
+    }
+}
+
+fn picture(artifact: &Artifact) -> Markup {
+    let (id, url) = (&artifact.id, file_url(artifact));
+    html! {
+        a href={ "/generations?artifact=" (id) "#inspector" } {
+            @if artifact.content_type.starts_with("image/") && artifact.extension != "gif" {
+                img src={ (url) "?w=" (THUMBNAIL) "&h=" (THUMBNAIL) } alt=(label(artifact)) loading="lazy";
+            } @else if artifact.content_type.starts_with("image/") {
+                img src=(url) alt=(label(artifact)) loading="lazy";
+            } @else {
+                video src=(url) muted preload="metadata" {}
+            }
+        }
+    }
+}
+
+fn label(artifact: &Artifact) -> String {
+    format!("{} {}", artifact.model, artifact.seed.map_or(String::new(), |it| it.to_string()))
+}
+
+/// All artifacts, newest first.
+pub(super) fn library(shown: &Shown) -> Markup {
+    html! {
+        section #library aria-label="Library" {
+            h2 { "Library" }
+            nav.tags aria-label="Tags" {
+                a href="/generations" aria-current=[shown.tag.is_none().then_some("page")] { "all" }
+                @for it in &shown.tags {
+                    a href={ "/generations?tag=" (escaped(&it.tag)) }
+                        aria-current=[(shown.tag.as_ref() == Some(&it.tag)).then_some("page")] {
+                        (it.tag) " " span.quiet { (it.generations + it.artifacts) }
+                    }
+                }
+            }
+            ul.grid {
+                @for artifact in &shown.artifacts {
+                    li data-id=(artifact.id) { (picture(artifact)) }
+                }
+            }
+            @if shown.artifacts.is_empty() { p.quiet { "Nothing here yet." } }
+            @if let Some(next) = &shown.next {
+                a.next href={ "/generations?cursor=" (next)
+                    @if let Some(tag) = &shown.tag { "&tag=" (escaped(tag)) } } { "Older" }
+            }
+        }
+    }
+}
+
+/// A tag as a part of an address.
+fn escaped(tag: &str) -> String {
+    let plain = |it: u8| it.is_ascii_alphanumeric() || b"-_.".contains(&it);
+    let one = |it: u8| if plain(it) { char::from(it).to_string() } else { format!("%{it:02X}") };
+    tag.bytes().map(one).collect()
+}
+
+/// One artifact, and where it came from.
+pub(super) fn inspector(shown: &Shown) -> Markup {
+    let Some((artifact, generation)) = &shown.inspected else { return html! {} };
+    let input = generation.as_ref().map(|it| &it.request.input);
+    let took = artifact.submitted_at.map(|it| artifact.created_at - it);
+    html! {
+        section #inspector tabindex="-1" aria-label="Inspector" {
+            a.close href="/generations" aria-label="Close" { "×" }
+            (full(artifact))
+            dl {
+                dt { "Model" } dd { (artifact.model) " by " (artifact.provider) }
+                dt { "Size" } dd { (artifact.size) " bytes, " (artifact.content_type) }
+                @if let (Some(w), Some(h)) = (artifact.width, artifact.height) {
+                    dt { "Pixels" } dd { (w) " × " (h) }
+                }
+                @if let Some(seed) = artifact.seed { dt { "Seed" } dd { (seed) } }
+                @if let Some(cost) = artifact.cost { dt { "Cost" } dd { "$" (cost) } }
+                @if let Some(took) = took { dt { "Took" } dd { (took) " ms" } }
+                dt { "Artifact" } dd { code { (artifact.id) } }
+                dt { "Generation" } dd { code { (artifact.generation_id) } }
+                dt { "Tags" }
+                dd {
+                    ul.chips {
+                        @for tag in &artifact.tags {
+                            li {
+                                (tag)
+                                form.inline method="post" action="/generations" {
+                                    input type="hidden" name="do" value="untag";
+                                    input type="hidden" name="id" value=(artifact.id);
+                                    input type="hidden" name="tag" value=(tag);
+                                    button aria-label={ "Remove " (tag) } { "×" }
+                                }
+                            }
+                        }
+                    }
+                    form.inline.tagging method="post" action="/generations" {
+                        input type="hidden" name="do" value="tag";
+                        input type="hidden" name="id" value=(artifact.id);
+                        input name="tag" aria-label="New tag" maxlength="64" required;
+                        button { "Tag" }
+                    }
+                }
+            }
+            @if let Some(input) = input {
+                details { summary { "Input" } pre { (pretty(input)) } }
+            }
+            details { summary { "What the provider said" } pre { (pretty(&artifact.response)) } }
+            (button("delete-artifact", &artifact.id, "Delete"))
+        }
+    }
+}
+
+fn full(artifact: &Artifact) -> Markup {
+    let url = file_url(artifact);
+    html! {
+        @if artifact.content_type.starts_with("image/") {
+            a href=(url) { img.full src=(url) alt=(label(artifact)); }
+        } @else {
+            video.full src=(url) controls {}
+        }
+    }
+}
+
+fn pretty(value: &impl serde::Serialize) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default()
+}

@@ -1,0 +1,122 @@
+//! A request comes in: looked at as a whole before anything is kept.
+
+use axum::{
+    Json,
+    body::Bytes,
+    extract::State,
+    http::{HeaderMap, StatusCode},
+    response::{IntoResponse, Response},
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use steadfast::Object;
+
+use super::{problem::Problem, site::Site};
+use crate::{
+    ClaimKey, Create, DEFAULT_WORKSPACE, Generation, GenerationManager, Library, Request, TAG_MAX,
+    TAGS_MAX, is_tag, new_id,
+};
+
+/// How many may be asked for at a time.
+const COUNT_MAX: u32 = 16;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Body {
+    model: String,
+    input: Value,
+    #[serde(default = "one")]
+    count: u32,
+    #[serde(default)]
+    tags: Vec<String>,
+    #[serde(default)]
+    provider: Option<String>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+pub(super) async fn create(
+    State(site): State<Site>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    let request = parse(&site, &body)?;
+    let key = headers.get("idempotency-key").map(|it| it.to_str());
+    let key = match key {
+        Some(Ok(key)) if (1..=255).contains(&key.len()) => Some(key.to_owned()),
+        Some(_) => return Err(Problem::bad("invalid_key", "a key has 1 to 255 letters")),
+        None => None,
+    };
+    let generation = begin(&site, request, key).await?;
+    Ok((StatusCode::ACCEPTED, Json(json!({ "id": generation.id }))).into_response())
+}
+
+fn parse(site: &Site, body: &[u8]) -> Result<Request, Problem> {
+    let form = "{\"model\", \"input\", \"count\", \"tags\", \"provider\"}";
+    let body: Body = serde_json::from_slice(body).map_err(|error| {
+        Problem::bad("bad_request", format!("the body must be {form}: {error}"))
+    })?;
+    let Body { model, input, count, tags, provider } = body;
+    check(site, model, input, count, tags, provider)
+}
+
+/// A request that can be served, or why it cannot.
+pub(super) fn check(
+    site: &Site,
+    model: String,
+    input: Value,
+    count: u32,
+    mut tags: Vec<String>,
+    provider: Option<String>,
+) -> Result<Request, Problem> {
+    if !(1..=COUNT_MAX).contains(&count) {
+        let detail = format!("`count` must be 1 to {COUNT_MAX}, and is {count}");
+        return Err(Problem::bad("invalid_count", detail));
+    }
+    tags.sort();
+    tags.dedup();
+    if TAGS_MAX < tags.len() {
+        return Err(Problem::bad("too_many_tags", format!("{TAGS_MAX} tags are allowed")));
+    }
+    if let Some(bad) = tags.iter().find(|it| !is_tag(it)) {
+        let detail = format!("`{bad}` cannot be a tag: 1 to {TAG_MAX} letters, no space around it");
+        return Err(Problem::bad("invalid_tag", detail));
+    }
+    let Value::Object(mut input) = input else {
+        return Err(Problem::bad("bad_request", "`input` must be an object"));
+    };
+    // Chosen here, so that what is tried again is the same.
+    input.entry("seed").or_insert_with(|| (1 + (site.entropy.next() >> 33)).into());
+    let (provider, checked) = site.studio.check(&model, input, provider.as_deref())?;
+    let (kind, input) = (checked.kind, checked.input);
+    Ok(Request { provider, model, kind, input, count, tags })
+}
+
+/// Begins with a request. With a key that was used for the same one it is the same one.
+pub(super) async fn begin(
+    site: &Site,
+    request: Request,
+    key: Option<String>,
+) -> Result<Generation, Problem> {
+    let mut id = new_id(site.clock.now(), &*site.entropy);
+    if let Some(key) = key {
+        let text = serde_json::to_string(&request).unwrap_or_default();
+        let digest: String =
+            Sha256::digest(text).iter().take(16).map(|it| format!("{it:02x}")).collect();
+        let claim = ClaimKey { key, digest, id };
+        id = site.objects.call(Library::at(DEFAULT_WORKSPACE), claim).await?;
+    }
+    let secret = format!("{:016x}{:016x}", site.entropy.next(), site.entropy.next());
+    let create = Create {
+        timeout_ms: u64::try_from(site.studio.timeout(request.kind).as_millis())
+            .unwrap_or(u64::MAX),
+        webhooks: site.studio.webhooks(),
+        request,
+        workspace: DEFAULT_WORKSPACE.into(),
+        secret,
+    };
+    Ok(site.objects.call(GenerationManager::at(id), create).await?)
+}

@@ -1,0 +1,48 @@
+//! The routes in the words of OpenAPI, for the document of whoever serves them.
+
+use serde_json::{Map, Value, json};
+
+/// Path, method, what it does, and what it answers when all is well.
+const ROUTES: &[(&str, &str, &str, &str)] = &[
+    ("/api/generations", "get", "Lists generations, newest first", "200"),
+    ("/api/generations", "post", "Asks for pictures or clips", "202"),
+    ("/api/generations/{id}", "get", "Shows a generation", "200"),
+    ("/api/generations/{id}", "delete", "Deletes it, with all that came of it", "202"),
+    ("/api/generations/{id}/cancel", "post", "Gives up what is not done", "200"),
+    ("/api/generations/{id}/retry", "post", "Tries failed tasks again", "200"),
+    ("/api/generations/{id}/events", "get", "A WebSocket, or events", "200"),
+    ("/api/generations/{id}/tags/{tag}", "put", "Tags a generation", "204"),
+    ("/api/generations/{id}/tags/{tag}", "delete", "Removes a tag", "204"),
+    ("/api/artifacts", "get", "Lists artifacts, newest first", "200"),
+    ("/api/artifacts/{id}", "get", "Shows an artifact", "200"),
+    ("/api/artifacts/{id}", "delete", "Deletes an artifact", "202"),
+    ("/api/artifacts/{id}/tags/{tag}", "put", "Tags an artifact", "204"),
+    ("/api/artifacts/{id}/tags/{tag}", "delete", "Removes a tag", "204"),
+    ("/api/tags", "get", "Lists tags with counts", "200"),
+    ("/artifacts/{id}/{file}", "get", "The bytes of an artifact", "200"),
+    ("/webhooks/{provider}/{generation}/{task}/{token}", "post", "A provider tells", "200"),
+    ("/generations", "get", "The page", "200"),
+    ("/generations", "post", "The forms of the page", "303"),
+    ("/generations-assets/generations.css", "get", "The style of the page", "200"),
+    ("/generations-assets/generations.js", "get", "The script of the page", "200"),
+    ("/generations-assets/generations.svg", "get", "The icon of the page", "200"),
+];
+
+/// The `paths` of an OpenAPI document.
+pub fn paths() -> Map<String, Value> {
+    let mut paths = Map::new();
+    for (path, method, summary, status) in ROUTES {
+        let names = path.split('{').skip(1).filter_map(|it| it.split_once('}')).map(|it| it.0);
+        let parameter = |it| json!({ "name": it, "in": "path", "required": true, "schema": { "type": "string" } });
+        let parameters: Vec<Value> = names.map(parameter).collect();
+        let operation = json!({
+            "tags": ["generations"],
+            "summary": summary,
+            "parameters": parameters,
+            "responses": { *status: { "description": "It is done" } },
+        });
+        let entry = paths.entry(*path).or_insert_with(|| json!({}));
+        entry[*method] = operation;
+    }
+    paths
+}

@@ -1,0 +1,163 @@
+//! The page: a bench to ask at, what is under way, and the library. It works without script; with one
+//! it is live.
+
+use axum::{
+    extract::{Query, State},
+    http::header,
+    response::{IntoResponse, Redirect, Response},
+};
+use maud::{DOCTYPE, Markup, html};
+use serde::Deserialize;
+use steadfast::Object;
+
+use super::{
+    bench::{Form, act},
+    cards::{active, bench, inspector, library},
+    list::ListQuery,
+    problem::Problem,
+    site::Site,
+};
+use crate::{
+    Artifact, DEFAULT_WORKSPACE, Generation, GenerationStatus, GetArtifact, GetGeneration, Library,
+    ListArtifacts, ListGenerations, ListTags, Narrow, TagCount,
+};
+
+const STYLE: &str = include_str!("../../assets/generations.css");
+const SCRIPT: &str = include_str!("../../assets/generations.js");
+const ICON: &str = include_str!("../../assets/generations.svg");
+/// Artifacts of one page.
+const PAGE: u32 = 48;
+/// Generations that are shown above the library.
+const RECENT: u32 = 12;
+
+pub(super) async fn style() -> Response {
+    ([(header::CONTENT_TYPE, "text/css; charset=utf-8")], STYLE).into_response()
+}
+
+pub(super) async fn script() -> Response {
+    ([(header::CONTENT_TYPE, "text/javascript; charset=utf-8")], SCRIPT).into_response()
+}
+
+pub(super) async fn icon() -> Response {
+    ([(header::CONTENT_TYPE, "image/svg+xml")], ICON).into_response()
+}
+
+/// What the address of the page says beside the filters.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct View {
+    artifact: Option<String>,
+}
+
+/// What the page shows.
+pub(super) struct Shown {
+    pub(super) active: Vec<Generation>,
+    pub(super) artifacts: Vec<Artifact>,
+    pub(super) next: Option<String>,
+    pub(super) tags: Vec<TagCount>,
+    pub(super) tag: Option<String>,
+    /// The one that is looked at, and where it came from.
+    pub(super) inspected: Option<(Artifact, Option<Generation>)>,
+}
+
+pub(super) async fn show(
+    State(site): State<Site>,
+    Query(query): Query<ListQuery>,
+    Query(view): Query<View>,
+) -> Response {
+    match collect(&site, &query, &view).await {
+        Ok(shown) => page(&main(&site, &shown)).into_response(),
+        Err(problem) => refused(&problem),
+    }
+}
+
+async fn collect(site: &Site, query: &ListQuery, view: &View) -> Result<Shown, Problem> {
+    let library = || Library::at(DEFAULT_WORKSPACE);
+    let (mut narrow, _) = query.narrow()?;
+    narrow.limit = PAGE + 1;
+    let ask = ListArtifacts { generation: query.generation.clone(), narrow };
+    let artifacts = site.objects.call(library(), ask).await?;
+    let found = super::list::page(artifacts, PAGE as usize, |it| (it.created_at, &it.id));
+    let recent = Narrow { limit: RECENT, ..Narrow::default() };
+    let recent = ListGenerations { status: None, narrow: recent };
+    let recent = site.objects.call(library(), recent).await?;
+    let mut active = Vec::new();
+    for generation in recent {
+        // What went well is in the library below; the rest is to be seen.
+        let is_whole = generation.counts.ready == generation.request.count;
+        if generation.status == GenerationStatus::Active {
+            active.extend(super::api::find(site, &generation.id).await?);
+        } else if !is_whole {
+            active.push(generation);
+        }
+    }
+    let inspected = match &view.artifact {
+        Some(id) => inspect(site, id).await?,
+        None => None,
+    };
+    let tags = site.objects.call(library(), ListTags).await?;
+    let tag = query.tag.clone().filter(|it| !it.is_empty());
+    Ok(Shown { active, artifacts: found.items, next: found.next, tags, tag, inspected })
+}
+
+async fn inspect(site: &Site, id: &str) -> Result<Option<(Artifact, Option<Generation>)>, Problem> {
+    let library = || Library::at(DEFAULT_WORKSPACE);
+    let found = site.objects.call(library(), GetArtifact { id: id.into() }).await?;
+    let Some(artifact) = found else { return Ok(None) };
+    let id = artifact.generation_id.clone();
+    let generation = site.objects.call(library(), GetGeneration { id }).await?;
+    Ok(Some((artifact, generation)))
+}
+
+fn main(site: &Site, shown: &Shown) -> Markup {
+    html! {
+        (bench(&site.studio.models()))
+        section #live aria-label="Under way" aria-live="polite" {
+            @for generation in &shown.active { (active(generation)) }
+        }
+        (library(shown))
+        (inspector(shown))
+    }
+}
+
+fn page(body: &Markup) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { "Generations" }
+                link rel="icon" type="image/svg+xml" href="/generations-assets/generations.svg";
+                link rel="stylesheet" href="/generations-assets/generations.css";
+                script src="/generations-assets/generations.js" defer {}
+            }
+            body {
+                header {
+                    h1 { a href="/generations" { "Generations" } }
+                    nav { a href="/" { "Steadfast" } }
+                }
+                main { (body) }
+            }
+        }
+    }
+}
+
+/// A page that says what is wrong.
+fn refused(problem: &Problem) -> Response {
+    let body = html! {
+        p.error role="alert" { (problem.detail) }
+        p { a href="/generations" { "Back" } }
+    };
+    (problem.status, page(&body)).into_response()
+}
+
+/// Does what a form of the page asks for, and comes back.
+pub(super) async fn submit(
+    State(site): State<Site>,
+    axum::Form(form): axum::Form<Form>,
+) -> Response {
+    match act(&site, form).await {
+        Ok(to) => Redirect::to(&to).into_response(),
+        Err(problem) => refused(&problem),
+    }
+}

@@ -1,0 +1,82 @@
+//! Errors as problem+json: a stable code, what happened, and what to do.
+
+use axum::{
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde_json::json;
+use steadfast::{BucketError, CallError};
+use steadfast_ai::generate::GenerateError;
+
+/// Why a request was not served.
+#[derive(Debug)]
+pub(super) struct Problem {
+    pub(super) status: StatusCode,
+    code: String,
+    pub(super) detail: String,
+}
+
+impl Problem {
+    pub(super) fn new(status: StatusCode, code: &str, detail: impl Into<String>) -> Self {
+        Self { status, code: code.into(), detail: detail.into() }
+    }
+
+    pub(super) fn bad(code: &str, detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, code, detail)
+    }
+
+    pub(super) fn no_generation(id: &str) -> Self {
+        let detail = format!("there is no generation `{id}`");
+        Self::new(StatusCode::NOT_FOUND, "unknown_generation", detail)
+    }
+
+    pub(super) fn no_artifact(id: &str) -> Self {
+        let detail = format!("there is no artifact `{id}`");
+        Self::new(StatusCode::NOT_FOUND, "unknown_artifact", detail)
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let body = json!({
+            "type": format!("urn:steadfast:problem:{}", self.code),
+            "title": self.status.canonical_reason().unwrap_or("Error"),
+            "status": self.status.as_u16(),
+            "code": self.code,
+            "detail": self.detail,
+        });
+        let kind = [(header::CONTENT_TYPE, "application/problem+json")];
+        (self.status, kind, body.to_string()).into_response()
+    }
+}
+
+impl From<CallError> for Problem {
+    fn from(error: CallError) -> Self {
+        let code = error.code().to_owned();
+        let status = match code.as_str() {
+            "unknown_generation" | "unknown_artifact" => StatusCode::NOT_FOUND,
+            "nothing_to_retry" | "key_reused" | "too_many_tags" => StatusCode::CONFLICT,
+            "malformed_webhook" => StatusCode::BAD_REQUEST,
+            _ => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        Self::new(status, &code, error.to_string())
+    }
+}
+
+impl From<BucketError> for Problem {
+    fn from(error: BucketError) -> Self {
+        let code = error.code();
+        let status = match code {
+            "unknown_blob" => StatusCode::NOT_FOUND,
+            "range_not_satisfiable" => StatusCode::RANGE_NOT_SATISFIABLE,
+            _ => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        Self::new(status, code, error.to_string())
+    }
+}
+
+impl From<GenerateError> for Problem {
+    fn from(error: GenerateError) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, error.code(), error.to_string())
+    }
+}

@@ -1,0 +1,67 @@
+//! Tags of generations and artifacts.
+
+use axum::{
+    Json,
+    extract::{Path, State},
+    http::StatusCode,
+};
+use serde_json::{Value, json};
+use steadfast::Object;
+
+use super::{problem::Problem, site::Site};
+use crate::{DEFAULT_WORKSPACE, Library, ListTags, SetTag, TAG_MAX, TagTarget, is_tag};
+
+pub(super) async fn list(State(site): State<Site>) -> Result<Json<Value>, Problem> {
+    let tags = site.objects.call(Library::at(DEFAULT_WORKSPACE), ListTags).await?;
+    Ok(Json(json!({ "items": tags })))
+}
+
+pub(super) async fn set(
+    site: &Site,
+    target: TagTarget,
+    (id, tag): (String, String),
+    is_on: bool,
+) -> Result<StatusCode, Problem> {
+    if is_on && !is_tag(&tag) {
+        let detail = format!("`{tag}` cannot be a tag: 1 to {TAG_MAX} letters, no space around it");
+        return Err(Problem::bad("invalid_tag", detail));
+    }
+    let set = SetTag { target, id: id.clone(), tag, is_on };
+    if site.objects.call(Library::at(DEFAULT_WORKSPACE), set).await? {
+        return Ok(StatusCode::NO_CONTENT);
+    }
+    Err(match target {
+        TagTarget::Generation => Problem::no_generation(&id),
+        TagTarget::Artifact => Problem::no_artifact(&id),
+    })
+}
+
+type At = Path<(String, String)>;
+
+pub(super) async fn tag_generation(
+    State(site): State<Site>,
+    Path(at): At,
+) -> Result<StatusCode, Problem> {
+    set(&site, TagTarget::Generation, at, true).await
+}
+
+pub(super) async fn untag_generation(
+    State(site): State<Site>,
+    Path(at): At,
+) -> Result<StatusCode, Problem> {
+    set(&site, TagTarget::Generation, at, false).await
+}
+
+pub(super) async fn tag_artifact(
+    State(site): State<Site>,
+    Path(at): At,
+) -> Result<StatusCode, Problem> {
+    set(&site, TagTarget::Artifact, at, true).await
+}
+
+pub(super) async fn untag_artifact(
+    State(site): State<Site>,
+    Path(at): At,
+) -> Result<StatusCode, Problem> {
+    set(&site, TagTarget::Artifact, at, false).await
+}

@@ -1,0 +1,26 @@
+//! Providers tell of tasks. What they say is durable before they are answered.
+
+use axum::{
+    body::Bytes,
+    extract::{Path, State},
+    http::StatusCode,
+};
+use steadfast::Object;
+
+use super::{api::is_id, problem::Problem, site::Site};
+use crate::{GenerationManager, Webhook};
+
+pub(super) async fn receive(
+    State(site): State<Site>,
+    Path((_, generation, task, token)): Path<(String, String, String, String)>,
+    body: Bytes,
+) -> Result<StatusCode, Problem> {
+    let malformed = || Problem::bad("malformed_webhook", "a webhook is a text in JSON");
+    let body = String::from_utf8(body.to_vec()).map_err(|_| malformed())?;
+    if !is_id(&generation) {
+        return Err(Problem::no_generation(&generation));
+    }
+    let told = Webhook { task, token, body };
+    site.objects.call(GenerationManager::at(generation), told).await?;
+    Ok(StatusCode::OK)
+}

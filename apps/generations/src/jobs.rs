@@ -1,0 +1,130 @@
+//! Work outside of turns: ask a provider, ask it again, fetch what it made, remove what nobody wants.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use steadfast::{Job, store::RetryPolicy};
+use steadfast_ai::generate::OutputKind;
+
+use crate::{Made, TaskError};
+
+/// Has a provider begin with a task.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Submit {
+    /// Who.
+    pub provider: String,
+    /// With what.
+    pub model: String,
+    /// What it makes.
+    pub kind: OutputKind,
+    /// From what.
+    pub input: Map<String, Value>,
+    /// The place in the request.
+    pub index: u32,
+    /// The id that the provider gets: chosen and durable before it is asked.
+    pub task: String,
+    /// Where the provider may tell of it.
+    pub webhook: Option<String>,
+    /// The process that asked for this. In another one it may have been done already.
+    pub process: String,
+}
+
+/// How a provider has taken a task.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Taken {
+    /// It is done.
+    Made(Made),
+    /// It is under way.
+    Accepted,
+}
+
+impl Job for Submit {
+    const NAME: &'static str = "generation-submit";
+    const TIMEOUT: Duration = Duration::from_mins(6);
+    type Output = Taken;
+}
+
+/// Asks a provider how far tasks are.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Poll {
+    /// Whom.
+    pub provider: String,
+    /// Which tasks.
+    pub tasks: Vec<String>,
+}
+
+/// How far a task is at its provider.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Progress {
+    /// Which task.
+    pub task: String,
+    /// How far.
+    pub state: AtProvider,
+}
+
+/// What a provider says of a task.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum AtProvider {
+    /// It is done.
+    Made(Made),
+    /// So many per cent are done, if that is known.
+    Working(Option<u8>),
+    /// It came to nothing.
+    Failed(TaskError),
+    /// Nothing is known of it.
+    Unknown,
+}
+
+impl Job for Poll {
+    const NAME: &'static str = "generation-poll";
+    // The next alarm asks again.
+    const RETRY: RetryPolicy = RetryPolicy { attempts_max: 1, ..RetryPolicy::DEFAULT };
+    type Output = Vec<Progress>;
+}
+
+/// Streams what a provider made into the bucket.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Fetch {
+    /// Who made it.
+    pub provider: String,
+    /// The place in the request.
+    pub index: u32,
+    /// The artifact that it becomes.
+    pub artifact: String,
+    /// What was made.
+    pub made: Made,
+}
+
+/// What is in the bucket now.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Fetched {
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its media type, as its bytes have it.
+    pub content_type: String,
+    /// What its file is called behind the dot.
+    pub extension: String,
+}
+
+impl Job for Fetch {
+    const NAME: &'static str = "generation-fetch";
+    const TIMEOUT: Duration = Duration::from_mins(5);
+    type Output = Fetched;
+}
+
+/// Removes blobs that nobody refers to any more.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Discard {
+    /// The artifacts that they were of.
+    pub artifacts: Vec<String>,
+}
+
+impl Job for Discard {
+    const NAME: &'static str = "generation-discard";
+    type Output = ();
+}

@@ -1,0 +1,47 @@
+//! AI media jobs, and the library of their artifacts.
+//!
+//! Somebody asks for pictures or clips and gets an id at once. A [`GenerationManager`], one object for
+//! each request, has a provider make them, one task for each, and watches over it: it is transient
+//! plumbing. What matters are the artifacts: they go into the bucket [`ARTIFACTS`] and into the
+//! [`Library`] of the workspace as they are made, and stay there.
+//!
+//! A task has the id that its provider gets before the provider is asked, and an artifact the id of
+//! its place in the request: whatever is tried again after a crash, nothing is paid for or kept twice.
+
+pub mod http;
+mod ids;
+mod jobs;
+mod library;
+mod manager;
+mod studio;
+mod task;
+mod view;
+mod wire;
+
+use steadfast::Bucket;
+
+pub use self::{
+    ids::new_id,
+    jobs::{AtProvider, Discard, Fetch, Fetched, Poll, Progress, Submit, Taken},
+    library::{
+        ClaimKey, DEFAULT_WORKSPACE, DeleteArtifact, DeleteGeneration, GenerationChanged,
+        GetArtifact, GetGeneration, Library, ListArtifacts, ListGenerations, ListTags, Narrow,
+        RecordArtifact, SetTag, TAG_MAX, TAGS_MAX, TagCount, TagTarget, is_tag,
+    },
+    manager::GenerationManager,
+    studio::{Place, Studio, StudioOptions},
+    task::{Made, TaskError, TaskState, TaskView, artifact_id, task_id},
+    view::{Artifact, Counts, Generation, GenerationStatus, Request},
+    wire::{
+        AskAgain, Cancel, Create, Delete, Forget, GenerationMessage, GetState, Retry, TimeOut,
+        Webhook,
+    },
+};
+
+/// The bytes of artifacts, under `artifacts/{id}`.
+pub const ARTIFACTS: Bucket = Bucket::named("generations");
+
+/// Where the bytes of an artifact are.
+pub fn blob_key(artifact: &str) -> String {
+    format!("artifacts/{artifact}")
+}

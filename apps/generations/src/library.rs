@@ -1,0 +1,44 @@
+//! The library of a workspace: what is kept for ever. Generations are in it from the moment that they
+//! are asked for, artifacts as they are made.
+
+mod messages;
+mod query;
+mod record;
+mod rows;
+mod tags;
+
+use steadfast::{Object, Outcome};
+
+pub use self::messages::{
+    ClaimKey, DeleteArtifact, DeleteGeneration, GenerationChanged, GetArtifact, GetGeneration,
+    ListArtifacts, ListGenerations, ListTags, Narrow, RecordArtifact, SetTag, TagCount, TagTarget,
+};
+use self::rows::SCHEMA;
+pub use self::tags::{TAG_MAX, TAGS_MAX, is_tag};
+use crate::Discard;
+
+/// The library of one workspace.
+#[derive(Clone, Copy, Debug)]
+pub struct Library;
+
+/// The workspace of everybody who names none.
+pub const DEFAULT_WORKSPACE: &str = "default";
+
+impl Object for Library {
+    const CLASS: &'static str = "library";
+    type Calls = (
+        ClaimKey,
+        GenerationChanged,
+        RecordArtifact,
+        DeleteGeneration,
+        DeleteArtifact,
+        SetTag,
+        GetGeneration,
+        ListGenerations,
+        GetArtifact,
+        ListArtifacts,
+        ListTags,
+        Outcome<Discard>,
+    );
+    const MIGRATIONS: &'static [&'static str] = &[SCHEMA];
+}

@@ -1,0 +1,142 @@
+//! What a library is told and asked.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Artifact, Generation, GenerationStatus};
+
+/// Somebody wants a request to count once. The id that it has, or had the first time.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ClaimKey {
+    /// What the client calls the request.
+    pub key: String,
+    /// What it is, in a few letters.
+    pub digest: String,
+    /// The id that it gets if it is new.
+    pub id: String,
+}
+
+/// How a generation stands. Words may come in any order; the number says which is the last.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct GenerationChanged {
+    /// The generation, without artifacts.
+    pub generation: Generation,
+    /// The number of the word.
+    pub version: i64,
+}
+
+/// An artifact is there. The same one again changes nothing.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RecordArtifact {
+    /// The artifact.
+    pub artifact: Artifact,
+}
+
+/// A generation goes, with all that came of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DeleteGeneration {
+    /// Which one.
+    pub id: String,
+}
+
+/// An artifact goes. `false` if there is none.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DeleteArtifact {
+    /// Which one.
+    pub id: String,
+}
+
+/// What has a tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TagTarget {
+    /// A generation.
+    Generation,
+    /// An artifact.
+    Artifact,
+}
+
+impl TagTarget {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            TagTarget::Generation => "generation",
+            TagTarget::Artifact => "artifact",
+        }
+    }
+}
+
+/// Tags something, or removes a tag. `false` if there is nothing to tag.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SetTag {
+    /// What sort of thing.
+    pub target: TagTarget,
+    /// Which one.
+    pub id: String,
+    /// The tag.
+    pub tag: String,
+    /// Whether it has it afterwards.
+    pub is_on: bool,
+}
+
+/// One generation, with its artifacts.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct GetGeneration {
+    /// Which one.
+    pub id: String,
+}
+
+/// Generations, newest first.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct ListGenerations {
+    /// Only those that are so far.
+    pub status: Option<GenerationStatus>,
+    /// What all lists can be narrowed by.
+    pub narrow: Narrow,
+}
+
+/// What lists can be narrowed by.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Narrow {
+    /// Only those made with this.
+    pub model: Option<String>,
+    /// Only those with this tag.
+    pub tag: Option<String>,
+    /// Only those from then on, in milliseconds.
+    pub since: Option<i64>,
+    /// Only those before then.
+    pub until: Option<i64>,
+    /// Only those behind this one: when it was created, and its id.
+    pub after: Option<(i64, String)>,
+    /// So many.
+    pub limit: u32,
+}
+
+/// One artifact.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct GetArtifact {
+    /// Which one.
+    pub id: String,
+}
+
+/// Artifacts, newest first.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct ListArtifacts {
+    /// Only those of this generation.
+    pub generation: Option<String>,
+    /// What all lists can be narrowed by.
+    pub narrow: Narrow,
+}
+
+/// All tags.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ListTags;
+
+/// A tag, and how much has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TagCount {
+    /// The tag.
+    pub tag: String,
+    /// So many generations.
+    pub generations: u64,
+    /// So many artifacts.
+    pub artifacts: u64,
+}

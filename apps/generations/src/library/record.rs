@@ -1,0 +1,161 @@
+//! What is written into a library. All of it may come twice, and in any order.
+
+use steadfast::{Error, Handle, Outcome, Result, Turn, rusqlite::OptionalExtension};
+
+use super::{
+    ClaimKey, DeleteArtifact, DeleteGeneration, GenerationChanged, Library, RecordArtifact, rows,
+};
+use crate::Discard;
+
+/// How long a key of a request is remembered, in milliseconds.
+const KEEP_KEYS: i64 = 24 * 3_600_000;
+
+impl Handle<ClaimKey> for Library {
+    const NAME: &'static str = "claim-key";
+    type Reply = String;
+
+    fn handle(&self, turn: &Turn<Self>, msg: ClaimKey) -> Result<String> {
+        let (sql, now) = (turn.sql(), turn.now().0);
+        sql.execute("DELETE FROM keys WHERE at < ?1", [now - KEEP_KEYS])?;
+        let select = "SELECT digest, id FROM keys WHERE key = ?1";
+        let read = |row: &steadfast::rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+        let found: Option<(String, String)> = sql.query_row(select, [&msg.key], read).optional()?;
+        match found {
+            Some((digest, id)) if digest == msg.digest => Ok(id),
+            Some(_) => {
+                let text = format!("key `{}` was used for another request", msg.key);
+                Err(Error::terminal(text).with_code("key_reused"))
+            }
+            None => {
+                let insert = "INSERT INTO keys (key, digest, id, at) VALUES (?1, ?2, ?3, ?4)";
+                sql.execute(insert, (&msg.key, &msg.digest, &msg.id, now))?;
+                Ok(msg.id)
+            }
+        }
+    }
+}
+
+impl Handle<GenerationChanged> for Library {
+    const NAME: &'static str = "generation-changed";
+    type Reply = ();
+
+    fn handle(&self, turn: &Turn<Self>, msg: GenerationChanged) -> Result<()> {
+        let (sql, generation) = (turn.sql(), &msg.generation);
+        if rows::is_deleted(sql, &generation.id)? {
+            return Ok(());
+        }
+        let select = "SELECT version FROM generations WHERE id = ?1";
+        let known: Option<i64> =
+            sql.query_row(select, [&generation.id], |it| it.get(0)).optional()?;
+        if known.is_some_and(|it| msg.version <= it) {
+            return Ok(());
+        }
+        sql.execute(
+            "INSERT OR REPLACE INTO generations \
+             (id, status, model, generation, version, createdAt, completedAt) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            (
+                &generation.id,
+                generation.status.name(),
+                &generation.request.model,
+                serde_json::to_string(generation)?,
+                msg.version,
+                generation.created_at,
+                generation.completed_at,
+            ),
+        )?;
+        if known.is_none() {
+            // Only with the first word: later ones must not bring back what somebody has removed.
+            for tag in &generation.request.tags {
+                let insert = "INSERT OR IGNORE INTO tags VALUES (?1, 'generation', ?2)";
+                sql.execute(insert, (tag, &generation.id))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Handle<RecordArtifact> for Library {
+    const NAME: &'static str = "record-artifact";
+    type Reply = ();
+
+    fn handle(&self, turn: &Turn<Self>, msg: RecordArtifact) -> Result<()> {
+        let (sql, artifact) = (turn.sql(), &msg.artifact);
+        let gone =
+            rows::is_deleted(sql, &artifact.generation_id)? || rows::is_deleted(sql, &artifact.id)?;
+        if gone {
+            turn.perform(&Discard { artifacts: vec![artifact.id.clone()] });
+            return Ok(());
+        }
+        sql.execute(
+            "INSERT OR IGNORE INTO artifacts (id, generationId, model, artifact, createdAt) \
+             VALUES (?1, ?2, ?3, ?4, ?5)",
+            (
+                &artifact.id,
+                &artifact.generation_id,
+                &artifact.model,
+                serde_json::to_string(artifact)?,
+                artifact.created_at,
+            ),
+        )?;
+        Ok(())
+    }
+}
+
+impl Handle<DeleteGeneration> for Library {
+    const NAME: &'static str = "delete-generation";
+    type Reply = ();
+
+    /// Rows, tags and blobs go; its id is remembered, for what is still on its way.
+    fn handle(&self, turn: &Turn<Self>, msg: DeleteGeneration) -> Result<()> {
+        let sql = turn.sql();
+        let mut select = sql.prepare("SELECT id FROM artifacts WHERE generationId = ?1")?;
+        let rows = select.query_map([&msg.id], |row| row.get(0))?;
+        let artifacts: Vec<String> = rows.collect::<steadfast::rusqlite::Result<_>>()?;
+        for id in &artifacts {
+            forget(turn, id)?;
+        }
+        sql.execute("DELETE FROM artifacts WHERE generationId = ?1", [&msg.id])?;
+        sql.execute("DELETE FROM generations WHERE id = ?1", [&msg.id])?;
+        forget(turn, &msg.id)?;
+        if !artifacts.is_empty() {
+            turn.perform(&Discard { artifacts });
+        }
+        Ok(())
+    }
+}
+
+impl Handle<DeleteArtifact> for Library {
+    const NAME: &'static str = "delete-artifact";
+    type Reply = bool;
+
+    fn handle(&self, turn: &Turn<Self>, msg: DeleteArtifact) -> Result<bool> {
+        let gone = turn.sql().execute("DELETE FROM artifacts WHERE id = ?1", [&msg.id])?;
+        if gone == 0 {
+            return Ok(false);
+        }
+        forget(turn, &msg.id)?;
+        turn.perform(&Discard { artifacts: vec![msg.id] });
+        Ok(true)
+    }
+}
+
+/// Removes tags, and remembers that there was something.
+fn forget(turn: &Turn<Library>, id: &str) -> Result<()> {
+    turn.sql().execute("DELETE FROM tags WHERE targetId = ?1", [id])?;
+    let insert = "INSERT OR IGNORE INTO deleted (id, at) VALUES (?1, ?2)";
+    turn.sql().execute(insert, (id, turn.now().0))?;
+    Ok(())
+}
+
+impl Handle<Outcome<Discard>> for Library {
+    const NAME: &'static str = "discarded";
+    type Reply = ();
+
+    fn handle(&self, _: &Turn<Self>, msg: Outcome<Discard>) -> Result<()> {
+        if let Err(error) = msg.result {
+            tracing::warn!(%error, artifacts = ?msg.job.artifacts, "blobs were not removed");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,76 @@
+//! The manager of one request: transient plumbing. One row for each task, changed only from the
+//! state that is expected; everything outside is an effect, so that a turn never waits.
+
+mod control;
+mod outcomes;
+mod progress;
+mod rows;
+
+use std::{sync::Arc, time::Duration};
+
+use steadfast::{Connection, Error, Handle, Live, Object, Outcome, Result, Turn};
+
+use self::rows::SCHEMA;
+use crate::{
+    AskAgain, Cancel, Create, Delete, Discard, Fetch, Forget, Generation, GetState, Poll, Retry,
+    Studio, Submit, TimeOut, Webhook,
+};
+
+/// How long a finished generation stays here, for webhooks that come late.
+pub(crate) const GRACE: Duration = Duration::from_hours(24);
+
+/// Manages one request; its name is the id that the client got.
+#[derive(Clone)]
+pub struct GenerationManager {
+    /// Who makes what.
+    pub studio: Arc<Studio>,
+}
+
+impl Object for GenerationManager {
+    const CLASS: &'static str = "generation";
+    type Calls = (
+        Create,
+        GetState,
+        Webhook,
+        Cancel,
+        Retry,
+        Delete,
+        TimeOut,
+        AskAgain,
+        Forget,
+        Outcome<Submit>,
+        Outcome<Poll>,
+        Outcome<Fetch>,
+        Outcome<Discard>,
+    );
+    const MIGRATIONS: &'static [&'static str] = &[SCHEMA];
+}
+
+impl Live for GenerationManager {
+    const AUTO_REPLY: &'static [(&'static str, &'static str)] = &[("ping", r#"{"type":"pong"}"#)];
+
+    fn connected(&self, turn: &Turn<Self>, _: &Connection) -> Result<()> {
+        rows::request(turn)?.map(drop).ok_or_else(|| unknown(turn))
+    }
+
+    fn received(&self, _: &Turn<Self>, _: &Connection, _: &str) -> Result<()> {
+        Err(Error::terminal("there is nothing to say here, only to hear").with_code("read_only"))
+    }
+}
+
+impl Handle<GetState> for GenerationManager {
+    const NAME: &'static str = "get-state";
+    type Reply = Option<Generation>;
+
+    fn handle(&self, turn: &Turn<Self>, _: GetState) -> Result<Option<Generation>> {
+        match rows::request(turn)? {
+            Some(request) if !request.is_deleted => rows::generation(turn, &request).map(Some),
+            _ => Ok(None),
+        }
+    }
+}
+
+pub(crate) fn unknown(turn: &Turn<GenerationManager>) -> Error {
+    Error::terminal(format!("there is no generation `{}`", turn.name()))
+        .with_code("unknown_generation")
+}

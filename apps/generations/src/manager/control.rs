@@ -1,0 +1,171 @@
+//! What people do with a generation.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use steadfast::{Handle, Object, Result, Turn};
+
+use super::{GenerationManager, progress, rows, rows::Kept, unknown};
+use crate::{
+    Cancel, Create, Delete, DeleteGeneration, Forget, Generation, GenerationMessage, Library,
+    Request, Retry, Submit, TaskState, TimeOut, task_id,
+};
+use steadfast_ai::generate::webhook_token;
+
+impl Handle<Create> for GenerationManager {
+    const NAME: &'static str = "create";
+    type Reply = Generation;
+
+    /// Request, tasks with the ids that the provider will get, and the work itself are one commit.
+    fn handle(&self, turn: &Turn<Self>, msg: Create) -> Result<Generation> {
+        if let Some(kept) = rows::request(turn)? {
+            return rows::generation(turn, &kept);
+        }
+        let Create { request, workspace, secret, webhooks, timeout_ms } = msg;
+        turn.sql().execute(
+            "INSERT INTO request (one, request, workspace, secret, webhooks, timeoutMs, createdAt) \
+             VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6)",
+            (
+                serde_json::to_string(&request)?,
+                &workspace,
+                &secret,
+                &webhooks,
+                timeout_ms,
+                turn.now().0,
+            ),
+        )?;
+        let kept = rows::request(turn)?.ok_or_else(|| unknown(turn))?;
+        for index in 0..kept.request.count {
+            turn.sql().execute(
+                "INSERT INTO task (idx, id, state) VALUES (?1, ?2, 'pending')",
+                (index, task_id(turn.name(), index, 0)),
+            )?;
+        }
+        for index in 0..kept.request.count {
+            self.submit(turn, &kept, index)?;
+        }
+        wait(turn, &kept);
+        progress::publish(turn, &kept)?;
+        rows::generation(turn, &kept)
+    }
+}
+
+impl GenerationManager {
+    /// Asks for a task to be submitted: once for each of its ids, however often it is tried.
+    fn submit(&self, turn: &Turn<Self>, kept: &Kept, index: u32) -> Result<()> {
+        let Some(task) = rows::task_at(turn, index)? else { return Ok(()) };
+        turn.sql()
+            .execute("UPDATE task SET submittedAt = ?2 WHERE idx = ?1", (index, turn.now().0))?;
+        let webhook = kept.webhooks.as_ref().map(|base| {
+            let token = webhook_token(kept.secret.as_bytes(), turn.name(), &task.id);
+            format!("{base}/webhooks/{}/{}/{}/{token}", kept.request.provider, turn.name(), task.id)
+        });
+        turn.perform(&Submit {
+            provider: kept.request.provider.clone(),
+            model: kept.request.model.clone(),
+            kind: kept.request.kind,
+            input: input_of(&kept.request, index),
+            index,
+            task: task.id,
+            webhook,
+            process: self.studio.process().into(),
+        });
+        Ok(())
+    }
+}
+
+/// What a task is made from: each has a seed of its own, so that no two are the same.
+fn input_of(request: &Request, index: u32) -> Map<String, Value> {
+    let mut input = request.input.clone();
+    if let Some(seed) = input.get("seed").and_then(Value::as_u64) {
+        input.insert("seed".into(), seed.saturating_add(index.into()).into());
+    }
+    input
+}
+
+fn wait(turn: &Turn<GenerationManager>, kept: &Kept) {
+    turn.set_alarm("timeout", Duration::from_millis(kept.timeout_ms), TimeOut);
+}
+
+impl Handle<Cancel> for GenerationManager {
+    const NAME: &'static str = "cancel";
+    type Reply = Generation;
+
+    fn handle(&self, turn: &Turn<Self>, _: Cancel) -> Result<Generation> {
+        let kept = present(turn)?;
+        cancel_all(turn)?;
+        progress::publish(turn, &kept)?;
+        let kept = present(turn)?;
+        rows::generation(turn, &kept)
+    }
+}
+
+fn present(turn: &Turn<GenerationManager>) -> Result<Kept> {
+    rows::request(turn)?.filter(|it| !it.is_deleted).ok_or_else(|| unknown(turn))
+}
+
+fn cancel_all(turn: &Turn<GenerationManager>) -> Result<()> {
+    rows::tasks(turn)?.iter().try_for_each(|it| progress::cancelled(turn, it))
+}
+
+impl Handle<Retry> for GenerationManager {
+    const NAME: &'static str = "retry";
+    type Reply = Generation;
+
+    /// Failed tasks only, each under an id of its own: the old one may still become something.
+    fn handle(&self, turn: &Turn<Self>, _: Retry) -> Result<Generation> {
+        let kept = present(turn)?;
+        let tasks = rows::tasks(turn)?;
+        let failed: Vec<_> = tasks.iter().filter(|it| it.state == TaskState::Failed).collect();
+        if failed.is_empty() {
+            let text = format!("generation `{}` has no failed task", turn.name());
+            return Err(steadfast::Error::terminal(text).with_code("nothing_to_retry"));
+        }
+        for task in failed {
+            let round = task.round + 1;
+            turn.sql().execute(
+                "UPDATE task SET state = 'pending', round = ?2, id = ?3, error = NULL, made = NULL, \
+                 progress = NULL WHERE idx = ?1",
+                (task.index, round, task_id(turn.name(), task.index, round)),
+            )?;
+            self.submit(turn, &kept, task.index)?;
+        }
+        wait(turn, &kept);
+        progress::publish(turn, &kept)?;
+        let kept = present(turn)?;
+        rows::generation(turn, &kept)
+    }
+}
+
+impl Handle<Delete> for GenerationManager {
+    const NAME: &'static str = "delete";
+    type Reply = ();
+
+    /// The library removes rows and blobs; what is still on its way finds nobody who wants it.
+    fn handle(&self, turn: &Turn<Self>, _: Delete) -> Result<()> {
+        let kept = present(turn)?;
+        cancel_all(turn)?;
+        turn.sql().execute("UPDATE request SET isDeleted = 1", ())?;
+        for alarm in ["ask", "timeout"] {
+            turn.cancel_alarm(alarm);
+        }
+        turn.set_alarm("forget", super::GRACE, Forget);
+        let id = turn.name().to_owned();
+        turn.send(Library::at(&kept.workspace), DeleteGeneration { id: id.clone() });
+        turn.broadcast(&GenerationMessage::GenerationDeleted { id });
+        Ok(())
+    }
+}
+
+impl Handle<Forget> for GenerationManager {
+    const NAME: &'static str = "forget";
+    type Reply = ();
+
+    fn handle(&self, turn: &Turn<Self>, _: Forget) -> Result<()> {
+        let tasks = rows::tasks(turn)?;
+        if tasks.iter().all(|it| it.state.is_final()) {
+            turn.delete();
+        }
+        Ok(())
+    }
+}

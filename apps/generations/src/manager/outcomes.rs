@@ -1,0 +1,151 @@
+//! What comes back from outside: outcomes, webhooks, and time.
+
+use steadfast::{Error, Handle, Outcome, Result, Turn};
+
+use super::{GenerationManager, progress, rows, unknown};
+use crate::{
+    AskAgain, AtProvider, Discard, Fetch, Poll, Progress, Submit, Taken, TaskError, TaskState,
+    TimeOut, Webhook,
+};
+use steadfast_ai::generate::verify_webhook_token;
+
+fn error_of(error: &Error) -> TaskError {
+    TaskError { code: error.code().into(), message: error.to_string() }
+}
+
+const UNDER_WAY: [TaskState; 2] = [TaskState::Pending, TaskState::Submitted];
+
+impl Handle<Outcome<Submit>> for GenerationManager {
+    const NAME: &'static str = "submitted";
+    type Reply = ();
+
+    /// An answer to an id that is not the task's any more is about an earlier round.
+    fn handle(&self, turn: &Turn<Self>, msg: Outcome<Submit>) -> Result<()> {
+        let Some(kept) = rows::request(turn)? else { return Ok(()) };
+        let Some(task) = rows::task_of(turn, &msg.job.task)? else { return Ok(()) };
+        match msg.result {
+            Ok(Taken::Made(made)) => progress::made(turn, &kept, &task, made),
+            Ok(Taken::Accepted) => progress::submitted(turn, &task, kept.webhooks.is_some()),
+            // Who has told of a success by a webhook meanwhile is right.
+            Err(error) => progress::failed(turn, &kept, &task, &UNDER_WAY, &error_of(&error)),
+        }
+    }
+}
+
+impl Handle<Outcome<Poll>> for GenerationManager {
+    const NAME: &'static str = "polled";
+    type Reply = ();
+
+    fn handle(&self, turn: &Turn<Self>, msg: Outcome<Poll>) -> Result<()> {
+        // What could not be asked is asked with the next alarm.
+        for Progress { task, state } in msg.result.unwrap_or_default() {
+            self.told(turn, &task, state)?;
+        }
+        Ok(())
+    }
+}
+
+impl GenerationManager {
+    /// A provider has said how a task stands, however it came.
+    fn told(&self, turn: &Turn<Self>, task: &str, state: AtProvider) -> Result<()> {
+        let Some(kept) = rows::request(turn)? else { return Ok(()) };
+        let Some(task) = rows::task_of(turn, task)? else { return Ok(()) };
+        match state {
+            AtProvider::Made(made) => progress::made(turn, &kept, &task, made),
+            AtProvider::Working(per_cent) => progress::went_on(turn, &task, per_cent),
+            AtProvider::Failed(error) => progress::failed(turn, &kept, &task, &UNDER_WAY, &error),
+            // It may not know it yet. If it never does, time ends it.
+            AtProvider::Unknown => Ok(()),
+        }
+    }
+}
+
+impl Handle<AskAgain> for GenerationManager {
+    const NAME: &'static str = "ask-again";
+    type Reply = ();
+
+    fn handle(&self, turn: &Turn<Self>, msg: AskAgain) -> Result<()> {
+        let Some(kept) = rows::request(turn)? else { return Ok(()) };
+        let tasks = rows::tasks(turn)?;
+        let waiting = tasks.into_iter().filter(|it| it.state == TaskState::Submitted);
+        let tasks: Vec<String> = waiting.map(|it| it.id).collect();
+        if tasks.is_empty() || kept.is_deleted {
+            return Ok(());
+        }
+        turn.perform(&Poll { provider: kept.request.provider.clone(), tasks });
+        progress::ask_again(turn, msg.asked, kept.webhooks.is_some())
+    }
+}
+
+impl Handle<TimeOut> for GenerationManager {
+    const NAME: &'static str = "time-out";
+    type Reply = ();
+
+    /// What is on its way into the bucket comes to its own end.
+    fn handle(&self, turn: &Turn<Self>, _: TimeOut) -> Result<()> {
+        let Some(kept) = rows::request(turn)? else { return Ok(()) };
+        let message = format!("the provider took longer than {} s", kept.timeout_ms / 1_000);
+        let error = TaskError { code: "timeout".into(), message };
+        for task in rows::tasks(turn)? {
+            progress::failed(turn, &kept, &task, &UNDER_WAY, &error)?;
+        }
+        Ok(())
+    }
+}
+
+impl Handle<Outcome<Fetch>> for GenerationManager {
+    const NAME: &'static str = "fetched";
+    type Reply = ();
+
+    fn handle(&self, turn: &Turn<Self>, msg: Outcome<Fetch>) -> Result<()> {
+        let (Some(kept), Some(task)) = (rows::request(turn)?, rows::task_at(turn, msg.job.index)?)
+        else {
+            turn.perform(&Discard { artifacts: vec![msg.job.artifact] });
+            return Ok(());
+        };
+        match msg.result {
+            Ok(fetched) => {
+                if !progress::ready(turn, &kept, &task, &fetched)? {
+                    turn.perform(&Discard { artifacts: vec![msg.job.artifact] });
+                }
+                Ok(())
+            }
+            Err(error) => {
+                let from = [TaskState::Streaming];
+                progress::failed(turn, &kept, &task, &from, &error_of(&error))
+            }
+        }
+    }
+}
+
+impl Handle<Outcome<Discard>> for GenerationManager {
+    const NAME: &'static str = "discarded";
+    type Reply = ();
+
+    fn handle(&self, _: &Turn<Self>, msg: Outcome<Discard>) -> Result<()> {
+        if let Err(error) = msg.result {
+            tracing::warn!(%error, artifacts = ?msg.job.artifacts, "blobs were not removed");
+        }
+        Ok(())
+    }
+}
+
+impl Handle<Webhook> for GenerationManager {
+    const NAME: &'static str = "webhook";
+    type Reply = ();
+
+    /// What came is kept as it came, with what it changes, in one commit: then it is answered.
+    fn handle(&self, turn: &Turn<Self>, msg: Webhook) -> Result<()> {
+        let kept = rows::request(turn)?.ok_or_else(|| unknown(turn))?;
+        if !verify_webhook_token(kept.secret.as_bytes(), turn.name(), &msg.task, &msg.token) {
+            return Err(unknown(turn));
+        }
+        let told = self.studio.parse_webhook(&kept.request.provider, &msg.task, &msg.body)?;
+        let insert = "INSERT OR IGNORE INTO webhook (task, body, receivedAt) VALUES (?1, ?2, ?3)";
+        turn.sql().execute(insert, (&msg.task, &msg.body, turn.now().0))?;
+        for Progress { task, state } in told {
+            self.told(turn, &task, state)?;
+        }
+        Ok(())
+    }
+}

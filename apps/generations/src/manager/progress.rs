@@ -1,0 +1,170 @@
+//! What becomes of a task. Each change names the states that it may come from; from any other it
+//! changes nothing.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use steadfast::{Object, Result, Turn};
+
+use super::{
+    GRACE, GenerationManager,
+    rows::{self, Kept, TaskRow},
+};
+use crate::{
+    AskAgain, Fetch, Forget, GenerationChanged, GenerationMessage, GenerationStatus, Library, Made,
+    RecordArtifact, TaskError, TaskState, artifact_id,
+};
+
+type ManagerTurn = Turn<GenerationManager>;
+
+/// Changes the state of a task if it is in one of these. `true` if it was.
+fn change(turn: &ManagerTurn, task: &TaskRow, from: &[TaskState], to: TaskState) -> Result<bool> {
+    if !from.contains(&task.state) {
+        return Ok(false);
+    }
+    let update = "UPDATE task SET state = ?3 WHERE idx = ?1 AND id = ?2 AND state = ?4";
+    let changed = (task.index, &task.id, to.name(), task.state.name());
+    Ok(0 < turn.sql().execute(update, changed)?)
+}
+
+fn set(turn: &ManagerTurn, task: &TaskRow, column: &str, value: &impl Serialize) -> Result<()> {
+    let update = format!("UPDATE task SET {column} = ?2 WHERE idx = ?1");
+    turn.sql().execute(&update, (task.index, serde_json::to_string(value)?))?;
+    Ok(())
+}
+
+/// The provider works on it.
+pub(super) fn submitted(turn: &ManagerTurn, task: &TaskRow, webhooks: bool) -> Result<()> {
+    if change(turn, task, &[TaskState::Pending], TaskState::Submitted)? {
+        tell(turn, task.index)?;
+    }
+    ask_again(turn, 0, webhooks)
+}
+
+/// Sets the alarm for the next question, if there is none.
+pub(super) fn ask_again(turn: &ManagerTurn, asked: u32, webhooks: bool) -> Result<()> {
+    if asked == 0 && turn.alarms()?.iter().any(|it| it.name == "ask") {
+        return Ok(());
+    }
+    // As the provider's own client does; with webhooks only in case that none comes.
+    let first = if webhooks { 30_000 } else { 1_000 };
+    let wait = (0..asked.min(20)).fold(first, |wait, _| (wait * 3 / 2).min(60_000));
+    let wait = if webhooks { wait } else { wait.min(10_000) };
+    turn.set_alarm("ask", Duration::from_millis(wait), AskAgain { asked: asked + 1 });
+    Ok(())
+}
+
+/// Says how far a task is.
+pub(super) fn went_on(turn: &ManagerTurn, task: &TaskRow, per_cent: Option<u8>) -> Result<()> {
+    if task.state == TaskState::Submitted && per_cent.is_some() && per_cent != task.progress {
+        let update = "UPDATE task SET progress = ?2 WHERE idx = ?1";
+        turn.sql().execute(update, (task.index, per_cent))?;
+        tell(turn, task.index)?;
+    }
+    Ok(())
+}
+
+/// The provider has made it. What is ready or on its way stays as it is, so that it may be told
+/// twice. A success that comes late, after the time was over or a failure was told, is one.
+pub(super) fn made(turn: &ManagerTurn, kept: &Kept, task: &TaskRow, made: Made) -> Result<()> {
+    let from = [TaskState::Pending, TaskState::Submitted, TaskState::Failed];
+    if kept.is_deleted || !change(turn, task, &from, TaskState::Streaming)? {
+        return Ok(());
+    }
+    set(turn, task, "made", &made)?;
+    turn.sql().execute("UPDATE task SET error = NULL WHERE idx = ?1", [task.index])?;
+    turn.perform(&Fetch {
+        provider: kept.request.provider.clone(),
+        index: task.index,
+        artifact: artifact_id(turn.name(), task.index),
+        made,
+    });
+    if task.state == TaskState::Failed {
+        publish(turn, kept)?;
+    }
+    tell(turn, task.index)
+}
+
+/// It came to nothing.
+pub(super) fn failed(
+    turn: &ManagerTurn,
+    kept: &Kept,
+    task: &TaskRow,
+    from: &[TaskState],
+    error: &TaskError,
+) -> Result<()> {
+    if change(turn, task, from, TaskState::Failed)? {
+        set(turn, task, "error", error)?;
+        tell(turn, task.index)?;
+        publish(turn, kept)?;
+    }
+    Ok(())
+}
+
+/// Its blob is in the bucket: the artifact goes to the library. `false` if nobody wants it.
+pub(super) fn ready(
+    turn: &ManagerTurn,
+    kept: &Kept,
+    task: &TaskRow,
+    fetched: &crate::Fetched,
+) -> Result<bool> {
+    if kept.is_deleted || !change(turn, task, &[TaskState::Streaming], TaskState::Ready)? {
+        return Ok(task.state == TaskState::Ready && !kept.is_deleted);
+    }
+    set(turn, task, "fetched", fetched)?;
+    let update = "UPDATE task SET readyAt = ?2, progress = 100 WHERE idx = ?1";
+    turn.sql().execute(update, (task.index, turn.now().0))?;
+    let task = rows::task_at(turn, task.index)?;
+    if let Some(artifact) = task.and_then(|it| it.artifact(turn.name(), &kept.request)) {
+        turn.broadcast(&GenerationMessage::TaskChanged {
+            task: rows::task_at(turn, artifact.index)?
+                .map(|it| it.view(turn.name()))
+                .ok_or_else(|| super::unknown(turn))?,
+        });
+        turn.send(Library::at(&kept.workspace), RecordArtifact { artifact });
+    }
+    publish(turn, kept)?;
+    Ok(true)
+}
+
+/// Nobody wants it any more.
+pub(super) fn cancelled(turn: &ManagerTurn, task: &TaskRow) -> Result<()> {
+    let from = [TaskState::Pending, TaskState::Submitted, TaskState::Streaming];
+    if change(turn, task, &from, TaskState::Cancelled)? {
+        tell(turn, task.index)?;
+    }
+    Ok(())
+}
+
+fn tell(turn: &ManagerTurn, index: u32) -> Result<()> {
+    if let Some(task) = rows::task_at(turn, index)? {
+        turn.broadcast(&GenerationMessage::TaskChanged { task: task.view(turn.name()) });
+    }
+    Ok(())
+}
+
+/// Tells the library how it stands. Words have numbers, which say which is the last.
+pub(super) fn publish(turn: &ManagerTurn, kept: &Kept) -> Result<()> {
+    let tasks = rows::tasks(turn)?;
+    let status = rows::status(&tasks);
+    let completed_at = (status != GenerationStatus::Active).then(|| turn.now().0);
+    turn.sql().execute("UPDATE request SET completedAt = ?1", [completed_at])?;
+    let mut generation = rows::generation(turn, kept)?;
+    generation.completed_at = completed_at;
+    if completed_at.is_some() {
+        for alarm in ["ask", "timeout"] {
+            turn.cancel_alarm(alarm);
+        }
+        turn.set_alarm("forget", GRACE, Forget);
+        let generation = Box::new(generation.clone());
+        turn.broadcast(&GenerationMessage::GenerationFinished { generation });
+    } else {
+        turn.cancel_alarm("forget");
+    }
+    generation.artifacts.clear();
+    let next = "UPDATE request SET told = told + 1 RETURNING told";
+    let version = turn.sql().query_row(next, (), |row| row.get(0))?;
+    let changed = GenerationChanged { generation, version };
+    turn.send(Library::at(&kept.workspace), changed);
+    Ok(())
+}

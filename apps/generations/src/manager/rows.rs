@@ -1,0 +1,205 @@
+//! The tables of a generation, and what is read from them.
+
+use steadfast::{
+    Result, Turn,
+    rusqlite::{OptionalExtension, Row},
+};
+
+use super::GenerationManager;
+use crate::{
+    Artifact, Counts, Fetched, Generation, GenerationStatus, Made, Request, TaskError, TaskState,
+    TaskView, artifact_id,
+};
+
+pub(super) const SCHEMA: &str = "\
+    CREATE TABLE request (
+        one INTEGER PRIMARY KEY CHECK (one = 1),
+        request TEXT NOT NULL,
+        workspace TEXT NOT NULL,
+        secret TEXT NOT NULL,
+        webhooks TEXT,
+        timeoutMs INTEGER NOT NULL,
+        isDeleted INTEGER NOT NULL DEFAULT 0,
+        told INTEGER NOT NULL DEFAULT 0,
+        createdAt INTEGER NOT NULL,
+        completedAt INTEGER
+    ) STRICT;
+    CREATE TABLE task (
+        idx INTEGER PRIMARY KEY,
+        id TEXT NOT NULL UNIQUE,
+        round INTEGER NOT NULL DEFAULT 0,
+        state TEXT NOT NULL,
+        progress INTEGER,
+        error TEXT,
+        made TEXT,
+        fetched TEXT,
+        submittedAt INTEGER,
+        readyAt INTEGER
+    ) STRICT;
+    CREATE TABLE webhook (
+        task TEXT NOT NULL,
+        body TEXT NOT NULL,
+        receivedAt INTEGER NOT NULL,
+        PRIMARY KEY (task, body)
+    ) STRICT";
+
+/// The request of a generation.
+pub(super) struct Kept {
+    pub(super) request: Request,
+    pub(super) workspace: String,
+    pub(super) secret: String,
+    pub(super) webhooks: Option<String>,
+    pub(super) timeout_ms: u64,
+    pub(super) is_deleted: bool,
+    pub(super) created_at: i64,
+    pub(super) completed_at: Option<i64>,
+}
+
+/// One task, with all that is known of it.
+pub(super) struct TaskRow {
+    pub(super) index: u32,
+    pub(super) id: String,
+    pub(super) round: u32,
+    pub(super) state: TaskState,
+    pub(super) progress: Option<u8>,
+    pub(super) error: Option<TaskError>,
+    pub(super) made: Option<Made>,
+    pub(super) fetched: Option<Fetched>,
+    pub(super) submitted_at: Option<i64>,
+    pub(super) ready_at: Option<i64>,
+}
+
+pub(super) fn request(turn: &Turn<GenerationManager>) -> Result<Option<Kept>> {
+    let read = |row: &Row<'_>| {
+        Ok(Kept {
+            request: json(row, "request").ok_or(steadfast::rusqlite::Error::InvalidQuery)?,
+            workspace: row.get("workspace")?,
+            secret: row.get("secret")?,
+            webhooks: row.get("webhooks")?,
+            timeout_ms: row.get("timeoutMs")?,
+            is_deleted: row.get("isDeleted")?,
+            created_at: row.get("createdAt")?,
+            completed_at: row.get("completedAt")?,
+        })
+    };
+    Ok(turn.sql().query_row("SELECT * FROM request", (), read).optional()?)
+}
+
+fn json<T: serde::de::DeserializeOwned>(row: &Row<'_>, name: &str) -> Option<T> {
+    let text: Option<String> = row.get(name).ok()?;
+    serde_json::from_str(&text?).ok()
+}
+
+fn read_task(row: &Row<'_>) -> steadfast::rusqlite::Result<TaskRow> {
+    let state: String = row.get("state")?;
+    Ok(TaskRow {
+        index: row.get("idx")?,
+        id: row.get("id")?,
+        round: row.get("round")?,
+        // Only such are written.
+        state: TaskState::from_name(&state).unwrap_or(TaskState::Failed),
+        progress: row.get("progress")?,
+        error: json(row, "error"),
+        made: json(row, "made"),
+        fetched: json(row, "fetched"),
+        submitted_at: row.get("submittedAt")?,
+        ready_at: row.get("readyAt")?,
+    })
+}
+
+pub(super) fn tasks(turn: &Turn<GenerationManager>) -> Result<Vec<TaskRow>> {
+    let mut select = turn.sql().prepare("SELECT * FROM task ORDER BY idx")?;
+    let rows = select.query_map((), read_task)?;
+    Ok(rows.collect::<steadfast::rusqlite::Result<_>>()?)
+}
+
+pub(super) fn task_at(turn: &Turn<GenerationManager>, index: u32) -> Result<Option<TaskRow>> {
+    let select = "SELECT * FROM task WHERE idx = ?1";
+    Ok(turn.sql().query_row(select, [index], read_task).optional()?)
+}
+
+pub(super) fn task_of(turn: &Turn<GenerationManager>, id: &str) -> Result<Option<TaskRow>> {
+    let select = "SELECT * FROM task WHERE id = ?1";
+    Ok(turn.sql().query_row(select, [id], read_task).optional()?)
+}
+
+impl TaskRow {
+    pub(super) fn view(&self, generation: &str) -> TaskView {
+        TaskView {
+            index: self.index,
+            status: self.state,
+            progress: self.progress,
+            artifact_id: artifact_id(generation, self.index),
+            error: self.error.clone(),
+        }
+    }
+
+    /// The artifact, if there is one.
+    pub(super) fn artifact(&self, generation: &str, request: &Request) -> Option<Artifact> {
+        if self.state != TaskState::Ready {
+            return None;
+        }
+        let (made, fetched) = (self.made.as_ref()?, self.fetched.as_ref()?);
+        Some(Artifact {
+            id: artifact_id(generation, self.index),
+            generation_id: generation.into(),
+            index: self.index,
+            model: request.model.clone(),
+            provider: request.provider.clone(),
+            content_type: fetched.content_type.clone(),
+            extension: fetched.extension.clone(),
+            size: fetched.size,
+            width: pixels(request, "width"),
+            height: pixels(request, "height"),
+            seed: made.seed,
+            cost: made.cost,
+            response: made.response.clone(),
+            submitted_at: self.submitted_at,
+            created_at: self.ready_at.unwrap_or_default(),
+            tags: Vec::new(),
+        })
+    }
+}
+
+/// A size as it was asked for.
+fn pixels(request: &Request, name: &str) -> Option<u32> {
+    request.input.get(name)?.as_u64()?.try_into().ok()
+}
+
+pub(super) fn counts(tasks: &[TaskRow]) -> Counts {
+    let count = |state| tasks.iter().filter(|it| it.state == state).count() as u32;
+    Counts {
+        ready: count(TaskState::Ready),
+        failed: count(TaskState::Failed),
+        cancelled: count(TaskState::Cancelled),
+    }
+}
+
+/// How a generation with these tasks is.
+pub(super) fn status(tasks: &[TaskRow]) -> GenerationStatus {
+    let counts = counts(tasks);
+    if tasks.iter().any(|it| !it.state.is_final()) {
+        GenerationStatus::Active
+    } else if 0 < counts.ready {
+        GenerationStatus::Ready
+    } else if 0 < counts.failed {
+        GenerationStatus::Failed
+    } else {
+        GenerationStatus::Cancelled
+    }
+}
+
+/// All of it, as everybody may see it.
+pub(super) fn generation(turn: &Turn<GenerationManager>, kept: &Kept) -> Result<Generation> {
+    let (id, tasks) = (turn.name(), tasks(turn)?);
+    Ok(Generation {
+        id: id.into(),
+        status: status(&tasks),
+        request: kept.request.clone(),
+        counts: counts(&tasks),
+        tasks: tasks.iter().map(|it| it.view(id)).collect(),
+        artifacts: tasks.iter().filter_map(|it| it.artifact(id, &kept.request)).collect(),
+        created_at: kept.created_at,
+        completed_at: kept.completed_at,
+    })
+}

@@ -1,0 +1,134 @@
+//! One picture or clip of a request: how far it is, and what may become of it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+/// How far a task is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TaskState {
+    /// The provider does not know of it yet, or has not said so.
+    Pending,
+    /// The provider works on it.
+    Submitted,
+    /// It is done there, and on its way into the bucket.
+    Streaming,
+    /// Its artifact is in the library.
+    Ready,
+    /// It came to nothing, and says why.
+    Failed,
+    /// Somebody did not want it any more.
+    Cancelled,
+}
+
+impl TaskState {
+    /// As it is stored and shown.
+    pub fn name(self) -> &'static str {
+        match self {
+            TaskState::Pending => "pending",
+            TaskState::Submitted => "submitted",
+            TaskState::Streaming => "streaming",
+            TaskState::Ready => "ready",
+            TaskState::Failed => "failed",
+            TaskState::Cancelled => "cancelled",
+        }
+    }
+
+    /// The state of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        let all = [
+            TaskState::Pending,
+            TaskState::Submitted,
+            TaskState::Streaming,
+            TaskState::Ready,
+            TaskState::Failed,
+            TaskState::Cancelled,
+        ];
+        all.into_iter().find(|it| it.name() == name)
+    }
+
+    /// Whether nothing more will happen by itself.
+    pub fn is_final(self) -> bool {
+        matches!(self, TaskState::Ready | TaskState::Failed | TaskState::Cancelled)
+    }
+}
+
+/// Why a task came to nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskError {
+    /// The stable code.
+    pub code: String,
+    /// What happened.
+    pub message: String,
+}
+
+/// A task as everybody may see it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskView {
+    /// Its place in the request, from 0.
+    pub index: u32,
+    /// How far it is.
+    pub status: TaskState,
+    /// Per cent, if the provider says so.
+    pub progress: Option<u8>,
+    /// The artifact that it becomes.
+    pub artifact_id: String,
+    /// Why it came to nothing.
+    pub error: Option<TaskError>,
+}
+
+/// What a provider has made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Made {
+    /// Where it is, in the words of its provider.
+    pub source: Value,
+    /// The seed that it was made with.
+    pub seed: Option<u64>,
+    /// What it cost, in dollars.
+    pub cost: Option<f64>,
+    /// What the provider said, for the record.
+    pub response: Value,
+}
+
+/// Names a task to its provider: the same one again after a crash, another one for a retry.
+pub fn task_id(generation: &str, index: u32, round: u32) -> String {
+    uuid(&format!("task:{generation}:{index}:{round}"))
+}
+
+/// Names the artifact of a task: whatever is tried, there is one for each place in a request.
+pub fn artifact_id(generation: &str, index: u32) -> String {
+    uuid(&format!("artifact:{generation}:{index}"))
+}
+
+/// A UUID of version 4 in form, made of a text.
+fn uuid(text: &str) -> String {
+    let mut bytes: [u8; 16] = [0; 16];
+    bytes.copy_from_slice(&Sha256::digest(text)[..16]);
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    hyphenated(bytes)
+}
+
+/// The usual form of a UUID.
+pub(crate) fn hyphenated(bytes: [u8; 16]) -> String {
+    let hex: String = bytes.iter().map(|it| format!("{it:02x}")).collect();
+    let (a, b, c, d, e) = (&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]);
+    format!("{a}-{b}-{c}-{d}-{e}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_the_same_again_and_tell_rounds_apart() {
+        assert_eq!(task_id("g", 1, 0), task_id("g", 1, 0));
+        assert_ne!(task_id("g", 1, 0), task_id("g", 1, 1));
+        assert_ne!(task_id("g", 1, 0), artifact_id("g", 1));
+        assert_eq!(&task_id("g", 1, 0)[14..15], "4");
+        assert_eq!(task_id("g", 1, 0).len(), 36);
+    }
+}

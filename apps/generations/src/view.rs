@@ -1,0 +1,131 @@
+//! What is shown of generations and artifacts: one shape, whoever answers.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use steadfast_ai::generate::OutputKind;
+
+use crate::TaskView;
+
+/// How far a generation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GenerationStatus {
+    /// Something is still to come.
+    Active,
+    /// It is over, and there is an artifact at least.
+    Ready,
+    /// It is over, and there is none.
+    Failed,
+    /// It was given up before there was one.
+    Cancelled,
+}
+
+impl GenerationStatus {
+    /// As it is stored and shown.
+    pub fn name(self) -> &'static str {
+        match self {
+            GenerationStatus::Active => "active",
+            GenerationStatus::Ready => "ready",
+            GenerationStatus::Failed => "failed",
+            GenerationStatus::Cancelled => "cancelled",
+        }
+    }
+
+    /// The status of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        let all = [Self::Active, Self::Ready, Self::Failed, Self::Cancelled];
+        all.into_iter().find(|it| it.name() == name)
+    }
+}
+
+/// What somebody asked for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Request {
+    /// Who makes it.
+    pub provider: String,
+    /// With what.
+    pub model: String,
+    /// What it is: it decides how long one waits.
+    pub kind: OutputKind,
+    /// From what, in the words of Runware.
+    pub input: Map<String, Value>,
+    /// How many.
+    pub count: u32,
+    /// What the generation is tagged with.
+    pub tags: Vec<String>,
+}
+
+/// How many tasks ended how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// With an artifact.
+    pub ready: u32,
+    /// With an error.
+    pub failed: u32,
+    /// Not at all, because nobody wanted them any more.
+    pub cancelled: u32,
+}
+
+/// A generation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Generation {
+    /// Its id.
+    pub id: String,
+    /// How far it is.
+    pub status: GenerationStatus,
+    /// What was asked for.
+    #[serde(flatten)]
+    pub request: Request,
+    /// How its tasks ended.
+    #[serde(flatten)]
+    pub counts: Counts,
+    /// Its tasks, in order.
+    pub tasks: Vec<TaskView>,
+    /// What came of it.
+    pub artifacts: Vec<Artifact>,
+    /// When it was asked for, in milliseconds.
+    pub created_at: i64,
+    /// When the last task ended.
+    pub completed_at: Option<i64>,
+}
+
+/// An artifact: what is kept for ever.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Artifact {
+    /// Its id; its blob is `artifacts/{id}`.
+    pub id: String,
+    /// The generation that it came from.
+    pub generation_id: String,
+    /// Its place there.
+    pub index: u32,
+    /// What it was made with.
+    pub model: String,
+    /// By whom.
+    pub provider: String,
+    /// Its media type.
+    pub content_type: String,
+    /// What its file is called behind the dot.
+    pub extension: String,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Pixels from left to right, if they are known.
+    pub width: Option<u32>,
+    /// Pixels from top to bottom.
+    pub height: Option<u32>,
+    /// The seed that it was made with.
+    pub seed: Option<u64>,
+    /// What it cost, in dollars.
+    pub cost: Option<f64>,
+    /// What its provider said about it.
+    pub response: Value,
+    /// When the provider was asked, in milliseconds.
+    pub submitted_at: Option<i64>,
+    /// When it was stored.
+    pub created_at: i64,
+    /// Its tags.
+    #[serde(default)]
+    pub tags: Vec<String>,
+}

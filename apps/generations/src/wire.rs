@@ -1,0 +1,84 @@
+//! What a generation is told, and what it tells.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Generation, Request, TaskView};
+
+/// A request begins. The same one again changes nothing.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Create {
+    /// What is asked for.
+    pub request: Request,
+    /// The library that it goes to.
+    pub workspace: String,
+    /// What tokens of webhooks are made with.
+    pub secret: String,
+    /// Where webhooks come in, if they can: the address of this server.
+    pub webhooks: Option<String>,
+    /// How long tasks may take, in milliseconds.
+    pub timeout_ms: u64,
+}
+
+/// How far it is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct GetState;
+
+/// A provider tells of a task.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Webhook {
+    /// The task that the address is for.
+    pub task: String,
+    /// Proves that the address is ours.
+    pub token: String,
+    /// What the provider says, as it came.
+    pub body: String,
+}
+
+/// Nobody wants the rest any more.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Cancel;
+
+/// What failed is tried again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Retry;
+
+/// It is deleted, with everything that came of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Delete;
+
+/// The time for providers is over.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TimeOut;
+
+/// It is time to ask the provider.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AskAgain {
+    /// How often it was asked.
+    pub asked: u32,
+}
+
+/// Everything is in the library, and nobody asks here any more.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Forget;
+
+/// What everybody hears who watches a generation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
+pub enum GenerationMessage {
+    /// A task went on.
+    TaskChanged {
+        /// The task.
+        task: TaskView,
+    },
+    /// It is over.
+    GenerationFinished {
+        /// How it ended.
+        generation: Box<Generation>,
+    },
+    /// It was deleted.
+    GenerationDeleted {
+        /// Which one.
+        id: String,
+    },
+}

@@ -1,0 +1,82 @@
+//! The library: lists, tags, deletion.
+
+use steadfast::{Object, test::App};
+use steadfast_generations::{
+    ClaimKey, DEFAULT_WORKSPACE, DeleteArtifact, Library, ListArtifacts, ListGenerations, ListTags,
+    Narrow, SetTag, TagTarget, artifact_id,
+};
+
+use crate::stage::{Fake, ID, blobs, create, kept, start};
+
+async fn artifacts(app: &App, narrow: Narrow) -> Vec<u32> {
+    let ask = ListArtifacts { generation: None, narrow: Narrow { limit: 10, ..narrow } };
+    let found = app.call(Library::at(DEFAULT_WORKSPACE), ask).await.unwrap();
+    found.into_iter().map(|it| it.index).collect()
+}
+
+#[tokio::test]
+async fn artifacts_are_tagged_listed_and_deleted() {
+    let (fake, library) = (Fake::new(), || Library::at(DEFAULT_WORKSPACE));
+    let app = start(&fake).await;
+    create(&app, "now", 3).await;
+    app.settle().await;
+    let set = |index: u32, tag: &str, is_on: bool| {
+        let (target, id) = (TagTarget::Artifact, artifact_id(ID, index));
+        app.call(library(), SetTag { target, id, tag: tag.into(), is_on })
+    };
+    assert!(set(1, "best", true).await.unwrap());
+    assert!(!set(9, "best", true).await.unwrap(), "there is no such artifact");
+    let tagged = |tag: &str| Narrow { tag: Some(tag.into()), ..Narrow::default() };
+    assert_eq!(artifacts(&app, tagged("best")).await, [1]);
+    assert_eq!(artifacts(&app, tagged("first")).await.len(), 3, "the tag of their generation");
+    assert_eq!(artifacts(&app, tagged("none")).await, Vec::<u32>::new());
+    let tags = app.call(library(), ListTags).await.unwrap();
+    let tags: Vec<_> =
+        tags.iter().map(|it| (it.tag.as_str(), it.generations, it.artifacts)).collect();
+    assert_eq!(tags, [("best", 0, 1), ("first", 1, 0)]);
+    let id = artifact_id(ID, 1);
+    assert!(app.call(library(), DeleteArtifact { id: id.clone() }).await.unwrap());
+    assert!(!app.call(library(), DeleteArtifact { id }).await.unwrap());
+    app.settle().await;
+    assert_eq!((blobs(&app).await.len(), kept(&app).await.unwrap().artifacts.len()), (2, 2));
+    for number in 0..20 {
+        set(0, &number.to_string(), true).await.unwrap();
+    }
+    assert_eq!(set(0, "one more", true).await.unwrap_err().code(), "too_many_tags");
+}
+
+#[tokio::test]
+async fn lists_go_on_behind_the_last_and_are_narrowed_by_time_and_model() {
+    let fake = Fake::new();
+    let app = start(&fake).await;
+    create(&app, "now", 2).await;
+    app.settle().await;
+    let ask = |narrow: Narrow| {
+        let ask = ListGenerations { status: None, narrow: Narrow { limit: 5, ..narrow } };
+        app.call(Library::at(DEFAULT_WORKSPACE), ask)
+    };
+    let all = ask(Narrow::default()).await.unwrap();
+    assert_eq!(all.len(), 1);
+    let at = all[0].created_at;
+    for (narrow, count) in [
+        (Narrow { after: Some((at, ID.into())), ..Narrow::default() }, 0),
+        (Narrow { since: Some(at), ..Narrow::default() }, 1),
+        (Narrow { until: Some(at), ..Narrow::default() }, 0),
+        (Narrow { model: Some("other".into()), ..Narrow::default() }, 0),
+        (Narrow { tag: Some("first".into()), ..Narrow::default() }, 1),
+    ] {
+        assert_eq!(ask(narrow.clone()).await.unwrap().len(), count, "{narrow:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_is_one_request_and_refuses_another() {
+    let app = start(&Fake::new()).await;
+    let claim = |digest: &str, id: &str| {
+        let claim = ClaimKey { key: "k".into(), digest: digest.into(), id: id.into() };
+        app.call(Library::at(DEFAULT_WORKSPACE), claim)
+    };
+    assert_eq!(claim("a", "1").await.unwrap(), "1");
+    assert_eq!(claim("a", "2").await.unwrap(), "1");
+    assert_eq!(claim("b", "3").await.unwrap_err().code(), "key_reused");
+}

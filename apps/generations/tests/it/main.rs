@@ -1,0 +1,8 @@
+//! The application on a store in memory, with a provider that does what the prompt says.
+
+#![expect(clippy::unwrap_used, reason = "a test that meets something else has failed")]
+
+mod crashes;
+mod holes;
+mod library;
+mod stage;

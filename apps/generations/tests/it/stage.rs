@@ -1,0 +1,271 @@
+//! The application, and a provider that does what the prompt says.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use futures_util::FutureExt;
+use serde_json::{Map, Value, json};
+use steadfast::{Builder, Link, Object, Runtime, bucket::ListOptions, test::App};
+use steadfast_ai::classify::Pool;
+use steadfast_ai::generate::{
+    Checked, Embedded, ErrorKind, GenerateError, Model, Output, OutputKind, OutputSource,
+    OutputStream, Provider, Providers, Report, Request as Asked, Submitted, Task, TaskState,
+};
+use steadfast_generations::{
+    ARTIFACTS, Create, DEFAULT_WORKSPACE, Generation, GenerationManager, GetGeneration, GetState,
+    Library, Request, Studio, StudioOptions, Webhook, task_id,
+};
+
+/// What a provider remembers, over the ends of the process that asks it.
+#[derive(Default)]
+pub(crate) struct Books {
+    /// How often each task was paid for.
+    pub(crate) paid: BTreeMap<String, u32>,
+    /// What is known of tasks.
+    pub(crate) known: HashMap<String, State>,
+    /// How often it was asked to begin.
+    pub(crate) submitted: u32,
+    /// How often it was asked how far something is.
+    pub(crate) polled: u32,
+    /// Nobody answers.
+    pub(crate) is_down: bool,
+}
+
+#[derive(Clone, PartialEq)]
+pub(crate) enum State {
+    Working(u8),
+    Done,
+    Failed,
+}
+
+/// The provider. Clones share its books.
+#[derive(Clone)]
+pub(crate) struct Fake {
+    pub(crate) books: Arc<Mutex<Books>>,
+    embedded: Arc<Embedded>,
+    /// What it makes, always the same.
+    source: OutputSource,
+}
+
+impl Fake {
+    pub(crate) fn new() -> Self {
+        let pool = Pool::new("fake", 2).unwrap();
+        let embedded = Arc::new(Embedded::new(pool));
+        let mut input = Map::new();
+        input.insert("positivePrompt".into(), "a test".into());
+        for side in ["width", "height"] {
+            input.insert(side.into(), 64.into());
+        }
+        let asked = Asked { model: "embedded:art@1".into(), input };
+        let Checked { kind, input } = embedded.check(&asked).unwrap();
+        let (id, webhook_url) = (task_id("test", 0, 0), None);
+        let task = Task { id, model: asked.model, kind, input, webhook_url };
+        let made = embedded.submit(&task).now_or_never().unwrap().unwrap();
+        let Submitted::Finished(outputs) = made else { panic!("it draws at once") };
+        let source = outputs[0].source.clone();
+        Self { books: Arc::default(), embedded, source }
+    }
+
+    pub(crate) fn books(&self) -> MutexGuard<'_, Books> {
+        self.books.lock().unwrap()
+    }
+
+    /// Nothing was paid for twice.
+    pub(crate) fn assert_fair(&self) {
+        let books = self.books();
+        assert!(books.paid.values().all(|it| *it == 1), "{:?}", books.paid);
+    }
+
+    /// It is done with everything that it works on.
+    pub(crate) fn finish(&self) {
+        for state in self.books().known.values_mut() {
+            if matches!(state, State::Working(_)) {
+                *state = State::Done;
+            }
+        }
+    }
+
+    fn output(&self, task: &str) -> Output {
+        Output {
+            id: Some(format!("output-of-{task}")),
+            source: self.source.clone(),
+            seed: Some(7),
+            cost: Some(0.25),
+            content_type: None,
+            raw: json!({ "taskUUID": task }),
+        }
+    }
+
+    /// The body of a webhook that tells of a success.
+    pub(crate) fn webhook(task: &str) -> String {
+        json!({ "task": task }).to_string()
+    }
+}
+
+fn unavailable() -> GenerateError {
+    GenerateError::new(ErrorKind::Unavailable, "the provider is down")
+}
+
+#[async_trait]
+impl Provider for Fake {
+    fn name(&self) -> &'static str {
+        "fake"
+    }
+
+    fn models(&self) -> Vec<Model> {
+        Vec::new()
+    }
+
+    fn check(&self, request: &Asked) -> Result<Checked, GenerateError> {
+        Ok(Checked { kind: OutputKind::Image, input: request.input.clone() })
+    }
+
+    async fn submit(&self, task: &Task) -> Result<Submitted, GenerateError> {
+        let prompt = task.input["positivePrompt"].as_str().unwrap().to_owned();
+        let mut books = self.books();
+        books.submitted += 1;
+        if books.is_down {
+            return Err(unavailable());
+        }
+        if prompt == "refused" {
+            return Err(GenerateError::new(ErrorKind::Content, "not such a picture"));
+        }
+        *books.paid.entry(task.id.clone()).or_default() += 1;
+        match prompt.as_str() {
+            "now" => {
+                books.known.insert(task.id.clone(), State::Done);
+                drop(books);
+                Ok(Submitted::Finished(vec![self.output(&task.id)]))
+            }
+            // It has taken it, and the answer is lost.
+            "lost" => {
+                books.known.insert(task.id.clone(), State::Done);
+                Err(unavailable())
+            }
+            _ => {
+                books.known.insert(task.id.clone(), State::Working(10));
+                Ok(Submitted::Accepted)
+            }
+        }
+    }
+
+    async fn poll(&self, tasks: &[String]) -> Result<Vec<Report>, GenerateError> {
+        let mut books = self.books();
+        books.polled += 1;
+        if books.is_down {
+            return Err(unavailable());
+        }
+        let state = |task: &String| match books.known.get(task) {
+            None => TaskState::Unknown,
+            Some(State::Working(it)) => {
+                TaskState::InProgress { progress: Some(*it), outputs: Vec::new() }
+            }
+            Some(State::Done) => TaskState::Finished(vec![self.output(task)]),
+            Some(State::Failed) => TaskState::Failed(GenerateError::new(ErrorKind::Refused, "no")),
+        };
+        Ok(tasks.iter().map(|it| Report { task: Some(it.clone()), state: state(it) }).collect())
+    }
+
+    async fn open(&self, source: &OutputSource, max: u64) -> Result<OutputStream, GenerateError> {
+        self.embedded.open(source, max).await
+    }
+
+    fn parse_webhook(&self, body: &[u8]) -> Result<Vec<Report>, GenerateError> {
+        let body: Value = serde_json::from_slice(body)
+            .map_err(|error| GenerateError::new(ErrorKind::Answer, error.to_string()))?;
+        let task = body["task"].as_str().map(str::to_owned);
+        let state = match (&task, body["error"].as_str()) {
+            (Some(task), None) => TaskState::Finished(vec![self.output(task)]),
+            (_, error) => {
+                let error = error.unwrap_or("nothing");
+                TaskState::Failed(GenerateError::new(ErrorKind::Refused, error))
+            }
+        };
+        Ok(vec![Report { task, state }])
+    }
+}
+
+/// The application, as a process of its own each time.
+pub(crate) fn program(fake: &Fake, process: &str) -> Builder {
+    let link = Link::default();
+    let place = link.clone();
+    let providers = Providers::new().with(fake.clone());
+    let studio = Arc::new(Studio::new(
+        providers,
+        StudioOptions::default(),
+        Arc::new(move || place.bucket(ARTIFACTS)),
+        process,
+    ));
+    Runtime::builder()
+        .link(&link)
+        .bucket(ARTIFACTS)
+        .live_object(GenerationManager { studio: studio.clone() })
+        .object(Library)
+        .perform::<steadfast_generations::Submit>(studio.clone())
+        .perform::<steadfast_generations::Poll>(studio.clone())
+        .perform::<steadfast_generations::Fetch>(studio.clone())
+        .perform::<steadfast_generations::Discard>(studio)
+}
+
+pub(crate) async fn start(fake: &Fake) -> App {
+    program(fake, "one").test().await.unwrap()
+}
+
+pub(crate) const ID: &str = "0190b0a0-0000-7000-8000-000000000001";
+pub(crate) const SECRET: &str = "secret";
+
+pub(crate) fn request(prompt: &str, count: u32) -> Create {
+    let mut input = Map::new();
+    input.insert("positivePrompt".into(), prompt.into());
+    input.insert("seed".into(), 5.into());
+    Create {
+        request: Request {
+            provider: "fake".into(),
+            model: "fake:1@1".into(),
+            kind: OutputKind::Image,
+            input,
+            count,
+            tags: vec!["first".into()],
+        },
+        workspace: DEFAULT_WORKSPACE.into(),
+        secret: SECRET.into(),
+        webhooks: Some("http://here".into()),
+        timeout_ms: 300_000,
+    }
+}
+
+pub(crate) async fn create(app: &App, prompt: &str, count: u32) -> Generation {
+    app.call(GenerationManager::at(ID), request(prompt, count)).await.unwrap()
+}
+
+pub(crate) async fn live(app: &App) -> Option<Generation> {
+    app.call(GenerationManager::at(ID), GetState).await.unwrap()
+}
+
+pub(crate) async fn kept(app: &App) -> Option<Generation> {
+    let ask = GetGeneration { id: ID.into() };
+    app.call(Library::at(DEFAULT_WORKSPACE), ask).await.unwrap()
+}
+
+/// Delivers a webhook about a task of the first round.
+pub(crate) async fn webhook(app: &App, index: u32) -> Result<(), String> {
+    let task = task_id(ID, index, 0);
+    let token = steadfast_ai::generate::webhook_token(SECRET.as_bytes(), ID, &task);
+    let body = Fake::webhook(&task);
+    let told = Webhook { task, token, body };
+    app.call(GenerationManager::at(ID), told).await.map_err(|it| it.code().to_owned())
+}
+
+pub(crate) async fn advance(app: &App, seconds: u64) {
+    app.advance(Duration::from_secs(seconds)).await;
+}
+
+/// Keys of the blobs that there are.
+pub(crate) async fn blobs(app: &App) -> Vec<String> {
+    let list = app.bucket(ARTIFACTS).list(&ListOptions::default()).await.unwrap();
+    list.blobs.into_iter().map(|it| it.key.to_string()).collect()
+}
