@@ -12,7 +12,7 @@ use crate::{
         self,
         problem::{Code, Problem},
     },
-    envelope, guard,
+    envelope, generations, guard,
     node::Node,
     pages, uploads,
 };
@@ -42,6 +42,7 @@ pub(crate) fn router(node: Arc<Node>) -> Router {
     routes
         .with_state(node.clone())
         .merge(uploads::routes(&node))
+        .merge(generations::routes(&node))
         .fallback(async || Problem::new(Code::UnknownRoute, "no such route; see /openapi.json"))
         .method_not_allowed_fallback(async || {
             Problem::new(Code::WrongMethod, "this route has no such method; see /openapi.json")
@@ -62,6 +63,7 @@ fn described(mut openapi: utoipa::openapi::OpenApi) -> serde_json::Result<String
     let mut written = serde_json::to_value(openapi)?;
     if let Some(paths) = written["paths"].as_object_mut() {
         paths.extend(steadfast_uploads::http::paths());
+        paths.extend(steadfast_generations::http::paths());
     }
     serde_json::to_string(&written)
 }

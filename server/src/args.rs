@@ -4,6 +4,7 @@ mod buckets;
 mod classifier;
 mod example;
 mod examples;
+mod generations;
 mod keys;
 mod objects;
 mod processes;
@@ -26,6 +27,7 @@ pub(crate) use self::{
     },
     classifier::{ClassifierArgs, ClassifierChoice, ModelsVerb, PullArgs, PullChoice},
     example::{CheckoutArgs, ExampleVerb},
+    generations::GenerationArgs,
     keys::{KeyCreateArgs, KeysVerb},
     objects::{CallArgs, ExportArgs, ObjectArgs, ObjectsVerb, SqlArgs},
     processes::{ProcessesVerb, SendArgs, StatusArg},
@@ -54,7 +56,7 @@ struct CommandLine {
 enum VerbArgs {
     /// Serves a data folder or a database (the default verb)
     #[command(after_help = examples::SERVE)]
-    Serve(ServeArgs),
+    Serve(Box<ServeArgs>),
     /// Shows message streams and revives dead messages
     #[command(subcommand)]
     Streams(StreamsVerb),
@@ -123,6 +125,8 @@ pub(crate) struct ServeArgs {
     pub(crate) object_memory: u32,
     #[command(flatten)]
     pub(crate) classifier: ClassifierArgs,
+    #[command(flatten)]
+    pub(crate) generations: GenerationArgs,
     /// What to log on stderr: error, warn, info, debug or trace
     #[arg(long, env = "STEADFAST_LOG", default_value = "info")]
     pub(crate) log: LevelFilter,
@@ -243,7 +247,7 @@ pub(crate) struct ListArgs {
 #[derive(Debug)]
 pub(crate) enum Verb {
     /// Serve.
-    Serve(ServeArgs),
+    Serve(Box<ServeArgs>),
     /// Ask a server or a folder.
     Ask(Ask, Source),
     /// Run an example.
@@ -284,7 +288,7 @@ pub(crate) fn parse() -> Verb {
         command.error(clap::error::ErrorKind::ArgumentConflict, text).exit()
     });
     match line.verb {
-        None => Verb::Serve(line.serve),
+        None => Verb::Serve(Box::new(line.serve)),
         Some(VerbArgs::Serve(serve)) => Verb::Serve(serve),
         Some(VerbArgs::Streams(streams)) => Verb::Ask(Ask::Streams(streams), source),
         Some(VerbArgs::Processes(processes)) => Verb::Ask(Ask::Processes(processes), source),

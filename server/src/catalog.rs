@@ -3,18 +3,22 @@
 use std::{sync::Arc, time::Duration};
 
 use steadfast::{
-    BucketError, Buckets, ObjectOptions, Objects, QueueSettings, Queues, Runs, process::Processes,
+    BucketError, BucketSpec, Buckets, ObjectOptions, Objects, QueueSettings, Queues, Runs,
+    process::Processes,
 };
 use steadfast_ai::classify::Classifier;
 use steadfast_chat::Chat;
 use steadfast_checkout::{GroupCheckout, Hotel, Office, TrafficFine};
 use steadfast_counter::Counter;
+use steadfast_generations::{ARTIFACTS, Discard, Fetch, GenerationManager, Library, Poll, Submit};
 use steadfast_mail::{Counting, DEAD_MAIL, MAIL, Mailbox, OPENS, Postman, Tally};
 use steadfast_order::{Inventory, Invoice, Order, Reminder};
 use steadfast_store::{SeededEntropy, Store, StoreError, SystemClock};
 use steadfast_uploads::{
     GaveUp, Ingestion, OrganizationAgent, OrganizationWorkflow, UPLOAD_EVENTS, UPLOAD_EVENTS_DLQ,
 };
+
+use crate::node::Apps;
 
 /// The guest who has not paid, so that both ends of a checkout can be seen.
 const UNPAID: &str = "unpaid";
@@ -27,6 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Makes the buckets of a server, with the rules that tell of their changes.
 pub(crate) async fn declare(buckets: &Buckets) -> Result<(), BucketError> {
+    BucketSpec::from(ARTIFACTS).declare(buckets).await?;
     steadfast_uploads::bucket().declare(buckets).await
 }
 
@@ -40,7 +45,9 @@ pub(crate) fn processes(store: Arc<dyn Store>) -> Processes {
 pub(crate) fn objects(
     store: Arc<dyn Store>,
     options: ObjectOptions,
+    apps: &Apps,
 ) -> Result<Objects, StoreError> {
+    let studio = apps.studio.clone();
     let chat = Chat { idle: CHAT_IDLE };
     let objects = Objects::builder(store).options(options);
     objects
@@ -50,6 +57,12 @@ pub(crate) fn objects(
         .class(Mailbox)
         .class(Tally)
         .live_class(OrganizationAgent::default())
+        .live_class(GenerationManager { studio: studio.clone() })
+        .class(Library)
+        .perform::<Submit>(studio.clone())
+        .perform::<Poll>(studio.clone())
+        .perform::<Fetch>(studio.clone())
+        .perform::<Discard>(studio)
         .start()
 }
 

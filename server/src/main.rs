@@ -11,6 +11,7 @@ mod envelope;
 mod escape;
 mod example;
 mod failure;
+mod generations;
 mod guard;
 mod listener;
 mod live;
@@ -40,7 +41,7 @@ use self::{
 
 fn main() -> ExitCode {
     let result = match args::parse() {
-        Verb::Serve(args) => serve::run(args),
+        Verb::Serve(args) => serve::run(*args),
         Verb::Ask(ask, source) => cli::run(ask, source),
         Verb::Models(ModelsVerb::Pull(args)) => models::run(&args),
         Verb::Example(ExampleVerb::Checkout(args)) => example::checkout(&args),

@@ -13,14 +13,23 @@ use steadfast::{
     process::Processes,
 };
 use steadfast_bucket::Buckets;
+use steadfast_generations::Studio;
 use steadfast_store::{Store, StoreError};
 use tokio::sync::{Mutex, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    catalog, classifier::Sight, failure::Failure, metrics::Metrics, place::Place,
+    catalog, classifier::Sight, failure::Failure, generations, metrics::Metrics, place::Place,
     request_id::RequestIds, sweeper::Places,
 };
+
+/// What the applications need beside the platform.
+pub(crate) struct Apps {
+    /// Who says what is on images.
+    pub(crate) sight: Sight,
+    /// Who makes pictures and clips.
+    pub(crate) studio: Arc<Studio>,
+}
 
 /// Who watches runs at one time; half of the connections are left for others.
 const WATCHERS_MAX: usize = 512;
@@ -41,8 +50,8 @@ pub(crate) struct Node {
     pub(crate) buckets: Buckets,
     /// Who may come in.
     pub(crate) tokens: Tokens,
-    /// Who says what is on images.
-    pub(crate) sight: Sight,
+    /// What the applications need.
+    pub(crate) apps: Apps,
     /// Where the S3 port is, if there is one.
     pub(crate) s3_address: OnceLock<SocketAddr>,
     /// What delivers to all of them and executes their work; none where only questions are asked.
@@ -71,8 +80,9 @@ impl Node {
         place: Place,
         buckets: Buckets,
     ) -> Result<Arc<Self>, Failure> {
-        let objects = catalog::objects(store.clone(), ObjectOptions::default())?;
-        Ok(Self::with(store, place, objects, buckets, Sight::none()?))
+        let apps = Apps { sight: Sight::none()?, studio: generations::small_studio(&buckets)? };
+        let objects = catalog::objects(store.clone(), ObjectOptions::default(), &apps)?;
+        Ok(Self::with(store, place, objects, buckets, apps))
     }
 
     /// A node with these objects and buckets.
@@ -81,14 +91,14 @@ impl Node {
         place: Place,
         objects: Objects,
         buckets: Buckets,
-        sight: Sight,
+        apps: Apps,
     ) -> Arc<Self> {
-        let classifier = sight.classifier.clone();
+        let classifier = apps.sight.classifier.clone();
         Arc::new(Self {
             processes: catalog::processes(store.clone()),
             runs: catalog::runs(store.clone(), objects.clone(), buckets.clone(), classifier),
             tokens: Tokens::new(store.clone()),
-            sight,
+            apps,
             queues: catalog::queues(store.clone(), objects.clone()),
             objects,
             buckets,

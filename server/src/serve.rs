@@ -11,9 +11,10 @@ use crate::{
     catalog,
     classifier::Sight,
     failure::Failure,
+    generations,
     listener::{DRAIN_TIMEOUT, Drained},
     logging,
-    node::Node,
+    node::{Apps, Node},
     open::{open_buckets, open_store},
     open_files,
     place::{Place, StoreChoice},
@@ -55,10 +56,11 @@ async fn serve(args: ServeArgs) -> Result<(), Failure> {
         awake_bytes_max: usize::try_from(args.object_memory).unwrap_or(usize::MAX) << 20,
         ..ObjectOptions::default()
     };
-    let objects = catalog::objects(store.clone(), options)?;
     let buckets = open_buckets(store.clone(), &data, clock.clone()).await?;
+    let apps = Apps { sight, studio: generations::studio(&args.generations, &buckets)? };
+    let objects = catalog::objects(store.clone(), options, &apps)?;
     catalog::declare(&buckets).await?;
-    let node = Node::with(store.clone(), place, objects, buckets, sight);
+    let node = Node::with(store.clone(), place, objects, buckets, apps);
     if let Some(address) = ports.s3_address {
         let _ = node.s3_address.set(address);
     }

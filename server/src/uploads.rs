@@ -27,16 +27,16 @@ pub(crate) fn routes(node: &Arc<Node>) -> Router {
         objects: node.objects.clone(),
         uploads: UPLOADS.of(&node.buckets),
         tokens: node.tokens.clone(),
-        limits: node.sight.limits.clone(),
-        pool: node.sight.pool.clone(),
+        limits: node.apps.sight.limits.clone(),
+        pool: node.apps.sight.pool.clone(),
         thumbnails: Copies::default(),
         connect: connector(node),
-        notice: node.sight.notice.clone(),
+        notice: node.apps.sight.notice.clone(),
     })
 }
 
 /// Connects as the routes of objects do.
-fn connector(node: &Arc<Node>) -> Connect {
+pub(crate) fn connector(node: &Arc<Node>) -> Connect {
     // The routes are a part of what the node holds.
     let node = Arc::downgrade(node);
     Arc::new(move |class, name, request: Request| {

@@ -28,9 +28,9 @@ fn metrics_count_messages_and_requests() {
     let metrics = server.get("/metrics");
     assert!(metrics.header("content-type").starts_with("application/openmetrics-text"));
     for line in [
-        // At its first start a store gets a name, which its buckets carry, a bucket and its rule.
-        "steadfast_commits_total 3",
-        "steadfast_batches_total 3",
+        // At its first start a store gets a name, which its buckets carry, two of them, and a rule.
+        "steadfast_commits_total 4",
+        "steadfast_batches_total 4",
         "steadfast_work_pending 1",
         "steadfast_work_dead 1",
         "steadfast_store_ready 1",
@@ -153,6 +153,22 @@ const ROUTES: &[&str] = &[
     "/uploads-assets/uploads.css",
     "/uploads-assets/uploads.js",
     "/uploads-assets/uploads.svg",
+    "/api/generations",
+    "/api/generations/{id}",
+    "/api/generations/{id}/cancel",
+    "/api/generations/{id}/retry",
+    "/api/generations/{id}/events",
+    "/api/generations/{id}/tags/{tag}",
+    "/api/artifacts",
+    "/api/artifacts/{id}",
+    "/api/artifacts/{id}/tags/{tag}",
+    "/api/tags",
+    "/artifacts/{id}/{file}",
+    "/webhooks/{provider}/{generation}/{task}/{token}",
+    "/generations",
+    "/generations-assets/generations.css",
+    "/generations-assets/generations.js",
+    "/generations-assets/generations.svg",
     "/v1/tokens",
     "/v1/tokens/{id}",
     "/v1/doctor",

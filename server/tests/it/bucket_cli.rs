@@ -25,7 +25,9 @@ fn text(path: &Path) -> &str {
 fn every_verb_prints_what_people_read() {
     let server = Server::empty();
     let said = |args: &[&str]| said(&server, args);
-    said(&["delete", "uploads"]);
+    for ours in ["uploads", "generations"] {
+        said(&["delete", ours]);
+    }
     let none = "no buckets here: make one with `steadfast buckets create`\n";
     assert_eq!(said(&["list"]), none);
     assert_eq!(said(&["create", "photos"]), "photos is there\n");

@@ -38,7 +38,9 @@ fn keys(list: &Value) -> Vec<&str> {
 #[test]
 fn buckets_are_made_listed_set_and_deleted_when_they_are_empty() {
     let server = Server::empty();
-    assert_eq!(server.delete("/v1/buckets/uploads").status, 200);
+    for ours in ["uploads", "generations"] {
+        assert_eq!(server.delete(&format!("/v1/buckets/{ours}")).status, 200);
+    }
     assert_eq!(server.json("/v1/buckets"), json!({ "items": [], "next": null }));
     for name in ["c-3", "a-1", "b-2"] {
         let made = server.put_bytes(&format!("/v1/buckets/{name}"), b"", &[]);
@@ -82,7 +84,11 @@ fn what_cannot_be_a_bucket_is_a_problem_and_leaves_none() {
     put("abc", "3").assert_problem(400, "bad_request");
     put("abc", r#"{"maxBlobBytes": -1}"#).assert_problem(400, "bad_request");
     put("abc", r#"{"maxBlobBytes": 0}"#).assert_problem(400, "invalid_argument");
-    assert_eq!(server.json("/v1/buckets")["items"].as_array().unwrap().len(), 1, "that of uploads");
+    assert_eq!(
+        server.json("/v1/buckets")["items"].as_array().unwrap().len(),
+        2,
+        "those of our own"
+    );
     for path in ["", "/objects", "/objects/x", "/rules", "/rules/r", "/lifecycle", "/events"] {
         server.get(&format!("/v1/buckets/abc{path}")).assert_problem(404, "unknown_bucket");
     }

@@ -109,7 +109,8 @@ impl Server {
         Self::at(host, folder, &[])
     }
 
-    fn at(host: &str, folder: TempDir, flags: &[&str]) -> Self {
+    /// Serves this folder at an address.
+    pub(crate) fn at(host: &str, folder: TempDir, flags: &[&str]) -> Self {
         let mut command = steadfast();
         command.args(["--listen", host]).args(flags);
         Self::begin(command, folder).expect("it greets before it ends")

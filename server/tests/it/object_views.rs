@@ -35,7 +35,9 @@ fn classes_and_objects_are_listed_in_parts() {
     let expected = json!([
         {"name": "chat", "served": true, "objects": 0, "more": false},
         {"name": "counter", "served": true, "objects": 5, "more": false},
+        {"name": "generation", "served": true, "objects": 0, "more": false},
         {"name": "inventory", "served": true, "objects": 0, "more": false},
+        {"name": "library", "served": true, "objects": 0, "more": false},
         {"name": "mailbox", "served": true, "objects": 0, "more": false},
         {"name": "organization", "served": true, "objects": 0, "more": false},
         {"name": "parrot", "served": false, "objects": 1, "more": false},

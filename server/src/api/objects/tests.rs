@@ -10,7 +10,13 @@ use steadfast_bucket::{Buckets, MemoryBlobs};
 use steadfast_store::{MemoryStore, SystemClock};
 use tower::ServiceExt;
 
-use crate::{app, classifier::Sight, node::Node, place::Place};
+use crate::{
+    app,
+    classifier::Sight,
+    generations::small_studio,
+    node::{Apps, Node},
+    place::Place,
+};
 
 struct Rascal;
 
@@ -99,8 +105,8 @@ async fn router() -> Router {
         store,
         Place::Folder("memory".into()),
         objects,
-        buckets,
-        Sight::none().unwrap(),
+        buckets.clone(),
+        Apps { sight: Sight::none().unwrap(), studio: small_studio(&buckets).unwrap() },
     ))
 }
 

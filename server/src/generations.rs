@@ -1,0 +1,74 @@
+//! The application generations, mounted: its providers, and what it needs of this node.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::Router;
+use steadfast::Buckets;
+use steadfast_ai::{
+    classify::{Copies, Pool},
+    generate::{Embedded, Providers, Runware, RunwareOptions},
+};
+use steadfast_generations::{
+    ARTIFACTS, Studio, StudioOptions,
+    http::{Site, router},
+};
+use steadfast_store::{Entropy, SeededEntropy, SystemClock};
+
+use crate::{args::GenerationArgs, failure::Failure, node::Node, uploads::connector};
+
+/// The providers that there are: the embedded one, and Runware if there is a key.
+pub(crate) fn studio(args: &GenerationArgs, buckets: &Buckets) -> Result<Arc<Studio>, Failure> {
+    let options = StudioOptions {
+        public_url: args.public_url.as_deref().map(|it| it.trim_end_matches('/').to_owned()),
+        image_timeout: Duration::from_secs(args.image_timeout.into()),
+        video_timeout: Duration::from_secs(args.video_timeout.into()),
+        at_once: args.provider_requests.into(),
+        ..StudioOptions::default()
+    };
+    let mut providers = embedded()?;
+    if let Some(key) = &args.runware_key {
+        let mut options = RunwareOptions::new(key);
+        if let Some(url) = &args.runware_url {
+            options.base_url.clone_from(url);
+        }
+        if !args.output_networks.is_empty() {
+            // Who has a gateway of their own knows its names.
+            options.fetch.hosts.clear();
+            options.fetch.private.clone_from(&args.output_networks);
+        }
+        let runware = Runware::new(options).map_err(|it| Failure::new(it.to_string()))?;
+        providers = providers.with(runware);
+    }
+    Ok(studio_of(providers, options, buckets))
+}
+
+/// Where only questions are asked, nothing is made but by the embedded provider.
+pub(crate) fn small_studio(buckets: &Buckets) -> Result<Arc<Studio>, Failure> {
+    Ok(studio_of(embedded()?, StudioOptions::default(), buckets))
+}
+
+fn embedded() -> Result<Providers, Failure> {
+    let pool = Pool::for_this_machine("generate").map_err(|it| Failure::new(it.to_string()))?;
+    Ok(Providers::new().with(Embedded::new(pool)))
+}
+
+fn studio_of(providers: Providers, options: StudioOptions, buckets: &Buckets) -> Arc<Studio> {
+    let (buckets, process) = (buckets.clone(), SeededEntropy::from_system().next());
+    let place = Arc::new(move || ARTIFACTS.of(&buckets));
+    Arc::new(Studio::new(providers, options, place, format!("{process:016x}")))
+}
+
+/// The routes of the application.
+pub(crate) fn routes(node: &Arc<Node>) -> Router {
+    router(Site {
+        objects: node.objects.clone(),
+        artifacts: ARTIFACTS.of(&node.buckets),
+        studio: node.apps.studio.clone(),
+        connect: connector(node),
+        clock: Arc::new(SystemClock),
+        entropy: Arc::new(SeededEntropy::from_system()),
+        pool: node.apps.sight.pool.clone(),
+        limits: node.apps.sight.limits.clone(),
+        copies: Copies::default(),
+    })
+}

@@ -1,0 +1,155 @@
+//! Generations with a provider that misbehaves, from end to end.
+
+use std::net::TcpListener;
+
+use serde_json::{Value, json};
+use steadfast_ai::fake::{FakeRunware, KEY};
+use tempfile::TempDir;
+
+use crate::harness::Server;
+
+fn folder() -> TempDir {
+    tempfile::tempdir().expect("a temporary folder")
+}
+
+/// An address that nobody has: providers must know it before there is a server.
+fn free_host() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("an address").to_string()
+}
+
+/// A server that asks this provider; with an address for webhooks, or without one.
+fn serve(fake: &FakeRunware, host: &str, folder: TempDir, webhooks: bool) -> Server {
+    let (url, public) = (fake.url(), format!("http://{host}"));
+    let mut flags = vec![
+        "--runware-key",
+        KEY,
+        "--runware-url",
+        &url,
+        "--output-networks",
+        "127.0.0.0/8",
+        "--image-timeout",
+        "12",
+        "--video-timeout",
+        "12",
+    ];
+    if webhooks {
+        flags.extend(["--public-url", &public]);
+    }
+    Server::at(host, folder, &flags)
+}
+
+fn ask(server: &Server, prompt: &str, video: bool) -> String {
+    let mut input = json!({ "positivePrompt": prompt, "width": 512, "height": 512 });
+    if video {
+        input["taskType"] = "videoInference".into();
+    }
+    let body = json!({ "model": "runware:100@1", "input": input, "provider": "runware" });
+    let body = match video {
+        true => json!({ "model": "klingai:5@3", "input": input, "provider": "runware" }),
+        false => body,
+    };
+    let answer = server.post_json("/api/generations", &body.to_string(), &[]);
+    assert_eq!(answer.status, 202, "{prompt}: {}", answer.body);
+    answer.json()["id"].as_str().expect("an id").to_owned()
+}
+
+fn ended(server: &Server, id: &str) -> Value {
+    server.json_until(&format!("/api/generations/{id}"), |it| it["status"] != "active")
+}
+
+/// How each ended: its status, and the code of its error.
+fn outcomes(server: &Server, prompts: &[(&str, &str)], video: bool) {
+    let ids: Vec<String> = prompts.iter().map(|it| ask(server, it.0, video)).collect();
+    for ((prompt, expected), id) in prompts.iter().zip(&ids) {
+        let shown = ended(server, id);
+        let code = shown["tasks"][0]["error"]["code"].as_str().unwrap_or("ready");
+        assert_eq!(code, *expected, "{prompt}: {shown}");
+        let artifacts = usize::from(*expected == "ready");
+        assert_eq!(shown["artifacts"].as_array().map(Vec::len), Some(artifacts), "{prompt}");
+    }
+}
+
+#[test]
+fn pictures_come_or_say_why_whatever_the_provider_does() {
+    let fake = FakeRunware::start().expect("it starts");
+    let server = serve(&fake, &free_host(), folder(), false);
+    outcomes(
+        &server,
+        &[
+            ("a plain picture", "ready"),
+            ("busy fail:429:2", "ready"),
+            ("broken fail:503:2", "ready"),
+            ("lost drop-answer", "ready"),
+            ("slow", "ready"),
+            ("redirect-once", "ready"),
+            ("bad error:invalidPositivePrompt", "generation_input_invalid"),
+            ("wrong-content", "output_content_invalid"),
+            ("huge-length", "output_too_large"),
+            ("gone", "output_gone"),
+            ("redirect-metadata", "output_address_refused"),
+        ],
+        false,
+    );
+    assert_eq!(fake.billings_max(), 1, "nothing is paid for twice");
+}
+
+#[test]
+fn clips_come_by_polling_or_time_ends_them() {
+    let fake = FakeRunware::start().expect("it starts");
+    let server = serve(&fake, &free_host(), folder(), false);
+    let prompts = [
+        ("a clip", "ready"),
+        ("polls:2", "ready"),
+        ("partial", "ready"),
+        ("never-done", "timeout"),
+    ];
+    outcomes(&server, &prompts, true);
+    assert_eq!(fake.billings_max(), 1);
+}
+
+#[test]
+fn clips_come_by_webhooks_early_twice_and_late() {
+    let fake = FakeRunware::start().expect("it starts");
+    let host = free_host();
+    let server = serve(&fake, &host, folder(), true);
+    let prompts = [("a clip", "ready"), ("duplicate-webhook", "ready"), ("webhook-first", "ready")];
+    outcomes(&server, &prompts, true);
+    let late = ask(&server, "late-webhook never-done", true);
+    let over = ended(&server, &late);
+    assert_eq!(over["tasks"][0]["error"]["code"], "timeout");
+    for task in fake.tasks() {
+        fake.send_webhook(&task);
+    }
+    let path = format!("/api/generations/{late}");
+    let corrected = server.json_until(&path, |it| it["status"] == "ready");
+    assert_eq!((&corrected["ready"], &corrected["failed"]), (&json!(1), &json!(0)));
+    assert_eq!(server.json("/api/artifacts")["items"].as_array().map(Vec::len), Some(4));
+    assert_eq!(fake.billings_max(), 1);
+}
+
+#[test]
+fn after_kills_in_the_middle_everything_is_there_once_and_paid_for_once() {
+    let fake = FakeRunware::start().expect("it starts");
+    let (host, mut data) = (free_host(), folder());
+    let mut ids = Vec::new();
+    for round in 0..4 {
+        let server = serve(&fake, &host, data, round % 2 == 1);
+        for prompt in ["one", "slow two", "lost drop-answer", "busy fail:503:1"] {
+            ids.push(ask(&server, &format!("{prompt} {round}"), false));
+        }
+        ids.push(ask(&server, &format!("clip polls:1 {round}"), true));
+        data = server.kill();
+    }
+    let server = serve(&fake, &host, data, false);
+    for id in &ids {
+        let shown = ended(&server, id);
+        assert_eq!(shown["status"], "ready", "{shown}");
+        assert_eq!(shown["artifacts"].as_array().map(Vec::len), Some(1));
+    }
+    let kept = server.json("/api/artifacts?limit=200");
+    assert_eq!(kept["items"].as_array().map(Vec::len), Some(ids.len()));
+    let blobs = server.json("/v1/buckets/generations/objects");
+    assert_eq!(blobs["items"].as_array().map(Vec::len), Some(ids.len()), "no orphans");
+    assert_eq!(fake.billings_max(), 1);
+}
