@@ -90,8 +90,8 @@ fn embedded(
     Ok((Arc::new(Fetching { embedded, pulls }), notice))
 }
 
-const MISSING: &str = "Images wait for it. Fetch it with `steadfast models pull resnet-50`, or on a \
-                       machine without network with `--from FILE`.";
+const MISSING: &str = "Images wait for it. Fetch it with `steadfast models pull resnet-50`, or on \
+                       a machine without network with `--from FILE`.";
 
 /// The embedded model, which the first image that needs it has fetched.
 struct Fetching {

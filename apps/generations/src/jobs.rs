@@ -1,4 +1,5 @@
-//! Work outside of turns: ask a provider, ask it again, fetch what it made, remove what nobody wants.
+//! Work outside of turns: ask a provider, ask it again, fetch what it made, remove what nobody
+//! wants.
 
 use std::time::Duration;
 

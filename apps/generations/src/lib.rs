@@ -1,12 +1,13 @@
 //! AI media jobs, and the library of their artifacts.
 //!
-//! Somebody asks for pictures or clips and gets an id at once. A [`GenerationManager`], one object for
-//! each request, has a provider make them, one task for each, and watches over it: it is transient
-//! plumbing. What matters are the artifacts: they go into the bucket [`ARTIFACTS`] and into the
-//! [`Library`] of the workspace as they are made, and stay there.
+//! Somebody asks for pictures or clips and gets an id at once. A [`GenerationManager`], one object
+//! for each request, has a provider make them, one task for each, and watches over it: it is
+//! transient plumbing. What matters are the artifacts: they go into the bucket [`ARTIFACTS`] and
+//! into the [`Library`] of the workspace as they are made, and stay there.
 //!
-//! A task has the id that its provider gets before the provider is asked, and an artifact the id of
-//! its place in the request: whatever is tried again after a crash, nothing is paid for or kept twice.
+//! A task has the id that its provider gets before the provider is asked, and an artifact the id
+//! of its place in the request: whatever is tried again after a crash, nothing is paid for or kept
+//! twice.
 
 pub mod http;
 mod ids;

@@ -1,5 +1,5 @@
-//! The library of a workspace: what is kept for ever. Generations are in it from the moment that they
-//! are asked for, artifacts as they are made.
+//! The library of a workspace: what is kept for ever. Generations are in it from the moment that
+//! they are asked for, artifacts as they are made.
 
 mod messages;
 mod query;

@@ -1,7 +1,8 @@
 //! The agent of an organization: one row for each image, and what may become of it.
 //!
-//! A row goes from queued to running to classified or failed, and only its own run moves it. What is
-//! newer is decided by the bucket's number alone, so events may come twice, late, or in any order.
+//! A row goes from queued to running to classified or failed, and only its own run moves it. What
+//! is newer is decided by the bucket's number alone, so events may come twice, late, or in any
+//! order.
 
 use std::time::Duration;
 
@@ -188,7 +189,8 @@ impl Handle<PersistClassificationSuccess> for OrganizationAgent {
         let changed = turn.sql().execute(
             "UPDATE Upload SET status = 'classified', classificationLabel = ?3, \
              classificationScore = ?4, topFive = ?5, error = NULL, updatedAt = ?6, \
-             completedAt = ?6, contentType = coalesce(?7, contentType) WHERE eventId = ?1 AND workflowId = ?2 \
+             completedAt = ?6, contentType = coalesce(?7, contentType) \
+             WHERE eventId = ?1 AND workflowId = ?2 \
              AND status IN ('queued', 'running')",
             (
                 &msg.event_id,

@@ -16,8 +16,8 @@ impl Consumer for Ingestion {
     }
 }
 
-/// Takes in what could not be taken in: an image that failed is shown as failed, and a deletion is a
-/// deletion.
+/// Takes in what could not be taken in: an image that failed is shown as failed, and a deletion is
+/// a deletion.
 #[derive(Clone, Copy, Debug)]
 pub struct GaveUp;
 

@@ -2,8 +2,8 @@
 //!
 //! It is the tour of the whole platform. A blob in the bucket [`UPLOADS`] makes an event in the
 //! queue [`UPLOAD_EVENTS`]; a consumer gives it to the [`OrganizationAgent`], an object that keeps
-//! one row for each image and starts an [`OrganizationWorkflow`]; the workflow asks a classifier and
-//! tells the agent, and the agent tells everybody who watches.
+//! one row for each image and starts an [`OrganizationWorkflow`]; the workflow asks a classifier
+//! and tells the agent, and the agent tells everybody who watches.
 //!
 //! What is right is decided by the bucket's number of each change, never by a clock or by what
 //! arrived first.

@@ -67,8 +67,8 @@ pub struct Blob {
     pub attributes: Attributes,
     /// The CRC-32 of its bytes.
     pub crc32: u32,
-    /// The SHA-256 of its bytes, unless it came through S3 without one; of a blob that came in parts, that of the SHA-256
-    /// of its parts, as S3 has it.
+    /// The SHA-256 of its bytes, unless it came through S3 without one; of a blob that came in
+    /// parts, that of the SHA-256 of its parts, as S3 has it.
     pub sha256: Option<[u8; 32]>,
     pub(crate) content: ContentId,
     pub(crate) parts: Vec<(u64, u64)>,

@@ -14,8 +14,8 @@ use steadfast_store::{
 };
 
 const SPACE: &str = "token";
-/// Is there since the first token was made, and stays: whoever revokes the last one does not mean to
-/// open the door.
+/// Is there since the first token was made, and stays: whoever revokes the last one does not mean
+/// to open the door.
 const CLOSED: &[u8] = b"closed";
 /// Characters of the name of an organization.
 const ORGANIZATION_MAX: usize = 100;

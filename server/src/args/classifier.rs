@@ -7,7 +7,8 @@ use clap::{Args, Subcommand, ValueEnum};
 /// Which classifier looks at uploads, and where its model is.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ClassifierArgs {
-    /// Who says what is on an uploaded image: ResNet-50 in this process, Workers AI, or an ONNX file
+    /// Who says what is on an uploaded image: ResNet-50 in this process, Workers AI, or an ONNX
+    /// file
     #[arg(long, env = "STEADFAST_CLASSIFIER", default_value = "embedded")]
     pub(crate) classifier: ClassifierChoice,
     /// Folder of models; a folder of the user's, shared by all data folders, unless given

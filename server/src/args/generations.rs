@@ -6,7 +6,8 @@ use steadfast_ai::generate::Network;
 /// Who makes pictures and clips, and how long they may take.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct GenerationArgs {
-    /// Key for Runware; better given by the variable. Without one only the embedded models are there
+    /// Key for Runware; better given by the variable. Without one only the embedded models are
+    /// there
     #[arg(long, env = "STEADFAST_RUNWARE_KEY", value_name = "KEY", hide_env_values = true)]
     pub(crate) runware_key: Option<String>,
     /// Where Runware is, if not at its own address

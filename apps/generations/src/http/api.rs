@@ -40,7 +40,8 @@ pub(super) fn is_id(text: &str) -> bool {
     text.len() == 36 && text.bytes().all(|it| it.is_ascii_hexdigit() || it == b'-')
 }
 
-/// A generation. Its manager knows best while it is active; to ask one that is not there makes none.
+/// A generation. Its manager knows best while it is active; to ask one that is not there makes
+/// none.
 pub(super) async fn find(site: &Site, id: &str) -> Result<Option<Generation>, Problem> {
     if !is_id(id) {
         return Ok(None);

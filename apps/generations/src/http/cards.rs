@@ -23,8 +23,12 @@ pub(super) fn bench(models: &[Model]) -> Markup {
                     }
                 }
             }
-            label { "Width " input type="number" name="width" value="512" min="64" max="2048" step="64"; }
-            label { "Height " input type="number" name="height" value="512" min="64" max="2048" step="64"; }
+            @for (label, name) in [("Width ", "width"), ("Height ", "height")] {
+                label {
+                    (label)
+                    input type="number" name=(name) value="512" min="64" max="2048" step="64";
+                }
+            }
             label { "Count " input type="number" name="count" value="4" min="1" max="16"; }
             label { "Seed " input name="seed" inputmode="numeric" placeholder="any"; }
             label { "Tags " input name="tags" placeholder="one, another"; }
@@ -52,7 +56,10 @@ pub(super) fn active(generation: &Generation) -> Markup {
         article.generation data-id=(id) data-status=(status.name()) {
             header {
                 strong { (prompt.unwrap_or_default()) }
-                span.quiet { (request.model) " · " (status.name()) " · " (counts.ready) " of " (request.count) }
+                span.quiet {
+                    (request.model) " · " (status.name()) " · "
+                    (counts.ready) " of " (request.count)
+                }
                 @if *status == GenerationStatus::Active {
                     (button("cancel", id, "Cancel"))
                 } @else if 0 < counts.failed {
@@ -91,7 +98,8 @@ fn picture(artifact: &Artifact) -> Markup {
     html! {
         a href={ "/generations?artifact=" (id) "#inspector" } {
             @if artifact.content_type.starts_with("image/") && artifact.extension != "gif" {
-                img src={ (url) "?w=" (THUMBNAIL) "&h=" (THUMBNAIL) } alt=(label(artifact)) loading="lazy";
+                img src={ (url) "?w=" (THUMBNAIL) "&h=" (THUMBNAIL) } alt=(label(artifact))
+                    loading="lazy";
             } @else if artifact.content_type.starts_with("image/") {
                 img src=(url) alt=(label(artifact)) loading="lazy";
             } @else {

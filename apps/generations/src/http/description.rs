@@ -33,7 +33,8 @@ pub fn paths() -> Map<String, Value> {
     let mut paths = Map::new();
     for (path, method, summary, status) in ROUTES {
         let names = path.split('{').skip(1).filter_map(|it| it.split_once('}')).map(|it| it.0);
-        let parameter = |it| json!({ "name": it, "in": "path", "required": true, "schema": { "type": "string" } });
+        let text = json!({ "type": "string" });
+        let parameter = |it| json!({ "name": it, "in": "path", "required": true, "schema": text });
         let parameters: Vec<Value> = names.map(parameter).collect();
         let operation = json!({
             "tags": ["generations"],

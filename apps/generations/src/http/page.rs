@@ -1,5 +1,5 @@
-//! The page: a bench to ask at, what is under way, and the library. It works without script; with one
-//! it is live.
+//! The page: a bench to ask at, what is under way, and the library. It works without script; with
+//! one it is live.
 
 use axum::{
     extract::{Query, State},

@@ -124,8 +124,8 @@ impl Handle<Retry> for GenerationManager {
         for task in failed {
             let round = task.round + 1;
             turn.sql().execute(
-                "UPDATE task SET state = 'pending', round = ?2, id = ?3, error = NULL, made = NULL, \
-                 progress = NULL WHERE idx = ?1",
+                "UPDATE task SET state = 'pending', round = ?2, id = ?3, error = NULL, \
+                 made = NULL, progress = NULL WHERE idx = ?1",
                 (task.index, round, task_id(turn.name(), task.index, round)),
             )?;
             self.submit(turn, &kept, task.index)?;

@@ -156,8 +156,8 @@ pub(super) async fn delete(
     Ok(StatusCode::ACCEPTED)
 }
 
-/// Deletes the blob, and with it commits the event that removes the row. Until that has come the row
-/// is hidden.
+/// Deletes the blob, and with it commits the event that removes the row. Until that has come the
+/// row is hidden.
 pub(super) async fn remove(site: &Site, organization: &str, name: &str) -> Result<(), Problem> {
     if !is_name(name) {
         return Err(Problem::unknown(format!("there is no upload `{name}`")));

@@ -123,9 +123,10 @@ fn main(organization: &str, query: &ListQuery, notice: Option<&str>, uploads: &[
 
 fn filter(query: &ListQuery) -> Markup {
     let status = query.status.as_deref().unwrap_or_default();
+    let label = query.label.as_deref().unwrap_or_default();
     html! {
         form #filter method="get" {
-            label { "Label " input name="label" value=(query.label.as_deref().unwrap_or_default()); }
+            label { "Label " input name="label" value=(label); }
             label {
                 "Status "
                 select name="status" {
@@ -146,7 +147,8 @@ fn card(organization: &str, upload: &Upload) -> Markup {
     html! {
         li.card data-name=(upload.name) data-status=(upload.status.name()) {
             a href=(image_url(organization, upload, "image")) {
-                img src=(image_url(organization, upload, "thumbnail")) alt=(upload.name) loading="lazy";
+                img src=(image_url(organization, upload, "thumbnail")) alt=(upload.name)
+                    loading="lazy";
             }
             h2 { (upload.name) }
             @match upload.status {

