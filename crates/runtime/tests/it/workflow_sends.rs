@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use steadfast::{
-    Error, Object, Runtime, Workflow,
-    store::{EntityKind, Store},
-    test::assert_survives_crashes,
+    Error, Object, Runtime, Workflow, store::EntityKind, test::assert_survives_crashes,
     workflow::Status,
 };
 
