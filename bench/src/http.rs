@@ -108,12 +108,12 @@ impl Caller {
 
     /// One question, and its answer.
     pub(crate) fn get(&mut self, path: &str) -> String {
-        self.ask(&format!("GET {path} HTTP/1.1\r\nhost: {}\r\n\r\n", self.host))
+        self.ask(format!("GET {path} HTTP/1.1\r\nhost: {}\r\n\r\n", self.host))
     }
 
     /// One request, and its answer.
     pub(crate) fn post(&mut self, path: &str, body: &str) -> String {
-        self.ask(&format!(
+        self.ask(format!(
             "POST {path} HTTP/1.1\r\nhost: {}\r\n\
              content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
             self.host,
@@ -123,7 +123,7 @@ impl Caller {
 
     /// Sets something.
     pub(crate) fn put_json(&mut self, path: &str, body: &str) -> String {
-        self.ask(&format!(
+        self.ask(format!(
             "PUT {path} HTTP/1.1\r\nhost: {}\r\n\
              content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
             self.host,
@@ -133,15 +133,30 @@ impl Caller {
 
     /// Writes a blob, or makes something.
     pub(crate) fn put(&mut self, path: &str, body: &str) -> String {
-        self.ask(&format!(
+        self.ask(format!(
             "PUT {path} HTTP/1.1\r\nhost: {}\r\ncontent-length: {}\r\n\r\n{body}",
             self.host,
             body.len()
         ))
     }
 
-    fn ask(&mut self, request: &str) -> String {
-        self.stream.get_mut().write_all(request.as_bytes()).expect("request is sent");
+    /// Sends one file in a form.
+    pub(crate) fn post_file(&mut self, path: &str, name: &str, file: &[u8]) -> String {
+        let field = format!(
+            "--part\r\ncontent-disposition: form-data; name=\"file\"; filename=\"{name}\"\r\n\r\n"
+        );
+        let body = [field.as_bytes(), file, b"\r\n--part--\r\n"].concat();
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nhost: {}\r\n\
+             content-type: multipart/form-data; boundary=part\r\ncontent-length: {}\r\n\r\n",
+            self.host,
+            body.len()
+        );
+        self.ask([head.as_bytes(), &body].concat())
+    }
+
+    fn ask(&mut self, request: impl AsRef<[u8]>) -> String {
+        self.stream.get_mut().write_all(request.as_ref()).expect("request is sent");
         let mut length = 0;
         let mut line = String::new();
         for number in 0.. {

@@ -1,9 +1,10 @@
 //! `cargo run --release -p steadfast-bench
-//! [store|postgres|backlog|processes|objects|sleepers [OBJECTS]|workflows|queues|buckets|http|
-//! connections|start]`
+//! [store|postgres|backlog|processes|objects|sleepers [OBJECTS]|workflows|queues|buckets|uploads|
+//! http|connections|start]`
 //!
 //! Machines are noisy, so every figure is printed beside a baseline of the same run, and as a ratio
-//! to it. `STEADFAST_BENCH_POSTGRES` names a database for the PostgreSQL part.
+//! to it. `STEADFAST_BENCH_POSTGRES` names a database for the PostgreSQL part,
+//! `STEADFAST_TEST_MODELS` a folder of models for uploads; else it is where `tests/models` puts it.
 
 mod backlog;
 mod buckets;
@@ -18,6 +19,7 @@ mod raw;
 mod s3;
 mod sleepers;
 mod start;
+mod uploads;
 mod workflows;
 
 use measure::say;
@@ -57,6 +59,9 @@ async fn main() {
     if wanted("buckets") {
         buckets::run().await;
         tokio::task::spawn_blocking(s3::run).await.expect("ends");
+    }
+    if wanted("uploads") {
+        uploads::run().await;
     }
     if wanted("http") {
         http::run();

@@ -1,0 +1,130 @@
+//! The application behind its routes, and somebody who watches.
+
+use std::{
+    collections::HashMap,
+    net::SocketAddr,
+    sync::{Arc, Condvar, Mutex},
+    time::{Duration, Instant},
+};
+
+use axum::{http::StatusCode, response::IntoResponse};
+use steadfast::{
+    Arrival, Object, Runtime, Tokens,
+    store::{SqliteOptions, SqliteStore, Store, SystemClock},
+};
+use steadfast_ai::classify::{Classifier, ImageLimits};
+use steadfast_uploads::{
+    GaveUp, Ingestion, OrganizationAgent, OrganizationMessage, OrganizationWorkflow, UPLOAD_EVENTS,
+    UPLOAD_EVENTS_DLQ, UPLOADS, bucket,
+    http::{Connect, Site, router},
+    queue,
+};
+use tokio::task::JoinHandle;
+
+use crate::{http::Caller, measure::now};
+
+/// When the row of each image was classified and durable, as somebody hears who watches.
+#[derive(Default)]
+pub(super) struct Heard {
+    times: Mutex<HashMap<String, Result<Instant, String>>>,
+    more: Condvar,
+}
+
+impl Heard {
+    fn tell(&self, name: String, how: Result<Instant, String>) {
+        self.times.lock().expect("nobody panics").insert(name, how);
+        self.more.notify_all();
+    }
+
+    /// When this one was, as soon as it is.
+    pub(super) fn wait(&self, name: &str) -> Instant {
+        let times = self.times.lock().expect("nobody panics");
+        let times = self.more.wait_while(times, |it| !it.contains_key(name));
+        times.expect("nobody panics")[name].clone().expect("classified")
+    }
+}
+
+/// The application behind its routes.
+pub(super) struct Stage {
+    pub(super) app: Runtime,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) heard: Arc<Heard>,
+    address: SocketAddr,
+    tasks: [JoinHandle<()>; 2],
+    _folder: tempfile::TempDir,
+}
+
+impl Stage {
+    pub(super) async fn new(classifier: Arc<dyn Classifier>) -> Self {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let options = SqliteOptions::new(folder.path().join("store"), Arc::new(SystemClock));
+        let store: Arc<dyn Store> = Arc::new(SqliteStore::open(options).expect("store opens"));
+        let app = Runtime::builder()
+            .bucket(bucket())
+            .blob_folder(folder.path().join("blobs"))
+            .queue(queue())
+            .queue(UPLOAD_EVENTS_DLQ)
+            .consume(UPLOAD_EVENTS, Ingestion)
+            .consume(UPLOAD_EVENTS_DLQ, GaveUp)
+            .live_object(OrganizationAgent::default())
+            .workflow(OrganizationWorkflow { classifier, patience: Duration::from_secs(2) })
+            .start(store.clone())
+            .await
+            .expect("starts");
+        // Whoever watches here does it without HTTP.
+        let connect: Connect =
+            Arc::new(|_, _, _| Box::pin(async { StatusCode::NOT_FOUND.into_response() }));
+        let routes = router(Site {
+            objects: app.objects().clone(),
+            uploads: app.bucket(UPLOADS),
+            tokens: Tokens::new(store.clone()),
+            limits: ImageLimits::default(),
+            connect,
+            notice: Arc::new(|| None),
+        });
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("its address");
+        let serving = tokio::spawn(async move {
+            axum::serve(listener, routes).await.expect("serves");
+        });
+        let heard = Arc::new(Heard::default());
+        let watching = watch(&app, heard.clone()).await;
+        Self { app, store, heard, address, tasks: [serving, watching], _folder: folder }
+    }
+
+    /// Somebody who uploads images, over a connection of their own.
+    pub(super) fn caller(&self) -> impl FnMut(&str, &[u8]) + use<> {
+        let mut caller = Caller::new(&self.address.to_string());
+        move |name, image| {
+            caller.post_file("/api/organizations/bench/uploads", name, image);
+        }
+    }
+
+    pub(super) async fn stop(self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+        self.app.stop().await;
+        self.store.close().await;
+    }
+}
+
+async fn watch(app: &Runtime, heard: Arc<Heard>) -> JoinHandle<()> {
+    let socket = app.connect(OrganizationAgent::at("bench"), Arrival::new()).await;
+    let socket = socket.expect("connects");
+    tokio::spawn(async move {
+        while let Ok(event) = socket.next().await {
+            match serde_json::from_str(&event.text).expect("a message") {
+                OrganizationMessage::ClassificationUpdated { name, .. } => {
+                    heard.tell(name, Ok(now()))
+                }
+                OrganizationMessage::ClassificationError { name, error, .. } => {
+                    heard.tell(name, Err(error));
+                }
+                OrganizationMessage::UploadReceived { .. }
+                | OrganizationMessage::ClassificationWorkflowStarted { .. }
+                | OrganizationMessage::WorkflowProgress { .. }
+                | OrganizationMessage::UploadDeleted { .. }
+                | OrganizationMessage::UploadError { .. } => {}
+            }
+        }
+    })
+}
