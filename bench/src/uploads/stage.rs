@@ -12,7 +12,7 @@ use steadfast::{
     Arrival, Object, Runtime, Tokens,
     store::{SqliteOptions, SqliteStore, Store, SystemClock},
 };
-use steadfast_ai::classify::{Classifier, ImageLimits};
+use steadfast_ai::classify::{Classifier, Copies, ImageLimits, Pool};
 use steadfast_uploads::{
     GaveUp, Ingestion, OrganizationAgent, OrganizationMessage, OrganizationWorkflow, UPLOAD_EVENTS,
     UPLOAD_EVENTS_DLQ, UPLOADS, bucket,
@@ -79,6 +79,8 @@ impl Stage {
             uploads: app.bucket(UPLOADS),
             tokens: Tokens::new(store.clone()),
             limits: ImageLimits::default(),
+            pool: Pool::for_this_machine("images").expect("threads"),
+            thumbnails: Copies::default(),
             connect,
             notice: Arc::new(|| None),
         });
