@@ -11,7 +11,7 @@ use steadfast::{Object, Outcome};
 
 pub use self::messages::{
     ClaimKey, DeleteArtifact, DeleteGeneration, GenerationChanged, GetArtifact, GetGeneration,
-    ListArtifacts, ListGenerations, ListTags, Narrow, RecordArtifact, SetTag, TagCount, TagTarget,
+    ListArtifacts, ListGenerations, ListTags, Narrow, SetTag, TagCount, TagTarget,
 };
 use self::rows::SCHEMA;
 pub use self::tags::{TAG_MAX, TAGS_MAX, is_tag};
@@ -29,7 +29,6 @@ impl Object for Library {
     type Calls = (
         ClaimKey,
         GenerationChanged,
-        RecordArtifact,
         DeleteGeneration,
         DeleteArtifact,
         SetTag,

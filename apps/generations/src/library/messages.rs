@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Artifact, Generation, GenerationStatus};
+use crate::{Generation, GenerationStatus};
 
 /// Somebody wants a request to count once. The id that it has, or had the first time.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -15,20 +15,14 @@ pub struct ClaimKey {
     pub id: String,
 }
 
-/// How a generation stands. Words may come in any order; the number says which is the last.
+/// How a generation stands, with all that came of it so far. Words may come in any order; the
+/// number says which is the last.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GenerationChanged {
-    /// The generation, without artifacts.
+    /// The generation.
     pub generation: Generation,
     /// The number of the word.
     pub version: i64,
-}
-
-/// An artifact is there. The same one again changes nothing.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct RecordArtifact {
-    /// The artifact.
-    pub artifact: Artifact,
 }
 
 /// A generation goes, with all that came of it.

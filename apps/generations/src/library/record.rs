@@ -2,10 +2,8 @@
 
 use steadfast::{Error, Handle, Outcome, Result, Turn, rusqlite::OptionalExtension};
 
-use super::{
-    ClaimKey, DeleteArtifact, DeleteGeneration, GenerationChanged, Library, RecordArtifact, rows,
-};
-use crate::Discard;
+use super::{ClaimKey, DeleteArtifact, DeleteGeneration, GenerationChanged, Library, rows};
+use crate::{Artifact, Discard};
 
 /// How long a key of a request is remembered, in milliseconds.
 const KEEP_KEYS: i64 = 24 * 3_600_000;
@@ -40,8 +38,14 @@ impl Handle<GenerationChanged> for Library {
     type Reply = ();
 
     fn handle(&self, turn: &Turn<Self>, msg: GenerationChanged) -> Result<()> {
-        let (sql, generation) = (turn.sql(), &msg.generation);
+        let (sql, mut generation) = (turn.sql(), msg.generation);
+        // What came of it is kept beside it, in the same turn: who sees that it is ready sees all.
+        let artifacts = std::mem::take(&mut generation.artifacts);
         if rows::is_deleted(sql, &generation.id)? {
+            if !artifacts.is_empty() {
+                let artifacts = artifacts.into_iter().map(|it| it.id).collect();
+                turn.perform(&Discard { artifacts });
+            }
             return Ok(());
         }
         let select = "SELECT version FROM generations WHERE id = ?1";
@@ -58,12 +62,13 @@ impl Handle<GenerationChanged> for Library {
                 &generation.id,
                 generation.status.name(),
                 &generation.request.model,
-                serde_json::to_string(generation)?,
+                serde_json::to_string(&generation)?,
                 msg.version,
                 generation.created_at,
                 generation.completed_at,
             ),
         )?;
+        artifacts.iter().try_for_each(|it| record(turn, it))?;
         if known.is_none() {
             // Only with the first word: later ones must not bring back what somebody has removed.
             for tag in &generation.request.tags {
@@ -75,31 +80,23 @@ impl Handle<GenerationChanged> for Library {
     }
 }
 
-impl Handle<RecordArtifact> for Library {
-    const NAME: &'static str = "record-artifact";
-    type Reply = ();
-
-    fn handle(&self, turn: &Turn<Self>, msg: RecordArtifact) -> Result<()> {
-        let (sql, artifact) = (turn.sql(), &msg.artifact);
-        let gone =
-            rows::is_deleted(sql, &artifact.generation_id)? || rows::is_deleted(sql, &artifact.id)?;
-        if gone {
-            turn.perform(&Discard { artifacts: vec![artifact.id.clone()] });
-            return Ok(());
-        }
-        sql.execute(
-            "INSERT OR IGNORE INTO artifacts (id, generationId, model, artifact, createdAt) \
-             VALUES (?1, ?2, ?3, ?4, ?5)",
-            (
-                &artifact.id,
-                &artifact.generation_id,
-                &artifact.model,
-                serde_json::to_string(artifact)?,
-                artifact.created_at,
-            ),
-        )?;
-        Ok(())
+/// An artifact that is known, or was deleted, stays as it is.
+fn record(turn: &Turn<Library>, artifact: &Artifact) -> Result<()> {
+    if rows::is_deleted(turn.sql(), &artifact.id)? {
+        return Ok(());
     }
+    turn.sql().execute(
+        "INSERT OR IGNORE INTO artifacts (id, generationId, model, artifact, createdAt) \
+         VALUES (?1, ?2, ?3, ?4, ?5)",
+        (
+            &artifact.id,
+            &artifact.generation_id,
+            &artifact.model,
+            serde_json::to_string(artifact)?,
+            artifact.created_at,
+        ),
+    )?;
+    Ok(())
 }
 
 impl Handle<DeleteGeneration> for Library {

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     AskAgain, Fetch, Forget, GenerationChanged, GenerationMessage, GenerationStatus, Library, Made,
-    RecordArtifact, TaskError, TaskState, artifact_id,
+    TaskError, TaskState, artifact_id,
 };
 
 type ManagerTurn = Turn<GenerationManager>;
@@ -114,15 +114,7 @@ pub(super) fn ready(
     set(turn, task, "fetched", fetched)?;
     let update = "UPDATE task SET readyAt = ?2, progress = 100 WHERE idx = ?1";
     turn.sql().execute(update, (task.index, turn.now().0))?;
-    let task = rows::task_at(turn, task.index)?;
-    if let Some(artifact) = task.and_then(|it| it.artifact(turn.name(), &kept.request)) {
-        turn.broadcast(&GenerationMessage::TaskChanged {
-            task: rows::task_at(turn, artifact.index)?
-                .map(|it| it.view(turn.name()))
-                .ok_or_else(|| super::unknown(turn))?,
-        });
-        turn.send(Library::at(&kept.workspace), RecordArtifact { artifact });
-    }
+    tell(turn, task.index)?;
     publish(turn, kept)?;
     Ok(true)
 }
@@ -161,7 +153,6 @@ pub(super) fn publish(turn: &ManagerTurn, kept: &Kept) -> Result<()> {
     } else {
         turn.cancel_alarm("forget");
     }
-    generation.artifacts.clear();
     let next = "UPDATE request SET told = told + 1 RETURNING told";
     let version = turn.sql().query_row(next, (), |row| row.get(0))?;
     let changed = GenerationChanged { generation, version };
