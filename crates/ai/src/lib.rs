@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod classify;
+pub mod explain;
 #[cfg(feature = "fake")]
 #[doc(hidden)]
 pub mod fake;
