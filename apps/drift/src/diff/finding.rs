@@ -1,0 +1,295 @@
+//! A difference that matters.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+/// The longest value that a finding repeats, in characters.
+pub const VALUE_LEN_MAX: usize = 300;
+
+/// How bad it is. The worst is the first in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Users are likely to notice.
+    Critical,
+    /// Somebody should look.
+    Warn,
+    /// Good to know.
+    Info,
+}
+
+impl Severity {
+    /// Its name in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Severity::Critical => "critical",
+            Severity::Warn => "warn",
+            Severity::Info => "info",
+        }
+    }
+}
+
+/// What it is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Category {
+    Routing,
+    Security,
+    Cache,
+    Content,
+    Timing,
+    Platform,
+    Unknown,
+}
+
+impl Category {
+    /// Its name in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Category::Routing => "routing",
+            Category::Security => "security",
+            Category::Cache => "cache",
+            Category::Content => "content",
+            Category::Timing => "timing",
+            Category::Platform => "platform",
+            Category::Unknown => "unknown",
+        }
+    }
+}
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $name:ident $text:literal,)+) => {
+        /// Which rule found it. The names are stable.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        pub enum Code {
+            $($(#[$doc])* #[serde(rename = $text)] $name,)+
+        }
+
+        impl Code {
+            /// All of them.
+            pub const ALL: &[Code] = &[$(Code::$name),+];
+
+            /// Its name in JSON.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Code::$name => $text,)+ }
+            }
+        }
+    };
+}
+
+codes! {
+    /// A side has no response.
+    ProbeFailure "PROBE_FAILURE",
+    /// The statuses differ.
+    StatusMismatch "STATUS_MISMATCH",
+    /// The redirects end at different URLs.
+    FinalUrlMismatch "FINAL_URL_MISMATCH",
+    /// The redirects differ.
+    RedirectChainChanged "REDIRECT_CHAIN_CHANGED",
+    /// A side asks who is there.
+    AuthChallengePresent "AUTH_CHALLENGE_PRESENT",
+    /// Other sites may do different things.
+    CorsHeaderDrift "CORS_HEADER_DRIFT",
+    /// Caches are told different things.
+    CacheHeaderDrift "CACHE_HEADER_DRIFT",
+    /// The media types differ.
+    ContentTypeDrift "CONTENT_TYPE_DRIFT",
+    /// The bodies differ.
+    BodyHashDrift "BODY_HASH_DRIFT",
+    /// The sizes differ.
+    ContentLengthDrift "CONTENT_LENGTH_DRIFT",
+    /// A side is slower.
+    TimingDrift "TIMING_DRIFT",
+    /// The answers come from different places.
+    CfContextDrift "CF_CONTEXT_DRIFT",
+    /// Different software serves them.
+    PlatformDrift "PLATFORM_DRIFT",
+    /// The versions of HTTP differ.
+    HttpProtocolDrift "HTTP_PROTOCOL_DRIFT",
+    /// The encryption differs.
+    TlsDrift "TLS_DRIFT",
+    /// The certificates differ, or one is about to end.
+    CertificateDrift "CERTIFICATE_DRIFT",
+    /// A header that protects users differs.
+    SecurityHeaderDrift "SECURITY_HEADER_DRIFT",
+    /// A cookie is protected differently.
+    CookieFlagDrift "COOKIE_FLAG_DRIFT",
+    /// Another header differs.
+    UnknownDrift "UNKNOWN_DRIFT",
+}
+
+/// Which part of a diff shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "they are the fields of the diff")]
+pub enum Section {
+    Probe,
+    Status,
+    FinalUrl,
+    Redirects,
+    Headers,
+    Content,
+    Timing,
+    Cf,
+    Platform,
+    Tls,
+}
+
+impl Section {
+    /// Its name in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Section::Probe => "probe",
+            Section::Status => "status",
+            Section::FinalUrl => "finalUrl",
+            Section::Redirects => "redirects",
+            Section::Headers => "headers",
+            Section::Content => "content",
+            Section::Timing => "timing",
+            Section::Cf => "cf",
+            Section::Platform => "platform",
+            Section::Tls => "tls",
+        }
+    }
+
+    /// Whether it has such a key.
+    pub fn has_key(self, key: &str) -> bool {
+        let keys: &[&str] = match self {
+            Section::Probe => &["left", "right"],
+            Section::Status => &[],
+            Section::FinalUrl => &["finalUrl", "host", "path", "query", "scheme"],
+            Section::Redirects => &["chain", "finalHost", "hopCount"],
+            Section::Headers => {
+                let is_legal =
+                    |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'-';
+                return !key.is_empty() && key.bytes().all(is_legal);
+            }
+            Section::Content => &["body-hash", "content-length", "content-type"],
+            Section::Timing => &["duration_ms"],
+            Section::Cf => &["asn", "colo", "country", "httpProtocol"],
+            Section::Platform => &["powered-by", "server", "via"],
+            Section::Tls => &["cipher", "expiry", "issuer", "key", "version"],
+        };
+        keys.contains(&key)
+    }
+}
+
+/// Where to look.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// The part of the diff.
+    pub section: Section,
+    /// What in it, sorted and each once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub keys: Vec<String>,
+    /// A word about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+impl Evidence {
+    /// Evidence with its keys in order. A header's name may hold characters that a key may not:
+    /// those become dashes.
+    pub fn new<'a>(section: Section, keys: impl IntoIterator<Item = &'a str>) -> Self {
+        let legal = |key: &str| -> String {
+            if section.has_key(key) {
+                return key.to_owned();
+            }
+            let lower = key.to_ascii_lowercase();
+            let swap = |it: char| if it.is_ascii_alphanumeric() { it } else { '-' };
+            lower.chars().map(swap).collect()
+        };
+        let keys: BTreeSet<String> = keys.into_iter().map(legal).collect();
+        let keys = keys.into_iter().filter(|it| section.has_key(it)).collect();
+        Self { section, keys, note: None }
+    }
+}
+
+/// A difference that matters.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiffFinding {
+    /// `code:section:keys`: the same difference has the same id in every comparison.
+    pub id: String,
+    /// Which rule found it.
+    pub code: Code,
+    /// What it is about.
+    pub category: Category,
+    /// How bad it is.
+    pub severity: Severity,
+    /// What it is.
+    pub message: String,
+    /// What the left side has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_value: Option<String>,
+    /// What the right side has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub right_value: Option<String>,
+    /// Where to look.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub evidence: Vec<Evidence>,
+    /// What to do.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub recommendations: Vec<String>,
+}
+
+impl DiffFinding {
+    /// A finding; values and recommendations come after.
+    pub(super) fn new(
+        code: Code,
+        category: Category,
+        severity: Severity,
+        message: impl Into<String>,
+        evidence: Evidence,
+    ) -> Self {
+        let mut id = format!("{}:{}", code.as_str(), evidence.section.as_str());
+        if !evidence.keys.is_empty() {
+            id.push(':');
+            id.push_str(&evidence.keys.join(","));
+        }
+        Self {
+            id,
+            code,
+            category,
+            severity,
+            message: message.into(),
+            left_value: None,
+            right_value: None,
+            evidence: vec![evidence],
+            recommendations: Vec::new(),
+        }
+    }
+
+    /// With what both sides have. A missing value says that it is missing.
+    pub(super) fn values(mut self, left: Option<&str>, right: Option<&str>) -> Self {
+        self.left_value = Some(shown(left));
+        self.right_value = Some(shown(right));
+        self
+    }
+
+    /// With something to do.
+    pub(super) fn advise(mut self, text: &str) -> Self {
+        self.recommendations.push(text.to_owned());
+        self
+    }
+}
+
+fn shown(value: Option<&str>) -> String {
+    let Some(value) = value else { return "(absent)".to_owned() };
+    match value.char_indices().nth(VALUE_LEN_MAX) {
+        Some((end, _)) => format!("{}…", &value[..end]),
+        None => value.to_owned(),
+    }
+}
+
+/// Each finding once, the first wins; the worst first, then by code, message and id.
+pub(super) fn ranked(mut findings: Vec<DiffFinding>) -> Vec<DiffFinding> {
+    let mut seen = BTreeSet::new();
+    findings.retain(|it| seen.insert(it.id.clone()));
+    findings.sort_by(|a, b| {
+        let key = |it: &DiffFinding| (it.severity, it.code.as_str());
+        key(a).cmp(&key(b)).then_with(|| a.message.cmp(&b.message)).then_with(|| a.id.cmp(&b.id))
+    });
+    findings
+}

@@ -1,0 +1,314 @@
+//! A pair of environments: its comparisons, each final once, and as many as are worth keeping.
+
+mod rows;
+
+use std::time::Duration;
+
+use steadfast::{
+    Connection, Error, Handle, Live, Object, Result, Turn, Workflow, rusqlite::OptionalExtension,
+};
+
+use self::rows::{SCHEMA, find};
+use crate::{
+    AttachExplanation, CompareEnvironments, CompareError, CompareInput, CreateComparison, Earlier,
+    FailComparison, GetComparison, GetComparisonsForHistory, ListComparisons, Overdue, PairMessage,
+    PairSeen, Pairs, ReportStep, SaveProbe, SaveResult, Shown, Status, trend::Past,
+};
+
+/// How long a comparison may take.
+const TIME_MAX: Duration = Duration::from_mins(5);
+
+/// One pair of environments; its name is the key of the pair.
+#[derive(Clone, Copy, Debug)]
+pub struct EnvPair {
+    /// Finished comparisons that are kept.
+    pub keep: u32,
+    /// Comparisons that may be under way at a time.
+    pub running_max: u32,
+}
+
+impl Default for EnvPair {
+    fn default() -> Self {
+        Self { keep: 50, running_max: 20 }
+    }
+}
+
+impl Object for EnvPair {
+    const CLASS: &'static str = "env-pair";
+    type Calls = (
+        CreateComparison,
+        SaveProbe,
+        ReportStep,
+        SaveResult,
+        AttachExplanation,
+        FailComparison,
+        GetComparison,
+        GetComparisonsForHistory,
+        ListComparisons,
+        Overdue,
+    );
+    const MIGRATIONS: &'static [&'static str] = &[SCHEMA];
+}
+
+impl Live for EnvPair {
+    const AUTO_REPLY: &'static [(&'static str, &'static str)] = &[("ping", r#"{"type":"pong"}"#)];
+
+    fn connected(&self, _: &Turn<Self>, _: &Connection) -> Result<()> {
+        Ok(())
+    }
+
+    fn received(&self, _: &Turn<Self>, _: &Connection, _: &str) -> Result<()> {
+        Err(Error::terminal("there is nothing to say here, only to hear").with_code("read_only"))
+    }
+}
+
+fn alarm(comparison: &str) -> String {
+    format!("overdue-{comparison}")
+}
+
+impl Handle<CreateComparison> for EnvPair {
+    const NAME: &'static str = "create-comparison";
+    type Reply = Shown;
+
+    /// The row and the start of its run are one commit.
+    fn handle(&self, turn: &Turn<Self>, msg: CreateComparison) -> Result<Shown> {
+        let (sql, id) = (turn.sql(), msg.comparison_id);
+        if let Some(found) = find(sql, &id)? {
+            return Ok(found);
+        }
+        let running = "SELECT count(*) FROM comparisons WHERE status = 'running'";
+        let running: u32 = sql.query_row(running, (), |row| row.get(0))?;
+        if self.running_max <= running {
+            let text = format!("{running} comparisons of this pair are under way; wait for one");
+            return Err(Error::terminal(text).with_code("too_many_running"));
+        }
+        sql.execute(
+            "INSERT INTO comparisons (id, sequence, comparison, direction, status, createdAt) \
+             VALUES (?1, (SELECT coalesce(max(last), 0) + 1 FROM \
+              (SELECT max(sequence) AS last FROM comparisons UNION ALL SELECT last FROM counter)), \
+             ?2, ?3, 'running', ?4)",
+            (&id, serde_json::to_string(&msg.comparison)?, &msg.direction, turn.now().0),
+        )?;
+        sql.execute(
+            "INSERT INTO counter (one, last) SELECT 1, max(sequence) FROM comparisons WHERE true \
+             ON CONFLICT (one) DO UPDATE SET last = excluded.last",
+            (),
+        )?;
+        turn.set_alarm(&alarm(&id), TIME_MAX, Overdue { comparison_id: id.clone() });
+        let input = CompareInput {
+            pair: turn.name().into(),
+            comparison_id: id.clone(),
+            comparison: msg.comparison.clone(),
+        };
+        turn.start(&CompareEnvironments::at(&id), &input);
+        let seen = PairSeen {
+            pair: turn.name().into(),
+            comparison_id: id.clone(),
+            comparison: msg.comparison,
+            at: turn.now().0,
+            severity: None,
+        };
+        turn.send(Pairs::at(Pairs::ALL), seen);
+        find(sql, &id)?.ok_or_else(|| unknown(&id))
+    }
+}
+
+fn unknown(id: &str) -> Error {
+    Error::terminal(format!("there is no comparison `{id}`")).with_code("unknown_comparison")
+}
+
+impl Handle<SaveProbe> for EnvPair {
+    const NAME: &'static str = "save-probe";
+    type Reply = bool;
+
+    fn handle(&self, turn: &Turn<Self>, msg: SaveProbe) -> Result<bool> {
+        if !rows::is_running(turn.sql(), &msg.comparison_id)? {
+            return Ok(false);
+        }
+        let (id, side) = (&msg.comparison_id, msg.side.as_str());
+        turn.sql().execute(
+            "INSERT OR IGNORE INTO probes (id, comparisonId, side, envelope, createdAt) \
+             VALUES (?1, ?2, ?3, ?4, ?5)",
+            (format!("{id}:{side}"), id, side, serde_json::to_string(&msg.envelope)?, turn.now().0),
+        )?;
+        Ok(true)
+    }
+}
+
+impl Handle<ReportStep> for EnvPair {
+    const NAME: &'static str = "report-step";
+    type Reply = ();
+
+    fn handle(&self, turn: &Turn<Self>, msg: ReportStep) -> Result<()> {
+        let ReportStep { comparison_id, step } = msg;
+        let update = "UPDATE comparisons SET step = ?2 WHERE id = ?1 AND status = 'running'";
+        if 0 < turn.sql().execute(update, (&comparison_id, &step))? {
+            turn.broadcast(&PairMessage::Progress { comparison_id, step });
+        }
+        Ok(())
+    }
+}
+
+impl EnvPair {
+    /// Ends a comparison, once. `false` if it has ended before.
+    fn end(
+        &self,
+        turn: &Turn<Self>,
+        id: &str,
+        status: Status,
+        (column, value): (&str, String),
+    ) -> Result<bool> {
+        let update = format!(
+            "UPDATE comparisons SET status = ?2, {column} = ?3, step = NULL, completedAt = ?4 \
+             WHERE id = ?1 AND status = 'running'"
+        );
+        let now = turn.now().0;
+        if turn.sql().execute(&update, (id, status.name(), value, now))? == 0 {
+            return Ok(false);
+        }
+        turn.cancel_alarm(&alarm(id));
+        // Those that are under way are never among them. Probes go with their comparison.
+        turn.sql().execute(
+            "DELETE FROM comparisons WHERE status <> 'running' AND sequence <= coalesce( \
+             (SELECT sequence FROM comparisons WHERE status <> 'running' \
+              ORDER BY sequence DESC LIMIT 1 OFFSET ?1), 0)",
+            [self.keep],
+        )?;
+        let gone = "DELETE FROM probes WHERE comparisonId NOT IN (SELECT id FROM comparisons)";
+        turn.sql().execute(gone, ())?;
+        let comparison_id = id.to_owned();
+        turn.broadcast(&PairMessage::Finished { comparison_id, status });
+        Ok(true)
+    }
+}
+
+impl Handle<SaveResult> for EnvPair {
+    const NAME: &'static str = "save-result";
+    type Reply = bool;
+
+    fn handle(&self, turn: &Turn<Self>, msg: SaveResult) -> Result<bool> {
+        let id = msg.comparison_id.clone();
+        let severity = serde_json::to_value(msg.diff.max_severity)?;
+        let stored = rows::StoredResult {
+            diff: msg.diff,
+            trend: msg.trend,
+            explanation: msg.explanation,
+            explanation_error: msg.explanation_error,
+        };
+        let value = serde_json::to_string(&stored)?;
+        let is_done = self.end(turn, &id, Status::Completed, ("result", value))?;
+        if let Some(shown) = find(turn.sql(), &id)?.filter(|_| is_done)
+            && let Some(result) = shown.result
+        {
+            let seen = PairSeen {
+                pair: turn.name().into(),
+                comparison_id: id,
+                comparison: result.comparison,
+                at: turn.now().0,
+                severity: severity.as_str().map(str::to_owned),
+            };
+            turn.send(Pairs::at(Pairs::ALL), seen);
+        }
+        Ok(is_done)
+    }
+}
+
+impl Handle<AttachExplanation> for EnvPair {
+    const NAME: &'static str = "attach-explanation";
+    type Reply = bool;
+
+    fn handle(&self, turn: &Turn<Self>, msg: AttachExplanation) -> Result<bool> {
+        let id = msg.comparison_id;
+        let Some(mut stored) = rows::stored_result(turn.sql(), &id)? else { return Ok(false) };
+        if stored.explanation.is_some() {
+            return Ok(false);
+        }
+        (stored.explanation, stored.explanation_error) = (Some(msg.explanation), None);
+        let update = "UPDATE comparisons SET result = ?2 WHERE id = ?1 AND status = 'completed'";
+        turn.sql().execute(update, (&id, serde_json::to_string(&stored)?))?;
+        turn.broadcast(&PairMessage::Explained { comparison_id: id });
+        Ok(true)
+    }
+}
+
+impl Handle<FailComparison> for EnvPair {
+    const NAME: &'static str = "fail-comparison";
+    type Reply = bool;
+
+    fn handle(&self, turn: &Turn<Self>, msg: FailComparison) -> Result<bool> {
+        let value = serde_json::to_string(&msg.error)?;
+        self.end(turn, &msg.comparison_id, Status::Failed, ("error", value))
+    }
+}
+
+impl Handle<Overdue> for EnvPair {
+    const NAME: &'static str = "overdue";
+    type Reply = ();
+
+    fn handle(&self, turn: &Turn<Self>, msg: Overdue) -> Result<()> {
+        let message = "the comparison took longer than five minutes".into();
+        let error = CompareError { code: "timeout".into(), message };
+        let value = serde_json::to_string(&error)?;
+        let id = msg.comparison_id;
+        if self.end(turn, &id, Status::Failed, ("error", value))? {
+            turn.terminate(&CompareEnvironments::at(&id));
+        }
+        Ok(())
+    }
+}
+
+impl Handle<GetComparison> for EnvPair {
+    const NAME: &'static str = "get-comparison";
+    const PUBLIC: bool = true;
+    type Reply = Option<Shown>;
+
+    fn handle(&self, turn: &Turn<Self>, msg: GetComparison) -> Result<Option<Shown>> {
+        find(turn.sql(), &msg.comparison_id)
+    }
+}
+
+impl Handle<GetComparisonsForHistory> for EnvPair {
+    const NAME: &'static str = "get-comparisons-for-history";
+    type Reply = Vec<Earlier>;
+
+    /// Of the same direction only: what was added there was removed here.
+    fn handle(&self, turn: &Turn<Self>, msg: GetComparisonsForHistory) -> Result<Vec<Earlier>> {
+        let at = "SELECT direction, sequence FROM comparisons WHERE id = ?1";
+        let read = |row: &steadfast::rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+        let found: Option<(String, i64)> =
+            turn.sql().query_row(at, [&msg.comparison_id], read).optional()?;
+        let Some((direction, sequence)) = found else { return Ok(Vec::new()) };
+        let mut select = turn.sql().prepare(
+            "SELECT result, completedAt FROM comparisons WHERE status = 'completed' \
+             AND direction = ?1 AND sequence < ?2 ORDER BY sequence DESC LIMIT ?3",
+        )?;
+        let rows = select.query_map((direction, sequence, msg.limit), |row| {
+            Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?))
+        })?;
+        let mut earlier = Vec::new();
+        for row in rows {
+            let (text, completed_at) = row?;
+            let stored: rows::StoredResult = serde_json::from_str(&text)?;
+            let summary = stored.explanation.map(|it| it.summary);
+            earlier.push(Earlier { past: Past::from(&stored.diff), summary, completed_at });
+        }
+        Ok(earlier)
+    }
+}
+
+impl Handle<ListComparisons> for EnvPair {
+    const NAME: &'static str = "list-comparisons";
+    const PUBLIC: bool = true;
+    type Reply = Vec<Shown>;
+
+    fn handle(&self, turn: &Turn<Self>, msg: ListComparisons) -> Result<Vec<Shown>> {
+        let mut select = turn.sql().prepare(
+            "SELECT id FROM comparisons WHERE sequence < ?1 ORDER BY sequence DESC LIMIT ?2",
+        )?;
+        let before = msg.before.unwrap_or(i64::MAX);
+        let ids = select.query_map((before, msg.limit), |row| row.get::<_, String>(0))?;
+        let ids: Vec<String> = ids.collect::<steadfast::rusqlite::Result<_>>()?;
+        let found = ids.iter().map(|it| find(turn.sql(), it));
+        Ok(found.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
+    }
+}

@@ -1,0 +1,64 @@
+//! The application over HTTP: an API for programs, a page for people, and two environments to try.
+
+mod api;
+mod demo;
+mod description;
+mod page;
+mod panels;
+mod problem;
+
+use std::{pin::Pin, sync::Arc};
+
+use axum::{
+    Router,
+    extract::Request,
+    response::Response,
+    routing::{get, post},
+};
+use steadfast::{
+    Objects,
+    store::{Clock, Entropy},
+};
+use steadfast_egress::Policy;
+
+pub use self::description::paths;
+
+/// Connects a request to an object of a class: as a WebSocket, or with server-sent events.
+pub type Connect = Arc<
+    dyn Fn(&'static str, String, Request) -> Pin<Box<dyn Future<Output = Response> + Send>>
+        + Send
+        + Sync,
+>;
+
+/// What the routes work with. Cheap to clone.
+#[derive(Clone)]
+pub struct Site {
+    /// The pairs.
+    pub objects: Objects,
+    /// What may be asked.
+    pub policy: Policy,
+    /// Chance, for ids.
+    pub entropy: Arc<dyn Entropy>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// How a live connection is made.
+    pub connect: Connect,
+}
+
+/// The routes of the application.
+pub fn router(site: Site) -> Router {
+    Router::new()
+        .route("/api/compare", post(api::create))
+        .route("/api/compare/{id}", get(api::show))
+        .route("/api/compare/{id}/events", get(api::events))
+        .route("/api/pairs", get(api::pairs))
+        .route("/api/pairs/{pair}/comparisons", get(api::history))
+        .route("/api/demo/staging", get(demo::staging))
+        .route("/api/demo/production", get(demo::production))
+        .route("/drift", get(page::home).post(page::submit))
+        .route("/drift/{id}", get(page::show))
+        .route("/drift-assets/drift.css", get(page::style))
+        .route("/drift-assets/drift.js", get(page::script))
+        .route("/drift-assets/drift.svg", get(page::icon))
+        .with_state(site)
+}

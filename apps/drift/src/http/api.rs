@@ -1,0 +1,179 @@
+//! Comparisons: begun, looked at, and held against each other.
+
+use axum::{
+    Json,
+    body::Bytes,
+    extract::{Path, Query, Request, State},
+    http::{HeaderMap, StatusCode},
+    response::{IntoResponse, Response},
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use steadfast::Object;
+
+use super::{Site, problem::Problem};
+use crate::{
+    Comparison, CreateComparison, EnvPair, GetComparison, ListComparisons, ListPairs, Pairs, Shown,
+    pair::{Pair, pair_key_of},
+};
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Body {
+    left_url: String,
+    right_url: String,
+    #[serde(default)]
+    left_label: Option<String>,
+    #[serde(default)]
+    right_label: Option<String>,
+    #[serde(default)]
+    options: Options,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Options {
+    /// `GET` or `HEAD`.
+    #[serde(default)]
+    method: Option<String>,
+}
+
+pub(super) async fn create(
+    State(site): State<Site>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    let form = "{\"leftUrl\", \"rightUrl\", \"leftLabel\", \"rightLabel\", \"options\"}";
+    let body: Body = serde_json::from_slice(&body).map_err(|error| {
+        Problem::bad("invalid_request", format!("the body must be {form}: {error}"))
+    })?;
+    let head = match body.options.method.as_deref() {
+        None | Some("GET") => false,
+        Some("HEAD") => true,
+        Some(_) => return Err(Problem::bad("invalid_request", "`method` must be GET or HEAD")),
+    };
+    let Body { left_url, right_url, left_label, right_label, .. } = body;
+    let comparison = Comparison { left_url, right_url, left_label, right_label, head };
+    let key = headers.get("idempotency-key").and_then(|it| it.to_str().ok());
+    let begun = begin(&site, comparison, key).await?;
+    let pair_key = pair_key_of(&begun.comparison_id).unwrap_or_default();
+    let answer = json!({ "comparisonId": begun.comparison_id, "pairKey": pair_key });
+    Ok((StatusCode::ACCEPTED, Json(answer)).into_response())
+}
+
+/// Begins a comparison of two URLs that may be asked. The same key is the same comparison.
+pub(super) async fn begin(
+    site: &Site,
+    comparison: Comparison,
+    key: Option<&str>,
+) -> Result<Shown, Problem> {
+    let left = site.policy.check(&comparison.left_url)?;
+    let right = site.policy.check(&comparison.right_url)?;
+    let pair = Pair::new(left.url(), right.url())?;
+    for label in [&comparison.left_label, &comparison.right_label].into_iter().flatten() {
+        if 100 < label.chars().count() {
+            return Err(Problem::bad("invalid_request", "a label has 100 letters at most"));
+        }
+    }
+    let uuid = match key {
+        Some(key) => uuid_of(key),
+        None => {
+            let mut bytes = [0; 16];
+            bytes[..8].copy_from_slice(&site.entropy.next().to_be_bytes());
+            bytes[8..].copy_from_slice(&site.entropy.next().to_be_bytes());
+            hyphenated(bytes)
+        }
+    };
+    let create = CreateComparison {
+        comparison_id: pair.comparison_id(&uuid),
+        comparison,
+        direction: format!("{}\n{}", pair.left(), pair.right()),
+    };
+    Ok(site.objects.call(EnvPair::at(pair.key()), create).await?)
+}
+
+fn uuid_of(key: &str) -> String {
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&Sha256::digest(key)[..16]);
+    hyphenated(bytes)
+}
+
+fn hyphenated(mut bytes: [u8; 16]) -> String {
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let hex: String = bytes.iter().map(|it| format!("{it:02x}")).collect();
+    let (a, b, c, d, e) = (&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]);
+    format!("{a}-{b}-{c}-{d}-{e}")
+}
+
+pub(super) async fn find(site: &Site, id: &str) -> Result<Shown, Problem> {
+    let pair = pair_key_of(id).ok_or_else(|| Problem::unknown(id))?;
+    let ask = GetComparison { comparison_id: id.into() };
+    let found = site.objects.call(EnvPair::at(pair), ask).await?;
+    found.ok_or_else(|| Problem::unknown(id))
+}
+
+pub(super) async fn show(
+    State(site): State<Site>,
+    Path(id): Path<String>,
+) -> Result<Json<Shown>, Problem> {
+    find(&site, &id).await.map(Json)
+}
+
+pub(super) async fn events(
+    State(site): State<Site>,
+    Path(id): Path<String>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let found = find(&site, &id).await?;
+    let pair = pair_key_of(&found.comparison_id).unwrap_or_default().to_owned();
+    Ok((site.connect)(EnvPair::CLASS, pair, request).await)
+}
+
+#[derive(Deserialize)]
+pub(super) struct ListQuery {
+    #[serde(default)]
+    before: Option<i64>,
+    #[serde(default)]
+    limit: Option<u32>,
+}
+
+fn limit(query: &ListQuery) -> Result<u32, Problem> {
+    let limit = query.limit.unwrap_or(50);
+    let fits = (1..=200).contains(&limit);
+    fits.then_some(limit).ok_or_else(|| Problem::bad("bad_query", "`limit` must be 1 to 200"))
+}
+
+pub(super) async fn pairs(
+    State(site): State<Site>,
+    Query(query): Query<ListQuery>,
+) -> Result<Json<Value>, Problem> {
+    let ask = ListPairs { limit: limit(&query)? };
+    let found = site.objects.call(Pairs::at(Pairs::ALL), ask).await?;
+    Ok(Json(json!({ "items": found })))
+}
+
+pub(super) async fn history(
+    State(site): State<Site>,
+    Path(pair): Path<String>,
+    Query(query): Query<ListQuery>,
+) -> Result<Json<Value>, Problem> {
+    let is_key = pair.len() == 40 && pair.bytes().all(|it| it.is_ascii_hexdigit());
+    let unknown = || {
+        let detail = format!("there is no pair `{pair}`");
+        Problem::new(StatusCode::NOT_FOUND, "unknown_pair", detail)
+    };
+    if !is_key {
+        return Err(unknown());
+    }
+    let limit = limit(&query)?;
+    let ask = ListComparisons { before: query.before, limit };
+    let found = site.objects.call(EnvPair::at(&pair), ask).await?;
+    if found.is_empty() && query.before.is_none() {
+        return Err(unknown());
+    }
+    let full = usize::try_from(limit).is_ok_and(|it| found.len() == it);
+    let next = found.last().filter(|_| full).map(|it| it.sequence);
+    Ok(Json(json!({ "items": found, "next": next })))
+}

@@ -1,0 +1,40 @@
+//! The routes in the words of OpenAPI, for the document of whoever serves them.
+
+use serde_json::{Map, Value, json};
+
+/// Path, method, what it does, and what it answers when all is well.
+const ROUTES: &[(&str, &str, &str, &str)] = &[
+    ("/api/compare", "post", "Compares two environments", "202"),
+    ("/api/compare/{id}", "get", "Shows a comparison", "200"),
+    ("/api/compare/{id}/events", "get", "A WebSocket, or events", "200"),
+    ("/api/pairs", "get", "Lists pairs, the latest first", "200"),
+    ("/api/pairs/{pair}/comparisons", "get", "The history of a pair", "200"),
+    ("/api/demo/staging", "get", "An environment to try", "200"),
+    ("/api/demo/production", "get", "Another one, which differs", "200"),
+    ("/drift", "get", "The page", "200"),
+    ("/drift", "post", "The form of the page", "303"),
+    ("/drift/{id}", "get", "The page of a comparison", "200"),
+    ("/drift-assets/drift.css", "get", "The style of the page", "200"),
+    ("/drift-assets/drift.js", "get", "The script of the page", "200"),
+    ("/drift-assets/drift.svg", "get", "The icon of the page", "200"),
+];
+
+/// The `paths` of an OpenAPI document.
+pub fn paths() -> Map<String, Value> {
+    let mut paths = Map::new();
+    for (path, method, summary, status) in ROUTES {
+        let names = path.split('{').skip(1).filter_map(|it| it.split_once('}')).map(|it| it.0);
+        let text = json!({ "type": "string" });
+        let parameter = |it| json!({ "name": it, "in": "path", "required": true, "schema": text });
+        let parameters: Vec<Value> = names.map(parameter).collect();
+        let operation = json!({
+            "tags": ["drift"],
+            "summary": summary,
+            "parameters": parameters,
+            "responses": { *status: { "description": "It is done" } },
+        });
+        let entry = paths.entry(*path).or_insert_with(|| json!({}));
+        entry[*method] = operation;
+    }
+    paths
+}

@@ -1,0 +1,134 @@
+//! The page: two URLs, and what differs. It works without script; with one it follows a comparison.
+
+use axum::{
+    Form,
+    extract::{Path, State},
+    http::{HeaderMap, header},
+    response::{IntoResponse, Redirect, Response},
+};
+use maud::{DOCTYPE, Markup, html};
+use serde::Deserialize;
+use steadfast::Object;
+
+use super::{
+    Site, api,
+    panels::{form, pair_list, result},
+    problem::Problem,
+};
+use crate::{Comparison, EnvPair, ListComparisons, ListPairs, Pairs, Shown, pair::pair_key_of};
+
+const STYLE: &str = include_str!("../../assets/drift.css");
+const SCRIPT: &str = include_str!("../../assets/drift.js");
+const ICON: &str = include_str!("../../assets/drift.svg");
+
+pub(super) async fn style() -> Response {
+    ([(header::CONTENT_TYPE, "text/css; charset=utf-8")], STYLE).into_response()
+}
+
+pub(super) async fn script() -> Response {
+    ([(header::CONTENT_TYPE, "text/javascript; charset=utf-8")], SCRIPT).into_response()
+}
+
+pub(super) async fn icon() -> Response {
+    ([(header::CONTENT_TYPE, "image/svg+xml")], ICON).into_response()
+}
+
+pub(super) async fn home(State(site): State<Site>, headers: HeaderMap) -> Response {
+    let pairs = site.objects.call(Pairs::at(Pairs::ALL), ListPairs { limit: 20 }).await;
+    match pairs {
+        Ok(pairs) => page(&html! {
+            (form(None, &own_address(&headers)))
+            (pair_list(&pairs))
+        })
+        .into_response(),
+        Err(error) => refused(&error.into()),
+    }
+}
+
+/// Where this server is, as the browser knows it: the demo is there.
+fn own_address(headers: &HeaderMap) -> String {
+    let host = headers.get(header::HOST).and_then(|it| it.to_str().ok()).unwrap_or_default();
+    format!("http://{host}")
+}
+
+pub(super) async fn show(
+    State(site): State<Site>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Response {
+    let found = async {
+        let shown = api::find(&site, &id).await?;
+        let pair = pair_key_of(&id).unwrap_or_default();
+        let ask = ListComparisons { before: None, limit: 20 };
+        let history = site.objects.call(EnvPair::at(pair), ask).await?;
+        Ok::<(Shown, Vec<Shown>), Problem>((shown, history))
+    };
+    match found.await {
+        Ok((shown, history)) => {
+            let comparison = shown.result.as_ref().map(|it| &it.comparison);
+            page(&html! {
+                (form(comparison, &own_address(&headers)))
+                (result(&shown, &history))
+            })
+            .into_response()
+        }
+        Err(problem) => refused(&problem),
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Asked {
+    left_url: String,
+    right_url: String,
+    #[serde(default)]
+    left_label: String,
+    #[serde(default)]
+    right_label: String,
+}
+
+pub(super) async fn submit(State(site): State<Site>, Form(asked): Form<Asked>) -> Response {
+    let label = |it: String| Some(it.trim().to_owned()).filter(|it| !it.is_empty());
+    let comparison = Comparison {
+        left_url: asked.left_url.trim().into(),
+        right_url: asked.right_url.trim().into(),
+        left_label: label(asked.left_label),
+        right_label: label(asked.right_label),
+        head: false,
+    };
+    match api::begin(&site, comparison, None).await {
+        Ok(shown) => Redirect::to(&format!("/drift/{}", shown.comparison_id)).into_response(),
+        Err(problem) => refused(&problem),
+    }
+}
+
+fn page(body: &Markup) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { "Drift" }
+                link rel="icon" type="image/svg+xml" href="/drift-assets/drift.svg";
+                link rel="stylesheet" href="/drift-assets/drift.css";
+                script src="/drift-assets/drift.js" defer {}
+            }
+            body {
+                header {
+                    h1 { a href="/drift" { "Drift" } }
+                    nav { a href="/" { "Steadfast" } }
+                }
+                main { (body) }
+            }
+        }
+    }
+}
+
+fn refused(problem: &Problem) -> Response {
+    let body = html! {
+        p.error role="alert" { (problem.detail) }
+        p { a href="/drift" { "Back" } }
+    };
+    (problem.status, page(&body)).into_response()
+}

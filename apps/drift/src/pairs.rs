@@ -1,0 +1,102 @@
+//! All pairs that were ever compared, the latest first.
+
+use serde::{Deserialize, Serialize};
+use steadfast::{Handle, Object, Result, Turn};
+
+use crate::Comparison;
+
+/// The list of pairs.
+#[derive(Clone, Copy, Debug)]
+pub struct Pairs;
+
+impl Pairs {
+    /// The only one.
+    pub const ALL: &'static str = "all";
+}
+
+/// A pair was compared, or its comparison has ended. Words may come in any order.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PairSeen {
+    /// The key of the pair.
+    pub pair: String,
+    /// The comparison.
+    pub comparison_id: String,
+    /// What was compared.
+    pub comparison: Comparison,
+    /// When, in milliseconds.
+    pub at: i64,
+    /// How bad it is, when that is known.
+    pub severity: Option<String>,
+}
+
+/// Pairs, the latest first.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ListPairs {
+    /// So many.
+    pub limit: u32,
+}
+
+/// A pair.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PairEntry {
+    /// Its key.
+    pub pair_key: String,
+    /// What was compared last.
+    #[serde(flatten)]
+    pub comparison: Comparison,
+    /// The last comparison.
+    pub last_comparison_id: String,
+    /// How bad it was, when that is known.
+    pub max_severity: Option<String>,
+    /// When it was, in milliseconds.
+    pub last_at: i64,
+}
+
+impl Object for Pairs {
+    const CLASS: &'static str = "env-pairs";
+    type Calls = (PairSeen, ListPairs);
+    const MIGRATIONS: &'static [&'static str] = &["\
+        CREATE TABLE pairs (
+            pair TEXT PRIMARY KEY,
+            entry TEXT NOT NULL,
+            at INTEGER NOT NULL
+        ) STRICT;
+        CREATE INDEX pairsAt ON pairs (at)"];
+}
+
+impl Handle<PairSeen> for Pairs {
+    const NAME: &'static str = "pair-seen";
+    type Reply = ();
+
+    fn handle(&self, turn: &Turn<Self>, msg: PairSeen) -> Result<()> {
+        let entry = PairEntry {
+            pair_key: msg.pair.clone(),
+            comparison: msg.comparison,
+            last_comparison_id: msg.comparison_id,
+            max_severity: msg.severity,
+            last_at: msg.at,
+        };
+        turn.sql().execute(
+            "INSERT INTO pairs (pair, entry, at) VALUES (?1, ?2, ?3) \
+             ON CONFLICT (pair) DO UPDATE SET entry = excluded.entry, at = excluded.at \
+             WHERE at <= excluded.at",
+            (&msg.pair, serde_json::to_string(&entry)?, msg.at),
+        )?;
+        Ok(())
+    }
+}
+
+impl Handle<ListPairs> for Pairs {
+    const NAME: &'static str = "list-pairs";
+    const PUBLIC: bool = true;
+    type Reply = Vec<PairEntry>;
+
+    fn handle(&self, turn: &Turn<Self>, msg: ListPairs) -> Result<Vec<PairEntry>> {
+        let mut select =
+            turn.sql().prepare("SELECT entry FROM pairs ORDER BY at DESC, pair LIMIT ?1")?;
+        let rows = select.query_map([msg.limit], |row| row.get::<_, String>(0))?;
+        rows.map(|it| Ok(serde_json::from_str(&it?)?)).collect()
+    }
+}

@@ -1,0 +1,250 @@
+//! What a pair is told and asked, and what it tells.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    diff::EnvDiff,
+    envelope::{Side, SignalEnvelope},
+    trend::{Past, Trend},
+};
+use steadfast_ai::explain::Explanation;
+
+/// How far a comparison is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// It is under way.
+    Running,
+    /// It has a result.
+    Completed,
+    /// It has none, and says why.
+    Failed,
+}
+
+impl Status {
+    /// As it is stored and shown.
+    pub fn name(self) -> &'static str {
+        match self {
+            Status::Running => "running",
+            Status::Completed => "completed",
+            Status::Failed => "failed",
+        }
+    }
+
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
+        [Self::Running, Self::Completed, Self::Failed].into_iter().find(|it| it.name() == name)
+    }
+}
+
+/// What is compared.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Comparison {
+    /// The URL of the left side, as it was given.
+    pub left_url: String,
+    /// The URL of the right side.
+    pub right_url: String,
+    /// What the left side is called.
+    pub left_label: Option<String>,
+    /// What the right side is called.
+    pub right_label: Option<String>,
+    /// Only the head is asked for.
+    #[serde(default)]
+    pub head: bool,
+}
+
+/// Why a comparison has no result, or a result no explanation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CompareError {
+    /// The stable code.
+    pub code: String,
+    /// What happened.
+    pub message: String,
+}
+
+/// What a comparison came to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CompareResult {
+    /// Which one.
+    pub comparison_id: String,
+    /// What was compared.
+    #[serde(flatten)]
+    pub comparison: Comparison,
+    /// What the left side answered.
+    pub left: Option<SignalEnvelope>,
+    /// What the right side answered.
+    pub right: Option<SignalEnvelope>,
+    /// What differs.
+    pub diff: Option<EnvDiff>,
+    /// What is new, what stays, what has gone.
+    pub trend: Option<Trend>,
+    /// Why that may be.
+    pub explanation: Option<Explanation>,
+    /// Why there is no explanation.
+    pub explanation_error: Option<CompareError>,
+}
+
+/// A comparison as it is shown.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Shown {
+    /// Its id.
+    pub comparison_id: String,
+    /// Its place in the history of the pair.
+    pub sequence: i64,
+    /// How far it is.
+    pub status: Status,
+    /// What it does, while it is under way.
+    pub step: Option<String>,
+    /// What it came to; of one that is under way, as much as is known.
+    pub result: Option<CompareResult>,
+    /// Why it has no result.
+    pub error: Option<CompareError>,
+    /// When it was asked for, in milliseconds.
+    pub created_at: i64,
+    /// When it ended.
+    pub completed_at: Option<i64>,
+}
+
+/// Begins a comparison. The same id again changes nothing.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CreateComparison {
+    /// Its id, chosen by the caller.
+    pub comparison_id: String,
+    /// What is compared.
+    pub comparison: Comparison,
+    /// Both URLs in one spelling: the history is of this direction.
+    pub direction: String,
+}
+
+/// A side was probed. `false` if the comparison has ended.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SaveProbe {
+    /// Of which comparison.
+    pub comparison_id: String,
+    /// Which side.
+    pub side: Side,
+    /// What it answered.
+    pub envelope: SignalEnvelope,
+}
+
+/// Says what a comparison does now.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReportStep {
+    /// Which one.
+    pub comparison_id: String,
+    /// What it does.
+    pub step: String,
+}
+
+/// A comparison has its result. `false` if it has ended otherwise.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SaveResult {
+    /// Which one.
+    pub comparison_id: String,
+    /// What differs.
+    pub diff: EnvDiff,
+    /// What is new.
+    pub trend: Trend,
+    /// Why that may be.
+    pub explanation: Option<Explanation>,
+    /// Why there is no explanation.
+    pub explanation_error: Option<CompareError>,
+}
+
+/// An explanation that came later. `false` if there is one, or nothing to explain.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AttachExplanation {
+    /// Of which comparison.
+    pub comparison_id: String,
+    /// Why it may be.
+    pub explanation: Explanation,
+}
+
+/// A comparison came to nothing. `false` if it has ended.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FailComparison {
+    /// Which one.
+    pub comparison_id: String,
+    /// Why.
+    pub error: CompareError,
+}
+
+/// One comparison.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GetComparison {
+    /// Which one.
+    pub comparison_id: String,
+}
+
+/// Earlier comparisons of the same direction, the latest first.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GetComparisonsForHistory {
+    /// Earlier than which one.
+    pub comparison_id: String,
+    /// So many.
+    pub limit: u32,
+}
+
+/// An earlier comparison, as far as an explanation needs it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Earlier {
+    /// What it found.
+    pub past: Past,
+    /// How it was explained.
+    pub summary: Option<String>,
+    /// When it ended, in milliseconds.
+    pub completed_at: i64,
+}
+
+/// Comparisons of a pair, the latest first.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ListComparisons {
+    /// Before this place in the history.
+    pub before: Option<i64>,
+    /// So many.
+    pub limit: u32,
+}
+
+/// A comparison takes too long, even if nobody asks for it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Overdue {
+    /// Which one.
+    pub comparison_id: String,
+}
+
+/// What everybody hears who watches a pair.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
+pub enum PairMessage {
+    /// A comparison goes on.
+    Progress {
+        /// Which one.
+        comparison_id: String,
+        /// What it does.
+        step: String,
+    },
+    /// A comparison has ended.
+    Finished {
+        /// Which one.
+        comparison_id: String,
+        /// How.
+        status: Status,
+    },
+    /// An explanation came later.
+    Explained {
+        /// Of which comparison.
+        comparison_id: String,
+    },
+}

@@ -1,0 +1,198 @@
+//! The run of one comparison: probe both, compare, explain.
+
+use std::{sync::Arc, time::Duration};
+
+use serde::{Deserialize, Serialize};
+use steadfast::{Ctx, Error, Object, Result, Retry, Workflow};
+use steadfast_ai::explain::{Explainer, Explanation, HistorySummary, Weight};
+
+use crate::{
+    AttachExplanation, CompareError, Comparison, Earlier, EnvPair, FailComparison,
+    GetComparisonsForHistory, ReportStep, SaveProbe, SaveResult, Status,
+    diff::{DiffOptions, EnvDiff, compute},
+    envelope::{Side, SignalEnvelope},
+    explain::{Labels, summary, weight},
+    probe::{Method, ProbeOptions, ProbeRequest, Prober},
+    trend::{Past, Trend},
+};
+
+/// Earlier comparisons that a new one is held against.
+const HISTORY: u32 = 10;
+/// Of those, how many an explanation hears of.
+const TOLD: usize = 3;
+/// When an explanation that failed is tried again.
+const LATER: [Duration; 3] =
+    [Duration::from_secs(30), Duration::from_mins(5), Duration::from_hours(1)];
+
+/// Compares two environments.
+#[derive(Clone)]
+pub struct CompareEnvironments {
+    /// Who asks them.
+    pub prober: Prober,
+    /// Who says why they differ.
+    pub explainer: Arc<dyn Explainer>,
+}
+
+/// What a run begins with.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CompareInput {
+    /// The key of the pair.
+    pub pair: String,
+    /// The comparison.
+    pub comparison_id: String,
+    /// What is compared.
+    pub comparison: Comparison,
+}
+
+impl Workflow for CompareEnvironments {
+    const NAME: &'static str = "compare-environments";
+    type Input = CompareInput;
+    type Output = Status;
+
+    async fn run(&self, ctx: &Ctx, input: CompareInput) -> Result<Status> {
+        match self.compare(ctx, &input).await {
+            Ok(status) => Ok(status),
+            Err(error) => {
+                let (code, message) = (error.code().to_owned(), error.to_string());
+                let (id, error) = (input.comparison_id.clone(), CompareError { code, message });
+                let failed = FailComparison { comparison_id: id, error };
+                ctx.call(EnvPair::at(&input.pair), failed).await?;
+                Ok(Status::Failed)
+            }
+        }
+    }
+}
+
+impl CompareEnvironments {
+    async fn compare(&self, ctx: &Ctx, input: &CompareInput) -> Result<Status> {
+        let (id, pair) = (&input.comparison_id, || EnvPair::at(&input.pair));
+        self.tell(ctx, input, "probing").await?;
+        let left = ctx.step("probe-left", async || self.probe(input, Side::Left).await);
+        let right = ctx.step("probe-right", async || self.probe(input, Side::Right).await);
+        let (left, right) = ctx.join(left, right).await?;
+        for (side, envelope) in [(Side::Left, &left), (Side::Right, &right)] {
+            let envelope = envelope.clone();
+            let save = SaveProbe { comparison_id: id.clone(), side, envelope };
+            if !ctx.call(pair(), save).await? {
+                return Ok(Status::Failed);
+            }
+        }
+        self.tell(ctx, input, "comparing").await?;
+        // Pure: a replay comes to the same.
+        let options = DiffOptions { expect_requested: true };
+        let diff = compute(id, &left, &right, options);
+        let ask = GetComparisonsForHistory { comparison_id: id.clone(), limit: HISTORY };
+        let earlier = ctx.call(pair(), ask).await?;
+        let past: Vec<Past> = earlier.iter().map(|it| it.past.clone()).collect();
+        let trend = Trend::of(&diff, &past);
+        self.tell(ctx, input, "explaining").await?;
+        let explained = self.explain(ctx, input, &diff, &trend, &earlier).await;
+        let (explanation, explanation_error) = match explained {
+            Ok(explanation) => (Some(explanation), None),
+            Err(error) => {
+                let (code, message) = (error.code().to_owned(), error.to_string());
+                (None, Some(CompareError { code, message }))
+            }
+        };
+        let is_explained = explanation.is_some();
+        let saved = SaveResult {
+            comparison_id: id.clone(),
+            diff: diff.clone(),
+            trend: trend.clone(),
+            explanation,
+            explanation_error,
+        };
+        if !ctx.call(pair(), saved).await? {
+            return Ok(Status::Failed);
+        }
+        if !is_explained {
+            self.explain_later(ctx, input, &diff, &trend, &earlier).await?;
+        }
+        Ok(Status::Completed)
+    }
+
+    async fn tell(&self, ctx: &Ctx, input: &CompareInput, step: &str) -> Result<()> {
+        ctx.progress(step, None);
+        let (comparison_id, step) = (input.comparison_id.clone(), step.to_owned());
+        ctx.call(EnvPair::at(&input.pair), ReportStep { comparison_id, step }).await
+    }
+
+    async fn probe(&self, input: &CompareInput, side: Side) -> Result<SignalEnvelope> {
+        let Comparison { left_url, right_url, head, .. } = &input.comparison;
+        let url = match side {
+            Side::Left => left_url.clone(),
+            Side::Right => right_url.clone(),
+        };
+        let method = if *head { Method::Head } else { Method::Get };
+        let options = ProbeOptions { method, ..self.prober.options().clone() };
+        let now_ms = jiff::Timestamp::now().as_millisecond();
+        let comparison_id = input.comparison_id.clone();
+        let request = ProbeRequest { comparison_id, side, url, now_ms };
+        Ok(self.prober.with_options(options).probe(&request).await)
+    }
+
+    /// Asks once. What cannot be explained now is a result all the same.
+    async fn explain(
+        &self,
+        ctx: &Ctx,
+        input: &CompareInput,
+        diff: &EnvDiff,
+        trend: &Trend,
+        earlier: &[Earlier],
+    ) -> Result<Explanation> {
+        let Comparison { left_url, right_url, left_label, right_label, .. } = &input.comparison;
+        let labels = Labels {
+            left: left_label.as_deref().unwrap_or(left_url),
+            right: right_label.as_deref().unwrap_or(right_url),
+        };
+        let history = earlier.iter().take(TOLD).map(told).collect();
+        let summary = summary(labels, diff, trend, history);
+        let ask = async || {
+            let explained = self.explainer.explain(&summary).await;
+            explained.map_err(|error| Error::terminal(&error).with_code(error.code()))
+        };
+        ctx.step("explain", ask).retry(Retry::NEVER).await
+    }
+
+    async fn explain_later(
+        &self,
+        ctx: &Ctx,
+        input: &CompareInput,
+        diff: &EnvDiff,
+        trend: &Trend,
+        earlier: &[Earlier],
+    ) -> Result<()> {
+        for wait in LATER {
+            ctx.sleep("explain-later", wait).await?;
+            if let Ok(explanation) = self.explain(ctx, input, diff, trend, earlier).await {
+                let comparison_id = input.comparison_id.clone();
+                let attach = AttachExplanation { comparison_id, explanation };
+                ctx.call(EnvPair::at(&input.pair), attach).await?;
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An earlier comparison in the words of an explainer.
+fn told(earlier: &Earlier) -> HistorySummary {
+    let worst = earlier.past.findings.iter().map(|it| weight(it.severity)).min_by_key(rank);
+    HistorySummary {
+        at: jiff::Timestamp::from_millisecond(earlier.completed_at)
+            .map_or_else(|_| String::new(), |it| it.to_string()),
+        weight: worst.unwrap_or(Weight::Info),
+        findings: earlier.past.findings.len() as u64,
+        summary: earlier.summary.clone(),
+    }
+}
+
+/// The worst first.
+fn rank(weight: &Weight) -> u8 {
+    match weight {
+        Weight::Critical => 0,
+        Weight::Warn => 1,
+        Weight::Info => 2,
+    }
+}

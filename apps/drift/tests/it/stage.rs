@@ -1,0 +1,125 @@
+//! The application, two environments, and an explainer that may be down.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    net::TcpListener,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+};
+
+use async_trait::async_trait;
+use steadfast::{Builder, Object, Runtime, test::App};
+use steadfast_ai::explain::{DriftSummary, Embedded, ExplainError, Explainer, Explanation};
+use steadfast_drift::{
+    CompareEnvironments, Comparison, CreateComparison, EnvPair, GetComparison, ListComparisons,
+    Pairs, Shown,
+    pair::Pair,
+    probe::{ProbeOptions, Prober},
+};
+use steadfast_egress::{Gate, Policy};
+
+/// An environment: it answers with its name, and counts.
+#[derive(Clone)]
+pub(crate) struct Environment {
+    pub(crate) url: String,
+    pub(crate) asked: Arc<AtomicUsize>,
+}
+
+impl Environment {
+    pub(crate) fn start(name: &'static str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        let asked = Arc::new(AtomicUsize::new(0));
+        let count = asked.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut reader = BufReader::new(stream.unwrap());
+                let mut line = String::new();
+                while reader.read_line(&mut line).is_ok_and(|it| 2 < it) {
+                    line.clear();
+                }
+                count.fetch_add(1, Ordering::SeqCst);
+                let length = name.len();
+                let head = format!(
+                    "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\nx-name: {name}\r\n\
+                     cache-control: {name}\r\ncontent-length: {length}\r\nconnection: close\r\n"
+                );
+                // Who has gone does not matter.
+                let _ = reader.get_mut().write_all(format!("{head}\r\n{name}").as_bytes());
+            }
+        });
+        Self { url, asked }
+    }
+}
+
+/// Explains by rules, unless it is down.
+#[derive(Clone, Default)]
+pub(crate) struct Moody {
+    pub(crate) is_down: Arc<AtomicBool>,
+}
+
+#[async_trait]
+impl Explainer for Moody {
+    async fn explain(&self, summary: &DriftSummary) -> Result<Explanation, ExplainError> {
+        if self.is_down.load(Ordering::SeqCst) {
+            return Err(ExplainError::Unavailable { message: "not now".into() });
+        }
+        Embedded.explain(summary).await
+    }
+
+    fn name(&self) -> String {
+        "moody".into()
+    }
+}
+
+pub(crate) fn program(moody: &Moody, keep: u32) -> Builder {
+    let policy = Policy::public_only().allow_network("127.0.0.0/8".parse().unwrap());
+    let prober = Prober::new(Gate::new(policy), ProbeOptions::default());
+    let explainer: Arc<dyn Explainer> = Arc::new(moody.clone());
+    Runtime::builder()
+        .live_object(EnvPair { keep, running_max: 100 })
+        .object(Pairs)
+        .workflow(CompareEnvironments { prober, explainer })
+}
+
+pub(crate) async fn start(moody: &Moody) -> App {
+    program(moody, 50).test().await.unwrap()
+}
+
+/// A comparison of two environments, under an id of its own.
+pub(crate) fn create(left: &str, right: &str, number: u32) -> (String, CreateComparison) {
+    let pair = Pair::new(&left.parse().unwrap(), &right.parse().unwrap()).unwrap();
+    let id = pair.comparison_id(&format!("00000000-0000-4000-8000-{number:012}"));
+    let comparison = Comparison {
+        left_url: left.into(),
+        right_url: right.into(),
+        left_label: Some("left".into()),
+        right_label: None,
+        head: false,
+    };
+    let direction = format!("{}\n{}", pair.left(), pair.right());
+    (pair.key().to_owned(), CreateComparison { comparison_id: id, comparison, direction })
+}
+
+pub(crate) async fn find(app: &App, pair: &str, id: &str) -> Option<Shown> {
+    let ask = GetComparison { comparison_id: id.into() };
+    app.call(EnvPair::at(pair), ask).await.unwrap()
+}
+
+pub(crate) async fn all(app: &App, pair: &str) -> Vec<Shown> {
+    app.call(EnvPair::at(pair), ListComparisons { before: None, limit: 200 }).await.unwrap()
+}
+
+/// Waits until a comparison has ended: probes are real, and take real time.
+pub(crate) async fn ended(app: &App, pair: &str, id: &str) -> Shown {
+    loop {
+        app.settle().await;
+        let shown = find(app, pair, id).await.unwrap();
+        if shown.status != steadfast_drift::Status::Running {
+            return shown;
+        }
+        tokio::task::yield_now().await;
+    }
+}
