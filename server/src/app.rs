@@ -12,7 +12,7 @@ use crate::{
         self,
         problem::{Code, Problem},
     },
-    envelope, generations, guard,
+    drift, envelope, generations, guard,
     node::Node,
     pages, uploads,
 };
@@ -43,6 +43,7 @@ pub(crate) fn router(node: Arc<Node>) -> Router {
         .with_state(node.clone())
         .merge(uploads::routes(&node))
         .merge(generations::routes(&node))
+        .merge(drift::routes(&node))
         .fallback(async || Problem::new(Code::UnknownRoute, "no such route; see /openapi.json"))
         .method_not_allowed_fallback(async || {
             Problem::new(Code::WrongMethod, "this route has no such method; see /openapi.json")
@@ -64,6 +65,7 @@ fn described(mut openapi: utoipa::openapi::OpenApi) -> serde_json::Result<String
     if let Some(paths) = written["paths"].as_object_mut() {
         paths.extend(steadfast_uploads::http::paths());
         paths.extend(steadfast_generations::http::paths());
+        paths.extend(steadfast_drift::http::paths());
     }
     serde_json::to_string(&written)
 }

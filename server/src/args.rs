@@ -2,6 +2,7 @@
 
 mod buckets;
 mod classifier;
+mod drift;
 mod example;
 mod examples;
 mod generations;
@@ -26,6 +27,7 @@ pub(crate) use self::{
         MethodArg, PresignArgs, RuleArgs, RulesVerb,
     },
     classifier::{ClassifierArgs, ClassifierChoice, ModelsVerb, PullArgs, PullChoice},
+    drift::DriftArgs,
     example::{CheckoutArgs, ExampleVerb},
     generations::GenerationArgs,
     keys::{KeyCreateArgs, KeysVerb},
@@ -127,6 +129,8 @@ pub(crate) struct ServeArgs {
     pub(crate) classifier: ClassifierArgs,
     #[command(flatten)]
     pub(crate) generations: GenerationArgs,
+    #[command(flatten)]
+    pub(crate) drift: DriftArgs,
     /// What to log on stderr: error, warn, info, debug or trace
     #[arg(long, env = "STEADFAST_LOG", default_value = "info")]
     pub(crate) log: LevelFilter,

@@ -10,6 +10,7 @@ use steadfast_ai::classify::Classifier;
 use steadfast_chat::Chat;
 use steadfast_checkout::{GroupCheckout, Hotel, Office, TrafficFine};
 use steadfast_counter::Counter;
+use steadfast_drift::{CompareEnvironments, EnvPair, Pairs};
 use steadfast_generations::{ARTIFACTS, Discard, Fetch, GenerationManager, Library, Poll, Submit};
 use steadfast_mail::{Counting, DEAD_MAIL, MAIL, Mailbox, OPENS, Postman, Tally};
 use steadfast_order::{Inventory, Invoice, Order, Reminder};
@@ -59,6 +60,8 @@ pub(crate) fn objects(
         .live_class(OrganizationAgent::default())
         .live_class(GenerationManager { studio: studio.clone() })
         .class(Library)
+        .live_class(EnvPair::default())
+        .class(Pairs)
         .perform::<Submit>(studio.clone())
         .perform::<Poll>(studio.clone())
         .perform::<Fetch>(studio.clone())
@@ -86,7 +89,7 @@ pub(crate) fn runs(
     store: Arc<dyn Store>,
     objects: Objects,
     buckets: Buckets,
-    classifier: Arc<dyn Classifier>,
+    (classifier, compare): (Arc<dyn Classifier>, CompareEnvironments),
 ) -> Runs {
     let entropy = Arc::new(SeededEntropy::from_system());
     Runs::new(store, Arc::new(SystemClock), entropy, objects)
@@ -95,4 +98,5 @@ pub(crate) fn runs(
         .with(Order)
         .with(Reminder)
         .with(OrganizationWorkflow { classifier, patience: PATIENCE })
+        .with(compare)
 }

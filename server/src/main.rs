@@ -7,6 +7,7 @@ mod catalog;
 mod classifier;
 mod cli;
 mod doctor;
+mod drift;
 mod envelope;
 mod escape;
 mod example;

@@ -19,8 +19,8 @@ use tokio::sync::{Mutex, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    catalog, classifier::Sight, failure::Failure, generations, metrics::Metrics, place::Place,
-    request_id::RequestIds, sweeper::Places,
+    catalog, classifier::Sight, drift::Drift, failure::Failure, generations, metrics::Metrics,
+    place::Place, request_id::RequestIds, sweeper::Places,
 };
 
 /// What the applications need beside the platform.
@@ -29,6 +29,8 @@ pub(crate) struct Apps {
     pub(crate) sight: Sight,
     /// Who makes pictures and clips.
     pub(crate) studio: Arc<Studio>,
+    /// Who compares environments.
+    pub(crate) drift: Drift,
 }
 
 /// Who watches runs at one time; half of the connections are left for others.
@@ -80,7 +82,8 @@ impl Node {
         place: Place,
         buckets: Buckets,
     ) -> Result<Arc<Self>, Failure> {
-        let apps = Apps { sight: Sight::none()?, studio: generations::small_studio(&buckets)? };
+        let studio = generations::small_studio(&buckets)?;
+        let apps = Apps { sight: Sight::none()?, studio, drift: Drift::none() };
         let objects = catalog::objects(store.clone(), ObjectOptions::default(), &apps)?;
         Ok(Self::with(store, place, objects, buckets, apps))
     }
@@ -93,10 +96,10 @@ impl Node {
         buckets: Buckets,
         apps: Apps,
     ) -> Arc<Self> {
-        let classifier = apps.sight.classifier.clone();
+        let parts = (apps.sight.classifier.clone(), apps.drift.compare.clone());
         Arc::new(Self {
             processes: catalog::processes(store.clone()),
-            runs: catalog::runs(store.clone(), objects.clone(), buckets.clone(), classifier),
+            runs: catalog::runs(store.clone(), objects.clone(), buckets.clone(), parts),
             tokens: Tokens::new(store.clone()),
             apps,
             queues: catalog::queues(store.clone(), objects.clone()),

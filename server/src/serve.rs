@@ -10,6 +10,7 @@ use crate::{
     args::{SERVER, ServeArgs},
     catalog,
     classifier::Sight,
+    drift::Drift,
     failure::Failure,
     generations,
     listener::{DRAIN_TIMEOUT, Drained},
@@ -57,7 +58,8 @@ async fn serve(args: ServeArgs) -> Result<(), Failure> {
         ..ObjectOptions::default()
     };
     let buckets = open_buckets(store.clone(), &data, clock.clone()).await?;
-    let apps = Apps { sight, studio: generations::studio(&args.generations, &buckets)? };
+    let studio = generations::studio(&args.generations, &buckets)?;
+    let apps = Apps { sight, studio, drift: Drift::of(&args.drift, ports.address)? };
     let objects = catalog::objects(store.clone(), options, &apps)?;
     catalog::declare(&buckets).await?;
     let node = Node::with(store.clone(), place, objects, buckets, apps);

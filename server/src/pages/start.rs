@@ -97,6 +97,7 @@ fn links() -> Markup {
         ("/queues", "Queues", "what waits, what is in flight, what was given up"),
         ("/buckets", "Buckets", "blobs by key, and what their changes told"),
         ("/streams", "Streams", "every message, and how far it is"),
+        ("/drift", "Drift", "compare two environments, and see why they differ"),
         ("/generations", "Generations", "ask for pictures, and keep what was made"),
         ("/uploads/demo", "Uploads", "drop images, and see what is on them"),
         ("/chat", "Chat", "rooms to talk in, each of them an object"),

@@ -153,6 +153,18 @@ const ROUTES: &[&str] = &[
     "/uploads-assets/uploads.css",
     "/uploads-assets/uploads.js",
     "/uploads-assets/uploads.svg",
+    "/api/compare",
+    "/api/compare/{id}",
+    "/api/compare/{id}/events",
+    "/api/pairs",
+    "/api/pairs/{pair}/comparisons",
+    "/api/demo/staging",
+    "/api/demo/production",
+    "/drift",
+    "/drift/{id}",
+    "/drift-assets/drift.css",
+    "/drift-assets/drift.js",
+    "/drift-assets/drift.svg",
     "/api/generations",
     "/api/generations/{id}",
     "/api/generations/{id}/cancel",
@@ -188,7 +200,8 @@ fn the_description_lists_every_route() {
     let listed: BTreeSet<&str> = paths.keys().map(String::as_str).collect();
     let routes = BTreeSet::from_iter(ROUTES.iter().copied());
     assert_eq!(listed, routes);
-    for path in routes.iter().filter(|it| !it.contains('{')) {
+    let is_read = |it: &&&str| !it.contains('{') && paths[**it]["get"].is_object();
+    for path in routes.iter().filter(is_read) {
         assert_eq!(server.get(path).status, 200, "{path}");
     }
     assert!(paths["/v1/messages/{position}/revive"]["post"].is_object());

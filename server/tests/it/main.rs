@@ -10,6 +10,7 @@ mod chat_browser;
 mod chat_pages;
 mod cli;
 mod cluster;
+mod drift;
 mod example;
 mod gallery;
 mod generations;

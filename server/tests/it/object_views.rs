@@ -35,6 +35,8 @@ fn classes_and_objects_are_listed_in_parts() {
     let expected = json!([
         {"name": "chat", "served": true, "objects": 0, "more": false},
         {"name": "counter", "served": true, "objects": 5, "more": false},
+        {"name": "env-pair", "served": true, "objects": 0, "more": false},
+        {"name": "env-pairs", "served": true, "objects": 0, "more": false},
         {"name": "generation", "served": true, "objects": 0, "more": false},
         {"name": "inventory", "served": true, "objects": 0, "more": false},
         {"name": "library", "served": true, "objects": 0, "more": false},

@@ -13,6 +13,7 @@ use tower::ServiceExt;
 use crate::{
     app,
     classifier::Sight,
+    drift::Drift,
     generations::small_studio,
     node::{Apps, Node},
     place::Place,
@@ -106,7 +107,11 @@ async fn router() -> Router {
         Place::Folder("memory".into()),
         objects,
         buckets.clone(),
-        Apps { sight: Sight::none().unwrap(), studio: small_studio(&buckets).unwrap() },
+        Apps {
+            sight: Sight::none().unwrap(),
+            studio: small_studio(&buckets).unwrap(),
+            drift: Drift::none(),
+        },
     ))
 }
 

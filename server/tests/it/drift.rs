@@ -1,0 +1,97 @@
+//! Drift over HTTP and in a browser, with the two environments of the demo.
+
+use serde_json::{Value, json};
+
+use crate::{browser::Browser, harness::Server};
+
+fn demo(server: &Server) -> (String, String) {
+    let at = |name: &str| format!("{}/api/demo/{name}", server.url);
+    (at("staging"), at("production"))
+}
+
+fn compare(server: &Server, left: &str, right: &str, key: &str) -> Value {
+    let body = json!({ "leftUrl": left, "rightUrl": right, "leftLabel": "staging" }).to_string();
+    let answer = server.post_json("/api/compare", &body, &[("idempotency-key", key)]);
+    assert_eq!(answer.status, 202, "{}", answer.body);
+    answer.json()
+}
+
+fn completed(server: &Server, id: &str) -> Value {
+    server.json_until(&format!("/api/compare/{id}"), |it| it["status"] != "running")
+}
+
+#[test]
+fn the_demo_is_compared_explained_and_remembered() {
+    let server = Server::empty();
+    let (left, right) = demo(&server);
+    let begun = compare(&server, &left, &right, "one");
+    assert_eq!(compare(&server, &left, &right, "one"), begun, "the same key is the same one");
+    let id = begun["comparisonId"].as_str().unwrap();
+    let shown = completed(&server, id);
+    assert_eq!(shown["status"], "completed", "{shown}");
+    let result = &shown["result"];
+    let codes: Vec<&str> = result["diff"]["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["code"].as_str().unwrap())
+        .collect();
+    for code in
+        ["AUTH_CHALLENGE_PRESENT", "CORS_HEADER_DRIFT", "CACHE_HEADER_DRIFT", "CONTENT_TYPE_DRIFT"]
+    {
+        assert!(codes.contains(&code), "{code} is not in {codes:?}");
+    }
+    assert_eq!(result["diff"]["maxSeverity"], "critical");
+    assert!(!result["explanation"]["summary"].as_str().unwrap().is_empty());
+    let again = compare(&server, &left, &right, "two");
+    let again = completed(&server, again["comparisonId"].as_str().unwrap());
+    assert_eq!(again["result"]["trend"]["comparedWith"], 1);
+    let pair = begun["pairKey"].as_str().unwrap();
+    let history = server.json(&format!("/api/pairs/{pair}/comparisons"));
+    assert_eq!(history["items"].as_array().unwrap().len(), 2);
+    assert_eq!(server.json("/api/pairs")["items"][0]["pairKey"], *pair);
+    let server = Server::on(server.kill());
+    assert_eq!(completed(&server, id)["result"]["diff"], result["diff"]);
+}
+
+#[test]
+fn what_may_not_be_asked_is_refused_at_once() {
+    let server = Server::empty();
+    let (left, _) = demo(&server);
+    let own = format!("{}/v1/streams", server.url);
+    for (right, code) in [
+        (own.as_str(), "ssrf_blocked"),
+        ("http://169.254.169.254/latest/", "ssrf_blocked"),
+        ("http://10.0.0.1/", "ssrf_blocked"),
+        ("http://[::1]/", "ssrf_blocked"),
+        ("ftp://example.com/", "invalid_url"),
+        ("http://user:secret@example.com/", "invalid_url"),
+        ("nonsense", "invalid_url"),
+        (left.as_str(), "invalid_request"),
+    ] {
+        let body = json!({ "leftUrl": left, "rightUrl": right }).to_string();
+        server.post_json("/api/compare", &body, &[]).assert_problem(400, code);
+    }
+    server.post_json("/api/compare", "{}", &[]).assert_problem(400, "invalid_request");
+    server.get("/api/compare/none").assert_problem(404, "unknown_comparison");
+    let nobody = format!("/api/pairs/{}/comparisons", "0".repeat(40));
+    server.get(&nobody).assert_problem(404, "unknown_pair");
+    assert_eq!(server.json("/api/pairs")["items"], json!([]));
+    assert_eq!(server.json("/v1/objects/env-pair")["items"], json!([]));
+}
+
+#[test]
+fn the_demo_is_compared_in_a_browser() {
+    let Some(browser) = Browser::start() else { return };
+    let server = Server::empty();
+    let window = browser.open(&format!("{}/drift", server.url));
+    window.resize(1100, 1400);
+    window.click(".demo button");
+    window.wait_for("document.querySelector('#result')?.dataset.status === 'completed'");
+    window.wait_for("0 < document.querySelectorAll('.finding').length");
+    window.wait_for("0 < document.querySelectorAll('svg .bar').length");
+    window.click(".finding summary");
+    let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("drift-demo.png");
+    window.screenshot(&file).expect("a picture");
+    browser.assert_quiet();
+}
