@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use steadfast_ai::fake::{FakeRunware, KEY};
 use tempfile::TempDir;
 
-use crate::harness::Server;
+use crate::{cluster::Cluster, harness::Server};
 
 fn folder() -> TempDir {
     tempfile::tempdir().expect("a temporary folder")
@@ -20,6 +20,17 @@ fn free_host() -> String {
 
 /// A server that asks this provider; with an address for webhooks, or without one.
 fn serve(fake: &FakeRunware, host: &str, folder: TempDir, webhooks: bool) -> Server {
+    serve_on(fake, host, folder, webhooks, None)
+}
+
+/// The same, on a store of its own or in a database.
+fn serve_on(
+    fake: &FakeRunware,
+    host: &str,
+    folder: TempDir,
+    webhooks: bool,
+    cluster: Option<&Cluster>,
+) -> Server {
     let (url, public) = (fake.url(), format!("http://{host}"));
     let mut flags = vec![
         "--runware-key",
@@ -35,6 +46,9 @@ fn serve(fake: &FakeRunware, host: &str, folder: TempDir, webhooks: bool) -> Ser
     ];
     if webhooks {
         flags.extend(["--public-url", &public]);
+    }
+    if let Some(cluster) = cluster {
+        flags.extend(["--store", &cluster.url]);
     }
     Server::at(host, folder, &flags)
 }
@@ -72,8 +86,17 @@ fn outcomes(server: &Server, prompts: &[(&str, &str)], video: bool) {
 
 #[test]
 fn pictures_come_or_say_why_whatever_the_provider_does() {
+    pictures(None);
+}
+
+#[test]
+fn pictures_come_or_say_why_whatever_the_provider_does_on_postgres() {
+    pictures(Some(&Cluster::start()));
+}
+
+fn pictures(cluster: Option<&Cluster>) {
     let fake = FakeRunware::start().expect("it starts");
-    let server = serve(&fake, &free_host(), folder(), false);
+    let server = serve_on(&fake, &free_host(), folder(), false, cluster);
     outcomes(
         &server,
         &[
@@ -130,18 +153,27 @@ fn clips_come_by_webhooks_early_twice_and_late() {
 
 #[test]
 fn after_kills_in_the_middle_everything_is_there_once_and_paid_for_once() {
+    kills(None);
+}
+
+#[test]
+fn after_kills_in_the_middle_everything_is_there_once_and_paid_for_once_on_postgres() {
+    kills(Some(&Cluster::start()));
+}
+
+fn kills(cluster: Option<&Cluster>) {
     let fake = FakeRunware::start().expect("it starts");
     let (host, mut data) = (free_host(), folder());
     let mut ids = Vec::new();
     for round in 0..4 {
-        let server = serve(&fake, &host, data, round % 2 == 1);
+        let server = serve_on(&fake, &host, data, round % 2 == 1, cluster);
         for prompt in ["one", "slow two", "lost drop-answer", "busy fail:503:1"] {
             ids.push(ask(&server, &format!("{prompt} {round}"), false));
         }
         ids.push(ask(&server, &format!("clip polls:1 {round}"), true));
         data = server.kill();
     }
-    let server = serve(&fake, &host, data, false);
+    let server = serve_on(&fake, &host, data, false, cluster);
     for id in &ids {
         let shown = ended(&server, id);
         assert_eq!(shown["status"], "ready", "{shown}");
