@@ -72,6 +72,12 @@ impl Handle<IngestUploadEvent> for OrganizationAgent {
     fn handle(&self, turn: &Turn<Self>, msg: IngestUploadEvent) -> Result<Option<Upload>> {
         let sql = turn.sql();
         if msg.sequence <= upload::last_sequence(sql, &msg.name)? {
+            // The event may have been faster than whoever knows the type.
+            sql.execute(
+                "UPDATE Upload SET contentType = coalesce(contentType, ?2) \
+                 WHERE name = ?1 AND sequence = ?3",
+                (&msg.name, &msg.content_type, msg.sequence),
+            )?;
             return upload::find(sql, &msg.name);
         }
         stop_run(turn, &msg.name)?;
