@@ -74,13 +74,17 @@ impl App {
     pub async fn settle(&self) {
         let (dispatcher, runs) = (&self.runtime.dispatcher, self.runtime.runs());
         let queues = self.runtime.queues();
+        let commits = || self.runtime.store().activity().commits;
         loop {
             dispatcher.settled().await;
-            if runs.is_idle() && queues.is_settled() {
-                return;
-            }
             runs.idle().await;
             queues.settled().await;
+            // While one of them was asked another may have made work for it, which is a commit.
+            let before = commits();
+            dispatcher.settled().await;
+            if runs.is_idle() && queues.is_settled() && commits() == before {
+                return;
+            }
         }
     }
 
