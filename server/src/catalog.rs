@@ -97,6 +97,6 @@ pub(crate) fn runs(
         .with(Invoice)
         .with(Order)
         .with(Reminder)
-        .with(OrganizationWorkflow { classifier, patience: PATIENCE })
+        .with(OrganizationWorkflow::new(classifier, PATIENCE))
         .with(compare)
 }

@@ -8,6 +8,7 @@ use steadfast::{
     bucket::{Condition, GetOptions},
 };
 use steadfast_ai::classify::{Classifier, ClassifyError, ImageFormat, Label};
+use tokio::sync::Semaphore;
 
 use crate::{
     MarkRunning, OrganizationAgent, PersistClassificationFailure, PersistClassificationSuccess,
@@ -25,6 +26,15 @@ pub struct OrganizationWorkflow {
     /// How long to wait at first for a classifier that is not there yet; then longer and longer, up
     /// to a minute.
     pub patience: Duration,
+    /// Places for images in memory: however many runs there are, only so many hold one.
+    pub places: Arc<Semaphore>,
+}
+
+impl OrganizationWorkflow {
+    /// With places for 32 images.
+    pub fn new(classifier: Arc<dyn Classifier>, patience: Duration) -> Self {
+        Self { classifier, patience, places: Arc::new(Semaphore::new(32)) }
+    }
 }
 
 /// What a run begins with.
@@ -114,6 +124,7 @@ impl OrganizationWorkflow {
         let key = format!("{}/{}", input.organization, input.name);
         let condition = Condition::version(&input.version);
         let get = GetOptions { condition, ..GetOptions::default() };
+        let _place = self.places.acquire().await.map_err(Error::retryable)?;
         let image = match ctx.bucket(UPLOADS).read(&key, get).await {
             Ok(reading) => reading.bytes().await?,
             Err(BucketError::Condition { .. } | BucketError::UnknownBlob { .. }) => {

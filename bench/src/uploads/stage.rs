@@ -67,7 +67,7 @@ impl Stage {
             .consume(UPLOAD_EVENTS, Ingestion)
             .consume(UPLOAD_EVENTS_DLQ, GaveUp)
             .live_object(OrganizationAgent::default())
-            .workflow(OrganizationWorkflow { classifier, patience: Duration::from_secs(2) })
+            .workflow(OrganizationWorkflow::new(classifier, Duration::from_secs(2)))
             .start(store.clone())
             .await
             .expect("starts");

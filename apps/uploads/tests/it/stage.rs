@@ -70,7 +70,7 @@ pub(crate) fn program(fake: &Fake, told: bool) -> Builder {
         .consume(UPLOAD_EVENTS, Ingestion)
         .consume(UPLOAD_EVENTS_DLQ, GaveUp)
         .live_object(OrganizationAgent::default())
-        .workflow(OrganizationWorkflow { classifier, patience })
+        .workflow(OrganizationWorkflow::new(classifier, patience))
 }
 
 pub(crate) async fn start(fake: &Fake, told: bool) -> App {
