@@ -15,12 +15,12 @@ super::on_all!(@on postgres: a_damaged_object_is_out_of_service_alone,
     a_page_that_turns_out_to_be_damaged_later_ends_the_service);
 
 /// Ways to damage an object: in SQLite, and in PostgreSQL if it is said differently there. `ID` is
-/// its id, `LAST` its last turn.
+/// its id, `LAST` its last turn. A byte is replaced by one that it was not: the data are random.
 const WAYS: &[(&str, &str, Option<&str>)] = &[
     (
         "turn",
-        "UPDATE turn SET delta = CAST(substr(delta, 1, 20) || x'5a' || substr(delta, 22) AS BLOB) \
-         WHERE LAST",
+        "UPDATE turn SET delta = CAST(substr(delta, 1, 20) || \
+         iif(substr(delta, 21, 1) = x'5a', x'a5', x'5a') || substr(delta, 22) AS BLOB) WHERE LAST",
         Some("UPDATE turn SET delta = set_byte(delta, 20, get_byte(delta, 20) # 90) WHERE LAST"),
     ),
     (
@@ -32,7 +32,8 @@ const WAYS: &[(&str, &str, Option<&str>)] = &[
     ("turn gone", "DELETE FROM turn WHERE position = (SELECT prev FROM turn WHERE LAST)", None),
     (
         "image",
-        "UPDATE image SET data = CAST(substr(data, 1, 20) || x'5a' || substr(data, 22) AS BLOB) \
+        "UPDATE image SET data = CAST(substr(data, 1, 20) || \
+         iif(substr(data, 21, 1) = x'5a', x'a5', x'5a') || substr(data, 22) AS BLOB) \
          WHERE entity = ID AND page = 10",
         Some(
             "UPDATE image SET data = set_byte(data, 20, get_byte(data, 20) # 90) \
