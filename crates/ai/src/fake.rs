@@ -21,7 +21,9 @@ use std::{
 
 pub use self::behaviour::{Behaviour, Webhooks};
 use self::record::Record;
-use crate::generate::{FetchOptions, Network, RunwareOptions};
+use steadfast_egress::Network;
+
+use crate::generate::{FetchOptions, RunwareOptions};
 
 /// The key that it knows.
 pub const KEY: &str = "fake-key";

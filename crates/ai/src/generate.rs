@@ -4,7 +4,6 @@
 //! crash it can be asked what became of it: [`Provider::poll`] comes before any second
 //! [`Provider::submit`]. What it makes is opened as a stream within limits, wherever it lies.
 
-mod address;
 mod embedded;
 mod error;
 mod fetch;
@@ -17,7 +16,6 @@ mod stream;
 mod token;
 
 pub use self::{
-    address::{Network, is_public},
     embedded::{Drawing, Embedded},
     error::{ErrorKind, GenerateError},
     fetch::FetchOptions,

@@ -3,10 +3,10 @@
 
 #![forbid(unsafe_code)]
 
+mod agent;
 pub mod classify;
 pub mod explain;
 #[cfg(feature = "fake")]
 #[doc(hidden)]
 pub mod fake;
 pub mod generate;
-mod tls;

@@ -43,6 +43,12 @@ fn same_prefix(a: u128, b: u128, width: u8, prefix: u8) -> bool {
     prefix == 0 || (a ^ b) >> (width - prefix) == 0
 }
 
+impl From<IpAddr> for Network {
+    fn from(base: IpAddr) -> Self {
+        Self { base, prefix: if base.is_ipv4() { 32 } else { 128 } }
+    }
+}
+
 impl FromStr for Network {
     type Err = EgressError;
 

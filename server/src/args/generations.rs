@@ -1,7 +1,7 @@
 //! Who makes pictures and clips.
 
 use clap::Args;
-use steadfast_ai::generate::Network;
+use steadfast_egress::Network;
 
 /// Who makes pictures and clips, and how long they may take.
 #[derive(Clone, Debug, Args)]

@@ -14,7 +14,7 @@ use super::{
     limits::ImageLimits,
     pool::Pool,
 };
-use crate::tls::tls;
+use crate::agent::agent;
 
 /// Five labels take a few hundred bytes.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
@@ -102,18 +102,7 @@ impl WorkersAi {
             });
         }
         let url = format!("{}/accounts/{account}/ai/run/{model}", base_url.trim_end_matches('/'));
-        let mut config = Agent::config_builder()
-            .tls_config(tls())
-            .http_status_as_error(false)
-            // The token goes to nobody else.
-            .max_redirects(0)
-            .timeout_connect(Some(Duration::from_secs(10)))
-            .timeout_global(Some(*timeout));
-        if base_url.starts_with("http://") {
-            // A gateway on this machine or beside it, where no proxy can reach it.
-            config = config.proxy(None);
-        }
-        let agent = config.build().into();
+        let agent = agent(base_url, *timeout);
         Ok(Self { shared: Arc::new(Shared { options, limits, url, agent, pool }) })
     }
 }

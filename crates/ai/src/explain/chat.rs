@@ -5,10 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
-use ureq::{
-    Agent,
-    tls::{Certificate, RootCerts, TlsConfig},
-};
+use ureq::Agent;
 
 use super::{
     explainer::{ExplainError, Explainer},
@@ -16,7 +13,7 @@ use super::{
     parse, prompt,
     summary::DriftSummary,
 };
-use crate::classify::Pool;
+use crate::{agent::agent, classify::Pool};
 
 /// An explanation takes a few kilobytes.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
@@ -89,34 +86,9 @@ impl Chat {
             return Err(ExplainError::Refused { message: message.into() });
         }
         let url = format!("{}/chat/completions", base_url.trim_end_matches('/'));
-        let mut config = Agent::config_builder()
-            .tls_config(tls())
-            .http_status_as_error(false)
-            // The key goes to nobody else.
-            .max_redirects(0)
-            .timeout_connect(Some(Duration::from_secs(10)))
-            .timeout_global(Some(*timeout));
-        if base_url.starts_with("http://") {
-            // A server on this machine or beside it, where no proxy can reach it.
-            config = config.proxy(None);
-        }
-        let agent = config.build().into();
+        let agent = agent(base_url, *timeout);
         Ok(Self { shared: Arc::new(Shared { options, url, agent, pool }) })
     }
-}
-
-/// TLS that trusts whom the system trusts: a company's own proxy is one of them.
-fn tls() -> TlsConfig {
-    let found = rustls_native_certs::load_native_certs();
-    for error in &found.errors {
-        tracing::warn!(%error, "some certificates of the system cannot be read");
-    }
-    let own = |it: &[u8]| Certificate::from_der(it).to_owned();
-    let roots: Vec<Certificate> = found.certs.iter().map(|it| own(it)).collect();
-    TlsConfig::builder()
-        .root_certs(RootCerts::new_with_certs(&roots))
-        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .build()
 }
 
 impl Shared {

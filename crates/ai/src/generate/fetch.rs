@@ -17,12 +17,13 @@ use ureq::{
     },
 };
 
+use steadfast_egress::{Network, refusal};
+
 use super::{
-    address::{Network, is_public},
     error::{ErrorKind, GenerateError, shorten},
     stream::{CHUNK_BYTES, CHUNKS_WAITING, Chunk, OutputStream},
 };
-use crate::tls::tls;
+use crate::agent::tls;
 
 /// Where outputs may be fetched from, and how long that may take.
 #[derive(Clone, Debug)]
@@ -218,11 +219,11 @@ impl Guard {
     }
 
     fn check_address(&self, address: SocketAddr) -> Result<(), Refusal> {
-        let ip = address.ip();
+        let ip = address.ip().to_canonical();
         if self.options.private.iter().any(|it| it.contains(ip)) {
             Ok(())
-        } else if !is_public(ip) {
-            Err(Refusal(format!("{ip} is not a public address")))
+        } else if let Some(reason) = refusal(ip) {
+            Err(Refusal(format!("{ip} is {reason}")))
         } else if !matches!(address.port(), 80 | 443) {
             Err(Refusal(format!("port {} is none of the web", address.port())))
         } else {

@@ -8,8 +8,8 @@ use ureq::Agent;
 
 use super::{RunwareOptions, wire::Answer};
 use crate::{
+    agent::agent,
     generate::error::{ErrorKind, GenerateError},
-    tls::tls,
 };
 
 /// Fifty finished tasks take a few ten thousand bytes.
@@ -43,20 +43,8 @@ impl Client {
             let message = "Runware needs a key and an address that begins with https://";
             return Err(GenerateError::new(ErrorKind::Unauthorized, message));
         }
-        let mut config = Agent::config_builder()
-            .tls_config(tls())
-            .http_status_as_error(false)
-            // The key goes to nobody else.
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .timeout_connect(Some(Duration::from_secs(10)))
-            .timeout_global(Some(*timeout));
-        if base_url.starts_with("http://") {
-            // A gateway on this machine or beside it, where no proxy can reach it.
-            config = config.proxy(None);
-        }
         let shared = Shared {
-            agent: config.build().into(),
+            agent: agent(base_url, *timeout),
             url: base_url.clone(),
             // In a header and not as a task of its own: bodies are what gets logged.
             authorization: format!("Bearer {api_key}"),
