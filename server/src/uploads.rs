@@ -10,8 +10,9 @@ use axum::{
 use steadfast_ai::classify::Copies;
 use steadfast_uploads::{
     UPLOADS,
-    http::{Connect, Site, router},
+    http::{Site, router},
 };
+use steadfast_web::Connect;
 
 use crate::{
     api::{

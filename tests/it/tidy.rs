@@ -92,33 +92,38 @@ fn the_root_holds_what_it_should_and_nothing_else() {
 fn dependencies_point_downwards() {
     // From the bottom to the top: each may know those before it.
     let order = [
-        "steadfast-vfs",
-        "steadfast-store",
-        "steadfast",
-        "steadfast-chat",
-        "steadfast-checkout",
-        "steadfast-counter",
-        "steadfast-order",
-        "steadfast-server",
-        "steadfast-bench",
+        ("crates/vfs", "steadfast-vfs"),
+        ("crates/store", "steadfast-store"),
+        ("crates/bucket", "steadfast-bucket"),
+        ("crates/s3", "steadfast-s3"),
+        ("crates/egress", "steadfast-egress"),
+        ("crates/ai", "steadfast-ai"),
+        ("crates/runtime", "steadfast"),
+        ("crates/web", "steadfast-web"),
+        ("apps/chat", "steadfast-chat"),
+        ("apps/checkout", "steadfast-checkout"),
+        ("apps/counter", "steadfast-counter"),
+        ("apps/drift", "steadfast-drift"),
+        ("apps/generations", "steadfast-generations"),
+        ("apps/mail", "steadfast-mail"),
+        ("apps/order", "steadfast-order"),
+        ("apps/uploads", "steadfast-uploads"),
+        ("server", "steadfast-server"),
+        ("bench", "steadfast-bench"),
     ];
-    let manifests = [
-        "crates/vfs",
-        "crates/store",
-        "crates/runtime",
-        "apps/chat",
-        "apps/checkout",
-        "apps/counter",
-        "apps/order",
-        "server",
-        "bench",
-    ];
-    for (level, folder) in manifests.iter().enumerate() {
+    let members = ["apps", "crates"].iter().flat_map(|it| {
+        let folders = fs::read_dir(root().join(it)).expect("a folder");
+        folders.map(move |entry| format!("{it}/{}", entry.expect("a name").file_name().display()))
+    });
+    for member in members {
+        assert!(order.iter().any(|it| it.0 == member), "{member} has no place in the order");
+    }
+    for (level, (folder, _)) in order.iter().enumerate() {
         let manifest =
             fs::read_to_string(root().join(folder).join("Cargo.toml")).expect("manifest");
         let (_, dependencies) = manifest.split_once("[dependencies]").expect("dependencies");
         let dependencies = dependencies.split("[dev-dependencies]").next().unwrap_or_default();
-        for upper in &order[level..] {
+        for (_, upper) in &order[level..] {
             let known = dependencies
                 .lines()
                 .any(|it| it.strip_prefix(upper).is_some_and(|rest| rest.starts_with([' ', '.'])));

@@ -7,12 +7,10 @@ mod page;
 mod panels;
 mod problem;
 
-use std::{pin::Pin, sync::Arc};
+use std::sync::Arc;
 
 use axum::{
     Router,
-    extract::Request,
-    response::Response,
     routing::{get, post},
 };
 use steadfast::{
@@ -20,15 +18,9 @@ use steadfast::{
     store::{Clock, Entropy},
 };
 use steadfast_egress::Policy;
+use steadfast_web::Connect;
 
 pub use self::description::paths;
-
-/// Connects a request to an object of a class: as a WebSocket, or with server-sent events.
-pub type Connect = Arc<
-    dyn Fn(&'static str, String, Request) -> Pin<Box<dyn Future<Output = Response> + Send>>
-        + Send
-        + Sync,
->;
 
 /// What the routes work with. Cheap to clone.
 #[derive(Clone)]

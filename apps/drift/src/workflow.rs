@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
-use steadfast::{Ctx, Error, Object, Result, Retry, Workflow};
+use steadfast::{Ctx, Error, Object, Result, Retry, Workflow, store::Timestamp};
 use steadfast_ai::explain::{Explainer, Explanation, HistorySummary, Weight};
 
 use crate::{
@@ -67,9 +67,10 @@ impl Workflow for CompareEnvironments {
 impl CompareEnvironments {
     async fn compare(&self, ctx: &Ctx, input: &CompareInput) -> Result<Status> {
         let (id, pair) = (&input.comparison_id, || EnvPair::at(&input.pair));
+        let now = ctx.now().await?;
         self.tell(ctx, input, "probing").await?;
-        let left = ctx.step("probe-left", async || self.probe(input, Side::Left).await);
-        let right = ctx.step("probe-right", async || self.probe(input, Side::Right).await);
+        let left = ctx.step("probe-left", async || self.probe(input, Side::Left, now).await);
+        let right = ctx.step("probe-right", async || self.probe(input, Side::Right, now).await);
         let (left, right) = ctx.join(left, right).await?;
         for (side, envelope) in [(Side::Left, &left), (Side::Right, &right)] {
             let envelope = envelope.clone();
@@ -118,7 +119,12 @@ impl CompareEnvironments {
         ctx.call(EnvPair::at(&input.pair), ReportStep { comparison_id, step }).await
     }
 
-    async fn probe(&self, input: &CompareInput, side: Side) -> Result<SignalEnvelope> {
+    async fn probe(
+        &self,
+        input: &CompareInput,
+        side: Side,
+        now: Timestamp,
+    ) -> Result<SignalEnvelope> {
         let Comparison { left_url, right_url, head, .. } = &input.comparison;
         let url = match side {
             Side::Left => left_url.clone(),
@@ -126,9 +132,8 @@ impl CompareEnvironments {
         };
         let method = if *head { Method::Head } else { Method::Get };
         let options = ProbeOptions { method, ..self.prober.options().clone() };
-        let now_ms = jiff::Timestamp::now().as_millisecond();
         let comparison_id = input.comparison_id.clone();
-        let request = ProbeRequest { comparison_id, side, url, now_ms };
+        let request = ProbeRequest { comparison_id, side, url, now_ms: now.0 };
         Ok(self.prober.with_options(options).probe(&request).await)
     }
 

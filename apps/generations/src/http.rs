@@ -20,10 +20,7 @@ use axum::{
     routing::{get, post, put},
 };
 
-pub use self::{
-    description::paths,
-    site::{Connect, Site},
-};
+pub use self::{description::paths, site::Site};
 
 /// Bytes of a request, and of what a provider tells.
 const BODY_BYTES: usize = 1 << 20;

@@ -2,17 +2,13 @@
 
 use steadfast::store::{Entropy, Timestamp};
 
-use crate::task::hyphenated;
-
 /// A new id: a UUID of version 7, which begins with the time.
 pub fn new_id(now: Timestamp, entropy: &dyn Entropy) -> String {
-    let mut bytes = [0; 16];
-    bytes[..6].copy_from_slice(&now.0.to_be_bytes()[2..]);
-    bytes[6..14].copy_from_slice(&entropy.next().to_be_bytes());
-    bytes[14..].copy_from_slice(&entropy.next().to_be_bytes()[..2]);
-    bytes[6] = bytes[6] & 0x0f | 0x70;
-    bytes[8] = bytes[8] & 0x3f | 0x80;
-    hyphenated(bytes)
+    let mut chance = [0; 10];
+    chance[..8].copy_from_slice(&entropy.next().to_be_bytes());
+    chance[8..].copy_from_slice(&entropy.next().to_be_bytes()[..2]);
+    let millis = u64::try_from(now.0).unwrap_or_default();
+    uuid::Builder::from_unix_timestamp_millis(millis, &chance).into_uuid().to_string()
 }
 
 #[cfg(test)]

@@ -107,16 +107,7 @@ pub fn artifact_id(generation: &str, index: u32) -> String {
 fn uuid(text: &str) -> String {
     let mut bytes: [u8; 16] = [0; 16];
     bytes.copy_from_slice(&Sha256::digest(text)[..16]);
-    bytes[6] = bytes[6] & 0x0f | 0x40;
-    bytes[8] = bytes[8] & 0x3f | 0x80;
-    hyphenated(bytes)
-}
-
-/// The usual form of a UUID.
-pub(crate) fn hyphenated(bytes: [u8; 16]) -> String {
-    let hex: String = bytes.iter().map(|it| format!("{it:02x}")).collect();
-    let (a, b, c, d, e) = (&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]);
-    format!("{a}-{b}-{c}-{d}-{e}")
+    uuid::Builder::from_random_bytes(bytes).into_uuid().to_string()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 // Keeps the page live: uploads with progress, and cards that follow what the organization tells.
 "use strict";
 
-const organization = document.body.dataset.organization;
+const organization = document.body.dataset.about;
 const api = `/api/organizations/${organization}`;
 const cards = document.getElementById("cards");
 const progress = document.getElementById("progress");

@@ -15,10 +15,7 @@ use axum::{
     routing::{get, post},
 };
 
-pub use self::{
-    description::paths,
-    site::{Connect, Site},
-};
+pub use self::{description::paths, site::Site};
 
 /// Bytes of a form beside its file.
 const FORM_BYTES: usize = 64 << 10;

@@ -16,9 +16,10 @@ use steadfast_ai::classify::{Classifier, Copies, ImageLimits, Pool};
 use steadfast_uploads::{
     GaveUp, Ingestion, OrganizationAgent, OrganizationMessage, OrganizationWorkflow, UPLOAD_EVENTS,
     UPLOAD_EVENTS_DLQ, UPLOADS, bucket,
-    http::{Connect, Site, router},
+    http::{Site, router},
     queue,
 };
+use steadfast_web::Connect;
 use tokio::task::JoinHandle;
 
 use crate::{http::Caller, measure::now};

@@ -82,7 +82,7 @@ pub(super) async fn begin(
             let mut bytes = [0; 16];
             bytes[..8].copy_from_slice(&site.entropy.next().to_be_bytes());
             bytes[8..].copy_from_slice(&site.entropy.next().to_be_bytes());
-            hyphenated(bytes)
+            uuid(bytes)
         }
     };
     let create = CreateComparison {
@@ -96,15 +96,11 @@ pub(super) async fn begin(
 fn uuid_of(key: &str) -> String {
     let mut bytes = [0; 16];
     bytes.copy_from_slice(&Sha256::digest(key)[..16]);
-    hyphenated(bytes)
+    uuid(bytes)
 }
 
-fn hyphenated(mut bytes: [u8; 16]) -> String {
-    bytes[6] = bytes[6] & 0x0f | 0x40;
-    bytes[8] = bytes[8] & 0x3f | 0x80;
-    let hex: String = bytes.iter().map(|it| format!("{it:02x}")).collect();
-    let (a, b, c, d, e) = (&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]);
-    format!("{a}-{b}-{c}-{d}-{e}")
+fn uuid(bytes: [u8; 16]) -> String {
+    uuid::Builder::from_random_bytes(bytes).into_uuid().to_string()
 }
 
 pub(super) async fn find(site: &Site, id: &str) -> Result<Shown, Problem> {

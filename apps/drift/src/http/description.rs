@@ -1,9 +1,10 @@
 //! The routes in the words of OpenAPI, for the document of whoever serves them.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
+use steadfast_web::{Route, describe};
 
 /// Path, method, what it does, and what it answers when all is well.
-const ROUTES: &[(&str, &str, &str, &str)] = &[
+const ROUTES: &[Route] = &[
     ("/api/compare", "post", "Compares two environments", "202"),
     ("/api/compare/{id}", "get", "Shows a comparison", "200"),
     ("/api/compare/{id}/events", "get", "A WebSocket, or events", "200"),
@@ -21,20 +22,5 @@ const ROUTES: &[(&str, &str, &str, &str)] = &[
 
 /// The `paths` of an OpenAPI document.
 pub fn paths() -> Map<String, Value> {
-    let mut paths = Map::new();
-    for (path, method, summary, status) in ROUTES {
-        let names = path.split('{').skip(1).filter_map(|it| it.split_once('}')).map(|it| it.0);
-        let text = json!({ "type": "string" });
-        let parameter = |it| json!({ "name": it, "in": "path", "required": true, "schema": text });
-        let parameters: Vec<Value> = names.map(parameter).collect();
-        let operation = json!({
-            "tags": ["drift"],
-            "summary": summary,
-            "parameters": parameters,
-            "responses": { *status: { "description": "It is done" } },
-        });
-        let entry = paths.entry(*path).or_insert_with(|| json!({}));
-        entry[*method] = operation;
-    }
-    paths
+    describe("drift", ROUTES)
 }

@@ -6,9 +6,10 @@ use axum::{
     http::{HeaderMap, header},
     response::{IntoResponse, Redirect, Response},
 };
-use maud::{DOCTYPE, Markup, html};
+use maud::{Markup, html};
 use serde::Deserialize;
 use steadfast::Object;
+use steadfast_web::Page;
 
 use super::{
     Site, api,
@@ -22,15 +23,15 @@ const SCRIPT: &str = include_str!("../../assets/drift.js");
 const ICON: &str = include_str!("../../assets/drift.svg");
 
 pub(super) async fn style() -> Response {
-    ([(header::CONTENT_TYPE, "text/css; charset=utf-8")], STYLE).into_response()
+    steadfast_web::style(STYLE)
 }
 
 pub(super) async fn script() -> Response {
-    ([(header::CONTENT_TYPE, "text/javascript; charset=utf-8")], SCRIPT).into_response()
+    steadfast_web::script(SCRIPT)
 }
 
 pub(super) async fn icon() -> Response {
-    ([(header::CONTENT_TYPE, "image/svg+xml")], ICON).into_response()
+    steadfast_web::icon(ICON)
 }
 
 pub(super) async fn home(State(site): State<Site>, headers: HeaderMap) -> Response {
@@ -103,26 +104,8 @@ pub(super) async fn submit(State(site): State<Site>, Form(asked): Form<Asked>) -
 }
 
 fn page(body: &Markup) -> Markup {
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                title { "Drift" }
-                link rel="icon" type="image/svg+xml" href="/drift-assets/drift.svg";
-                link rel="stylesheet" href="/drift-assets/drift.css";
-                script src="/drift-assets/drift.js" defer {}
-            }
-            body {
-                header {
-                    h1 { a href="/drift" { "Drift" } }
-                    nav { a href="/" { "Steadfast" } }
-                }
-                main { (body) }
-            }
-        }
-    }
+    let page = Page { app: "drift", title: "Drift", about: None };
+    steadfast_web::page(page, body)
 }
 
 fn refused(problem: &Problem) -> Response {

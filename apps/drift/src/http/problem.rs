@@ -2,14 +2,14 @@
 //! well.
 
 use axum::{
-    http::{StatusCode, header},
+    http::StatusCode,
     response::{IntoResponse, Response},
 };
-use serde_json::json;
 use steadfast::CallError;
 
 use crate::pair::PairError;
 use steadfast_egress::EgressError;
+use steadfast_web::problem;
 
 /// Why a request was not served.
 #[derive(Debug)]
@@ -36,16 +36,7 @@ impl Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let body = json!({
-            "type": format!("urn:steadfast:problem:{}", self.code),
-            "title": self.status.canonical_reason().unwrap_or("Error"),
-            "status": self.status.as_u16(),
-            "code": self.code,
-            "detail": self.detail,
-            "error": { "code": self.code, "message": self.detail },
-        });
-        let kind = [(header::CONTENT_TYPE, "application/problem+json")];
-        (self.status, kind, body.to_string()).into_response()
+        problem(self.status, &self.code, &self.detail)
     }
 }
 

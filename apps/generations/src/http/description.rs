@@ -1,9 +1,10 @@
 //! The routes in the words of OpenAPI, for the document of whoever serves them.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
+use steadfast_web::{Route, describe};
 
 /// Path, method, what it does, and what it answers when all is well.
-const ROUTES: &[(&str, &str, &str, &str)] = &[
+const ROUTES: &[Route] = &[
     ("/api/generations", "get", "Lists generations, newest first", "200"),
     ("/api/generations", "post", "Asks for pictures or clips", "202"),
     ("/api/generations/{id}", "get", "Shows a generation", "200"),
@@ -30,20 +31,5 @@ const ROUTES: &[(&str, &str, &str, &str)] = &[
 
 /// The `paths` of an OpenAPI document.
 pub fn paths() -> Map<String, Value> {
-    let mut paths = Map::new();
-    for (path, method, summary, status) in ROUTES {
-        let names = path.split('{').skip(1).filter_map(|it| it.split_once('}')).map(|it| it.0);
-        let text = json!({ "type": "string" });
-        let parameter = |it| json!({ "name": it, "in": "path", "required": true, "schema": text });
-        let parameters: Vec<Value> = names.map(parameter).collect();
-        let operation = json!({
-            "tags": ["generations"],
-            "summary": summary,
-            "parameters": parameters,
-            "responses": { *status: { "description": "It is done" } },
-        });
-        let entry = paths.entry(*path).or_insert_with(|| json!({}));
-        entry[*method] = operation;
-    }
-    paths
+    describe("generations", ROUTES)
 }

@@ -3,12 +3,12 @@
 
 use axum::{
     extract::{Query, State},
-    http::header,
     response::{IntoResponse, Redirect, Response},
 };
-use maud::{DOCTYPE, Markup, html};
+use maud::{Markup, html};
 use serde::Deserialize;
 use steadfast::Object;
+use steadfast_web::Page;
 
 use super::{
     bench::{Form, act},
@@ -31,15 +31,15 @@ const PAGE: u32 = 48;
 const RECENT: u32 = 12;
 
 pub(super) async fn style() -> Response {
-    ([(header::CONTENT_TYPE, "text/css; charset=utf-8")], STYLE).into_response()
+    steadfast_web::style(STYLE)
 }
 
 pub(super) async fn script() -> Response {
-    ([(header::CONTENT_TYPE, "text/javascript; charset=utf-8")], SCRIPT).into_response()
+    steadfast_web::script(SCRIPT)
 }
 
 pub(super) async fn icon() -> Response {
-    ([(header::CONTENT_TYPE, "image/svg+xml")], ICON).into_response()
+    steadfast_web::icon(ICON)
 }
 
 /// What the address of the page says beside the filters.
@@ -120,26 +120,8 @@ fn main(site: &Site, shown: &Shown) -> Markup {
 }
 
 fn page(body: &Markup) -> Markup {
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                title { "Generations" }
-                link rel="icon" type="image/svg+xml" href="/generations-assets/generations.svg";
-                link rel="stylesheet" href="/generations-assets/generations.css";
-                script src="/generations-assets/generations.js" defer {}
-            }
-            body {
-                header {
-                    h1 { a href="/generations" { "Generations" } }
-                    nav { a href="/" { "Steadfast" } }
-                }
-                main { (body) }
-            }
-        }
-    }
+    let page = Page { app: "generations", title: "Generations", about: None };
+    steadfast_web::page(page, body)
 }
 
 /// A page that says what is wrong.

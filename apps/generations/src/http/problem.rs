@@ -1,12 +1,12 @@
 //! Errors as problem+json: a stable code, what happened, and what to do.
 
 use axum::{
-    http::{StatusCode, header},
+    http::StatusCode,
     response::{IntoResponse, Response},
 };
-use serde_json::json;
 use steadfast::{BucketError, CallError};
 use steadfast_ai::generate::GenerateError;
+use steadfast_web::problem;
 
 /// Why a request was not served.
 #[derive(Debug)]
@@ -38,15 +38,7 @@ impl Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let body = json!({
-            "type": format!("urn:steadfast:problem:{}", self.code),
-            "title": self.status.canonical_reason().unwrap_or("Error"),
-            "status": self.status.as_u16(),
-            "code": self.code,
-            "detail": self.detail,
-        });
-        let kind = [(header::CONTENT_TYPE, "application/problem+json")];
-        (self.status, kind, body.to_string()).into_response()
+        problem(self.status, &self.code, &self.detail)
     }
 }
 

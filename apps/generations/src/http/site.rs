@@ -1,22 +1,15 @@
 //! Whom the application serves with what.
 
-use std::{pin::Pin, sync::Arc};
+use std::sync::Arc;
 
-use axum::{extract::Request, response::Response};
 use steadfast::{
     BucketHandle, Objects,
     store::{Clock, Entropy},
 };
 use steadfast_ai::classify::{Copies, ImageLimits, Pool};
+use steadfast_web::Connect;
 
 use crate::Studio;
-
-/// Connects a request to an object of a class: as a WebSocket, or with server-sent events.
-pub type Connect = Arc<
-    dyn Fn(&'static str, String, Request) -> Pin<Box<dyn Future<Output = Response> + Send>>
-        + Send
-        + Sync,
->;
 
 /// What the routes work with. Cheap to clone.
 #[derive(Clone)]

@@ -1,9 +1,10 @@
 //! The routes in the words of OpenAPI, for the document of whoever serves them.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
+use steadfast_web::{Route, describe};
 
 /// Path, method, what it does, and what it answers when all is well.
-const ROUTES: &[(&str, &str, &str, &str)] = &[
+const ROUTES: &[Route] = &[
     (UPLOADS, "get", "Lists images, newest first", "200"),
     (UPLOADS, "post", "Takes an image: a form with `file` and perhaps `name`", "202"),
     (UPLOAD, "get", "Shows an image and what is on it", "200"),
@@ -26,20 +27,5 @@ const UPLOAD: &str = "/api/organizations/{organization}/uploads/{name}";
 
 /// The `paths` of an OpenAPI document.
 pub fn paths() -> Map<String, Value> {
-    let mut paths = Map::new();
-    for (path, method, summary, status) in ROUTES {
-        let names = path.split('{').skip(1).filter_map(|it| it.split_once('}')).map(|it| it.0);
-        let text = json!({ "type": "string" });
-        let parameter = |it| json!({ "name": it, "in": "path", "required": true, "schema": text });
-        let parameters: Vec<Value> = names.map(parameter).collect();
-        let operation = json!({
-            "tags": ["uploads"],
-            "summary": summary,
-            "parameters": parameters,
-            "responses": { *status: { "description": "It is done" } },
-        });
-        let entry = paths.entry(*path).or_insert_with(|| json!({}));
-        entry[*method] = operation;
-    }
-    paths
+    describe("uploads", ROUTES)
 }

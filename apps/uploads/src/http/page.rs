@@ -2,10 +2,11 @@
 
 use axum::{
     extract::{Path, Query, State},
-    http::{HeaderMap, StatusCode, header},
+    http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
-use maud::{DOCTYPE, Markup, html};
+use maud::{Markup, html};
+use steadfast_web::Page;
 
 use super::{
     api::{ListQuery, find, image_url},
@@ -23,15 +24,15 @@ const TYPES: &str = "image/png,image/jpeg,image/webp,image/gif";
 const CARDS: u32 = 200;
 
 pub(super) async fn style() -> Response {
-    ([(header::CONTENT_TYPE, "text/css; charset=utf-8")], STYLE).into_response()
+    steadfast_web::style(STYLE)
 }
 
 pub(super) async fn icon() -> Response {
-    ([(header::CONTENT_TYPE, "image/svg+xml")], ICON).into_response()
+    steadfast_web::icon(ICON)
 }
 
 pub(super) async fn script() -> Response {
-    ([(header::CONTENT_TYPE, "text/javascript; charset=utf-8")], SCRIPT).into_response()
+    steadfast_web::script(SCRIPT)
 }
 
 pub(super) async fn show(
@@ -77,28 +78,9 @@ pub(super) fn refused(organization: &str, problem: &Problem) -> Response {
 }
 
 fn page(organization: &str, body: &Markup) -> Response {
-    let markup = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                title { "Uploads of " (organization) }
-                link rel="icon" type="image/svg+xml" href="/uploads-assets/uploads.svg";
-                link rel="stylesheet" href="/uploads-assets/uploads.css";
-                script src="/uploads-assets/uploads.js" defer {}
-            }
-            body data-organization=(organization) {
-                header {
-                    h1 { "Uploads of " (organization) }
-                    span #line aria-live="polite" {}
-                    nav { a href="/" { "Steadfast" } }
-                }
-                main { (body) }
-            }
-        }
-    };
-    markup.into_response()
+    let title = format!("Uploads of {organization}");
+    let page = Page { app: "uploads", title: &title, about: Some(organization) };
+    steadfast_web::page(page, body).into_response()
 }
 
 fn main(organization: &str, query: &ListQuery, notice: Option<&str>, uploads: &[Upload]) -> Markup {

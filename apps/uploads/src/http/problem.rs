@@ -1,12 +1,12 @@
 //! Errors as problem+json: a stable code, what happened, and what to do.
 
 use axum::{
-    http::{StatusCode, header},
+    http::StatusCode,
     response::{IntoResponse, Response},
 };
-use serde_json::json;
 use steadfast::{BucketError, CallError, Denied, TokenError};
 use steadfast_ai::classify::{ImageError, PoolError};
+use steadfast_web::problem;
 
 /// Why a request was not served.
 #[derive(Debug)]
@@ -32,16 +32,7 @@ impl Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let title = self.status.canonical_reason().unwrap_or("Error");
-        let body = json!({
-            "type": format!("urn:steadfast:problem:{}", self.code),
-            "title": title,
-            "status": self.status.as_u16(),
-            "code": self.code,
-            "detail": self.detail,
-        });
-        let kind = [(header::CONTENT_TYPE, "application/problem+json")];
-        (self.status, kind, body.to_string()).into_response()
+        problem(self.status, &self.code, &self.detail)
     }
 }
 

@@ -1,24 +1,14 @@
 //! Whom the application serves with what, and the one function that lets somebody in.
 
-use std::{pin::Pin, sync::Arc};
+use std::sync::Arc;
 
-use axum::{
-    extract::Request,
-    http::{HeaderMap, header},
-    response::Response,
-};
+use axum::http::{HeaderMap, header};
 use steadfast::{BucketHandle, Objects, Tokens};
 use steadfast_ai::classify::{Copies, ImageLimits, Pool};
+use steadfast_web::Connect;
 
 use super::problem::Problem;
 use crate::is_name;
-
-/// Connects a request to an object of a class: as a WebSocket, or with server-sent events.
-pub type Connect = Arc<
-    dyn Fn(&'static str, String, Request) -> Pin<Box<dyn Future<Output = Response> + Send>>
-        + Send
-        + Sync,
->;
 
 /// What the routes work with. Cheap to clone.
 #[derive(Clone)]

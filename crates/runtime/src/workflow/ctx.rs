@@ -183,14 +183,6 @@ pub(super) fn decode<T: Body>(key: &Key, value: Value) -> Result<T> {
 }
 
 fn uuid(high: u64, low: u64) -> String {
-    let high = (high & !0xf000) | 0x4000;
-    let low = (low & !(0b11 << 62)) | (0b10 << 62);
-    format!(
-        "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
-        high >> 32,
-        (high >> 16) & 0xffff,
-        high & 0xffff,
-        low >> 48,
-        low & 0xffff_ffff_ffff
-    )
+    let bytes = (u128::from(high) << 64 | u128::from(low)).to_be_bytes();
+    uuid::Builder::from_random_bytes(bytes).into_uuid().to_string()
 }
