@@ -116,11 +116,17 @@ impl Queues {
         }
         let desk = self.known(name).await?;
         let _woken = Woken(&desk);
-        let mut pulled = Vec::new();
+        let (mut pulled, mut is_sure) = (Vec::new(), false);
         while pulled.len() < max && !desk.rules().paused {
             let wanted = max - pulled.len();
             let letters = desk.shelf().take(wanted, |_| true);
             if letters.is_empty() {
+                // News may still be on its way to us of what others know to be durable. Nobody
+                // hears that a queue is empty unless the store says so.
+                if pulled.is_empty() && !is_sure {
+                    desk.shelf().look_again();
+                    is_sure = true;
+                }
                 let (store, clock) = (&*self.shared.store, &*self.shared.clock);
                 let is_read = desk.fill(store, clock, 1, desk.fitting(wanted)).await?;
                 // Somebody else may have read meanwhile.

@@ -114,6 +114,11 @@ impl Shelf {
         }
     }
 
+    /// Has the store asked again for all that is due.
+    pub(super) fn look_again(&mut self) {
+        self.pull_back(DueCursor::START);
+    }
+
     /// Forgets what is on the shelf: it is read again, and what is in hand once it is put down,
     /// whatever was not heard of it.
     pub(super) fn start_over(&mut self) {

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use steadfast::{
-    QueueError, QueueSettings,
+    QueueError, QueueSettings, Queues,
     queue::{Acked, LeaseId, PULL_MAX, PeekState, Pulled},
     store::{Position, SettledAs, State},
 };
@@ -17,6 +17,7 @@ use crate::{
 
 on_all!(
     what_was_sent_is_pulled_at_once,
+    what_somebody_else_sent_is_pulled_at_once,
     what_is_pulled_is_leased_and_done_when_it_is_acknowledged,
     messages_are_pulled_in_due_order,
     a_late_acknowledgement_counts_as_long_as_nobody_else_got_it,
@@ -105,6 +106,21 @@ async fn what_was_sent_is_pulled_at_once(lab: Lab) {
         retry(&office, pulled[0].lease, Some(Duration::ZERO)).await;
         let again = pull(&office, 9).await;
         assert_eq!((places(&again), again[0].attempt), (vec![sent], 2));
+    }
+    office.close().await;
+}
+
+/// Another process, or another part of this one: only the store tells of it.
+async fn what_somebody_else_sent_is_pulled_at_once(lab: Lab) {
+    let office = open(lab).await;
+    let (store, clock) = (office.lab.store.clone(), office.lab.clock.clone());
+    let other = Queues::builder(store).clock(clock).queue(MAIL).build(office.app.objects().clone());
+    for _ in 0..50 {
+        assert_eq!(places(&pull(&office, 9).await), [0; 0]);
+        let sent = other.send(MAIL, &mail("a")).await.unwrap();
+        let pulled = pull(&office, 9).await;
+        assert_eq!(places(&pulled), [sent]);
+        ack(&office, pulled[0].lease).await;
     }
     office.close().await;
 }
