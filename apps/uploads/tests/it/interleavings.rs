@@ -1,10 +1,17 @@
 //! Random histories of one name, with events that come twice, late and in any order, results of
 //! runs that come too late, and ends of the process: in the end the row is what the bucket holds.
 
-use std::{ops::Range, sync::atomic::Ordering, time::Duration};
+use std::{
+    ops::Range,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use steadfast::{
-    BlobEvent, Object,
+    BlobEvent, Builder, Object,
     bucket::Blob,
     store::{Entropy, RunStatus, SeededEntropy},
     test::App,
@@ -15,10 +22,9 @@ use steadfast_uploads::{
     Status, UPLOAD_EVENTS, UPLOAD_EVENTS_DLQ, UPLOADS, event_id, workflow_id,
 };
 
-use crate::{
-    stage::{ACME, delete, delete_event, deliver, put, put_event, row},
-    world::World,
-};
+use steadfast_world::World;
+
+use crate::stage::{ACME, Fake, delete, delete_event, deliver, program, put, put_event, row};
 
 const NAME: &str = "pet.png";
 const KEY: &str = "acme/pet.png";
@@ -33,12 +39,15 @@ const MINUTES_MAX: usize = 200;
 /// test delivers is told twice.
 fn after_any_history_the_row_is_what_the_bucket_holds(
     seeds: Range<u64>,
-    world: impl Fn(bool) -> World,
+    world: impl Fn(Box<dyn Fn() -> Builder>) -> World,
 ) {
     for seed in seeds {
         // The seed stands in front of a failure.
         eprintln!("seed {seed}");
-        History::new(seed, world(seed % 2 == 0)).play();
+        let (fake, told) = (Fake::default(), seed % 2 == 0);
+        let (classifier, is_ready) = (fake.clone(), fake.is_ready);
+        let world = world(Box::new(move || program(&classifier, told)));
+        History::new(seed, world, is_ready, told).play();
     }
 }
 
@@ -59,6 +68,10 @@ fn after_any_history_the_row_is_what_the_bucket_holds_on_postgres() {
 
 struct History {
     world: World,
+    /// Whether the model is there.
+    is_ready: Arc<AtomicBool>,
+    /// Whether the bucket tells of its changes, or the test does.
+    told: bool,
     chance: SeededEntropy,
     /// Events on their way.
     late: Vec<BlobEvent>,
@@ -70,9 +83,9 @@ struct History {
 }
 
 impl History {
-    fn new(seed: u64, world: World) -> Self {
-        let (late, past) = (Vec::new(), Vec::new());
-        Self { world, chance: SeededEntropy::new(seed), late, newest: None, past, ends: 0 }
+    fn new(seed: u64, world: World, is_ready: Arc<AtomicBool>, told: bool) -> Self {
+        let (late, past, chance) = (Vec::new(), Vec::new(), SeededEntropy::new(seed));
+        Self { world, is_ready, told, chance, late, newest: None, past, ends: 0 }
     }
 
     fn below(&self, limit: usize) -> usize {
@@ -90,7 +103,7 @@ impl History {
                 self.tell_too_late();
             }
             if self.below(4) == 0 {
-                self.world.fake.is_ready.store(self.below(2) == 0, Ordering::SeqCst);
+                self.is_ready.store(self.below(2) == 0, Ordering::SeqCst);
                 let wait = Duration::from_secs(self.below(20) as u64);
                 self.perhaps_end(async move |app| app.advance(wait).await);
             }
@@ -99,7 +112,7 @@ impl History {
             let event = self.late.swap_remove(self.below(self.late.len()));
             self.world.on(async |app| deliver(app, &event).await);
         }
-        self.world.fake.is_ready.store(true, Ordering::SeqCst);
+        self.is_ready.store(true, Ordering::SeqCst);
         self.world.on(async |app| {
             comes_right(app).await;
             // And it stays so.
@@ -123,7 +136,7 @@ impl History {
         let bytes = ["cat", "dog", "later"][self.below(3)];
         let puts = self.below(6) < 4;
         // The bucket tells of what happened even if nobody hears that it happened.
-        if self.world.told && self.ends < ENDS_MAX && self.below(6) == 0 {
+        if self.told && self.ends < ENDS_MAX && self.below(6) == 0 {
             self.ends += 1;
             let change = async |app: &App| {
                 // It may end in the middle: whether it happened is for the bucket to say.

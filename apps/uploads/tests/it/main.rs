@@ -8,4 +8,3 @@ mod holes_delete;
 mod interleavings;
 mod notes;
 mod stage;
-mod world;

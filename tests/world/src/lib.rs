@@ -1,0 +1,191 @@
+//! A program in processes that end without a goodbye, on data that outlives them: in memory, in
+//! SQLite and in PostgreSQL. For tests; whatever goes wrong in here is a panic.
+
+#![forbid(unsafe_code)]
+#![expect(clippy::unwrap_used, clippy::missing_panics_doc, reason = "all of this is a test")]
+
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use steadfast::{
+    Builder,
+    bucket::MemoryBlobs,
+    rusqlite,
+    store::{
+        ManualClock, MemoryStore, Moment, PostgresOptions, PostgresStore, SqliteOptions,
+        SqliteStore, Store, Timestamp,
+    },
+    test::App,
+};
+use tempfile::TempDir;
+use tokio::runtime::Runtime as Tokio;
+
+const START: Timestamp = Timestamp(1_700_000_000_000);
+
+/// Where the data is between two processes.
+enum Place {
+    Memory(Arc<MemoryStore>, MemoryBlobs),
+    /// All in a folder.
+    Folder(TempDir),
+    /// The store at a URL, the blobs in a folder.
+    Database(String, TempDir),
+}
+
+/// A process, or what is the same to its data: all its tasks end where they are.
+struct Process {
+    tasks: Tokio,
+    app: App,
+    store: Arc<dyn Store>,
+}
+
+/// Makes the program, for each process anew.
+type Program = Box<dyn Fn() -> Builder>;
+
+/// A program, its data, and the process that it is in.
+pub struct World {
+    program: Program,
+    place: Place,
+    clock: ManualClock,
+    /// The stores work here, so that they can be given back at once when a process has ended.
+    outside: Tokio,
+    process: Option<Process>,
+}
+
+impl World {
+    /// With a store in memory.
+    pub fn in_memory(program: impl Fn() -> Builder + 'static) -> Self {
+        let clock = ManualClock::at(START);
+        let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
+        Self::at(Place::Memory(store, MemoryBlobs::default()), clock, Box::new(program))
+    }
+
+    /// With SQLite, in a folder of its own.
+    pub fn on_sqlite(program: impl Fn() -> Builder + 'static) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        Self::at(Place::Folder(folder), ManualClock::at(START), Box::new(program))
+    }
+
+    /// With PostgreSQL, in a schema of its own; the blobs are in a folder.
+    pub fn on_postgres(program: impl Fn() -> Builder + 'static) -> Self {
+        let url = tasks(false).block_on(schema());
+        let folder = tempfile::tempdir().unwrap();
+        Self::at(Place::Database(url, folder), ManualClock::at(START), Box::new(program))
+    }
+
+    fn at(place: Place, clock: ManualClock, program: Program) -> Self {
+        let mut world = Self { program, place, clock, outside: tasks(true), process: None };
+        world.begin();
+        world
+    }
+
+    /// Does something in the process.
+    pub fn on<T>(&self, something: impl AsyncFnOnce(&App) -> T) -> T {
+        let process = self.process.as_ref().unwrap();
+        process.tasks.block_on(something(&process.app))
+    }
+
+    /// Begins to do something. The process ends after so many commits, or when it is done.
+    pub fn end_during(&mut self, commits: u64, something: impl AsyncFnOnce(&App)) {
+        let process = self.process.as_ref().unwrap();
+        let last = process.store.activity().commits + commits;
+        let enough = async {
+            while process.store.activity().commits < last {
+                tokio::task::yield_now().await;
+            }
+        };
+        process.tasks.block_on(async {
+            tokio::select! {
+                () = something(&process.app) => {}
+                () = enough => {}
+            }
+        });
+        self.end();
+        self.begin();
+    }
+
+    fn end(&mut self) {
+        let Process { tasks, app, store } = self.process.take().unwrap();
+        if let Place::Memory(store, _) = &self.place {
+            // A turn may still be on its way to it.
+            store.crash_at(1, Moment::Before);
+        }
+        drop(app);
+        drop(tasks);
+        self.outside.block_on(store.close());
+        // A store that is closed has said goodbye. A process that was killed has not.
+        match &mut self.place {
+            Place::Memory(store, _) => *store = Arc::new(store.restart()),
+            Place::Folder(folder) => {
+                let file = rusqlite::Connection::open(folder.path().join("steadfast.db")).unwrap();
+                file.execute_batch("UPDATE node SET clean = 0").unwrap();
+                unlock(folder.path());
+            }
+            Place::Database(url, folder) => {
+                self.outside.block_on(execute(url, "UPDATE node SET clean = FALSE"));
+                unlock(folder.path());
+            }
+        }
+    }
+
+    fn begin(&mut self) {
+        let tasks = tasks(!matches!(self.place, Place::Memory(..)));
+        let (clock, program) = (self.clock.clone(), (self.program)());
+        let its_clock = Arc::new(clock.clone());
+        let blobs = |folder: &Path| folder.join("blobs");
+        let (store, program): (Arc<dyn Store>, _) = match &self.place {
+            Place::Memory(store, files) => (store.clone(), program.blobs(Arc::new(files.clone()))),
+            Place::Folder(folder) => {
+                let store = SqliteStore::open(SqliteOptions::new(folder.path(), its_clock));
+                (Arc::new(store.unwrap()), program.blob_folder(blobs(folder.path())))
+            }
+            Place::Database(url, folder) => {
+                let options = PostgresOptions::new(url.clone(), its_clock);
+                let store = self.outside.block_on(PostgresStore::open(options)).unwrap();
+                (Arc::new(store), program.blob_folder(blobs(folder.path())))
+            }
+        };
+        let app = tasks.block_on(program.test_on(store.clone(), clock)).unwrap();
+        self.process = Some(Process { tasks, app, store });
+    }
+}
+
+/// What a program leaves in memory when it is not stopped has the lock of its files for as long as
+/// the test runs.
+fn unlock(folder: &Path) {
+    // A program without buckets has none.
+    let _ = std::fs::remove_file(folder.join("blobs").join("lock"));
+}
+
+fn tasks(at_once: bool) -> Tokio {
+    let mut builder = match at_once {
+        true => tokio::runtime::Builder::new_multi_thread(),
+        // What happens is then the same for the same seed.
+        false => tokio::runtime::Builder::new_current_thread(),
+    };
+    builder.worker_threads(2).enable_all().build().unwrap()
+}
+
+/// The URL of a fresh schema.
+async fn schema() -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let url = std::env::var("STEADFAST_TEST_POSTGRES").expect(
+        "STEADFAST_TEST_POSTGRES is not set: run ./test, or `tests/postgres start FOLDER` and set \
+         it to what that prints",
+    );
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let schema = format!("world_{}_{number}", std::process::id());
+    execute(&url, &format!("CREATE SCHEMA {schema}")).await;
+    format!("{url}&options=-c%20search_path%3D{schema}")
+}
+
+async fn execute(url: &str, sql: &str) {
+    let connected = tokio_postgres::connect(url, tokio_postgres::NoTls).await;
+    let (client, connection) = connected.expect("PostgreSQL answers");
+    tokio::spawn(connection);
+    client.batch_execute(sql).await.unwrap();
+}
