@@ -83,16 +83,9 @@ impl Handle<CreateComparison> for EnvPair {
             return Err(Error::terminal(text).with_code("too_many_running"));
         }
         sql.execute(
-            "INSERT INTO comparisons (id, sequence, comparison, direction, status, createdAt) \
-             VALUES (?1, (SELECT coalesce(max(last), 0) + 1 FROM \
-              (SELECT max(sequence) AS last FROM comparisons UNION ALL SELECT last FROM counter)), \
-             ?2, ?3, 'running', ?4)",
+            "INSERT INTO comparisons (id, comparison, direction, status, createdAt) \
+             VALUES (?1, ?2, ?3, 'running', ?4)",
             (&id, serde_json::to_string(&msg.comparison)?, &msg.direction, turn.now().0),
-        )?;
-        sql.execute(
-            "INSERT INTO counter (one, last) SELECT 1, max(sequence) FROM comparisons WHERE true \
-             ON CONFLICT (one) DO UPDATE SET last = excluded.last",
-            (),
         )?;
         turn.set_alarm(&alarm(&id), TIME_MAX, Overdue { comparison_id: id.clone() });
         let input = CompareInput {

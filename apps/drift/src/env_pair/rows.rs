@@ -12,11 +12,12 @@ use crate::{
     trend::Trend,
 };
 
-/// `sequence` is the order: times may be the same. The counter outlives what is forgotten.
+/// `sequence` is the order: times may be the same. A number that was given is never given again,
+/// also when its row is forgotten.
 pub(super) const SCHEMA: &str = "\
     CREATE TABLE comparisons (
-        id TEXT PRIMARY KEY,
-        sequence INTEGER NOT NULL UNIQUE,
+        sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+        id TEXT NOT NULL UNIQUE,
         comparison TEXT NOT NULL,
         direction TEXT NOT NULL,
         status TEXT NOT NULL CHECK (status IN ('running', 'completed', 'failed')),
@@ -33,8 +34,7 @@ pub(super) const SCHEMA: &str = "\
         envelope TEXT NOT NULL,
         createdAt INTEGER NOT NULL
     ) STRICT;
-    CREATE INDEX probesComparison ON probes (comparisonId);
-    CREATE TABLE counter (one INTEGER PRIMARY KEY CHECK (one = 1), last INTEGER NOT NULL) STRICT";
+    CREATE INDEX probesComparison ON probes (comparisonId)";
 
 /// What is kept of a result; the probes are beside it.
 #[derive(Serialize, Deserialize)]

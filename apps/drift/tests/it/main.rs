@@ -1,6 +1,8 @@
-//! Pairs and their comparisons on a store in memory, with two servers on this machine.
+//! Pairs and their comparisons on every store, with servers on this machine.
 
 #![expect(clippy::unwrap_used, reason = "a test that meets something else has failed")]
 
+mod crashes;
 mod holes;
+mod later;
 mod stage;

@@ -1,8 +1,9 @@
-//! The application, two environments, and an explainer that may be down.
+//! The application, environments, and an explainer that may be down.
 
 use std::{
     io::{BufRead, BufReader, Write},
     net::TcpListener,
+    ops::Range,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -29,6 +30,24 @@ pub(crate) struct Environment {
 
 impl Environment {
     pub(crate) fn start(name: &'static str) -> Self {
+        let length = name.len();
+        Self::answering(format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\nx-name: {name}\r\n\
+             cache-control: {name}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{name}"
+        ))
+    }
+
+    /// One that takes connections and never answers.
+    pub(crate) fn silent() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        // It is there until the tests end.
+        std::mem::forget(listener);
+        Self { url, asked: Arc::default() }
+    }
+
+    /// One that answers with this.
+    pub(crate) fn answering(answer: String) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
         let asked = Arc::new(AtomicUsize::new(0));
@@ -41,13 +60,8 @@ impl Environment {
                     line.clear();
                 }
                 count.fetch_add(1, Ordering::SeqCst);
-                let length = name.len();
-                let head = format!(
-                    "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\nx-name: {name}\r\n\
-                     cache-control: {name}\r\ncontent-length: {length}\r\nconnection: close\r\n"
-                );
                 // Who has gone does not matter.
-                let _ = reader.get_mut().write_all(format!("{head}\r\n{name}").as_bytes());
+                let _ = reader.get_mut().write_all(answer.as_bytes());
             }
         });
         Self { url, asked }
@@ -74,18 +88,35 @@ impl Explainer for Moody {
     }
 }
 
-pub(crate) fn program(moody: &Moody, keep: u32) -> Builder {
+/// The same claims on every store.
+macro_rules! on_all {
+    ($($claim:ident),+ $(,)?) => {
+        crate::stage::on_all!(@on memory, in_memory: $($claim),+);
+        crate::stage::on_all!(@on sqlite, on_sqlite: $($claim),+);
+        crate::stage::on_all!(@on postgres, on_postgres: $($claim),+);
+    };
+    (@on $store:ident, $world:ident: $($claim:ident),+) => {
+        mod $store {
+            $(#[test]
+            fn $claim() {
+                let moody = crate::stage::Moody::default();
+                let world =
+                    steadfast_world::World::$world(move || crate::stage::program(&moody));
+                world.on(super::$claim);
+            })+
+        }
+    };
+}
+pub(crate) use on_all;
+
+pub(crate) fn program(moody: &Moody) -> Builder {
     let policy = Policy::public_only().allow_network("127.0.0.0/8".parse().unwrap());
     let prober = Prober::new(Gate::new(policy), ProbeOptions::default());
     let explainer: Arc<dyn Explainer> = Arc::new(moody.clone());
     Runtime::builder()
-        .live_object(EnvPair { keep, running_max: 100 })
+        .live_object(EnvPair { keep: 50, running_max: 100 })
         .object(Pairs)
         .workflow(CompareEnvironments { prober, explainer })
-}
-
-pub(crate) async fn start(moody: &Moody) -> App {
-    program(moody, 50).test().await.unwrap()
 }
 
 /// A comparison of two environments, under an id of its own.
@@ -122,4 +153,15 @@ pub(crate) async fn ended(app: &App, pair: &str, id: &str) -> Shown {
         }
         tokio::task::yield_now().await;
     }
+}
+
+/// Begins a comparison under each of these numbers.
+pub(crate) async fn begin(app: &App, left: &str, right: &str, numbers: Range<u32>) -> Vec<String> {
+    let mut ids = Vec::new();
+    for number in numbers {
+        let (pair, create) = create(left, right, number);
+        ids.push(create.comparison_id.clone());
+        app.call(EnvPair::at(&pair), create).await.unwrap();
+    }
+    ids
 }

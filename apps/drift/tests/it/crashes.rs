@@ -1,0 +1,85 @@
+//! An end of the process after every commit of a comparison, on every store.
+
+use std::sync::atomic::Ordering;
+
+use steadfast::{Builder, Object, Workflow, store::RunStatus};
+use steadfast_drift::{CompareEnvironments, EnvPair, Shown, Status};
+use steadfast_world::World;
+
+use crate::stage::{Environment, Moody, all, create, ended, program};
+
+/// More commits than a comparison has.
+const COMMITS_MAX: u64 = 60;
+
+/// What differs between the two.
+const FOUND: [&str; 3] = ["BodyHashDrift", "CacheHeaderDrift", "FinalUrlMismatch"];
+
+fn wherever_the_process_ends_the_comparison_completes_once(
+    world: impl Fn(Box<dyn Fn() -> Builder>) -> World,
+) {
+    let (left, right) = (Environment::start("one"), Environment::start("two"));
+    let (pair, create) = create(&left.url, &right.url, 1);
+    let id = &create.comparison_id;
+    for commits in 0..COMMITS_MAX {
+        let moody = Moody::default();
+        let mut world = world(Box::new(move || program(&moody)));
+        let (mut has_ended, begins) = (false, left.asked.load(Ordering::SeqCst));
+        world.end_during(commits, async |app| {
+            app.call(EnvPair::at(&pair), create.clone()).await.unwrap();
+            ended(app, &pair, id).await;
+            app.settle().await;
+            has_ended = true;
+        });
+        let shown = world.on(async |app| {
+            // Who was not answered asks again with the same id.
+            app.call(EnvPair::at(&pair), create.clone()).await.unwrap();
+            let shown = ended(app, &pair, id).await;
+            app.settle().await;
+            assert_eq!(all(app, &pair).await, std::slice::from_ref(&shown), "one comparison");
+            let statuses = [RunStatus::Queued, RunStatus::Waiting, RunStatus::Paused];
+            for status in statuses {
+                let count = app.store().count_runs(CompareEnvironments::NAME, Some(status), 9);
+                assert_eq!(count.await.unwrap(), 0, "a run is {status:?} for ever");
+            }
+            shown
+        });
+        assert_complete(&shown, commits);
+        // A probe is taken again only if its end was not durable.
+        assert!(left.asked.load(Ordering::SeqCst) - begins <= 2, "after {commits} commits");
+        assert_eq!(findings(&shown), FOUND, "after {commits} commits");
+        if has_ended {
+            assert!(5 < commits, "only {commits} commits");
+            return;
+        }
+    }
+    panic!("a comparison has more than {COMMITS_MAX} commits");
+}
+
+fn assert_complete(shown: &Shown, commits: u64) {
+    assert_eq!(shown.status, Status::Completed, "after {commits} commits: {:?}", shown.error);
+    let result = shown.result.as_ref().unwrap();
+    assert!(result.left.is_some() && result.right.is_some(), "after {commits} commits");
+    assert!(result.diff.is_some() && result.explanation.is_some(), "after {commits} commits");
+}
+
+fn findings(shown: &Shown) -> Vec<String> {
+    let diff = shown.result.as_ref().unwrap().diff.as_ref().unwrap();
+    let codes = diff.findings.iter().map(|it| format!("{:?}", it.code));
+    // How long they took is chance.
+    codes.filter(|it| it != "TimingDrift").collect()
+}
+
+#[test]
+fn wherever_the_process_ends_the_comparison_completes_once_in_memory() {
+    wherever_the_process_ends_the_comparison_completes_once(World::in_memory);
+}
+
+#[test]
+fn wherever_the_process_ends_the_comparison_completes_once_on_sqlite() {
+    wherever_the_process_ends_the_comparison_completes_once(World::on_sqlite);
+}
+
+#[test]
+fn wherever_the_process_ends_the_comparison_completes_once_on_postgres() {
+    wherever_the_process_ends_the_comparison_completes_once(World::on_postgres);
+}
