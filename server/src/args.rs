@@ -27,7 +27,7 @@ pub(crate) use self::{
         MethodArg, PresignArgs, RuleArgs, RulesVerb,
     },
     classifier::{ClassifierArgs, ClassifierChoice, ModelsVerb, PullArgs, PullChoice},
-    drift::DriftArgs,
+    drift::{CompareArgs, DriftArgs},
     example::{CheckoutArgs, ExampleVerb},
     generations::GenerationArgs,
     keys::{KeyCreateArgs, KeysVerb},
@@ -42,6 +42,9 @@ use crate::place::StoreChoice;
 
 /// Where a server is looked for unless told otherwise.
 pub(crate) const SERVER: &str = "http://127.0.0.1:8787";
+
+/// The port of that.
+pub(crate) const PORT: u16 = 8787;
 
 /// A durable platform in one binary: streams of messages that survive crashes.
 #[derive(Debug, Parser)]
@@ -83,6 +86,9 @@ enum VerbArgs {
     /// Makes, lists and revokes tokens of organizations
     #[command(subcommand)]
     Tokens(TokensVerb),
+    /// Compares two environments by their URLs; exit code by severity, for CI
+    #[command(after_help = examples::DRIFT)]
+    Drift(Box<CompareArgs>),
     /// Fetches models for the classifier of uploads
     #[command(subcommand)]
     Models(ModelsVerb),
@@ -258,6 +264,8 @@ pub(crate) enum Verb {
     Example(ExampleVerb),
     /// Does something with models.
     Models(ModelsVerb),
+    /// Compare two environments.
+    Drift(Box<CompareArgs>, Source),
 }
 
 /// A question to a server or a folder.
@@ -303,6 +311,7 @@ pub(crate) fn parse() -> Verb {
         Some(VerbArgs::Buckets(buckets)) => Verb::Ask(Ask::Buckets(buckets), source),
         Some(VerbArgs::Tokens(tokens)) => Verb::Ask(Ask::Tokens(tokens), source),
         Some(VerbArgs::Models(models)) => Verb::Models(models),
+        Some(VerbArgs::Drift(compare)) => Verb::Drift(compare, source),
         Some(VerbArgs::Example(example)) => Verb::Example(example),
         Some(VerbArgs::Doctor(ask)) => Verb::Ask(Ask::Doctor(ask), source),
     }
@@ -346,6 +355,8 @@ mod tests {
         assert_eq!(source_of(&["steadfast", "doctor", "--data", "x"]), Ok(folder));
         let both = ["steadfast", "streams", "list", "--data", "x", "--server", "http://h"];
         assert!(source_of(&both).is_err());
+        let drift = ["steadfast", "drift", "http://a/", "http://b/"];
+        assert_eq!(source_of(&drift), Ok(Source::Here));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use steadfast_ai::classify::Classifier;
 use steadfast_chat::Chat;
 use steadfast_checkout::{GroupCheckout, Hotel, Office, TrafficFine};
 use steadfast_counter::Counter;
-use steadfast_drift::{CompareEnvironments, EnvPair, Pairs};
+use steadfast_drift::{CompareEnvironments, Pairs};
 use steadfast_generations::{ARTIFACTS, Discard, Fetch, GenerationManager, Library, Poll, Submit};
 use steadfast_mail::{Counting, DEAD_MAIL, MAIL, Mailbox, OPENS, Postman, Tally};
 use steadfast_order::{Inventory, Invoice, Order, Reminder};
@@ -60,7 +60,7 @@ pub(crate) fn objects(
         .live_class(OrganizationAgent::default())
         .live_class(GenerationManager { studio: studio.clone() })
         .class(Library)
-        .live_class(EnvPair::default())
+        .live_class(apps.drift.pair)
         .class(Pairs)
         .perform::<Submit>(studio.clone())
         .perform::<Poll>(studio.clone())

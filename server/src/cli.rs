@@ -3,6 +3,7 @@
 mod buckets;
 mod client;
 mod doctor;
+mod drift;
 mod keys;
 mod messages;
 mod objects;
@@ -13,6 +14,8 @@ mod runs;
 mod streams;
 mod table;
 mod tokens;
+
+pub(crate) use self::drift::compare;
 
 use self::client::Client;
 use crate::{

@@ -8,7 +8,7 @@ use steadfast_ai::{
     explain::{Chat, ChatOptions, Embedded, Explainer},
 };
 use steadfast_drift::{
-    CompareEnvironments,
+    CompareEnvironments, EnvPair,
     http::{Site, router},
     probe::{ProbeOptions, Prober},
 };
@@ -24,6 +24,7 @@ const DEMO: [&str; 2] = ["/api/demo/staging", "/api/demo/production"];
 #[derive(Clone)]
 pub(crate) struct Drift {
     pub(crate) policy: Policy,
+    pub(crate) pair: EnvPair,
     pub(crate) compare: CompareEnvironments,
 }
 
@@ -42,7 +43,8 @@ impl Drift {
                 Arc::new(Chat::new(options, pool).map_err(|it| Failure::new(it.to_string()))?)
             }
         };
-        Ok(Self::new(policy, explainer))
+        let pair = EnvPair { keep: args.drift_keep, ..EnvPair::default() };
+        Ok(Self { pair, ..Self::new(policy, explainer) })
     }
 
     /// Where only questions are asked, nothing is compared.
@@ -52,7 +54,8 @@ impl Drift {
 
     fn new(policy: Policy, explainer: Arc<dyn Explainer>) -> Self {
         let prober = Prober::new(Gate::new(policy.clone()), ProbeOptions::default());
-        Self { policy, compare: CompareEnvironments { prober, explainer } }
+        let compare = CompareEnvironments { prober, explainer };
+        Self { policy, pair: EnvPair::default(), compare }
     }
 }
 

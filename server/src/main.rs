@@ -45,6 +45,7 @@ fn main() -> ExitCode {
         Verb::Serve(args) => serve::run(*args),
         Verb::Ask(ask, source) => cli::run(ask, source),
         Verb::Models(ModelsVerb::Pull(args)) => models::run(&args),
+        Verb::Drift(args, source) => return cli::compare(&args, source),
         Verb::Example(ExampleVerb::Checkout(args)) => example::checkout(&args),
     };
     match result {

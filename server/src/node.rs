@@ -82,8 +82,18 @@ impl Node {
         place: Place,
         buckets: Buckets,
     ) -> Result<Arc<Self>, Failure> {
+        Self::small(store, place, buckets, Drift::none())
+    }
+
+    /// A node whose applications have nobody to ask but this one.
+    pub(crate) fn small(
+        store: Arc<dyn Store>,
+        place: Place,
+        buckets: Buckets,
+        drift: Drift,
+    ) -> Result<Arc<Self>, Failure> {
         let studio = generations::small_studio(&buckets)?;
-        let apps = Apps { sight: Sight::none()?, studio, drift: Drift::none() };
+        let apps = Apps { sight: Sight::none()?, studio, drift };
         let objects = catalog::objects(store.clone(), ObjectOptions::default(), &apps)?;
         Ok(Self::with(store, place, objects, buckets, apps))
     }

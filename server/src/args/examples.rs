@@ -12,6 +12,7 @@ Examples:
   steadfast runs list
   steadfast queues list
   steadfast buckets list
+  steadfast drift https://staging.example.com https://example.com
   steadfast doctor";
 
 /// Below the help of `serve`.
@@ -19,6 +20,16 @@ pub(super) const SERVE: &str = "\
 Examples:
   steadfast serve --listen 127.0.0.1:9000 --data ./data
   STEADFAST_STORE=postgres://me@localhost/steadfast steadfast serve";
+
+/// Below the help of `drift`.
+pub(super) const DRIFT: &str = "\
+Exit codes: 0 compared, 1 a difference that --fail-on names was found, 2 not compared.
+Addresses that are not public are asked only if --drift-hosts or --drift-networks allow it.
+
+Examples:
+  steadfast drift https://staging.example.com https://example.com --fail-on critical
+  steadfast drift http://10.0.0.5/ https://example.com --drift-networks 10.0.0.0/8 --json
+  steadfast drift https://old.example.com https://example.com --server http://127.0.0.1:8787";
 
 /// Below the help of `doctor`.
 pub(super) const DOCTOR: &str = "\

@@ -1,4 +1,4 @@
-//! Whom a verb asks: a server or a folder.
+//! Whom a verb asks: a server, a folder, or nobody but itself.
 
 use std::path::PathBuf;
 
@@ -13,6 +13,8 @@ pub(crate) enum Source {
     Server(String),
     /// A folder that no server holds.
     Folder(PathBuf),
+    /// This process, which keeps nothing.
+    Here,
 }
 
 impl Source {
@@ -33,7 +35,9 @@ impl Source {
             }
             (_, Some(ValueSource::CommandLine)) => Ok(folder()),
             (Some(ValueSource::DefaultValue), Some(_)) => Ok(folder()),
-            (Some(_) | None, _) => Ok(server()),
+            (Some(_), _) => Ok(server()),
+            // Only verbs that can do without a server have none by default.
+            (None, _) => Ok(Source::Here),
         }
     }
 }

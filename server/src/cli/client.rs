@@ -6,7 +6,12 @@ mod local;
 use std::io::Read;
 
 use self::{http::HttpClient, local::LocalClient};
-use crate::{api::problem::ProblemBody, args::Source, cli::output, failure::Failure};
+use crate::{
+    api::problem::ProblemBody,
+    args::{DriftArgs, Source},
+    cli::output,
+    failure::Failure,
+};
 
 /// Takes a piece of a file, and hears how long the whole is.
 pub(super) type Take<'a> = &'a mut dyn FnMut(&[u8], Option<u64>) -> Result<(), Failure>;
@@ -31,7 +36,15 @@ impl Client {
             Source::Folder(folder) => {
                 LocalClient::open(&folder).map(|it| Client::Folder(Box::new(it)))
             }
+            Source::Here => {
+                Err(Failure::new("name a server with --server or a folder with --data"))
+            }
         }
+    }
+
+    /// Makes ready to compare in this process, where nothing is kept.
+    pub(super) fn here(drift: &DriftArgs) -> Result<Self, Failure> {
+        LocalClient::here(drift).map(|it| Client::Folder(Box::new(it)))
     }
 
     /// Gets a path; returns the body of a good answer.

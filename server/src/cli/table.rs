@@ -41,7 +41,7 @@ pub(super) fn or_dash(text: Option<&str>) -> String {
 }
 
 /// Takes the control characters out: a stored text must not steer the terminal, nor end a line.
-fn harmless(text: &str) -> String {
+pub(super) fn harmless(text: &str) -> String {
     text.chars().map(|it| if it.is_control() { ' ' } else { it }).collect()
 }
 

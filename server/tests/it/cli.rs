@@ -192,6 +192,7 @@ fn help_shows_an_example_and_the_variable_of_every_flag() {
         &["tokens", "list"],
         &["tokens", "revoke"],
         &["models", "pull"],
+        &["drift"],
         &["example", "checkout"],
     ] {
         let output = run(&[verb, &["--help"][..]].concat());

@@ -11,6 +11,7 @@ mod chat_pages;
 mod cli;
 mod cluster;
 mod drift;
+mod drift_cli;
 mod example;
 mod gallery;
 mod generations;

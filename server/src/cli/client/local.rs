@@ -1,16 +1,20 @@
-//! Asks the routes of this process about a folder, so that offline and online answer alike.
+//! Asks the routes of this process, about a folder or about nothing that is kept, so that offline
+//! and online answer alike.
 
-use std::{io::Read, path::Path, sync::Arc};
+use std::{io::Read, net::SocketAddr, path::Path, sync::Arc};
 
 use axum::{Router, body::Body, http::Request, response::Response};
 use futures_util::{StreamExt, stream};
-use steadfast_store::{Clock, OpenError, Store, SystemClock};
+use steadfast_bucket::{Buckets, MemoryBlobs};
+use steadfast_store::{Clock, MemoryStore, OpenError, Store, SystemClock};
 use tokio::runtime::Runtime;
 use tower::ServiceExt;
 
 use super::{Answer, Take};
 use crate::{
     app,
+    args::{DriftArgs, PORT},
+    drift::Drift,
     failure::Failure,
     node::Node,
     open::{open_buckets, open_existing_folder},
@@ -23,7 +27,7 @@ const PIECE: u64 = 256 << 10;
 /// Asks one folder.
 pub(crate) struct LocalClient {
     runtime: Runtime,
-    store: Arc<dyn Store>,
+    node: Arc<Node>,
     app: Router,
 }
 
@@ -37,9 +41,29 @@ impl LocalClient {
         let store = opened.map_err(advise)?;
         let buckets = runtime.block_on(open_buckets(store.clone(), &folder, clock))?;
         let entered = runtime.enter();
-        let app = app::router(Node::new(store.clone(), Place::Folder(folder), buckets)?);
+        let node = Node::new(store, Place::Folder(folder), buckets)?;
         drop(entered);
-        Ok(Self { runtime, store, app })
+        Ok(Self { runtime, app: app::router(node.clone()), node })
+    }
+
+    /// A node in memory that works until it is closed, and may compare what these allow.
+    pub(super) fn here(drift: &DriftArgs) -> Result<Self, Failure> {
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        let runtime = runtime.worker_threads(2).enable_all().build()?;
+        let node = runtime.block_on(async {
+            let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+            let store: Arc<dyn Store> = Arc::new(MemoryStore::new(clock.clone()));
+            let blobs = Arc::new(MemoryBlobs::default());
+            let buckets = Buckets::builder(store.clone()).clock(clock).open(blobs).await?;
+            // The demo is where a server is by default.
+            let listen = SocketAddr::from(([127, 0, 0, 1], PORT));
+            // Nobody asks where it is.
+            let place = Place::Folder("memory".into());
+            let node = Node::small(store, place, buckets, Drift::of(drift, listen)?)?;
+            node.work().await?;
+            Ok::<Arc<Node>, Failure>(node)
+        })?;
+        Ok(Self { runtime, app: app::router(node.clone()), node })
     }
 
     /// Sends a request with JSON or nothing in its body.
@@ -104,7 +128,10 @@ impl LocalClient {
 
     /// Gives the folder free again.
     pub(super) fn close(self) {
-        self.runtime.block_on(self.store.close());
+        self.runtime.block_on(async {
+            self.node.rest().await;
+            self.node.store.close().await;
+        });
     }
 }
 
