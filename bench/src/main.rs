@@ -1,6 +1,6 @@
 //! `cargo run --release -p steadfast-bench
 //! [store|postgres|backlog|processes|objects|sleepers [OBJECTS]|workflows|queues|buckets|uploads|
-//! http|connections|start]`
+//! drift|http|connections|start]`
 //!
 //! Machines are noisy, so every figure is printed beside a baseline of the same run, and as a ratio
 //! to it. `STEADFAST_BENCH_POSTGRES` names a database for the PostgreSQL part,
@@ -10,6 +10,7 @@ mod backlog;
 mod buckets;
 mod commits;
 mod connections;
+mod drift;
 mod http;
 mod measure;
 mod objects;
@@ -62,6 +63,9 @@ async fn main() {
     }
     if wanted("uploads") {
         uploads::run().await;
+    }
+    if wanted("drift") {
+        drift::run().await;
     }
     if wanted("http") {
         http::run();
