@@ -90,6 +90,8 @@ fn the_demo_is_compared_in_a_browser() {
     window.wait_for("document.querySelector('#result')?.dataset.status === 'completed'");
     window.wait_for("0 < document.querySelectorAll('.finding').length");
     window.wait_for("0 < document.querySelectorAll('svg .bar').length");
+    window.wait_for("document.querySelectorAll('.chain li').length === 2");
+    window.wait_for("document.querySelector('#timing h3').textContent.startsWith('staging')");
     window.click(".finding summary");
     let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("drift-demo.png");
     window.screenshot(&file).expect("a picture");

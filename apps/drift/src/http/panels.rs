@@ -1,12 +1,17 @@
 //! The parts of the page.
 
+mod findings;
+mod requests;
+
 use maud::{Markup, html};
 
+use self::{findings::findings, requests::requests};
 use crate::{
-    CompareResult, Comparison, PairEntry, Shown, Status,
-    diff::{DiffFinding, EnvDiff},
-    envelope::{Hop, SignalEnvelope},
+    CompareResult, Comparison, PairEntry, Shown, Status, diff::EnvDiff, envelope::SignalEnvelope,
 };
+
+/// What a comparison does, one after the other.
+const STEPS: [&str; 3] = ["probing", "comparing", "explaining"];
 
 /// Two URLs, with names.
 pub(super) fn form(comparison: Option<&Comparison>, own: &str) -> Markup {
@@ -68,8 +73,7 @@ pub(super) fn result(shown: &Shown, history: &[Shown]) -> Markup {
         section #result data-id=(shown.comparison_id) data-status=(shown.status.name()) {
             @match shown.status {
                 Status::Running => {
-                    p.step role="status" { (shown.step.as_deref().unwrap_or("starting")) "…" }
-                    progress {}
+                    (steps(shown.step.as_deref()))
                 }
                 Status::Failed => {
                     p.error role="alert" {
@@ -85,39 +89,68 @@ pub(super) fn result(shown: &Shown, history: &[Shown]) -> Markup {
     }
 }
 
+/// How far it is. A step that this page does not know is shown as it is.
+fn steps(step: Option<&str>) -> Markup {
+    let at = step.and_then(|it| STEPS.iter().position(|known| *known == it));
+    html! {
+        ol.steps role="status" {
+            @for (number, name) in STEPS.iter().enumerate() {
+                li data-done[at.is_some_and(|at| number < at)]
+                    aria-current=[(at == Some(number)).then_some("step")] { (name) }
+            }
+        }
+        progress max="3" value=[at] {}
+        @if at.is_none() { p { (step.unwrap_or("starting")) "…" } }
+    }
+}
+
 fn completed(result: &CompareResult) -> Markup {
     let Some(diff) = &result.diff else { return html! {} };
     html! {
         (strip(result, diff))
         (explanation(result))
         (findings(result, diff))
-        (waterfalls(result))
+        (requests(result))
         (raw(result))
     }
 }
 
-fn severity_name(value: &impl serde::Serialize) -> String {
+/// The name of something in JSON.
+fn json_name(value: &impl serde::Serialize) -> String {
     let value = serde_json::to_value(value).unwrap_or_default();
     value.as_str().unwrap_or_default().to_owned()
 }
 
 fn strip(result: &CompareResult, diff: &EnvDiff) -> Markup {
-    let worst = severity_name(&diff.max_severity);
+    let worst = json_name(&diff.max_severity);
     html! {
         div.strip {
             span.severity data-severity=(worst) { (worst) }
             span { (diff.findings.len()) " findings" }
-            @for (name, envelope) in [("left", &result.left), ("right", &result.right)] {
+            @for (name, envelope) in sides(result) {
                 @if let Some(envelope) = envelope { span { (name) ": " (outcome(envelope)) } }
             }
             @if let Some(trend) = &result.trend {
                 span.quiet {
-                    (trend.new.len()) " new, " (trend.recurring.len()) " again, "
-                    (trend.resolved.len()) " gone since " (trend.compared_with) " before"
+                    @if trend.compared_with == 0 {
+                        "compared in this direction for the first time"
+                    } @else {
+                        (trend.new.len()) " new, " (trend.recurring.len()) " seen before, "
+                        (trend.resolved.len()) " resolved"
+                    }
                 }
             }
         }
     }
+}
+
+/// Both sides, by the names that they have.
+fn sides(result: &CompareResult) -> [(&str, Option<&SignalEnvelope>); 2] {
+    let Comparison { left_label, right_label, .. } = &result.comparison;
+    [
+        (left_label.as_deref().unwrap_or("left"), result.left.as_ref()),
+        (right_label.as_deref().unwrap_or("right"), result.right.as_ref()),
+    ]
 }
 
 fn outcome(envelope: &SignalEnvelope) -> String {
@@ -160,124 +193,18 @@ fn explanation(result: &CompareResult) -> Markup {
     }
 }
 
-fn findings(result: &CompareResult, diff: &EnvDiff) -> Markup {
-    let mut groups: Vec<(String, Vec<&DiffFinding>)> = Vec::new();
-    for finding in &diff.findings {
-        let category = severity_name(&finding.category);
-        match groups.iter_mut().find(|it| it.0 == category) {
-            Some(group) => group.1.push(finding),
-            None => groups.push((category, vec![finding])),
-        }
-    }
-    html! {
-        section #findings {
-            h2 { "What differs" }
-            @if groups.is_empty() { p { "Nothing that matters." } }
-            @for (category, findings) in &groups {
-                h3 { (category) }
-                @for finding in findings { (finding_card(result, finding)) }
-            }
-        }
-    }
-}
-
-fn finding_card(result: &CompareResult, finding: &DiffFinding) -> Markup {
-    let severity = severity_name(&finding.severity);
-    let is_new = result.trend.as_ref().is_some_and(|it| it.new.contains(&finding.id));
-    html! {
-        details.finding data-severity=(severity) {
-            summary {
-                span.severity data-severity=(severity) { (severity) }
-                " " (finding.message)
-                @if is_new { " " span.new { "new" } }
-            }
-            table {
-                tr { th { "left" } th { "right" } }
-                tr {
-                    td { (finding.left_value.as_deref().unwrap_or("–")) }
-                    td { (finding.right_value.as_deref().unwrap_or("–")) }
-                }
-            }
-            @for it in &finding.recommendations { p { (it) } }
-            p.quiet { code { (finding.id) } }
-        }
-    }
-}
-
-/// How long each part of each request took, on one scale.
-fn waterfalls(result: &CompareResult) -> Markup {
-    let sides = [("left", &result.left), ("right", &result.right)];
-    let hops = |it: &SignalEnvelope| it.result.response().map_or(Vec::new(), |it| it.hops.clone());
-    let total = |hops: &[Hop]| hops.iter().map(|it| it.timing.total_ms).sum::<f64>();
-    let longest =
-        sides.iter().filter_map(|it| it.1.as_ref()).map(|it| total(&hops(it))).fold(1.0, f64::max);
-    html! {
-        section #timing {
-            h2 { "Where the time went" }
-            @for (name, envelope) in sides {
-                @if let Some(envelope) = envelope {
-                    h3 { (name) }
-                    (waterfall(&hops(envelope), longest))
-                    (chain(envelope))
-                }
-            }
-        }
-    }
-}
-
-const PARTS: [&str; 5] = ["dns", "connect", "tls", "first byte", "rest"];
-
-fn waterfall(hops: &[Hop], longest: f64) -> Markup {
-    let height = 22 * hops.len().max(1);
-    let scale = 600.0 / longest;
-    let mut begin = 0.0;
-    let mut bars = Vec::new();
-    for (row, hop) in hops.iter().enumerate() {
-        let timing = &hop.timing;
-        let tls = timing.tls_ms.unwrap_or(0.0);
-        let before = [timing.dns_ms, timing.connect_ms, tls, timing.first_byte_ms];
-        let rest = (timing.total_ms - before.iter().sum::<f64>()).max(0.0);
-        let mut at = begin;
-        for (part, length) in before.into_iter().chain([rest]).enumerate() {
-            if 0.0 < length {
-                bars.push((part, row, at * scale, length * scale, length));
-            }
-            at += length;
-        }
-        begin += timing.total_ms;
-    }
-    html! {
-        svg viewBox={ "0 0 600 " (height) } width="600" height=(height) role="img"
-            aria-label="Timing of each request" {
-            @for (part, row, x, width, length) in bars {
-                rect.bar data-part=(part) x=(format!("{x:.1}")) y=(row * 22 + 3)
-                    width=(format!("{:.1}", width.max(1.0))) height="16" {
-                    title { (PARTS[part]) " " (format!("{length:.1} ms")) }
-                }
-            }
-        }
-    }
-}
-
-fn chain(envelope: &SignalEnvelope) -> Markup {
-    let Some(response) = envelope.result.response() else { return html! {} };
-    html! {
-        @if !response.redirects.is_empty() {
-            ol.chain {
-                @for hop in &response.redirects {
-                    li { (hop.status) " " code { (hop.from_url) } " → " code { (hop.to_url) } }
-                }
-            }
-        }
-    }
-}
-
 fn raw(result: &CompareResult) -> Markup {
     html! {
         details { summary { "Everything as JSON" }
             pre { (serde_json::to_string_pretty(result).unwrap_or_default()) }
         }
     }
+}
+
+/// A time for people.
+fn moment(at_ms: i64) -> String {
+    let at = jiff::Timestamp::from_millisecond(at_ms).unwrap_or_default();
+    at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
 fn history_of(shown: &Shown, history: &[Shown]) -> Markup {
@@ -288,10 +215,10 @@ fn history_of(shown: &Shown, history: &[Shown]) -> Markup {
                 @for it in history {
                     li aria-current=[(it.comparison_id == shown.comparison_id).then_some("page")] {
                         a href={ "/drift/" (it.comparison_id) } { "number " (it.sequence) }
-                        " " (it.status.name())
+                        " " span.quiet { (moment(it.created_at)) } " " (it.status.name())
                         @if let Some(diff) = it.result.as_ref().and_then(|it| it.diff.as_ref()) {
-                            " " span.severity data-severity=(severity_name(&diff.max_severity)) {
-                                (severity_name(&diff.max_severity))
+                            " " span.severity data-severity=(json_name(&diff.max_severity)) {
+                                (json_name(&diff.max_severity))
                             }
                             " " span.quiet { (diff.findings.len()) " findings" }
                         }
