@@ -56,7 +56,7 @@ async fn one_at_a_time() -> Shown {
     let (p50, p99) = percentiles(whole);
     say(&format!("  the slower side                    p50 {side:.1} ms; an fsync {flush:.2} ms"));
     say(&format!(
-        "  from the request until completed   p50 {p50:.1} ms, p99 {p99:.1} ms; {commits:.1} commits"
+        "  from request until completed      p50 {p50:.1} ms, p99 {p99:.1} ms; {commits:.1} commits"
     ));
     let (p50, p99) = percentiles(over);
     say(&format!(
@@ -104,7 +104,7 @@ async fn many_at_once() {
     }
     stage.stop().await;
     say(&format!(
-        "  all of them completed              after {took:.2} s, {:.2} x what one environment takes",
+        "  all of them completed              after {took:.2} s, {:.2} x what one answer takes",
         took / LONG.as_secs_f64()
     ));
     say(&format!(

@@ -6,14 +6,29 @@ async function refresh() {
   if (!answer?.ok) return;
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
   const [here, fresh] = [document.getElementById("result"), page.getElementById("result")];
-  if (here && fresh && !here.isEqualNode(fresh)) here.replaceWith(fresh);
+  if (!here || !fresh) return;
+  // What somebody has opened stays open.
+  const open = new Set([...here.querySelectorAll("details[open] > summary")].map((it) => it.textContent));
+  for (const it of fresh.querySelectorAll("details > summary")) {
+    it.parentElement.open = open.has(it.textContent);
+  }
+  if (!here.isEqualNode(fresh)) here.replaceWith(fresh);
 }
 
+const isOver = () => {
+  const { status } = document.getElementById("result").dataset;
+  return status === "failed" || (status === "completed" && document.querySelector("#explanation .causes, #explanation .final"));
+};
+
 const result = document.getElementById("result");
-if (result && (result.dataset.status === "running" || !document.querySelector(".causes"))) {
+if (result && !isOver()) {
   const source = new EventSource(`/api/compare/${result.dataset.id}/events`);
-  source.onopen = refresh;
-  source.onmessage = refresh;
+  source.onmessage = async (event) => {
+    // Others of this pair are told of as well.
+    if (JSON.parse(event.data).comparisonId !== result.dataset.id) return;
+    await refresh();
+    if (isOver()) source.close();
+  };
 }
 
 const swap = document.getElementById("swap");

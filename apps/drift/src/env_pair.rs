@@ -10,9 +10,9 @@ use steadfast::{
 
 use self::rows::{SCHEMA, find};
 use crate::{
-    AttachExplanation, CompareEnvironments, CompareError, CompareInput, CreateComparison, Earlier,
-    FailComparison, GetComparison, GetComparisonsForHistory, ListComparisons, Overdue, PairMessage,
-    PairSeen, Pairs, ReportStep, SaveProbe, SaveResult, Shown, Status, trend::Past,
+    AttachExplanation, Brief, CompareEnvironments, CompareError, CompareInput, CreateComparison,
+    Earlier, FailComparison, GetComparison, GetComparisonsForHistory, ListComparisons, Overdue,
+    PairMessage, PairSeen, Pairs, ReportStep, SaveProbe, SaveResult, Shown, Status, trend::Past,
 };
 
 /// How long a comparison may take.
@@ -53,7 +53,19 @@ impl Object for EnvPair {
 impl Live for EnvPair {
     const AUTO_REPLY: &'static [(&'static str, &'static str)] = &[("ping", r#"{"type":"pong"}"#)];
 
-    fn connected(&self, _: &Turn<Self>, _: &Connection) -> Result<()> {
+    /// Who comes for one comparison hears how far it is, also if it has ended meanwhile.
+    fn connected(&self, turn: &Turn<Self>, connection: &Connection) -> Result<()> {
+        let Some(id) = connection.param("comparison") else { return Ok(()) };
+        let Some((status, step)) = rows::standing(turn.sql(), id)? else { return Ok(()) };
+        let comparison_id = id.to_owned();
+        let message = match status {
+            Status::Running => {
+                let step = step.unwrap_or_else(|| "starting".into());
+                PairMessage::Progress { comparison_id, step }
+            }
+            Status::Completed | Status::Failed => PairMessage::Finished { comparison_id, status },
+        };
+        turn.tell(connection.id, &message);
         Ok(())
     }
 
@@ -73,8 +85,14 @@ impl Handle<CreateComparison> for EnvPair {
     /// The row and the start of its run are one commit.
     fn handle(&self, turn: &Turn<Self>, msg: CreateComparison) -> Result<Shown> {
         let (sql, id) = (turn.sql(), msg.comparison_id);
+        let kept = msg.comparison.without_secrets();
         if let Some(found) = find(sql, &id)? {
-            return Ok(found);
+            let is_same = found.result.as_ref().is_some_and(|it| it.comparison == kept);
+            if is_same && rows::direction(sql, &id)? == msg.direction {
+                return Ok(found);
+            }
+            let text = format!("`{id}` is another comparison; use another key for this one");
+            return Err(Error::terminal(text).with_code("key_reused"));
         }
         let running = "SELECT count(*) FROM comparisons WHERE status = 'running'";
         let running: u32 = sql.query_row(running, (), |row| row.get(0))?;
@@ -85,25 +103,31 @@ impl Handle<CreateComparison> for EnvPair {
         sql.execute(
             "INSERT INTO comparisons (id, comparison, direction, status, createdAt) \
              VALUES (?1, ?2, ?3, 'running', ?4)",
-            (&id, serde_json::to_string(&msg.comparison)?, &msg.direction, turn.now().0),
+            (&id, serde_json::to_string(&kept)?, &msg.direction, turn.now().0),
         )?;
+        let run = run_id(&id, sql.last_insert_rowid());
         turn.set_alarm(&alarm(&id), TIME_MAX, Overdue { comparison_id: id.clone() });
         let input = CompareInput {
             pair: turn.name().into(),
             comparison_id: id.clone(),
-            comparison: msg.comparison.clone(),
+            comparison: msg.comparison,
         };
-        turn.start(&CompareEnvironments::at(&id), &input);
+        turn.start(&CompareEnvironments::at(&run), &input);
         let seen = PairSeen {
             pair: turn.name().into(),
             comparison_id: id.clone(),
-            comparison: msg.comparison,
+            comparison: kept,
             at: turn.now().0,
             severity: None,
         };
         turn.send(Pairs::at(Pairs::ALL), seen);
         find(sql, &id)?.ok_or_else(|| unknown(&id))
     }
+}
+
+/// The run of a comparison. An id that comes again after it was forgotten has another one.
+fn run_id(id: &str, sequence: i64) -> String {
+    format!("{id}-{sequence}")
 }
 
 fn unknown(id: &str) -> Error {
@@ -152,7 +176,8 @@ impl EnvPair {
         (column, value): (&str, String),
     ) -> Result<bool> {
         let update = format!(
-            "UPDATE comparisons SET status = ?2, {column} = ?3, step = NULL, completedAt = ?4 \
+            "UPDATE comparisons SET status = ?2, {column} = ?3, step = NULL, completedAt = ?4, \
+             ended = (SELECT coalesce(max(ended), 0) + 1 FROM comparisons) \
              WHERE id = ?1 AND status = 'running'"
         );
         let now = turn.now().0;
@@ -160,18 +185,34 @@ impl EnvPair {
             return Ok(false);
         }
         turn.cancel_alarm(&alarm(id));
-        // Those that are under way are never among them. Probes go with their comparison.
-        turn.sql().execute(
-            "DELETE FROM comparisons WHERE status <> 'running' AND sequence <= coalesce( \
-             (SELECT sequence FROM comparisons WHERE status <> 'running' \
-              ORDER BY sequence DESC LIMIT 1 OFFSET ?1), 0)",
-            [self.keep],
-        )?;
-        let gone = "DELETE FROM probes WHERE comparisonId NOT IN (SELECT id FROM comparisons)";
-        turn.sql().execute(gone, ())?;
+        self.forget(turn)?;
         let comparison_id = id.to_owned();
         turn.broadcast(&PairMessage::Finished { comparison_id, status });
         Ok(true)
+    }
+}
+
+impl EnvPair {
+    /// Forgets those that ended first. Those that are under way are never among them, and never the
+    /// one that has just ended. Probes go with their comparison, and so does an explanation that
+    /// is still tried.
+    fn forget(&self, turn: &Turn<Self>) -> Result<()> {
+        let mut delete = turn.sql().prepare(
+            "DELETE FROM comparisons WHERE ended <= \
+             (SELECT ended FROM comparisons ORDER BY ended DESC LIMIT 1 OFFSET ?1) \
+             RETURNING id, sequence, \
+              result IS NOT NULL AND json_extract(result, '$.explanation') IS NULL",
+        )?;
+        let rows =
+            delete.query_map([self.keep], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+        for row in rows {
+            let (id, sequence, is_unexplained): (String, i64, bool) = row?;
+            turn.sql().execute("DELETE FROM probes WHERE comparisonId = ?1", [&id])?;
+            if is_unexplained {
+                turn.terminate(&CompareEnvironments::at(run_id(&id, sequence)));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -216,7 +257,7 @@ impl Handle<AttachExplanation> for EnvPair {
         if stored.explanation.is_some() {
             return Ok(false);
         }
-        (stored.explanation, stored.explanation_error) = (Some(msg.explanation), None);
+        (stored.explanation, stored.explanation_error) = (msg.explanation, msg.error);
         let update = "UPDATE comparisons SET result = ?2 WHERE id = ?1 AND status = 'completed'";
         turn.sql().execute(update, (&id, serde_json::to_string(&stored)?))?;
         turn.broadcast(&PairMessage::Explained { comparison_id: id });
@@ -243,8 +284,9 @@ impl Handle<Overdue> for EnvPair {
         let error = CompareError { code: "timeout".into(), message };
         let value = serde_json::to_string(&error)?;
         let id = msg.comparison_id;
+        let sequence = rows::sequence(turn.sql(), &id)?;
         if self.end(turn, &id, Status::Failed, ("error", value))? {
-            turn.terminate(&CompareEnvironments::at(&id));
+            turn.terminate(&CompareEnvironments::at(run_id(&id, sequence)));
         }
         Ok(())
     }
@@ -292,16 +334,15 @@ impl Handle<GetComparisonsForHistory> for EnvPair {
 impl Handle<ListComparisons> for EnvPair {
     const NAME: &'static str = "list-comparisons";
     const PUBLIC: bool = true;
-    type Reply = Vec<Shown>;
+    type Reply = Vec<Brief>;
 
-    fn handle(&self, turn: &Turn<Self>, msg: ListComparisons) -> Result<Vec<Shown>> {
-        let mut select = turn.sql().prepare(
-            "SELECT id FROM comparisons WHERE sequence < ?1 ORDER BY sequence DESC LIMIT ?2",
-        )?;
-        let before = msg.before.unwrap_or(i64::MAX);
-        let ids = select.query_map((before, msg.limit), |row| row.get::<_, String>(0))?;
-        let ids: Vec<String> = ids.collect::<steadfast::rusqlite::Result<_>>()?;
-        let found = ids.iter().map(|it| find(turn.sql(), it));
-        Ok(found.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
+    fn handle(&self, turn: &Turn<Self>, msg: ListComparisons) -> Result<Vec<Brief>> {
+        let mut select = turn.sql().prepare(rows::BRIEF)?;
+        let mut rows = select.query((msg.before.unwrap_or(i64::MAX), msg.limit))?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            found.push(rows::brief(row)?);
+        }
+        Ok(found)
     }
 }

@@ -24,8 +24,8 @@ pub use self::{
     env_pair::EnvPair,
     pairs::{ListPairs, PairEntry, PairSeen, Pairs},
     wire::{
-        AttachExplanation, CompareError, CompareResult, Comparison, CreateComparison, Earlier,
-        FailComparison, GetComparison, GetComparisonsForHistory, ListComparisons, Overdue,
+        AttachExplanation, Brief, CompareError, CompareResult, Comparison, CreateComparison,
+        Earlier, FailComparison, GetComparison, GetComparisonsForHistory, ListComparisons, Overdue,
         PairMessage, ReportStep, SaveProbe, SaveResult, Shown, Status,
     },
     workflow::{CompareEnvironments, CompareInput},

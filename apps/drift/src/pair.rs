@@ -70,6 +70,11 @@ impl Pair {
         &self.key
     }
 
+    /// Names both URLs in their order, and does not tell them: there may be secrets in them.
+    pub fn direction(&self) -> String {
+        hex(&Sha256::digest(format!("{}\n{}", self.left, self.right)))
+    }
+
     /// The id of a comparison of this pair.
     pub fn comparison_id(&self, uuid: &str) -> String {
         format!("{}-{uuid}", self.key)

@@ -19,7 +19,7 @@ use rustls::RootCertStore;
 use steadfast_egress::{EgressError, Gate, Target};
 use tokio::time::Instant;
 
-pub use self::redact::redacted_url;
+pub use self::redact::{redacted_url, shown_url};
 use self::{hop::Answer, tls::Trust};
 use crate::envelope::{
     CfContext, Hop, Platform, ProbeError, ProbeErrorCode, ProbeFailure, ProbeResponse, ProbeResult,

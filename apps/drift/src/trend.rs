@@ -55,7 +55,7 @@ pub struct Trend {
     /// How many earlier comparisons it is held against.
     pub compared_with: u64,
     /// Ids of findings that no earlier comparison has, in their order. Without earlier comparisons
-    /// nothing is new.
+    /// that saw both sides nothing is new.
     pub new: Vec<String>,
     /// Findings that an earlier comparison has too, in their order.
     pub recurring: Vec<Recurring>,
@@ -92,7 +92,8 @@ impl Trend {
         let mut trend = Self { compared_with: earlier.len() as u64, ..Self::default() };
         for finding in &now.findings {
             match seen.get(&*finding.id) {
-                None if earlier.is_empty() => {}
+                // A comparison that could not look is no proof that it was not there.
+                None if !earlier.iter().any(|it| it.is_complete) => {}
                 None => trend.new.push(finding.id.clone()),
                 Some(at) => trend.recurring.push(recurring(&finding.id, at, earlier)),
             }

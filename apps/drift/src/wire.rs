@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     diff::EnvDiff,
     envelope::{Side, SignalEnvelope},
+    probe::shown_url,
     trend::{Past, Trend},
 };
 use steadfast_ai::explain::Explanation;
@@ -51,6 +52,17 @@ pub struct Comparison {
     /// Only the head is asked for.
     #[serde(default)]
     pub head: bool,
+}
+
+impl Comparison {
+    /// As it may be kept and shown: a secret in a URL is for the one who is asked.
+    pub(crate) fn without_secrets(&self) -> Self {
+        Self {
+            left_url: shown_url(&self.left_url),
+            right_url: shown_url(&self.right_url),
+            ..self.clone()
+        }
+    }
 }
 
 /// Why a comparison has no result, or a result no explanation.
@@ -107,6 +119,35 @@ pub struct Shown {
     pub completed_at: Option<i64>,
 }
 
+/// A comparison in one line of the history.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Brief {
+    /// Its id.
+    pub comparison_id: String,
+    /// Its place in the history of the pair.
+    pub sequence: i64,
+    /// What is compared.
+    #[serde(flatten)]
+    pub comparison: Comparison,
+    /// How far it is.
+    pub status: Status,
+    /// How bad the worst difference is, of one that is completed.
+    pub max_severity: Option<String>,
+    /// How many differences matter.
+    pub findings: u64,
+    /// How many of them are new.
+    pub new: u64,
+    /// How many were there before.
+    pub recurring: u64,
+    /// How many have gone.
+    pub resolved: u64,
+    /// When it was asked for, in milliseconds.
+    pub created_at: i64,
+    /// When it ended.
+    pub completed_at: Option<i64>,
+}
+
 /// Begins a comparison. The same id again changes nothing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -115,7 +156,8 @@ pub struct CreateComparison {
     pub comparison_id: String,
     /// What is compared.
     pub comparison: Comparison,
-    /// Both URLs in one spelling: the history is of this direction.
+    /// Names both URLs in their order, see [`Pair::direction`](crate::pair::Pair::direction): the
+    /// history is of this direction.
     pub direction: String,
 }
 
@@ -157,14 +199,17 @@ pub struct SaveResult {
     pub explanation_error: Option<CompareError>,
 }
 
-/// An explanation that came later. `false` if there is one, or nothing to explain.
+/// An explanation that came later, or why none will come. `false` if there is one, or nothing to
+/// explain.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AttachExplanation {
     /// Of which comparison.
     pub comparison_id: String,
     /// Why it may be.
-    pub explanation: Explanation,
+    pub explanation: Option<Explanation>,
+    /// Why there is no explanation.
+    pub error: Option<CompareError>,
 }
 
 /// A comparison came to nothing. `false` if it has ended.

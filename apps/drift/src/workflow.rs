@@ -20,6 +20,9 @@ use crate::{
 const HISTORY: u32 = 10;
 /// Of those, how many an explanation hears of.
 const TOLD: usize = 3;
+/// How long a result waits for its explanation. A diff that is done must not fail because an
+/// explainer is slow.
+const EXPLAINS_FOR: Duration = Duration::from_secs(20);
 /// When an explanation that failed is tried again.
 const LATER: [Duration; 3] =
     [Duration::from_secs(30), Duration::from_mins(5), Duration::from_hours(1)];
@@ -91,12 +94,9 @@ impl CompareEnvironments {
         let explained = self.explain(ctx, input, &diff, &trend, &earlier).await;
         let (explanation, explanation_error) = match explained {
             Ok(explanation) => (Some(explanation), None),
-            Err(error) => {
-                let (code, message) = (error.code().to_owned(), error.to_string());
-                (None, Some(CompareError { code, message }))
-            }
+            Err(error) => (None, Some(why_not(&error, is_refused(&error)))),
         };
-        let is_explained = explanation.is_some();
+        let is_tried_again = explanation_error.as_ref().is_some_and(|it| it.code != REFUSED);
         let saved = SaveResult {
             comparison_id: id.clone(),
             diff: diff.clone(),
@@ -107,7 +107,7 @@ impl CompareEnvironments {
         if !ctx.call(pair(), saved).await? {
             return Ok(Status::Failed);
         }
-        if !is_explained {
+        if is_tried_again {
             self.explain_later(ctx, input, &diff, &trend, &earlier).await?;
         }
         Ok(Status::Completed)
@@ -146,7 +146,8 @@ impl CompareEnvironments {
         trend: &Trend,
         earlier: &[Earlier],
     ) -> Result<Explanation> {
-        let Comparison { left_url, right_url, left_label, right_label, .. } = &input.comparison;
+        let shown = input.comparison.without_secrets();
+        let Comparison { left_url, right_url, left_label, right_label, .. } = &shown;
         let labels = Labels {
             left: left_label.as_deref().unwrap_or(left_url),
             right: right_label.as_deref().unwrap_or(right_url),
@@ -157,7 +158,7 @@ impl CompareEnvironments {
             let explained = self.explainer.explain(&summary).await;
             explained.map_err(|error| Error::terminal(&error).with_code(error.code()))
         };
-        ctx.step("explain", ask).retry(Retry::NEVER).await
+        ctx.step("explain", ask).retry(Retry::NEVER).timeout(EXPLAINS_FOR).await
     }
 
     async fn explain_later(
@@ -168,17 +169,36 @@ impl CompareEnvironments {
         trend: &Trend,
         earlier: &[Earlier],
     ) -> Result<()> {
-        for wait in LATER {
+        for (number, wait) in LATER.into_iter().enumerate() {
             ctx.sleep("explain-later", wait).await?;
-            if let Ok(explanation) = self.explain(ctx, input, diff, trend, earlier).await {
-                let comparison_id = input.comparison_id.clone();
-                let attach = AttachExplanation { comparison_id, explanation };
+            let explained = self.explain(ctx, input, diff, trend, earlier).await;
+            let is_hopeless = explained.as_ref().is_err_and(is_refused);
+            if explained.is_ok() || is_hopeless || number + 1 == LATER.len() {
+                let error = explained.as_ref().err().map(|it| why_not(it, true));
+                let (comparison_id, explanation) = (input.comparison_id.clone(), explained.ok());
+                let attach = AttachExplanation { comparison_id, explanation, error };
                 ctx.call(EnvPair::at(&input.pair), attach).await?;
                 return Ok(());
             }
         }
         Ok(())
     }
+}
+
+/// What is said of an explanation that will not come.
+pub(crate) const GIVEN_UP: &str = "it is not tried again";
+
+/// What an explainer says that will not explain, however often it is asked.
+const REFUSED: &str = "explainer_refused";
+
+fn is_refused(error: &Error) -> bool {
+    error.code() == REFUSED
+}
+
+/// Why there is no explanation, and whether one may come.
+fn why_not(error: &Error, is_final: bool) -> CompareError {
+    let next = if is_final { GIVEN_UP } else { "it is tried again within an hour" };
+    CompareError { code: error.code().to_owned(), message: format!("{error}; {next}") }
 }
 
 /// An earlier comparison in the words of an explainer.

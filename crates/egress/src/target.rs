@@ -31,8 +31,10 @@ impl Target {
             let message = format!("the URL contains {bad:?}; write it percent-encoded");
             return Err(EgressError::invalid(message));
         }
-        let url = Url::parse(text)
-            .map_err(|error| EgressError::invalid(format!("this is no URL: {error}")))?;
+        let url = Url::parse(text).map_err(|error| match zoned(text) {
+            Some(host) => EgressError::blocked(host, "an address within one network"),
+            None => EgressError::invalid(format!("this is no URL: {error}")),
+        })?;
         Self::from_url(url)
     }
 
@@ -93,6 +95,14 @@ impl Target {
             Host::Ipv6(address) => address.to_string(),
         }
     }
+}
+
+/// An address with a zone, as in `[fe80::1%25eth0]`: URLs have none, and it would be local.
+fn zoned(text: &str) -> Option<&str> {
+    let (_, rest) = text.split_once("://[")?;
+    let (host, _) = rest.split_once(']')?;
+    let (address, _) = host.split_once('%')?;
+    address.parse::<std::net::Ipv6Addr>().is_ok().then_some(host)
 }
 
 /// Names as DNS has them. The parser of URLs lets more pass, which no resolver should see.

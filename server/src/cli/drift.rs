@@ -6,7 +6,7 @@ use std::{io::Write, process::ExitCode, time::Duration};
 
 use serde::Deserialize;
 use serde_json::json;
-use steadfast_drift::{Shown, Status, diff::EnvDiff};
+use steadfast_drift::{Shown, Status, diff::EnvDiff, envelope::SignalEnvelope};
 use steadfast_store::{Clock, SystemClock};
 use tokio::runtime::Runtime;
 
@@ -24,7 +24,8 @@ const PERIOD: Duration = Duration::from_millis(100);
 const NOT_COMPARED: u8 = 2;
 
 /// Here, whoever asks is the operator.
-const ALLOW: &str = "; that is you: --drift-hosts HOST or --drift-networks NETWORK";
+const ALLOW: &str =
+    "; that is you: --drift-hosts HOST, or --drift-networks NETWORK for usual ports";
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -82,6 +83,11 @@ fn compare_with(client: &Client, args: &CompareArgs) -> Result<EnvDiff, Failure>
     };
     if !json {
         output::print(&report::write(&result))?;
+    }
+    let answers =
+        |it: &Option<SignalEnvelope>| it.as_ref().is_some_and(|it| it.result.response().is_some());
+    if !answers(&result.left) && !answers(&result.right) {
+        return Err(Failure::new("neither side answered, so nothing was compared"));
     }
     result.diff.ok_or_else(|| Failure::new("the comparison has no result"))
 }

@@ -40,9 +40,15 @@ pub(super) fn or_dash(text: Option<&str>) -> String {
     text.unwrap_or("-").to_owned()
 }
 
-/// Takes the control characters out: a stored text must not steer the terminal, nor end a line.
+/// Takes the control characters out: a stored text must not steer the terminal, nor end a line, nor
+/// turn the direction of what is read.
 pub(super) fn harmless(text: &str) -> String {
-    text.chars().map(|it| if it.is_control() { ' ' } else { it }).collect()
+    let steers = |it: char| {
+        let is_format = matches!(it, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+            || matches!(it, '\u{2060}'..='\u{2069}' | '\u{feff}');
+        it.is_control() || is_format
+    };
+    text.chars().map(|it| if steers(it) { ' ' } else { it }).collect()
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{browser::Browser, harness::Server};
+use crate::{browser::Browser, harness::Server, live::Listener};
 
 fn demo(server: &Server) -> (String, String) {
     let at = |name: &str| format!("{}/api/demo/{name}", server.url);
@@ -26,6 +26,9 @@ fn the_demo_is_compared_explained_and_remembered() {
     let (left, right) = demo(&server);
     let begun = compare(&server, &left, &right, "one");
     assert_eq!(compare(&server, &left, &right, "one"), begun, "the same key is the same one");
+    let other = json!({ "leftUrl": right, "rightUrl": left }).to_string();
+    let reused = server.post_json("/api/compare", &other, &[("idempotency-key", "one")]);
+    reused.assert_problem(409, "key_reused");
     let id = begun["comparisonId"].as_str().unwrap();
     let shown = completed(&server, id);
     assert_eq!(shown["status"], "completed", "{shown}");
@@ -73,11 +76,50 @@ fn what_may_not_be_asked_is_refused_at_once() {
         server.post_json("/api/compare", &body, &[]).assert_problem(400, code);
     }
     server.post_json("/api/compare", "{}", &[]).assert_problem(400, "invalid_request");
+    let (left, right) = demo(&server);
+    let body = json!({ "leftUrl": left, "rightUrl": right }).to_string();
+    let empty = server.post_json("/api/compare", &body, &[("idempotency-key", "")]);
+    empty.assert_problem(400, "invalid_request");
+    server.get("/api/pairs?limit=many").assert_problem(400, "bad_query");
+    server.get("/api/pairs?before=1").assert_problem(400, "bad_query");
+    let form = [("content-type", "application/x-www-form-urlencoded")];
+    let refused = server.post_form("/drift", "leftUrl=http://10.0.0.1/&rightUrl=http://b/", &form);
+    assert_eq!(refused.status, 400);
+    assert!(refused.body.contains("value=\"http://10.0.0.1/\""), "{}", refused.body);
     server.get("/api/compare/none").assert_problem(404, "unknown_comparison");
     let nobody = format!("/api/pairs/{}/comparisons", "0".repeat(40));
     server.get(&nobody).assert_problem(404, "unknown_pair");
     assert_eq!(server.json("/api/pairs")["items"], json!([]));
     assert_eq!(server.json("/v1/objects/env-pair")["items"], json!([]));
+}
+
+#[test]
+fn whoever_listens_hears_of_every_step_and_whoever_comes_late_of_the_end() {
+    let server = Server::empty();
+    let (left, right) = demo(&server);
+    let begin = |key| {
+        let begun = compare(&server, &left, &right, key);
+        let id = begun["comparisonId"].as_str().unwrap().to_owned();
+        (Listener::at(&server, &format!("/api/compare/{id}/events"), ""), id)
+    };
+    let (mut early, _) = begin("one");
+    let (mut late, second) = begin("two");
+    let finished = json!({ "type": "finished", "comparisonId": second, "status": "completed" });
+    let mut steps = Vec::new();
+    loop {
+        let (_, told) = early.event();
+        if told == finished {
+            break;
+        }
+        if told["comparisonId"] == *second {
+            steps.push(told["step"].clone());
+        }
+    }
+    assert_eq!(steps, ["probing", "comparing", "explaining"]);
+    while late.event().1 != finished {}
+    // It has ended, and says so to who asks now.
+    let path = format!("/api/compare/{second}/events");
+    assert_eq!(Listener::at(&server, &path, "").event().1, finished);
 }
 
 #[test]

@@ -70,6 +70,7 @@ fn what_could_not_be_compared_is_exit_code_2() {
     for (line, words) in [
         (&["drift", "http://10.0.0.1/", "http://10.0.0.2/"][..], "--drift-networks NETWORK"),
         (&["drift", "nonsense", "http://10.0.0.2/"], "(invalid_url)"),
+        (&["drift", "http://[fe80::1%25eth0]/", "http://10.0.0.2/"], "(ssrf_blocked)"),
         (&["drift", "https://example.com", "https://example.com/"], "(invalid_request)"),
         (&["drift", "https://a.example", "https://b.example", nobody[0], nobody[1]], "no answer"),
         (&["drift", "https://a.example"], "<RIGHT>"),

@@ -110,13 +110,14 @@ impl World {
 
     fn end(&mut self) {
         let Process { tasks, app, store } = self.process.take().unwrap();
+        // From here on nothing is written: tasks that end one after the other tell each other of
+        // it, which those of a process that was killed do not.
         if let Place::Memory(store, _) = &self.place {
-            // A turn may still be on its way to it.
             store.crash_at(1, Moment::Before);
         }
+        self.outside.block_on(store.close());
         drop(app);
         drop(tasks);
-        self.outside.block_on(store.close());
         // A store that is closed has said goodbye. A process that was killed has not.
         match &mut self.place {
             Place::Memory(store, _) => *store = Arc::new(store.restart()),

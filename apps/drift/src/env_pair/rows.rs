@@ -8,12 +8,12 @@ use steadfast::{
 use steadfast_ai::explain::Explanation;
 
 use crate::{
-    CompareError, CompareResult, Shown, Status, diff::EnvDiff, envelope::SignalEnvelope,
+    Brief, CompareError, CompareResult, Shown, Status, diff::EnvDiff, envelope::SignalEnvelope,
     trend::Trend,
 };
 
 /// `sequence` is the order: times may be the same. A number that was given is never given again,
-/// also when its row is forgotten.
+/// also when its row is forgotten. `ended` is the order of ends: the oldest end is forgotten first.
 pub(super) const SCHEMA: &str = "\
     CREATE TABLE comparisons (
         sequence INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -25,7 +25,8 @@ pub(super) const SCHEMA: &str = "\
         result TEXT,
         error TEXT,
         createdAt INTEGER NOT NULL,
-        completedAt INTEGER
+        completedAt INTEGER,
+        ended INTEGER
     ) STRICT;
     CREATE TABLE probes (
         id TEXT PRIMARY KEY,
@@ -51,10 +52,56 @@ pub(super) fn is_running(sql: &Connection, id: &str) -> Result<bool> {
     Ok(sql.query_row(select, [id], |_| Ok(())).optional()?.is_some())
 }
 
+/// How far a comparison is, and what it does.
+pub(super) fn standing(sql: &Connection, id: &str) -> Result<Option<(Status, Option<String>)>> {
+    let select = "SELECT status, step FROM comparisons WHERE id = ?1";
+    let read = |row: &Row<'_>| Ok((row.get::<_, String>(0)?, row.get(1)?));
+    let found = sql.query_row(select, [id], read).optional()?;
+    Ok(found.and_then(|(status, step)| Some((Status::from_name(&status)?, step))))
+}
+
+/// Which URLs it compares, in their order.
+pub(super) fn direction(sql: &Connection, id: &str) -> Result<String> {
+    let select = "SELECT direction FROM comparisons WHERE id = ?1";
+    Ok(sql.query_row(select, [id], |row| row.get(0))?)
+}
+
+/// Its place in the history; 0 if there is none.
+pub(super) fn sequence(sql: &Connection, id: &str) -> Result<i64> {
+    let select = "SELECT sequence FROM comparisons WHERE id = ?1";
+    Ok(sql.query_row(select, [id], |row| row.get(0)).optional()?.unwrap_or_default())
+}
+
 pub(super) fn stored_result(sql: &Connection, id: &str) -> Result<Option<StoredResult>> {
     let select = "SELECT result FROM comparisons WHERE id = ?1 AND status = 'completed'";
     let text: Option<String> = sql.query_row(select, [id], |row| row.get(0)).optional()?;
     Ok(text.map(|it| serde_json::from_str(&it)).transpose()?)
+}
+
+/// A line of the history. The database looks into the results: they are long.
+pub(super) const BRIEF: &str = "\
+    SELECT id, sequence, comparison, status, createdAt, completedAt, \
+        json_extract(result, '$.diff.maxSeverity') AS worst, \
+        coalesce(json_array_length(result, '$.diff.findings'), 0) AS findings, \
+        coalesce(json_array_length(result, '$.trend.new'), 0) AS new, \
+        coalesce(json_array_length(result, '$.trend.recurring'), 0) AS recurring, \
+        coalesce(json_array_length(result, '$.trend.resolved'), 0) AS resolved \
+    FROM comparisons WHERE sequence < ?1 ORDER BY sequence DESC LIMIT ?2";
+
+pub(super) fn brief(row: &Row<'_>) -> Result<Brief> {
+    Ok(Brief {
+        comparison_id: row.get("id")?,
+        sequence: row.get("sequence")?,
+        comparison: serde_json::from_str(&row.get::<_, String>("comparison")?)?,
+        status: Status::from_name(&row.get::<_, String>("status")?).unwrap_or(Status::Failed),
+        max_severity: row.get("worst")?,
+        findings: row.get("findings")?,
+        new: row.get("new")?,
+        recurring: row.get("recurring")?,
+        resolved: row.get("resolved")?,
+        created_at: row.get("createdAt")?,
+        completed_at: row.get("completedAt")?,
+    })
 }
 
 struct Kept {

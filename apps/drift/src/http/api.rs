@@ -3,7 +3,7 @@
 use axum::{
     Json,
     body::Bytes,
-    extract::{Path, Query, Request, State},
+    extract::{Path, Query, Request, State, rejection::QueryRejection},
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
@@ -55,11 +55,19 @@ pub(super) async fn create(
     };
     let Body { left_url, right_url, left_label, right_label, .. } = body;
     let comparison = Comparison { left_url, right_url, left_label, right_label, head };
-    let key = headers.get("idempotency-key").and_then(|it| it.to_str().ok());
+    let key = key_of(&headers)?;
     let begun = begin(&site, comparison, key).await?;
     let pair_key = pair_key_of(&begun.comparison_id).unwrap_or_default();
     let answer = json!({ "comparisonId": begun.comparison_id, "pairKey": pair_key });
     Ok((StatusCode::ACCEPTED, Json(answer)).into_response())
+}
+
+/// The key of a request, if it has one.
+fn key_of(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
+    let Some(key) = headers.get("idempotency-key") else { return Ok(None) };
+    let rule = "`Idempotency-Key` must be 1 to 255 visible letters of ASCII";
+    let key = key.to_str().ok().filter(|it| (1..=255).contains(&it.trim().len()));
+    key.map(Some).ok_or_else(|| Problem::bad("invalid_request", rule))
 }
 
 /// Begins a comparison of two URLs that may be asked. The same key is the same comparison.
@@ -88,7 +96,7 @@ pub(super) async fn begin(
     let create = CreateComparison {
         comparison_id: pair.comparison_id(&uuid),
         comparison,
-        direction: format!("{}\n{}", pair.left(), pair.right()),
+        direction: pair.direction(),
     };
     Ok(site.objects.call(EnvPair::at(pair.key()), create).await?)
 }
@@ -120,32 +128,52 @@ pub(super) async fn show(
 pub(super) async fn events(
     State(site): State<Site>,
     Path(id): Path<String>,
-    request: Request,
+    mut request: Request,
 ) -> Result<Response, Problem> {
-    let found = find(&site, &id).await?;
-    let pair = pair_key_of(&found.comparison_id).unwrap_or_default().to_owned();
+    let id = find(&site, &id).await?.comparison_id;
+    let pair = pair_key_of(&id).unwrap_or_default().to_owned();
+    // The pair tells of all its comparisons, and of this one at once.
+    let uri = format!("{}?comparison={id}", request.uri().path());
+    *request.uri_mut() = uri.parse().map_err(|_| Problem::unknown(&id))?;
     Ok((site.connect)(EnvPair::CLASS, pair, request).await)
 }
 
+/// A part of a list.
 #[derive(Deserialize)]
-pub(super) struct ListQuery {
+#[serde(deny_unknown_fields)]
+pub(super) struct Part {
     #[serde(default)]
     before: Option<i64>,
     #[serde(default)]
     limit: Option<u32>,
 }
 
-fn limit(query: &ListQuery) -> Result<u32, Problem> {
-    let limit = query.limit.unwrap_or(50);
+/// The beginning of a list.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct First {
+    #[serde(default)]
+    limit: Option<u32>,
+}
+
+type Asked<T> = Result<Query<T>, QueryRejection>;
+
+fn asked<T>(query: Asked<T>) -> Result<T, Problem> {
+    let bad = |it: QueryRejection| Problem::bad("bad_query", it.body_text());
+    query.map(|it| it.0).map_err(bad)
+}
+
+fn limit(limit: Option<u32>) -> Result<u32, Problem> {
+    let limit = limit.unwrap_or(50);
     let fits = (1..=200).contains(&limit);
     fits.then_some(limit).ok_or_else(|| Problem::bad("bad_query", "`limit` must be 1 to 200"))
 }
 
 pub(super) async fn pairs(
     State(site): State<Site>,
-    Query(query): Query<ListQuery>,
+    query: Asked<First>,
 ) -> Result<Json<Value>, Problem> {
-    let ask = ListPairs { limit: limit(&query)? };
+    let ask = ListPairs { limit: limit(asked(query)?.limit)? };
     let found = site.objects.call(Pairs::at(Pairs::ALL), ask).await?;
     Ok(Json(json!({ "items": found })))
 }
@@ -153,8 +181,9 @@ pub(super) async fn pairs(
 pub(super) async fn history(
     State(site): State<Site>,
     Path(pair): Path<String>,
-    Query(query): Query<ListQuery>,
+    query: Asked<Part>,
 ) -> Result<Json<Value>, Problem> {
+    let query = asked(query)?;
     let is_key = pair.len() == 40 && pair.bytes().all(|it| it.is_ascii_hexdigit());
     let unknown = || {
         let detail = format!("there is no pair `{pair}`");
@@ -163,7 +192,7 @@ pub(super) async fn history(
     if !is_key {
         return Err(unknown());
     }
-    let limit = limit(&query)?;
+    let limit = limit(query.limit)?;
     let ask = ListComparisons { before: query.before, limit };
     let found = site.objects.call(EnvPair::at(&pair), ask).await?;
     if found.is_empty() && query.before.is_none() {

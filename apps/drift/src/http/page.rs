@@ -2,7 +2,7 @@
 
 use axum::{
     Form,
-    extract::{Path, State},
+    extract::{Path, State, rejection::FormRejection},
     http::{HeaderMap, header},
     response::{IntoResponse, Redirect, Response},
 };
@@ -16,7 +16,9 @@ use super::{
     panels::{form, pair_list, result},
     problem::Problem,
 };
-use crate::{Comparison, EnvPair, ListComparisons, ListPairs, Pairs, Shown, pair::pair_key_of};
+use crate::{
+    Brief, Comparison, EnvPair, ListComparisons, ListPairs, Pairs, Shown, pair::pair_key_of,
+};
 
 const STYLE: &str = include_str!("../../assets/drift.css");
 const SCRIPT: &str = include_str!("../../assets/drift.js");
@@ -42,7 +44,7 @@ pub(super) async fn home(State(site): State<Site>, headers: HeaderMap) -> Respon
             (pair_list(&pairs))
         })
         .into_response(),
-        Err(error) => refused(&error.into()),
+        Err(error) => refused(&error.into(), None, &own_address(&headers)),
     }
 }
 
@@ -62,7 +64,7 @@ pub(super) async fn show(
         let pair = pair_key_of(&id).unwrap_or_default();
         let ask = ListComparisons { before: None, limit: 20 };
         let history = site.objects.call(EnvPair::at(pair), ask).await?;
-        Ok::<(Shown, Vec<Shown>), Problem>((shown, history))
+        Ok::<(Shown, Vec<Brief>), Problem>((shown, history))
     };
     match found.await {
         Ok((shown, history)) => {
@@ -73,7 +75,7 @@ pub(super) async fn show(
             })
             .into_response()
         }
-        Err(problem) => refused(&problem),
+        Err(problem) => refused(&problem, None, &own_address(&headers)),
     }
 }
 
@@ -88,7 +90,18 @@ pub(super) struct Asked {
     right_label: String,
 }
 
-pub(super) async fn submit(State(site): State<Site>, Form(asked): Form<Asked>) -> Response {
+pub(super) async fn submit(
+    State(site): State<Site>,
+    headers: HeaderMap,
+    asked: Result<Form<Asked>, FormRejection>,
+) -> Response {
+    let own = own_address(&headers);
+    let asked = match asked {
+        Ok(Form(asked)) => asked,
+        Err(error) => {
+            return refused(&Problem::bad("invalid_request", error.body_text()), None, &own);
+        }
+    };
     let label = |it: String| Some(it.trim().to_owned()).filter(|it| !it.is_empty());
     let comparison = Comparison {
         left_url: asked.left_url.trim().into(),
@@ -97,9 +110,9 @@ pub(super) async fn submit(State(site): State<Site>, Form(asked): Form<Asked>) -
         right_label: label(asked.right_label),
         head: false,
     };
-    match api::begin(&site, comparison, None).await {
+    match api::begin(&site, comparison.clone(), None).await {
         Ok(shown) => Redirect::to(&format!("/drift/{}", shown.comparison_id)).into_response(),
-        Err(problem) => refused(&problem),
+        Err(problem) => refused(&problem, Some(&comparison), &own),
     }
 }
 
@@ -108,10 +121,11 @@ fn page(body: &Markup) -> Markup {
     steadfast_web::page(page, body)
 }
 
-fn refused(problem: &Problem) -> Response {
+/// Why not, above what was asked for.
+fn refused(problem: &Problem, asked: Option<&Comparison>, own: &str) -> Response {
     let body = html! {
         p.error role="alert" { (problem.detail) }
-        p { a href="/drift" { "Back" } }
+        (form(asked, own))
     };
     (problem.status, page(&body)).into_response()
 }

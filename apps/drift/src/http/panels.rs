@@ -7,7 +7,8 @@ use maud::{Markup, html};
 
 use self::{findings::findings, requests::requests};
 use crate::{
-    CompareResult, Comparison, PairEntry, Shown, Status, diff::EnvDiff, envelope::SignalEnvelope,
+    Brief, CompareResult, Comparison, PairEntry, Shown, Status, diff::EnvDiff,
+    envelope::SignalEnvelope, workflow::GIVEN_UP,
 };
 
 /// What a comparison does, one after the other.
@@ -68,7 +69,7 @@ fn side_name<'a>(label: &'a Option<String>, url: &'a str) -> &'a str {
 }
 
 /// A comparison: how far it is, or what it came to.
-pub(super) fn result(shown: &Shown, history: &[Shown]) -> Markup {
+pub(super) fn result(shown: &Shown, history: &[Brief]) -> Markup {
     html! {
         section #result data-id=(shown.comparison_id) data-status=(shown.status.name()) {
             @match shown.status {
@@ -115,6 +116,10 @@ fn completed(result: &CompareResult) -> Markup {
     }
 }
 
+fn count(findings: u64) -> String {
+    if findings == 1 { "1 finding".into() } else { format!("{findings} findings") }
+}
+
 /// The name of something in JSON.
 fn json_name(value: &impl serde::Serialize) -> String {
     let value = serde_json::to_value(value).unwrap_or_default();
@@ -126,7 +131,7 @@ fn strip(result: &CompareResult, diff: &EnvDiff) -> Markup {
     html! {
         div.strip {
             span.severity data-severity=(worst) { (worst) }
-            span { (diff.findings.len()) " findings" }
+            span { (count(diff.findings.len() as u64)) }
             @for (name, envelope) in sides(result) {
                 @if let Some(envelope) = envelope { span { (name) ": " (outcome(envelope)) } }
             }
@@ -173,6 +178,9 @@ fn explanation(result: &CompareResult) -> Markup {
                             (cause.cause) " "
                             meter min="0" max="1" value=(cause.confidence) {}
                             " " span.quiet { (format!("{:.0} %", cause.confidence * 100.0)) }
+                            @if !cause.evidence.is_empty() {
+                                ul.quiet { @for it in &cause.evidence { li { (it) } } }
+                            }
                         }
                     }
                 }
@@ -182,12 +190,10 @@ fn explanation(result: &CompareResult) -> Markup {
                         li { strong { (action.action) } " " span.quiet { (action.why) } }
                     } }
                 }
+                @for note in &it.notes { p.quiet { (note) } }
             } @else {
-                p.quiet {
-                    "No explanation yet: "
-                    (result.explanation_error.as_ref().map_or("", |it| it.message.as_str()))
-                    " It is tried again."
-                }
+                @let why = result.explanation_error.as_ref().map_or("", |it| it.message.as_str());
+                p.quiet.final[why.ends_with(GIVEN_UP)] { "No explanation: " (why) }
             }
         }
     }
@@ -207,7 +213,7 @@ fn moment(at_ms: i64) -> String {
     at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
-fn history_of(shown: &Shown, history: &[Shown]) -> Markup {
+fn history_of(shown: &Shown, history: &[Brief]) -> Markup {
     html! {
         section #history {
             h2 { "This pair before" }
@@ -216,11 +222,13 @@ fn history_of(shown: &Shown, history: &[Shown]) -> Markup {
                     li aria-current=[(it.comparison_id == shown.comparison_id).then_some("page")] {
                         a href={ "/drift/" (it.comparison_id) } { "number " (it.sequence) }
                         " " span.quiet { (moment(it.created_at)) } " " (it.status.name())
-                        @if let Some(diff) = it.result.as_ref().and_then(|it| it.diff.as_ref()) {
-                            " " span.severity data-severity=(json_name(&diff.max_severity)) {
-                                (json_name(&diff.max_severity))
-                            }
-                            " " span.quiet { (diff.findings.len()) " findings" }
+                        @if let Some(worst) = &it.max_severity {
+                            " " span.severity data-severity=(worst) { (worst) }
+                            " " span.quiet { (count(it.findings)) }
+                        }
+                        " " span.quiet {
+                            (side_name(&it.comparison.left_label, &it.comparison.left_url)) " → "
+                            (side_name(&it.comparison.right_label, &it.comparison.right_url))
                         }
                     }
                 }

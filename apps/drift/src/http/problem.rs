@@ -57,6 +57,7 @@ impl From<CallError> for Problem {
         let code = error.code().to_owned();
         let status = match code.as_str() {
             "unknown_comparison" => StatusCode::NOT_FOUND,
+            "key_reused" => StatusCode::CONFLICT,
             "too_many_running" => StatusCode::TOO_MANY_REQUESTS,
             _ => StatusCode::SERVICE_UNAVAILABLE,
         };

@@ -42,7 +42,7 @@ fn one(der: &[u8]) -> Certificate {
 
 /// Text of strangers: no control characters, and not too much.
 fn clean(text: &str) -> String {
-    text.chars().filter(|it| !it.is_control()).take(TEXT_MAX).collect()
+    text.chars().filter(|it| super::redact::is_readable(*it)).take(TEXT_MAX).collect()
 }
 
 fn names(certificate: &X509Certificate<'_>) -> Vec<String> {

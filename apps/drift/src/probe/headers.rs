@@ -65,7 +65,7 @@ pub(super) fn sort(headers: &HeaderMap) -> Sorted {
 
 fn text(value: &HeaderValue) -> String {
     let text = String::from_utf8_lossy(value.as_bytes());
-    text.chars().filter(|it| !it.is_control()).collect::<String>().trim().to_owned()
+    text.chars().filter(|it| redact::is_readable(*it)).collect::<String>().trim().to_owned()
 }
 
 /// The place at the end of `8f3c1d2e4b5a6978-FRA`.

@@ -28,6 +28,8 @@ use crate::envelope::{Hop, Platform, ProbeError, ProbeErrorCode, ResponseMetadat
 const HEAD_BYTES_MAX: usize = 64 << 10;
 /// How many headers are read.
 const HEADERS_MAX: usize = 200;
+/// What an HTTP/2 server may send unasked.
+const WINDOW_BYTES: u32 = 256 << 10;
 
 /// The end of one request.
 pub(super) struct Visit {
@@ -176,6 +178,9 @@ where
     let response = if is_http2 {
         let mut builder = http2::Builder::new(driver.clone());
         builder.max_header_list_size(HEAD_BYTES_MAX as u32);
+        // No more of a body than that is in memory before it is read.
+        builder.initial_stream_window_size(WINDOW_BYTES);
+        builder.initial_connection_window_size(WINDOW_BYTES);
         let (mut sender, connection) = builder.handshake(stream).await.map_err(broken)?;
         driver.execute(connection);
         sender.send_request(request).await
@@ -280,6 +285,8 @@ async fn read(
         colo: sorted.colo,
     };
     if prober.options.method == Method::Head {
+        // As below.
+        answer.response.content_length = length.filter(|_| encoding == body::Encoding::Plain);
         return answer;
     }
     let max = prober.options.body_bytes_max;

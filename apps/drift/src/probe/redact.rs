@@ -8,6 +8,14 @@ use url::Url;
 /// What stands in place of a secret.
 pub(super) const REDACTED: &str = "[redacted]";
 
+/// Whether a letter of a stranger is one to read: not one that controls, hides, or turns the
+/// direction of what stands around it.
+pub(super) fn is_readable(it: char) -> bool {
+    let is_format = matches!(it, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+        || matches!(it, '\u{2060}'..='\u{2069}' | '\u{feff}');
+    !it.is_control() && !is_format
+}
+
 /// Words in the names of headers and parameters whose values are secrets.
 const SECRET_WORDS: &[&str] = &[
     "apikey",
@@ -46,12 +54,13 @@ fn is_secret(name: &str) -> bool {
 pub(super) fn header(name: &str, value: &str) -> String {
     match name {
         "www-authenticate" | "proxy-authenticate" => challenge(value),
-        "location" | "content-location" | "refresh" => urls_in(value),
-        "content-security-policy" | "content-security-policy-report-only" => nonces(value),
-        "link" => links(value),
+        "content-security-policy" | "content-security-policy-report-only" => {
+            nonces(&urls_within(value))
+        }
+        "location" | "content-location" | "refresh" | "link" => urls_within(value),
         _ if name.starts_with("access-control-") || OPEN_HEADERS.contains(&name) => value.into(),
         _ if is_secret(name) || looks_secret(value) => REDACTED.into(),
-        _ => value.into(),
+        _ => urls_within(value),
     }
 }
 
@@ -88,26 +97,43 @@ fn nonces(value: &str) -> String {
     value.split(' ').map(word).collect::<Vec<String>>().join(" ")
 }
 
-/// Links without secrets in their parameters.
-fn links(value: &str) -> String {
-    value
-        .split('<')
-        .map(|it| match it.split_once('>') {
-            Some((url, rest)) => format!("{}>{rest}", urls_in(url)),
-            None => it.to_owned(),
-        })
-        .collect::<Vec<String>>()
-        .join("<")
+/// A value that may have URLs in it, without their users, passwords and secrets.
+fn urls_within(value: &str) -> String {
+    let is_border = |it: char| it.is_whitespace() || matches!(it, '"' | '\'' | '<' | '>');
+    let words = value.split_inclusive(is_border).map(|it| {
+        let word = it.trim_end_matches(is_border);
+        format!("{}{}", url_word(word), &it[word.len()..])
+    });
+    words.collect()
 }
 
-/// A URL, whole or relative, without secrets in its query.
-fn urls_in(text: &str) -> String {
-    if Url::parse(text).is_ok() {
-        return redacted_url(text);
+/// A word that may be a URL, whole or relative.
+fn url_word(word: &str) -> String {
+    if !word.contains("//") && !word.contains('?') && !word.starts_with('/') {
+        return word.to_owned();
     }
-    match text.split_once('?') {
+    let word = without_user(word);
+    // Behind a `#` tokens are handed over.
+    let word = word.split('#').next().unwrap_or_default();
+    match word.split_once('?') {
         Some((path, query)) => format!("{path}?{}", redacted_query(query)),
-        None => text.to_owned(),
+        None => word.to_owned(),
+    }
+}
+
+fn without_user(word: &str) -> String {
+    let Some((before, rest)) = word.split_once("//") else { return word.to_owned() };
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let host = rest[..end].rfind('@').map_or(0, |it| it + 1);
+    format!("{before}//{}", &rest[host..])
+}
+
+/// A URL without secrets, and as it was given if there are none in it.
+pub fn shown_url(text: &str) -> String {
+    let redacted = redacted_url(text);
+    match Url::parse(text) {
+        Ok(url) if url.as_str() == redacted => text.to_owned(),
+        Ok(_) | Err(_) => redacted,
     }
 }
 

@@ -5,13 +5,12 @@ use std::sync::atomic::Ordering;
 use serde_json::json;
 use steadfast::{Object, Workflow, test::App};
 use steadfast_drift::{
-    CompareEnvironments, CompareError, EnvPair, FailComparison, ListPairs, Overdue, Pairs,
-    SaveProbe, Status,
+    CompareEnvironments, EnvPair, ListPairs, Overdue, Pairs, SaveProbe, Status,
     envelope::{Side, SignalEnvelope},
     pair::pair_key_of,
 };
 
-use crate::stage::{Environment, all, begin, create, ended, find, on_all};
+use crate::stage::{Environment, all, begin, create, ended, failed, find, on_all};
 
 on_all!(
     two_environments_are_compared_and_explained,
@@ -20,18 +19,13 @@ on_all!(
     hole_3_what_was_never_begun_is_not_under_way,
     hole_4_the_same_id_is_one_comparison_and_one_run,
     hole_5_and_9_an_end_is_final_whoever_speaks_later,
-    hole_6_the_id_of_a_comparison_is_the_id_of_its_run_and_leads_to_its_pair,
+    hole_6_the_id_of_a_comparison_names_its_run_and_leads_to_its_pair,
     hole_7_a_pair_has_a_database_of_its_own,
     hole_8_spellings_are_one_pair_and_directions_are_told_apart,
     hole_11_what_a_server_says_is_kept_within_limits,
     hole_12_a_redirect_to_where_nobody_may_go_is_not_followed,
     a_comparison_that_takes_too_long_fails_and_stays_failed,
 );
-
-fn failed(id: &str, code: &str) -> FailComparison {
-    let error = CompareError { code: code.into(), message: "as the test wants".into() };
-    FailComparison { comparison_id: id.into(), error }
-}
 
 fn envelope(id: &str, side: Side) -> SignalEnvelope {
     let error = json!({ "code": "timeout", "message": "as the test wants" });
@@ -147,14 +141,16 @@ async fn a_comparison_that_takes_too_long_fails_and_stays_failed(app: &App) {
     assert_eq!((shown.status, shown.error.unwrap().code.as_str()), (Status::Failed, "timeout"));
 }
 
-async fn hole_6_the_id_of_a_comparison_is_the_id_of_its_run_and_leads_to_its_pair(app: &App) {
+async fn hole_6_the_id_of_a_comparison_names_its_run_and_leads_to_its_pair(app: &App) {
     let (left, right) = (Environment::start("one"), Environment::start("two"));
     let (pair, create) = create(&left.url, &right.url, 1);
     let id = create.comparison_id.clone();
     assert_eq!(pair_key_of(&id), Some(pair.as_str()));
     app.call(EnvPair::at(&pair), create).await.unwrap();
     ended(app, &pair, &id).await;
-    app.runs().look(CompareEnvironments::NAME, &id).await.unwrap();
+    let shown = find(app, &pair, &id).await.unwrap();
+    let run = format!("{id}-{}", shown.sequence);
+    app.runs().look(CompareEnvironments::NAME, &run).await.unwrap();
 }
 
 async fn hole_7_a_pair_has_a_database_of_its_own(app: &App) {

@@ -5,7 +5,7 @@ use std::{
     net::TcpListener,
     ops::Range,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
@@ -14,8 +14,8 @@ use async_trait::async_trait;
 use steadfast::{Builder, Object, Runtime, test::App};
 use steadfast_ai::explain::{DriftSummary, Embedded, ExplainError, Explainer, Explanation};
 use steadfast_drift::{
-    CompareEnvironments, Comparison, CreateComparison, EnvPair, GetComparison, ListComparisons,
-    Pairs, Shown,
+    Brief, CompareEnvironments, CompareError, Comparison, CreateComparison, EnvPair,
+    FailComparison, GetComparison, ListComparisons, Pairs, Shown,
     pair::Pair,
     probe::{ProbeOptions, Prober},
 };
@@ -72,11 +72,18 @@ impl Environment {
 #[derive(Clone, Default)]
 pub(crate) struct Moody {
     pub(crate) is_down: Arc<AtomicBool>,
+    pub(crate) refuses: Arc<AtomicBool>,
+    /// What it was told.
+    pub(crate) told: Arc<Mutex<Vec<DriftSummary>>>,
 }
 
 #[async_trait]
 impl Explainer for Moody {
     async fn explain(&self, summary: &DriftSummary) -> Result<Explanation, ExplainError> {
+        self.told.lock().unwrap().push(summary.clone());
+        if self.refuses.load(Ordering::SeqCst) {
+            return Err(ExplainError::Refused { message: "the key is wrong".into() });
+        }
         if self.is_down.load(Ordering::SeqCst) {
             return Err(ExplainError::Unavailable { message: "not now".into() });
         }
@@ -130,7 +137,7 @@ pub(crate) fn create(left: &str, right: &str, number: u32) -> (String, CreateCom
         right_label: None,
         head: false,
     };
-    let direction = format!("{}\n{}", pair.left(), pair.right());
+    let direction = pair.direction();
     (pair.key().to_owned(), CreateComparison { comparison_id: id, comparison, direction })
 }
 
@@ -139,7 +146,7 @@ pub(crate) async fn find(app: &App, pair: &str, id: &str) -> Option<Shown> {
     app.call(EnvPair::at(pair), ask).await.unwrap()
 }
 
-pub(crate) async fn all(app: &App, pair: &str) -> Vec<Shown> {
+pub(crate) async fn all(app: &App, pair: &str) -> Vec<Brief> {
     app.call(EnvPair::at(pair), ListComparisons { before: None, limit: 200 }).await.unwrap()
 }
 
@@ -164,4 +171,10 @@ pub(crate) async fn begin(app: &App, left: &str, right: &str, numbers: Range<u32
         app.call(EnvPair::at(&pair), create).await.unwrap();
     }
     ids
+}
+
+/// A comparison came to nothing.
+pub(crate) fn failed(id: &str, code: &str) -> FailComparison {
+    let error = CompareError { code: code.into(), message: "as the test wants".into() };
+    FailComparison { comparison_id: id.into(), error }
 }

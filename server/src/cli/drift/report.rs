@@ -59,9 +59,15 @@ fn explanation(out: &mut String, explanation: &Explanation) {
     for cause in &explanation.ranked_causes {
         let percent = 100.0 * cause.confidence;
         let _ = writeln!(out, "  {percent:>3.0} %  {}", harmless(&cause.cause));
+        for evidence in &cause.evidence {
+            let _ = writeln!(out, "         {}", harmless(evidence));
+        }
     }
     for action in &explanation.actions {
         let _ = writeln!(out, "  next   {}", harmless(&action.action));
+    }
+    for note in &explanation.notes {
+        let _ = writeln!(out, "  note   {}", harmless(note));
     }
 }
 

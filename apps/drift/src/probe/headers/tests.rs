@@ -1,7 +1,7 @@
 use http::HeaderName;
 
 use super::*;
-use crate::probe::redacted_url;
+use crate::probe::{redacted_url, shown_url};
 
 fn sorted(headers: &[(&str, &[u8])]) -> Sorted {
     let mut map = HeaderMap::new();
@@ -64,7 +64,14 @@ fn no_secret_is_kept() {
             "www-authenticate",
             format!("Digest realm=\"a\", nonce=\"{secret}\", opaque=\"{secret}\""),
         ),
-        ("content-security-policy", format!("script-src 'nonce-{secret}' 'self'")),
+        (
+            "content-security-policy",
+            format!(
+                "script-src 'nonce-{secret}' 'self'; report-uri https://r.example/?token={secret}"
+            ),
+        ),
+        ("report-to", format!("{{\"url\":\"https://u:{secret}@r.example/?key={secret}\"}}")),
+        ("sourcemap", format!("//u:{secret}@a.example/x.map#{secret}")),
     ];
     let headers: Vec<(&str, &[u8])> = headers.iter().map(|it| (it.0, it.1.as_bytes())).collect();
     let sorted = sorted(&headers);
@@ -73,7 +80,10 @@ fn no_secret_is_kept() {
     assert_eq!(core["location"], "https://a.example/cb?code=[redacted]&x=1");
     assert!(core["www-authenticate"].starts_with("Digest realm=\"a\", nonce="));
     let other = sorted.groups.other.unwrap();
-    assert_eq!(other["content-security-policy"], "script-src 'nonce-[redacted]' 'self'");
+    let policy =
+        "script-src 'nonce-[redacted]' 'self'; report-uri https://r.example/?token=[redacted]";
+    assert_eq!(other["content-security-policy"], policy);
+    assert_eq!(other["sourcemap"], "//a.example/x.map");
     assert_eq!(other["set-cookie"], "sid=[redacted]");
 }
 
@@ -93,6 +103,13 @@ fn what_is_no_secret_stays() {
     }
     assert_eq!(redacted_url("https://a.example/x?page=2&q=b"), "https://a.example/x?page=2&q=b");
     assert_eq!(redacted_url("u:p@nonsense"), "nonsense");
+    for (given, shown) in [
+        ("https://a.example/x?q=1", "https://a.example/x?q=1"),
+        ("https://a.example/?key=k", "https://a.example/?key=[redacted]"),
+        ("https://a.example/#token=t", "https://a.example/"),
+    ] {
+        assert_eq!(shown_url(given), shown);
+    }
 }
 
 #[test]

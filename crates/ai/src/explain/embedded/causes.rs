@@ -88,7 +88,8 @@ fn status(text: &str) -> u16 {
 fn outage(case: &Case<'_>) -> Option<Draft> {
     let found = case.first("PROBE_FAILURE")?;
     let side = case.side(found, |it| !it.starts_with("a response"));
-    let who = side.map_or_else(|| "Each side".to_owned(), |it| it.0.to_owned());
+    let who = side.map_or("Each side", |it| it.0);
+    let whose = side.map_or("both sides", |it| it.0);
     let values = [found.left.as_deref(), found.right.as_deref()];
     let says = |code: &str| values.iter().flatten().any(|it| it.starts_with(code));
     let (cause, action) = if says("dns_error") {
@@ -102,7 +103,7 @@ fn outage(case: &Case<'_>) -> Option<Draft> {
     } else {
         ("is down, or answers no HTTP on this port", "that the service runs and listens")
     };
-    let action = format!("Check {action} of {who}.");
+    let action = format!("Check {action}: {whose}.");
     case.draft(
         &["PROBE_FAILURE"],
         0.8,
@@ -159,6 +160,10 @@ fn missing(case: &Case<'_>) -> Option<Draft> {
 
 /// Requests end up elsewhere.
 fn routing(case: &Case<'_>) -> Option<Draft> {
+    // Two environments have two addresses: that alone is no sign of anything.
+    let is_sign = |it: &&FindingSummary| it.weight != Weight::Info;
+    let final_url = case.first("FINAL_URL_MISMATCH").filter(is_sign);
+    final_url.or(case.first("REDIRECT_CHAIN_CHANGED"))?;
     case.draft(
         &["FINAL_URL_MISMATCH", "REDIRECT_CHAIN_CHANGED"],
         0.55,
