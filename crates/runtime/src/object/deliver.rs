@@ -6,12 +6,13 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use serde::Deserialize;
 use steadfast_store::{
-    self as store, Commit, Json, Message, Recorded, RetryPolicy, StoreError, Task, Timestamp, Write,
+    self as store, Commit, EntityId, Json, Message, Recorded, RetryPolicy, StoreError, Task,
+    Timestamp, Write,
 };
 
 use super::{
     CallError, Objects,
-    effect::Performer,
+    effect::{self, Performer},
     mailbox::{End, Input},
     objects::Shared,
 };
@@ -51,6 +52,14 @@ impl Router for Objects {
             }
             _ => None,
         }
+    }
+
+    fn own_places(&self) -> Vec<(EntityId, usize)> {
+        let performers = self.shared.performers.iter();
+        let places = performers.filter_map(|(job, performer)| {
+            Some((effect::target(job).ok()?.id(), performer.at_once?.max(1)))
+        });
+        places.collect()
     }
 }
 

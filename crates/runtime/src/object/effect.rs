@@ -4,12 +4,12 @@
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
-use steadfast_store::RetryPolicy;
+use steadfast_store::{Address, AddressError, EntityKind, RetryPolicy};
 
 use crate::{Body, Error, Result};
 
 /// Work that a turn asks for. Of one kind, so many are under way at once as the dispatcher allows
-/// for one target (16).
+/// for one target (16), or as its performer says.
 pub trait Job: Body {
     /// Its name. It is stored: it may never change.
     const NAME: &'static str;
@@ -26,6 +26,12 @@ pub trait Perform<J: Job>: Send + Sync + 'static {
     /// Performs a job, at least once. `key` is the same for every attempt: pass it on as
     /// idempotency key.
     fn perform(&self, job: J, key: &str) -> impl Future<Output = Result<J::Output>> + Send;
+
+    /// How many are under way at once, if that is not for the dispatcher to say. They have places
+    /// of their own then: they neither wait for other work nor keep it waiting.
+    fn at_once(&self) -> Option<usize> {
+        None
+    }
 }
 
 /// How a job ended: an ordinary message. List it in `Calls` and `impl Handle<Outcome<J>>`.
@@ -42,6 +48,7 @@ pub struct Outcome<J: Job> {
 pub(super) struct Performer {
     pub(super) retry: RetryPolicy,
     pub(super) timeout: Duration,
+    pub(super) at_once: Option<usize>,
     pub(super) run: Run,
     pub(super) fail: Fail,
 }
@@ -60,15 +67,21 @@ pub(super) struct Performed {
     pub(super) again: Option<String>,
 }
 
+/// Where jobs of a kind wait. Not at the object that asks for them: what takes long outside must
+/// not hold up its alarms, and jobs of one kind must not take all places there are.
+pub(super) fn target(job: &str) -> Result<Address, AddressError> {
+    Address::new(EntityKind::System, "effect", job)
+}
+
 impl Performer {
     pub(super) fn new<J: Job>(performer: impl Perform<J>) -> Self {
-        let performer = Arc::new(performer);
+        let (at_once, performer) = (performer.at_once(), Arc::new(performer));
         let run: Run = Box::new(move |body, key| {
             let performer = performer.clone();
             Box::pin(async move { attempt::<J, _>(&*performer, &body, &key).await })
         });
         let fail = |body: &str, error: Error| outcome::<J>(body, Err(error));
-        Self { retry: J::RETRY, timeout: J::TIMEOUT, run, fail }
+        Self { retry: J::RETRY, timeout: J::TIMEOUT, at_once, run, fail }
     }
 }
 

@@ -16,7 +16,7 @@ use steadfast_store::{
 
 use super::{
     Address, Destination, Handle, Job, KeyValue, Lists, Object, Outcome, calls::Sending,
-    database::Database, live::Op, tables::Tables,
+    database::Database, effect, live::Op, tables::Tables,
 };
 use crate::{Body, Error, Result, RunAddress, Workflow};
 
@@ -134,9 +134,7 @@ impl<C: Object> Turn<C> {
     {
         let sending = || {
             let me = &self.core.me;
-            // Not to the object itself: what takes long outside must not hold up its alarms, and
-            // jobs of one kind must not take all places there are.
-            let target = store::Address::new(EntityKind::System, "effect", J::NAME)?;
+            let target = effect::target(J::NAME)?;
             let beside = json!({ "to": me.to_string(), "outcome": C::NAME });
             let (action, message_type) = ("perform", J::NAME);
             let (data, metadata) = (Json::of(job)?, Json::of(&beside)?);

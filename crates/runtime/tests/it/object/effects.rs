@@ -22,6 +22,7 @@ super::on_all!(
     an_effect_that_never_ends_comes_back_as_an_error_after_its_attempts,
     an_effect_survives_a_restart,
     an_object_goes_on_while_its_effect_is_performed,
+    a_performer_says_how_many_are_under_way_at_once,
 );
 
 #[derive(Clone, Copy, PartialEq)]
@@ -193,4 +194,35 @@ async fn an_object_goes_on_while_its_effect_is_performed(lab: Lab) {
         tokio::task::yield_now().await;
     }
     assert_eq!(app.call(Ledger::at("a"), Add { by: 3 }).await.unwrap(), 3);
+}
+
+/// Performs as many at once as it likes, and none of them ends.
+struct Wide(Performer);
+
+impl Perform<Download> for Wide {
+    async fn perform(&self, job: Download, key: &str) -> Result<i64> {
+        self.0.perform(job, key).await
+    }
+
+    fn at_once(&self) -> Option<usize> {
+        Some(40)
+    }
+}
+
+async fn a_performer_says_how_many_are_under_way_at_once(lab: Lab) {
+    let performer = Performer::new(Way::Hangs);
+    let wide = Wide(performer.clone());
+    let add = |it: steadfast::object::ObjectsBuilder| {
+        it.class(Ledger::default()).perform::<Download>(wide)
+    };
+    let app = Program::of(lab.store.clone(), &lab.clock, add).await;
+    for name in 0..41 {
+        app.call(Ledger::at(name.to_string()), Fetch { failures: 0 }).await.unwrap();
+    }
+    while performer.keys.lock().unwrap().len() < 40 {
+        tokio::task::yield_now().await;
+    }
+    // The next one waits for a place, and nobody else for it.
+    assert_eq!(app.call(Ledger::at("a"), Add { by: 3 }).await.unwrap(), 3);
+    assert_eq!(performer.keys.lock().unwrap().len(), 40);
 }
