@@ -96,6 +96,9 @@ pub struct Fetch {
     pub index: u32,
     /// The artifact that it becomes.
     pub artifact: String,
+    /// The task that it was made for: of an earlier round, if a success came late.
+    #[serde(default)]
+    pub task: String,
     /// What was made.
     pub made: Made,
 }

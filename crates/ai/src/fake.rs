@@ -19,9 +19,11 @@ use std::{
     time::Duration,
 };
 
+use serde_json::Value;
+use steadfast_egress::Network;
+
 pub use self::behaviour::{Behaviour, Webhooks};
 use self::record::Record;
-use steadfast_egress::Network;
 
 use crate::generate::{FetchOptions, RunwareOptions};
 
@@ -94,6 +96,11 @@ impl FakeRunware {
     /// The ids of all tasks that it has seen.
     pub fn tasks(&self) -> Vec<String> {
         self.shared.tasks().keys().cloned().collect()
+    }
+
+    /// A task as it was handed in the first time.
+    pub fn request(&self, task: &str) -> Option<Value> {
+        self.shared.tasks().get(task).map(|it| it.request.clone())
     }
 
     /// How often a task was handed in, whatever became of that.

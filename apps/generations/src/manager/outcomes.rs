@@ -2,15 +2,22 @@
 
 use steadfast::{Error, Handle, Outcome, Result, Turn};
 
-use super::{GenerationManager, progress, rows, unknown};
+use super::{GenerationManager, progress, rows, rows::Kept, unknown};
 use crate::{
-    AskAgain, AtProvider, Discard, Fetch, Poll, Progress, Submit, Taken, TaskError, TaskState,
-    TimeOut, Webhook,
+    AskAgain, AtProvider, Discard, Fetch, Made, Poll, Progress, Submit, Taken, TaskError,
+    TaskState, TimeOut, Webhook,
 };
 use steadfast_ai::generate::verify_webhook_token;
 
 fn error_of(error: &Error) -> TaskError {
     TaskError { code: error.code().into(), message: error.to_string() }
+}
+
+/// A task that was given up for another round was made after all: of all that is said about it,
+/// only that counts.
+fn made_late(turn: &Turn<GenerationManager>, kept: &Kept, id: &str, made: Made) -> Result<()> {
+    let Some(task) = rows::place_of_earlier(turn, id)? else { return Ok(()) };
+    progress::made(turn, kept, &task, id, made)
 }
 
 const UNDER_WAY: [TaskState; 2] = [TaskState::Pending, TaskState::Submitted];
@@ -21,10 +28,15 @@ impl Handle<Outcome<Submit>> for GenerationManager {
 
     /// An answer to an id that is not the task's any more is about an earlier round.
     fn handle(&self, turn: &Turn<Self>, msg: Outcome<Submit>) -> Result<()> {
-        let Some(kept) = rows::request(turn)? else { return Ok(()) };
-        let Some(task) = rows::task_of(turn, &msg.job.task)? else { return Ok(()) };
+        let (Some(kept), id) = (rows::request(turn)?, &msg.job.task) else { return Ok(()) };
+        let Some(task) = rows::task_of(turn, id)? else {
+            return match msg.result {
+                Ok(Taken::Made(made)) => made_late(turn, &kept, id, made),
+                Ok(Taken::Accepted) | Err(_) => Ok(()),
+            };
+        };
         match msg.result {
-            Ok(Taken::Made(made)) => progress::made(turn, &kept, &task, made),
+            Ok(Taken::Made(made)) => progress::made(turn, &kept, &task, id, made),
             Ok(Taken::Accepted) => progress::submitted(turn, &task, kept.webhooks.is_some()),
             // Who has told of a success by a webhook meanwhile is right.
             Err(error) => progress::failed(turn, &kept, &task, &UNDER_WAY, &error_of(&error)),
@@ -47,11 +59,16 @@ impl Handle<Outcome<Poll>> for GenerationManager {
 
 impl GenerationManager {
     /// A provider has said how a task stands, however it came.
-    fn told(&self, turn: &Turn<Self>, task: &str, state: AtProvider) -> Result<()> {
+    fn told(&self, turn: &Turn<Self>, id: &str, state: AtProvider) -> Result<()> {
         let Some(kept) = rows::request(turn)? else { return Ok(()) };
-        let Some(task) = rows::task_of(turn, task)? else { return Ok(()) };
+        let Some(task) = rows::task_of(turn, id)? else {
+            return match state {
+                AtProvider::Made(made) => made_late(turn, &kept, id, made),
+                AtProvider::Working(_) | AtProvider::Failed(_) | AtProvider::Unknown => Ok(()),
+            };
+        };
         match state {
-            AtProvider::Made(made) => progress::made(turn, &kept, &task, made),
+            AtProvider::Made(made) => progress::made(turn, &kept, &task, id, made),
             AtProvider::Working(per_cent) => progress::went_on(turn, &task, per_cent),
             AtProvider::Failed(error) => progress::failed(turn, &kept, &task, &UNDER_WAY, &error),
             // It may not know it yet. If it never does, time ends it.
@@ -111,6 +128,10 @@ impl Handle<Outcome<Fetch>> for GenerationManager {
                 Ok(())
             }
             Err(error) => {
+                let is_earlier = !msg.job.task.is_empty() && msg.job.task != task.id;
+                if is_earlier && progress::wait_again(turn, &task)? {
+                    return Ok(());
+                }
                 let from = [TaskState::Streaming];
                 progress::failed(turn, &kept, &task, &from, &error_of(&error))
             }

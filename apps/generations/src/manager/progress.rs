@@ -64,9 +64,17 @@ pub(super) fn went_on(turn: &ManagerTurn, task: &TaskRow, per_cent: Option<u8>) 
     Ok(())
 }
 
-/// The provider has made it. What is ready or on its way stays as it is, so that it may be told
-/// twice. A success that comes late, after the time was over or a failure was told, is one.
-pub(super) fn made(turn: &ManagerTurn, kept: &Kept, task: &TaskRow, made: Made) -> Result<()> {
+/// The provider has made it, as the task of this id. What is ready or on its way stays as it is,
+/// so that it may be told twice. A success that comes late, after the time was over or a failure
+/// was told, is one; and so is that of an earlier round, whose place is empty still. The round that
+/// it overtakes comes too late then.
+pub(super) fn made(
+    turn: &ManagerTurn,
+    kept: &Kept,
+    task: &TaskRow,
+    id: &str,
+    made: Made,
+) -> Result<()> {
     let from = [TaskState::Pending, TaskState::Submitted, TaskState::Failed];
     if kept.is_deleted || !change(turn, task, &from, TaskState::Streaming)? {
         return Ok(());
@@ -77,12 +85,26 @@ pub(super) fn made(turn: &ManagerTurn, kept: &Kept, task: &TaskRow, made: Made) 
         provider: kept.request.provider.clone(),
         index: task.index,
         artifact: artifact_id(turn.name(), task.index),
+        task: id.into(),
         made,
     });
     if task.state == TaskState::Failed {
         publish(turn, kept)?;
     }
     tell(turn, task.index)
+}
+
+/// What an earlier round had made cannot be had: the round that it overtook is waited for again, as
+/// long as there is time. `false` if there is none.
+pub(super) fn wait_again(turn: &ManagerTurn, task: &TaskRow) -> Result<bool> {
+    let has_time = turn.alarms()?.iter().any(|it| it.name == "timeout");
+    if !has_time || !change(turn, task, &[TaskState::Streaming], TaskState::Submitted)? {
+        return Ok(false);
+    }
+    // Its own success may have come meanwhile, so it is asked soon.
+    ask_again(turn, 0, false)?;
+    tell(turn, task.index)?;
+    Ok(true)
 }
 
 /// It came to nothing.

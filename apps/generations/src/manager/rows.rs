@@ -8,7 +8,7 @@ use steadfast::{
 use super::GenerationManager;
 use crate::{
     Artifact, Counts, Fetched, Generation, GenerationStatus, Made, Request, TaskError, TaskState,
-    TaskView, artifact_id,
+    TaskView, artifact_id, task_id,
 };
 
 pub(super) const SCHEMA: &str = "\
@@ -121,6 +121,16 @@ pub(super) fn task_at(turn: &Turn<GenerationManager>, index: u32) -> Result<Opti
 pub(super) fn task_of(turn: &Turn<GenerationManager>, id: &str) -> Result<Option<TaskRow>> {
     let select = "SELECT * FROM task WHERE id = ?1";
     Ok(turn.sql().query_row(select, [id], read_task).optional()?)
+}
+
+/// The place that a task of an earlier round was for. Its id is not kept, but can be made again.
+pub(super) fn place_of_earlier(
+    turn: &Turn<GenerationManager>,
+    id: &str,
+) -> Result<Option<TaskRow>> {
+    let is_its =
+        |it: &TaskRow| (0..it.round).any(|round| task_id(turn.name(), it.index, round) == id);
+    Ok(tasks(turn)?.into_iter().find(is_its))
 }
 
 impl TaskRow {

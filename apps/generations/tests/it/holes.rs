@@ -9,7 +9,7 @@ use steadfast_generations::{
 use crate::stage::{Fake, ID, State, advance, blobs, create, kept, live, start, webhook};
 
 #[tokio::test]
-async fn hole_1_a_poll_is_answered_while_tasks_are_under_way_and_no_change_is_lost() {
+async fn hole_01_a_poll_is_answered_while_tasks_are_under_way_and_no_change_is_lost() {
     let fake = Fake::new();
     let app = start(&fake).await;
     let created = create(&app, "slow", 4).await;
@@ -27,7 +27,7 @@ async fn hole_1_a_poll_is_answered_while_tasks_are_under_way_and_no_change_is_lo
 }
 
 #[tokio::test]
-async fn hole_2_a_webhook_that_comes_twice_counts_once_and_a_forged_one_never() {
+async fn hole_02_a_webhook_that_comes_twice_counts_once_and_a_forged_one_never() {
     let fake = Fake::new();
     let app = start(&fake).await;
     create(&app, "slow", 2).await;
@@ -49,7 +49,7 @@ async fn hole_2_a_webhook_that_comes_twice_counts_once_and_a_forged_one_never() 
 }
 
 #[tokio::test]
-async fn hole_4_what_a_webhook_said_is_durable_before_it_is_answered() {
+async fn hole_04_what_a_webhook_said_is_durable_before_it_is_answered() {
     let fake = Fake::new();
     let app = start(&fake).await;
     create(&app, "slow", 1).await;
@@ -61,7 +61,7 @@ async fn hole_4_what_a_webhook_said_is_durable_before_it_is_answered() {
 }
 
 #[tokio::test]
-async fn hole_5_a_task_whose_answer_was_lost_is_asked_for_and_not_paid_twice() {
+async fn hole_05_a_task_whose_answer_was_lost_is_asked_for_and_not_paid_twice() {
     let fake = Fake::new();
     let app = start(&fake).await;
     create(&app, "lost", 2).await;
@@ -71,7 +71,7 @@ async fn hole_5_a_task_whose_answer_was_lost_is_asked_for_and_not_paid_twice() {
 }
 
 #[tokio::test]
-async fn hole_6_a_webhook_before_the_answer_to_the_submission_is_right() {
+async fn hole_06_a_webhook_before_the_answer_to_the_submission_is_right() {
     let fake = Fake::new();
     let app = start(&fake).await;
     create(&app, "lost", 1).await;
@@ -89,7 +89,7 @@ async fn hole_6_a_webhook_before_the_answer_to_the_submission_is_right() {
 }
 
 #[tokio::test]
-async fn hole_7_a_success_after_the_time_is_over_is_accepted_and_the_counts_are_corrected() {
+async fn hole_07_a_success_after_the_time_is_over_is_accepted_and_the_counts_are_corrected() {
     let fake = Fake::new();
     let app = start(&fake).await;
     create(&app, "slow", 2).await;
@@ -107,7 +107,8 @@ async fn hole_7_a_success_after_the_time_is_over_is_accepted_and_the_counts_are_
 }
 
 #[tokio::test]
-async fn hole_8_and_9_without_a_webhook_the_provider_is_asked_also_after_it_was_down_for_an_hour() {
+async fn hole_08_and_09_without_a_webhook_the_provider_is_asked_also_after_it_was_down_for_an_hour()
+{
     let fake = Fake::new();
     let app = start(&fake).await;
     create(&app, "slow", 2).await;

@@ -4,5 +4,7 @@
 
 mod crashes;
 mod holes;
+mod holes_runware;
+mod late;
 mod library;
 mod stage;

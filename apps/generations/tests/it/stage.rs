@@ -104,6 +104,12 @@ impl Fake {
     pub(crate) fn webhook(task: &str) -> String {
         json!({ "task": task }).to_string()
     }
+
+    /// A success whose bytes are nowhere.
+    fn gone(&self, task: &str) -> Output {
+        let source = OutputSource::Url { url: "http://gone".into() };
+        Output { source, ..self.output(task) }
+    }
 }
 
 fn unavailable() -> GenerateError {
@@ -179,6 +185,7 @@ impl Provider for Fake {
             .map_err(|error| GenerateError::new(ErrorKind::Answer, error.to_string()))?;
         let task = body["task"].as_str().map(str::to_owned);
         let state = match (&task, body["error"].as_str()) {
+            (Some(task), Some(GONE)) => TaskState::Finished(vec![self.gone(task)]),
             (Some(task), None) => TaskState::Finished(vec![self.output(task)]),
             (_, error) => {
                 let error = error.unwrap_or("nothing");
@@ -191,9 +198,13 @@ impl Provider for Fake {
 
 /// The application, as a process of its own each time.
 pub(crate) fn program(fake: &Fake, process: &str) -> Builder {
+    program_with(Providers::new().with(fake.clone()), process)
+}
+
+/// The same with other providers.
+pub(crate) fn program_with(providers: Providers, process: &str) -> Builder {
     let link = Link::default();
     let place = link.clone();
-    let providers = Providers::new().with(fake.clone());
     let studio = Arc::new(Studio::new(
         providers,
         StudioOptions::default(),
@@ -253,9 +264,34 @@ pub(crate) async fn kept(app: &App) -> Option<Generation> {
 
 /// Delivers a webhook about a task of the first round.
 pub(crate) async fn webhook(app: &App, index: u32) -> Result<(), String> {
-    let task = task_id(ID, index, 0);
-    let token = steadfast_ai::generate::webhook_token(SECRET.as_bytes(), ID, &task);
-    let body = Fake::webhook(&task);
+    webhook_of(app, index, 0).await
+}
+
+/// Delivers a webhook about a task of a round.
+pub(crate) async fn webhook_of(app: &App, index: u32, round: u32) -> Result<(), String> {
+    let body = Fake::webhook(&task_id(ID, index, round));
+    tell(app, &task_id(ID, index, round), body).await
+}
+
+/// The same, with a word that is no success, or one that cannot be had.
+pub(crate) async fn webhook_with(
+    app: &App,
+    index: u32,
+    round: u32,
+    word: &str,
+) -> Result<(), String> {
+    let task = task_id(ID, index, round);
+    let body = json!({ "task": task, "error": word }).to_string();
+    tell(app, &task, body).await
+}
+
+/// What [`webhook_with`] says of a success whose bytes are nowhere.
+pub(crate) const GONE: &str = "gone";
+
+/// Delivers a webhook as its provider would.
+pub(crate) async fn tell(app: &App, task: &str, body: String) -> Result<(), String> {
+    let token = steadfast_ai::generate::webhook_token(SECRET.as_bytes(), ID, task);
+    let task = task.to_owned();
     let told = Webhook { task, token, body };
     app.call(GenerationManager::at(ID), told).await.map_err(|it| it.code().to_owned())
 }
