@@ -3,6 +3,9 @@
 
 const lines = new Map();
 let wanted = false, busy = false;
+// The workspace of this page, where it has to be named.
+const workspace = new URLSearchParams(location.search).get("workspace");
+const within = workspace === null ? "" : `?workspace=${encodeURIComponent(workspace)}`;
 
 // Swaps what has changed on the server; what is typed stays.
 async function refresh() {
@@ -44,7 +47,7 @@ function listen() {
   const active = [...document.querySelectorAll('.generation[data-status="active"]')].map((it) => it.dataset.id);
   for (const id of active) {
     if (lines.has(id)) continue;
-    const socket = new WebSocket(`${location.origin.replace("http", "ws")}/api/generations/${id}/events`);
+    const socket = new WebSocket(`${location.origin.replace("http", "ws")}/api/generations/${id}/events${within}`);
     lines.set(id, socket);
     socket.onmessage = refresh;
     socket.onopen = refresh;
@@ -67,7 +70,9 @@ bench?.addEventListener("submit", async (it) => {
   if (fields.height) input.height = Number(fields.height);
   if (fields.seed.trim()) input.seed = Number(fields.seed);
   const tags = fields.tags.split(",").map((it) => it.trim()).filter(Boolean);
-  const body = JSON.stringify({ model: fields.model, input, count: Number(fields.count), tags });
+  const asked = { model: fields.model, input, count: Number(fields.count), tags };
+  if (workspace !== null) asked.workspace = workspace;
+  const body = JSON.stringify(asked);
   const headers = { "content-type": "application/json", "idempotency-key": crypto.randomUUID() };
   const answer = await fetch("/api/generations", { method: "POST", headers, body }).catch(() => null);
   if (answer?.status === 202) { refresh(); return; }

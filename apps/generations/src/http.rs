@@ -13,6 +13,7 @@ mod problem;
 mod site;
 mod tags;
 mod webhook;
+mod workspace;
 
 use axum::{
     Router,

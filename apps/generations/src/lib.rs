@@ -27,7 +27,7 @@ pub use self::{
     library::{
         ClaimKey, DEFAULT_WORKSPACE, DeleteArtifact, DeleteGeneration, GenerationChanged,
         GetArtifact, GetGeneration, Library, ListArtifacts, ListGenerations, ListTags, Narrow,
-        SetTag, TAG_MAX, TAGS_MAX, TagCount, TagTarget, is_tag,
+        SetTag, TAG_MAX, TAGS_MAX, TagCount, TagTarget, WORKSPACE_MAX, is_tag, is_workspace,
     },
     manager::GenerationManager,
     studio::{Place, Studio, StudioOptions},

@@ -23,6 +23,14 @@ pub struct Library;
 
 /// The workspace of everybody who names none.
 pub const DEFAULT_WORKSPACE: &str = "default";
+/// Characters of the name of a workspace.
+pub const WORKSPACE_MAX: usize = 64;
+
+/// Whether a text can be the name of a workspace.
+pub fn is_workspace(text: &str) -> bool {
+    let is_plain = |it: u8| it.is_ascii_alphanumeric() || b"._-".contains(&it);
+    (1..=WORKSPACE_MAX).contains(&text.len()) && text.bytes().all(is_plain)
+}
 
 impl Object for Library {
     const CLASS: &'static str = "library";

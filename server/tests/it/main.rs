@@ -17,6 +17,7 @@ mod gallery;
 mod generations;
 mod generations_browser;
 mod generations_runware;
+mod generations_workspaces;
 mod guard;
 mod harness;
 mod keys;

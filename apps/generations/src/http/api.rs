@@ -12,27 +12,30 @@ use super::{
     list::{List, ListQuery, page},
     problem::Problem,
     site::Site,
+    workspace::Workspace,
 };
 use crate::{
-    Cancel, DEFAULT_WORKSPACE, Delete, DeleteGeneration, Generation, GenerationManager,
-    GenerationStatus, GetGeneration, GetState, Library, ListGenerations, Retry,
+    Cancel, Delete, DeleteGeneration, Generation, GenerationManager, GenerationStatus,
+    GetGeneration, GetState, ListGenerations, Retry,
 };
 
 pub(super) async fn list(
     State(site): State<Site>,
+    workspace: Workspace,
     Query(query): Query<ListQuery>,
 ) -> Result<Json<List<Generation>>, Problem> {
     let (status, (narrow, limit)) = (query.status()?, query.narrow()?);
     let ask = ListGenerations { status, narrow };
-    let found = site.objects.call(Library::at(DEFAULT_WORKSPACE), ask).await?;
+    let found = site.objects.call(workspace.library(), ask).await?;
     Ok(Json(page(found, limit, |it| (it.created_at, &it.id))))
 }
 
 pub(super) async fn show(
     State(site): State<Site>,
+    workspace: Workspace,
     Path(id): Path<String>,
 ) -> Result<Json<Generation>, Problem> {
-    find(&site, &id).await?.map(Json).ok_or_else(|| Problem::no_generation(&id))
+    find(&site, &workspace, &id).await?.map(Json).ok_or_else(|| Problem::no_generation(&id))
 }
 
 /// Whether a text can be the id of something: nothing else is looked for.
@@ -40,18 +43,23 @@ pub(super) fn is_id(text: &str) -> bool {
     text.len() == 36 && text.bytes().all(|it| it.is_ascii_hexdigit() || it == b'-')
 }
 
-/// A generation. Its manager knows best while it is active; to ask one that is not there makes
-/// none.
-pub(super) async fn find(site: &Site, id: &str) -> Result<Option<Generation>, Problem> {
+/// A generation of a workspace. Its manager knows best while it is active; to ask one that is not
+/// there makes none.
+pub(super) async fn find(
+    site: &Site,
+    workspace: &Workspace,
+    id: &str,
+) -> Result<Option<Generation>, Problem> {
     if !is_id(id) {
         return Ok(None);
     }
     let ask = GetGeneration { id: id.into() };
-    let kept = site.objects.call(Library::at(DEFAULT_WORKSPACE), ask).await?;
+    let kept = site.objects.call(workspace.library(), ask).await?;
     if kept.as_ref().is_some_and(|it| it.status != GenerationStatus::Active) {
         return Ok(kept);
     }
     let live = site.objects.call(GenerationManager::at(id), GetState).await?;
+    let live = live.filter(|it| it.workspace == workspace.name());
     Ok(match (live, kept) {
         (Some(mut live), Some(kept)) => {
             live.request.tags = kept.request.tags;
@@ -61,15 +69,20 @@ pub(super) async fn find(site: &Site, id: &str) -> Result<Option<Generation>, Pr
     })
 }
 
-async fn present(site: &Site, id: &str) -> Result<Generation, Problem> {
-    find(site, id).await?.ok_or_else(|| Problem::no_generation(id))
+pub(super) async fn present(
+    site: &Site,
+    workspace: &Workspace,
+    id: &str,
+) -> Result<Generation, Problem> {
+    find(site, workspace, id).await?.ok_or_else(|| Problem::no_generation(id))
 }
 
 pub(super) async fn cancel(
     State(site): State<Site>,
+    workspace: Workspace,
     Path(id): Path<String>,
 ) -> Result<Json<Generation>, Problem> {
-    let found = present(&site, &id).await?;
+    let found = present(&site, &workspace, &id).await?;
     if found.status != GenerationStatus::Active {
         return Ok(Json(found));
     }
@@ -78,37 +91,40 @@ pub(super) async fn cancel(
 
 pub(super) async fn retry(
     State(site): State<Site>,
+    workspace: Workspace,
     Path(id): Path<String>,
 ) -> Result<Json<Generation>, Problem> {
-    present(&site, &id).await?;
+    present(&site, &workspace, &id).await?;
     Ok(Json(site.objects.call(GenerationManager::at(id), Retry).await?))
 }
 
 pub(super) async fn delete(
     State(site): State<Site>,
+    workspace: Workspace,
     Path(id): Path<String>,
 ) -> Result<StatusCode, Problem> {
-    remove(&site, &id).await?;
+    remove(&site, &workspace, &id).await?;
     Ok(StatusCode::ACCEPTED)
 }
 
 /// Deletes a generation: its manager stops, if it is still there, and the library forgets.
-pub(super) async fn remove(site: &Site, id: &str) -> Result<(), Problem> {
-    present(site, id).await?;
+pub(super) async fn remove(site: &Site, workspace: &Workspace, id: &str) -> Result<(), Problem> {
+    present(site, workspace, id).await?;
     match site.objects.call(GenerationManager::at(id), Delete).await {
         Ok(()) => {}
         Err(error) if error.code() == "unknown_generation" => {}
         Err(error) => return Err(error.into()),
     }
     let delete = DeleteGeneration { id: id.into() };
-    Ok(site.objects.call(Library::at(DEFAULT_WORKSPACE), delete).await?)
+    Ok(site.objects.call(workspace.library(), delete).await?)
 }
 
 pub(super) async fn events(
     State(site): State<Site>,
+    workspace: Workspace,
     Path(id): Path<String>,
     request: Request,
 ) -> Result<Response, Problem> {
-    present(&site, &id).await?;
+    present(&site, &workspace, &id).await?;
     Ok((site.connect)(GenerationManager::CLASS, id, request).await)
 }

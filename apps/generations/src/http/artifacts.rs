@@ -6,15 +6,15 @@ use axum::{
     http::StatusCode,
 };
 use serde::Serialize;
-use steadfast::Object;
 
 use super::{
     api::is_id,
     list::{List, ListQuery, page},
     problem::Problem,
     site::Site,
+    workspace::Workspace,
 };
-use crate::{Artifact, DEFAULT_WORKSPACE, DeleteArtifact, GetArtifact, Library, ListArtifacts};
+use crate::{Artifact, DeleteArtifact, GetArtifact, ListArtifacts};
 
 /// An artifact as the API shows it.
 #[derive(Serialize)]
@@ -26,55 +26,68 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    fn new(artifact: Artifact) -> Self {
-        Self { file_url: file_url(&artifact), artifact }
+    fn new(artifact: Artifact, workspace: &Workspace) -> Self {
+        Self { file_url: file_url(&artifact, workspace, &[]), artifact }
     }
 }
 
 /// Where the bytes of an artifact are.
-pub(super) fn file_url(artifact: &Artifact) -> String {
-    format!("/artifacts/{}/file.{}", artifact.id, artifact.extension)
+pub(super) fn file_url(
+    artifact: &Artifact,
+    workspace: &Workspace,
+    query: &[(&str, &str)],
+) -> String {
+    let path = format!("/artifacts/{}/file.{}", artifact.id, artifact.extension);
+    workspace.link(&path, query)
 }
 
-pub(super) async fn find(site: &Site, id: &str) -> Result<Artifact, Problem> {
+pub(super) async fn find(
+    site: &Site,
+    workspace: &Workspace,
+    id: &str,
+) -> Result<Artifact, Problem> {
     if !is_id(id) {
         return Err(Problem::no_artifact(id));
     }
     let ask = GetArtifact { id: id.into() };
-    let found = site.objects.call(Library::at(DEFAULT_WORKSPACE), ask).await?;
+    let found = site.objects.call(workspace.library(), ask).await?;
     found.ok_or_else(|| Problem::no_artifact(id))
 }
 
 pub(super) async fn list(
     State(site): State<Site>,
+    workspace: Workspace,
     Query(query): Query<ListQuery>,
 ) -> Result<Json<List<Shown>>, Problem> {
     let (narrow, limit) = query.narrow()?;
     let generation = query.generation.clone().filter(|it| !it.is_empty());
     let ask = ListArtifacts { generation, narrow };
-    let found = site.objects.call(Library::at(DEFAULT_WORKSPACE), ask).await?;
+    let found = site.objects.call(workspace.library(), ask).await?;
     let found = page(found, limit, |it| (it.created_at, &it.id));
-    let items = found.items.into_iter().map(Shown::new).collect();
+    let items = found.items.into_iter().map(|it| Shown::new(it, &workspace)).collect();
     Ok(Json(List { items, next: found.next }))
 }
 
 pub(super) async fn show(
     State(site): State<Site>,
+    workspace: Workspace,
     Path(id): Path<String>,
 ) -> Result<Json<Shown>, Problem> {
-    find(&site, &id).await.map(Shown::new).map(Json)
+    let found = find(&site, &workspace, &id).await?;
+    Ok(Json(Shown::new(found, &workspace)))
 }
 
 pub(super) async fn delete(
     State(site): State<Site>,
+    workspace: Workspace,
     Path(id): Path<String>,
 ) -> Result<StatusCode, Problem> {
-    remove(&site, &id).await?;
+    remove(&site, &workspace, &id).await?;
     Ok(StatusCode::ACCEPTED)
 }
 
-pub(super) async fn remove(site: &Site, id: &str) -> Result<(), Problem> {
+pub(super) async fn remove(site: &Site, workspace: &Workspace, id: &str) -> Result<(), Problem> {
     let delete = DeleteArtifact { id: id.into() };
-    let is_gone = is_id(id) && site.objects.call(Library::at(DEFAULT_WORKSPACE), delete).await?;
+    let is_gone = is_id(id) && site.objects.call(workspace.library(), delete).await?;
     if is_gone { Ok(()) } else { Err(Problem::no_artifact(id)) }
 }

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use steadfast::Object;
 
-use super::{api, artifacts, create, problem::Problem, site::Site, tags};
+use super::{api, artifacts, create, problem::Problem, site::Site, tags, workspace::Workspace};
 use crate::{Cancel, GenerationManager, Retry, TagTarget};
 
 /// Any form of the page: `do` says which.
@@ -21,35 +21,42 @@ pub(super) struct Form {
     seed: String,
     count: Option<u32>,
     tags: String,
+    workspace: Option<String>,
 }
 
 /// Does it, and says where to go then.
 pub(super) async fn act(site: &Site, form: Form) -> Result<String, Problem> {
-    let home = || "/generations".to_owned();
-    let inspected = |id: &str| format!("/generations?artifact={id}#inspector");
+    let workspace = &Workspace::named(form.workspace.clone())?;
+    let home = || workspace.link("/generations", &[]);
+    let inspected = |id: &str| {
+        let page = workspace.link("/generations", &[("artifact", id)]);
+        format!("{page}#inspector")
+    };
     match form.r#do.as_str() {
-        "submit" => submit(site, form).await.map(|()| home()),
+        "submit" => submit(site, workspace, form).await.map(|()| home()),
         "cancel" => {
+            api::present(site, workspace, &form.id).await?;
             site.objects.call(GenerationManager::at(form.id), Cancel).await?;
             Ok(home())
         }
         "retry" => {
+            api::present(site, workspace, &form.id).await?;
             site.objects.call(GenerationManager::at(form.id), Retry).await?;
             Ok(home())
         }
-        "delete-generation" => api::remove(site, &form.id).await.map(|()| home()),
-        "delete-artifact" => artifacts::remove(site, &form.id).await.map(|()| home()),
+        "delete-generation" => api::remove(site, workspace, &form.id).await.map(|()| home()),
+        "delete-artifact" => artifacts::remove(site, workspace, &form.id).await.map(|()| home()),
         "tag" | "untag" => {
             let (to, is_on) = (inspected(&form.id), form.r#do == "tag");
             let tag = form.tag.trim().to_owned();
-            tags::set(site, TagTarget::Artifact, (form.id, tag), is_on).await?;
+            tags::set(site, workspace, TagTarget::Artifact, (form.id, tag), is_on).await?;
             Ok(to)
         }
         other => Err(Problem::bad("bad_request", format!("there is nothing to do like `{other}`"))),
     }
 }
 
-async fn submit(site: &Site, form: Form) -> Result<(), Problem> {
+async fn submit(site: &Site, workspace: &Workspace, form: Form) -> Result<(), Problem> {
     let mut input = json!({ "positivePrompt": form.prompt.trim() });
     for (name, value) in [("width", form.width), ("height", form.height)] {
         if let Some(value) = value {
@@ -65,5 +72,5 @@ async fn submit(site: &Site, form: Form) -> Result<(), Problem> {
     let tags = form.tags.split(',').map(str::trim).filter(|it| !it.is_empty());
     let tags = tags.map(str::to_owned).collect();
     let request = create::check(site, form.model, input, form.count.unwrap_or(1), tags, None)?;
-    create::begin(site, request, None).await.map(drop)
+    create::begin(site, workspace, request, None).await.map(drop)
 }

@@ -3,17 +3,27 @@
 use maud::{Markup, html};
 use steadfast_ai::generate::Model;
 
-use super::{artifacts::file_url, page::Shown};
+use super::{artifacts::file_url, page::Shown, workspace::Workspace};
 use crate::{Artifact, Generation, GenerationStatus, TaskState, TaskView};
 
 /// The longest edge of a picture in the grid.
-const THUMBNAIL: u32 = 320;
+const THUMBNAIL: &str = "320";
+
+/// Says in a form which workspace it is about, if that has to be said.
+fn within(workspace: &Workspace) -> Markup {
+    html! {
+        @if let Some(name) = workspace.spoken() {
+            input type="hidden" name="workspace" value=(name);
+        }
+    }
+}
 
 /// Where requests are made.
-pub(super) fn bench(models: &[Model]) -> Markup {
+pub(super) fn bench(models: &[Model], workspace: &Workspace) -> Markup {
     html! {
         form #bench method="post" action="/generations" {
             input type="hidden" name="do" value="submit";
+            (within(workspace))
             label.wide { "Prompt " textarea name="prompt" rows="2" required maxlength="3000" {} }
             label {
                 "Model "
@@ -38,18 +48,19 @@ pub(super) fn bench(models: &[Model]) -> Markup {
     }
 }
 
-fn button(name: &str, id: &str, text: &str) -> Markup {
+fn button(name: &str, id: &str, text: &str, workspace: &Workspace) -> Markup {
     html! {
         form method="post" action="/generations" {
             input type="hidden" name="do" value=(name);
             input type="hidden" name="id" value=(id);
+            (within(workspace))
             button { (text) }
         }
     }
 }
 
 /// A generation that is under way, or did not go well as a whole.
-pub(super) fn active(generation: &Generation) -> Markup {
+pub(super) fn active(generation: &Generation, workspace: &Workspace) -> Markup {
     let Generation { id, status, counts, request, .. } = generation;
     let prompt = request.input.get("positivePrompt").and_then(|it| it.as_str());
     html! {
@@ -61,25 +72,25 @@ pub(super) fn active(generation: &Generation) -> Markup {
                     (counts.ready) " of " (request.count)
                 }
                 @if *status == GenerationStatus::Active {
-                    (button("cancel", id, "Cancel"))
+                    (button("cancel", id, "Cancel", workspace))
                 } @else if 0 < counts.failed {
-                    (button("retry", id, "Retry"))
+                    (button("retry", id, "Retry", workspace))
                 }
-                (button("delete-generation", id, "Delete"))
+                (button("delete-generation", id, "Delete", workspace))
             }
             ul.tasks {
-                @for task in &generation.tasks { (task_card(task, generation)) }
+                @for task in &generation.tasks { (task_card(task, generation, workspace)) }
             }
         }
     }
 }
 
-fn task_card(task: &TaskView, generation: &Generation) -> Markup {
+fn task_card(task: &TaskView, generation: &Generation, workspace: &Workspace) -> Markup {
     let artifact = generation.artifacts.iter().find(|it| it.index == task.index);
     html! {
         li.task data-index=(task.index) data-status=(task.status.name()) {
             @match (task.status, artifact) {
-                (TaskState::Ready, Some(artifact)) => (picture(artifact)),
+                (TaskState::Ready, Some(artifact)) => (picture(artifact, workspace)),
                 (TaskState::Failed, _) => {
                     p.error { (task.error.as_ref().map_or("failed", |it| it.message.as_str())) }
                 }
@@ -93,13 +104,14 @@ fn task_card(task: &TaskView, generation: &Generation) -> Markup {
     }
 }
 
-fn picture(artifact: &Artifact) -> Markup {
-    let (id, url) = (&artifact.id, file_url(artifact));
+fn picture(artifact: &Artifact, workspace: &Workspace) -> Markup {
+    let page = workspace.link("/generations", &[("artifact", &artifact.id)]);
+    let url = file_url(artifact, workspace, &[]);
+    let small = file_url(artifact, workspace, &[("w", THUMBNAIL), ("h", THUMBNAIL)]);
     html! {
-        a href={ "/generations?artifact=" (id) "#inspector" } {
+        a href={ (page) "#inspector" } {
             @if artifact.content_type.starts_with("image/") && artifact.extension != "gif" {
-                img src={ (url) "?w=" (THUMBNAIL) "&h=" (THUMBNAIL) } alt=(label(artifact))
-                    loading="lazy";
+                img src=(small) alt=(label(artifact)) loading="lazy";
             } @else if artifact.content_type.starts_with("image/") {
                 img src=(url) alt=(label(artifact)) loading="lazy";
             } @else {
@@ -115,13 +127,19 @@ fn label(artifact: &Artifact) -> String {
 
 /// All artifacts, newest first.
 pub(super) fn library(shown: &Shown) -> Markup {
+    let page = |query: &[(&str, &str)]| shown.workspace.link("/generations", query);
+    let tag = shown.tag.as_deref().map(|it| ("tag", it));
+    let older = |next| {
+        let query: Vec<_> = [("cursor", next)].into_iter().chain(tag).collect();
+        page(&query)
+    };
     html! {
         section #library aria-label="Library" {
             h2 { "Library" }
             nav.tags aria-label="Tags" {
-                a href="/generations" aria-current=[shown.tag.is_none().then_some("page")] { "all" }
+                a href=(page(&[])) aria-current=[shown.tag.is_none().then_some("page")] { "all" }
                 @for it in &shown.tags {
-                    a href={ "/generations?tag=" (escaped(&it.tag)) }
+                    a href=(page(&[("tag", &it.tag)]))
                         aria-current=[(shown.tag.as_ref() == Some(&it.tag)).then_some("page")] {
                         (it.tag) " " span.quiet { (it.generations + it.artifacts) }
                     }
@@ -129,23 +147,15 @@ pub(super) fn library(shown: &Shown) -> Markup {
             }
             ul.grid {
                 @for artifact in &shown.artifacts {
-                    li data-id=(artifact.id) { (picture(artifact)) }
+                    li data-id=(artifact.id) { (picture(artifact, &shown.workspace)) }
                 }
             }
             @if shown.artifacts.is_empty() { p.quiet { "Nothing here yet." } }
             @if let Some(next) = &shown.next {
-                a.next href={ "/generations?cursor=" (next)
-                    @if let Some(tag) = &shown.tag { "&tag=" (escaped(tag)) } } { "Older" }
+                a.next href=(older(next)) { "Older" }
             }
         }
     }
-}
-
-/// A tag as a part of an address.
-fn escaped(tag: &str) -> String {
-    let plain = |it: u8| it.is_ascii_alphanumeric() || b"-_.".contains(&it);
-    let one = |it: u8| if plain(it) { char::from(it).to_string() } else { format!("%{it:02X}") };
-    tag.bytes().map(one).collect()
 }
 
 /// One artifact, and where it came from.
@@ -153,10 +163,11 @@ pub(super) fn inspector(shown: &Shown) -> Markup {
     let Some((artifact, generation)) = &shown.inspected else { return html! {} };
     let input = generation.as_ref().map(|it| &it.request.input);
     let took = artifact.submitted_at.map(|it| artifact.created_at - it);
+    let workspace = &shown.workspace;
     html! {
         section #inspector tabindex="-1" aria-label="Inspector" {
-            a.close href="/generations" aria-label="Close" { "×" }
-            (full(artifact))
+            a.close href=(workspace.link("/generations", &[])) aria-label="Close" { "×" }
+            (full(artifact, workspace))
             dl {
                 dt { "Model" } dd { (artifact.model) " by " (artifact.provider) }
                 dt { "Size" } dd { (artifact.size) " bytes, " (artifact.content_type) }
@@ -178,6 +189,7 @@ pub(super) fn inspector(shown: &Shown) -> Markup {
                                     input type="hidden" name="do" value="untag";
                                     input type="hidden" name="id" value=(artifact.id);
                                     input type="hidden" name="tag" value=(tag);
+                                    (within(workspace))
                                     button aria-label={ "Remove " (tag) } { "×" }
                                 }
                             }
@@ -186,6 +198,7 @@ pub(super) fn inspector(shown: &Shown) -> Markup {
                     form.inline.tagging method="post" action="/generations" {
                         input type="hidden" name="do" value="tag";
                         input type="hidden" name="id" value=(artifact.id);
+                        (within(workspace))
                         input name="tag" aria-label="New tag" maxlength="64" required;
                         button { "Tag" }
                     }
@@ -195,13 +208,13 @@ pub(super) fn inspector(shown: &Shown) -> Markup {
                 details { summary { "Input" } pre { (pretty(input)) } }
             }
             details { summary { "What the provider said" } pre { (pretty(&artifact.response)) } }
-            (button("delete-artifact", &artifact.id, "Delete"))
+            (button("delete-artifact", &artifact.id, "Delete", workspace))
         }
     }
 }
 
-fn full(artifact: &Artifact) -> Markup {
-    let url = file_url(artifact);
+fn full(artifact: &Artifact, workspace: &Workspace) -> Markup {
+    let url = file_url(artifact, workspace, &[]);
     html! {
         @if artifact.content_type.starts_with("image/") {
             a href=(url) { img.full src=(url) alt=(label(artifact)); }

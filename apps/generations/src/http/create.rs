@@ -12,10 +12,9 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use steadfast::Object;
 
-use super::{problem::Problem, site::Site};
+use super::{problem::Problem, site::Site, workspace::Workspace};
 use crate::{
-    ClaimKey, Create, DEFAULT_WORKSPACE, Generation, GenerationManager, Library, Request, TAG_MAX,
-    TAGS_MAX, is_tag, new_id,
+    ClaimKey, Create, Generation, GenerationManager, Request, TAG_MAX, TAGS_MAX, is_tag, new_id,
 };
 
 /// How many may be asked for at a time.
@@ -32,6 +31,8 @@ struct Body {
     tags: Vec<String>,
     #[serde(default)]
     provider: Option<String>,
+    #[serde(default)]
+    workspace: Option<String>,
 }
 
 fn one() -> u32 {
@@ -43,24 +44,25 @@ pub(super) async fn create(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    let request = parse(&site, &body)?;
+    let (request, workspace) = parse(&site, &body)?;
     let key = headers.get("idempotency-key").map(|it| it.to_str());
     let key = match key {
         Some(Ok(key)) if (1..=255).contains(&key.len()) => Some(key.to_owned()),
         Some(_) => return Err(Problem::bad("invalid_key", "a key has 1 to 255 letters")),
         None => None,
     };
-    let generation = begin(&site, request, key).await?;
+    let generation = begin(&site, &workspace, request, key).await?;
     Ok((StatusCode::ACCEPTED, Json(json!({ "id": generation.id }))).into_response())
 }
 
-fn parse(site: &Site, body: &[u8]) -> Result<Request, Problem> {
-    let form = "{\"model\", \"input\", \"count\", \"tags\", \"provider\"}";
+fn parse(site: &Site, body: &[u8]) -> Result<(Request, Workspace), Problem> {
+    let form = "{\"model\", \"input\", \"count\", \"tags\", \"provider\", \"workspace\"}";
     let body: Body = serde_json::from_slice(body).map_err(|error| {
         Problem::bad("bad_request", format!("the body must be {form}: {error}"))
     })?;
-    let Body { model, input, count, tags, provider } = body;
-    check(site, model, input, count, tags, provider)
+    let Body { model, input, count, tags, provider, workspace } = body;
+    let workspace = Workspace::named(workspace)?;
+    Ok((check(site, model, input, count, tags, provider)?, workspace))
 }
 
 /// A request that can be served, or why it cannot.
@@ -98,6 +100,7 @@ pub(super) fn check(
 /// Begins with a request. With a key that was used for the same one it is the same one.
 pub(super) async fn begin(
     site: &Site,
+    workspace: &Workspace,
     request: Request,
     key: Option<String>,
 ) -> Result<Generation, Problem> {
@@ -107,7 +110,7 @@ pub(super) async fn begin(
         let digest: String =
             Sha256::digest(text).iter().take(16).map(|it| format!("{it:02x}")).collect();
         let claim = ClaimKey { key, digest, id };
-        id = site.objects.call(Library::at(DEFAULT_WORKSPACE), claim).await?;
+        id = site.objects.call(workspace.library(), claim).await?;
     }
     let secret = format!("{:016x}{:016x}", site.entropy.next(), site.entropy.next());
     let create = Create {
@@ -115,7 +118,7 @@ pub(super) async fn begin(
             .unwrap_or(u64::MAX),
         webhooks: site.studio.webhooks(),
         request,
-        workspace: DEFAULT_WORKSPACE.into(),
+        workspace: workspace.name().into(),
         secret,
     };
     Ok(site.objects.call(GenerationManager::at(id), create).await?)

@@ -16,7 +16,7 @@ use steadfast::{
 };
 use steadfast_ai::classify::thumbnail;
 
-use super::{artifacts::find, problem::Problem, site::Site};
+use super::{artifacts::find, problem::Problem, site::Site, workspace::Workspace};
 use crate::{Artifact, blob_key};
 
 /// The longest edge that can be asked for.
@@ -32,11 +32,12 @@ pub(super) struct Size {
 
 pub(super) async fn file(
     State(site): State<Site>,
+    workspace: Workspace,
     Path((id, file)): Path<(String, String)>,
     Query(size): Query<Size>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let artifact = find(&site, &id).await?;
+    let artifact = find(&site, &workspace, &id).await?;
     let is_its = file == "file" || file == format!("file.{}", artifact.extension);
     if !is_its {
         return Err(Problem::no_artifact(&format!("{id}/{file}")));

@@ -7,7 +7,6 @@ use axum::{
 };
 use maud::{Markup, html};
 use serde::Deserialize;
-use steadfast::Object;
 use steadfast_web::Page;
 
 use super::{
@@ -16,10 +15,11 @@ use super::{
     list::ListQuery,
     problem::Problem,
     site::Site,
+    workspace::Workspace,
 };
 use crate::{
-    Artifact, DEFAULT_WORKSPACE, Generation, GenerationStatus, GetArtifact, GetGeneration, Library,
-    ListArtifacts, ListGenerations, ListTags, Narrow, TagCount,
+    Artifact, Generation, GenerationStatus, GetArtifact, GetGeneration, ListArtifacts,
+    ListGenerations, ListTags, Narrow, TagCount,
 };
 
 const STYLE: &str = include_str!("../../assets/generations.css");
@@ -50,6 +50,7 @@ pub(super) struct View {
 
 /// What the page shows.
 pub(super) struct Shown {
+    pub(super) workspace: Workspace,
     pub(super) active: Vec<Generation>,
     pub(super) artifacts: Vec<Artifact>,
     pub(super) next: Option<String>,
@@ -63,15 +64,25 @@ pub(super) async fn show(
     State(site): State<Site>,
     Query(query): Query<ListQuery>,
     Query(view): Query<View>,
+    workspace: Result<Workspace, Problem>,
 ) -> Response {
-    match collect(&site, &query, &view).await {
+    let shown = match workspace {
+        Ok(workspace) => collect(&site, workspace, &query, &view).await,
+        Err(problem) => Err(problem),
+    };
+    match shown {
         Ok(shown) => page(&main(&site, &shown)).into_response(),
         Err(problem) => refused(&problem),
     }
 }
 
-async fn collect(site: &Site, query: &ListQuery, view: &View) -> Result<Shown, Problem> {
-    let library = || Library::at(DEFAULT_WORKSPACE);
+async fn collect(
+    site: &Site,
+    workspace: Workspace,
+    query: &ListQuery,
+    view: &View,
+) -> Result<Shown, Problem> {
+    let library = || workspace.library();
     let (mut narrow, _) = query.narrow()?;
     narrow.limit = PAGE + 1;
     let ask = ListArtifacts { generation: query.generation.clone(), narrow };
@@ -85,22 +96,27 @@ async fn collect(site: &Site, query: &ListQuery, view: &View) -> Result<Shown, P
         // What went well is in the library below; the rest is to be seen.
         let is_whole = generation.counts.ready == generation.request.count;
         if generation.status == GenerationStatus::Active {
-            active.extend(super::api::find(site, &generation.id).await?);
+            active.extend(super::api::find(site, &workspace, &generation.id).await?);
         } else if !is_whole {
             active.push(generation);
         }
     }
     let inspected = match &view.artifact {
-        Some(id) => inspect(site, id).await?,
+        Some(id) => inspect(site, &workspace, id).await?,
         None => None,
     };
     let tags = site.objects.call(library(), ListTags).await?;
     let tag = query.tag.clone().filter(|it| !it.is_empty());
-    Ok(Shown { active, artifacts: found.items, next: found.next, tags, tag, inspected })
+    let (artifacts, next) = (found.items, found.next);
+    Ok(Shown { workspace, active, artifacts, next, tags, tag, inspected })
 }
 
-async fn inspect(site: &Site, id: &str) -> Result<Option<(Artifact, Option<Generation>)>, Problem> {
-    let library = || Library::at(DEFAULT_WORKSPACE);
+async fn inspect(
+    site: &Site,
+    workspace: &Workspace,
+    id: &str,
+) -> Result<Option<(Artifact, Option<Generation>)>, Problem> {
+    let library = || workspace.library();
     let found = site.objects.call(library(), GetArtifact { id: id.into() }).await?;
     let Some(artifact) = found else { return Ok(None) };
     let id = artifact.generation_id.clone();
@@ -110,9 +126,9 @@ async fn inspect(site: &Site, id: &str) -> Result<Option<(Artifact, Option<Gener
 
 fn main(site: &Site, shown: &Shown) -> Markup {
     html! {
-        (bench(&site.studio.models()))
+        (bench(&site.studio.models(), &shown.workspace))
         section #live aria-label="Under way" aria-live="polite" {
-            @for generation in &shown.active { (active(generation)) }
+            @for generation in &shown.active { (active(generation, &shown.workspace)) }
         }
         (library(shown))
         (inspector(shown))

@@ -6,18 +6,21 @@ use axum::{
     http::StatusCode,
 };
 use serde_json::{Value, json};
-use steadfast::Object;
 
-use super::{problem::Problem, site::Site};
-use crate::{DEFAULT_WORKSPACE, Library, ListTags, SetTag, TAG_MAX, TagTarget, is_tag};
+use super::{problem::Problem, site::Site, workspace::Workspace};
+use crate::{ListTags, SetTag, TAG_MAX, TagTarget, is_tag};
 
-pub(super) async fn list(State(site): State<Site>) -> Result<Json<Value>, Problem> {
-    let tags = site.objects.call(Library::at(DEFAULT_WORKSPACE), ListTags).await?;
+pub(super) async fn list(
+    State(site): State<Site>,
+    workspace: Workspace,
+) -> Result<Json<Value>, Problem> {
+    let tags = site.objects.call(workspace.library(), ListTags).await?;
     Ok(Json(json!({ "items": tags })))
 }
 
 pub(super) async fn set(
     site: &Site,
+    workspace: &Workspace,
     target: TagTarget,
     (id, tag): (String, String),
     is_on: bool,
@@ -27,7 +30,7 @@ pub(super) async fn set(
         return Err(Problem::bad("invalid_tag", detail));
     }
     let set = SetTag { target, id: id.clone(), tag, is_on };
-    if site.objects.call(Library::at(DEFAULT_WORKSPACE), set).await? {
+    if site.objects.call(workspace.library(), set).await? {
         return Ok(StatusCode::NO_CONTENT);
     }
     Err(match target {
@@ -40,28 +43,32 @@ type At = Path<(String, String)>;
 
 pub(super) async fn tag_generation(
     State(site): State<Site>,
+    workspace: Workspace,
     Path(at): At,
 ) -> Result<StatusCode, Problem> {
-    set(&site, TagTarget::Generation, at, true).await
+    set(&site, &workspace, TagTarget::Generation, at, true).await
 }
 
 pub(super) async fn untag_generation(
     State(site): State<Site>,
+    workspace: Workspace,
     Path(at): At,
 ) -> Result<StatusCode, Problem> {
-    set(&site, TagTarget::Generation, at, false).await
+    set(&site, &workspace, TagTarget::Generation, at, false).await
 }
 
 pub(super) async fn tag_artifact(
     State(site): State<Site>,
+    workspace: Workspace,
     Path(at): At,
 ) -> Result<StatusCode, Problem> {
-    set(&site, TagTarget::Artifact, at, true).await
+    set(&site, &workspace, TagTarget::Artifact, at, true).await
 }
 
 pub(super) async fn untag_artifact(
     State(site): State<Site>,
+    workspace: Workspace,
     Path(at): At,
 ) -> Result<StatusCode, Problem> {
-    set(&site, TagTarget::Artifact, at, false).await
+    set(&site, &workspace, TagTarget::Artifact, at, false).await
 }

@@ -204,6 +204,7 @@ pub(super) fn generation(turn: &Turn<GenerationManager>, kept: &Kept) -> Result<
     let (id, tasks) = (turn.name(), tasks(turn)?);
     Ok(Generation {
         id: id.into(),
+        workspace: kept.workspace.clone(),
         status: status(&tasks),
         request: kept.request.clone(),
         counts: counts(&tasks),

@@ -2,11 +2,11 @@
 
 use steadfast::{Object, test::App};
 use steadfast_generations::{
-    ClaimKey, DEFAULT_WORKSPACE, DeleteArtifact, Library, ListArtifacts, ListGenerations, ListTags,
-    Narrow, SetTag, TagTarget, artifact_id,
+    ClaimKey, Create, DEFAULT_WORKSPACE, DeleteArtifact, GenerationManager, GetGeneration, Library,
+    ListArtifacts, ListGenerations, ListTags, Narrow, SetTag, TagTarget, artifact_id,
 };
 
-use crate::stage::{Fake, ID, blobs, create, kept, start};
+use crate::stage::{Fake, ID, blobs, create, kept, request, start};
 
 async fn artifacts(app: &App, narrow: Narrow) -> Vec<u32> {
     let ask = ListArtifacts { generation: None, narrow: Narrow { limit: 10, ..narrow } };
@@ -79,4 +79,18 @@ async fn a_key_is_one_request_and_refuses_another() {
     assert_eq!(claim("a", "1").await.unwrap(), "1");
     assert_eq!(claim("a", "2").await.unwrap(), "1");
     assert_eq!(claim("b", "3").await.unwrap_err().code(), "key_reused");
+}
+
+#[tokio::test]
+async fn what_is_asked_for_in_a_workspace_is_in_its_library_alone() {
+    let app = start(&Fake::new()).await;
+    let create = Create { workspace: "studio".into(), ..request("now", 2) };
+    let shown = app.call(GenerationManager::at(ID), create).await.unwrap();
+    assert_eq!(shown.workspace, "studio");
+    app.settle().await;
+    assert_eq!(kept(&app).await, None);
+    assert_eq!(artifacts(&app, Narrow::default()).await, Vec::<u32>::new());
+    let ask = GetGeneration { id: ID.into() };
+    let found = app.call(Library::at("studio"), ask).await.unwrap().unwrap();
+    assert_eq!((found.workspace.as_str(), found.artifacts.len()), ("studio", 2));
 }

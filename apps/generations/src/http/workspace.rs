@@ -1,0 +1,106 @@
+//! Which library a request is about.
+
+use axum::{
+    extract::{FromRequestParts, Query},
+    http::request::Parts,
+};
+use serde::Deserialize;
+use steadfast::{Address, Object};
+
+use super::problem::Problem;
+use crate::{DEFAULT_WORKSPACE, Library, WORKSPACE_MAX, is_workspace};
+
+/// A workspace by its name, which is one that it can have. To name one makes nothing.
+#[derive(Clone, Debug)]
+pub(super) struct Workspace(String);
+
+impl Workspace {
+    /// The one of this name; without a name the one that is always meant.
+    pub(super) fn named(name: Option<String>) -> Result<Self, Problem> {
+        let name = name.unwrap_or_else(|| DEFAULT_WORKSPACE.to_owned());
+        if is_workspace(&name) {
+            return Ok(Self(name));
+        }
+        let detail = format!(
+            "a workspace has a name of 1 to {WORKSPACE_MAX} of the characters A-Z, a-z, 0-9, \
+             `.`, `_` and `-`; leave it out for `{DEFAULT_WORKSPACE}`"
+        );
+        Err(Problem::bad("invalid_workspace", detail))
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.0
+    }
+
+    /// Its name, if it has to be named.
+    pub(super) fn spoken(&self) -> Option<&str> {
+        Some(self.name()).filter(|it| *it != DEFAULT_WORKSPACE)
+    }
+
+    pub(super) fn library(&self) -> Address<Library> {
+        Library::at(self.name())
+    }
+
+    /// An address in it.
+    pub(super) fn link(&self, path: &str, query: &[(&str, &str)]) -> String {
+        let own = self.spoken().map(|it| ("workspace", it));
+        let mut link = path.to_owned();
+        for (number, (name, value)) in own.iter().chain(query).enumerate() {
+            let sign = if number == 0 { '?' } else { '&' };
+            link.push_str(&format!("{sign}{name}={}", escaped(value)));
+        }
+        link
+    }
+}
+
+/// A text as a part of an address.
+fn escaped(text: &str) -> String {
+    let plain = |it: u8| it.is_ascii_alphanumeric() || b"-_.".contains(&it);
+    let one = |it: u8| if plain(it) { char::from(it).to_string() } else { format!("%{it:02X}") };
+    text.bytes().map(one).collect()
+}
+
+#[derive(Deserialize)]
+struct Named {
+    workspace: Option<String>,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Workspace {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let named = Query::<Named>::from_request_parts(parts, state).await;
+        let Query(named) = named.map_err(|it| Problem::bad("bad_query", it.body_text()))?;
+        Self::named(named.workspace)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(name: &str) -> Option<Workspace> {
+        Workspace::named(Some(name.into())).ok()
+    }
+
+    #[test]
+    fn a_name_is_short_and_plain_or_there_is_none() {
+        let long = "x".repeat(65);
+        for bad in ["", "a b", "a/b", "ä", "a\n", &long] {
+            assert!(named(bad).is_none(), "{bad:?}");
+        }
+        for good in ["default", "A.b_c-9", &long[1..]] {
+            assert_eq!(named(good).unwrap().name(), good);
+        }
+        assert_eq!(Workspace::named(None).unwrap().name(), "default");
+    }
+
+    #[test]
+    fn links_name_the_workspace_unless_it_is_always_meant() {
+        let (own, all) = (named("studio-2").unwrap(), named("default").unwrap());
+        assert_eq!(own.link("/x", &[]), "/x?workspace=studio-2");
+        assert_eq!(own.link("/x", &[("tag", "a b&c")]), "/x?workspace=studio-2&tag=a%20b%26c");
+        assert_eq!(all.link("/x", &[]), "/x");
+        assert_eq!(all.link("/x", &[("w", "1")]), "/x?w=1");
+    }
+}
