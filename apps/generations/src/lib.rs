@@ -39,6 +39,20 @@ pub use self::{
     },
 };
 
+/// The points of a generation at which a test may end the process. Those of the platform are
+/// between them.
+pub const GENERATION_CRASH_POINTS: &[&str] = &[
+    "generation.created",
+    "generation.submit.before",
+    "generation.submit.after",
+    "generation.webhook.before",
+    "generation.webhook.after",
+    "generation.fetch.before",
+    "generation.fetch.half",
+    "generation.fetch.after",
+    "generation.library.written",
+];
+
 /// The bytes of artifacts, under `artifacts/{id}`.
 pub const ARTIFACTS: Bucket = Bucket::named("generations");
 

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use steadfast::{
     BucketError, BucketHandle, Error, Perform, Result,
     bucket::{Attributes, PutOptions},
+    store::crash,
 };
 use steadfast_ai::generate::{
     Checked, GenerateError, Model, Output, OutputKind, OutputSource, Provider, Providers, Report,
@@ -186,10 +187,12 @@ impl Perform<Submit> for Arc<Studio> {
             input: job.input,
             webhook_url: job.webhook,
         };
+        crash::point("generation.submit.before");
         let taken = match provider.submit(&task).await.map_err(failure)? {
             Submitted::Finished(outputs) => made(outputs).map_or(Taken::Accepted, Taken::Made),
             Submitted::Accepted => Taken::Accepted,
         };
+        crash::point("generation.submit.after");
         self.end(&job.task);
         Ok(taken)
     }
@@ -209,15 +212,18 @@ impl Perform<Fetch> for Arc<Studio> {
         let provider = self.named(&job.provider)?;
         let source: OutputSource = serde_json::from_value(job.made.source)?;
         let max = self.options.artifact_bytes_max;
+        crash::point("generation.fetch.before");
         let mut stream = provider.open(&source, max).await.map_err(failure)?;
         let media = stream.media();
         let mut writer = (self.place)().writer(&blob_key(&job.artifact)).await?;
         while let Some(chunk) = stream.chunk().await.map_err(failure)? {
             writer.write(&chunk).await?;
+            crash::point("generation.fetch.half");
         }
         let attributes = Attributes::of_type(media.content_type());
         let put = PutOptions { attributes, ..PutOptions::default() };
         let blob = writer.finish(put).await?;
+        crash::point("generation.fetch.after");
         Ok(Fetched {
             size: blob.size,
             content_type: media.content_type().into(),

@@ -13,9 +13,29 @@ fn folder() -> TempDir {
 }
 
 /// An address that nobody has: providers must know it before there is a server.
-fn free_host() -> String {
+pub(crate) fn free_host() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     listener.local_addr().expect("an address").to_string()
+}
+
+/// What a server is told that asks this provider, with an address for webhooks or without one, and
+/// how long it waits.
+pub(crate) fn flags(
+    fake: &FakeRunware,
+    webhooks: Option<&str>,
+    cluster: Option<&Cluster>,
+    seconds: u32,
+) -> Vec<String> {
+    let mut flags = vec![
+        ("--runware-key", KEY.to_owned()),
+        ("--runware-url", fake.url()),
+        ("--output-networks", "127.0.0.0/8".into()),
+        ("--image-timeout", seconds.to_string()),
+        ("--video-timeout", seconds.to_string()),
+    ];
+    flags.extend(webhooks.map(|it| ("--public-url", format!("http://{it}"))));
+    flags.extend(cluster.map(|it| ("--store", it.url.clone())));
+    flags.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect()
 }
 
 /// A server that asks this provider; with an address for webhooks, or without one.
@@ -31,25 +51,8 @@ fn serve_on(
     webhooks: bool,
     cluster: Option<&Cluster>,
 ) -> Server {
-    let (url, public) = (fake.url(), format!("http://{host}"));
-    let mut flags = vec![
-        "--runware-key",
-        KEY,
-        "--runware-url",
-        &url,
-        "--output-networks",
-        "127.0.0.0/8",
-        "--image-timeout",
-        "12",
-        "--video-timeout",
-        "12",
-    ];
-    if webhooks {
-        flags.extend(["--public-url", &public]);
-    }
-    if let Some(cluster) = cluster {
-        flags.extend(["--store", &cluster.url]);
-    }
+    let flags = flags(fake, webhooks.then_some(host), cluster, 12);
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     Server::at(host, folder, &flags)
 }
 

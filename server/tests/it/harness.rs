@@ -164,6 +164,11 @@ impl Server {
         Answer::of(agent().get(format!("{}{path}", self.url)).call())
     }
 
+    /// Gets a path; it may be gone before it has answered.
+    pub(crate) fn try_get(&self, path: &str) -> Result<Answer, ureq::Error> {
+        Answer::try_of(agent().get(format!("{}{path}", self.url)).call())
+    }
+
     /// Gets a path that answers with JSON and 200.
     #[track_caller]
     pub(crate) fn json(&self, path: &str) -> Value {

@@ -16,6 +16,7 @@ mod example;
 mod gallery;
 mod generations;
 mod generations_browser;
+mod generations_kills;
 mod generations_runware;
 mod generations_workspaces;
 mod guard;

@@ -10,7 +10,7 @@ use axum::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use steadfast::Object;
+use steadfast::{Object, store::crash};
 
 use super::{problem::Problem, site::Site, workspace::Workspace};
 use crate::{
@@ -121,5 +121,7 @@ pub(super) async fn begin(
         workspace: workspace.name().into(),
         secret,
     };
-    Ok(site.objects.call(GenerationManager::at(id), create).await?)
+    let generation = site.objects.call(GenerationManager::at(id), create).await?;
+    crash::point("generation.created");
+    Ok(generation)
 }

@@ -5,7 +5,7 @@ use axum::{
     extract::{Path, State},
     http::StatusCode,
 };
-use steadfast::Object;
+use steadfast::{Object, store::crash};
 
 use super::{api::is_id, problem::Problem, site::Site};
 use crate::{GenerationManager, Webhook};
@@ -21,6 +21,8 @@ pub(super) async fn receive(
         return Err(Problem::no_generation(&generation));
     }
     let told = Webhook { task, token, body };
+    crash::point("generation.webhook.before");
     site.objects.call(GenerationManager::at(generation), told).await?;
+    crash::point("generation.webhook.after");
     Ok(StatusCode::OK)
 }

@@ -1,6 +1,6 @@
 //! What is written into a library. All of it may come twice, and in any order.
 
-use steadfast::{Error, Handle, Outcome, Result, Turn, rusqlite::OptionalExtension};
+use steadfast::{Error, Handle, Outcome, Result, Turn, rusqlite::OptionalExtension, store::crash};
 
 use super::{ClaimKey, DeleteArtifact, DeleteGeneration, GenerationChanged, Library, rows};
 use crate::{Artifact, Discard};
@@ -69,6 +69,7 @@ impl Handle<GenerationChanged> for Library {
             ),
         )?;
         artifacts.iter().try_for_each(|it| record(turn, it))?;
+        crash::point("generation.library.written");
         if known.is_none() {
             // Only with the first word: later ones must not bring back what somebody has removed.
             for tag in &generation.request.tags {
