@@ -1,6 +1,6 @@
 //! `cargo run --release -p steadfast-bench
 //! [store|postgres|backlog|processes|objects|sleepers [OBJECTS]|workflows|queues|buckets|uploads|
-//! drift|http|connections|start]`
+//! drift|generations|http|connections|start]`
 //!
 //! Machines are noisy, so every figure is printed beside a baseline of the same run, and as a ratio
 //! to it. `STEADFAST_BENCH_POSTGRES` names a database for the PostgreSQL part,
@@ -11,6 +11,7 @@ mod buckets;
 mod commits;
 mod connections;
 mod drift;
+mod generations;
 mod http;
 mod measure;
 mod objects;
@@ -66,6 +67,9 @@ async fn main() {
     }
     if wanted("drift") {
         drift::run().await;
+    }
+    if wanted("generations") {
+        generations::run().await;
     }
     if wanted("http") {
         http::run();

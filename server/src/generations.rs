@@ -28,6 +28,9 @@ pub(crate) fn studio(args: &GenerationArgs, buckets: &Buckets) -> Result<Arc<Stu
     let mut providers = embedded()?;
     if let Some(key) = &args.runware_key {
         let mut options = RunwareOptions::new(key);
+        // Its own limits must not be narrower than what was asked for.
+        options.concurrent = args.provider_requests.into();
+        options.fetch.concurrent = options.concurrent.clamp(8, 64);
         if let Some(url) = &args.runware_url {
             options.base_url.clone_from(url);
         }

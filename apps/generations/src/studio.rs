@@ -151,6 +151,11 @@ impl Studio {
         limit.acquire().await.map_err(Error::retryable)
     }
 
+    /// Places of all providers together. Each has its own limit; here nobody is to wait for one.
+    fn places(&self) -> usize {
+        self.options.at_once.max(1).saturating_mul(self.limits.len().max(1))
+    }
+
     /// Whether a task may be known to its provider: another process may have handed it over, and
     /// this one may have, without an answer.
     fn may_be_known(&self, job: &Submit) -> bool {
@@ -196,6 +201,10 @@ impl Perform<Submit> for Arc<Studio> {
         self.end(&job.task);
         Ok(taken)
     }
+
+    fn at_once(&self) -> Option<usize> {
+        Some(self.places())
+    }
 }
 
 impl Perform<Poll> for Arc<Studio> {
@@ -229,6 +238,11 @@ impl Perform<Fetch> for Arc<Studio> {
             content_type: media.content_type().into(),
             extension: media.extension().into(),
         })
+    }
+
+    /// What is made must not pile up.
+    fn at_once(&self) -> Option<usize> {
+        Some(self.places())
     }
 }
 

@@ -49,8 +49,8 @@ impl OutputStream {
         Ok(Self { media, length, first: Some(first.into()), rest: Rest::Coming(chunks) })
     }
 
-    /// Of bytes that are there.
-    pub(crate) fn there(bytes: Bytes) -> Result<Self, GenerateError> {
+    /// Of bytes that are there: for providers that have them. Refuses what is no media.
+    pub fn there(bytes: Bytes) -> Result<Self, GenerateError> {
         let media = known(&bytes)?;
         let length = Some(bytes.len() as u64);
         Ok(Self { media, length, first: None, rest: Rest::There(bytes) })

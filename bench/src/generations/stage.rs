@@ -1,0 +1,143 @@
+//! The application behind its routes, with a provider that takes its time.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use axum::{http::StatusCode, response::IntoResponse};
+use serde_json::{Value, json};
+use steadfast::{
+    Arrival, Link, Object, ObjectOptions, Runtime,
+    store::{SeededEntropy, SqliteOptions, SqliteStore, Store, SystemClock},
+};
+use steadfast_ai::{
+    classify::{Copies, ImageLimits, Pool},
+    generate::Providers,
+};
+use steadfast_generations::{
+    ARTIFACTS, DEFAULT_WORKSPACE, Discard, Fetch, Generation, GenerationManager, GenerationMessage,
+    GenerationStatus, GetState, Library, ListGenerations, Narrow, Poll, Studio, StudioOptions,
+    Submit,
+    http::{Site, router},
+};
+use steadfast_web::Connect;
+use tokio::task::JoinHandle;
+
+use super::provider::{Shared, Slow};
+use crate::http::Caller;
+
+/// Calls that the provider takes at once.
+pub(super) const AT_ONCE: usize = 64;
+/// Pictures of one generation.
+pub(super) const TASKS: usize = 4;
+
+pub(super) struct Stage {
+    pub(super) app: Runtime,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) provider: Arc<Slow>,
+    pub(super) address: SocketAddr,
+    serving: JoinHandle<()>,
+    _folder: tempfile::TempDir,
+}
+
+impl Stage {
+    pub(super) async fn new() -> Self {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let options = SqliteOptions::new(folder.path().join("store"), Arc::new(SystemClock));
+        let store: Arc<dyn Store> = Arc::new(SqliteStore::open(options).expect("store opens"));
+        let (link, provider) = (Link::default(), Arc::new(Slow::new()));
+        let place = link.clone();
+        let studio = Arc::new(Studio::new(
+            Providers::new().with(Shared(provider.clone())),
+            StudioOptions { at_once: AT_ONCE, ..StudioOptions::default() },
+            Arc::new(move || place.bucket(ARTIFACTS)),
+            "bench",
+        ));
+        // What is finished is not to stay awake until the next ones come.
+        let objects = ObjectOptions { idle_time: Duration::from_secs(1), ..Default::default() };
+        let app = Runtime::builder()
+            .link(&link)
+            .bucket(ARTIFACTS)
+            .blob_folder(folder.path().join("blobs"))
+            .object_options(objects)
+            .live_object(GenerationManager { studio: studio.clone() })
+            .object(Library)
+            .perform::<Submit>(studio.clone())
+            .perform::<Poll>(studio.clone())
+            .perform::<Fetch>(studio.clone())
+            .perform::<Discard>(studio.clone())
+            .start(store.clone())
+            .await
+            .expect("starts");
+        // Whoever watches here does it without HTTP.
+        let connect: Connect =
+            Arc::new(|_, _, _| Box::pin(async { StatusCode::NOT_FOUND.into_response() }));
+        let routes = router(Site {
+            objects: app.objects().clone(),
+            artifacts: app.bucket(ARTIFACTS),
+            studio,
+            connect,
+            clock: Arc::new(SystemClock),
+            entropy: Arc::new(SeededEntropy::from_system()),
+            pool: Pool::for_this_machine("images").expect("threads"),
+            limits: ImageLimits::default(),
+            copies: Copies::default(),
+        });
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("its address");
+        let serving = tokio::spawn(async move {
+            axum::serve(listener, routes).await.expect("serves");
+        });
+        Self { app, store, provider, address, serving, _folder: folder }
+    }
+
+    /// Somebody who asks for generations, over a connection of their own: a prompt, and the id.
+    pub(super) fn caller(&self) -> impl FnMut(&str) -> String + use<> {
+        let mut caller = Caller::new(&self.address.to_string());
+        move |prompt| {
+            let input = json!({ "positivePrompt": prompt });
+            let body = json!({ "model": "bench:slow@1", "input": input, "count": TASKS });
+            let answer: Value =
+                serde_json::from_str(&caller.post("/api/generations", &body.to_string()))
+                    .expect("JSON");
+            answer["id"].as_str().expect("an id").to_owned()
+        }
+    }
+
+    /// Waits until a generation is over, as somebody hears who watches it.
+    pub(super) async fn finished(&self, id: &str) -> Generation {
+        let (app, objects) = (&self.app, self.app.objects());
+        let socket = app.connect(GenerationManager::at(id), Arrival::new()).await;
+        let socket = socket.expect("connects");
+        let now = objects.call(GenerationManager::at(id), GetState).await.expect("answers");
+        let now = now.expect("it is there");
+        if now.status != GenerationStatus::Active {
+            return now;
+        }
+        loop {
+            let event = socket.next().await.expect("it goes on");
+            if let GenerationMessage::GenerationFinished { generation } =
+                serde_json::from_str(&event.text).expect("a message")
+            {
+                return *generation;
+            }
+        }
+    }
+
+    /// Generations, newest first.
+    pub(super) async fn list(
+        &self,
+        status: Option<GenerationStatus>,
+        limit: u32,
+        after: Option<(i64, String)>,
+    ) -> Vec<Generation> {
+        let narrow = Narrow { limit, after, ..Narrow::default() };
+        let ask = ListGenerations { status, narrow };
+        let library = Library::at(DEFAULT_WORKSPACE);
+        self.app.objects().call(library, ask).await.expect("a list")
+    }
+
+    pub(super) async fn stop(self) {
+        self.serving.abort();
+        self.app.stop().await;
+        self.store.close().await;
+    }
+}
