@@ -109,9 +109,13 @@ impl Cell {
         if mailbox_max <= state.mailbox.len() && !matches!(item.input, Input::Closed { .. }) {
             return Err(NotTaken::Refused(CallError::Busy { object: self.address.to_string() }));
         }
+        let is_urgent = matches!(state.phase, Phase::Ready) && item.end.is_none();
         state.mailbox.push_back(item);
         state.used = used;
         self.go_on(state);
+        if let Some(shared) = is_urgent.then(|| self.shared.upgrade()).flatten() {
+            shared.pool.promote(self);
+        }
         Ok(())
     }
 
@@ -125,16 +129,8 @@ impl Cell {
                 drop(state);
                 shared.load(self.clone());
             }
-            Phase::Idle if has_work => {
-                state.phase = Phase::Ready;
-                drop(state);
-                shared.pool.push(self.clone());
-            }
-            Phase::Full if !state.flight.is_full() => {
-                state.phase = Phase::Ready;
-                drop(state);
-                shared.pool.push(self.clone());
-            }
+            Phase::Idle if has_work => self.make_ready(&shared, state),
+            Phase::Full if !state.flight.is_full() => self.make_ready(&shared, state),
             Phase::Doomed if state.flight.is_empty() => {
                 state.flight.start_over();
                 if let Some(damage) = state.damage.take() {
@@ -156,6 +152,14 @@ impl Cell {
             | Phase::Quarantined(_)
             | Phase::Gone => {}
         }
+    }
+
+    /// Has its turns run. Who calls waits for the answer; a delivery has time.
+    fn make_ready(self: &Arc<Self>, shared: &Shared, mut state: MutexGuard<'_, State>) {
+        state.phase = Phase::Ready;
+        let is_asked = state.mailbox.iter().any(|it| it.end.is_none());
+        drop(state);
+        shared.pool.push(self.clone(), is_asked);
     }
 
     /// Takes in what the store holds of it.
