@@ -58,6 +58,9 @@ function listen() {
   }
 }
 
+// What was asked for without an answer: the same again is the same request.
+let open = null;
+
 const bench = document.getElementById("bench");
 bench?.addEventListener("submit", async (it) => {
   it.preventDefault();
@@ -73,8 +76,13 @@ bench?.addEventListener("submit", async (it) => {
   const asked = { model: fields.model, input, count: Number(fields.count), tags };
   if (workspace !== null) asked.workspace = workspace;
   const body = JSON.stringify(asked);
-  const headers = { "content-type": "application/json", "idempotency-key": crypto.randomUUID() };
+  if (open?.body !== body) open = { body, key: crypto.randomUUID() };
+  const headers = { "content-type": "application/json", "idempotency-key": open.key };
+  const button = bench.querySelector("button.main");
+  button.disabled = true;
   const answer = await fetch("/api/generations", { method: "POST", headers, body }).catch(() => null);
+  button.disabled = false;
+  if (answer) open = null;
   if (answer?.status === 202) { refresh(); return; }
   said.className = "error";
   said.textContent = answer ? (await answer.json().catch(() => ({}))).detail ?? `error ${answer.status}` : "the server did not answer";

@@ -26,8 +26,9 @@ pub use self::{
     jobs::{AtProvider, Discard, Fetch, Fetched, Poll, Progress, Submit, Taken},
     library::{
         ClaimKey, DEFAULT_WORKSPACE, DeleteArtifact, DeleteGeneration, GenerationChanged,
-        GetArtifact, GetGeneration, Library, ListArtifacts, ListGenerations, ListTags, Narrow,
-        SetTag, TAG_MAX, TAGS_MAX, TagCount, TagTarget, WORKSPACE_MAX, is_tag, is_workspace,
+        GetArtifact, GetGeneration, Library, LibraryChanged, ListArtifacts, ListGenerations,
+        ListTags, Narrow, SetTag, TAG_MAX, TAGS_MAX, TagCount, TagTarget, WORKSPACE_MAX, is_tag,
+        is_workspace,
     },
     manager::GenerationManager,
     studio::{Place, Studio, StudioOptions},

@@ -2,6 +2,7 @@
 //! they are asked for, artifacts as they are made.
 
 mod messages;
+mod mirror;
 mod query;
 mod record;
 mod rows;
@@ -13,6 +14,7 @@ pub use self::messages::{
     ClaimKey, DeleteArtifact, DeleteGeneration, GenerationChanged, GetArtifact, GetGeneration,
     ListArtifacts, ListGenerations, ListTags, Narrow, SetTag, TagCount, TagTarget,
 };
+pub use self::mirror::LibraryChanged;
 use self::rows::SCHEMA;
 pub use self::tags::{TAG_MAX, TAGS_MAX, is_tag};
 use crate::Discard;

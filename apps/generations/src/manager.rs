@@ -2,6 +2,7 @@
 //! state that is expected; everything outside is an effect, so that a turn never waits.
 
 mod control;
+mod mirror;
 mod outcomes;
 mod progress;
 mod rows;
@@ -12,8 +13,8 @@ use steadfast::{Connection, Error, Handle, Live, Object, Outcome, Result, Turn};
 
 use self::rows::SCHEMA;
 use crate::{
-    AskAgain, Cancel, Create, Delete, Discard, Fetch, Forget, Generation, GetState, Poll, Retry,
-    Studio, Submit, TimeOut, Webhook,
+    AskAgain, Cancel, Create, Delete, Discard, Fetch, Forget, Generation, GetState, LibraryChanged,
+    Poll, Retry, Studio, Submit, TimeOut, Webhook,
 };
 
 /// How long a finished generation stays here, for webhooks that come late.
@@ -38,6 +39,7 @@ impl Object for GenerationManager {
         TimeOut,
         AskAgain,
         Forget,
+        LibraryChanged,
         Outcome<Submit>,
         Outcome<Poll>,
         Outcome<Fetch>,
@@ -64,7 +66,9 @@ impl Handle<GetState> for GenerationManager {
 
     fn handle(&self, turn: &Turn<Self>, _: GetState) -> Result<Option<Generation>> {
         match rows::request(turn)? {
-            Some(request) if !request.is_deleted => rows::generation(turn, &request).map(Some),
+            Some(request) if !request.is_deleted => {
+                mirror::shown(turn, rows::generation(turn, &request)?).map(Some)
+            }
             _ => Ok(None),
         }
     }

@@ -58,6 +58,7 @@ fn files_are_given_in_part_in_other_sizes_and_not_again() {
     let etag = headers["etag"].to_str().unwrap();
     let same = server.get_with(&file, &[("if-none-match", etag)]);
     assert_eq!((same.status, same.body.len()), (304, 0));
+    assert!(same.header("cache-control").ends_with("immutable"));
     let (small, headers) = server.bytes(&format!("{file}?w=32"));
     assert_eq!(headers["content-type"], "image/jpeg");
     let small = image::load_from_memory(&small).unwrap();
@@ -96,6 +97,12 @@ fn what_cannot_be_asked_for_says_why_and_makes_nothing() {
         ),
         (json!({ "model": "embedded:art@1", "input": input, "tags": long }), 400, "too_many_tags"),
         (json!({ "input": input }), 400, "bad_request"),
+        (
+            json!({ "model": "embedded:art@1", "count": 2,
+                "input": { "positivePrompt": "x x", "seed": i64::MAX } }),
+            422,
+            "generation_input_invalid",
+        ),
     ] {
         server.post_json(GENERATIONS, &body.to_string(), &[]).assert_problem(status, code);
     }
@@ -119,7 +126,8 @@ fn what_cannot_be_asked_for_says_why_and_makes_nothing() {
 fn a_request_with_a_key_is_one_request() {
     let server = Server::empty();
     let body = |prompt: &str| {
-        let input = json!({ "positivePrompt": prompt, "width": 64, "height": 64, "seed": 1 });
+        // The seed is chosen by the server, each time another one.
+        let input = json!({ "positivePrompt": prompt, "width": 64, "height": 64 });
         json!({ "model": "embedded:art@1", "input": input }).to_string()
     };
     let key = [("idempotency-key", "k-1")];
@@ -128,6 +136,11 @@ fn a_request_with_a_key_is_one_request() {
     server.post_json(GENERATIONS, &body("two"), &key).assert_problem(409, "key_reused");
     ready(&server, first["id"].as_str().unwrap());
     assert_eq!(server.json(GENERATIONS)["items"].as_array().unwrap().len(), 1);
+    // One that was deleted is not made again behind its owner's back.
+    server.delete(&format!("{GENERATIONS}/{}", first["id"].as_str().unwrap()));
+    let second = server.post_json(GENERATIONS, &body("one"), &key).json();
+    assert_ne!(second, first);
+    ready(&server, second["id"].as_str().unwrap());
 }
 
 #[test]

@@ -43,8 +43,8 @@ pub(super) fn is_id(text: &str) -> bool {
     text.len() == 36 && text.bytes().all(|it| it.is_ascii_hexdigit() || it == b'-')
 }
 
-/// A generation of a workspace. Its manager knows best while it is active; to ask one that is not
-/// there makes none.
+/// A generation of a workspace. Its manager knows best while it is active, and is asked first: the
+/// library is busy with all of them. To ask one that is not there makes none.
 pub(super) async fn find(
     site: &Site,
     workspace: &Workspace,
@@ -53,20 +53,16 @@ pub(super) async fn find(
     if !is_id(id) {
         return Ok(None);
     }
-    let ask = GetGeneration { id: id.into() };
-    let kept = site.objects.call(workspace.library(), ask).await?;
-    if kept.as_ref().is_some_and(|it| it.status != GenerationStatus::Active) {
-        return Ok(kept);
-    }
     let live = site.objects.call(GenerationManager::at(id), GetState).await?;
     let live = live.filter(|it| it.workspace == workspace.name());
-    Ok(match (live, kept) {
-        (Some(mut live), Some(kept)) => {
-            live.request.tags = kept.request.tags;
-            Some(live)
-        }
-        (live, kept) => live.or(kept),
-    })
+    if live.as_ref().is_some_and(|it| it.status == GenerationStatus::Active) {
+        return Ok(live);
+    }
+    let ask = GetGeneration { id: id.into() };
+    let kept = site.objects.call(workspace.library(), ask).await?;
+    // The library may not have heard of the end yet.
+    let kept = kept.filter(|it| live.is_none() || it.status != GenerationStatus::Active);
+    Ok(kept.or(live))
 }
 
 pub(super) async fn present(
@@ -94,8 +90,27 @@ pub(super) async fn retry(
     workspace: Workspace,
     Path(id): Path<String>,
 ) -> Result<Json<Generation>, Problem> {
-    present(&site, &workspace, &id).await?;
-    Ok(Json(site.objects.call(GenerationManager::at(id), Retry).await?))
+    again(&site, &workspace, &id).await.map(Json)
+}
+
+/// Tries what failed again, as long as there is somebody who can.
+pub(super) async fn again(
+    site: &Site,
+    workspace: &Workspace,
+    id: &str,
+) -> Result<Generation, Problem> {
+    present(site, workspace, id).await?;
+    let retried = site.objects.call(GenerationManager::at(id), Retry).await;
+    retried.map_err(|error| match error.code() {
+        "unknown_generation" => {
+            let detail = format!(
+                "generation `{id}` ended more than a day ago and is kept in the library alone; ask \
+                 for it anew"
+            );
+            Problem::new(StatusCode::GONE, "generation_closed", detail)
+        }
+        _ => error.into(),
+    })
 }
 
 pub(super) async fn delete(

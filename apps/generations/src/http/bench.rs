@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use steadfast::Object;
 
 use super::{api, artifacts, create, problem::Problem, site::Site, tags, workspace::Workspace};
-use crate::{Cancel, GenerationManager, Retry, TagTarget};
+use crate::{Cancel, GenerationManager, GenerationStatus, TagTarget};
 
 /// Any form of the page: `do` says which.
 #[derive(Debug, Default, Deserialize)]
@@ -35,13 +35,14 @@ pub(super) async fn act(site: &Site, form: Form) -> Result<String, Problem> {
     match form.r#do.as_str() {
         "submit" => submit(site, workspace, form).await.map(|()| home()),
         "cancel" => {
-            api::present(site, workspace, &form.id).await?;
-            site.objects.call(GenerationManager::at(form.id), Cancel).await?;
+            let found = api::present(site, workspace, &form.id).await?;
+            if found.status == GenerationStatus::Active {
+                site.objects.call(GenerationManager::at(form.id), Cancel).await?;
+            }
             Ok(home())
         }
         "retry" => {
-            api::present(site, workspace, &form.id).await?;
-            site.objects.call(GenerationManager::at(form.id), Retry).await?;
+            api::again(site, workspace, &form.id).await?;
             Ok(home())
         }
         "delete-generation" => api::remove(site, workspace, &form.id).await.map(|()| home()),

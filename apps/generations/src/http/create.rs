@@ -10,7 +10,10 @@ use axum::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use steadfast::{Object, store::crash};
+use steadfast::{
+    Object,
+    store::{crash, secret_text},
+};
 
 use super::{problem::Problem, site::Site, workspace::Workspace};
 use crate::{
@@ -39,15 +42,19 @@ fn one() -> u32 {
     1
 }
 
+/// The letters of a secret.
+const LETTERS: &[u8] = b"0123456789abcdef";
+
 pub(super) async fn create(
     State(site): State<Site>,
+    workspace: Workspace,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    let (request, workspace) = parse(&site, &body)?;
+    let (request, workspace) = parse(&site, workspace, &body)?;
     let key = headers.get("idempotency-key").map(|it| it.to_str());
     let key = match key {
-        Some(Ok(key)) if (1..=255).contains(&key.len()) => Some(key.to_owned()),
+        Some(Ok(key)) if (1..=255).contains(&key.len()) => Some((key.to_owned(), digest(&body))),
         Some(_) => return Err(Problem::bad("invalid_key", "a key has 1 to 255 letters")),
         None => None,
     };
@@ -55,13 +62,24 @@ pub(super) async fn create(
     Ok((StatusCode::ACCEPTED, Json(json!({ "id": generation.id }))).into_response())
 }
 
-fn parse(site: &Site, body: &[u8]) -> Result<(Request, Workspace), Problem> {
+/// What a request says, however it is written. Of what was asked for, not of what we made of it: a
+/// seed that is chosen here is another one each time.
+fn digest(body: &[u8]) -> String {
+    let mut said: Value = serde_json::from_slice(body).unwrap_or_default();
+    // Each workspace has its own keys.
+    said.as_object_mut().and_then(|it| it.remove("workspace"));
+    let hash = Sha256::digest(said.to_string());
+    hash.iter().take(16).map(|it| format!("{it:02x}")).collect()
+}
+
+/// The workspace is that of the body, or else that of the address.
+fn parse(site: &Site, workspace: Workspace, body: &[u8]) -> Result<(Request, Workspace), Problem> {
     let form = "{\"model\", \"input\", \"count\", \"tags\", \"provider\", \"workspace\"}";
     let body: Body = serde_json::from_slice(body).map_err(|error| {
         Problem::bad("bad_request", format!("the body must be {form}: {error}"))
     })?;
-    let Body { model, input, count, tags, provider, workspace } = body;
-    let workspace = Workspace::named(workspace)?;
+    let Body { model, input, count, tags, provider, workspace: named } = body;
+    let workspace = if named.is_some() { Workspace::named(named)? } else { workspace };
     Ok((check(site, model, input, count, tags, provider)?, workspace))
 }
 
@@ -92,27 +110,34 @@ pub(super) fn check(
     };
     // Chosen here, so that what is tried again is the same.
     input.entry("seed").or_insert_with(|| (1 + (site.entropy.next() >> 33)).into());
+    // Each place adds its number to the seed: what the last one asks for must be possible, too.
+    if let Some(seed) = input.get("seed").and_then(Value::as_u64) {
+        let mut last = input.clone();
+        last.insert("seed".into(), seed.saturating_add(u64::from(count) - 1).into());
+        site.studio.check(&model, last, provider.as_deref())?;
+    }
     let (provider, checked) = site.studio.check(&model, input, provider.as_deref())?;
     let (kind, input) = (checked.kind, checked.input);
     Ok(Request { provider, model, kind, input, count, tags })
 }
 
-/// Begins with a request. With a key that was used for the same one it is the same one.
+/// Begins with a request. With a key (and what was asked for) that was used before it is the same
+/// one.
 pub(super) async fn begin(
     site: &Site,
     workspace: &Workspace,
     request: Request,
-    key: Option<String>,
+    key: Option<(String, String)>,
 ) -> Result<Generation, Problem> {
     let mut id = new_id(site.clock.now(), &*site.entropy);
-    if let Some(key) = key {
-        let text = serde_json::to_string(&request).unwrap_or_default();
-        let digest: String =
-            Sha256::digest(text).iter().take(16).map(|it| format!("{it:02x}")).collect();
+    if let Some((key, digest)) = key {
         let claim = ClaimKey { key, digest, id };
         id = site.objects.call(workspace.library(), claim).await?;
     }
-    let secret = format!("{:016x}{:016x}", site.entropy.next(), site.entropy.next());
+    // Not of the entropy that ids are made of, which everybody sees.
+    let secret = secret_text(32, LETTERS).map_err(|error| {
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, error.code(), error.to_string())
+    })?;
     let create = Create {
         timeout_ms: u64::try_from(site.studio.timeout(request.kind).as_millis())
             .unwrap_or(u64::MAX),

@@ -14,7 +14,8 @@ use steadfast::{
     BucketError,
     bucket::{ByteRange, GetOptions, Reading},
 };
-use steadfast_ai::classify::thumbnail;
+use steadfast_ai::classify::{ImageLimits, thumbnail};
+use tokio::sync::Semaphore;
 
 use super::{artifacts::find, problem::Problem, site::Site, workspace::Workspace};
 use crate::{Artifact, blob_key};
@@ -23,6 +24,9 @@ use crate::{Artifact, blob_key};
 const EDGE_MAX: u32 = 2_048;
 /// Bytes of an image that other sizes are made of.
 const SOURCE_BYTES_MAX: u64 = 32 << 20;
+
+/// So many are in memory at a time to be scaled.
+static PLACES: Semaphore = Semaphore::const_new(4);
 
 #[derive(Deserialize)]
 pub(super) struct Size {
@@ -45,14 +49,21 @@ pub(super) async fn file(
     let edge = edge(&size, &artifact)?;
     let etag = edge.map_or_else(|| artifact.id.clone(), |it| format!("{}-{it}", artifact.id));
     let has = headers.get(header::IF_NONE_MATCH).and_then(|it| it.to_str().ok());
-    if has.is_some_and(|it| it.split(',').any(|it| it.trim().trim_matches('"') == etag)) {
-        let tag = [(header::ETAG, format!("\"{etag}\""))];
-        return Ok((StatusCode::NOT_MODIFIED, tag).into_response());
+    if has.is_some_and(|it| knows(it, &etag)) {
+        let mut response = answer(StatusCode::NOT_MODIFIED, "", &etag, Body::empty());
+        response.headers_mut().remove(header::CONTENT_TYPE);
+        return Ok(response);
     }
     match edge {
         Some(edge) => resized(&site, &artifact, edge, &etag).await,
         None => whole(&site, &artifact, &etag, &headers).await,
     }
+}
+
+/// Whether somebody has this one already.
+fn knows(tags: &str, etag: &str) -> bool {
+    let is_it = |it: &str| it.trim_start_matches("W/").trim_matches('"') == etag;
+    tags.split(',').map(str::trim).any(|it| it == "*" || is_it(it))
 }
 
 /// The longest edge of the copy that fits into what is asked for; `None` for the artifact itself.
@@ -85,12 +96,17 @@ async fn resized(
     if let Some(made) = site.copies.find(etag) {
         return Ok(answer(StatusCode::OK, kind_of(&made), etag, Body::from(made.to_vec())));
     }
+    // Whoever waits has no bytes in memory yet.
+    let _place = PLACES.acquire().await;
     let reading = site.artifacts.read(&blob_key(&artifact.id), GetOptions::default()).await?;
     if SOURCE_BYTES_MAX < reading.blob.size {
         let detail = format!("artifact `{}` is too large to be scaled", artifact.id);
         return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "artifact_too_large", detail));
     }
-    let (bytes, limits) = (reading.bytes().await?, site.limits.clone());
+    // What a provider made may be larger than what people upload.
+    let bytes_max = usize::try_from(SOURCE_BYTES_MAX).unwrap_or(usize::MAX);
+    let (bytes, limits) =
+        (reading.bytes().await?, ImageLimits { bytes_max, ..site.limits.clone() });
     let made = site.pool.run(|| move || thumbnail(&bytes, &limits, edge)).await;
     let broken = |error: String| {
         Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "artifact_undecodable", error)
@@ -167,6 +183,14 @@ fn answer(status: StatusCode, kind: &str, etag: &str, body: Body) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_tag_is_known_in_every_spelling() {
+        for tags in ["\"a\"", "W/\"a\"", "\"b\", \"a\"", "*"] {
+            assert!(knows(tags, "a"), "{tags}");
+        }
+        assert!(!knows("\"ab\", W/\"b\"", "a"));
+    }
 
     #[test]
     fn ranges_are_read_as_http_writes_them() {

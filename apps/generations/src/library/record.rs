@@ -2,7 +2,7 @@
 
 use steadfast::{Error, Handle, Outcome, Result, Turn, rusqlite::OptionalExtension, store::crash};
 
-use super::{ClaimKey, DeleteArtifact, DeleteGeneration, GenerationChanged, Library, rows};
+use super::{ClaimKey, DeleteArtifact, DeleteGeneration, GenerationChanged, Library, mirror, rows};
 use crate::{Artifact, Discard};
 
 /// How long a key of a request is remembered, in milliseconds.
@@ -115,6 +115,8 @@ impl Handle<DeleteGeneration> for Library {
         }
         sql.execute("DELETE FROM artifacts WHERE generationId = ?1", [&msg.id])?;
         sql.execute("DELETE FROM generations WHERE id = ?1", [&msg.id])?;
+        // Its key may be used again: for another one, not for this one.
+        sql.execute("DELETE FROM keys WHERE id = ?1", [&msg.id])?;
         forget(turn, &msg.id)?;
         if !artifacts.is_empty() {
             turn.perform(&Discard { artifacts });
@@ -128,11 +130,10 @@ impl Handle<DeleteArtifact> for Library {
     type Reply = bool;
 
     fn handle(&self, turn: &Turn<Self>, msg: DeleteArtifact) -> Result<bool> {
-        let gone = turn.sql().execute("DELETE FROM artifacts WHERE id = ?1", [&msg.id])?;
-        if gone == 0 {
-            return Ok(false);
-        }
+        let Some(generation) = mirror::generation_of(turn, &msg.id)? else { return Ok(false) };
+        turn.sql().execute("DELETE FROM artifacts WHERE id = ?1", [&msg.id])?;
         forget(turn, &msg.id)?;
+        mirror::tell(turn, &generation, Some(&msg.id))?;
         turn.perform(&Discard { artifacts: vec![msg.id] });
         Ok(true)
     }

@@ -2,7 +2,7 @@
 
 use steadfast::{Error, Handle, Result, Turn, rusqlite::OptionalExtension};
 
-use super::{Library, SetTag, TagTarget};
+use super::{Library, SetTag, TagTarget, mirror};
 
 /// Characters of a tag.
 pub const TAG_MAX: usize = 64;
@@ -31,6 +31,7 @@ impl Handle<SetTag> for Library {
         if !msg.is_on {
             let delete = "DELETE FROM tags WHERE tag = ?1 AND targetType = ?2 AND targetId = ?3";
             sql.execute(delete, (&msg.tag, target, &msg.id))?;
+            tell_of(turn, &msg)?;
             return Ok(true);
         }
         let insert = "INSERT OR IGNORE INTO tags VALUES (?1, ?2, ?3)";
@@ -41,6 +42,17 @@ impl Handle<SetTag> for Library {
             let text = format!("`{}` has {TAGS_MAX} tags, which is all that it may have", msg.id);
             return Err(Error::terminal(text).with_code("too_many_tags"));
         }
+        tell_of(turn, &msg)?;
         Ok(true)
+    }
+}
+
+fn tell_of(turn: &Turn<Library>, msg: &SetTag) -> Result<()> {
+    match msg.target {
+        TagTarget::Generation => mirror::tell(turn, &msg.id, None),
+        TagTarget::Artifact => match mirror::generation_of(turn, &msg.id)? {
+            Some(generation) => mirror::tell(turn, &generation, Some(&msg.id)),
+            None => Ok(()),
+        },
     }
 }

@@ -36,6 +36,7 @@ pub(super) const SCHEMA: &str = "\
         submittedAt INTEGER,
         readyAt INTEGER
     ) STRICT;
+    CREATE TABLE mirror (id TEXT PRIMARY KEY, tags TEXT, turn INTEGER NOT NULL) STRICT;
     CREATE TABLE webhook (
         task TEXT NOT NULL,
         body TEXT NOT NULL,

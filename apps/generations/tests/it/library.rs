@@ -2,11 +2,12 @@
 
 use steadfast::{Object, test::App};
 use steadfast_generations::{
-    ClaimKey, Create, DEFAULT_WORKSPACE, DeleteArtifact, GenerationManager, GetGeneration, Library,
-    ListArtifacts, ListGenerations, ListTags, Narrow, SetTag, TagTarget, artifact_id,
+    ClaimKey, Create, DEFAULT_WORKSPACE, DeleteArtifact, GenerationManager, GenerationStatus,
+    GetGeneration, GetState, Library, ListArtifacts, ListGenerations, ListTags, Narrow, SetTag,
+    TagTarget, artifact_id,
 };
 
-use crate::stage::{Fake, ID, blobs, create, kept, request, start};
+use crate::stage::{Fake, ID, blobs, create, kept, request, start, webhook};
 
 async fn artifacts(app: &App, narrow: Narrow) -> Vec<u32> {
     let ask = ListArtifacts { generation: None, narrow: Narrow { limit: 10, ..narrow } };
@@ -93,4 +94,32 @@ async fn what_is_asked_for_in_a_workspace_is_in_its_library_alone() {
     let ask = GetGeneration { id: ID.into() };
     let found = app.call(Library::at("studio"), ask).await.unwrap().unwrap();
     assert_eq!((found.workspace.as_str(), found.artifacts.len()), ("studio", 2));
+}
+
+#[tokio::test]
+async fn what_people_change_while_a_generation_is_under_way_is_shown_at_once() {
+    let (fake, library) = (Fake::new(), || Library::at(DEFAULT_WORKSPACE));
+    let app = start(&fake).await;
+    create(&app, "slow", 3).await;
+    app.settle().await;
+    for index in [0, 1] {
+        webhook(&app, index).await.unwrap();
+    }
+    app.settle().await;
+    let set = |target: TagTarget, id: String, is_on: bool| {
+        app.call(library(), SetTag { target, id, tag: "best".into(), is_on })
+    };
+    for is_on in [true, false, true] {
+        set(TagTarget::Artifact, artifact_id(ID, 0), is_on).await.unwrap();
+    }
+    set(TagTarget::Generation, ID.into(), true).await.unwrap();
+    app.call(library(), DeleteArtifact { id: artifact_id(ID, 1) }).await.unwrap();
+    app.settle().await;
+    let live = app.call(GenerationManager::at(ID), GetState).await.unwrap().unwrap();
+    assert_eq!(live.status, GenerationStatus::Active);
+    let artifacts: Vec<_> = live.artifacts.iter().map(|it| (it.index, it.tags.clone())).collect();
+    assert_eq!(artifacts, [(0, vec!["best".to_owned()])]);
+    assert_eq!(live.request.tags, ["best", "first"]);
+    let kept = kept(&app).await.unwrap();
+    assert_eq!((kept.artifacts.len(), kept.request.tags), (1, live.request.tags));
 }
