@@ -139,6 +139,8 @@ impl Node {
             .route(self.runs.clone())
             .queues(self.queues.clone())
             .options(options);
+        let objects = self.objects.clone();
+        self.apps.studio.connect(move || Some(objects.clone()));
         self.queues.work(&self.runs, options.grace).await?;
         *self.dispatcher.lock().await = Some(dispatcher.start().await?);
         Ok(())
@@ -151,6 +153,7 @@ impl Node {
         if let Some(dispatcher) = dispatcher {
             let grace = DispatcherOptions::default().grace;
             tokio::join!(dispatcher.stop(), self.runs.stop(grace), self.queues.stop());
+            self.apps.studio.disconnect();
         }
     }
 

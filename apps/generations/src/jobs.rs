@@ -22,6 +22,9 @@ pub struct Submit {
     pub kind: OutputKind,
     /// From what.
     pub input: Map<String, Value>,
+    /// The generation that it is for.
+    #[serde(default)]
+    pub generation: String,
     /// The place in the request.
     pub index: u32,
     /// The id that the provider gets: chosen and durable before it is asked.
@@ -39,6 +42,8 @@ pub enum Taken {
     Made(Made),
     /// It is under way.
     Accepted,
+    /// It was not asked: nobody waits for the task any more.
+    Withdrawn,
 }
 
 impl Job for Submit {

@@ -36,7 +36,7 @@ pub use self::{
     view::{Artifact, Counts, Generation, GenerationStatus, Request},
     wire::{
         AskAgain, Cancel, Create, Delete, Forget, GenerationMessage, GetState, Retry, TimeOut,
-        Webhook,
+        Wanted, Webhook,
     },
 };
 

@@ -14,11 +14,14 @@ use steadfast::{Connection, Error, Handle, Live, Object, Outcome, Result, Turn};
 use self::rows::SCHEMA;
 use crate::{
     AskAgain, Cancel, Create, Delete, Discard, Fetch, Forget, Generation, GetState, LibraryChanged,
-    Poll, Retry, Studio, Submit, TimeOut, Webhook,
+    Poll, Retry, Studio, Submit, TaskState, TimeOut, Wanted, Webhook,
 };
 
 /// How long a finished generation stays here, for webhooks that come late.
 pub(crate) const GRACE: Duration = Duration::from_hours(24);
+
+/// A provider is to make it, or does.
+const UNDER_WAY: [TaskState; 2] = [TaskState::Pending, TaskState::Submitted];
 
 /// Manages one request; its name is the id that the client got.
 #[derive(Clone)]
@@ -32,6 +35,7 @@ impl Object for GenerationManager {
     type Calls = (
         Create,
         GetState,
+        Wanted,
         Webhook,
         Cancel,
         Retry,
@@ -71,6 +75,18 @@ impl Handle<GetState> for GenerationManager {
             }
             _ => Ok(None),
         }
+    }
+}
+
+impl Handle<Wanted> for GenerationManager {
+    const NAME: &'static str = "wanted";
+    type Reply = bool;
+
+    /// Cancelled, deleted, given up for another round or overtaken by a late success: no.
+    fn handle(&self, turn: &Turn<Self>, msg: Wanted) -> Result<bool> {
+        let is_there = rows::request(turn)?.is_some_and(|it| !it.is_deleted);
+        let task = if is_there { rows::task_at(turn, msg.index)? } else { None };
+        Ok(task.is_some_and(|it| it.id == msg.task && UNDER_WAY.contains(&it.state)))
     }
 }
 

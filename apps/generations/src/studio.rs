@@ -1,5 +1,7 @@
 //! Who makes what: the providers, and the work that turns ask for.
 
+mod work;
+
 use std::{
     collections::{HashMap, HashSet},
     sync::{Arc, Mutex, PoisonError},
@@ -7,20 +9,14 @@ use std::{
 };
 
 use serde_json::{Map, Value};
-use steadfast::{
-    BucketError, BucketHandle, Error, Perform, Result,
-    bucket::{Attributes, PutOptions},
-    store::crash,
-};
+use steadfast::{BucketHandle, Error, Objects, Result};
 use steadfast_ai::generate::{
-    Checked, GenerateError, Model, Output, OutputKind, OutputSource, Provider, Providers, Report,
-    Request as Asked, Submitted, Task, TaskState as State,
+    Checked, GenerateError, Model, Output, OutputKind, Provider, Providers, Report,
+    Request as Asked, TaskState as State,
 };
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::{
-    AtProvider, Discard, Fetch, Fetched, Made, Poll, Progress, Submit, Taken, TaskError, blob_key,
-};
+use crate::{AtProvider, Made, Progress, Submit, TaskError};
 
 /// What can be set.
 #[derive(Clone, Debug)]
@@ -52,6 +48,9 @@ impl Default for StudioOptions {
 /// Where artifacts are put.
 pub type Place = Arc<dyn Fn() -> BucketHandle + Send + Sync>;
 
+/// Where managers are asked, while the program runs.
+type Reach = Arc<dyn Fn() -> Option<Objects> + Send + Sync>;
+
 /// The providers, and what they need.
 pub struct Studio {
     providers: Providers,
@@ -61,8 +60,10 @@ pub struct Studio {
     process: String,
     /// Places at each provider.
     limits: HashMap<&'static str, Semaphore>,
-    /// Tasks that this process has handed over, or has begun to.
+    /// Tasks that this process has handed over, or has begun to, until their managers know.
     begun: Mutex<HashSet<String>>,
+    /// Whom to ask whether a task is still wanted.
+    reach: Mutex<Option<Reach>>,
 }
 
 impl Studio {
@@ -75,8 +76,25 @@ impl Studio {
     ) -> Self {
         let limit = |it: &Arc<dyn Provider>| (it.name(), Semaphore::new(options.at_once.max(1)));
         let limits = providers.iter().map(limit).collect();
-        let (process, begun) = (process.into(), Mutex::default());
-        Self { providers, options, place, process, limits, begun }
+        let (process, begun, reach) = (process.into(), Mutex::default(), Mutex::default());
+        Self { providers, options, place, process, limits, begun, reach }
+    }
+
+    /// Says where managers are asked whether they still want something. Without it nothing is
+    /// handed over: it could be something that nobody wants to pay for any more.
+    pub fn connect(&self, reach: impl Fn() -> Option<Objects> + Send + Sync + 'static) {
+        *self.reach.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(reach));
+    }
+
+    /// The program ends. Without this the objects and their performer keep each other alive.
+    pub fn disconnect(&self) {
+        *self.reach.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    fn objects(&self) -> Result<Objects> {
+        let reach = self.reach.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let objects = reach.and_then(|it| it());
+        objects.ok_or_else(|| Error::retryable("managers cannot be asked; it is tried again"))
     }
 
     /// Names this process.
@@ -163,98 +181,10 @@ impl Studio {
         !begun.insert(job.task.clone()) || job.process != self.process
     }
 
-    fn end(&self, task: &str) {
+    /// How a task was taken has come to its manager. Before that it may be lost, and the job done
+    /// again.
+    pub(crate) fn end(&self, task: &str) {
         self.begun.lock().unwrap_or_else(PoisonError::into_inner).remove(task);
-    }
-}
-
-impl Perform<Submit> for Arc<Studio> {
-    /// What may have been handed over is asked for before it is handed over again: nothing is paid
-    /// for twice.
-    async fn perform(&self, job: Submit, _: &str) -> Result<Taken> {
-        let provider = self.named(&job.provider)?;
-        let _place = self.place_at(&job.provider).await?;
-        if self.may_be_known(&job) {
-            let reports = provider.poll(std::slice::from_ref(&job.task)).await.map_err(failure)?;
-            match reports.into_iter().next().map(at_provider) {
-                Some(AtProvider::Made(made)) => return Ok(Taken::Made(made)),
-                Some(AtProvider::Working(_)) => return Ok(Taken::Accepted),
-                Some(AtProvider::Failed(error)) => {
-                    return Err(Error::terminal(error.message).with_code(&error.code));
-                }
-                Some(AtProvider::Unknown) | None => {}
-            }
-        }
-        let task = Task {
-            id: job.task.clone(),
-            model: job.model,
-            kind: job.kind,
-            input: job.input,
-            webhook_url: job.webhook,
-        };
-        crash::point("generation.submit.before");
-        let taken = match provider.submit(&task).await.map_err(failure)? {
-            Submitted::Finished(outputs) => made(outputs).map_or(Taken::Accepted, Taken::Made),
-            Submitted::Accepted => Taken::Accepted,
-        };
-        crash::point("generation.submit.after");
-        self.end(&job.task);
-        Ok(taken)
-    }
-
-    fn at_once(&self) -> Option<usize> {
-        Some(self.places())
-    }
-}
-
-impl Perform<Poll> for Arc<Studio> {
-    async fn perform(&self, job: Poll, _: &str) -> Result<Vec<Progress>> {
-        let reports = self.named(&job.provider)?.poll(&job.tasks).await.map_err(failure)?;
-        let with_task = |(task, report)| Progress { task, state: at_provider(report) };
-        Ok(job.tasks.into_iter().zip(reports).map(with_task).collect())
-    }
-}
-
-impl Perform<Fetch> for Arc<Studio> {
-    /// Chunk by chunk: an artifact is never in memory as a whole. Done again, it is the same blob.
-    async fn perform(&self, job: Fetch, _: &str) -> Result<Fetched> {
-        let provider = self.named(&job.provider)?;
-        let source: OutputSource = serde_json::from_value(job.made.source)?;
-        let max = self.options.artifact_bytes_max;
-        crash::point("generation.fetch.before");
-        let mut stream = provider.open(&source, max).await.map_err(failure)?;
-        let media = stream.media();
-        let mut writer = (self.place)().writer(&blob_key(&job.artifact)).await?;
-        while let Some(chunk) = stream.chunk().await.map_err(failure)? {
-            writer.write(&chunk).await?;
-            crash::point("generation.fetch.half");
-        }
-        let attributes = Attributes::of_type(media.content_type());
-        let put = PutOptions { attributes, ..PutOptions::default() };
-        let blob = writer.finish(put).await?;
-        crash::point("generation.fetch.after");
-        Ok(Fetched {
-            size: blob.size,
-            content_type: media.content_type().into(),
-            extension: media.extension().into(),
-        })
-    }
-
-    /// What is made must not pile up.
-    fn at_once(&self) -> Option<usize> {
-        Some(self.places())
-    }
-}
-
-impl Perform<Discard> for Arc<Studio> {
-    async fn perform(&self, job: Discard, _: &str) -> Result<()> {
-        for artifact in &job.artifacts {
-            match (self.place)().delete(&blob_key(artifact)).await {
-                Ok(_) | Err(BucketError::UnknownBlob { .. }) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(())
     }
 }
 

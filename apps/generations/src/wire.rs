@@ -24,6 +24,15 @@ pub struct Create {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GetState;
 
+/// Whether a task is still waited for. Who is about to have it made asks this.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Wanted {
+    /// The place in the request.
+    pub index: u32,
+    /// The id that the provider would get.
+    pub task: String,
+}
+
 /// A provider tells of a task.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Webhook {

@@ -51,6 +51,8 @@ impl Stage {
             Arc::new(move || place.bucket(ARTIFACTS)),
             "bench",
         ));
+        let managers = link.clone();
+        studio.connect(move || managers.objects());
         // What is finished is not to stay awake until the next ones come.
         let objects = ObjectOptions { idle_time: Duration::from_secs(1), ..Default::default() };
         let app = Runtime::builder()

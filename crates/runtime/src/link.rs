@@ -61,6 +61,11 @@ impl Link {
         queues.ok_or(StoreError::Closed)?.send(to, msg).await.map(drop)
     }
 
+    /// The objects of the program, while it runs.
+    pub fn objects(&self) -> Option<Objects> {
+        self.linked().map(|it| it.objects)
+    }
+
     /// A bucket of the program.
     pub fn bucket(&self, bucket: Bucket) -> BucketHandle {
         BucketHandle::new(self.linked().and_then(|it| it.buckets), bucket)

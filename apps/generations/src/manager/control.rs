@@ -65,6 +65,7 @@ impl GenerationManager {
             model: kept.request.model.clone(),
             kind: kept.request.kind,
             input: input_of(&kept.request, index),
+            generation: turn.name().into(),
             index,
             task: task.id,
             webhook,

@@ -2,7 +2,7 @@
 
 use steadfast::{Error, Handle, Outcome, Result, Turn};
 
-use super::{GenerationManager, progress, rows, rows::Kept, unknown};
+use super::{GenerationManager, UNDER_WAY, progress, rows, rows::Kept, unknown};
 use crate::{
     AskAgain, AtProvider, Discard, Fetch, Made, Poll, Progress, Submit, Taken, TaskError,
     TaskState, TimeOut, Webhook,
@@ -20,24 +20,24 @@ fn made_late(turn: &Turn<GenerationManager>, kept: &Kept, id: &str, made: Made) 
     progress::made(turn, kept, &task, id, made)
 }
 
-const UNDER_WAY: [TaskState; 2] = [TaskState::Pending, TaskState::Submitted];
-
 impl Handle<Outcome<Submit>> for GenerationManager {
     const NAME: &'static str = "submitted";
     type Reply = ();
 
     /// An answer to an id that is not the task's any more is about an earlier round.
     fn handle(&self, turn: &Turn<Self>, msg: Outcome<Submit>) -> Result<()> {
+        self.studio.end(&msg.job.task);
         let (Some(kept), id) = (rows::request(turn)?, &msg.job.task) else { return Ok(()) };
         let Some(task) = rows::task_of(turn, id)? else {
             return match msg.result {
                 Ok(Taken::Made(made)) => made_late(turn, &kept, id, made),
-                Ok(Taken::Accepted) | Err(_) => Ok(()),
+                Ok(Taken::Accepted | Taken::Withdrawn) | Err(_) => Ok(()),
             };
         };
         match msg.result {
             Ok(Taken::Made(made)) => progress::made(turn, &kept, &task, id, made),
             Ok(Taken::Accepted) => progress::submitted(turn, &task, kept.webhooks.is_some()),
+            Ok(Taken::Withdrawn) => Ok(()),
             // Who has told of a success by a webhook meanwhile is right.
             Err(error) => progress::failed(turn, &kept, &task, &UNDER_WAY, &error_of(&error)),
         }

@@ -7,4 +7,5 @@ mod holes;
 mod holes_runware;
 mod late;
 mod library;
+mod money;
 mod stage;

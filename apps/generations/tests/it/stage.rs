@@ -201,8 +201,18 @@ pub(crate) fn program(fake: &Fake, process: &str) -> Builder {
     program_with(Providers::new().with(fake.clone()), process)
 }
 
+/// The application, and the studio that works for it.
+pub(crate) async fn start_with_studio(fake: &Fake) -> (App, Arc<Studio>) {
+    let (program, studio) = program_and_studio(Providers::new().with(fake.clone()), "one");
+    (program.test().await.unwrap(), studio)
+}
+
 /// The same with other providers.
 pub(crate) fn program_with(providers: Providers, process: &str) -> Builder {
+    program_and_studio(providers, process).0
+}
+
+fn program_and_studio(providers: Providers, process: &str) -> (Builder, Arc<Studio>) {
     let link = Link::default();
     let place = link.clone();
     let studio = Arc::new(Studio::new(
@@ -211,7 +221,9 @@ pub(crate) fn program_with(providers: Providers, process: &str) -> Builder {
         Arc::new(move || place.bucket(ARTIFACTS)),
         process,
     ));
-    Runtime::builder()
+    let (managers, works) = (link.clone(), studio.clone());
+    studio.connect(move || managers.objects());
+    let program = Runtime::builder()
         .link(&link)
         .bucket(ARTIFACTS)
         .live_object(GenerationManager { studio: studio.clone() })
@@ -219,7 +231,8 @@ pub(crate) fn program_with(providers: Providers, process: &str) -> Builder {
         .perform::<steadfast_generations::Submit>(studio.clone())
         .perform::<steadfast_generations::Poll>(studio.clone())
         .perform::<steadfast_generations::Fetch>(studio.clone())
-        .perform::<steadfast_generations::Discard>(studio)
+        .perform::<steadfast_generations::Discard>(studio);
+    (program, works)
 }
 
 pub(crate) async fn start(fake: &Fake) -> App {

@@ -1,0 +1,105 @@
+//! What nobody wants is not paid for, and what is wanted is paid for once.
+
+use steadfast::{Object, Perform, test::App};
+use steadfast_ai::generate::OutputKind;
+use steadfast_generations::{
+    Cancel, Delete, GenerationManager, GenerationStatus, Retry, Submit, Taken, task_id,
+};
+
+use crate::stage::{Fake, ID, advance, create, kept, request, start, start_with_studio};
+
+/// Two pictures that could not be handed over yet: their jobs wait for the next attempt.
+async fn waiting(fake: &Fake) -> App {
+    let app = start(fake).await;
+    fake.books().is_down = true;
+    create(&app, "now", 2).await;
+    app.settle().await;
+    assert_eq!(fake.books().submitted, 2);
+    app
+}
+
+/// The provider is there again, for long enough that every job has its next attempt.
+async fn back(app: &App, fake: &Fake) {
+    fake.books().is_down = false;
+    advance(app, 3_600).await;
+}
+
+#[tokio::test]
+async fn a_submission_that_waits_is_withdrawn_when_it_is_cancelled() {
+    let fake = Fake::new();
+    let app = waiting(&fake).await;
+    app.call(GenerationManager::at(ID), Cancel).await.unwrap();
+    back(&app, &fake).await;
+    assert_eq!(fake.books().submitted, 2);
+    assert_eq!(fake.books().paid.len(), 0);
+    assert_eq!(kept(&app).await.unwrap().status, GenerationStatus::Cancelled);
+}
+
+#[tokio::test]
+async fn a_submission_that_waits_is_withdrawn_when_it_is_deleted() {
+    let fake = Fake::new();
+    let app = waiting(&fake).await;
+    app.call(GenerationManager::at(ID), Delete).await.unwrap();
+    back(&app, &fake).await;
+    assert_eq!(fake.books().submitted, 2);
+    assert_eq!(fake.books().paid.len(), 0);
+}
+
+#[tokio::test]
+async fn a_submission_that_waits_is_withdrawn_when_its_time_is_over() {
+    let fake = Fake::new();
+    let app = waiting(&fake).await;
+    advance(&app, 301).await;
+    assert_eq!(kept(&app).await.unwrap().status, GenerationStatus::Failed);
+    back(&app, &fake).await;
+    assert_eq!(fake.books().paid.len(), 0);
+    assert_eq!(kept(&app).await.unwrap().status, GenerationStatus::Failed);
+}
+
+#[tokio::test]
+async fn a_picture_that_is_retried_while_the_provider_is_down_is_paid_for_once() {
+    let fake = Fake::new();
+    let app = waiting(&fake).await;
+    for _ in 0..2 {
+        advance(&app, 301).await;
+        app.call(GenerationManager::at(ID), Retry).await.unwrap();
+    }
+    back(&app, &fake).await;
+    let paid: Vec<String> = fake.books().paid.keys().cloned().collect();
+    let mut last = [task_id(ID, 0, 2), task_id(ID, 1, 2)];
+    last.sort();
+    assert_eq!(paid, last);
+    fake.assert_fair();
+    assert_eq!(kept(&app).await.unwrap().counts.ready, 2);
+}
+
+#[tokio::test]
+async fn a_job_whose_outcome_was_lost_in_the_same_process_asks_before_it_submits_again() {
+    let fake = Fake::new();
+    let (app, studio) = start_with_studio(&fake).await;
+    fake.books().is_down = true;
+    create(&app, "now", 1).await;
+    app.settle().await;
+    fake.books().is_down = false;
+    let asked = request("now", 1).request;
+    let job = Submit {
+        provider: asked.provider,
+        model: asked.model,
+        kind: OutputKind::Image,
+        input: asked.input,
+        generation: ID.into(),
+        index: 0,
+        task: task_id(ID, 0, 0),
+        webhook: None,
+        process: "one".into(),
+    };
+    // The store does not take the outcome of the first one, so it is performed again.
+    for _ in 0..3 {
+        let taken = studio.perform(job.clone(), "key").await.unwrap();
+        assert!(matches!(taken, Taken::Made(_)), "{taken:?}");
+    }
+    fake.assert_fair();
+    back(&app, &fake).await;
+    fake.assert_fair();
+    assert_eq!(kept(&app).await.unwrap().counts.ready, 1);
+}
