@@ -154,6 +154,13 @@ impl Shared {
     fn details(&self, id: &str, data: &mut Vec<Value>, errors: &mut Vec<Value>) {
         let base = format!("http://{}", self.address);
         let tasks = self.tasks();
+        let behaviour = tasks.get(id).map(|it| &it.behaviour);
+        if let Some(code) = behaviour.and_then(|it| it.after("details")) {
+            return errors.push(error(code, id));
+        }
+        if behaviour.is_some_and(|it| it.has("details-silent")) {
+            return;
+        }
         let found = tasks.get(id).filter(|it| 0 < it.billings && !it.behaviour.has("forget"));
         let Some(record) = found else { return errors.push(error("taskNotFound", id)) };
         data.push(json!({

@@ -3,7 +3,10 @@
 //! What its documents and its own clients say, and what this relies on: a task's id is ours; a
 //! second submission of a task that still runs is refused with `conflictTaskUUID` and not billed;
 //! `getResponse` knows tasks that were to be polled, `getTaskDetails` knows all; a webhook comes
-//! once or more often, unsigned.
+//! once or more often, unsigned. `getResponse` alone is no proof that a task was never taken, as
+//! nobody says that it keeps what was delivered at once. `getTaskDetails` is in none of the
+//! documents: where there is none, a task that may have been taken ends in its refusal and is not
+//! submitted again.
 
 mod check;
 mod client;
@@ -17,7 +20,7 @@ use serde_json::{Map, Value, json};
 
 use self::{
     client::Client,
-    wire::{Answer, reports},
+    wire::{Answer, nonsense, reports},
 };
 use super::{
     error::{ErrorKind, GenerateError},
@@ -151,11 +154,18 @@ impl Runware {
                 (None, Some(state)) if tasks.len() == 1 => state.clone(),
                 (None, Some(_)) => self.poll_alone(task).await?,
                 // Not a word about it. That is no proof that it was never taken.
-                (None, None) => TaskState::InProgress { progress: None, outputs: Vec::new() },
+                (None, None) => nothing_known(),
             };
             let is_missing =
                 matches!(&state, TaskState::Failed(error) if taxonomy::is_missing(error));
-            let state = if is_missing { self.look_closer(task).await? } else { state };
+            let state = match is_missing {
+                false => state,
+                true => match self.look_closer(task).await {
+                    // Nothing is known of this one. That must not hide what is known of others.
+                    Err(error) if 1 < tasks.len() && !error.is_retryable() => nothing_known(),
+                    looked => looked?,
+                },
+            };
             all.push(Report { task: Some(task.clone()), state });
         }
         Ok(all)
@@ -164,11 +174,12 @@ impl Runware {
     async fn poll_alone(&self, task: &String) -> Result<TaskState, GenerateError> {
         let reports = Box::pin(self.poll_some(std::slice::from_ref(task))).await?;
         let state = reports.into_iter().next().map(|it| it.state);
-        Ok(state.unwrap_or(TaskState::InProgress { progress: None, outputs: Vec::new() }))
+        Ok(state.unwrap_or_else(nothing_known))
     }
 
     /// `getResponse` forgets, and never knew what was delivered with its answer. The account's
-    /// records do not: only if they have nothing either, a second submission makes nothing twice.
+    /// records do not: only if they say that they have nothing either, a second submission makes
+    /// nothing twice. Any other refusal is no word about the task.
     async fn look_closer(&self, task: &String) -> Result<TaskState, GenerateError> {
         let answer = self.ask("getTaskDetails", std::slice::from_ref(task)).await?;
         let Some(inner) = answer.details(task) else {
@@ -177,8 +188,9 @@ impl Runware {
                 TaskState::Finished(_) | TaskState::InProgress { .. } | TaskState::Unknown => None,
             });
             return match refusal {
-                Some(error) if error.is_retryable() => Err(error),
-                Some(_) | None => Ok(TaskState::Unknown),
+                Some(error) if taxonomy::is_unknown(&error) => Ok(TaskState::Unknown),
+                Some(error) => Err(error),
+                None => Err(nonsense(&format!("it has no word about task {task}"))),
             };
         };
         let state = reports(&inner).into_iter().find(|it| it.concerns(task)).map(|it| it.state);
@@ -198,6 +210,10 @@ impl Runware {
         // The question was refused: that says nothing about the tasks.
         answer.refusal().map_or(Ok(answer), Err)
     }
+}
+
+fn nothing_known() -> TaskState {
+    TaskState::InProgress { progress: None, outputs: Vec::new() }
 }
 
 #[async_trait]

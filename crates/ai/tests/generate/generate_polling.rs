@@ -31,6 +31,43 @@ async fn what_polls_forgot_is_in_the_records() {
 }
 
 #[tokio::test]
+async fn only_records_that_say_so_prove_that_a_task_was_never_taken() {
+    for (code, is_retryable) in [
+        ("unsupportedTaskType", false),
+        ("invalidTaskUUID", false),
+        ("insufficientPermissions", false),
+        ("taskExpired", false),
+        ("somethingNew", false),
+        ("rateLimitExceeded", true),
+    ] {
+        let world = World::new();
+        let task = world.image(&format!("picture details:{code}"));
+        world.runware.submit(&task).await.unwrap();
+        let error = world.poll(&task).await.unwrap_err();
+        assert_eq!(error.is_retryable(), is_retryable, "{code}");
+        assert!(world.ask_then_submit(&task).await.is_err());
+        assert_eq!(world.fake.billings(&task.id), 1, "{code}");
+    }
+    let world = World::new();
+    let task = world.image("picture details-silent");
+    world.runware.submit(&task).await.unwrap();
+    assert!(world.ask_then_submit(&task).await.unwrap_err().is_retryable());
+    assert_eq!(world.fake.billings(&task.id), 1);
+}
+
+#[tokio::test]
+async fn a_task_that_nothing_is_known_of_does_not_hide_the_others() {
+    let world = World::new();
+    let (lost, clip) = (world.image("picture details:unsupportedTaskType"), world.video("a clip"));
+    for task in [&lost, &clip] {
+        world.runware.submit(task).await.unwrap();
+    }
+    let reports = world.runware.poll(&[lost.id, clip.id]).await.unwrap();
+    assert!(matches!(reports[0].state, TaskState::InProgress { .. }));
+    assert!(matches!(reports[1].state, TaskState::Finished(_)));
+}
+
+#[tokio::test]
 async fn several_tasks_are_reported_in_their_order_each_with_its_own_state() {
     let world = World::later();
     let prompts = ["a", "b never-done", "c error:nsfwContentDetected", "d", "e fail:500", "f"];

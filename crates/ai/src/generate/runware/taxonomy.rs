@@ -170,6 +170,11 @@ pub(super) fn is_missing(error: &GenerateError) -> bool {
     matches!(code_of(error), "taskFailedOrNotFound" | "taskNotFound" | "taskExpired")
 }
 
+/// Whether the account's records say that they have no such task. What is expired was there.
+pub(super) fn is_unknown(error: &GenerateError) -> bool {
+    matches!(code_of(error), "taskFailedOrNotFound" | "taskNotFound")
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
