@@ -29,6 +29,9 @@ pub struct Submit {
     pub index: u32,
     /// The id that the provider gets: chosen and durable before it is asked.
     pub task: String,
+    /// The ids of earlier rounds: what was made for one of them is not made again.
+    #[serde(default)]
+    pub earlier: Vec<String>,
     /// Where the provider may tell of it.
     pub webhook: Option<String>,
     /// The process that asked for this. In another one it may have been done already.
@@ -42,6 +45,13 @@ pub enum Taken {
     Made(Made),
     /// It is under way.
     Accepted,
+    /// It was not asked: a task of an earlier round is done.
+    MadeEarlier {
+        /// Which task.
+        task: String,
+        /// What was made.
+        made: Made,
+    },
     /// It was not asked: nobody waits for the task any more.
     Withdrawn,
 }
@@ -122,7 +132,8 @@ pub struct Fetched {
 
 impl Job for Fetch {
     const NAME: &'static str = "generation-fetch";
-    const TIMEOUT: Duration = Duration::from_mins(5);
+    // Longer than a download may take, and the wait for one of its places.
+    const TIMEOUT: Duration = Duration::from_mins(30);
     type Output = Fetched;
 }
 

@@ -11,10 +11,10 @@ use std::{sync::Arc, time::Duration};
 
 use steadfast::{Connection, Error, Handle, Live, Object, Outcome, Result, Turn};
 
-use self::rows::SCHEMA;
+use self::rows::{ROUNDS, SCHEMA};
 use crate::{
-    AskAgain, Cancel, Create, Delete, Discard, Fetch, Forget, Generation, GetState, LibraryChanged,
-    Poll, Retry, Studio, Submit, TaskState, TimeOut, Wanted, Webhook,
+    AskAgain, AskLate, Cancel, Create, Delete, Discard, Fetch, Forget, Generation, GetState,
+    LibraryChanged, Poll, Retry, Studio, Submit, TaskState, TimeOut, Wanted, Webhook,
 };
 
 /// How long a finished generation stays here, for webhooks that come late.
@@ -42,6 +42,7 @@ impl Object for GenerationManager {
         Delete,
         TimeOut,
         AskAgain,
+        AskLate,
         Forget,
         LibraryChanged,
         Outcome<Submit>,
@@ -49,7 +50,7 @@ impl Object for GenerationManager {
         Outcome<Fetch>,
         Outcome<Discard>,
     );
-    const MIGRATIONS: &'static [&'static str] = &[SCHEMA];
+    const MIGRATIONS: &'static [&'static str] = &[SCHEMA, ROUNDS];
 }
 
 impl Live for GenerationManager {

@@ -67,6 +67,13 @@ pub struct AskAgain {
     pub asked: u32,
 }
 
+/// It is time to ask for what was given up and may have been made after all.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AskLate {
+    /// How often it was asked.
+    pub asked: u32,
+}
+
 /// Everything is in the library, and nobody asks here any more.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Forget;

@@ -42,7 +42,7 @@ impl Handle<Create> for GenerationManager {
             )?;
         }
         for index in 0..kept.request.count {
-            self.submit(turn, &kept, index)?;
+            self.submit(turn, &kept, index, Vec::new(), true)?;
         }
         wait(turn, &kept);
         progress::publish(turn, &kept)?;
@@ -52,10 +52,18 @@ impl Handle<Create> for GenerationManager {
 
 impl GenerationManager {
     /// Asks for a task to be submitted: once for each of its ids, however often it is tried.
-    fn submit(&self, turn: &Turn<Self>, kept: &Kept, index: u32) -> Result<()> {
+    /// The first time nobody can know it yet; else its provider is asked before.
+    pub(super) fn submit(
+        &self,
+        turn: &Turn<Self>,
+        kept: &Kept,
+        index: u32,
+        earlier: Vec<String>,
+        is_first: bool,
+    ) -> Result<()> {
         let Some(task) = rows::task_at(turn, index)? else { return Ok(()) };
-        turn.sql()
-            .execute("UPDATE task SET submittedAt = ?2 WHERE idx = ?1", (index, turn.now().0))?;
+        let update = "UPDATE task SET submittedAt = ?2, isUnsent = 0 WHERE idx = ?1";
+        turn.sql().execute(update, (index, turn.now().0))?;
         let webhook = kept.webhooks.as_ref().map(|base| {
             let token = webhook_token(kept.secret.as_bytes(), turn.name(), &task.id);
             format!("{base}/webhooks/{}/{}/{}/{token}", kept.request.provider, turn.name(), task.id)
@@ -68,8 +76,9 @@ impl GenerationManager {
             generation: turn.name().into(),
             index,
             task: task.id,
+            earlier,
             webhook,
-            process: self.studio.process().into(),
+            process: if is_first { self.studio.process().into() } else { String::new() },
         });
         Ok(())
     }
@@ -94,8 +103,10 @@ impl Handle<Cancel> for GenerationManager {
 
     fn handle(&self, turn: &Turn<Self>, _: Cancel) -> Result<Generation> {
         let kept = present(turn)?;
-        cancel_all(turn)?;
-        progress::publish(turn, &kept)?;
+        // What was over before ended then, and everybody knows.
+        if cancel_all(turn)? {
+            progress::publish(turn, &kept)?;
+        }
         let kept = present(turn)?;
         rows::generation(turn, &kept)
     }
@@ -105,15 +116,18 @@ fn present(turn: &Turn<GenerationManager>) -> Result<Kept> {
     rows::request(turn)?.filter(|it| !it.is_deleted).ok_or_else(|| unknown(turn))
 }
 
-fn cancel_all(turn: &Turn<GenerationManager>) -> Result<()> {
-    rows::tasks(turn)?.iter().try_for_each(|it| progress::cancelled(turn, it))
+/// `true` if there was something to cancel.
+fn cancel_all(turn: &Turn<GenerationManager>) -> Result<bool> {
+    let tasks = rows::tasks(turn)?;
+    tasks.iter().try_fold(false, |any, it| Ok(progress::cancelled(turn, it)? || any))
 }
 
 impl Handle<Retry> for GenerationManager {
     const NAME: &'static str = "retry";
     type Reply = Generation;
 
-    /// Failed tasks only, each under an id of its own: the old one may still become something.
+    /// Failed tasks only. What is made is fetched again. The others are made again, each under an
+    /// id of its own: the old one may still become something, so it is asked for first.
     fn handle(&self, turn: &Turn<Self>, _: Retry) -> Result<Generation> {
         let kept = present(turn)?;
         let tasks = rows::tasks(turn)?;
@@ -123,13 +137,20 @@ impl Handle<Retry> for GenerationManager {
             return Err(steadfast::Error::terminal(text).with_code("nothing_to_retry"));
         }
         for task in failed {
-            let round = task.round + 1;
+            if progress::fetch_again(turn, &kept, task)? {
+                continue;
+            }
+            let (index, round) = (task.index, task.round + 1);
+            let earlier = (0..round).map(|it| task_id(turn.name(), index, it));
+            // What is lost would only be lost again.
+            let is_lost = |it: &String| task.made.is_some() && task.made_by.as_ref() == Some(it);
+            let earlier = earlier.filter(|it| !is_lost(it)).collect();
             turn.sql().execute(
                 "UPDATE task SET state = 'pending', round = ?2, id = ?3, error = NULL, \
                  made = NULL, progress = NULL WHERE idx = ?1",
-                (task.index, round, task_id(turn.name(), task.index, round)),
+                (index, round, task_id(turn.name(), index, round)),
             )?;
-            self.submit(turn, &kept, task.index)?;
+            self.submit(turn, &kept, index, earlier, true)?;
         }
         wait(turn, &kept);
         progress::publish(turn, &kept)?;
@@ -147,7 +168,7 @@ impl Handle<Delete> for GenerationManager {
         let kept = present(turn)?;
         cancel_all(turn)?;
         turn.sql().execute("UPDATE request SET isDeleted = 1", ())?;
-        for alarm in ["ask", "timeout"] {
+        for alarm in ["ask", "late", "timeout"] {
             turn.cancel_alarm(alarm);
         }
         turn.set_alarm("forget", super::GRACE, Forget);

@@ -2,9 +2,13 @@
 
 use steadfast::{Error, Handle, Outcome, Result, Turn};
 
-use super::{GenerationManager, UNDER_WAY, progress, rows, rows::Kept, unknown};
+use super::{
+    GenerationManager, UNDER_WAY, progress, rows,
+    rows::{Kept, TaskRow},
+    unknown,
+};
 use crate::{
-    AskAgain, AtProvider, Discard, Fetch, Made, Poll, Progress, Submit, Taken, TaskError,
+    AskAgain, AskLate, AtProvider, Discard, Fetch, Made, Poll, Progress, Submit, Taken, TaskError,
     TaskState, TimeOut, Webhook,
 };
 use steadfast_ai::generate::verify_webhook_token;
@@ -20,6 +24,12 @@ fn made_late(turn: &Turn<GenerationManager>, kept: &Kept, id: &str, made: Made) 
     progress::made(turn, kept, &task, id, made)
 }
 
+/// Its submission is over, and it was not handed over: should it be waited for again, it has to be.
+fn unsent(turn: &Turn<GenerationManager>, task: &TaskRow) -> Result<()> {
+    turn.sql().execute("UPDATE task SET isUnsent = 1 WHERE idx = ?1", [task.index])?;
+    Ok(())
+}
+
 impl Handle<Outcome<Submit>> for GenerationManager {
     const NAME: &'static str = "submitted";
     type Reply = ();
@@ -31,13 +41,22 @@ impl Handle<Outcome<Submit>> for GenerationManager {
         let Some(task) = rows::task_of(turn, id)? else {
             return match msg.result {
                 Ok(Taken::Made(made)) => made_late(turn, &kept, id, made),
+                Ok(Taken::MadeEarlier { task, made }) => made_late(turn, &kept, &task, made),
                 Ok(Taken::Accepted | Taken::Withdrawn) | Err(_) => Ok(()),
             };
         };
         match msg.result {
             Ok(Taken::Made(made)) => progress::made(turn, &kept, &task, id, made),
             Ok(Taken::Accepted) => progress::submitted(turn, &task, kept.webhooks.is_some()),
-            Ok(Taken::Withdrawn) => Ok(()),
+            // It was waited for again meanwhile.
+            Ok(Taken::Withdrawn) if UNDER_WAY.contains(&task.state) => {
+                self.submit(turn, &kept, task.index, Vec::new(), false)
+            }
+            Ok(Taken::Withdrawn) => unsent(turn, &task),
+            Ok(Taken::MadeEarlier { task: earlier, made }) => {
+                unsent(turn, &task)?;
+                made_late(turn, &kept, &earlier, made)
+            }
             // Who has told of a success by a webhook meanwhile is right.
             Err(error) => progress::failed(turn, &kept, &task, &UNDER_WAY, &error_of(&error)),
         }
@@ -94,6 +113,23 @@ impl Handle<AskAgain> for GenerationManager {
     }
 }
 
+impl Handle<AskLate> for GenerationManager {
+    const NAME: &'static str = "ask-late";
+    type Reply = ();
+
+    fn handle(&self, turn: &Turn<Self>, msg: AskLate) -> Result<()> {
+        let Some(kept) = rows::request(turn)? else { return Ok(()) };
+        let given_up = rows::tasks(turn)?.into_iter().filter(TaskRow::may_still_come);
+        let tasks: Vec<String> = given_up.map(|it| it.id).collect();
+        if tasks.is_empty() || kept.is_deleted {
+            return Ok(());
+        }
+        turn.perform(&Poll { provider: kept.request.provider.clone(), tasks });
+        progress::ask_late(turn, msg.asked);
+        Ok(())
+    }
+}
+
 impl Handle<TimeOut> for GenerationManager {
     const NAME: &'static str = "time-out";
     type Reply = ();
@@ -130,6 +166,14 @@ impl Handle<Outcome<Fetch>> for GenerationManager {
             Err(error) => {
                 let is_earlier = !msg.job.task.is_empty() && msg.job.task != task.id;
                 if is_earlier && progress::wait_again(turn, &task)? {
+                    return match task.is_unsent {
+                        true => self.submit(turn, &kept, task.index, Vec::new(), false),
+                        false => Ok(()),
+                    };
+                }
+                if kept.is_deleted || task.state == TaskState::Cancelled {
+                    // An attempt before may have put it.
+                    turn.perform(&Discard { artifacts: vec![msg.job.artifact] });
                     return Ok(());
                 }
                 let from = [TaskState::Streaming];

@@ -11,8 +11,8 @@ use super::{
     rows::{self, Kept, TaskRow},
 };
 use crate::{
-    AskAgain, Fetch, Forget, GenerationChanged, GenerationMessage, GenerationStatus, Library, Made,
-    TaskError, TaskState, artifact_id,
+    AskAgain, AskLate, Fetch, Forget, GenerationChanged, GenerationMessage, GenerationStatus,
+    Library, Made, TaskError, TaskState, artifact_id,
 };
 
 type ManagerTurn = Turn<GenerationManager>;
@@ -54,6 +54,16 @@ pub(super) fn ask_again(turn: &ManagerTurn, asked: u32, webhooks: bool) -> Resul
     Ok(())
 }
 
+/// Sets the alarm for the next question about what was given up. The first comes at once, as the
+/// last one before may have been a while ago; then they come slowly, until nobody is here any more.
+pub(super) fn ask_late(turn: &ManagerTurn, asked: u32) {
+    let wait = match asked {
+        0 => 1,
+        _ => 60_u64.saturating_mul(1 << (asked - 1).min(6)).min(3_600),
+    };
+    turn.set_alarm("late", Duration::from_secs(wait), AskLate { asked: asked + 1 });
+}
+
 /// Says how far a task is.
 pub(super) fn went_on(turn: &ManagerTurn, task: &TaskRow, per_cent: Option<u8>) -> Result<()> {
     if task.state == TaskState::Submitted && per_cent.is_some() && per_cent != task.progress {
@@ -80,7 +90,16 @@ pub(super) fn made(
         return Ok(());
     }
     set(turn, task, "made", &made)?;
-    turn.sql().execute("UPDATE task SET error = NULL WHERE idx = ?1", [task.index])?;
+    fetch(turn, kept, task, id, made)?;
+    if task.state == TaskState::Failed {
+        publish(turn, kept)?;
+    }
+    tell(turn, task.index)
+}
+
+fn fetch(turn: &ManagerTurn, kept: &Kept, task: &TaskRow, id: &str, made: Made) -> Result<()> {
+    let update = "UPDATE task SET error = NULL, madeBy = ?2 WHERE idx = ?1";
+    turn.sql().execute(update, (task.index, id))?;
     turn.perform(&Fetch {
         provider: kept.request.provider.clone(),
         index: task.index,
@@ -88,19 +107,32 @@ pub(super) fn made(
         task: id.into(),
         made,
     });
-    if task.state == TaskState::Failed {
-        publish(turn, kept)?;
+    Ok(())
+}
+
+/// It is made and paid for, and its bytes could not be had: that is tried again. `false` if they
+/// are lost.
+pub(super) fn fetch_again(turn: &ManagerTurn, kept: &Kept, task: &TaskRow) -> Result<bool> {
+    let Some(made) = task.made.clone().filter(|_| task.may_be_fetched()) else {
+        return Ok(false);
+    };
+    if change(turn, task, &[TaskState::Failed], TaskState::Streaming)? {
+        let id = task.made_by.as_deref().unwrap_or(&task.id);
+        fetch(turn, kept, task, id, made)?;
+        tell(turn, task.index)?;
     }
-    tell(turn, task.index)
+    Ok(true)
 }
 
 /// What an earlier round had made cannot be had: the round that it overtook is waited for again, as
 /// long as there is time. `false` if there is none.
 pub(super) fn wait_again(turn: &ManagerTurn, task: &TaskRow) -> Result<bool> {
     let has_time = turn.alarms()?.iter().any(|it| it.name == "timeout");
-    if !has_time || !change(turn, task, &[TaskState::Streaming], TaskState::Submitted)? {
+    let to = if task.is_unsent { TaskState::Pending } else { TaskState::Submitted };
+    if !has_time || !change(turn, task, &[TaskState::Streaming], to)? {
         return Ok(false);
     }
+    turn.sql().execute("UPDATE task SET made = NULL WHERE idx = ?1", [task.index])?;
     // Its own success may have come meanwhile, so it is asked soon.
     ask_again(turn, 0, false)?;
     tell(turn, task.index)?;
@@ -141,13 +173,14 @@ pub(super) fn ready(
     Ok(true)
 }
 
-/// Nobody wants it any more.
-pub(super) fn cancelled(turn: &ManagerTurn, task: &TaskRow) -> Result<()> {
+/// Nobody wants it any more. `false` if it was over before.
+pub(super) fn cancelled(turn: &ManagerTurn, task: &TaskRow) -> Result<bool> {
     let from = [TaskState::Pending, TaskState::Submitted, TaskState::Streaming];
-    if change(turn, task, &from, TaskState::Cancelled)? {
+    let is_changed = change(turn, task, &from, TaskState::Cancelled)?;
+    if is_changed {
         tell(turn, task.index)?;
     }
-    Ok(())
+    Ok(is_changed)
 }
 
 fn tell(turn: &ManagerTurn, index: u32) -> Result<()> {
@@ -170,10 +203,15 @@ pub(super) fn publish(turn: &ManagerTurn, kept: &Kept) -> Result<()> {
             turn.cancel_alarm(alarm);
         }
         turn.set_alarm("forget", GRACE, Forget);
+        if tasks.iter().any(TaskRow::may_still_come) {
+            ask_late(turn, 0);
+        }
         let generation = Box::new(generation.clone());
         turn.broadcast(&GenerationMessage::GenerationFinished { generation });
     } else {
-        turn.cancel_alarm("forget");
+        for alarm in ["forget", "late"] {
+            turn.cancel_alarm(alarm);
+        }
     }
     let next = "UPDATE request SET told = told + 1 RETURNING told";
     let version = turn.sql().query_row(next, (), |row| row.get(0))?;

@@ -44,6 +44,11 @@ pub(super) const SCHEMA: &str = "\
         PRIMARY KEY (task, body)
     ) STRICT";
 
+/// Which task of which round the output is of, and whether the task was never handed over.
+pub(super) const ROUNDS: &str = "\
+    ALTER TABLE task ADD COLUMN madeBy TEXT;
+    ALTER TABLE task ADD COLUMN isUnsent INTEGER NOT NULL DEFAULT 0";
+
 /// The request of a generation.
 pub(super) struct Kept {
     pub(super) request: Request,
@@ -65,6 +70,8 @@ pub(super) struct TaskRow {
     pub(super) progress: Option<u8>,
     pub(super) error: Option<TaskError>,
     pub(super) made: Option<Made>,
+    pub(super) made_by: Option<String>,
+    pub(super) is_unsent: bool,
     pub(super) fetched: Option<Fetched>,
     pub(super) submitted_at: Option<i64>,
     pub(super) ready_at: Option<i64>,
@@ -102,6 +109,8 @@ fn read_task(row: &Row<'_>) -> steadfast::rusqlite::Result<TaskRow> {
         progress: row.get("progress")?,
         error: json(row, "error"),
         made: json(row, "made"),
+        made_by: row.get("madeBy")?,
+        is_unsent: row.get("isUnsent")?,
         fetched: json(row, "fetched"),
         submitted_at: row.get("submittedAt")?,
         ready_at: row.get("readyAt")?,
@@ -134,7 +143,30 @@ pub(super) fn place_of_earlier(
     Ok(tasks(turn)?.into_iter().find(is_its))
 }
 
+/// How a provider says that it will not make something: nothing comes of that any more.
+const REFUSALS: [&str; 6] = [
+    "content_rejected",
+    "generation_input_invalid",
+    "model_unknown",
+    "provider_credits_insufficient",
+    "provider_refused",
+    "provider_unauthorized",
+];
+
 impl TaskRow {
+    /// Whether it was given up while its provider may still be at it.
+    pub(super) fn may_still_come(&self) -> bool {
+        let is_refused = self.error.as_ref().is_some_and(|it| REFUSALS.contains(&&*it.code));
+        self.state == TaskState::Failed && self.made.is_none() && !is_refused
+    }
+
+    /// Whether it is made, and paid for, but not here: it may be fetched once more.
+    pub(super) fn may_be_fetched(&self) -> bool {
+        let is_lost =
+            |it: &TaskError| matches!(&*it.code, "output_gone" | "output_content_invalid");
+        self.made.is_some() && !self.error.as_ref().is_some_and(is_lost)
+    }
+
     pub(super) fn view(&self, generation: &str) -> TaskView {
         TaskView {
             index: self.index,

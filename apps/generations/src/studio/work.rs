@@ -7,13 +7,17 @@ use steadfast::{
     bucket::{Attributes, PutOptions},
     store::crash,
 };
-use steadfast_ai::generate::{ErrorKind, OutputSource, Submitted, Task};
+use steadfast_ai::generate::{ErrorKind, OutputSource, Provider, Submitted, Task};
 
 use super::{Studio, at_provider, failure, made};
 use crate::{
     AtProvider, Discard, Fetch, Fetched, GenerationManager, Poll, Progress, Submit, Taken, Wanted,
     blob_key,
 };
+
+/// Metadata of a blob: the task that it was made for, and how its file is called.
+const TASK: &str = "task";
+const EXTENSION: &str = "extension";
 
 impl Studio {
     /// Whether the manager still waits for this task: it may have waited here for long.
@@ -27,6 +31,42 @@ impl Studio {
         let answer = objects.call(GenerationManager::at(&job.generation), wanted).await;
         answer.map_err(Error::retryable)
     }
+
+    /// What was made for an earlier round, if something was. Without that nobody pays again.
+    async fn made_earlier(
+        &self,
+        provider: &Arc<dyn Provider>,
+        job: &Submit,
+    ) -> Result<Option<Taken>> {
+        if job.earlier.is_empty() {
+            return Ok(None);
+        }
+        let reports = match provider.poll(&job.earlier).await {
+            Ok(reports) => reports,
+            Err(error) if error.is_retryable() => return Err(failure(error)),
+            // Who retries wants another one if there will never be a word about this one.
+            Err(_) => return Ok(None),
+        };
+        let reports = job.earlier.iter().zip(reports);
+        Ok(reports.into_iter().find_map(|(task, report)| match at_provider(report) {
+            AtProvider::Made(made) => Some(Taken::MadeEarlier { task: task.clone(), made }),
+            AtProvider::Working(_) | AtProvider::Failed(_) | AtProvider::Unknown => None,
+        }))
+    }
+
+    /// What an earlier attempt has put for the same task, before its outcome was lost.
+    async fn fetched_before(&self, job: &Fetch) -> Result<Option<Fetched>> {
+        let blob = (self.place)().head(&blob_key(&job.artifact)).await?;
+        let Some(blob) = blob.filter(|_| !job.task.is_empty()) else { return Ok(None) };
+        let Attributes { content_type, metadata, .. } = blob.attributes;
+        let of = |name: &str| metadata.get(name).cloned();
+        Ok(match (of(TASK), of(EXTENSION), content_type) {
+            (Some(task), Some(extension), Some(content_type)) if task == job.task => {
+                Some(Fetched { size: blob.size, content_type, extension })
+            }
+            _ => None,
+        })
+    }
 }
 
 impl Perform<Submit> for Arc<Studio> {
@@ -37,6 +77,9 @@ impl Perform<Submit> for Arc<Studio> {
         let _place = self.place_at(&job.provider).await?;
         if !self.is_wanted(&job).await? {
             return Ok(Taken::Withdrawn);
+        }
+        if let Some(taken) = self.made_earlier(provider, &job).await? {
+            return Ok(taken);
         }
         if self.may_be_known(&job) {
             let reports = provider.poll(std::slice::from_ref(&job.task)).await.map_err(failure)?;
@@ -84,8 +127,12 @@ impl Perform<Poll> for Arc<Studio> {
 }
 
 impl Perform<Fetch> for Arc<Studio> {
-    /// Chunk by chunk: an artifact is never in memory as a whole. Done again, it is the same blob.
+    /// Chunk by chunk: an artifact is never in memory as a whole. Done again, it is the same blob,
+    /// which need not be at its provider any more.
     async fn perform(&self, job: Fetch, _: &str) -> Result<Fetched> {
+        if let Some(fetched) = self.fetched_before(&job).await? {
+            return Ok(fetched);
+        }
         let provider = self.named(&job.provider)?;
         let source: OutputSource = serde_json::from_value(job.made.source)?;
         let max = self.options.artifact_bytes_max;
@@ -97,7 +144,9 @@ impl Perform<Fetch> for Arc<Studio> {
             writer.write(&chunk).await?;
             crash::point("generation.fetch.half");
         }
-        let attributes = Attributes::of_type(media.content_type());
+        let mut attributes = Attributes::of_type(media.content_type());
+        attributes.metadata.insert(TASK.into(), job.task);
+        attributes.metadata.insert(EXTENSION.into(), media.extension().into());
         let put = PutOptions { attributes, ..PutOptions::default() };
         let blob = writer.finish(put).await?;
         crash::point("generation.fetch.after");

@@ -114,9 +114,33 @@ async fn hole_08_and_09_without_a_webhook_the_provider_is_asked_also_after_it_wa
     create(&app, "slow", 2).await;
     app.settle().await;
     fake.finish();
-    advance(&app, 120).await;
+    fake.books().is_down = true;
+    advance(&app, 3_600).await;
+    assert!(1 < fake.books().polled, "it is asked, in vain");
+    assert_eq!(kept(&app).await.unwrap().counts.failed, 2);
+    fake.books().is_down = false;
+    advance(&app, 3_600).await;
+    let late = kept(&app).await.unwrap();
+    assert_eq!((late.status, late.counts.ready), (GenerationStatus::Ready, 2));
+    assert_eq!(fake.books().submitted, 2);
+    fake.assert_fair();
+}
+
+#[tokio::test]
+async fn hole_09_what_could_not_be_handed_over_for_an_hour_is_handed_over_once_when_it_is_retried()
+{
+    let fake = Fake::new();
+    let app = start(&fake).await;
+    fake.books().is_down = true;
+    create(&app, "now", 2).await;
+    advance(&app, 3_600).await;
+    assert_eq!(kept(&app).await.unwrap().counts.failed, 2);
+    fake.books().is_down = false;
+    app.call(GenerationManager::at(ID), Retry).await.unwrap();
+    advance(&app, 3_600).await;
     assert_eq!(kept(&app).await.unwrap().counts.ready, 2);
-    assert!(0 < fake.books().polled);
+    assert_eq!(fake.books().paid.len(), 2);
+    fake.assert_fair();
 }
 
 #[tokio::test]
@@ -216,6 +240,23 @@ async fn what_is_cancelled_stays_cancelled_and_what_is_ready_stays_ready() {
     let kept = kept(&app).await.unwrap();
     assert_eq!((kept.counts.ready, kept.counts.cancelled, kept.counts.failed), (1, 1, 0));
     assert_eq!(blobs(&app).await.len(), 1);
+}
+
+#[tokio::test]
+async fn who_cancels_what_is_over_changes_nothing() {
+    let fake = Fake::new();
+    let app = start(&fake).await;
+    create(&app, "now", 1).await;
+    app.settle().await;
+    let before = kept(&app).await.unwrap();
+    assert!(before.completed_at.is_some());
+    advance(&app, 600).await;
+    let answer = app.call(GenerationManager::at(ID), Cancel).await.unwrap();
+    app.settle().await;
+    assert_eq!((answer.completed_at, kept(&app).await.unwrap()), (before.completed_at, before));
+    // Nor does its manager stay longer.
+    advance(&app, 24 * 3_600 - 300).await;
+    assert_eq!(live(&app).await, None);
 }
 
 #[tokio::test]

@@ -3,9 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "a test that meets something else has failed")]
 
 mod crashes;
+mod fetching;
 mod holes;
 mod holes_runware;
 mod late;
+mod late_asked;
 mod library;
 mod money;
 mod stage;

@@ -90,6 +90,7 @@ async fn a_job_whose_outcome_was_lost_in_the_same_process_asks_before_it_submits
         generation: ID.into(),
         index: 0,
         task: task_id(ID, 0, 0),
+        earlier: Vec::new(),
         webhook: None,
         process: "one".into(),
     };

@@ -17,7 +17,7 @@ use steadfast_ai::generate::{
 };
 use steadfast_generations::{
     ARTIFACTS, Create, DEFAULT_WORKSPACE, Generation, GenerationManager, GetGeneration, GetState,
-    Library, Request, Studio, StudioOptions, Webhook, task_id,
+    Library, Made, Request, Studio, StudioOptions, Webhook, task_id,
 };
 
 /// What a provider remembers, over the ends of the process that asks it.
@@ -33,6 +33,8 @@ pub(crate) struct Books {
     pub(crate) polled: u32,
     /// Nobody answers.
     pub(crate) is_down: bool,
+    /// Why nothing that it made can be had.
+    pub(crate) withheld: Option<ErrorKind>,
 }
 
 #[derive(Clone, PartialEq)]
@@ -98,6 +100,12 @@ impl Fake {
             content_type: None,
             raw: json!({ "taskUUID": task }),
         }
+    }
+
+    /// What it makes, as the application keeps it.
+    pub(crate) fn made(&self, task: &str) -> Made {
+        let Output { source, seed, cost, raw: response, .. } = self.output(task);
+        Made { source: serde_json::to_value(source).unwrap(), seed, cost, response }
     }
 
     /// The body of a webhook that tells of a success.
@@ -177,7 +185,11 @@ impl Provider for Fake {
     }
 
     async fn open(&self, source: &OutputSource, max: u64) -> Result<OutputStream, GenerateError> {
-        self.embedded.open(source, max).await
+        let withheld = self.books().withheld;
+        match withheld {
+            Some(kind) => Err(GenerateError::new(kind, "it cannot be had")),
+            None => self.embedded.open(source, max).await,
+        }
     }
 
     fn parse_webhook(&self, body: &[u8]) -> Result<Vec<Report>, GenerateError> {

@@ -1,0 +1,95 @@
+//! Bytes that cannot be had, and bytes that are here already.
+
+use steadfast::{Job, Object, Perform};
+use steadfast_ai::generate::{ErrorKind, FetchOptions};
+use steadfast_generations::{
+    ARTIFACTS, Cancel, Fetch, GenerationManager, Retry, TaskState, artifact_id, blob_key, task_id,
+};
+
+use crate::stage::{Fake, ID, advance, blobs, create, kept, live, start, start_with_studio};
+
+#[tokio::test]
+async fn a_retry_fetches_what_is_made_and_paid_for_and_pays_nothing() {
+    let fake = Fake::new();
+    let app = start(&fake).await;
+    fake.books().withheld = Some(ErrorKind::Unavailable);
+    create(&app, "now", 1).await;
+    for kind in [ErrorKind::Unavailable, ErrorKind::OutputAddress, ErrorKind::OutputTooLarge] {
+        if fake.books().withheld.replace(kind) != Some(kind) {
+            app.call(GenerationManager::at(ID), Retry).await.unwrap();
+        }
+        advance(&app, 4 * 3_600).await;
+        let failed = kept(&app).await.unwrap();
+        assert_eq!(failed.tasks[0].error.as_ref().unwrap().code, kind.code());
+    }
+    fake.books().withheld = None;
+    app.call(GenerationManager::at(ID), Retry).await.unwrap();
+    app.settle().await;
+    assert_eq!(kept(&app).await.unwrap().counts.ready, 1);
+    assert_eq!(fake.books().submitted, 1);
+}
+
+#[tokio::test]
+async fn a_retry_makes_again_what_is_lost() {
+    let fake = Fake::new();
+    let app = start(&fake).await;
+    fake.books().withheld = Some(ErrorKind::OutputGone);
+    create(&app, "now", 1).await;
+    app.settle().await;
+    let failed = kept(&app).await.unwrap();
+    assert_eq!(failed.tasks[0].error.as_ref().unwrap().code, "output_gone");
+    fake.books().withheld = None;
+    app.call(GenerationManager::at(ID), Retry).await.unwrap();
+    app.settle().await;
+    let whole = kept(&app).await.unwrap();
+    assert_eq!(whole.artifacts[0].response["taskUUID"], task_id(ID, 0, 1));
+    assert_eq!(fake.books().submitted, 2);
+    fake.assert_fair();
+}
+
+#[tokio::test]
+async fn a_blob_that_was_put_before_the_outcome_was_lost_is_found_when_its_address_is_gone() {
+    let fake = Fake::new();
+    let (app, studio) = start_with_studio(&fake).await;
+    let task = task_id(ID, 0, 0);
+    let job = Fetch {
+        provider: "fake".into(),
+        index: 0,
+        artifact: artifact_id(ID, 0),
+        made: fake.made(&task),
+        task,
+    };
+    let first = studio.perform(job.clone(), "key").await.unwrap();
+    fake.books().withheld = Some(ErrorKind::OutputGone);
+    let again = studio.perform(job.clone(), "key").await.unwrap();
+    assert_eq!(
+        (again.size, again.content_type, again.extension),
+        (first.size, first.content_type, first.extension)
+    );
+    // That of another round is another one.
+    let other = Fetch { task: task_id(ID, 0, 1), ..job };
+    assert_eq!(studio.perform(other, "other").await.unwrap_err().code(), "output_gone");
+    assert_eq!(blobs(&app).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_blob_of_what_was_cancelled_is_removed_also_when_its_fetch_fails() {
+    let fake = Fake::new();
+    let app = start(&fake).await;
+    fake.books().withheld = Some(ErrorKind::Unavailable);
+    create(&app, "now", 1).await;
+    app.settle().await;
+    assert_eq!(live(&app).await.unwrap().tasks[0].status, TaskState::Streaming);
+    // As an attempt that nobody heard of any more has left it.
+    app.bucket(ARTIFACTS).put(&blob_key(&artifact_id(ID, 0)), b"bytes").await.unwrap();
+    app.call(GenerationManager::at(ID), Cancel).await.unwrap();
+    fake.books().withheld = Some(ErrorKind::OutputGone);
+    advance(&app, 3_600).await;
+    assert_eq!(blobs(&app).await, Vec::<String>::new());
+    assert_eq!(kept(&app).await.unwrap().counts.cancelled, 1);
+}
+
+#[test]
+fn a_fetch_may_take_longer_than_its_download() {
+    assert!(FetchOptions::default().timeout * 2 <= <Fetch as Job>::TIMEOUT);
+}
