@@ -11,7 +11,9 @@ use steadfast_chat::Chat;
 use steadfast_checkout::{GroupCheckout, Hotel, Office, TrafficFine};
 use steadfast_counter::Counter;
 use steadfast_drift::{CompareEnvironments, Pairs};
-use steadfast_generations::{ARTIFACTS, Discard, Fetch, GenerationManager, Library, Poll, Submit};
+use steadfast_generations::{
+    ARTIFACTS, Discard, Fetch, FetchHere, GenerationManager, Library, Poll, Submit, SubmitHere,
+};
 use steadfast_mail::{Counting, DEAD_MAIL, MAIL, Mailbox, OPENS, Postman, Tally};
 use steadfast_order::{Inventory, Invoice, Order, Reminder};
 use steadfast_store::{SeededEntropy, Store, StoreError, SystemClock};
@@ -63,8 +65,10 @@ pub(crate) fn objects(
         .live_class(apps.drift.pair)
         .class(Pairs)
         .perform::<Submit>(studio.clone())
+        .perform::<SubmitHere>(studio.clone())
         .perform::<Poll>(studio.clone())
         .perform::<Fetch>(studio.clone())
+        .perform::<FetchHere>(studio.clone())
         .perform::<Discard>(studio)
         .start()
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use steadfast::{Job, store::RetryPolicy};
-use steadfast_ai::generate::OutputKind;
+use steadfast_ai::generate::{Embedded, OutputKind};
 
 use crate::{Made, TaskError};
 
@@ -60,6 +60,22 @@ impl Job for Submit {
     const NAME: &'static str = "generation-submit";
     const TIMEOUT: Duration = Duration::from_mins(6);
     type Output = Taken;
+}
+
+/// The same for what is made on this machine. Jobs of a kind wait in one line: behind those that
+/// wait for a place at a provider elsewhere, these would wait as well.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SubmitHere(pub Submit);
+
+impl Job for SubmitHere {
+    const NAME: &'static str = "generation-submit-here";
+    const TIMEOUT: Duration = Submit::TIMEOUT;
+    type Output = Taken;
+}
+
+/// Whether this provider makes things on this machine.
+pub(crate) fn is_here(provider: &str) -> bool {
+    provider == Embedded::NAME
 }
 
 /// Asks a provider how far tasks are.
@@ -134,6 +150,16 @@ impl Job for Fetch {
     const NAME: &'static str = "generation-fetch";
     // Longer than a download may take, and the wait for one of its places.
     const TIMEOUT: Duration = Duration::from_mins(30);
+    type Output = Fetched;
+}
+
+/// The same for what is made on this machine, which is drawn and not downloaded.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FetchHere(pub Fetch);
+
+impl Job for FetchHere {
+    const NAME: &'static str = "generation-fetch-here";
+    const TIMEOUT: Duration = Fetch::TIMEOUT;
     type Output = Fetched;
 }
 

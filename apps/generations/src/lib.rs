@@ -23,7 +23,9 @@ use steadfast::Bucket;
 
 pub use self::{
     ids::new_id,
-    jobs::{AtProvider, Discard, Fetch, Fetched, Poll, Progress, Submit, Taken},
+    jobs::{
+        AtProvider, Discard, Fetch, FetchHere, Fetched, Poll, Progress, Submit, SubmitHere, Taken,
+    },
     library::{
         ClaimKey, DEFAULT_WORKSPACE, DeleteArtifact, DeleteGeneration, GenerationChanged,
         GetArtifact, GetGeneration, Library, LibraryChanged, ListArtifacts, ListGenerations,

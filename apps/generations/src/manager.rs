@@ -13,8 +13,9 @@ use steadfast::{Connection, Error, Handle, Live, Object, Outcome, Result, Turn};
 
 use self::rows::{ROUNDS, SCHEMA};
 use crate::{
-    AskAgain, AskLate, Cancel, Create, Delete, Discard, Fetch, Forget, Generation, GetState,
-    LibraryChanged, Poll, Retry, Studio, Submit, TaskState, TimeOut, Wanted, Webhook,
+    AskAgain, AskLate, Cancel, Create, Delete, Discard, Fetch, FetchHere, Forget, Generation,
+    GetState, LibraryChanged, Poll, Retry, Studio, Submit, SubmitHere, TaskState, TimeOut, Wanted,
+    Webhook,
 };
 
 /// How long a finished generation stays here, for webhooks that come late.
@@ -46,8 +47,10 @@ impl Object for GenerationManager {
         Forget,
         LibraryChanged,
         Outcome<Submit>,
+        Outcome<SubmitHere>,
         Outcome<Poll>,
         Outcome<Fetch>,
+        Outcome<FetchHere>,
         Outcome<Discard>,
     );
     const MIGRATIONS: &'static [&'static str] = &[SCHEMA, ROUNDS];

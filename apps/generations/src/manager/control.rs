@@ -8,7 +8,7 @@ use steadfast::{Handle, Object, Result, Turn};
 use super::{GenerationManager, progress, rows, rows::Kept, unknown};
 use crate::{
     Cancel, Create, Delete, DeleteGeneration, Forget, Generation, GenerationMessage, Library,
-    Request, Retry, Submit, TaskState, TimeOut, task_id,
+    Request, Retry, Submit, SubmitHere, TaskState, TimeOut, jobs::is_here, task_id,
 };
 use steadfast_ai::generate::webhook_token;
 
@@ -68,7 +68,7 @@ impl GenerationManager {
             let token = webhook_token(kept.secret.as_bytes(), turn.name(), &task.id);
             format!("{base}/webhooks/{}/{}/{}/{token}", kept.request.provider, turn.name(), task.id)
         });
-        turn.perform(&Submit {
+        let job = Submit {
             provider: kept.request.provider.clone(),
             model: kept.request.model.clone(),
             kind: kept.request.kind,
@@ -79,7 +79,11 @@ impl GenerationManager {
             earlier,
             webhook,
             process: if is_first { self.studio.process().into() } else { String::new() },
-        });
+        };
+        match is_here(&kept.request.provider) {
+            true => turn.perform(&SubmitHere(job)),
+            false => turn.perform(&job),
+        }
         Ok(())
     }
 }

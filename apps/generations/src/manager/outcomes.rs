@@ -8,8 +8,8 @@ use super::{
     unknown,
 };
 use crate::{
-    AskAgain, AskLate, AtProvider, Discard, Fetch, Made, Poll, Progress, Submit, Taken, TaskError,
-    TaskState, TimeOut, Webhook,
+    AskAgain, AskLate, AtProvider, Discard, Fetch, FetchHere, Made, Poll, Progress, Submit,
+    SubmitHere, Taken, TaskError, TaskState, TimeOut, Webhook,
 };
 use steadfast_ai::generate::verify_webhook_token;
 
@@ -60,6 +60,16 @@ impl Handle<Outcome<Submit>> for GenerationManager {
             // Who has told of a success by a webhook meanwhile is right.
             Err(error) => progress::failed(turn, &kept, &task, &UNDER_WAY, &error_of(&error)),
         }
+    }
+}
+
+impl Handle<Outcome<SubmitHere>> for GenerationManager {
+    const NAME: &'static str = "submitted-here";
+    type Reply = ();
+
+    fn handle(&self, turn: &Turn<Self>, msg: Outcome<SubmitHere>) -> Result<()> {
+        let msg: Outcome<Submit> = Outcome { job: msg.job.0, result: msg.result };
+        self.handle(turn, msg)
     }
 }
 
@@ -180,6 +190,16 @@ impl Handle<Outcome<Fetch>> for GenerationManager {
                 progress::failed(turn, &kept, &task, &from, &error_of(&error))
             }
         }
+    }
+}
+
+impl Handle<Outcome<FetchHere>> for GenerationManager {
+    const NAME: &'static str = "fetched-here";
+    type Reply = ();
+
+    fn handle(&self, turn: &Turn<Self>, msg: Outcome<FetchHere>) -> Result<()> {
+        let msg: Outcome<Fetch> = Outcome { job: msg.job.0, result: msg.result };
+        self.handle(turn, msg)
     }
 }
 

@@ -11,8 +11,8 @@ use super::{
     rows::{self, Kept, TaskRow},
 };
 use crate::{
-    AskAgain, AskLate, Fetch, Forget, GenerationChanged, GenerationMessage, GenerationStatus,
-    Library, Made, TaskError, TaskState, artifact_id,
+    AskAgain, AskLate, Fetch, FetchHere, Forget, GenerationChanged, GenerationMessage,
+    GenerationStatus, Library, Made, TaskError, TaskState, artifact_id, jobs::is_here,
 };
 
 type ManagerTurn = Turn<GenerationManager>;
@@ -100,13 +100,17 @@ pub(super) fn made(
 fn fetch(turn: &ManagerTurn, kept: &Kept, task: &TaskRow, id: &str, made: Made) -> Result<()> {
     let update = "UPDATE task SET error = NULL, madeBy = ?2 WHERE idx = ?1";
     turn.sql().execute(update, (task.index, id))?;
-    turn.perform(&Fetch {
+    let job = Fetch {
         provider: kept.request.provider.clone(),
         index: task.index,
         artifact: artifact_id(turn.name(), task.index),
         task: id.into(),
         made,
-    });
+    };
+    match is_here(&kept.request.provider) {
+        true => turn.perform(&FetchHere(job)),
+        false => turn.perform(&job),
+    }
     Ok(())
 }
 

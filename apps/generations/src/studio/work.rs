@@ -11,8 +11,8 @@ use steadfast_ai::generate::{ErrorKind, OutputSource, Provider, Submitted, Task}
 
 use super::{Studio, at_provider, failure, made};
 use crate::{
-    AtProvider, Discard, Fetch, Fetched, GenerationManager, Poll, Progress, Submit, Taken, Wanted,
-    blob_key,
+    AtProvider, Discard, Fetch, FetchHere, Fetched, GenerationManager, Poll, Progress, Submit,
+    SubmitHere, Taken, Wanted, blob_key,
 };
 
 /// Metadata of a blob: the task that it was made for, and how its file is called.
@@ -118,6 +118,16 @@ impl Perform<Submit> for Arc<Studio> {
     }
 }
 
+impl Perform<SubmitHere> for Arc<Studio> {
+    async fn perform(&self, job: SubmitHere, key: &str) -> Result<Taken> {
+        self.perform(job.0, key).await
+    }
+
+    fn at_once(&self) -> Option<usize> {
+        Some(self.places())
+    }
+}
+
 impl Perform<Poll> for Arc<Studio> {
     async fn perform(&self, job: Poll, _: &str) -> Result<Vec<Progress>> {
         let reports = self.named(&job.provider)?.poll(&job.tasks).await.map_err(failure)?;
@@ -158,6 +168,16 @@ impl Perform<Fetch> for Arc<Studio> {
     }
 
     /// What is made must not pile up.
+    fn at_once(&self) -> Option<usize> {
+        Some(self.places())
+    }
+}
+
+impl Perform<FetchHere> for Arc<Studio> {
+    async fn perform(&self, job: FetchHere, key: &str) -> Result<Fetched> {
+        self.perform(job.0, key).await
+    }
+
     fn at_once(&self) -> Option<usize> {
         Some(self.places())
     }

@@ -10,4 +10,5 @@ mod late;
 mod late_asked;
 mod library;
 mod money;
+mod places;
 mod stage;

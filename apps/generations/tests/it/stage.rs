@@ -140,6 +140,9 @@ impl Provider for Fake {
 
     async fn submit(&self, task: &Task) -> Result<Submitted, GenerateError> {
         let prompt = task.input["positivePrompt"].as_str().unwrap().to_owned();
+        if prompt == "endless" {
+            return std::future::pending().await;
+        }
         let mut books = self.books();
         books.submitted += 1;
         if books.is_down {
@@ -241,8 +244,10 @@ fn program_and_studio(providers: Providers, process: &str) -> (Builder, Arc<Stud
         .live_object(GenerationManager { studio: studio.clone() })
         .object(Library)
         .perform::<steadfast_generations::Submit>(studio.clone())
+        .perform::<steadfast_generations::SubmitHere>(studio.clone())
         .perform::<steadfast_generations::Poll>(studio.clone())
         .perform::<steadfast_generations::Fetch>(studio.clone())
+        .perform::<steadfast_generations::FetchHere>(studio.clone())
         .perform::<steadfast_generations::Discard>(studio);
     (program, works)
 }

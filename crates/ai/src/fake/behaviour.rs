@@ -16,7 +16,7 @@
 /// | `never-done` | all of them do |
 /// | `partial` | the first poll and the first webhook have a part of it |
 /// | `forget-response`, `forget` | polls do not know it; the account's records neither |
-/// | `details:CODE`, `details-silent` | the account's records refuse with this code, or say nothing |
+/// | `details:CODE`, `details-silent` | the records refuse with this code, or say nothing |
 /// | `slow`, `stall`, `cut` | the file comes in drops, stops halfway, ends halfway |
 /// | `huge`, `huge-length` | it has no end, or says it has a terabyte |
 /// | `wrong-content`, `gone` | it is HTML that says it is a PNG, or not there |

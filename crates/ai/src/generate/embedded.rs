@@ -45,6 +45,9 @@ pub struct Embedded {
 }
 
 impl Embedded {
+    /// Its name among the providers.
+    pub const NAME: &str = "embedded";
+
     /// Draws on this pool. A picture takes a few bytes for each of its pixels while it is drawn.
     pub fn new(pool: Pool) -> Self {
         Self { pool }
@@ -84,7 +87,7 @@ fn check_fields(kind: OutputKind, input: &Map<String, Value>) -> Result<(), Gene
 #[async_trait]
 impl Provider for Embedded {
     fn name(&self) -> &'static str {
-        "embedded"
+        Self::NAME
     }
 
     fn models(&self) -> Vec<Model> {

@@ -162,3 +162,7 @@ tuple!(A 0, B 1, D 2, E 3, F 4, G 5, H 6, J 7, K 8, L 9, M 10, N 11, O 12);
 tuple!(A 0, B 1, D 2, E 3, F 4, G 5, H 6, J 7, K 8, L 9, M 10, N 11, O 12, P 13);
 tuple!(A 0, B 1, D 2, E 3, F 4, G 5, H 6, J 7, K 8, L 9, M 10, N 11, O 12, P 13, Q 14);
 tuple!(A 0, B 1, D 2, E 3, F 4, G 5, H 6, J 7, K 8, L 9, M 10, N 11, O 12, P 13, Q 14, R 15);
+tuple!(A 0, B 1, D 2, E 3, F 4, G 5, H 6, J 7, K 8, L 9, M 10, N 11, O 12, P 13, Q 14, R 15, S 16);
+tuple!(
+    A 0, B 1, D 2, E 3, F 4, G 5, H 6, J 7, K 8, L 9, M 10, N 11, O 12, P 13, Q 14, R 15, S 16, T 17
+);

@@ -1,0 +1,53 @@
+//! Who waits for whom.
+
+use std::time::Duration;
+
+use serde_json::{Map, json};
+use steadfast::Object;
+use steadfast_ai::{
+    classify::Pool,
+    generate::{Embedded, OutputKind, Providers},
+};
+use steadfast_generations::{Create, GenerationManager, GenerationStatus, GetState, Request};
+
+use crate::stage::{Fake, program_with, request};
+
+#[tokio::test]
+async fn what_is_made_here_does_not_wait_for_places_at_another_provider() {
+    let here = Embedded::new(Pool::new("here", 1).unwrap());
+    let providers = Providers::new().with(Fake::new()).with(here);
+    let app = program_with(providers, "one").test().await.unwrap();
+    let id = |number: u32| format!("0190b0a0-0000-7000-8000-{number:012}");
+    // More than all providers together have places for, and none of them comes to an end.
+    for number in 0..4 {
+        let endless = GenerationManager::at(id(number));
+        app.call(endless, request("endless", 16)).await.unwrap();
+    }
+    let mut input = Map::new();
+    for (name, value) in [("width", json!(64)), ("height", json!(64)), ("seed", json!(5))] {
+        input.insert(name.into(), value);
+    }
+    input.insert("positivePrompt".into(), "a quiet harbour".into());
+    let asked = Request {
+        provider: "embedded".into(),
+        model: "embedded:art@1".into(),
+        kind: OutputKind::Image,
+        input,
+        count: 1,
+        tags: Vec::new(),
+    };
+    let create = Create { request: asked, ..request("", 1) };
+    app.call(GenerationManager::at(id(9)), create).await.unwrap();
+    // Nothing is to come of the others, so only this one is waited for.
+    let over = async {
+        loop {
+            let now = app.call(GenerationManager::at(id(9)), GetState).await.unwrap().unwrap();
+            if now.status != GenerationStatus::Active {
+                return now.status;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let over = tokio::time::timeout(Duration::from_secs(60), over).await;
+    assert_eq!(over.unwrap(), GenerationStatus::Ready);
+}
