@@ -124,15 +124,16 @@ impl Stage {
     }
 }
 
-/// Waits until something is so.
+/// Waits until something is so. Bounded by time and not by looks: on a busy machine one looks often
+/// before a database has answered once.
 pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    for _ in 0..200_000 {
-        if holds().await {
-            return;
+    let waits = async {
+        while !holds().await {
+            tokio::task::yield_now().await;
         }
-        tokio::task::yield_now().await;
-    }
-    panic!("never: {what}");
+    };
+    let came = tokio::time::timeout(std::time::Duration::from_secs(60), waits).await;
+    assert!(came.is_ok(), "never: {what}");
 }
 
 /// A program that runs plays.
