@@ -9,6 +9,7 @@ pub mod crash;
 mod entropy;
 mod entry;
 mod error;
+mod fresh;
 mod id;
 pub mod limits;
 mod memory;

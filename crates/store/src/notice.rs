@@ -7,7 +7,7 @@ use std::sync::{
 
 use tokio::sync::Notify;
 
-use crate::{Work, plan::Plan};
+use crate::{Position, Recorded, Work, fresh::Fresh, plan::Plan};
 
 /// Work that a commit wrote, handed to the one who dispatches it.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +19,7 @@ pub struct Notices {
 struct Shared {
     heard: AtomicBool,
     waiting: Mutex<Waiting>,
+    fresh: Mutex<Fresh>,
     notify: Notify,
 }
 
@@ -87,6 +88,12 @@ impl Notices {
         Some(News::Notices(std::mem::take(&mut waiting.notices)))
     }
 
+    /// A message that was just written and is to be delivered, once: as it was written, whatever has
+    /// become of it since. `None` says nothing: then it has to be read.
+    pub fn fresh(&self, position: Position) -> Option<Recorded> {
+        self.shared.fresh.lock().unwrap_or_else(PoisonError::into_inner).take(position)
+    }
+
     /// Adds what a durable batch wrote.
     pub(crate) fn publish(&self, plan: &Plan) {
         // Who claims work inside of this process knows of it; what a consumer outside claims is
@@ -97,6 +104,7 @@ impl Notices {
         if more == 0 || !self.shared.heard.load(Ordering::Acquire) {
             return;
         }
+        self.shared.fresh.lock().unwrap_or_else(PoisonError::into_inner).keep(plan);
         let mut waiting = self.lock();
         if Self::WAITING_MAX < waiting.notices.len() + more {
             waiting.notices = Vec::new();

@@ -141,7 +141,12 @@ impl Courier {
     }
 
     async fn attempt(&self, position: Position) -> Result<Again, StoreError> {
-        let Some(message) = self.store.message(position).await? else { return Ok(None) };
+        // Should it not be as it was written any more, the commit at its end is refused.
+        let message = match self.store.notices().fresh(position) {
+            None => self.store.message(position).await?,
+            fresh => fresh,
+        };
+        let Some(message) = message else { return Ok(None) };
         let attempts = match message.state {
             Some(State::Pending { attempts, .. } | State::InFlight { attempts, .. }) => attempts,
             Some(State::Settled(_)) | None => return Ok(None),

@@ -1,0 +1,109 @@
+//! Messages that were just written and are about to be delivered: whoever delivers them need not
+//! read them again.
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::{Position, Recorded, State, Work, plan::Plan};
+
+/// Bytes of messages that are kept; the oldest go first.
+const BYTES_MAX: usize = 4 << 20;
+/// What a message takes beside what it says, about.
+const ROW_BYTES: usize = 512;
+
+/// The last messages, each until it is asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Fresh {
+    messages: HashMap<Position, Recorded>,
+    /// In the order in which they came; some may be gone.
+    order: VecDeque<(Position, usize)>,
+    bytes: usize,
+}
+
+impl Fresh {
+    /// Keeps what a batch wrote for somebody to deliver. Consumers of queues read by the page.
+    pub(crate) fn keep(&mut self, plan: &Plan) {
+        let mut works = plan.works.iter().peekable();
+        for row in &plan.messages {
+            while works.next_if(|it| it.position < row.position).is_some() {}
+            let Some(work) = works.next_if(|it| it.position == row.position) else { continue };
+            let &Work { due_at, attempts, claim, queued, .. } = work;
+            // What is not due yet would only be in the way.
+            if queued || claim.is_some() || plan.at < due_at {
+                continue;
+            }
+            let state = State::Pending { due_at, attempts };
+            let bytes = ROW_BYTES + row.data.as_str().len() + row.metadata.as_str().len();
+            self.messages.insert(row.position, row.clone().recorded(Some(state), None));
+            self.order.push_back((row.position, bytes));
+            self.bytes += bytes;
+        }
+        while BYTES_MAX < self.bytes
+            && let Some((oldest, bytes)) = self.order.pop_front()
+        {
+            self.bytes -= bytes;
+            self.messages.remove(&oldest);
+        }
+    }
+
+    /// A message as it was written, once.
+    pub(crate) fn take(&mut self, position: Position) -> Option<Recorded> {
+        self.messages.remove(&position)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Address, Commit, Due, EntityKind, Json, Message, Task, Timestamp,
+        plan::{self, Facts},
+    };
+
+    const NOW: Timestamp = Timestamp(1_000_000);
+
+    /// What messages of this size come to, some of which are for later.
+    fn plan(sizes: &[usize], due: Due) -> Plan {
+        let target = Address::new(EntityKind::Object, "a", "b").unwrap();
+        let message = |size: &usize| {
+            let data = Json::of(&"x".repeat(*size)).unwrap();
+            let task = Task { target: target.clone(), ordered: false, due };
+            Message::new("m", data).unwrap().task(task)
+        };
+        let commit = Commit::append(&target, 0, sizes.iter().map(message).collect());
+        plan::plan(Facts::default(), NOW, [&commit])
+    }
+
+    fn positions(plan: &Plan) -> Vec<Position> {
+        plan.messages.iter().map(|it| it.position).collect()
+    }
+
+    #[test]
+    fn what_is_due_is_there_once_and_as_it_was_written() {
+        let (mut fresh, plan) = (Fresh::default(), plan(&[10, 20], Due::At(NOW)));
+        fresh.keep(&plan);
+        for (row, position) in plan.messages.iter().zip(positions(&plan)) {
+            let found = fresh.take(position).unwrap();
+            assert_eq!((found.position, &found.data), (position, &row.data));
+            assert_eq!(found.state, Some(State::Pending { due_at: NOW, attempts: 0 }));
+            assert!(fresh.take(position).is_none(), "once");
+        }
+    }
+
+    #[test]
+    fn what_is_for_later_is_read_when_it_is_due() {
+        let (mut fresh, plan) = (Fresh::default(), plan(&[10], Due::At(Timestamp(NOW.0 + 1))));
+        fresh.keep(&plan);
+        assert!(fresh.take(positions(&plan)[0]).is_none());
+    }
+
+    #[test]
+    fn the_oldest_go_when_there_is_no_room() {
+        let (mut fresh, sizes) = (Fresh::default(), [900_000; 6]);
+        let plan = plan(&sizes, Due::At(NOW));
+        fresh.keep(&plan);
+        let kept: Vec<bool> =
+            positions(&plan).into_iter().map(|it| fresh.take(it).is_some()).collect();
+        assert_eq!(kept, [false, false, true, true, true, true]);
+        assert!(fresh.bytes <= BYTES_MAX);
+    }
+}
