@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 use steadfast::{
-    Error, Result,
-    rusqlite::{Connection, OptionalExtension, Row},
+    Error, Result, Sql,
+    rusqlite::{OptionalExtension, Row},
 };
 use steadfast_ai::classify::Label;
 
@@ -132,13 +132,13 @@ pub(crate) fn read(row: &Row<'_>) -> steadfast::rusqlite::Result<Upload> {
 }
 
 /// The row of a name, unless it is hidden.
-pub(crate) fn find(sql: &Connection, name: &str) -> Result<Option<Upload>> {
+pub(crate) fn find(sql: &Sql, name: &str) -> Result<Option<Upload>> {
     let select = "SELECT * FROM Upload WHERE name = ?1 AND hiddenBy IS NULL";
     Ok(sql.query_row(select, [name], read).optional()?)
 }
 
 /// The number of the last change of a name that is known, of a deletion as well.
-pub(crate) fn last_sequence(sql: &Connection, name: &str) -> Result<i64> {
+pub(crate) fn last_sequence(sql: &Sql, name: &str) -> Result<i64> {
     let select = "SELECT max(sequence) FROM (SELECT sequence FROM Upload WHERE name = ?1 \
                   UNION ALL SELECT sequence FROM Tombstone WHERE name = ?1)";
     let last: Option<i64> = sql.query_row(select, [name], |row| row.get(0))?;

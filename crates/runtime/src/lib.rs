@@ -35,7 +35,7 @@ pub use self::{
     link::Link,
     object::{
         Address, Alarm, Arrival, CallError, CatchUp, Closed, Connection, ConnectionId, Handle, Job,
-        Live, LiveSocket, Object, ObjectOptions, Objects, Outcome, Perform, Turn,
+        Live, LiveSocket, Object, ObjectOptions, Objects, Outcome, Perform, Sql, Turn,
     },
     queue::{
         Batch, BatchConsumer, ConsumeOptions, Consumer, Delivery, Queue, QueueError, QueueSettings,

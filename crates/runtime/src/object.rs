@@ -30,6 +30,7 @@ mod pending;
 mod pool;
 mod restore;
 mod sleep;
+mod sql;
 mod step;
 mod tables;
 mod transact;
@@ -53,6 +54,7 @@ pub use self::{
     objects::{Objects, ObjectsBuilder},
     options::ObjectOptions,
     pending::PendingCall,
+    sql::Sql,
     turn::{Ringing, Turn},
 };
 use crate::{Body, Result};

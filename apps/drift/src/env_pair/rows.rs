@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 use steadfast::{
-    Result,
-    rusqlite::{Connection, OptionalExtension, Row},
+    Result, Sql,
+    rusqlite::{OptionalExtension, Row},
 };
 use steadfast_ai::explain::Explanation;
 
@@ -47,13 +47,13 @@ pub(super) struct StoredResult {
     pub(super) explanation_error: Option<CompareError>,
 }
 
-pub(super) fn is_running(sql: &Connection, id: &str) -> Result<bool> {
+pub(super) fn is_running(sql: &Sql, id: &str) -> Result<bool> {
     let select = "SELECT 1 FROM comparisons WHERE id = ?1 AND status = 'running'";
     Ok(sql.query_row(select, [id], |_| Ok(())).optional()?.is_some())
 }
 
 /// How far a comparison is, and what it does.
-pub(super) fn standing(sql: &Connection, id: &str) -> Result<Option<(Status, Option<String>)>> {
+pub(super) fn standing(sql: &Sql, id: &str) -> Result<Option<(Status, Option<String>)>> {
     let select = "SELECT status, step FROM comparisons WHERE id = ?1";
     let read = |row: &Row<'_>| Ok((row.get::<_, String>(0)?, row.get(1)?));
     let found = sql.query_row(select, [id], read).optional()?;
@@ -61,18 +61,18 @@ pub(super) fn standing(sql: &Connection, id: &str) -> Result<Option<(Status, Opt
 }
 
 /// Which URLs it compares, in their order.
-pub(super) fn direction(sql: &Connection, id: &str) -> Result<String> {
+pub(super) fn direction(sql: &Sql, id: &str) -> Result<String> {
     let select = "SELECT direction FROM comparisons WHERE id = ?1";
     Ok(sql.query_row(select, [id], |row| row.get(0))?)
 }
 
 /// Its place in the history; 0 if there is none.
-pub(super) fn sequence(sql: &Connection, id: &str) -> Result<i64> {
+pub(super) fn sequence(sql: &Sql, id: &str) -> Result<i64> {
     let select = "SELECT sequence FROM comparisons WHERE id = ?1";
     Ok(sql.query_row(select, [id], |row| row.get(0)).optional()?.unwrap_or_default())
 }
 
-pub(super) fn stored_result(sql: &Connection, id: &str) -> Result<Option<StoredResult>> {
+pub(super) fn stored_result(sql: &Sql, id: &str) -> Result<Option<StoredResult>> {
     let select = "SELECT result FROM comparisons WHERE id = ?1 AND status = 'completed'";
     let text: Option<String> = sql.query_row(select, [id], |row| row.get(0)).optional()?;
     Ok(text.map(|it| serde_json::from_str(&it)).transpose()?)
@@ -126,14 +126,14 @@ fn read(row: &Row<'_>) -> steadfast::rusqlite::Result<Kept> {
     })
 }
 
-fn probe(sql: &Connection, id: &str, side: &str) -> Result<Option<SignalEnvelope>> {
+fn probe(sql: &Sql, id: &str, side: &str) -> Result<Option<SignalEnvelope>> {
     let select = "SELECT envelope FROM probes WHERE comparisonId = ?1 AND side = ?2";
     let text: Option<String> = sql.query_row(select, (id, side), |row| row.get(0)).optional()?;
     Ok(text.map(|it| serde_json::from_str(&it)).transpose()?)
 }
 
 /// A comparison, with all that is known of it.
-pub(super) fn find(sql: &Connection, id: &str) -> Result<Option<Shown>> {
+pub(super) fn find(sql: &Sql, id: &str) -> Result<Option<Shown>> {
     let select = "SELECT * FROM comparisons WHERE id = ?1";
     let Some(kept) = sql.query_row(select, [id], read).optional()? else { return Ok(None) };
     let stored = stored_result(sql, id)?;

@@ -1,8 +1,8 @@
 //! The tables of a library.
 
 use steadfast::{
-    Result,
-    rusqlite::{Connection, OptionalExtension, Row},
+    Result, Sql,
+    rusqlite::{OptionalExtension, Row},
 };
 
 use crate::{Artifact, Generation, GenerationStatus};
@@ -59,7 +59,7 @@ pub(super) fn read_artifact(row: &Row<'_>) -> steadfast::rusqlite::Result<Artifa
     json(row, "artifact")
 }
 
-pub(super) fn tags_of(sql: &Connection, target: &str, id: &str) -> Result<Vec<String>> {
+pub(super) fn tags_of(sql: &Sql, target: &str, id: &str) -> Result<Vec<String>> {
     let mut select =
         sql.prepare("SELECT tag FROM tags WHERE targetType = ?1 AND targetId = ?2 ORDER BY tag")?;
     let rows = select.query_map((target, id), |row| row.get(0))?;
@@ -67,13 +67,13 @@ pub(super) fn tags_of(sql: &Connection, target: &str, id: &str) -> Result<Vec<St
 }
 
 /// Adds what is kept beside it.
-pub(super) fn whole_artifact(sql: &Connection, mut artifact: Artifact) -> Result<Artifact> {
+pub(super) fn whole_artifact(sql: &Sql, mut artifact: Artifact) -> Result<Artifact> {
     artifact.tags = tags_of(sql, "artifact", &artifact.id)?;
     Ok(artifact)
 }
 
 /// Adds what is kept beside it.
-pub(super) fn whole_generation(sql: &Connection, mut found: Generation) -> Result<Generation> {
+pub(super) fn whole_generation(sql: &Sql, mut found: Generation) -> Result<Generation> {
     found.request.tags = tags_of(sql, "generation", &found.id)?;
     let mut select = sql.prepare("SELECT * FROM artifacts WHERE generationId = ?1")?;
     let rows = select.query_map([&found.id], read_artifact)?;
@@ -90,7 +90,7 @@ pub(super) fn whole_generation(sql: &Connection, mut found: Generation) -> Resul
     Ok(found)
 }
 
-pub(super) fn is_deleted(sql: &Connection, id: &str) -> Result<bool> {
+pub(super) fn is_deleted(sql: &Sql, id: &str) -> Result<bool> {
     let select = "SELECT 1 FROM deleted WHERE id = ?1";
     Ok(sql.query_row(select, [id], |_| Ok(())).optional()?.is_some())
 }

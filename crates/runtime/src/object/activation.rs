@@ -27,8 +27,8 @@ use super::{
 /// Messages that one turn may send.
 const SENT_MAX: usize = 5_000;
 
-/// About what an open database takes beside its pages: schema, statements, a small cache.
-const CONNECTION_BYTES: usize = 64 << 10;
+/// About what an open database takes beside its pages: schema, prepared statements, a small cache.
+const CONNECTION_BYTES: usize = 96 << 10;
 
 pub(super) struct Activation {
     options: ObjectOptions,

@@ -6,12 +6,15 @@ use rusqlite::{Connection, OptionalExtension};
 use steadfast_store::Timestamp;
 use steadfast_vfs::{Changes, Image, Limits, NotLoaded, PAGE_SIZE, Page, at_time};
 
-use super::guard::Guard;
+use super::{guard::Guard, sql::Sql};
+
+/// Prepared statements that are kept, those of handlers included. Each takes some KiB.
+const STATEMENTS: usize = 16;
 
 /// The pages and the connection.
 pub(super) struct Database {
     image: Arc<Image>,
-    pub(super) connection: Connection,
+    pub(super) connection: Sql,
     pub(super) guard: Arc<Guard>,
     /// SQLite has committed something that was not accepted: it cannot take it back.
     committed: Cell<bool>,
@@ -62,7 +65,7 @@ impl Database {
 
     pub(super) fn begin(&self) -> rusqlite::Result<()> {
         self.mark.set(self.image.writes());
-        self.execute("BEGIN")
+        self.execute("BEGIN /* ours */")
     }
 
     /// Ends the transaction, into memory. `false` if it was no longer there.
@@ -70,7 +73,7 @@ impl Database {
         if self.connection.is_autocommit() {
             return Ok(false);
         }
-        self.execute("COMMIT")?;
+        self.execute("COMMIT /* ours */")?;
         self.committed.set(self.committed.get() || self.wrote());
         Ok(true)
     }
@@ -78,15 +81,16 @@ impl Database {
     /// Undoes everything since the last `accept`, byte for byte. SQLite does not know about the
     /// bytes of free pages, and after an error it may not know about more.
     pub(super) fn rollback(&mut self) -> rusqlite::Result<()> {
-        let rolled_back = !self.connection.is_autocommit() && self.execute("ROLLBACK").is_ok();
+        let is_there = !self.connection.is_autocommit();
+        let rolled_back = is_there && self.execute("ROLLBACK /* ours */").is_ok();
         if rolled_back && !self.committed.replace(false) {
             self.image.rollback();
             return Ok(());
         }
         // What the connection believes to know is wrong. The pages take one at a time.
         self.committed.set(false);
-        Guard::remove(&mut self.connection);
-        self.connection = Connection::open_in_memory()?;
+        Guard::remove(self.connection.connection_mut());
+        self.connection = Sql::new(Connection::open_in_memory()?);
         self.image.rollback();
         (self.connection, self.guard) = connect(&self.image)?;
         Ok(())
@@ -98,7 +102,8 @@ impl Database {
         self.execute_batch("VACUUM")
     }
 
-    /// Runs a statement of the runtime's own.
+    /// Runs a statement of the runtime's own. Prepared statements are kept by their text, and this
+    /// one is allowed what handlers are not: what they could write as well is marked as ours.
     pub(super) fn execute(&self, sql: &str) -> rusqlite::Result<()> {
         self.guard.system(|| self.connection.prepare_cached(sql)?.execute(()).map(|_| ()))
     }
@@ -143,13 +148,13 @@ impl Database {
 
 impl Drop for Database {
     fn drop(&mut self) {
-        Guard::remove(&mut self.connection);
+        Guard::remove(self.connection.connection_mut());
     }
 }
 
-fn connect(image: &Arc<Image>) -> rusqlite::Result<(Connection, Arc<Guard>)> {
+fn connect(image: &Arc<Image>) -> rusqlite::Result<(Sql, Arc<Guard>)> {
     let mut connection = image.connect()?;
-    connection.set_prepared_statement_cache_capacity(32);
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
     let guard = Guard::install(&mut connection)?;
-    Ok((connection, guard))
+    Ok((Sql::new(connection), guard))
 }

@@ -21,16 +21,31 @@ pub(super) fn migrate(database: &Database, scripts: &[&str], from: usize) -> Res
     }
 }
 
+/// What tells time or chance in SQL.
+const VARYING: &[&str] = &[
+    "changes",
+    "current_date",
+    "current_time",
+    "current_timestamp",
+    "date",
+    "datetime",
+    "julianday",
+    "now",
+    "random",
+    "randomblob",
+    "strftime",
+    "time",
+    "timediff",
+    "total_changes",
+    "unixepoch",
+];
+
 /// Whether migrations make the same of every new object, so that they need to run only once. A word
 /// that only looks like time or chance does no harm.
 pub(super) fn is_always_the_same(scripts: &[&str]) -> bool {
-    const VARYING: &[&str] =
-        &["random", "now", "time", "date(", "julian", "epoch", "current_", "changes"];
-    let varies = |script: &&str| {
-        let script = script.to_ascii_lowercase();
-        VARYING.iter().any(|it| script.contains(it))
-    };
-    !scripts.iter().any(varies)
+    let is_part = |it: char| it.is_alphanumeric() || it == '_';
+    let varies = |word: &str| VARYING.iter().any(|it| it.eq_ignore_ascii_case(word));
+    !scripts.iter().any(|script| script.split(|it| !is_part(it)).any(varies))
 }
 
 #[cfg(test)]
@@ -40,6 +55,7 @@ mod tests {
     #[test]
     fn migrations_with_time_or_chance_run_for_each_object() {
         assert!(is_always_the_same(&["CREATE TABLE t (x); INSERT INTO t VALUES (0)"]));
+        assert!(is_always_the_same(&["CREATE TABLE t (timeoutMs INTEGER, updatedAt INTEGER)"]));
         for varying in ["datetime('now')", "CURRENT_TIMESTAMP", "unixepoch()", "randomblob(16)"] {
             let script = format!("CREATE TABLE t (x); INSERT INTO t VALUES ({varying})");
             assert!(!is_always_the_same(&["CREATE TABLE u (y)", &script]), "{varying}");

@@ -15,7 +15,7 @@ use steadfast_store::{
 };
 
 use super::{
-    Address, Destination, Handle, Job, KeyValue, Lists, Object, Outcome, calls::Sending,
+    Address, Destination, Handle, Job, KeyValue, Lists, Object, Outcome, Sql, calls::Sending,
     database::Database, effect, live::Op, tables::Tables,
 };
 use crate::{Body, Error, Result, RunAddress, Workflow};
@@ -91,7 +91,7 @@ impl<C: Object> Turn<C> {
     }
 
     /// The object's own database, inside of the turn's transaction.
-    pub fn sql(&self) -> &rusqlite::Connection {
+    pub fn sql(&self) -> &Sql {
         &self.core.database.connection
     }
 
@@ -160,14 +160,14 @@ impl Core {
     pub(super) fn attempt<T>(&self, body: impl FnOnce() -> Result<T>) -> Result<T> {
         let (sent, told) = (self.out.borrow().len(), self.ops.borrow().len());
         let (fault, deleted) = (self.fault.borrow().clone(), self.deleted.get());
-        self.database.execute("SAVEPOINT attempt")?;
+        self.database.execute("SAVEPOINT attempt /* ours */")?;
         // A handler may catch a panic itself: what it gave up must not stay.
         let result = catch_unwind(AssertUnwindSafe(body));
         if let Ok(Ok(_)) = result {
-            self.database.execute("RELEASE attempt")?;
+            self.database.execute("RELEASE attempt /* ours */")?;
         } else {
-            self.database.execute("ROLLBACK TO attempt")?;
-            self.database.execute("RELEASE attempt")?;
+            self.database.execute("ROLLBACK TO attempt /* ours */")?;
+            self.database.execute("RELEASE attempt /* ours */")?;
             self.tables.look_again(&self.database)?;
             self.out.borrow_mut().truncate(sent);
             self.ops.borrow_mut().truncate(told);
