@@ -2,8 +2,9 @@
 
 use std::{io::Write, net::SocketAddr, sync::Arc, time::Duration};
 
-use steadfast::ObjectOptions;
+use steadfast::{ObjectOptions, background_threads};
 use steadfast_store::{Clock, Health, SystemClock};
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -34,12 +35,15 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) fn run(args: ServeArgs) -> Result<(), Failure> {
     logging::start(args.log);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let result = runtime.block_on(serve(args));
+    // People are served from other threads than those that work off what is to be done.
+    let work = background_threads()?;
+    let result = runtime.block_on(serve(args, work.handle()));
+    work.shutdown_background();
     runtime.shutdown_background();
     result
 }
 
-async fn serve(args: ServeArgs) -> Result<(), Failure> {
+async fn serve(args: ServeArgs, work: &Handle) -> Result<(), Failure> {
     let data = std::path::absolute(&args.data)?;
     let place = match args.store {
         StoreChoice::Sqlite => Place::Folder(data.clone()),
@@ -66,7 +70,9 @@ async fn serve(args: ServeArgs) -> Result<(), Failure> {
     if let Some(address) = ports.s3_address {
         let _ = node.s3_address.set(address);
     }
-    node.work().await?;
+    let working = node.clone();
+    let started = work.spawn(async move { working.work().await }).await;
+    started.map_err(|error| Failure::new(format!("work does not begin ({error})")))??;
     greet(&node.place, ports.address, ports.s3_address);
     let stop = CancellationToken::new();
     let serving = ports.serve(&node, &clock, &stop);

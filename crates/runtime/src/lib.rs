@@ -3,6 +3,7 @@
 //! Every step of progress is one [`store::Commit`]. What it leaves to be done is a row in the
 //! store, and the [`Dispatcher`] sees to it that it is done.
 
+mod background;
 mod body;
 pub mod bucket;
 pub mod dispatch;
@@ -25,6 +26,7 @@ pub use rusqlite;
 pub use steadfast_store as store;
 
 pub use self::{
+    background::background_threads,
     body::Body,
     bucket::{BlobAction, BlobEvent, Bucket, BucketError, BucketHandle, BucketSpec, Buckets},
     dispatch::{

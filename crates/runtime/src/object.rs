@@ -19,6 +19,7 @@ mod history;
 mod inspect;
 mod key;
 mod kv;
+mod lanes;
 mod live;
 mod mailbox;
 mod migrate;

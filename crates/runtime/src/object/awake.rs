@@ -1,7 +1,7 @@
 //! The objects that are in memory, and which of them go first when there is no room.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -16,6 +16,10 @@ use super::{
     objects::{Class, Shared},
 };
 
+/// So many go for one that comes, if there is no room. To close one takes a while, and somebody
+/// waits for the one that comes.
+const GO_FOR_ONE: usize = 2;
+
 /// The objects in memory, in parts, so that calls rarely wait for each other.
 #[derive(Default)]
 pub(super) struct Awake {
@@ -24,6 +28,8 @@ pub(super) struct Awake {
     bytes: AtomicUsize,
     /// Counts the calls of all objects: the time by which those are told that were not used.
     calls: AtomicU64,
+    /// Which go next when there is no room, and when they were last used.
+    leaving: Mutex<VecDeque<(u64, EntityId)>>,
 }
 
 impl Awake {
@@ -66,30 +72,34 @@ impl Awake {
     /// Puts objects out of memory if there are too many, those first that were not used for the
     /// longest time; not the one that room is made for.
     fn make_room(&self, options: &ObjectOptions, new: EntityId) {
-        let is_full = |spare: usize| {
-            options.awake_max - options.awake_max / spare < self.count()
-                || options.awake_bytes_max - options.awake_bytes_max / spare
-                    < self.bytes.load(Ordering::Relaxed)
+        let is_full = || {
+            options.awake_max < self.count()
+                || options.awake_bytes_max < self.bytes.load(Ordering::Relaxed)
         };
-        if !is_full(usize::MAX) {
-            return;
+        for _ in 0..GO_FOR_ONE {
+            let next = if is_full() { self.next_to_go(new) } else { None };
+            let Some((used, id)) = next else { return };
+            self.evict(id, used);
         }
-        let mut idle = self.idle(u64::MAX);
-        idle.retain(|(_, id)| *id != new);
-        idle.sort_unstable();
-        // Some more than is needed, so that not every new one has to look for room.
-        for (_, id) in idle {
-            if !is_full(10) {
-                return;
-            }
-            self.evict(id);
+    }
+
+    fn next_to_go(&self, new: EntityId) -> Option<(u64, EntityId)> {
+        let mut leaving = self.leaving.lock().unwrap_or_else(PoisonError::into_inner);
+        if leaving.is_empty() {
+            let mut idle = self.idle(u64::MAX);
+            idle.retain(|(_, id)| *id != new);
+            idle.sort_unstable();
+            // Some, so that not every new one has to look; the rest may well be used until then.
+            idle.truncate(1 + idle.len() / 10);
+            leaving.extend(idle);
         }
+        leaving.pop_front()
     }
 
     /// Puts those out of memory that were not used since a call, and says how many.
     pub(super) fn sleep(&self, since: u64) -> usize {
         let idle = self.idle(since);
-        idle.iter().for_each(|(_, id)| self.evict(*id));
+        idle.iter().for_each(|(used, id)| self.evict(*id, *used));
         idle.len()
     }
 
@@ -104,9 +114,10 @@ impl Awake {
         idle
     }
 
-    fn evict(&self, id: EntityId) {
+    /// Puts one out of memory, unless it was used meanwhile.
+    fn evict(&self, id: EntityId, used: u64) {
         let mut cells = self.part(id);
-        if cells.get(&id).is_some_and(|it| it.evict()) {
+        if cells.get(&id).is_some_and(|it| it.evict(used)) {
             cells.remove(&id);
             self.count.fetch_sub(1, Ordering::Relaxed);
         }

@@ -1,9 +1,10 @@
 //! One object in this process: its mailbox, its activation while it is awake, and the commits on
-//! their way. It runs one turn at a time, in the order in which they came.
+//! their way. It runs one turn at a time: calls in the order in which they came, deliveries when
+//! nobody waits, and all the same after a few calls.
 
 use std::{
-    collections::VecDeque,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Instant,
 };
 
 use steadfast_store::{self as store, Outcome, StoreError};
@@ -13,9 +14,11 @@ use super::{
     activation::Activation,
     flight::{Flight, Release, Waiting, tell},
     held::Held,
+    lanes::Lanes,
     live::Op,
     mailbox::{Input, Item},
     objects::{Class, Shared},
+    pool::MOMENT,
 };
 
 /// Turns of one object in a row before others get their turn.
@@ -30,7 +33,7 @@ pub(super) struct Cell {
 
 struct State {
     phase: Phase,
-    mailbox: VecDeque<Item>,
+    mailbox: Lanes<Item>,
     activation: Option<Box<Activation>>,
     flight: Flight,
     /// When it was last used, in calls of all objects.
@@ -76,7 +79,7 @@ impl Cell {
     pub(super) fn new(address: store::Address, class: Arc<Class>, shared: Weak<Shared>) -> Self {
         let state = State {
             phase: Phase::Asleep,
-            mailbox: VecDeque::new(),
+            mailbox: Lanes::default(),
             activation: None,
             flight: Flight::default(),
             used: 0,
@@ -109,8 +112,9 @@ impl Cell {
         if mailbox_max <= state.mailbox.len() && !matches!(item.input, Input::Closed { .. }) {
             return Err(NotTaken::Refused(CallError::Busy { object: self.address.to_string() }));
         }
-        let is_urgent = matches!(state.phase, Phase::Ready) && item.end.is_none();
-        state.mailbox.push_back(item);
+        let is_asked = item.is_asked();
+        let is_urgent = matches!(state.phase, Phase::Ready) && is_asked;
+        state.mailbox.push(item, is_asked);
         state.used = used;
         self.go_on(state);
         if let Some(shared) = is_urgent.then(|| self.shared.upgrade()).flatten() {
@@ -154,10 +158,10 @@ impl Cell {
         }
     }
 
-    /// Has its turns run. Who calls waits for the answer; a delivery has time.
+    /// Has its turns run.
     fn make_ready(self: &Arc<Self>, shared: &Shared, mut state: MutexGuard<'_, State>) {
         state.phase = Phase::Ready;
-        let is_asked = state.mailbox.iter().any(|it| it.end.is_none());
+        let is_asked = state.mailbox.has_asked();
         drop(state);
         shared.pool.push(self.clone(), is_asked);
     }
@@ -173,7 +177,7 @@ impl Cell {
                 self.go_on(state);
             }
             Err(error) => {
-                let waiting = std::mem::take(&mut state.mailbox);
+                let mut waiting = std::mem::take(&mut state.mailbox);
                 state.phase = if matches!(error, CallError::Corrupt { .. }) {
                     self.hang_up();
                     Phase::Quarantined(error.clone())
@@ -181,7 +185,7 @@ impl Cell {
                     Phase::Asleep
                 };
                 drop(state);
-                tell(waiting.into_iter().map(|item| (item.reply, Err(error.clone()))));
+                tell(waiting.drain().map(|item| (item.reply, Err(error.clone()))));
             }
         }
     }
@@ -201,17 +205,23 @@ impl Cell {
 
     /// Runs turns, on a thread of the pool. What they led to is held back until the thread has
     /// nothing else to run, so that turns of many objects share their way to the disk.
+    #[expect(clippy::disallowed_methods, reason = "turns take real time, in tests as well")]
     pub(super) fn work(self: Arc<Self>) -> Option<Held> {
         let shared = self.shared.upgrade()?;
         let mut state = self.state();
         let activation = state.activation.take()?;
         state.phase = Phase::Running;
         let mut held = Held::new(self.clone(), activation);
-        for _ in 0..BURST {
+        let began = Instant::now();
+        for number in 0..BURST {
+            // Who waits for the first one does not wait for all.
+            if 0 < number && MOMENT <= began.elapsed() {
+                break;
+            }
             if state.flight.has_failed() || state.flight.is_full() {
                 break;
             }
-            let Some(item) = state.mailbox.pop_front() else { break };
+            let Some(item) = state.mailbox.take() else { break };
             if item.is_abandoned() {
                 continue;
             }
@@ -230,7 +240,10 @@ impl Cell {
     /// and the input if it is not done. Returns the number of the first commit.
     pub(super) fn note(&self, sizes: &[usize], release: Release, again: Option<Item>) -> u64 {
         let mut state = self.state();
-        state.mailbox.extend(again.filter(|it| !it.is_abandoned()));
+        if let Some(item) = again.filter(|it| !it.is_abandoned()) {
+            let is_asked = item.is_asked();
+            state.mailbox.push(item, is_asked);
+        }
         let first = state.flight.next();
         let mut release = Some(release);
         for bytes in sizes {
@@ -246,7 +259,8 @@ impl Cell {
 
     /// Puts an input back to where it was taken from.
     pub(super) fn put_back(&self, item: Item) {
-        self.state().mailbox.push_front(item);
+        let is_asked = item.is_asked();
+        self.state().mailbox.put_back(item, is_asked);
     }
 
     /// Lets out what is durable, for connections in the order of turns: the object is locked.
@@ -319,10 +333,10 @@ impl Cell {
         state.can_go().then_some(state.used)
     }
 
-    /// Puts it out of memory if nothing goes on. `false` if something does.
-    pub(super) fn evict(&self) -> bool {
+    /// Puts it out of memory if nothing goes on and it was not used since. `false` otherwise.
+    pub(super) fn evict(&self, used: u64) -> bool {
         let mut state = self.state();
-        if state.can_go() {
+        if state.can_go() && state.used == used {
             state.phase = Phase::Gone;
             state.activation = None;
             self.weigh(&mut state, 0);

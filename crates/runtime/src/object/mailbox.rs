@@ -17,6 +17,11 @@ pub(super) struct Item {
 }
 
 impl Item {
+    /// Whether somebody waits for it; a delivery has time.
+    pub(super) fn is_asked(&self) -> bool {
+        self.end.is_none()
+    }
+
     /// Whether it was a delivery whose time is over: it is delivered again.
     pub(super) fn is_abandoned(&self) -> bool {
         self.end.is_some() && self.reply.is_closed()

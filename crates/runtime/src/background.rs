@@ -1,0 +1,26 @@
+//! Threads for what nobody waits for.
+
+use tokio::runtime::{Builder, Runtime};
+
+/// Threads for work that nobody waits for, such as deliveries and jobs: start a
+/// [`Runtime`](crate::Runtime) or a [`Dispatcher`](crate::Dispatcher) inside of them, and serve
+/// people from others. Whoever asks does not wait behind a backlog of work then.
+///
+/// ```no_run
+/// # async fn serve(_: steadfast::Runtime) {}
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let store: std::sync::Arc<dyn steadfast::store::Store> = unimplemented!();
+/// let people = tokio::runtime::Runtime::new()?;
+/// let work = steadfast::background_threads()?;
+/// let app = work.block_on(steadfast::Runtime::builder().start(store))?;
+/// people.block_on(serve(app));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// If the system has no more threads.
+pub fn background_threads() -> std::io::Result<Runtime> {
+    Builder::new_multi_thread().thread_name("work").enable_all().build()
+}
