@@ -14,7 +14,7 @@ pub use self::messages::{
     ClaimKey, DeleteArtifact, DeleteGeneration, GenerationChanged, GetArtifact, GetGeneration,
     ListArtifacts, ListGenerations, ListTags, Narrow, SetTag, TagCount, TagTarget,
 };
-pub use self::mirror::LibraryChanged;
+pub use self::mirror::{Changed, LibraryChanged, LibraryHeard};
 use self::rows::SCHEMA;
 pub use self::tags::{TAG_MAX, TAGS_MAX, is_tag};
 use crate::Discard;

@@ -11,11 +11,11 @@ use std::{sync::Arc, time::Duration};
 
 use steadfast::{Connection, Error, Handle, Live, Object, Outcome, Result, Turn};
 
-use self::rows::{ROUNDS, SCHEMA};
+use self::rows::{HEARD, ROUNDS, SCHEMA};
 use crate::{
     AskAgain, AskLate, Cancel, Create, Delete, Discard, Fetch, FetchHere, Forget, Generation,
-    GetState, LibraryChanged, Poll, Retry, Studio, Submit, SubmitHere, TaskState, TimeOut, Wanted,
-    Webhook,
+    GetState, LibraryChanged, LibraryHeard, Poll, Retry, Studio, Submit, SubmitHere, TaskState,
+    TimeOut, Wanted, Webhook,
 };
 
 /// How long a finished generation stays here, for webhooks that come late.
@@ -46,6 +46,7 @@ impl Object for GenerationManager {
         AskLate,
         Forget,
         LibraryChanged,
+        LibraryHeard,
         Outcome<Submit>,
         Outcome<SubmitHere>,
         Outcome<Poll>,
@@ -53,7 +54,7 @@ impl Object for GenerationManager {
         Outcome<FetchHere>,
         Outcome<Discard>,
     );
-    const MIGRATIONS: &'static [&'static str] = &[SCHEMA, ROUNDS];
+    const MIGRATIONS: &'static [&'static str] = &[SCHEMA, ROUNDS, HEARD];
 }
 
 impl Live for GenerationManager {
@@ -74,9 +75,7 @@ impl Handle<GetState> for GenerationManager {
 
     fn handle(&self, turn: &Turn<Self>, _: GetState) -> Result<Option<Generation>> {
         match rows::request(turn)? {
-            Some(request) if !request.is_deleted => {
-                mirror::shown(turn, rows::generation(turn, &request)?).map(Some)
-            }
+            Some(request) if !request.is_deleted => mirror::shown(turn, &request).map(Some),
             _ => Ok(None),
         }
     }

@@ -62,6 +62,8 @@ pub struct Studio {
     limits: HashMap<&'static str, Semaphore>,
     /// Tasks that this process has handed over, or has begun to, until their managers know.
     begun: Mutex<HashSet<String>>,
+    /// Tasks that are not waited for any more, while their submissions may still wait here.
+    withdrawn: Mutex<HashSet<String>>,
     /// Whom to ask whether a task is still wanted.
     reach: Mutex<Option<Reach>>,
 }
@@ -76,8 +78,9 @@ impl Studio {
     ) -> Self {
         let limit = |it: &Arc<dyn Provider>| (it.name(), Semaphore::new(options.at_once.max(1)));
         let limits = providers.iter().map(limit).collect();
-        let (process, begun, reach) = (process.into(), Mutex::default(), Mutex::default());
-        Self { providers, options, place, process, limits, begun, reach }
+        let (begun, withdrawn, reach) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let process = process.into();
+        Self { providers, options, place, process, limits, begun, withdrawn, reach }
     }
 
     /// Says where managers are asked whether they still want something. Without it nothing is
@@ -181,10 +184,21 @@ impl Studio {
         !begun.insert(job.task.clone()) || job.process != self.process
     }
 
+    /// A manager of this process does not wait for a task any more. Should its turn be undone, it
+    /// submits the task anew.
+    pub(crate) fn withdraw(&self, task: &str) {
+        self.withdrawn.lock().unwrap_or_else(PoisonError::into_inner).insert(task.into());
+    }
+
+    fn is_withdrawn(&self, task: &str) -> bool {
+        self.withdrawn.lock().unwrap_or_else(PoisonError::into_inner).contains(task)
+    }
+
     /// How a task was taken has come to its manager. Before that it may be lost, and the job done
     /// again.
     pub(crate) fn end(&self, task: &str) {
         self.begun.lock().unwrap_or_else(PoisonError::into_inner).remove(task);
+        self.withdrawn.lock().unwrap_or_else(PoisonError::into_inner).remove(task);
     }
 }
 

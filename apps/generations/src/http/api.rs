@@ -1,5 +1,7 @@
 //! Generations: live while they are active, from the library afterwards, in one shape.
 
+use std::time::Duration;
+
 use axum::{
     Json,
     extract::{Path, Query, Request, State},
@@ -18,6 +20,10 @@ use crate::{
     Cancel, Delete, DeleteGeneration, Generation, GenerationManager, GenerationStatus,
     GetGeneration, GetState, ListGenerations, Retry,
 };
+
+/// How often and how long is waited for the library.
+const LOOKS: usize = 200;
+const LOOK: Duration = Duration::from_millis(5);
 
 pub(super) async fn list(
     State(site): State<Site>,
@@ -43,8 +49,9 @@ pub(super) fn is_id(text: &str) -> bool {
     text.len() == 36 && text.bytes().all(|it| it.is_ascii_hexdigit() || it == b'-')
 }
 
-/// A generation of a workspace. Its manager knows best while it is active, and is asked first: the
-/// library is busy with all of them. To ask one that is not there makes none.
+/// A generation of a workspace. Its manager knows best as long as it is there, a day longer than the
+/// generation is active; then the library has it, which is busy with all of them. To ask a manager
+/// that is not there makes none.
 pub(super) async fn find(
     site: &Site,
     workspace: &Workspace,
@@ -55,14 +62,12 @@ pub(super) async fn find(
     }
     let live = site.objects.call(GenerationManager::at(id), GetState).await?;
     let live = live.filter(|it| it.workspace == workspace.name());
-    if live.as_ref().is_some_and(|it| it.status == GenerationStatus::Active) {
+    if live.is_some() {
         return Ok(live);
     }
     let ask = GetGeneration { id: id.into() };
     let kept = site.objects.call(workspace.library(), ask).await?;
-    // The library may not have heard of the end yet.
-    let kept = kept.filter(|it| live.is_none() || it.status != GenerationStatus::Active);
-    Ok(kept.or(live))
+    Ok(kept)
 }
 
 pub(super) async fn present(
@@ -82,7 +87,20 @@ pub(super) async fn cancel(
     if found.status != GenerationStatus::Active {
         return Ok(Json(found));
     }
-    Ok(Json(site.objects.call(GenerationManager::at(id), Cancel).await?))
+    site.objects.call(GenerationManager::at(&id), Cancel).await?;
+    over(&site, &workspace, &id).await.map(Json)
+}
+
+/// A generation that is about to be over: when the library knows that it is, which takes a moment.
+async fn over(site: &Site, workspace: &Workspace, id: &str) -> Result<Generation, Problem> {
+    for _ in 0..LOOKS {
+        let found = present(site, workspace, id).await?;
+        if found.status != GenerationStatus::Active {
+            return Ok(found);
+        }
+        site.clock.sleep_until(site.clock.now().after(LOOK)).await;
+    }
+    present(site, workspace, id).await
 }
 
 pub(super) async fn retry(

@@ -88,6 +88,11 @@ pub(super) async fn delete(
 
 pub(super) async fn remove(site: &Site, workspace: &Workspace, id: &str) -> Result<(), Problem> {
     let delete = DeleteArtifact { id: id.into() };
-    let is_gone = is_id(id) && site.objects.call(workspace.library(), delete).await?;
-    if is_gone { Ok(()) } else { Err(Problem::no_artifact(id)) }
+    if !is_id(id) {
+        return Err(Problem::no_artifact(id));
+    }
+    match site.objects.call(workspace.library(), delete).await? {
+        Some(changed) => site.show(changed).await,
+        None => Err(Problem::no_artifact(id)),
+    }
 }

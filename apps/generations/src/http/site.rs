@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use steadfast::{
-    BucketHandle, Objects,
+    BucketHandle, Object, Objects,
     store::{Clock, Entropy},
 };
 use steadfast_ai::classify::{Copies, ImageLimits, Pool};
 use steadfast_web::Connect;
 
-use crate::Studio;
+use super::problem::Problem;
+use crate::{Changed, GenerationManager, Studio};
 
 /// What the routes work with. Cheap to clone.
 #[derive(Clone)]
@@ -32,4 +33,12 @@ pub struct Site {
     pub limits: ImageLimits,
     /// Small copies that were made.
     pub copies: Copies,
+}
+
+impl Site {
+    /// Has the manager show what the library has, before whoever changed it looks.
+    pub(super) async fn show(&self, changed: Changed) -> Result<(), Problem> {
+        let Changed { generation, change } = changed;
+        Ok(self.objects.call(GenerationManager::at(generation), change).await?)
+    }
 }

@@ -30,7 +30,8 @@ pub(super) async fn set(
         return Err(Problem::bad("invalid_tag", detail));
     }
     let set = SetTag { target, id: id.clone(), tag, is_on };
-    if site.objects.call(workspace.library(), set).await? {
+    if let Some(changed) = site.objects.call(workspace.library(), set).await? {
+        site.show(changed).await?;
         return Ok(StatusCode::NO_CONTENT);
     }
     Err(match target {

@@ -32,7 +32,7 @@ pub struct DeleteGeneration {
     pub id: String,
 }
 
-/// An artifact goes. `false` if there is none.
+/// An artifact goes. Nothing is changed if there is none.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DeleteArtifact {
     /// Which one.
@@ -58,7 +58,7 @@ impl TagTarget {
     }
 }
 
-/// Tags something, or removes a tag. `false` if there is nothing to tag.
+/// Tags something, or removes a tag. Nothing is changed if there is nothing to tag.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SetTag {
     /// What sort of thing.

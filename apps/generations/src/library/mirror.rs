@@ -1,5 +1,5 @@
-//! What people change in a library while a generation is under way: its manager shows it, too, so
-//! that whoever asks how far one is need not ask a library that is busy with all of them.
+//! What people change in a library while the manager of a generation is still there: it shows that,
+//! too, so that whoever asks for one need not ask a library that is busy with all of them.
 
 use serde::{Deserialize, Serialize};
 use steadfast::{Object, Result, Turn, rusqlite::OptionalExtension};
@@ -7,7 +7,7 @@ use steadfast::{Object, Result, Turn, rusqlite::OptionalExtension};
 use super::{Library, rows};
 use crate::GenerationManager;
 
-/// What the library has of a generation that is under way.
+/// What the library has of a generation.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LibraryChanged {
     /// Of which artifact; nothing for the generation itself.
@@ -18,24 +18,39 @@ pub struct LibraryChanged {
     pub turn: i64,
 }
 
-/// Tells the manager, if there is something to manage.
-pub(super) fn tell(turn: &Turn<Library>, generation: &str, artifact: Option<&str>) -> Result<()> {
+/// The library has heard that a generation is over.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LibraryHeard {
+    /// The number of the word.
+    pub version: i64,
+}
+
+/// What was changed, and whose manager is told. It comes there by itself; who has changed it and
+/// wants to see it may bring it there before.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Changed {
+    /// The generation.
+    pub generation: String,
+    /// What it is told.
+    pub change: LibraryChanged,
+}
+
+/// Tells the manager. One that is not there any more takes no notice.
+pub(super) fn tell(
+    turn: &Turn<Library>,
+    generation: &str,
+    artifact: Option<&str>,
+) -> Result<Changed> {
     let sql = turn.sql();
-    let select = "SELECT 1 FROM generations WHERE id = ?1 AND status = 'active'";
-    if sql.query_row(select, [generation], |_| Ok(())).optional()?.is_none() {
-        return Ok(());
-    }
     let tags = match artifact {
         Some(id) if rows::is_deleted(sql, id)? => None,
         Some(id) => Some(rows::tags_of(sql, "artifact", id)?),
         None => Some(rows::tags_of(sql, "generation", generation)?),
     };
     let artifact = artifact.map(str::to_owned);
-    turn.send(
-        GenerationManager::at(generation),
-        LibraryChanged { artifact, tags, turn: turn.seq() },
-    );
-    Ok(())
+    let change = LibraryChanged { artifact, tags, turn: turn.seq() };
+    turn.send(GenerationManager::at(generation), change.clone());
+    Ok(Changed { generation: generation.into(), change })
 }
 
 /// The generation that an artifact belongs to.

@@ -1,9 +1,14 @@
 //! What is written into a library. All of it may come twice, and in any order.
 
-use steadfast::{Error, Handle, Outcome, Result, Turn, rusqlite::OptionalExtension, store::crash};
+use steadfast::{
+    Error, Handle, Object, Outcome, Result, Turn, rusqlite::OptionalExtension, store::crash,
+};
 
-use super::{ClaimKey, DeleteArtifact, DeleteGeneration, GenerationChanged, Library, mirror, rows};
-use crate::{Artifact, Discard};
+use super::{
+    Changed, ClaimKey, DeleteArtifact, DeleteGeneration, GenerationChanged, Library, LibraryHeard,
+    mirror, rows,
+};
+use crate::{Artifact, Discard, GenerationManager};
 
 /// How long a key of a request is remembered, in milliseconds.
 const KEEP_KEYS: i64 = 24 * 3_600_000;
@@ -70,6 +75,10 @@ impl Handle<GenerationChanged> for Library {
         )?;
         artifacts.iter().try_for_each(|it| record(turn, it))?;
         crash::point("generation.library.written");
+        if generation.completed_at.is_some() {
+            let heard = LibraryHeard { version: msg.version };
+            turn.send(GenerationManager::at(&generation.id), heard);
+        }
         if known.is_none() {
             // Only with the first word: later ones must not bring back what somebody has removed.
             for tag in &generation.request.tags {
@@ -127,15 +136,15 @@ impl Handle<DeleteGeneration> for Library {
 
 impl Handle<DeleteArtifact> for Library {
     const NAME: &'static str = "delete-artifact";
-    type Reply = bool;
+    type Reply = Option<Changed>;
 
-    fn handle(&self, turn: &Turn<Self>, msg: DeleteArtifact) -> Result<bool> {
-        let Some(generation) = mirror::generation_of(turn, &msg.id)? else { return Ok(false) };
+    fn handle(&self, turn: &Turn<Self>, msg: DeleteArtifact) -> Result<Option<Changed>> {
+        let Some(generation) = mirror::generation_of(turn, &msg.id)? else { return Ok(None) };
         turn.sql().execute("DELETE FROM artifacts WHERE id = ?1", [&msg.id])?;
         forget(turn, &msg.id)?;
-        mirror::tell(turn, &generation, Some(&msg.id))?;
+        let changed = mirror::tell(turn, &generation, Some(&msg.id))?;
         turn.perform(&Discard { artifacts: vec![msg.id] });
-        Ok(true)
+        Ok(Some(changed))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use steadfast::{Error, Handle, Result, Turn, rusqlite::OptionalExtension};
 
-use super::{Library, SetTag, TagTarget, mirror};
+use super::{Changed, Library, SetTag, TagTarget, mirror};
 
 /// Characters of a tag.
 pub const TAG_MAX: usize = 64;
@@ -17,22 +17,21 @@ pub fn is_tag(text: &str) -> bool {
 
 impl Handle<SetTag> for Library {
     const NAME: &'static str = "set-tag";
-    type Reply = bool;
+    type Reply = Option<Changed>;
 
-    fn handle(&self, turn: &Turn<Self>, msg: SetTag) -> Result<bool> {
+    fn handle(&self, turn: &Turn<Self>, msg: SetTag) -> Result<Option<Changed>> {
         let (sql, target) = (turn.sql(), msg.target.name());
         let select = match msg.target {
             TagTarget::Generation => "SELECT 1 FROM generations WHERE id = ?1",
             TagTarget::Artifact => "SELECT 1 FROM artifacts WHERE id = ?1",
         };
         if sql.query_row(select, [&msg.id], |_| Ok(())).optional()?.is_none() {
-            return Ok(false);
+            return Ok(None);
         }
         if !msg.is_on {
             let delete = "DELETE FROM tags WHERE tag = ?1 AND targetType = ?2 AND targetId = ?3";
             sql.execute(delete, (&msg.tag, target, &msg.id))?;
-            tell_of(turn, &msg)?;
-            return Ok(true);
+            return tell_of(turn, &msg);
         }
         let insert = "INSERT OR IGNORE INTO tags VALUES (?1, ?2, ?3)";
         sql.execute(insert, (&msg.tag, target, &msg.id))?;
@@ -42,17 +41,16 @@ impl Handle<SetTag> for Library {
             let text = format!("`{}` has {TAGS_MAX} tags, which is all that it may have", msg.id);
             return Err(Error::terminal(text).with_code("too_many_tags"));
         }
-        tell_of(turn, &msg)?;
-        Ok(true)
+        tell_of(turn, &msg)
     }
 }
 
-fn tell_of(turn: &Turn<Library>, msg: &SetTag) -> Result<()> {
-    match msg.target {
-        TagTarget::Generation => mirror::tell(turn, &msg.id, None),
+fn tell_of(turn: &Turn<Library>, msg: &SetTag) -> Result<Option<Changed>> {
+    Ok(match msg.target {
+        TagTarget::Generation => Some(mirror::tell(turn, &msg.id, None)?),
         TagTarget::Artifact => match mirror::generation_of(turn, &msg.id)? {
-            Some(generation) => mirror::tell(turn, &generation, Some(&msg.id)),
-            None => Ok(()),
+            Some(generation) => Some(mirror::tell(turn, &generation, Some(&msg.id))?),
+            None => None,
         },
-    }
+    })
 }

@@ -8,7 +8,7 @@ use steadfast::{Handle, Object, Result, Turn};
 use super::{GenerationManager, progress, rows, rows::Kept, unknown};
 use crate::{
     Cancel, Create, Delete, DeleteGeneration, Forget, Generation, GenerationMessage, Library,
-    Request, Retry, Submit, SubmitHere, TaskState, TimeOut, jobs::is_here, task_id,
+    Request, Retry, Studio, Submit, SubmitHere, TaskState, TimeOut, jobs::is_here, task_id,
 };
 use steadfast_ai::generate::webhook_token;
 
@@ -108,7 +108,7 @@ impl Handle<Cancel> for GenerationManager {
     fn handle(&self, turn: &Turn<Self>, _: Cancel) -> Result<Generation> {
         let kept = present(turn)?;
         // What was over before ended then, and everybody knows.
-        if cancel_all(turn)? {
+        if cancel_all(turn, &self.studio)? {
             progress::publish(turn, &kept)?;
         }
         let kept = present(turn)?;
@@ -121,9 +121,9 @@ fn present(turn: &Turn<GenerationManager>) -> Result<Kept> {
 }
 
 /// `true` if there was something to cancel.
-fn cancel_all(turn: &Turn<GenerationManager>) -> Result<bool> {
+fn cancel_all(turn: &Turn<GenerationManager>, studio: &Studio) -> Result<bool> {
     let tasks = rows::tasks(turn)?;
-    tasks.iter().try_fold(false, |any, it| Ok(progress::cancelled(turn, it)? || any))
+    tasks.iter().try_fold(false, |any, it| Ok(progress::cancelled(turn, studio, it)? || any))
 }
 
 impl Handle<Retry> for GenerationManager {
@@ -170,7 +170,7 @@ impl Handle<Delete> for GenerationManager {
     /// The library removes rows and blobs; what is still on its way finds nobody who wants it.
     fn handle(&self, turn: &Turn<Self>, _: Delete) -> Result<()> {
         let kept = present(turn)?;
-        cancel_all(turn)?;
+        cancel_all(turn, &self.studio)?;
         turn.sql().execute("UPDATE request SET isDeleted = 1", ())?;
         for alarm in ["ask", "late", "timeout"] {
             turn.cancel_alarm(alarm);

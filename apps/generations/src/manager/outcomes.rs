@@ -8,7 +8,7 @@ use super::{
     unknown,
 };
 use crate::{
-    AskAgain, AskLate, AtProvider, Discard, Fetch, FetchHere, Made, Poll, Progress, Submit,
+    AskAgain, AskLate, AtProvider, Discard, Fetch, FetchHere, Made, Poll, Progress, Studio, Submit,
     SubmitHere, Taken, TaskError, TaskState, TimeOut, Webhook,
 };
 use steadfast_ai::generate::verify_webhook_token;
@@ -19,9 +19,15 @@ fn error_of(error: &Error) -> TaskError {
 
 /// A task that was given up for another round was made after all: of all that is said about it,
 /// only that counts.
-fn made_late(turn: &Turn<GenerationManager>, kept: &Kept, id: &str, made: Made) -> Result<()> {
+fn made_late(
+    turn: &Turn<GenerationManager>,
+    studio: &Studio,
+    kept: &Kept,
+    id: &str,
+    made: Made,
+) -> Result<()> {
     let Some(task) = rows::place_of_earlier(turn, id)? else { return Ok(()) };
-    progress::made(turn, kept, &task, id, made)
+    progress::made(turn, studio, kept, &task, id, made)
 }
 
 /// Its submission is over, and it was not handed over: should it be waited for again, it has to be.
@@ -34,19 +40,30 @@ impl Handle<Outcome<Submit>> for GenerationManager {
     const NAME: &'static str = "submitted";
     type Reply = ();
 
-    /// An answer to an id that is not the task's any more is about an earlier round.
     fn handle(&self, turn: &Turn<Self>, msg: Outcome<Submit>) -> Result<()> {
-        self.studio.end(&msg.job.task);
+        let id = msg.job.task.clone();
+        let taken = self.taken(turn, msg);
+        // Behind what may withdraw it: its submission is over.
+        self.studio.end(&id);
+        taken
+    }
+}
+
+impl GenerationManager {
+    /// An answer to an id that is not the task's any more is about an earlier round.
+    fn taken(&self, turn: &Turn<Self>, msg: Outcome<Submit>) -> Result<()> {
         let (Some(kept), id) = (rows::request(turn)?, &msg.job.task) else { return Ok(()) };
         let Some(task) = rows::task_of(turn, id)? else {
             return match msg.result {
-                Ok(Taken::Made(made)) => made_late(turn, &kept, id, made),
-                Ok(Taken::MadeEarlier { task, made }) => made_late(turn, &kept, &task, made),
+                Ok(Taken::Made(made)) => made_late(turn, &self.studio, &kept, id, made),
+                Ok(Taken::MadeEarlier { task, made }) => {
+                    made_late(turn, &self.studio, &kept, &task, made)
+                }
                 Ok(Taken::Accepted | Taken::Withdrawn) | Err(_) => Ok(()),
             };
         };
         match msg.result {
-            Ok(Taken::Made(made)) => progress::made(turn, &kept, &task, id, made),
+            Ok(Taken::Made(made)) => progress::made(turn, &self.studio, &kept, &task, id, made),
             Ok(Taken::Accepted) => progress::submitted(turn, &task, kept.webhooks.is_some()),
             // It was waited for again meanwhile.
             Ok(Taken::Withdrawn) if UNDER_WAY.contains(&task.state) => {
@@ -55,10 +72,12 @@ impl Handle<Outcome<Submit>> for GenerationManager {
             Ok(Taken::Withdrawn) => unsent(turn, &task),
             Ok(Taken::MadeEarlier { task: earlier, made }) => {
                 unsent(turn, &task)?;
-                made_late(turn, &kept, &earlier, made)
+                made_late(turn, &self.studio, &kept, &earlier, made)
             }
             // Who has told of a success by a webhook meanwhile is right.
-            Err(error) => progress::failed(turn, &kept, &task, &UNDER_WAY, &error_of(&error)),
+            Err(error) => {
+                progress::failed(turn, &self.studio, &kept, &task, &UNDER_WAY, &error_of(&error))
+            }
         }
     }
 }
@@ -92,14 +111,16 @@ impl GenerationManager {
         let Some(kept) = rows::request(turn)? else { return Ok(()) };
         let Some(task) = rows::task_of(turn, id)? else {
             return match state {
-                AtProvider::Made(made) => made_late(turn, &kept, id, made),
+                AtProvider::Made(made) => made_late(turn, &self.studio, &kept, id, made),
                 AtProvider::Working(_) | AtProvider::Failed(_) | AtProvider::Unknown => Ok(()),
             };
         };
         match state {
-            AtProvider::Made(made) => progress::made(turn, &kept, &task, id, made),
+            AtProvider::Made(made) => progress::made(turn, &self.studio, &kept, &task, id, made),
             AtProvider::Working(per_cent) => progress::went_on(turn, &task, per_cent),
-            AtProvider::Failed(error) => progress::failed(turn, &kept, &task, &UNDER_WAY, &error),
+            AtProvider::Failed(error) => {
+                progress::failed(turn, &self.studio, &kept, &task, &UNDER_WAY, &error)
+            }
             // It may not know it yet. If it never does, time ends it.
             AtProvider::Unknown => Ok(()),
         }
@@ -150,7 +171,7 @@ impl Handle<TimeOut> for GenerationManager {
         let message = format!("the provider took longer than {} s", kept.timeout_ms / 1_000);
         let error = TaskError { code: "timeout".into(), message };
         for task in rows::tasks(turn)? {
-            progress::failed(turn, &kept, &task, &UNDER_WAY, &error)?;
+            progress::failed(turn, &self.studio, &kept, &task, &UNDER_WAY, &error)?;
         }
         Ok(())
     }
@@ -187,7 +208,7 @@ impl Handle<Outcome<Fetch>> for GenerationManager {
                     return Ok(());
                 }
                 let from = [TaskState::Streaming];
-                progress::failed(turn, &kept, &task, &from, &error_of(&error))
+                progress::failed(turn, &self.studio, &kept, &task, &from, &error_of(&error))
             }
         }
     }

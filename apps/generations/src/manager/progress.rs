@@ -7,12 +7,12 @@ use serde::Serialize;
 use steadfast::{Object, Result, Turn};
 
 use super::{
-    GRACE, GenerationManager,
+    GRACE, GenerationManager, mirror,
     rows::{self, Kept, TaskRow},
 };
 use crate::{
     AskAgain, AskLate, Fetch, FetchHere, Forget, GenerationChanged, GenerationMessage,
-    GenerationStatus, Library, Made, TaskError, TaskState, artifact_id, jobs::is_here,
+    GenerationStatus, Library, Made, Studio, TaskError, TaskState, artifact_id, jobs::is_here,
 };
 
 type ManagerTurn = Turn<GenerationManager>;
@@ -80,6 +80,7 @@ pub(super) fn went_on(turn: &ManagerTurn, task: &TaskRow, per_cent: Option<u8>) 
 /// it overtakes comes too late then.
 pub(super) fn made(
     turn: &ManagerTurn,
+    studio: &Studio,
     kept: &Kept,
     task: &TaskRow,
     id: &str,
@@ -89,6 +90,7 @@ pub(super) fn made(
     if kept.is_deleted || !change(turn, task, &from, TaskState::Streaming)? {
         return Ok(());
     }
+    withdraw(studio, task);
     set(turn, task, "made", &made)?;
     fetch(turn, kept, task, id, made)?;
     if task.state == TaskState::Failed {
@@ -146,12 +148,14 @@ pub(super) fn wait_again(turn: &ManagerTurn, task: &TaskRow) -> Result<bool> {
 /// It came to nothing.
 pub(super) fn failed(
     turn: &ManagerTurn,
+    studio: &Studio,
     kept: &Kept,
     task: &TaskRow,
     from: &[TaskState],
     error: &TaskError,
 ) -> Result<()> {
     if change(turn, task, from, TaskState::Failed)? {
+        withdraw(studio, task);
         set(turn, task, "error", error)?;
         tell(turn, task.index)?;
         publish(turn, kept)?;
@@ -178,13 +182,21 @@ pub(super) fn ready(
 }
 
 /// Nobody wants it any more. `false` if it was over before.
-pub(super) fn cancelled(turn: &ManagerTurn, task: &TaskRow) -> Result<bool> {
+pub(super) fn cancelled(turn: &ManagerTurn, studio: &Studio, task: &TaskRow) -> Result<bool> {
     let from = [TaskState::Pending, TaskState::Submitted, TaskState::Streaming];
     let is_changed = change(turn, task, &from, TaskState::Cancelled)?;
     if is_changed {
+        withdraw(studio, task);
         tell(turn, task.index)?;
     }
     Ok(is_changed)
+}
+
+/// It is not to be submitted any more, if it still waits for that.
+fn withdraw(studio: &Studio, task: &TaskRow) {
+    if task.state == TaskState::Pending {
+        studio.withdraw(&task.id);
+    }
 }
 
 fn tell(turn: &ManagerTurn, index: u32) -> Result<()> {
@@ -199,7 +211,10 @@ pub(super) fn publish(turn: &ManagerTurn, kept: &Kept) -> Result<()> {
     let tasks = rows::tasks(turn)?;
     let status = rows::status(&tasks);
     let completed_at = (status != GenerationStatus::Active).then(|| turn.now().0);
-    turn.sql().execute("UPDATE request SET completedAt = ?1", [completed_at])?;
+    let next = "UPDATE request SET told = told + 1, completedAt = ?1, completedTold = CASE \
+                WHEN ?1 IS NULL THEN NULL WHEN completedAt IS NULL THEN told + 1 \
+                ELSE completedTold END RETURNING told";
+    let version = turn.sql().query_row(next, [completed_at], |row| row.get(0))?;
     let mut generation = rows::generation(turn, kept)?;
     generation.completed_at = completed_at;
     if completed_at.is_some() {
@@ -210,15 +225,14 @@ pub(super) fn publish(turn: &ManagerTurn, kept: &Kept) -> Result<()> {
         if tasks.iter().any(TaskRow::may_still_come) {
             ask_late(turn, 0);
         }
-        let generation = Box::new(generation.clone());
-        turn.broadcast(&GenerationMessage::GenerationFinished { generation });
+        if kept.is_over() {
+            mirror::tell_of_the_end(turn, kept)?;
+        }
     } else {
         for alarm in ["forget", "late"] {
             turn.cancel_alarm(alarm);
         }
     }
-    let next = "UPDATE request SET told = told + 1 RETURNING told";
-    let version = turn.sql().query_row(next, (), |row| row.get(0))?;
     let changed = GenerationChanged { generation, version };
     turn.send(Library::at(&kept.workspace), changed);
     Ok(())

@@ -49,6 +49,12 @@ pub(super) const ROUNDS: &str = "\
     ALTER TABLE task ADD COLUMN madeBy TEXT;
     ALTER TABLE task ADD COLUMN isUnsent INTEGER NOT NULL DEFAULT 0";
 
+/// The number of the word that it was over with, and that of the last one of this kind that the
+/// library has heard.
+pub(super) const HEARD: &str = "\
+    ALTER TABLE request ADD COLUMN completedTold INTEGER;
+    ALTER TABLE request ADD COLUMN heard INTEGER NOT NULL DEFAULT 0";
+
 /// The request of a generation.
 pub(super) struct Kept {
     pub(super) request: Request,
@@ -59,6 +65,16 @@ pub(super) struct Kept {
     pub(super) is_deleted: bool,
     pub(super) created_at: i64,
     pub(super) completed_at: Option<i64>,
+    pub(super) completed_told: Option<i64>,
+    pub(super) heard: i64,
+}
+
+impl Kept {
+    /// Whether it is over, and the library knows. Before that nobody is told: who hears that it is
+    /// over finds it there.
+    pub(super) fn is_over(&self) -> bool {
+        self.completed_at.is_some() && self.completed_told.is_none_or(|it| it <= self.heard)
+    }
 }
 
 /// One task, with all that is known of it.
@@ -88,6 +104,8 @@ pub(super) fn request(turn: &Turn<GenerationManager>) -> Result<Option<Kept>> {
             is_deleted: row.get("isDeleted")?,
             created_at: row.get("createdAt")?,
             completed_at: row.get("completedAt")?,
+            completed_told: row.get("completedTold")?,
+            heard: row.get("heard")?,
         })
     };
     Ok(turn.sql().query_row("SELECT * FROM request", (), read).optional()?)

@@ -20,8 +20,12 @@ const TASK: &str = "task";
 const EXTENSION: &str = "extension";
 
 impl Studio {
-    /// Whether the manager still waits for this task: it may have waited here for long.
+    /// Whether the manager still waits for this task: it may have waited here for long. Whose
+    /// manager has asked from this process says so here, and need not be asked.
     async fn is_wanted(&self, job: &Submit) -> Result<bool> {
+        if job.process == self.process {
+            return Ok(!self.is_withdrawn(&job.task));
+        }
         // Asked for before managers could be asked.
         if job.generation.is_empty() {
             return Ok(true);

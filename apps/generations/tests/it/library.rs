@@ -25,8 +25,8 @@ async fn artifacts_are_tagged_listed_and_deleted() {
         let (target, id) = (TagTarget::Artifact, artifact_id(ID, index));
         app.call(library(), SetTag { target, id, tag: tag.into(), is_on })
     };
-    assert!(set(1, "best", true).await.unwrap());
-    assert!(!set(9, "best", true).await.unwrap(), "there is no such artifact");
+    assert!(set(1, "best", true).await.unwrap().is_some());
+    assert!(set(9, "best", true).await.unwrap().is_none(), "there is no such artifact");
     let tagged = |tag: &str| Narrow { tag: Some(tag.into()), ..Narrow::default() };
     assert_eq!(artifacts(&app, tagged("best")).await, [1]);
     assert_eq!(artifacts(&app, tagged("first")).await.len(), 3, "the tag of their generation");
@@ -36,8 +36,8 @@ async fn artifacts_are_tagged_listed_and_deleted() {
         tags.iter().map(|it| (it.tag.as_str(), it.generations, it.artifacts)).collect();
     assert_eq!(tags, [("best", 0, 1), ("first", 1, 0)]);
     let id = artifact_id(ID, 1);
-    assert!(app.call(library(), DeleteArtifact { id: id.clone() }).await.unwrap());
-    assert!(!app.call(library(), DeleteArtifact { id }).await.unwrap());
+    assert!(app.call(library(), DeleteArtifact { id: id.clone() }).await.unwrap().is_some());
+    assert!(app.call(library(), DeleteArtifact { id }).await.unwrap().is_none());
     app.settle().await;
     assert_eq!((blobs(&app).await.len(), kept(&app).await.unwrap().artifacts.len()), (2, 2));
     for number in 0..20 {
@@ -122,4 +122,24 @@ async fn what_people_change_while_a_generation_is_under_way_is_shown_at_once() {
     assert_eq!(live.request.tags, ["best", "first"]);
     let kept = kept(&app).await.unwrap();
     assert_eq!((kept.artifacts.len(), kept.request.tags), (1, live.request.tags));
+}
+
+#[tokio::test]
+async fn what_people_change_when_a_generation_is_over_is_shown_by_its_manager_too() {
+    let (fake, library) = (Fake::new(), || Library::at(DEFAULT_WORKSPACE));
+    let app = start(&fake).await;
+    create(&app, "now", 2).await;
+    app.settle().await;
+    let (target, id) = (TagTarget::Generation, ID.to_owned());
+    let tag = SetTag { target, id, tag: "a".into(), is_on: true };
+    let changed = app.call(library(), tag).await.unwrap().unwrap();
+    assert_eq!(changed.generation, ID);
+    // Whoever brings it there sees it at once; that it comes again later changes nothing.
+    app.call(GenerationManager::at(ID), changed.change).await.unwrap();
+    let live = app.call(GenerationManager::at(ID), GetState).await.unwrap().unwrap();
+    assert_eq!(live.request.tags, ["a", "first"]);
+    app.call(library(), DeleteArtifact { id: artifact_id(ID, 0) }).await.unwrap();
+    app.settle().await;
+    let live = app.call(GenerationManager::at(ID), GetState).await.unwrap();
+    assert_eq!(live, kept(&app).await, "both have the same of it");
 }
