@@ -5,7 +5,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use axum::{http::StatusCode, response::IntoResponse};
 use serde_json::{Value, json};
 use steadfast::{
-    Arrival, Link, Object, ObjectOptions, Runtime,
+    Arrival, Link, Object, ObjectOptions, Runtime, background_threads,
     store::{SeededEntropy, SqliteOptions, SqliteStore, Store, SystemClock},
 };
 use steadfast_ai::{
@@ -35,6 +35,8 @@ pub(super) struct Stage {
     pub(super) provider: Arc<Slow>,
     pub(super) address: SocketAddr,
     serving: JoinHandle<()>,
+    /// Where the application works; people are served from elsewhere, as the server does it.
+    work: tokio::runtime::Runtime,
     _folder: tempfile::TempDir,
 }
 
@@ -53,8 +55,9 @@ impl Stage {
         ));
         let managers = link.clone();
         studio.connect(move || managers.objects());
-        // What is finished is not to stay awake until the next ones come.
-        let objects = ObjectOptions { idle_time: Duration::from_secs(1), ..Default::default() };
+        // What is finished is not to stay awake for long behind the next ones.
+        let objects = ObjectOptions { idle_time: Duration::from_secs(5), ..Default::default() };
+        let work = background_threads().expect("threads");
         let app = Runtime::builder()
             .link(&link)
             .bucket(ARTIFACTS)
@@ -65,10 +68,9 @@ impl Stage {
             .perform::<Submit>(studio.clone())
             .perform::<Poll>(studio.clone())
             .perform::<Fetch>(studio.clone())
-            .perform::<Discard>(studio.clone())
-            .start(store.clone())
-            .await
-            .expect("starts");
+            .perform::<Discard>(studio.clone());
+        let (app, of_app) = (app.start(store.clone()), work.handle().clone());
+        let app = of_app.spawn(app).await.expect("no panic").expect("starts");
         // Whoever watches here does it without HTTP.
         let connect: Connect =
             Arc::new(|_, _, _| Box::pin(async { StatusCode::NOT_FOUND.into_response() }));
@@ -88,7 +90,7 @@ impl Stage {
         let serving = tokio::spawn(async move {
             axum::serve(listener, routes).await.expect("serves");
         });
-        Self { app, store, provider, address, serving, _folder: folder }
+        Self { app, store, provider, address, serving, work, _folder: folder }
     }
 
     /// Somebody who asks for generations, over a connection of their own: a prompt, and the id.
@@ -141,5 +143,6 @@ impl Stage {
         self.serving.abort();
         self.app.stop().await;
         self.store.close().await;
+        self.work.shutdown_background();
     }
 }
