@@ -88,8 +88,8 @@ impl Notices {
         Some(News::Notices(std::mem::take(&mut waiting.notices)))
     }
 
-    /// A message that was just written and is to be delivered, once: as it was written, whatever has
-    /// become of it since. `None` says nothing: then it has to be read.
+    /// A message that was just written and is to be delivered, once: as it was written, whatever
+    /// has become of it since. `None` says nothing: then it has to be read.
     pub fn fresh(&self, position: Position) -> Option<Recorded> {
         self.shared.fresh.lock().unwrap_or_else(PoisonError::into_inner).take(position)
     }

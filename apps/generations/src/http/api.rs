@@ -49,9 +49,9 @@ pub(super) fn is_id(text: &str) -> bool {
     text.len() == 36 && text.bytes().all(|it| it.is_ascii_hexdigit() || it == b'-')
 }
 
-/// A generation of a workspace. Its manager knows best as long as it is there, a day longer than the
-/// generation is active; then the library has it, which is busy with all of them. To ask a manager
-/// that is not there makes none.
+/// A generation of a workspace. Its manager knows best as long as it is there, a day longer than
+/// the generation is active; then the library has it, which is busy with all of them. To ask a
+/// manager that is not there makes none.
 pub(super) async fn find(
     site: &Site,
     workspace: &Workspace,
