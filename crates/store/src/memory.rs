@@ -101,11 +101,13 @@ impl MemoryStore {
 
     fn decide(&self, commit: &Commit) -> Result<Outcome, StoreError> {
         commit.check()?;
+        // Locked before it is decided whether it happens: nothing may be written behind the end of
+        // the process, when the next owner has looked already.
+        let mut tables = self.tables();
         let (happens, is_answered) = self.next_commit();
         if !happens {
             return Err(StoreError::Closed);
         }
-        let mut tables = self.tables();
         let facts = tables.facts(&Needs::of([commit]));
         let mut plan = plan::plan(facts, self.clock.now(), [commit]);
         let answer = plan.answers.pop().expect("one commit has one answer");
