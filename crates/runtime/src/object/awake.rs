@@ -19,6 +19,8 @@ use super::{
 /// So many go for one that comes, if there is no room. To close one takes a while, and somebody
 /// waits for the one that comes.
 const GO_FOR_ONE: usize = 2;
+/// And so many are tried at most: some were used since they were chosen.
+const TRIED_FOR_ONE: usize = 16;
 
 /// The objects in memory, in parts, so that calls rarely wait for each other.
 #[derive(Default)]
@@ -76,10 +78,11 @@ impl Awake {
             options.awake_max < self.count()
                 || options.awake_bytes_max < self.bytes.load(Ordering::Relaxed)
         };
-        for _ in 0..GO_FOR_ONE {
-            let next = if is_full() { self.next_to_go(new) } else { None };
+        let mut gone = 0;
+        for _ in 0..TRIED_FOR_ONE {
+            let next = if gone < GO_FOR_ONE && is_full() { self.next_to_go(new) } else { None };
             let Some((used, id)) = next else { return };
-            self.evict(id, used);
+            gone += usize::from(self.evict(id, used));
         }
     }
 
@@ -98,9 +101,7 @@ impl Awake {
 
     /// Puts those out of memory that were not used since a call, and says how many.
     pub(super) fn sleep(&self, since: u64) -> usize {
-        let idle = self.idle(since);
-        idle.iter().for_each(|(used, id)| self.evict(*id, *used));
-        idle.len()
+        self.idle(since).iter().filter(|(used, id)| self.evict(*id, *used)).count()
     }
 
     /// What could go, if it was not used since a call.
@@ -114,13 +115,15 @@ impl Awake {
         idle
     }
 
-    /// Puts one out of memory, unless it was used meanwhile.
-    fn evict(&self, id: EntityId, used: u64) {
+    /// Puts one out of memory. `false` if it was used meanwhile.
+    fn evict(&self, id: EntityId, used: u64) -> bool {
         let mut cells = self.part(id);
-        if cells.get(&id).is_some_and(|it| it.evict(used)) {
+        let is_gone = cells.get(&id).is_some_and(|it| it.evict(used));
+        if is_gone {
             cells.remove(&id);
             self.count.fetch_sub(1, Ordering::Relaxed);
         }
+        is_gone
     }
 
     /// Whether an object is in memory.
