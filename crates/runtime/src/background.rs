@@ -9,7 +9,8 @@ use tokio::runtime::{Builder, Runtime};
 /// ```no_run
 /// # async fn serve(_: steadfast::Runtime) {}
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let store: std::sync::Arc<dyn steadfast::store::Store> = unimplemented!();
+/// # use steadfast::store::{MemoryStore, SystemClock};
+/// # let store = std::sync::Arc::new(MemoryStore::new(std::sync::Arc::new(SystemClock)));
 /// let people = tokio::runtime::Runtime::new()?;
 /// let work = steadfast::background_threads()?;
 /// let app = work.block_on(steadfast::Runtime::builder().start(store))?;

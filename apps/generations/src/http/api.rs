@@ -66,8 +66,7 @@ pub(super) async fn find(
         return Ok(live);
     }
     let ask = GetGeneration { id: id.into() };
-    let kept = site.objects.call(workspace.library(), ask).await?;
-    Ok(kept)
+    Ok(site.objects.call(workspace.library(), ask).await?)
 }
 
 pub(super) async fn present(
