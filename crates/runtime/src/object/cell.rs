@@ -14,11 +14,11 @@ use super::{
     activation::Activation,
     flight::{Flight, Release, Waiting, tell},
     held::Held,
-    lanes::Lanes,
     live::Op,
     mailbox::{Input, Item},
     objects::{Class, Shared},
     pool::MOMENT,
+    precedence::Precedence,
 };
 
 /// Turns of one object in a row before others get their turn.
@@ -33,7 +33,7 @@ pub(super) struct Cell {
 
 struct State {
     phase: Phase,
-    mailbox: Lanes<Item>,
+    mailbox: Precedence<Item>,
     activation: Option<Box<Activation>>,
     flight: Flight,
     /// When it was last used, in calls of all objects.
@@ -79,7 +79,7 @@ impl Cell {
     pub(super) fn new(address: store::Address, class: Arc<Class>, shared: Weak<Shared>) -> Self {
         let state = State {
             phase: Phase::Asleep,
-            mailbox: Lanes::default(),
+            mailbox: Precedence::default(),
             activation: None,
             flight: Flight::default(),
             used: 0,

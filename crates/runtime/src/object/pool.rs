@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{cell::Cell, held::Held, lanes::Lanes};
+use super::{cell::Cell, held::Held, precedence::Precedence};
 
 /// Commits that are held back while there are turns to run.
 const HELD_MAX: usize = 64;
@@ -36,7 +36,7 @@ pub(super) struct Pool {
 
 #[derive(Default)]
 struct Queue {
-    ready: Lanes<Arc<Cell>>,
+    ready: Precedence<Arc<Cell>>,
     /// Objects whose commits wait for company. They are shared: if one thread is caught in a long
     /// turn, the next that ends one lets them go.
     held: Vec<Held>,

@@ -1,4 +1,4 @@
-//! What waits, in two lanes: what somebody waits for, and deliveries, which can be many and nobody
+//! What waits, in two lines: what somebody waits for, and deliveries, which can be many while nobody
 //! looks at the clock.
 
 use std::collections::VecDeque;
@@ -6,31 +6,31 @@ use std::collections::VecDeque;
 /// What is asked for is taken first, but only so many before one of the others.
 const ASKED_IN_A_ROW: usize = 4;
 
-pub(super) struct Lanes<T> {
+pub(super) struct Precedence<T> {
     asked: VecDeque<T>,
     others: VecDeque<T>,
     /// How many of the first were taken in a row.
     in_a_row: usize,
 }
 
-impl<T> Default for Lanes<T> {
+impl<T> Default for Precedence<T> {
     fn default() -> Self {
         Self { asked: VecDeque::new(), others: VecDeque::new(), in_a_row: 0 }
     }
 }
 
-impl<T> Lanes<T> {
-    fn lane(&mut self, is_asked: bool) -> &mut VecDeque<T> {
+impl<T> Precedence<T> {
+    fn line(&mut self, is_asked: bool) -> &mut VecDeque<T> {
         if is_asked { &mut self.asked } else { &mut self.others }
     }
 
     pub(super) fn push(&mut self, it: T, is_asked: bool) {
-        self.lane(is_asked).push_back(it);
+        self.line(is_asked).push_back(it);
     }
 
     /// Puts something back to where it was taken from.
     pub(super) fn put_back(&mut self, it: T, is_asked: bool) {
-        self.lane(is_asked).push_front(it);
+        self.line(is_asked).push_front(it);
     }
 
     /// What is next: of what is asked for first, but the others come all the same.
@@ -82,31 +82,31 @@ mod tests {
 
     #[test]
     fn whoever_is_waited_for_comes_first_and_the_others_come_all_the_same() {
-        let mut lanes = Lanes::default();
-        (0..3).for_each(|it| lanes.push(it, false));
-        (10..20).for_each(|it| lanes.push(it, true));
+        let mut waiting = Precedence::default();
+        (0..3).for_each(|it| waiting.push(it, false));
+        (10..20).for_each(|it| waiting.push(it, true));
         let expected = [10, 11, 12, 13, 0, 14, 15, 16, 17, 1, 18, 19, 2];
-        assert_eq!(order(|| lanes.take()), expected);
-        assert!(lanes.is_empty());
+        assert_eq!(order(|| waiting.take()), expected);
+        assert!(waiting.is_empty());
     }
 
     #[test]
     fn one_that_is_asked_later_goes_over_once() {
-        let mut lanes = Lanes::default();
-        (0..4).for_each(|it| lanes.push(it, false));
-        assert!(lanes.promote(|it| *it == 2));
-        assert!(!lanes.promote(|it| *it == 2));
-        assert_eq!(order(|| lanes.take()), [2, 0, 1, 3]);
+        let mut waiting = Precedence::default();
+        (0..4).for_each(|it| waiting.push(it, false));
+        assert!(waiting.promote(|it| *it == 2));
+        assert!(!waiting.promote(|it| *it == 2));
+        assert_eq!(order(|| waiting.take()), [2, 0, 1, 3]);
     }
 
     #[test]
-    fn one_lane_can_be_taken_from_alone() {
-        let mut lanes = Lanes::default();
-        (0..2).for_each(|it| lanes.push(it, false));
-        (10..12).for_each(|it| lanes.push(it, true));
-        assert_eq!(order(|| lanes.take_asked()), [10, 11]);
-        lanes.push(12, true);
-        lanes.put_back(9, false);
-        assert_eq!(order(|| lanes.take()), [12, 9, 0, 1]);
+    fn one_line_can_be_taken_from_alone() {
+        let mut waiting = Precedence::default();
+        (0..2).for_each(|it| waiting.push(it, false));
+        (10..12).for_each(|it| waiting.push(it, true));
+        assert_eq!(order(|| waiting.take_asked()), [10, 11]);
+        waiting.push(12, true);
+        waiting.put_back(9, false);
+        assert_eq!(order(|| waiting.take()), [12, 9, 0, 1]);
     }
 }
