@@ -138,15 +138,21 @@ async fn many_at_once(stage: &Arc<Stage>, wave: usize) {
     let began = SystemClock.now();
     let mut polls = Polls::start(stage.address, ids(stage, 1).await);
     let (made, asked) = ask_all(stage, wave, &mut polls).await;
+    let count = made.len();
     let (early, early_p99) = percentiles(polls.end().await);
-    let polls = Polls::start(stage.address, ids(stage, MANY as u32).await);
+    // The library may not have heard of all of them yet.
+    let polls = Polls::start(stage.address, made.clone());
     let mut most = resident_mib();
     while !stage.list(Some(GenerationStatus::Active), 1, None).await.is_empty() {
         most = most.max(resident_mib());
         pause(Duration::from_millis(50)).await;
     }
     let (polled, polled_p99) = percentiles(polls.end().await);
-    let ended = ended(stage, made).await;
+    let ended = ended(stage, count).await;
+    // What is still on its way is not to be the next wave's.
+    for id in &made {
+        stage.finished(id).await;
+    }
     let last = ended.iter().filter_map(|it| it.completed_at).max().expect("all are over");
     let took = Timestamp(last).since(began).as_secs_f64() * 1_000.0;
     let (behind, _) = percentiles(behind_the_provider(stage, &ended));
@@ -176,8 +182,8 @@ async fn many_at_once(stage: &Arc<Stage>, wave: usize) {
     ));
 }
 
-/// Asks for all of them: how many, and how long that took in milliseconds.
-async fn ask_all(stage: &Arc<Stage>, wave: usize, polls: &mut Polls) -> (usize, f64) {
+/// Asks for all of them: their ids, and how long that took in milliseconds.
+async fn ask_all(stage: &Arc<Stage>, wave: usize, polls: &mut Polls) -> (Vec<String>, f64) {
     let next = Arc::new(AtomicUsize::new(0));
     let ids = Arc::new(Mutex::new(Vec::new()));
     let began = now();
@@ -197,7 +203,7 @@ async fn ask_all(stage: &Arc<Stage>, wave: usize, polls: &mut Polls) -> (usize, 
     for caller in callers {
         caller.await.expect("ends");
     }
-    let made = ids.lock().expect("nobody panics").len();
+    let made = ids.lock().expect("nobody panics").clone();
     (made, began.elapsed().as_secs_f64() * 1_000.0)
 }
 
