@@ -22,6 +22,7 @@ mod kv;
 mod live;
 mod mailbox;
 mod migrate;
+mod mould;
 mod objects;
 mod options;
 mod pace;

@@ -143,7 +143,11 @@ impl Activation {
         if let Err(fault) = self.open(class) {
             return Step { broken: true, ..Step::reply(Err(fault)) };
         }
+        let is_first = self.seq == 0;
         let step = self.step(class, input, end, now, entropy);
+        if let (true, Some(core)) = (is_first && 0 < self.seq, &self.core) {
+            class.mould.learn(core.tables.which());
+        }
         match self.fault() {
             // What is sealed was whole; it is what came after that failed.
             Some(_) if step.commit.is_some() => Step { broken: true, ..step },

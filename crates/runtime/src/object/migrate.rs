@@ -1,9 +1,17 @@
 //! Bringing the tables of an object to where its class wants them.
 
-use super::database::Database;
+use super::{
+    database::Database,
+    tables::{Tables, Which},
+};
 
-/// Runs migrations in one transaction, in memory.
-pub(super) fn migrate(database: &Database, scripts: &[&str], from: usize) -> Result<(), String> {
+/// Runs migrations in one transaction, in memory, and makes these tables of the runtime's own.
+pub(super) fn migrate(
+    database: &Database,
+    scripts: &[&str],
+    from: usize,
+    tables: (&Tables, Which),
+) -> Result<(), String> {
     let text = |error: rusqlite::Error| error.to_string();
     database.begin().map_err(text)?;
     for (index, script) in scripts.iter().enumerate() {
@@ -12,6 +20,7 @@ pub(super) fn migrate(database: &Database, scripts: &[&str], from: usize) -> Res
         let run = database.connection.execute_batch(script);
         run.map_err(|error| format!("migration {number} fails: {error}"))?;
     }
+    tables.0.need_all(tables.1, database).map_err(text)?;
     let version = format!("PRAGMA user_version = {}", from + scripts.len());
     database.execute_batch(&version).map_err(text)?;
     match database.commit() {

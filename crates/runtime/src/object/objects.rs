@@ -1,15 +1,10 @@
 //! The objects of a program: their classes, those that are awake, and the doors to them.
 
-use std::{
-    any::type_name,
-    collections::BTreeMap,
-    sync::{Arc, OnceLock},
-};
+use std::{any::type_name, collections::BTreeMap, sync::Arc};
 
 use steadfast_store::{
     self as store, Clock, EntityKind, Entropy, SeededEntropy, Store, StoreError, SystemClock,
 };
-use steadfast_vfs::Page;
 use tokio::{runtime::Handle as Tokio, sync::oneshot};
 
 use super::{
@@ -25,6 +20,7 @@ use super::{
     key::Key,
     live::{Door, Rooms},
     mailbox::{End, Input, Item, Reply},
+    mould::Mould,
     pace::Pace,
     pages::Pages,
     pool::Pool,
@@ -40,8 +36,7 @@ pub(super) struct Class {
     pub(super) door: Option<Door>,
     pub(super) migrations: &'static [&'static str],
     pub(super) pace: Pace,
-    /// What a new object looks like when its migrations have run.
-    pub(super) template: OnceLock<Vec<Page>>,
+    pub(super) mould: Mould,
 }
 
 /// The objects that a program serves. Cloning is cheap; the last clone ends their threads.
@@ -77,8 +72,8 @@ impl ObjectsBuilder {
         let name = store::Address::new(EntityKind::Object, C::CLASS, "x");
         assert!(name.is_ok(), "`{}` cannot be the name of a class", C::CLASS);
         let methods = C::Calls::methods(class);
-        let (pace, template) = (Pace::default(), OnceLock::new());
-        let class = Class { methods, door, migrations: C::MIGRATIONS, pace, template };
+        let (pace, mould) = (Pace::default(), Mould::default());
+        let class = Class { methods, door, migrations: C::MIGRATIONS, pace, mould };
         let twice = self.classes.insert(C::CLASS, Arc::new(class));
         assert!(twice.is_none(), "class `{}` is registered twice", C::CLASS);
         self

@@ -1,5 +1,5 @@
-//! What waits, in two lines: what somebody waits for, and deliveries, which can be many while nobody
-//! looks at the clock.
+//! What waits, in two lines: what somebody waits for, and deliveries, which can be many, while
+//! nobody looks at the clock.
 
 use std::collections::VecDeque;
 

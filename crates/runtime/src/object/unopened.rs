@@ -29,9 +29,10 @@ impl Unopened {
         source: Option<Arc<Pages>>,
         limits: Limits,
     ) -> rusqlite::Result<(Core, bool)> {
-        let template = class.template.get().filter(|_| self.is_new);
-        let database = match (template, source) {
-            (Some(template), _) => Database::begun(template.clone(), limits)?,
+        let mould = if self.is_new { class.mould.pages() } else { None };
+        let is_made = mould.is_some();
+        let database = match (mould, source) {
+            (Some(pages), _) => Database::begun(pages, limits)?,
             (None, Some(source)) => Database::open(Image::lazy(self.pages, source, limits))?,
             (None, None) => {
                 let pages = self.pages.into_iter().flatten().collect();
@@ -51,6 +52,6 @@ impl Unopened {
             alarms_touched: Default::default(),
             deleted: Default::default(),
         };
-        Ok((core, template.is_some()))
+        Ok((core, is_made))
     }
 }

@@ -7,6 +7,7 @@ use crate::object::{
     CallError,
     migrate::{is_always_the_same, migrate},
     objects::Class,
+    tables::Which,
     transact::{Done, broken, rolled_back},
 };
 
@@ -72,19 +73,19 @@ impl Activation {
             return Err(fails(format!("it is at version {version}, this code knows {known}")));
         };
         if !scripts.is_empty() {
-            let migrated = database
-                .at(now, self.options.migration_time, || migrate(database, scripts, version));
+            let is_mould = version == 0 && self.seq == 0 && is_always_the_same(scripts);
+            let needed = if is_mould { class.mould.tables() } else { Which::default() };
+            let tables = (&self.core().tables, needed);
+            let migrated = database.at(now, self.options.migration_time, || {
+                migrate(database, scripts, version, tables)
+            });
             if let Err(detail) = migrated {
                 let error = fails(detail);
                 self.undo().map_err(|it| broken(self.core(), &it))?;
                 return Err(error);
             }
-            if version == 0
-                && self.seq == 0
-                && is_always_the_same(scripts)
-                && let Ok(pages) = self.core().database.pages()
-            {
-                class.template.get_or_init(|| pages);
+            if is_mould && let Ok(pages) = self.core().database.pages() {
+                class.mould.keep(pages, needed);
             }
         }
         self.migrated = true;

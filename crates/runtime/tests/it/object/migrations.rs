@@ -1,5 +1,7 @@
 //! Migrations: each runs once, with a turn or not at all.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use steadfast::{CallError, Error, Handle, Object, Result, Turn, rusqlite, store::Address};
 
@@ -13,6 +15,7 @@ super::on_all!(
     a_migration_that_fails_changes_nothing_and_fixed_code_goes_on,
     an_object_that_is_newer_than_the_code_is_refused,
     looking_makes_no_object_and_migrates_none_in_the_store,
+    what_a_first_turn_has_needed_new_objects_have_from_the_start,
 );
 
 const ONE: &str = "CREATE TABLE run (n INTEGER NOT NULL); INSERT INTO run VALUES (1)";
@@ -59,6 +62,72 @@ impl<const V: u32> Handle<Note> for Code<V> {
     fn handle(&self, turn: &Turn<Self>, msg: Note) -> Result<()> {
         turn.sql().execute("INSERT INTO run (n) VALUES (?1)", [msg.n])?;
         if msg.refuse { Err(Error::terminal("no")) } else { Ok(()) }
+    }
+}
+
+/// Has an alarm set by its first turn, or none.
+struct Clerk;
+#[derive(Serialize, Deserialize)]
+struct Begin {
+    alarm: bool,
+    refuse: bool,
+}
+#[derive(Serialize, Deserialize)]
+struct Rang;
+
+impl Object for Clerk {
+    const CLASS: &'static str = "clerk";
+    type Calls = (Begin, Rang);
+    const MIGRATIONS: &'static [&'static str] = &["CREATE TABLE rang (n INTEGER NOT NULL)"];
+}
+
+impl Handle<Begin> for Clerk {
+    const NAME: &'static str = "begin";
+    /// How many tables of the runtime's own were there, and how often it rang.
+    type Reply = (i64, i64);
+    fn handle(&self, turn: &Turn<Self>, msg: Begin) -> Result<(i64, i64)> {
+        let seen = "SELECT (SELECT count(*) FROM sqlite_schema WHERE name = '_steadfast_alarm'), \
+                    (SELECT count(*) FROM rang)";
+        let seen = turn.sql().query_row(seen, (), |row| Ok((row.get(0)?, row.get(1)?)))?;
+        if msg.alarm {
+            turn.set_alarm("ring", Duration::from_secs(1), Rang);
+        }
+        turn.sql().execute("INSERT INTO rang SELECT 1 WHERE 0", ())?;
+        turn.kv().put("begun", &true)?;
+        if msg.refuse { Err(Error::terminal("no")) } else { Ok(seen) }
+    }
+}
+
+impl Handle<Rang> for Clerk {
+    const NAME: &'static str = "rang";
+    type Reply = ();
+    fn handle(&self, turn: &Turn<Self>, _: Rang) -> Result<()> {
+        turn.sql().execute("INSERT INTO rang VALUES (1)", ())?;
+        Ok(())
+    }
+}
+
+async fn what_a_first_turn_has_needed_new_objects_have_from_the_start(mut lab: Lab) {
+    let begin = |alarm, refuse| Begin { alarm, refuse };
+    for process in 0..2 {
+        let name = |it: &str| Clerk::at(format!("{it}{process}"));
+        let app = Program::of(lab.store.clone(), &lab.clock, |it| it.class(Clerk)).await;
+        assert_eq!(app.call(name("plain"), begin(false, false)).await.unwrap(), (0, 0));
+        app.call(name("refused"), begin(true, true)).await.unwrap_err();
+        assert_eq!(app.call(name("first"), begin(true, false)).await.unwrap(), (0, 0));
+        for it in ["second", "third"] {
+            assert_eq!(app.call(name(it), begin(true, false)).await.unwrap(), (1, 0), "{it}");
+        }
+        assert_eq!(app.call(name("refused"), begin(false, false)).await.unwrap(), (1, 0));
+        app.advance(Duration::from_secs(2)).await;
+        for (it, rang) in [("plain", 0), ("refused", 0), ("first", 1), ("second", 1), ("third", 1)]
+        {
+            let (_, times) = app.call(name(it), begin(false, false)).await.unwrap();
+            assert_eq!(times, rang, "{it}");
+        }
+        app.stop().await;
+        lab.assert_sound().await;
+        lab.reopen().await;
     }
 }
 
