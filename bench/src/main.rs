@@ -26,6 +26,10 @@ mod workflows;
 
 use measure::say;
 
+/// The same as in the server.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
     let part = std::env::args().nth(1).unwrap_or_else(|| "all".into());

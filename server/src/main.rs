@@ -40,6 +40,11 @@ use self::{
     failure::Failure,
 };
 
+/// Threads free here what others have taken, all the time. With the allocator of glibc that makes
+/// them wait for each other. SQLite goes on using that one.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let result = match args::parse() {
         Verb::Serve(args) => serve::run(*args),

@@ -75,8 +75,27 @@ unsafe extern "C" fn authorize(
     })
 }
 
-/// Has the allocator of glibc return what is free; others do so by themselves.
+/// Has mimalloc, if it is known to be there, return what becomes free at once. It does so a second
+/// later otherwise, if somebody uses it then.
+pub(crate) fn trim_at_once() {
+    #[cfg(feature = "mimalloc")]
+    {
+        /// `mi_option_purge_delay`, in milliseconds. The crate does not name it; its number stays,
+        /// since mimalloc leaves the places of options that are gone empty.
+        const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
+        // SAFETY: it may be called at any time by any thread. It stores a number.
+        unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, 0) };
+    }
+}
+
+/// Has the allocators return what is free: mimalloc, if it is known to be there, and that of the C
+/// library, which SQLite uses in any case.
 pub(crate) fn trim() {
+    #[cfg(feature = "mimalloc")]
+    // SAFETY: it may be called at any time by any thread, also if nobody else uses that allocator.
+    unsafe {
+        libmimalloc_sys::mi_collect(true);
+    }
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
         unsafe extern "C" {

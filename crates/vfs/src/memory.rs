@@ -1,5 +1,10 @@
 //! Memory that is free goes back to the system.
 
+/// Has memory go back to the system as soon as it is free, if the feature `mimalloc` is on.
+pub fn keep_no_memory() {
+    crate::ffi::trim_at_once();
+}
+
 /// Gives free memory back to the system, where the allocator keeps it otherwise. For after many
 /// databases were dropped; it takes a millisecond or more.
 pub fn give_memory_back() {

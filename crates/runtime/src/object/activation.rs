@@ -28,7 +28,7 @@ use super::{
 const SENT_MAX: usize = 5_000;
 
 /// About what an open database takes beside its pages: schema, prepared statements, a small cache.
-const CONNECTION_BYTES: usize = 96 << 10;
+const CONNECTION_BYTES: usize = 128 << 10;
 
 pub(super) struct Activation {
     options: ObjectOptions,

@@ -10,6 +10,7 @@ const LOOKS: u32 = 20;
 /// Looks once in the time that an object may be idle. What was not used between two looks goes, so
 /// after one to two such times.
 pub(super) async fn run(shared: Weak<Shared>) {
+    steadfast_vfs::keep_no_memory();
     let (mut seen, mut owed) = (0, Owed::default());
     loop {
         let Some((clock, pause)) =
