@@ -1,4 +1,4 @@
-//! What waits, in two lines: what somebody waits for, and deliveries, which can be many, while
+//! What waits, in two parts: what somebody waits for, and deliveries, which can be many, while
 //! nobody looks at the clock.
 
 use std::collections::VecDeque;
@@ -20,17 +20,17 @@ impl<T> Default for Precedence<T> {
 }
 
 impl<T> Precedence<T> {
-    fn line(&mut self, is_asked: bool) -> &mut VecDeque<T> {
+    fn part(&mut self, is_asked: bool) -> &mut VecDeque<T> {
         if is_asked { &mut self.asked } else { &mut self.others }
     }
 
     pub(super) fn push(&mut self, it: T, is_asked: bool) {
-        self.line(is_asked).push_back(it);
+        self.part(is_asked).push_back(it);
     }
 
     /// Puts something back to where it was taken from.
     pub(super) fn put_back(&mut self, it: T, is_asked: bool) {
-        self.line(is_asked).push_front(it);
+        self.part(is_asked).push_front(it);
     }
 
     /// What is next: of what is asked for first, but the others come all the same.
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn one_line_can_be_taken_from_alone() {
+    fn one_part_can_be_taken_from_alone() {
         let mut waiting = Precedence::default();
         (0..2).for_each(|it| waiting.push(it, false));
         (10..12).for_each(|it| waiting.push(it, true));
