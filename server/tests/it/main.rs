@@ -13,6 +13,7 @@ mod cluster;
 mod drift;
 mod drift_cli;
 mod example;
+mod fixtures;
 mod gallery;
 mod generations;
 mod generations_browser;
