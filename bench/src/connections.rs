@@ -68,7 +68,7 @@ pub(crate) async fn run() {
     let sockets = connect(&address, websocket_head(&address)).await;
     let took = began.elapsed();
     // Nobody reads yet, and nothing happens.
-    SystemClock.sleep_until(SystemClock.now().after(Duration::from_secs(2))).await;
+    SystemClock.sleep(Duration::from_secs(2)).await;
     let each = (resident() - before) * 1_024.0 / CONNECTIONS as f64;
     say(&format!(
         "  accepted, each in a turn           {:>9.0}/s",

@@ -127,7 +127,7 @@ async fn ids(stage: &Stage, count: u32) -> Vec<String> {
 }
 
 async fn pause(time: Duration) {
-    SystemClock.sleep_until(SystemClock.now().after(time)).await;
+    SystemClock.sleep(time).await;
 }
 
 /// Generations come faster than the provider can make them, and people ask how far they are.

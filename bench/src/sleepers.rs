@@ -162,7 +162,7 @@ async fn turns(objects: &Objects) -> Duration {
 
 /// Waits until all sleep and their memory was given back, and says what is resident then.
 async fn asleep(objects: &Objects) -> f64 {
-    let moment = || SystemClock.sleep_until(SystemClock.now().after(Duration::from_millis(50)));
+    let moment = || SystemClock.sleep(Duration::from_millis(50));
     while 0 < objects.awake() {
         moment().await;
     }
@@ -186,7 +186,7 @@ async fn wake(objects: &Objects) {
     }
     for number in 0..20 {
         while 0 < objects.awake() {
-            SystemClock.sleep_until(SystemClock.now().after(Duration::from_millis(50))).await;
+            SystemClock.sleep(Duration::from_millis(50)).await;
         }
         for times in [&mut woken, &mut again] {
             let began = now();

@@ -184,7 +184,7 @@ fn most_resident() -> impl Future<Output = f64> {
         let mut most = 0.0_f64;
         while !done.is_closed() {
             most = most.max(resident_mib());
-            SystemClock.sleep_until(SystemClock.now().after(Duration::from_millis(20))).await;
+            SystemClock.sleep(Duration::from_millis(20)).await;
         }
         most
     });

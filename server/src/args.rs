@@ -131,6 +131,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "STEADFAST_OBJECT_MEMORY", default_value = "256", value_name = "MIB",
         value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
     pub(crate) object_memory: u32,
+    /// Report a step of the clock beyond this, and let deletion by age wait
+    #[arg(long, env = "STEADFAST_CLOCK_STEP", default_value = "300", value_name = "SECONDS",
+        value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub(crate) clock_step: u32,
     #[command(flatten)]
     pub(crate) classifier: ClassifierArgs,
     #[command(flatten)]

@@ -96,7 +96,7 @@ pub(crate) fn runs(
     (classifier, compare): (Arc<dyn Classifier>, CompareEnvironments),
 ) -> Runs {
     let entropy = Arc::new(SeededEntropy::from_system());
-    Runs::new(store, Arc::new(SystemClock), entropy, objects)
+    Runs::new(store, entropy, objects)
         .with_buckets(Some(buckets))
         .with(Invoice)
         .with(Order)

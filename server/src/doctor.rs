@@ -1,6 +1,7 @@
 //! Looks for what is wrong, and for what will be.
 
 mod check;
+pub(crate) mod clock;
 mod disk;
 mod fsync;
 mod store;
@@ -18,6 +19,7 @@ pub(crate) async fn examine(node: &Node) -> Examination {
         checks.push(work::wake_ups(dispatcher).await);
     }
     drop(dispatcher);
+    checks.push(clock::check(&node.store.clock().report()));
     if let Place::Folder(folder) = &node.place {
         checks.extend(disk::checks(folder.clone()).await);
     }

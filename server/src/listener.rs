@@ -96,7 +96,7 @@ pub(crate) async fn serve(
             }
             Err(error) => {
                 tracing::warn!(%error, "connection not accepted");
-                clock.sleep_until(clock.now().after(ACCEPT_PAUSE)).await;
+                clock.sleep(ACCEPT_PAUSE).await;
             }
         }
     }

@@ -1,11 +1,11 @@
 //! Opens the store that the command line names.
 
-use std::{path::Path, sync::Arc};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use steadfast_bucket::{BucketError, Buckets, FileBlobs, account};
 use steadfast_store::{
-    Clock, OpenError, PostgresOptions, PostgresStore, SeededEntropy, SqliteOptions, SqliteStore,
-    Store,
+    CLOCK_STEP_MAX, Clock, OpenError, PostgresOptions, PostgresStore, SeededEntropy, SqliteOptions,
+    SqliteStore, Store,
 };
 
 use crate::place::Place;
@@ -14,16 +14,20 @@ use crate::place::Place;
 pub(crate) async fn open_store(
     place: &Place,
     clock: Arc<dyn Clock>,
+    clock_step_max: Duration,
 ) -> Result<Arc<dyn Store>, OpenError> {
     match place {
         Place::Folder(folder) => {
-            let options = SqliteOptions::new(folder.clone(), clock);
+            let options =
+                SqliteOptions { clock_step_max, ..SqliteOptions::new(folder.clone(), clock) };
             let opened = tokio::task::spawn_blocking(|| SqliteStore::open(options)).await;
             let store = opened.map_err(|error| failed(place, error.to_string()))??;
             Ok(Arc::new(store))
         }
         Place::Database(url) => {
-            Ok(Arc::new(PostgresStore::open(PostgresOptions::new(url.clone(), clock)).await?))
+            let options =
+                PostgresOptions { clock_step_max, ..PostgresOptions::new(url.clone(), clock) };
+            Ok(Arc::new(PostgresStore::open(options).await?))
         }
     }
 }
@@ -43,7 +47,7 @@ pub(crate) async fn open_existing_folder(
         let reason = format!("{missing}; name the folder that `steadfast serve --data` was given");
         return Err(failed(&place, reason));
     }
-    open_store(&place, clock).await
+    open_store(&place, clock, CLOCK_STEP_MAX).await
 }
 
 /// The buckets of a store, whose files are in the data folder: also those of a database, until
@@ -51,13 +55,12 @@ pub(crate) async fn open_existing_folder(
 pub(crate) async fn open_buckets(
     store: Arc<dyn Store>,
     data: &Path,
-    clock: Arc<dyn Clock>,
 ) -> Result<Buckets, BucketError> {
     let account = account(&*store, &SeededEntropy::from_system()).await?;
     let folder = data.join("blobs");
     let opened = tokio::task::spawn_blocking(move || FileBlobs::open(folder, &account)).await;
     let blobs = opened.map_err(|error| BucketError::Files { reason: error.to_string() })??;
-    Buckets::builder(store).clock(clock).open(Arc::new(blobs)).await
+    Buckets::builder(store).open(Arc::new(blobs)).await
 }
 
 fn failed(place: &Place, reason: String) -> OpenError {

@@ -3,7 +3,7 @@
 use std::{io::Write, net::SocketAddr, sync::Arc, time::Duration};
 
 use steadfast::{ObjectOptions, background_threads};
-use steadfast_store::{Clock, Health, SystemClock};
+use steadfast_store::{Clock, Health, Store, SystemClock};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
@@ -27,6 +27,9 @@ use crate::{
 
 /// How often the store's health is looked at. That reads a flag, never the database.
 const HEALTH_PERIOD: Duration = Duration::from_secs(1);
+
+/// How often the clock is looked at.
+const CLOCK_PERIOD: Duration = Duration::from_secs(1);
 
 /// Closing the store has so long; what was acknowledged is safe without it.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -55,13 +58,14 @@ async fn serve(args: ServeArgs, work: &Handle) -> Result<(), Failure> {
     let mut signals = Signals::catch()?;
     open_files::allow_many();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let store = open_store(&place, clock.clone()).await?;
+    let step_max = Duration::from_secs(args.clock_step.into());
+    let store = open_store(&place, clock.clone(), step_max).await?;
     let options = ObjectOptions {
         idle_time: Duration::from_secs(args.object_idle.into()),
         awake_bytes_max: usize::try_from(args.object_memory).unwrap_or(usize::MAX) << 20,
         ..ObjectOptions::default()
     };
-    let buckets = open_buckets(store.clone(), &data, clock.clone()).await?;
+    let buckets = open_buckets(store.clone(), &data).await?;
     let studio = generations::studio(&args.generations, &buckets)?;
     let apps = Apps { sight, studio, drift: Drift::of(&args.drift, ports.address)? };
     let objects = catalog::objects(store.clone(), options, &apps)?;
@@ -82,7 +86,8 @@ async fn serve(args: ServeArgs, work: &Handle) -> Result<(), Failure> {
         _ = &mut serving => unreachable!("serving ends only when it is stopped"),
         () = signals.next() => None,
         reason = failure_of(|| store.health(), clock.as_ref()) => Some(reason),
-        () = sweeper::run(node.places(), clock.as_ref(), kept) => None,
+        () = watch_clock(store.as_ref()) => None,
+        () = sweeper::run(node.places(), kept) => None,
     };
     node.drain();
     stop.cancel();
@@ -115,7 +120,15 @@ async fn failure_of(health: impl Fn() -> Health, clock: &dyn Clock) -> String {
         if let Health::Failed { reason } = health() {
             return reason;
         }
-        clock.sleep_until(clock.now().after(HEALTH_PERIOD)).await;
+        clock.sleep(HEALTH_PERIOD).await;
+    }
+}
+
+/// Looks at the store's clock, which logs it when the wall clock was set.
+async fn watch_clock(store: &dyn Store) {
+    loop {
+        store.clock().now();
+        store.clock().sleep(CLOCK_PERIOD).await;
     }
 }
 

@@ -7,7 +7,7 @@ use steadfast::{
     object::{HistoryRetention, sweep_history},
 };
 use steadfast_bucket::{Buckets, Swept};
-use steadfast_store::{Clock, Retention, Store, sweep};
+use steadfast_store::{Retention, Store, sweep};
 
 /// A node that has just started has better things to do.
 const FIRST: Duration = Duration::from_mins(1);
@@ -36,12 +36,12 @@ pub(crate) struct Places<'a> {
 /// Sweeps for as long as the node lives. Where nothing was committed since the last time only the
 /// runs, messages in queues and blobs are asked for whose time is over: an idle node does not write
 /// to its database.
-pub(crate) async fn run(places: Places<'_>, clock: &dyn Clock, kept: Kept) {
+pub(crate) async fn run(places: Places<'_>, kept: Kept) {
     let Places { store, runs, queues, buckets } = places;
     let mut swept_at = None;
     let mut pause = FIRST;
     loop {
-        clock.sleep_until(clock.now().after(pause)).await;
+        store.clock().sleep(pause).await;
         pause = PERIOD;
         let is_idle = swept_at == Some(store.activity().commits);
         // Each workflow, queue and bucket says for how long. That time goes by also when nothing
@@ -49,12 +49,12 @@ pub(crate) async fn run(places: Places<'_>, clock: &dyn Clock, kept: Kept) {
         let erased = sweep_runs(runs).await + sweep_queues(queues).await;
         let erased = erased + sweep_buckets(buckets).await;
         if !is_idle {
-            match sweep(store, clock, kept.messages).await {
+            match sweep(store, kept.messages).await {
                 Ok(count) if 0 < count => tracing::info!(count, "old messages forgotten"),
                 Ok(_) => {}
                 Err(error) => tracing::warn!(error = %error, "old messages were not forgotten"),
             }
-            match sweep_history(store, clock, kept.turns).await {
+            match sweep_history(store, kept.turns).await {
                 Ok(count) if 0 < count => tracing::info!(count, "old turns forgotten"),
                 Ok(_) => {}
                 Err(error) => tracing::warn!(error = %error, "old turns were not forgotten"),
@@ -158,15 +158,14 @@ mod tests {
 
     async fn node(clock: &ManualClock) -> Node {
         let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
-        let objects = Objects::builder(store.clone()).clock(clock.clone()).start().unwrap();
-        node_with(store, clock, objects).await
+        let objects = Objects::builder(store.clone()).start().unwrap();
+        node_with(store, objects).await
     }
 
-    async fn node_with(store: Arc<MemoryStore>, clock: &ManualClock, objects: Objects) -> Node {
-        let queues = Queues::builder(store.clone()).clock(clock.clone()).build(objects.clone());
-        let time = Arc::new(clock.clone());
-        let runs = Runs::new(store.clone(), time.clone(), entropy(), objects).with(Invoice);
-        let buckets = Buckets::builder(store.clone()).clock(time).entropy(entropy());
+    async fn node_with(store: Arc<MemoryStore>, objects: Objects) -> Node {
+        let queues = Queues::builder(store.clone()).build(objects.clone());
+        let runs = Runs::new(store.clone(), entropy(), objects).with(Invoice);
+        let buckets = Buckets::builder(store.clone()).entropy(entropy());
         let buckets = buckets.open(Arc::new(MemoryBlobs::default())).await.unwrap();
         Node { store, runs, queues, buckets }
     }
@@ -186,7 +185,7 @@ mod tests {
         let event = || Message::new("x", Json::empty()).unwrap().event();
         let append = Commit::append(&stream, 0, vec![event(), event()]);
         store.commit(append).await.unwrap();
-        let mut sweeper = std::pin::pin!(run(node.places(), &clock, KEPT));
+        let mut sweeper = std::pin::pin!(run(node.places(), KEPT));
         let mut turn = async || look(sweeper.as_mut()).await;
         turn().await;
         clock.advance(FIRST);
@@ -210,7 +209,7 @@ mod tests {
         let clock = ManualClock::at(Timestamp(0));
         let node = node(&clock).await;
         let (store, runs) = (&node.store, &node.runs);
-        let mut sweeper = std::pin::pin!(run(node.places(), &clock, KEPT));
+        let mut sweeper = std::pin::pin!(run(node.places(), KEPT));
         look(sweeper.as_mut()).await;
         clock.advance(FIRST);
         look(sweeper.as_mut()).await;
@@ -240,7 +239,7 @@ mod tests {
     async fn old_turns_go_and_the_object_stays() {
         let clock = ManualClock::at(Timestamp(0));
         let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
-        let objects = Objects::builder(store.clone()).class(Counter).clock(clock.clone());
+        let objects = Objects::builder(store.clone()).class(Counter);
         let objects = objects.start().unwrap();
         let add =
             async || objects.call_json("counter", "a", "increment", r#"{"by":1}"#, None).await;
@@ -248,8 +247,8 @@ mod tests {
         let past = async |turn| pages_at(store.as_ref(), &object, Some(turn)).await;
         add().await.unwrap();
         add().await.unwrap();
-        let node = node_with(store.clone(), &clock, objects.clone()).await;
-        let mut sweeper = std::pin::pin!(run(node.places(), &clock, KEPT));
+        let node = node_with(store.clone(), objects.clone()).await;
+        let mut sweeper = std::pin::pin!(run(node.places(), KEPT));
         look(sweeper.as_mut()).await;
         clock.advance(FIRST);
         look(sweeper.as_mut()).await;
@@ -273,7 +272,7 @@ mod tests {
         queues.configure("q", settings).await.unwrap();
         let one = Outgoing { body: Json::empty(), delay: Duration::ZERO };
         queues.send_json("q", vec![one], None).await.unwrap();
-        let mut sweeper = std::pin::pin!(run(node.places(), &clock, KEPT));
+        let mut sweeper = std::pin::pin!(run(node.places(), KEPT));
         look(sweeper.as_mut()).await;
         let ready = async || queues.show("q").await.unwrap().depth.ready;
         for (pause, left) in [(FIRST, 1), (PERIOD, 1), (PERIOD, 0)] {
@@ -308,7 +307,7 @@ mod tests {
         for it in ["tmp/a", "b"] {
             buckets.put(&name, &key(it), b"x", PutOptions::default()).await.unwrap();
         }
-        let mut sweeper = std::pin::pin!(run(node.places(), &clock, KEPT));
+        let mut sweeper = std::pin::pin!(run(node.places(), KEPT));
         look(sweeper.as_mut()).await;
         for (pause, is_there) in [(FIRST, true), (PERIOD, true), (PERIOD, false)] {
             clock.advance(pause);

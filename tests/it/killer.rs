@@ -38,8 +38,23 @@ pub(crate) struct Victim {
 }
 
 impl Victim {
+    /// One whose clock is set ahead and back, several times a second.
+    pub(crate) fn unsteady(place: &str, mode: &[&str], seed: u64) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_victim"));
+        command.env("STEADFAST_TEST_STEPS", seed.to_string());
+        Self::spawn(command, place, mode, None)
+    }
+
+    /// In a soak its clock is unsteady, too.
     pub(crate) fn start(place: &str, mode: &[&str], crash_at: Option<&str>) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_victim"));
+        if 1 < soak() {
+            command.env("STEADFAST_TEST_STEPS", SeededEntropy::from_system().next().to_string());
+        }
+        Self::spawn(command, place, mode, crash_at)
+    }
+
+    fn spawn(mut command: Command, place: &str, mode: &[&str], crash_at: Option<&str>) -> Self {
         command.arg(place).args(mode).env_remove("STEADFAST_CRASH_AT");
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         if let Some(point) = crash_at {

@@ -7,10 +7,14 @@ use crate::{
     postgres::{self, Cluster},
 };
 
-async fn kill_again_and_again(place: &str, kills: usize) {
+async fn kill_again_and_again(place: &str, kills: usize, is_unsteady: bool) {
     let (chance, mut ledger) = (chance(), Ledger::default());
     for _ in 0..kills {
-        let victim = Victim::start(place, &["load", &ledger.next_key().to_string()], None);
+        let key = ledger.next_key().to_string();
+        let victim = match is_unsteady {
+            true => Victim::unsteady(place, &["load", &key], chance.next()),
+            false => Victim::start(place, &["load", &key], None),
+        };
         let enough = ledger.acked() + (chance.next() % 60) as usize;
         ledger.follow(victim, |ledger| enough <= ledger.acked());
     }
@@ -22,12 +26,23 @@ async fn kill_again_and_again(place: &str, kills: usize) {
 #[tokio::test(flavor = "multi_thread")]
 async fn after_fifty_kills_nothing_acknowledged_is_lost_and_nothing_is_made_up_on_sqlite() {
     let folder = tempfile::tempdir().unwrap();
-    kill_again_and_again(folder.path().to_str().unwrap(), 50 * soak()).await;
+    kill_again_and_again(folder.path().to_str().unwrap(), 50 * soak(), false).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn after_fifteen_kills_nothing_acknowledged_is_lost_and_nothing_is_made_up_on_postgres() {
-    kill_again_and_again(&postgres::schema().await, 15 * soak()).await;
+    kill_again_and_again(&postgres::schema().await, 15 * soak(), false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kills_under_a_clock_that_is_set_ahead_and_back_lose_nothing_on_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    kill_again_and_again(folder.path().to_str().unwrap(), 20 * soak(), true).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kills_under_a_clock_that_is_set_ahead_and_back_lose_nothing_on_postgres() {
+    kill_again_and_again(&postgres::schema().await, 8 * soak(), true).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

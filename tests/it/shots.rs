@@ -10,10 +10,10 @@ use std::{
     time::Duration,
 };
 
-use steadfast::store::{Clock, ManualClock, SeededEntropy, State, Store, SystemClock};
+use steadfast::store::{SeededEntropy, State, Store};
 use steadfast_bucket::{
-    BlobAction, BlobEvent, BlobKey, Blobs, BucketName, Buckets, FileBlobs, GetOptions, ListOptions,
-    account,
+    BlobAction, BlobEvent, BlobKey, Blobs, BucketName, BucketOptions, Buckets, FileBlobs,
+    GetOptions, ListOptions, account,
 };
 
 use crate::{
@@ -70,14 +70,14 @@ impl Album {
         }
     }
 
-    /// The oracle. The clock of the check is hours ahead, so that every orphan is old.
+    /// The oracle. For the check, every orphan is old.
     pub(crate) async fn check(&mut self, place: &str) {
         let store = open(place).await;
         let name = account(&*store, &SeededEntropy::from_system()).await.unwrap();
         let files = Arc::new(FileBlobs::open(&self.folder, &name).unwrap());
-        let later = ManualClock::at(SystemClock.now().after(Duration::from_hours(3)));
-        let builder = Buckets::builder(store.clone()).clock(Arc::new(later));
-        let buckets = builder.open(files.clone()).await.unwrap();
+        let options = BucketOptions { keep_orphans: Duration::ZERO, ..BucketOptions::default() };
+        let buckets =
+            Buckets::builder(store.clone()).options(options).open(files.clone()).await.unwrap();
         let bucket = BucketName::new("shots").unwrap();
         if buckets.bucket(&bucket).await.is_ok() {
             let found = Found::read(&*store, &buckets, &bucket).await;

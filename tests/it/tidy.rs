@@ -23,6 +23,7 @@ const ROOT: &[&str] = &[
     "clippy.toml",
     "crates",
     "deny.toml",
+    "docs",
     "rustfmt.toml",
     "server",
     "test",

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use steadfast::{
     CallError, Handle, Job, Object, Objects, Outcome, Perform, Result, Turn,
     object::{HistoryRetention, sweep_history},
-    store::{RetryPolicy, Store, SystemClock},
+    store::{RetryPolicy, Store},
 };
 use tokio::sync::RwLock;
 
@@ -162,7 +162,7 @@ pub(crate) fn sweep(store: Arc<dyn Store>, quiet: Arc<RwLock<()>>) {
     tokio::spawn(async move {
         loop {
             let _nobody_calls = quiet.write().await;
-            match sweep_history(&*store, &SystemClock, retention).await {
+            match sweep_history(&*store, retention).await {
                 Ok(turns) => say(&format!("forgot {turns}")),
                 Err(error) => say(&format!("failed 0 {}: {error}", error.code())),
             }

@@ -1,8 +1,8 @@
 //! Buckets under load: deeds by several writers, while a sweep deletes what is old.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc};
 
-use steadfast::store::{Clock, SeededEntropy, Sleep, Store, SystemClock, Timestamp};
+use steadfast::store::{SeededEntropy, Store};
 use steadfast_bucket::{
     Attributes, BlobKey, BucketError, BucketName, Buckets, Condition, CopyOptions, EventType,
     Expected, FileBlobs, LifecycleRule, PartTag, PutOptions, Rule, account,
@@ -16,31 +16,17 @@ use crate::{
 /// A load that nobody kills ends by itself.
 const DEEDS_MAX: u64 = 1_200;
 
-/// A clock that is ahead of the store's, so that what was written is old soon.
-#[derive(Debug)]
-struct Ahead;
-
-impl Clock for Ahead {
-    fn now(&self) -> Timestamp {
-        SystemClock.now().after(Duration::from_secs(60))
-    }
-
-    fn sleep_until(&self, at: Timestamp) -> Sleep<'_> {
-        Box::pin(async move { SystemClock.sleep_until(at).await })
-    }
-}
-
 async fn open(store: Arc<dyn Store>, folder: &str) -> Result<Buckets, BucketError> {
     let name = account(&*store, &SeededEntropy::from_system()).await?;
     let blobs = FileBlobs::open(Path::new(folder), &name)?;
-    let buckets = Buckets::builder(store).clock(Arc::new(Ahead)).open(Arc::new(blobs)).await?;
+    let buckets = Buckets::builder(store).open(Arc::new(blobs)).await?;
     let bucket = bucket();
     buckets.ensure(&bucket).await?;
     let (id, prefix, suffix) = ("all".to_owned(), String::new(), String::new());
     let events = vec![EventType::ObjectCreate, EventType::ObjectDelete];
     let rule = Rule { id: id.clone(), events, prefix, suffix, queue: EVENTS.into() };
     buckets.put_rule(&bucket, rule).await?;
-    let (delete_after_ms, abort_uploads_after_ms) = (Some(30_000), None);
+    let (delete_after_ms, abort_uploads_after_ms) = (Some(1_000), None);
     let rule = LifecycleRule { id, prefix: OLD.into(), delete_after_ms, abort_uploads_after_ms };
     buckets.put_lifecycle(&bucket, rule).await?;
     Ok(buckets)

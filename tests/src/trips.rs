@@ -98,8 +98,7 @@ async fn leg(ctx: &Ctx, trip: u64, name: &str, before: u64) -> Result<u64> {
         say(&format!("did {trip} {name} {before}"));
         let chance = SeededEntropy::from_system().next();
         if chance.is_multiple_of(3) {
-            let end = SystemClock.now().after(Duration::from_millis(chance % 4));
-            SystemClock.sleep_until(end).await;
+            SystemClock.sleep(Duration::from_millis(chance % 4)).await;
         }
         match chance % 5 {
             0 => Err(Error::retryable("the weather")),
@@ -112,7 +111,7 @@ async fn leg(ctx: &Ctx, trip: u64, name: &str, before: u64) -> Result<u64> {
 /// The runs of a victim.
 pub(crate) fn runs(store: Arc<dyn Store>, objects: Objects) -> Runs {
     let entropy = Arc::new(SeededEntropy::from_system());
-    Runs::new(store, Arc::new(SystemClock), entropy, objects).with(Trip)
+    Runs::new(store, entropy, objects).with(Trip)
 }
 
 /// A trip, and which news it is told next.

@@ -27,6 +27,7 @@ mod letters;
 mod order;
 mod registers;
 mod shots;
+mod steps;
 mod trips;
 
 use std::{io::Write as _, sync::Arc, time::Duration};
@@ -121,7 +122,7 @@ async fn nothing_is_pending(store: &Arc<dyn Store>) {
 }
 
 async fn open(place: &str) -> Arc<dyn Store> {
-    let clock = Arc::new(SystemClock);
+    let clock = steps::clock();
     if place.starts_with("postgres") {
         let store = PostgresStore::open(PostgresOptions::new(place, clock)).await;
         Arc::new(store.expect("store opens"))

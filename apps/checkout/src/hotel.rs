@@ -42,7 +42,7 @@ impl Execute<GroupCheckout> for Hotel {
         let Output::CheckOut { guest_stay_account_id, group_checkout_id } = output else {
             return Ok(None);
         };
-        self.clock.sleep_until(self.clock.now().after(self.delay)).await;
+        self.clock.sleep(self.delay).await;
 
         let now = self.clock.now().0;
         let group_checkout_id = Some(group_checkout_id);

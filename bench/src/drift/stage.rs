@@ -64,7 +64,7 @@ async fn serve(
 ) -> SocketAddr {
     let answer = move || async move {
         most.fetch_max(1 + now.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
-        SystemClock.sleep_until(SystemClock.now().after(takes)).await;
+        SystemClock.sleep(takes).await;
         now.fetch_sub(1, Ordering::Relaxed);
         let body = format!("<title>{name}</title>").repeat(500);
         ([("content-type", "text/html"), ("cache-control", name), ("x-name", name)], body)
@@ -185,7 +185,7 @@ pub(super) async fn watched<T>(something: impl Future<Output = T>) -> (T, f64) {
     let mut most = resident_mib();
     let mut something = std::pin::pin!(something);
     loop {
-        let soon = SystemClock.sleep_until(SystemClock.now().after(Duration::from_millis(20)));
+        let soon = SystemClock.sleep(Duration::from_millis(20));
         tokio::select! {
             done = &mut something => return (done, most.max(resident_mib())),
             () = soon => most = most.max(resident_mib()),

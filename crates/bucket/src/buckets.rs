@@ -3,8 +3,8 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use steadfast_store::{
-    Clock, Commit, Entropy, EntryKey, EntryRange, Expect, Json, Outcome, Put, SeededEntropy, Store,
-    StoreError, SystemClock, Write,
+    Commit, Entropy, EntryKey, EntryRange, Expect, Json, Outcome, Put, SeededEntropy, Store,
+    StoreClock, StoreError, Write,
 };
 
 use crate::{
@@ -44,7 +44,7 @@ pub struct Buckets {
 pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) blobs: Arc<dyn Blobs>,
-    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) clock: Arc<StoreClock>,
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) options: BucketOptions,
     pub(crate) account: String,
@@ -55,18 +55,11 @@ pub(crate) struct Shared {
 /// Makes the buckets of a store.
 pub struct BucketsBuilder {
     store: Arc<dyn Store>,
-    clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     options: BucketOptions,
 }
 
 impl BucketsBuilder {
-    /// Tells the time by this clock.
-    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = clock;
-        self
-    }
-
     /// Takes chance from here.
     pub fn entropy(mut self, entropy: Arc<dyn Entropy>) -> Self {
         self.entropy = entropy;
@@ -81,9 +74,10 @@ impl BucketsBuilder {
 
     /// The buckets whose contents are kept there.
     pub async fn open(self, blobs: Arc<dyn Blobs>) -> Result<Buckets, BucketError> {
-        let Self { store, clock, entropy, options } = self;
+        let Self { store, entropy, options } = self;
         let account = account(&*store, &*entropy).await?;
         let (book, readers) = (Book::default(), Readers::default());
+        let clock = store.clock().clone();
         let shared = Shared { store, blobs, clock, entropy, options, account, book, readers };
         Ok(Buckets { shared: Arc::new(shared) })
     }
@@ -112,7 +106,6 @@ impl Buckets {
     pub fn builder(store: Arc<dyn Store>) -> BucketsBuilder {
         BucketsBuilder {
             store,
-            clock: Arc::new(SystemClock),
             entropy: Arc::new(SeededEntropy::from_system()),
             options: BucketOptions::default(),
         }

@@ -3,9 +3,7 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use steadfast_store::{
-    Clock, Commit, Entry, EntryRange, StoreError, Timestamp, Write, behind, crash,
-};
+use steadfast_store::{Commit, Entry, EntryRange, StoreError, Timestamp, Write, behind, crash};
 
 use crate::{
     Blob, BlobAction, BucketError, BucketInfo, BucketName, Buckets, Condition, LifecycleRule,
@@ -48,6 +46,9 @@ impl Buckets {
     /// Removes what nobody needs any more. What cannot be read or removed does not keep the rest
     /// from going; then its error is the answer.
     pub async fn sweep(&self) -> Result<Swept, BucketError> {
+        if self.shared.clock.deletion_time().is_none() {
+            return Ok(Swept::default());
+        }
         let (mut swept, mut failed) = (Swept::default(), None);
         let mut last: Option<BucketName> = None;
         loop {
@@ -196,7 +197,7 @@ impl Buckets {
     async fn expire_rows(&self) -> Result<usize, BucketError> {
         let mut count = 0;
         loop {
-            let now = self.shared.clock.now();
+            let Some(now) = self.shared.clock.deletion_time() else { return Ok(count) };
             let entries = self.shared.store.expired_entries(now, 1_000).await?;
             if entries.is_empty() {
                 return Ok(count);
@@ -211,6 +212,6 @@ impl Buckets {
     }
 
     pub(crate) fn is_older(&self, at: Timestamp, age: Duration) -> bool {
-        at.after(age) <= Clock::now(&*self.shared.clock)
+        self.shared.clock.deletion_time().is_some_and(|now| at.after(age) <= now)
     }
 }

@@ -6,13 +6,16 @@ mod agenda;
 mod deliver;
 mod handler;
 mod lane;
+mod pools;
+mod put_offs;
 mod task;
+mod turnstile;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use steadfast_store::{
-    Clock, DueCursor, Entropy, Position, Recorded, RetryPolicy, SeededEntropy, State, Store,
-    StoreError, SystemClock, Work,
+    DueCursor, Entropy, Position, Recorded, RetryPolicy, SeededEntropy, State, Store, StoreError,
+    Work,
 };
 use tokio::{sync::watch, task::JoinHandle};
 
@@ -24,7 +27,7 @@ use self::{
 };
 pub use self::{
     deliver::CRASH_POINTS,
-    handler::{Delivery, Failure, Handler, Router},
+    handler::{Delivery, Failure, Handler, Places, Router},
 };
 use crate::Queues;
 
@@ -39,7 +42,8 @@ pub(crate) trait QueueNews: Send + Sync + 'static {
 /// Plain settings of a dispatcher.
 #[derive(Clone, Copy, Debug)]
 pub struct DispatcherOptions {
-    /// Deliveries under way at once.
+    /// Deliveries under way at once of one message type, or of one kind of work. Kinds that differ
+    /// take different places, see [`Places`].
     pub concurrency: usize,
     /// Deliveries under way at once to one target.
     pub concurrency_per_target: usize,
@@ -90,7 +94,6 @@ impl Default for DispatcherOptions {
 /// Puts a dispatcher together.
 pub struct DispatcherBuilder {
     store: Arc<dyn Store>,
-    clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     options: DispatcherOptions,
     handlers: HashMap<Box<str>, Arc<dyn Handler>>,
@@ -117,16 +120,6 @@ impl DispatcherBuilder {
         self
     }
 
-    /// Tells the time by this clock.
-    pub fn clock(self, clock: impl Clock) -> Self {
-        self.shared_clock(Arc::new(clock))
-    }
-
-    pub(crate) fn shared_clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = clock;
-        self
-    }
-
     /// Takes chance from here.
     pub fn entropy(self, entropy: impl Entropy) -> Self {
         self.shared_entropy(Arc::new(entropy))
@@ -145,12 +138,11 @@ impl DispatcherBuilder {
 
     /// Takes over what earlier owners left unfinished, and starts.
     pub async fn start(self) -> Result<Dispatcher, StoreError> {
-        let Self { store, clock, entropy, options, handlers, routers, queues } = self;
+        let Self { store, entropy, options, handlers, routers, queues } = self;
         let own_places = routers.iter().flat_map(|it| it.own_places()).collect();
         // Listening comes before the first look, so that nothing falls between them.
         store.notices().listen();
-        let courier =
-            Courier::new(store.clone(), clock.clone(), entropy, options, handlers, routers);
+        let courier = Courier::new(store.clone(), entropy, options, handlers, routers);
         courier.take_over_orphans().await?;
         let bounds = Bounds {
             lane: options.concurrency_per_target,
@@ -162,7 +154,7 @@ impl DispatcherBuilder {
         let shared = Arc::new(Shared::new(agenda));
         let (stop, stopping) = watch::channel(false);
         let courier = Arc::new(courier);
-        let task = Task::new(store.clone(), clock, options, courier, shared.clone(), queues);
+        let task = Task::new(store.clone(), options, courier, shared.clone(), queues);
         let task = tokio::spawn(task.run(stopping));
         Ok(Dispatcher { store, shared, stop, task })
     }
@@ -181,7 +173,6 @@ impl Dispatcher {
     pub fn builder(store: Arc<dyn Store>) -> DispatcherBuilder {
         DispatcherBuilder {
             store,
-            clock: Arc::new(SystemClock),
             entropy: Arc::new(SeededEntropy::from_system()),
             options: DispatcherOptions::default(),
             handlers: HashMap::new(),

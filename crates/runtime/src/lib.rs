@@ -6,6 +6,7 @@
 mod background;
 mod body;
 pub mod bucket;
+mod commit_each;
 pub mod dispatch;
 mod error;
 mod link;

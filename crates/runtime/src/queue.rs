@@ -13,6 +13,7 @@ mod figures;
 mod meter;
 mod name;
 mod orphans;
+mod patience;
 mod peek;
 mod pull;
 mod pump;
@@ -24,7 +25,7 @@ mod send;
 mod settings;
 mod settle;
 mod shelf;
-mod together;
+mod suspects;
 
 pub(crate) use self::queues::Declared;
 pub use self::{

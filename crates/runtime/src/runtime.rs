@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use steadfast_store::{Clock, Entropy, SeededEntropy, Store, SystemClock};
+use steadfast_store::{Entropy, Position, SeededEntropy, Store, StoreError};
 
 use crate::{
     Address, Arrival, BatchConsumer, Body, Bucket, BucketHandle, BucketSpec, Buckets, CallError,
@@ -26,7 +26,6 @@ pub struct Builder {
     workflows: Vec<AddWorkflow>,
     declared: Declared,
     pub(crate) buckets: bucket::Declared,
-    pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
     object_options: ObjectOptions,
     dispatcher_options: DispatcherOptions,
@@ -135,12 +134,6 @@ impl Builder {
         self
     }
 
-    /// Tells the time by this clock.
-    pub fn clock(mut self, clock: impl Clock) -> Self {
-        self.clock = Arc::new(clock);
-        self
-    }
-
     /// Takes chance from here.
     pub fn entropy(mut self, entropy: impl Entropy) -> Self {
         self.entropy = Arc::new(entropy);
@@ -165,7 +158,6 @@ impl Builder {
             objects,
             processes,
             workflows,
-            clock,
             entropy,
             script,
             mut links,
@@ -174,15 +166,13 @@ impl Builder {
             ..
         } = self;
         let (object_options, dispatcher_options) = (self.object_options, self.dispatcher_options);
-        let builder = Objects::builder(store.clone())
-            .shared_clock(clock.clone())
-            .shared_entropy(entropy.clone())
-            .options(object_options);
-        let buckets = buckets.open(store.clone(), clock.clone(), entropy.clone()).await?;
+        let builder =
+            Objects::builder(store.clone()).shared_entropy(entropy.clone()).options(object_options);
+        let buckets = buckets.open(store.clone(), entropy.clone()).await?;
         let objects = objects.into_iter().fold(builder, |it, add| add(it)).start()?;
         let processes =
             processes.into_iter().fold(Processes::new(store.clone()), |it, add| add(it));
-        let runs = Runs::new(store.clone(), clock.clone(), entropy.clone(), objects.clone());
+        let runs = Runs::new(store.clone(), entropy.clone(), objects.clone());
         let runs = runs.with_buckets(buckets);
         let runs = workflows.into_iter().fold(runs.scripted(script), |it, add| add(it));
         let grace = dispatcher_options.grace;
@@ -190,12 +180,11 @@ impl Builder {
         let link = Link::default();
         links.push(link.clone());
         links.iter().for_each(|it| it.tie(&objects, &runs));
-        let (its_store, its_clock, chance) = (store.clone(), clock.clone(), entropy.clone());
-        let queues = Queues::new(declared, its_store, its_clock, chance, objects.clone(), link);
+        let (its_store, chance) = (store.clone(), entropy.clone());
+        let queues = Queues::new(declared, its_store, chance, objects.clone(), link);
         links.iter().for_each(|it| it.tie_queues(&queues));
         queues.begin(grace).await?;
         let dispatcher = Dispatcher::builder(store.clone())
-            .shared_clock(clock)
             .shared_entropy(entropy)
             .options(dispatcher_options)
             .route(processes.clone())
@@ -232,13 +221,17 @@ impl Runtime {
             workflows: Vec::new(),
             declared: Declared::default(),
             buckets: bucket::Declared::default(),
-            clock: Arc::new(SystemClock),
             entropy: Arc::new(SeededEntropy::from_system()),
             object_options: ObjectOptions::default(),
             dispatcher_options,
             script: Script::default(),
             links: Vec::new(),
         }
+    }
+
+    /// Looks for pending work that nothing will ever wake; there must be none.
+    pub async fn forgotten(&self) -> Result<Vec<Position>, StoreError> {
+        self.dispatcher.forgotten().await
     }
 
     /// Calls an object. The reply comes when the turn is durable.

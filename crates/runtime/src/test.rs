@@ -50,7 +50,7 @@ impl Builder {
     ) -> Result<App, StartError> {
         let script = Script::written();
         self.script = script.clone();
-        let builder = self.clock(clock.clone()).entropy(SeededEntropy::new(1));
+        let builder = self.entropy(SeededEntropy::new(1));
         let runtime = builder.start(store).await?;
         Ok(App { runtime, clock, script })
     }

@@ -7,6 +7,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::watch;
 
 /// Milliseconds since 1970, UTC.
@@ -39,18 +40,46 @@ impl fmt::Display for Timestamp {
 /// A sleep that somebody waits for.
 pub type Sleep<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
+/// How long is left to wait, as things are now.
+pub type Left<'a> = Box<dyn Fn() -> Duration + Send + Sync + 'a>;
+
 /// Tells the time and waits for it.
 pub trait Clock: Send + Sync + fmt::Debug + 'static {
-    /// The time now.
+    /// The time of day. It can be set, in both directions.
     fn now(&self) -> Timestamp;
 
-    /// Returns when `at` is reached.
-    fn sleep_until(&self, at: Timestamp) -> Sleep<'_>;
+    /// The time since some fixed moment, suspension of the machine included. It cannot be set.
+    fn elapsed(&self) -> Duration;
+
+    /// Returns when nothing is left. `left` is asked again when that much time has passed, and
+    /// within a second after the time of day was set.
+    fn wait<'a>(&'a self, left: Left<'a>) -> Sleep<'a>;
+
+    /// Returns when [`now`](Clock::now) has reached `at`.
+    fn sleep_until(&self, at: Timestamp) -> Sleep<'_> {
+        self.wait(Box::new(move || at.since(self.now())))
+    }
+
+    /// Returns when [`elapsed`](Clock::elapsed) has advanced by `duration`: for timeouts and
+    /// pauses, which must not depend on the time of day.
+    fn sleep(&self, duration: Duration) -> Sleep<'_> {
+        let end = self.elapsed().saturating_add(duration);
+        self.wait(Box::new(move || end.saturating_sub(self.elapsed())))
+    }
 }
 
 /// The machine's clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
+
+/// How often a sleeper looks whether the time of day was set.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Counts on while the machine is suspended.
+#[cfg(target_os = "linux")]
+const ELAPSED: ClockId = ClockId::Boottime;
+#[cfg(not(target_os = "linux"))]
+const ELAPSED: ClockId = ClockId::Monotonic;
 
 impl Clock for SystemClock {
     #[expect(clippy::disallowed_methods, reason = "this is the door for the wall clock")]
@@ -59,54 +88,72 @@ impl Clock for SystemClock {
         Timestamp::default().after(since)
     }
 
+    fn elapsed(&self) -> Duration {
+        Duration::try_from(clock_gettime(ELAPSED)).unwrap_or_default()
+    }
+
     #[expect(clippy::disallowed_methods, reason = "this is the door for sleeping")]
-    fn sleep_until(&self, at: Timestamp) -> Sleep<'_> {
-        // Woken at least hourly, because the wall clock may be set while we sleep.
+    fn wait<'a>(&'a self, left: Left<'a>) -> Sleep<'a> {
         Box::pin(async move {
             loop {
-                let left = at.since(self.now());
+                let left = left();
                 if left.is_zero() {
                     return;
                 }
-                tokio::time::sleep(left.min(Duration::from_hours(1))).await;
+                tokio::time::sleep(left.min(LOOK_EVERY)).await;
             }
         })
+    }
+
+    // Timers of tokio do not follow the time of day, so that one is enough.
+    #[expect(clippy::disallowed_methods, reason = "this is the door for sleeping")]
+    fn sleep(&self, duration: Duration) -> Sleep<'_> {
+        Box::pin(tokio::time::sleep(duration))
     }
 }
 
 /// A clock that moves only when it is told to.
 #[derive(Clone, Debug)]
 pub struct ManualClock {
-    now: watch::Sender<Timestamp>,
+    times: watch::Sender<(Timestamp, Duration)>,
 }
 
 impl ManualClock {
     /// Starts at `now`.
     pub fn at(now: Timestamp) -> Self {
-        Self { now: watch::Sender::new(now) }
+        Self { times: watch::Sender::new((now, Duration::ZERO)) }
     }
 
-    /// Moves on by `duration` and wakes who waited for a time on the way.
+    /// Lets `duration` pass and wakes everybody who waited for a time on the way.
     pub fn advance(&self, duration: Duration) {
-        self.now.send_modify(|it| *it = it.after(duration));
+        self.times.send_modify(|(now, elapsed)| {
+            (*now, *elapsed) = (now.after(duration), *elapsed + duration);
+        });
     }
 
-    /// Sets the time, backwards too.
+    /// Sets the time of day, backwards too, as an operator or NTP does: no time passes.
     pub fn set(&self, now: Timestamp) {
-        self.now.send_replace(now);
+        self.times.send_modify(|it| it.0 = now);
     }
 }
 
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
-        *self.now.borrow()
+        self.times.borrow().0
     }
 
-    fn sleep_until(&self, at: Timestamp) -> Sleep<'_> {
-        let mut now = self.now.subscribe();
+    fn elapsed(&self) -> Duration {
+        self.times.borrow().1
+    }
+
+    fn wait<'a>(&'a self, left: Left<'a>) -> Sleep<'a> {
+        // From here on, before the first look, so that no change falls between them.
+        let mut times = self.times.subscribe();
         Box::pin(async move {
-            // The sender is `self`, which outlives this future: waiting cannot fail.
-            let _ = now.wait_for(|it| at <= *it).await;
+            while !left().is_zero() {
+                // The sender is `self`, which outlives this future: waiting cannot fail.
+                let _ = times.changed().await;
+            }
         })
     }
 }

@@ -57,6 +57,7 @@ mod tests {
     use crate::{
         Address, Commit, Due, EntityKind, Json, Message, Task, Timestamp,
         plan::{self, Facts},
+        store_clock::ClockRecord,
     };
 
     const NOW: Timestamp = Timestamp(1_000_000);
@@ -70,7 +71,8 @@ mod tests {
             Message::new("m", data).unwrap().task(task)
         };
         let commit = Commit::append(&target, 0, sizes.iter().map(message).collect());
-        plan::plan(Facts::default(), NOW, [&commit])
+        let clock = ClockRecord { at: NOW, ..ClockRecord::default() };
+        plan::plan(Facts::default(), clock, [&commit])
     }
 
     fn positions(plan: &Plan) -> Vec<Position> {

@@ -28,12 +28,13 @@ mod secret;
 mod sql;
 mod sqlite;
 mod store;
+mod store_clock;
 mod streams;
 mod turn;
 mod writer;
 
 pub use self::{
-    clock::{Clock, ManualClock, Sleep, SystemClock, Timestamp},
+    clock::{Clock, Left, ManualClock, Sleep, SystemClock, Timestamp},
     commit::{Commit, Expect, Lease, Remember, Snapshot, Write},
     entropy::{Entropy, SeededEntropy},
     entry::{Entries, Entry, EntryKey, EntryRange, Put, behind},
@@ -55,6 +56,7 @@ pub use self::{
     store::{
         Activity, Answer, DueCursor, Dump, Health, Owner, Setting, Store, StreamSummary, Totals,
     },
+    store_clock::{CLOCK_STEP_MAX, ClockReport, ClockStep, StoreClock},
     streams::{AppendError, Appended, Streams, failed},
     turn::{
         Base, Complete, Head, Images, ObjectSummary, OldTurn, PageImage, RecordedTurn, Turn,

@@ -16,11 +16,11 @@ use async_trait::async_trait;
 
 use self::tables::Tables;
 use crate::{
-    Activity, Address, Answer, Attempt, Clock, Commit, DueCursor, Dump, EntityId, EntityKind, Head,
-    Health, Lease, Letter, Notices, ObjectSummary, OldTurn, Outcome, Owner, PageImage, Position,
-    QueueDepth, Recorded, RecordedTurn, RunCursor, RunFilter, RunStatus, RunSummary, Setting,
-    SettledAs, Snapshot, Store, StoreError, StreamSummary, Timestamp, Totals, TurnSummary, Version,
-    Work,
+    Activity, Address, Answer, Attempt, CLOCK_STEP_MAX, Clock, Commit, DueCursor, Dump, EntityId,
+    EntityKind, Head, Health, Lease, Letter, Notices, ObjectSummary, OldTurn, Outcome, Owner,
+    PageImage, Position, QueueDepth, Recorded, RecordedTurn, RunCursor, RunFilter, RunStatus,
+    RunSummary, Setting, SettledAs, Snapshot, Store, StoreClock, StoreError, StreamSummary,
+    Timestamp, Totals, TurnSummary, Version, Work,
     plan::{self, Needs},
     writer::Status,
 };
@@ -30,7 +30,7 @@ use crate::{
 pub struct MemoryStore {
     tables: Arc<Mutex<Tables>>,
     status: Status,
-    clock: Arc<dyn Clock>,
+    wall: Arc<dyn Clock>,
     crash: Mutex<Crash>,
 }
 
@@ -58,8 +58,8 @@ pub enum Moment {
 impl MemoryStore {
     /// An empty store.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        let status = Status::new(Owner { epoch: 1, unclean_until: None });
-        Self { tables: Arc::default(), status, clock, crash: Mutex::default() }
+        let owner = Owner { epoch: 1, unclean_until: None };
+        Self::owned(owner, clock, Arc::default())
     }
 
     /// Ends the store at its n-th commit from now (from 1), as if its process had ended there: from
@@ -72,9 +72,15 @@ impl MemoryStore {
     /// The same data under its next owner, who finds that the last one did not say goodbye.
     pub fn restart(&self) -> Self {
         let unclean_until = Some(self.tables().totals().position);
-        let status = Status::new(Owner { epoch: self.owner().epoch + 1, unclean_until });
-        let (tables, clock) = (self.tables.clone(), self.clock.clone());
-        Self { tables, status, clock, crash: Mutex::default() }
+        let owner = Owner { epoch: self.owner().epoch + 1, unclean_until };
+        Self::owned(owner, self.wall.clone(), self.tables.clone())
+    }
+
+    fn owned(owner: Owner, wall: Arc<dyn Clock>, tables: Arc<Mutex<Tables>>) -> Self {
+        let recorded = tables.lock().unwrap_or_else(PoisonError::into_inner).clock();
+        let clock = StoreClock::new(wall.clone(), CLOCK_STEP_MAX, recorded);
+        let status = Status::new(owner, Arc::new(clock));
+        Self { tables, status, wall, crash: Mutex::default() }
     }
 
     /// Whether the next commit happens, and whether it is answered.
@@ -109,7 +115,7 @@ impl MemoryStore {
             return Err(StoreError::Closed);
         }
         let facts = tables.facts(&Needs::of([commit]));
-        let mut plan = plan::plan(facts, self.clock.now(), [commit]);
+        let mut plan = plan::plan(facts, self.status.clock.record(), [commit]);
         let answer = plan.answers.pop().expect("one commit has one answer");
         self.status.count_batch(1);
         tables.apply(&plan);
@@ -392,6 +398,10 @@ impl Store for MemoryStore {
 
     fn notices(&self) -> &Notices {
         &self.status.notices
+    }
+
+    fn clock(&self) -> &Arc<StoreClock> {
+        &self.status.clock
     }
 
     fn owner(&self) -> Owner {

@@ -120,6 +120,8 @@ pub(crate) struct KeyRow {
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     pub(crate) at: Timestamp,
+    /// Nothing is deleted by age before this time.
+    pub(crate) delete_from: Timestamp,
     pub(crate) position: Position,
     pub(crate) entities: Vec<EntityRow>,
     /// Of entities that were there before their first message.

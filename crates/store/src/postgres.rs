@@ -20,31 +20,17 @@ use deadpool_postgres::{Pool, PoolError};
 use tokio::{sync::Mutex, task::JoinHandle};
 use tokio_postgres::{Row, types::ToSql};
 
+pub use self::connect::PostgresOptions;
 use self::trouble::Trouble;
 use crate::{
-    Activity, Address, Answer, Attempt, Clock, Commit, DueCursor, Dump, EntityId, EntityKind, Head,
+    Activity, Address, Answer, Attempt, Commit, DueCursor, Dump, EntityId, EntityKind, Head,
     Health, Letter, Notices, ObjectSummary, OldTurn, OpenError, Owner, PageImage, Position,
     QueueDepth, Recorded, RecordedTurn, RunCursor, RunFilter, RunStatus, RunSummary, Setting,
-    Snapshot, Store, StoreError, StreamSummary, Timestamp, Totals, TurnSummary, Version, Work,
+    Snapshot, Store, StoreClock, StoreError, StreamSummary, Timestamp, Totals, TurnSummary,
+    Version, Work,
     sql::{self, Fields, count, queries, queues},
     writer::{self as shared, Queue, Status},
 };
-
-/// Which database, and what time it is.
-#[derive(Clone, Debug)]
-pub struct PostgresOptions {
-    /// `postgres://user@host/database`, with the parameters that libpq knows.
-    pub url: String,
-    /// What time it is.
-    pub clock: Arc<dyn Clock>,
-}
-
-impl PostgresOptions {
-    /// A store in the database of this URL.
-    pub fn new(url: impl Into<String>, clock: Arc<dyn Clock>) -> Self {
-        Self { url: url.into(), clock }
-    }
-}
 
 /// Keeps everything in a PostgreSQL database that it owns alone.
 pub struct PostgresStore {
@@ -72,11 +58,12 @@ impl PostgresStore {
         let mut session = target.connect().await.map_err(|error| target.failed(&error))?;
         migrate::migrate(&mut session.client, &target).await?;
         let held = owner::take(&session.client, &target).await?;
-        let status = Arc::new(Status::new(held.owner));
+        let clock = owner::clock(&session.client).await.map_err(|error| target.failed(&error))?;
+        let clock = StoreClock::new(options.clock, options.clock_step_max, clock);
+        let status = Arc::new(Status::new(held.owner, Arc::new(clock)));
         let (queue, requests) = shared::queue();
         let pool = target.pool()?;
-        let writer =
-            writer::Writer::new(target, session, requests, status.clone(), &options, held).await?;
+        let writer = writer::Writer::new(target, session, requests, status.clone(), held).await?;
         let writer = Mutex::new(Some(tokio::spawn(writer.run())));
         Ok(Self { queue, pool, status, writer })
     }
@@ -390,10 +377,10 @@ impl Store for PostgresStore {
     }
 
     async fn dump(&self) -> Result<Dump, StoreError> {
-        let counter = |row: &dyn Fields| Ok((row.int(0)?, row.int(1)?));
-        let counter = self.list(queries::COUNTER, &[], counter).await?;
-        let mut rows: Vec<String> =
-            counter.into_iter().map(|(position, at)| format!("counter {position} {at}")).collect();
+        let counter = |row: &dyn Fields| {
+            Ok(format!("counter {} {} {}", row.int(0)?, row.int(1)?, row.int(2)?))
+        };
+        let mut rows = self.list(queries::COUNTER, &[], counter).await?;
         rows.extend(self.lines(queries::ALL_ENTITIES, sql::entity_row).await?);
         rows.extend(self.lines(queries::ALL_MESSAGES, sql::message_row).await?);
         rows.extend(self.lines(queries::ALL_WORKS, sql::work).await?);
@@ -423,6 +410,10 @@ impl Store for PostgresStore {
 
     fn notices(&self) -> &Notices {
         &self.status.notices
+    }
+
+    fn clock(&self) -> &Arc<StoreClock> {
+        &self.status.clock
     }
 
     fn owner(&self) -> Owner {

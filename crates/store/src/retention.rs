@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Clock, Commit, Outcome, Position, Store, StoreError, Write};
+use crate::{Commit, Outcome, Position, Store, StoreError, Write};
 
 /// How long messages are kept once nothing is to be done with them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,13 +21,9 @@ const PAGE: usize = 500;
 
 /// Forgets messages older than `retention` allows, and keys whose time is over; returns how many
 /// messages went. What is pending or dead stays, and so does the last message of each stream, which
-/// holds its version.
-pub async fn sweep(
-    store: &dyn Store,
-    clock: &dyn Clock,
-    retention: Retention,
-) -> Result<usize, StoreError> {
-    let now = clock.now();
+/// holds its version. Nothing goes while the clock cannot be trusted.
+pub async fn sweep(store: &dyn Store, retention: Retention) -> Result<usize, StoreError> {
+    let Some(now) = store.clock().deletion_time() else { return Ok(0) };
     let mut forgotten = 0;
     let mut after: Position = 0;
     loop {

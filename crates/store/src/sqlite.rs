@@ -10,7 +10,7 @@ mod row;
 mod runs;
 mod writer;
 
-use std::{collections::HashMap, ops::RangeInclusive, path::PathBuf, sync::Arc};
+use std::{collections::HashMap, ops::RangeInclusive, path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use rusqlite::{Connection, Params};
@@ -18,10 +18,11 @@ use tokio::sync::Mutex;
 
 use self::{readers::Readers, row::rows};
 use crate::{
-    Activity, Address, Answer, Attempt, Clock, Commit, DueCursor, Dump, EntityId, EntityKind, Head,
-    Health, Letter, Notices, ObjectSummary, OldTurn, OpenError, Owner, PageImage, Position,
-    QueueDepth, Recorded, RecordedTurn, RunCursor, RunFilter, RunStatus, RunSummary, Setting,
-    Snapshot, Store, StoreError, StreamSummary, Timestamp, Totals, TurnSummary, Version, Work,
+    Activity, Address, Answer, Attempt, CLOCK_STEP_MAX, Clock, Commit, DueCursor, Dump, EntityId,
+    EntityKind, Head, Health, Letter, Notices, ObjectSummary, OldTurn, OpenError, Owner, PageImage,
+    Position, QueueDepth, Recorded, RecordedTurn, RunCursor, RunFilter, RunStatus, RunSummary,
+    Setting, Snapshot, Store, StoreClock, StoreError, StreamSummary, Timestamp, Totals,
+    TurnSummary, Version, Work,
     sql::{self, Fields, count, queries, queues},
     writer::{self as shared, Queue, Status},
 };
@@ -36,12 +37,15 @@ pub struct SqliteOptions {
     /// The largest size of the database file in bytes; beyond it a commit is refused as on a full
     /// disk.
     pub file_bytes_max: Option<u64>,
+    /// A step of the clock beyond this is reported, and deletion by age waits.
+    pub clock_step_max: Duration,
 }
 
 impl SqliteOptions {
     /// A store in this folder, as large as the disk.
     pub fn new(folder: impl Into<PathBuf>, clock: Arc<dyn Clock>) -> Self {
-        Self { folder: folder.into(), clock, file_bytes_max: None }
+        let (file_bytes_max, clock_step_max) = (None, CLOCK_STEP_MAX);
+        Self { folder: folder.into(), clock, file_bytes_max, clock_step_max }
     }
 }
 
@@ -57,13 +61,13 @@ impl SqliteStore {
     /// Opens or makes the store; it is ours until it is closed or this process ends.
     pub fn open(options: SqliteOptions) -> Result<Self, OpenError> {
         let opened = file::open(&options)?;
-        let status = Arc::new(Status::new(opened.owner));
+        let clock = StoreClock::new(options.clock, options.clock_step_max, opened.clock);
+        let status = Arc::new(Status::new(opened.owner, Arc::new(clock)));
         let (queue, requests) = shared::queue();
         let writer = writer::Writer {
             connection: opened.connection,
             requests,
             status: status.clone(),
-            clock: options.clock,
             epoch: opened.owner.epoch,
             checkpointer: checkpoint::start(opened.database.clone(), status.clone()),
             known: facts::Known::default(),
@@ -354,6 +358,10 @@ impl Store for SqliteStore {
 
     fn notices(&self) -> &Notices {
         &self.status.notices
+    }
+
+    fn clock(&self) -> &Arc<StoreClock> {
+        &self.status.clock
     }
 
     fn owner(&self) -> Owner {

@@ -1,6 +1,6 @@
 //! The boundary: everything above knows a store only through this trait.
 
-use std::{collections::HashMap, ops::RangeInclusive};
+use std::{collections::HashMap, ops::RangeInclusive, sync::Arc};
 
 use async_trait::async_trait;
 use tokio::sync::oneshot;
@@ -8,7 +8,8 @@ use tokio::sync::oneshot;
 use crate::{
     Address, Attempt, Commit, EntityId, EntityKind, Entries, Head, Letter, Notices, ObjectSummary,
     OldTurn, Outcome, PageImage, Position, QueueDepth, Recorded, RecordedTurn, RunCursor,
-    RunFilter, RunStatus, RunSummary, Snapshot, StoreError, Timestamp, TurnSummary, Version, Work,
+    RunFilter, RunStatus, RunSummary, Snapshot, StoreClock, StoreError, Timestamp, TurnSummary,
+    Version, Work,
 };
 
 /// What is called with how a commit ended.
@@ -240,6 +241,9 @@ pub trait Store: Entries + Send + Sync + 'static {
 
     /// Tells who asks for them about new work.
     fn notices(&self) -> &Notices;
+
+    /// The one clock of the store: see [`StoreClock`].
+    fn clock(&self) -> &Arc<StoreClock>;
 
     /// Who we are to the store.
     fn owner(&self) -> Owner;

@@ -9,7 +9,8 @@ use std::sync::{
 use tokio::sync::mpsc;
 
 use crate::{
-    Activity, Answer, Commit, Health, Notices, Outcome, Owner, Position, StoreError, limits,
+    Activity, Answer, Commit, Health, Notices, Outcome, Owner, Position, StoreClock, StoreError,
+    limits,
 };
 
 /// Looks into an empty queue before the writer falls asleep: some 30 µs.
@@ -175,6 +176,7 @@ impl Requests {
 #[derive(Debug)]
 pub(crate) struct Status {
     pub(crate) notices: Notices,
+    pub(crate) clock: Arc<StoreClock>,
     pub(crate) epoch: AtomicI64,
     unclean_until: Option<Position>,
     health: Mutex<Health>,
@@ -186,9 +188,10 @@ pub(crate) struct Status {
 }
 
 impl Status {
-    pub(crate) fn new(owner: Owner) -> Self {
+    pub(crate) fn new(owner: Owner, clock: Arc<StoreClock>) -> Self {
         Self {
             notices: Notices::default(),
+            clock,
             epoch: AtomicI64::new(owner.epoch),
             unclean_until: owner.unclean_until,
             health: Mutex::new(Health::Ready),
@@ -276,7 +279,10 @@ impl Drop for FailIfDropped {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Address, Json, Message, Write};
+    use crate::{
+        Address, CLOCK_STEP_MAX, Json, ManualClock, Message, Timestamp, Write,
+        store_clock::ClockRecord,
+    };
 
     /// A commit that counts almost 32 MiB and holds 1 MiB, because all its messages share their
     /// text.
@@ -310,7 +316,10 @@ mod tests {
 
     #[test]
     fn a_writer_that_panics_leaves_a_failed_store_and_one_that_ends_does_not() {
-        let status = Arc::new(Status::new(Owner { epoch: 1, unclean_until: None }));
+        let clock = ManualClock::at(Timestamp(0));
+        let clock = StoreClock::new(Arc::new(clock), CLOCK_STEP_MAX, ClockRecord::default());
+        let owner = Owner { epoch: 1, unclean_until: None };
+        let status = Arc::new(Status::new(owner, Arc::new(clock)));
         status.fail_if_dropped().disarm();
         assert_eq!(status.health(), Health::Ready);
         let of_writer = status.clone();

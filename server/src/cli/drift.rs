@@ -109,6 +109,6 @@ fn ended(client: &Client, id: &str, json: bool) -> Result<(String, Shown), Failu
             let _ = writeln!(std::io::stderr(), "{step} …");
         }
         told = shown.step;
-        waiting.block_on(SystemClock.sleep_until(SystemClock.now().after(PERIOD)));
+        waiting.block_on(SystemClock.sleep(PERIOD));
     }
 }

@@ -50,7 +50,7 @@ async fn tell(live: LiveSocket, out: mpsc::Sender<Event>, seat: Option<Seat>) {
     live.close(closed).await;
     if let Some(seat) = seat {
         // Who reads has all of it by then; who does not is not waited for.
-        SystemClock.sleep_until(SystemClock.now().after(2 * GOODBYE_MOMENT)).await;
+        SystemClock.sleep(2 * GOODBYE_MOMENT).await;
         seat.cut();
     }
 }

@@ -63,7 +63,7 @@ async fn tell(mut watch: Watch, out: mpsc::Sender<Event>, seat: Option<Seat>) {
     drop((out, watch.place));
     if let Some(seat) = seat {
         // Who reads has all of it by then; who does not is not waited for.
-        SystemClock.sleep_until(SystemClock.now().after(2 * GOODBYE_MOMENT)).await;
+        SystemClock.sleep(2 * GOODBYE_MOMENT).await;
         seat.cut();
     }
 }

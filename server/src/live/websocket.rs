@@ -86,7 +86,7 @@ impl Talk<'_> {
     async fn run(&self, socket: &mut WebSocket) -> Result<Never, End> {
         let mut sending: Option<Sending<'_>> = None;
         let mut is_alive = true;
-        let mut beat = self.clock.sleep_until(self.clock.now().after(HEARTBEAT));
+        let mut beat = self.clock.sleep(HEARTBEAT);
         loop {
             // Before the next text comes in, the last one is done: so their order stays.
             let is_sending = sending.is_some();
@@ -113,7 +113,7 @@ impl Talk<'_> {
                         return Err(End::Theirs(closed));
                     }
                     self.put(socket, Message::Ping(Vec::new().into())).await?;
-                    beat = self.clock.sleep_until(self.clock.now().after(HEARTBEAT));
+                    beat = self.clock.sleep(HEARTBEAT);
                 }
             }
         }
@@ -186,7 +186,7 @@ impl Talk<'_> {
 
     /// Writes a frame, but does not wait for ever for who does not read.
     async fn put(&self, socket: &mut WebSocket, frame: Message) -> Result<(), End> {
-        let late = self.clock.sleep_until(self.clock.now().after(WRITE_TIMEOUT));
+        let late = self.clock.sleep(WRITE_TIMEOUT);
         tokio::select! {
             biased;
             written = socket.send(frame) => written.map_err(|error| {
@@ -234,7 +234,7 @@ mod tests {
         let clock = ManualClock::at(Timestamp(0));
         let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
         let chat = Chat { idle: HEARTBEAT * 1_000 };
-        let objects = Objects::builder(store.clone()).clock(clock.clone()).live_class(chat);
+        let objects = Objects::builder(store.clone()).live_class(chat);
         let objects = objects.start().expect("objects start");
         let arrival = Arrival::new().param("name", "ann");
         let live = objects.connect("chat", "a", arrival).await.expect("it is accepted");

@@ -13,6 +13,7 @@ use super::shell::{Section, shell};
 use crate::{
     api::{objects::list::read_classes, problem::Problem, wire::ObjectClass},
     args::SERVER,
+    doctor::clock,
     node::Node,
 };
 
@@ -29,6 +30,9 @@ pub(super) async fn start(
     let content = html! {
         section.hero {
             (health(&node))
+            @if let Some(trouble) = clock::trouble(&node.store.clock().report()) {
+                " " span.badge.waiting { "clock: " (trouble) }
+            }
             h1 { "Steadfast is running" }
             p.lead {
                 "Every step of progress is one commit. What is still to be done is a row, and it "

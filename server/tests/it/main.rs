@@ -9,6 +9,7 @@ mod buckets;
 mod chat_browser;
 mod chat_pages;
 mod cli;
+mod clock;
 mod cluster;
 mod drift;
 mod drift_cli;

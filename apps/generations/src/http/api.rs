@@ -97,7 +97,7 @@ async fn over(site: &Site, workspace: &Workspace, id: &str) -> Result<Generation
         if found.status != GenerationStatus::Active {
             return Ok(found);
         }
-        site.clock.sleep_until(site.clock.now().after(LOOK)).await;
+        site.clock.sleep(LOOK).await;
     }
     present(site, workspace, id).await
 }

@@ -93,7 +93,7 @@ impl Lab {
                 Arc::new(FileBlobs::open(folder.path().join("blobs"), &account).unwrap())
             }
         };
-        let buckets = open(&store, &clock, blobs.clone(), 2).await;
+        let buckets = open(&store, blobs.clone(), 2).await;
         buckets.create(&bucket()).await.unwrap();
         Self { buckets, store, clock, folder, blobs }
     }
@@ -102,7 +102,7 @@ impl Lab {
     pub(crate) async fn troubled(self) -> (Self, Trouble) {
         let trouble = Trouble::new(self.blobs.clone());
         let blobs = Arc::new(trouble.clone());
-        let buckets = open(&self.store, &self.clock, blobs.clone(), 3).await;
+        let buckets = open(&self.store, blobs.clone(), 3).await;
         (Self { buckets, blobs, ..self }, trouble)
     }
 
@@ -201,14 +201,9 @@ impl Lab {
     }
 }
 
-pub(crate) async fn open(
-    store: &Arc<dyn Store>,
-    clock: &ManualClock,
-    blobs: Arc<dyn Blobs>,
-    seed: u64,
-) -> Buckets {
+pub(crate) async fn open(store: &Arc<dyn Store>, blobs: Arc<dyn Blobs>, seed: u64) -> Buckets {
     let builder = Buckets::builder(store.clone()).entropy(Arc::new(SeededEntropy::new(seed)));
-    builder.clock(Arc::new(clock.clone())).open(blobs).await.unwrap()
+    builder.open(blobs).await.unwrap()
 }
 
 pub(crate) fn bucket() -> BucketName {

@@ -70,7 +70,7 @@ impl World {
         let store = open_store(&ground, &clock).await;
         let files = open_files(&ground, &*store).await;
         let trouble = Trouble::new(files.clone());
-        let buckets = lab::open(&store, &clock, Arc::new(trouble.clone()), seed).await;
+        let buckets = lab::open(&store, Arc::new(trouble.clone()), seed).await;
         buckets.create(&bucket()).await.unwrap();
         let (id, prefix) = ("old".into(), "old/".into());
         let (delete_after_ms, abort_uploads_after_ms) = (Some(DAY.as_millis() as u64), None);
@@ -133,7 +133,7 @@ impl World {
         self.trouble = Trouble::new(self.files.clone());
         let seed = self.chance.next();
         let blobs = Arc::new(self.trouble.clone());
-        self.buckets = Some(lab::open(&store, &self.clock, blobs, seed).await);
+        self.buckets = Some(lab::open(&store, blobs, seed).await);
         self.store = Some(store);
     }
 

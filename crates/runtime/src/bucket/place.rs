@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc};
 use steadfast_bucket::{
     Blobs, BucketError, BucketName, BucketOptions, BucketSettings, Buckets, FileBlobs, account,
 };
-use steadfast_store::{Clock, Entropy, Store};
+use steadfast_store::{Entropy, Store};
 
 use super::BucketSpec;
 
@@ -34,7 +34,6 @@ impl Declared {
     pub(crate) async fn open(
         self,
         store: Arc<dyn Store>,
-        clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
     ) -> Result<Option<Buckets>, BucketError> {
         let blobs: Arc<dyn Blobs> = match self.place {
@@ -58,7 +57,7 @@ impl Declared {
             }
             Place::Given(blobs) => blobs,
         };
-        let builder = Buckets::builder(store).clock(clock).entropy(entropy).options(self.options);
+        let builder = Buckets::builder(store).entropy(entropy).options(self.options);
         let buckets = builder.open(blobs).await?;
         for spec in &self.specs {
             spec.declare(&buckets).await?;

@@ -1,15 +1,27 @@
 //! What the dispatcher knows: a pure structure without I/O or clock.
 //!
 //! Everything at or before the `cursor` (in due order) is known: it stands in a lane's window, or
-//! its lane knows that there is more, or a timer waits for it. Everything behind the cursor is
-//! found by a scan, at the latest when the cursor's time has come. Memory is bounded: what has no
-//! room pulls the cursor back.
+//! its lane knows that there is more, or a timer waits for it, or it was put off. Everything behind
+//! the cursor is found by a scan, at the latest when the cursor's time has come. Memory is bounded:
+//! a timer that has no room pulls the cursor back. What was put off cannot be found like that,
+//! because the store does not know its time: without room everything is scanned again then.
+//!
+//! Lanes take turns: each delivers one message, then it goes to the back.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+mod finish;
+mod look;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use steadfast_store::{DueCursor, EntityId, Notice, Position, Timestamp, Work};
 
-use super::lane::{Lane, LaneKey};
+pub(super) use self::finish::End;
+use super::{
+    lane::{Lane, LaneKey},
+    put_offs::PutOffs,
+};
 
 /// How much the agenda holds.
 #[derive(Clone, Copy, Debug)]
@@ -39,20 +51,33 @@ pub(super) struct Agenda {
     bounds: Bounds,
     own_places: OwnPlaces,
     cursor: DueCursor,
-    /// How far the cursor was pulled back while a scan is under way.
-    scan: Option<DueCursor>,
+    scan: Option<Scan>,
     lanes: HashMap<LaneKey, Lane>,
     ready: VecDeque<LaneKey>,
     /// The same of targets with places of their own: they do not wait for those of others.
     ready_apart: VecDeque<LaneKey>,
     hungry: VecDeque<LaneKey>,
     timers: BTreeMap<(Timestamp, Position), LaneKey>,
+    put_offs: PutOffs,
+    /// Everything is scanned again then.
+    scan_again_at: Option<Timestamp>,
+    /// Lanes whose targets are in trouble, until then.
+    resting: BTreeSet<(Timestamp, LaneKey)>,
     /// Ordered lanes whose first work is not due: only its timer is kept, the rest waits behind it.
     dozing: HashMap<LaneKey, (Timestamp, Position)>,
     running: HashMap<Position, LaneKey>,
     /// The last that was heard of work while it is under way: others may have settled or revived
     /// it.
     heard: HashMap<Position, Notice>,
+}
+
+/// What happened while a scan is under way, whose answer may not know of it.
+#[derive(Debug)]
+struct Scan {
+    /// How far the cursor was pulled back.
+    floor: DueCursor,
+    /// What is gone.
+    gone: HashSet<Position>,
 }
 
 impl Agenda {
@@ -67,6 +92,9 @@ impl Agenda {
             ready_apart: VecDeque::new(),
             hungry: VecDeque::new(),
             timers: BTreeMap::new(),
+            put_offs: PutOffs::default(),
+            scan_again_at: None,
+            resting: BTreeSet::new(),
             dozing: HashMap::new(),
             running: HashMap::new(),
             heard: HashMap::new(),
@@ -87,6 +115,13 @@ impl Agenda {
         for (_, timer) in self.dozing.drain() {
             self.timers.remove(&timer);
         }
+        self.scan_again();
+    }
+
+    fn scan_again(&mut self) {
+        // What is gone may be there again.
+        self.scan.iter_mut().for_each(|it| it.gone.clear());
+        self.lanes.values_mut().for_each(|it| it.gone.clear());
         self.pull_back(DueCursor::START);
     }
 
@@ -97,7 +132,7 @@ impl Agenda {
         if self.scan.is_some() || self.cursor == DueCursor::END || !near || !room {
             return None;
         }
-        self.scan = Some(DueCursor::END);
+        self.scan = Some(Scan { floor: DueCursor::END, gone: HashSet::new() });
         Some(self.cursor)
     }
 
@@ -109,8 +144,11 @@ impl Agenda {
             None => DueCursor::END,
         };
         // First the cursor, then the rows: one without room pulls it back again.
-        self.cursor = reached.min(self.scan.take().unwrap_or(DueCursor::END));
-        page.iter().for_each(|work| self.place(work, Source::Scan, now));
+        let scan = self.scan.take();
+        let (floor, gone) = scan.map_or((DueCursor::END, HashSet::new()), |it| (it.floor, it.gone));
+        self.cursor = reached.min(floor);
+        let there = page.iter().filter(|it| !gone.contains(&it.position));
+        there.for_each(|work| self.place(work, Source::Scan, now));
     }
 
     /// A scan failed; it will be wanted again.
@@ -125,8 +163,9 @@ impl Agenda {
             lane.hungry = false;
             if lane.is_hungry() {
                 (lane.filling, lane.overflowed) = (true, false);
-                // What is under way is still in the store, in front of the rest.
-                return Some((key, self.bounds.window + lane.running));
+                // What is under way or put off is still in the store, in front of the rest.
+                let known = lane.running + self.put_offs.count(key);
+                return Some((key, self.bounds.window + known));
             }
         }
         None
@@ -136,6 +175,7 @@ impl Agenda {
     pub(super) fn filled(&mut self, key: LaneKey, works: &[Work], complete: bool, now: Timestamp) {
         let Some(lane) = self.lanes.get_mut(&key) else { return };
         lane.filling = false;
+        let gone = std::mem::take(&mut lane.gone);
         if std::mem::take(&mut lane.stale) {
             return self.review(key, now);
         }
@@ -143,8 +183,12 @@ impl Agenda {
         let future = !key.ordered && works.last().is_some_and(|it| now < it.due_at);
         lane.more = !(complete || future) || lane.overflowed;
         for work in works {
-            let fresh = !self.running.contains_key(&work.position) && !lane.contains(work.position);
-            if fresh && (key.ordered || work.due_at <= now) {
+            let position = work.position;
+            let is_known = self.running.contains_key(&position)
+                || lane.contains(position)
+                || gone.contains(&position)
+                || self.put_offs.contains(position);
+            if !is_known && (key.ordered || work.due_at <= now) {
                 lane.window.push_back((work.position, work.due_at));
             }
         }
@@ -158,6 +202,7 @@ impl Agenda {
     pub(super) fn fill_failed(&mut self, key: LaneKey) {
         if let Some(lane) = self.lanes.get_mut(&key) {
             (lane.filling, lane.hungry) = (false, true);
+            lane.gone.clear();
             self.hungry.push_back(key);
         }
     }
@@ -176,6 +221,27 @@ impl Agenda {
             }
             self.review(key, now);
         }
+        while let Some((position, key)) = self.put_offs.pop(now) {
+            let lane = self.lanes.entry(key).or_default();
+            if key.ordered {
+                lane.more |= lane.window.is_empty();
+            } else {
+                lane.add(position, now, self.bounds.window);
+            }
+            self.review(key, now);
+        }
+        while let Some((until, key)) = self.resting.first().copied()
+            && until <= now
+        {
+            self.resting.pop_first();
+            if let Some(lane) = self.lanes.get_mut(&key) {
+                lane.rests_until.take_if(|it| *it <= now);
+            }
+            self.review(key, now);
+        }
+        if self.scan_again_at.take_if(|it| *it <= now).is_some() {
+            self.scan_again();
+        }
     }
 
     /// Whether the target of a lane has places of its own.
@@ -184,8 +250,8 @@ impl Agenda {
     }
 
     /// The next message to deliver, round-robin between lanes, and whether it takes one of the
-    /// places that all share. Without `room` there is none of those.
-    pub(super) fn take(&mut self, room: bool, now: Timestamp) -> Option<(Position, bool)> {
+    /// places to load that all share. Without `room` there is none of those.
+    pub(super) fn take(&mut self, room: bool, now: Timestamp) -> Option<(Position, LaneKey, bool)> {
         let next = |it: &mut Self| {
             let shared = |it: &mut Self| room.then(|| it.ready.pop_front()).flatten();
             it.ready_apart.pop_front().or_else(|| shared(it))
@@ -193,6 +259,9 @@ impl Agenda {
         while let Some(key) = next(self) {
             let Some(lane) = self.lanes.get_mut(&key) else { continue };
             lane.queued = false;
+            if lane.waits() {
+                continue;
+            }
             // Since it was queued, other work may have moved to its front.
             let due = lane.window.pop_front_if(|(_, due_at)| *due_at <= now);
             if let Some((position, _)) = due {
@@ -201,65 +270,10 @@ impl Agenda {
             }
             self.review(key, now);
             if let Some((position, _)) = due {
-                return Some((position, !self.is_apart(key)));
+                return Some((position, key, !self.is_apart(key)));
             }
         }
         None
-    }
-
-    /// A delivery ended; `again` says when the message is due again, if it is.
-    pub(super) fn finished(
-        &mut self,
-        position: Position,
-        again: Option<Timestamp>,
-        now: Timestamp,
-    ) {
-        let Some(key) = self.running.remove(&position) else { return };
-        let heard = self.heard.remove(&position);
-        let again = again.filter(|_| !matches!(heard, Some(Notice::Unblocked(_))));
-        let lane = self.lanes.entry(key).or_default();
-        lane.running -= 1;
-        match again {
-            Some(due_at) if key.ordered => lane.window.push_front((position, due_at)),
-            Some(due_at) if due_at <= now => lane.add(position, due_at, self.bounds.window),
-            Some(due_at) => self.set_timer(due_at, position, key),
-            None => {}
-        }
-        self.review(key, now);
-        if let (None, Some(Notice::Due(work))) = (again, heard) {
-            self.place(&work, Source::Commit, now);
-        }
-    }
-
-    /// When to look again, if nothing happens before. Only for times to come: what is due now waits
-    /// for room, and room comes with an end of something.
-    pub(super) fn next_wake(&self, now: Timestamp) -> Option<Timestamp> {
-        let timer = self.timers.keys().next().map(|(due_at, _)| *due_at);
-        let horizon = (self.cursor != DueCursor::END).then_some(self.cursor.due_at);
-        let times = [timer, horizon.filter(|at| now < *at)];
-        times.into_iter().flatten().min()
-    }
-
-    /// Whether nothing is under way, nothing known is due and nothing is left to look at now.
-    pub(super) fn is_settled(&self, now: Timestamp) -> bool {
-        let scanned = self.cursor == DueCursor::END || now < self.cursor.due_at;
-        let quiet = self.lanes.values().all(|it| it.running == 0 && !it.more && !it.queued);
-        let timers = self.timers.keys().next().is_none_or(|(due_at, _)| now < *due_at);
-        scanned && self.scan.is_none() && quiet && timers
-    }
-
-    /// Whether something will wake this work. Of ordered work only the first of its lane counts:
-    /// the rest waits for it.
-    pub(super) fn covers(&self, work: &Work) -> bool {
-        let key = LaneKey::of(work);
-        let lane = self.lanes.get(&key);
-        self.cursor < DueCursor { due_at: work.due_at, position: work.position }
-            || self.running.contains_key(&work.position)
-            || self.timers.contains_key(&(work.due_at, work.position))
-            || self.dozing.contains_key(&key)
-            || lane.is_some_and(|it| it.more || it.contains(work.position))
-            // Put off without a write, it has a time of its own.
-            || self.timers.keys().any(|(_, position)| *position == work.position)
     }
 
     fn place(&mut self, work: &Work, source: Source, now: Timestamp) {
@@ -271,6 +285,20 @@ impl Agenda {
             return;
         }
         let key = LaneKey::of(work);
+        match source {
+            // It waits for its time.
+            Source::Scan if self.put_offs.contains(work.position) => return,
+            Source::Scan => {}
+            // It was written since it was put off, or since it was gone.
+            Source::Commit => {
+                self.put_offs.remove(work.position);
+                self.scan.iter_mut().for_each(|it| _ = it.gone.remove(&work.position));
+                self.lanes
+                    .get_mut(&key)
+                    .into_iter()
+                    .for_each(|it| _ = it.gone.remove(&work.position));
+            }
+        }
         if !key.ordered && now < work.due_at {
             return self.set_timer(work.due_at, work.position, key);
         }
@@ -318,6 +346,7 @@ impl Agenda {
             }
             None => {}
         }
+        self.put_offs.remove(work.position);
         let lane = self.lanes.entry(key).or_insert_with(|| Lane { more: true, ..Lane::default() });
         lane.window.retain(|(position, _)| *position != work.position);
         lane.stale |= lane.filling;
@@ -326,10 +355,14 @@ impl Agenda {
 
     /// Puts a lane where it belongs now: ready, hungry, waiting for a timer, or gone.
     fn review(&mut self, key: LaneKey, now: Timestamp) {
-        let own_places = self.own_places.get(&key.target).copied();
+        let (is_put_off, is_apart) = (self.is_put_off(key), self.is_apart(key));
+        let places = self.places(key).saturating_sub(self.put_offs.count(key));
         let Some(lane) = self.lanes.get_mut(&key) else { return };
         if lane.is_idle() {
             self.lanes.remove(&key);
+            return;
+        }
+        if is_put_off || lane.waits() {
             return;
         }
         if lane.is_hungry() {
@@ -343,7 +376,6 @@ impl Agenda {
         if key.ordered && lane.filling {
             return;
         }
-        let places = own_places.unwrap_or(self.bounds.lane);
         let room = if key.ordered { lane.running == 0 } else { lane.running < places };
         let Some(&(position, due_at)) = lane.window.front() else { return };
         if !room || lane.queued {
@@ -351,7 +383,7 @@ impl Agenda {
         }
         if due_at <= now {
             lane.queued = true;
-            let ready = if own_places.is_some() { &mut self.ready_apart } else { &mut self.ready };
+            let ready = if is_apart { &mut self.ready_apart } else { &mut self.ready };
             ready.push_back(key);
         } else {
             self.lanes.remove(&key);
@@ -374,11 +406,8 @@ impl Agenda {
 
     fn pull_back(&mut self, to: DueCursor) {
         self.cursor = self.cursor.min(to);
-        if let Some(floor) = &mut self.scan {
-            *floor = (*floor).min(to);
+        if let Some(scan) = &mut self.scan {
+            scan.floor = scan.floor.min(to);
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

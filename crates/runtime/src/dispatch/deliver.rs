@@ -11,15 +11,20 @@ use std::{
 };
 
 use steadfast_store::{
-    Clock, Commit, Entropy, Lease, Outcome, Position, Recorded, Rejection, SettledAs, State, Store,
-    StoreError, Timestamp, Work, Write, crash, failed,
+    Commit, Entropy, Lease, Outcome, Position, Recorded, Rejection, SettledAs, State, Store,
+    StoreClock, StoreError, Work, Write, crash, failed,
 };
-use tokio::{sync::Semaphore, task::JoinHandle};
+use tokio::task::JoinHandle;
 
 use super::{
-    DispatcherOptions, Unknown,
+    DispatcherOptions, Places, Unknown,
+    agenda::End,
     handler::{Delivery, Failure, Handler, Router, SETTLED},
+    lane::LaneKey,
+    pools::{LoadingPlace, Place, Pool, Pools},
+    turnstile::Turnstile,
 };
+use crate::commit_each::commit_each;
 
 /// The points of a delivery, in order. `./test` ends a process at each of them.
 pub const CRASH_POINTS: &[&str] = &[
@@ -31,16 +36,27 @@ pub const CRASH_POINTS: &[&str] = &[
     "settle.after",
 ];
 
-/// A message that waits for another program is looked at again after so long.
+/// A message that this program has no handler for is looked at again after so long.
 const LOOK_AGAIN: Duration = Duration::from_hours(1);
 
-/// How a delivery ended for the agenda: when the message is due again, if it is.
-pub(super) type Again = Option<Timestamp>;
+/// A target that is in trouble is left alone for so long.
+const REST: Duration = Duration::from_millis(500);
+
+/// What a delivery begins with.
+pub(super) struct Begin {
+    pub(super) position: Position,
+    pub(super) lane: LaneKey,
+    /// One of the places to load, for those that share them.
+    pub(super) loading: Option<LoadingPlace>,
+    /// A place that its lane has waited for.
+    pub(super) place: Option<Place>,
+    pub(super) turn: Turnstile,
+}
 
 /// Carries messages to their handlers.
 pub(super) struct Courier {
     store: Arc<dyn Store>,
-    clock: Arc<dyn Clock>,
+    clock: Arc<StoreClock>,
     entropy: Arc<dyn Entropy>,
     options: DispatcherOptions,
     handlers: HashMap<Box<str>, Arc<dyn Handler>>,
@@ -50,18 +66,12 @@ pub(super) struct Courier {
     /// Up to here somebody was at work who did not say goodbye: a message there may be the one that
     /// ended the process, so its attempts are counted before they begin.
     careful_until: Position,
-    /// Held by the delivery of a suspect; and by that of one that may take long, which must not
-    /// hold up the others.
-    alone: tokio::sync::Mutex<()>,
-    alone_for_long: tokio::sync::Mutex<()>,
-    /// Places to wait for that.
-    queue: Semaphore,
+    pub(super) pools: Arc<Pools>,
 }
 
 impl Courier {
     pub(super) fn new(
         store: Arc<dyn Store>,
-        clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
         options: DispatcherOptions,
         handlers: HashMap<Box<str>, Arc<dyn Handler>>,
@@ -69,11 +79,9 @@ impl Courier {
     ) -> Self {
         let careful_until = store.owner().unclean_until.unwrap_or(0);
         let (leases, held) = (AtomicI64::new(1), Mutex::default());
-        let (alone, queue) = (tokio::sync::Mutex::default(), Semaphore::new(4));
-        let alone_for_long = tokio::sync::Mutex::default();
         Self {
+            clock: store.clock().clone(),
             store,
-            clock,
             entropy,
             options,
             handlers,
@@ -81,9 +89,7 @@ impl Courier {
             leases,
             held,
             careful_until,
-            alone,
-            alone_for_long,
-            queue,
+            pools: Arc::default(),
         }
     }
 
@@ -95,98 +101,164 @@ impl Courier {
             if orphans.is_empty() {
                 return Ok(());
             }
-            for Work { position, claim, attempts, forgiven, .. } in orphans {
-                let tries = attempts - forgiven;
-                let mut wait = self.options.retry.wait(tries, &*self.entropy);
-                if wait.is_none()
-                    && let Some(message) = self.store.message(position).await?
-                {
-                    // Its handler may be more patient.
-                    let retry = self.handler(&message).and_then(|it| it.retry());
-                    wait = retry.and_then(|it| it.wait(tries, &*self.entropy));
+            let mut commits = Vec::new();
+            for orphan in &orphans {
+                commits.extend(self.take_over(orphan).await?);
+            }
+            commit_each(&*self.store, &commits).await?;
+        }
+    }
+
+    /// What becomes of a message whose process ended, if that is not recorded yet.
+    async fn take_over(&self, orphan: &Work) -> Result<Option<Commit>, StoreError> {
+        let (position, tries) = (orphan.position, orphan.tries());
+        let lease = orphan.claim.map(|(lease, _)| lease);
+        let error = format!("the process ended during attempt {tries}");
+        let mut wait = self.options.retry.wait(tries, &*self.entropy);
+        if wait.is_none()
+            && let Some(message) = self.store.message(position).await?
+            && let Some(handler) = self.handler(&message)
+        {
+            // Its handler may have more patience.
+            wait = handler.retry().and_then(|it| it.wait(tries, &*self.entropy));
+            // If not, somebody may wait for how it ends.
+            if wait.is_none()
+                && let Some(commit) = handler.give_up(&message, &error)
+            {
+                let (as_, error) = (SettledAs::Done, None);
+                let commit = commit.write(Write::Settle { position, lease, as_, error });
+                match self.store.commit(commit).await {
+                    Err(StoreError::Invalid(_)) => {}
+                    ended => return ended.map(|_| None),
                 }
-                // Most were only near when another one ended the process: first time at once.
-                let wait = if tries < 2 { wait.map(|_| Duration::ZERO) } else { wait };
-                let error = format!("the process ended during attempt {tries}");
-                let lease = claim.map(|(lease, _)| lease);
-                self.store.commit(Commit::of(failed(position, lease, &error, wait))).await?;
             }
         }
+        // Most were only near when another one ended the process: first time at once.
+        let wait = if tries < 2 { wait.map(|_| Duration::ZERO) } else { wait };
+        Ok(Some(Commit::of(failed(position, lease, &error, wait))))
     }
 
     /// Delivers a message in a task of its own, so that a panic in code of the user's, in a router
     /// say, only puts it off.
-    pub(super) async fn deliver(self: &Arc<Self>, position: Position) -> Again {
-        let courier = self.clone();
-        let mut task = Abandon(tokio::spawn(async move { courier.carry(position).await }));
+    pub(super) async fn deliver(self: &Arc<Self>, begin: Begin) -> End {
+        let (courier, position) = (self.clone(), begin.position);
+        let mut task = Abandon(tokio::spawn(async move { courier.carry(begin).await }));
         match (&mut task.0).await {
-            Ok(again) => again,
+            Ok(end) => end,
             Err(error) => {
                 let error = panic_text(error);
                 tracing::error!(message_id = position, error = %error, "delivery panicked");
-                Some(self.clock.now().after(Duration::from_secs(1)))
+                End::PutOff(self.clock.now().after(Duration::from_secs(1)))
             }
         }
     }
 
     /// Delivers a message. An error of the store leaves it as it is: it is due again later.
-    async fn carry(&self, position: Position) -> Again {
-        match self.attempt(position).await {
-            Ok(again) => again,
+    async fn carry(&self, begin: Begin) -> End {
+        let position = begin.position;
+        match self.attempt(begin).await {
+            Ok(end) => end,
             Err(error) => {
                 tracing::warn!(message_id = position, error = %error, "delivery was put off");
-                Some(self.clock.now().after(Duration::from_secs(1)))
+                End::Rest(self.clock.now().after(Duration::from_secs(1)))
             }
         }
     }
 
-    async fn attempt(&self, position: Position) -> Result<Again, StoreError> {
+    async fn attempt(&self, begin: Begin) -> Result<End, StoreError> {
+        let Begin { position, lane, loading, place, mut turn } = begin;
         // Should it not be as it was written any more, the commit at its end is refused.
         let message = match self.store.notices().fresh(position) {
             None => self.store.message(position).await?,
             fresh => fresh,
         };
-        let Some(message) = message else { return Ok(None) };
+        let Some(message) = message else { return Ok(End::Gone) };
         let attempts = match message.state {
+            Some(State::Pending { due_at, .. }) if self.clock.now() < due_at => {
+                return Ok(End::Again(due_at));
+            }
             Some(State::Pending { attempts, .. } | State::InFlight { attempts, .. }) => attempts,
-            Some(State::Settled(_)) | None => return Ok(None),
+            Some(State::Settled(_)) | None => return Ok(End::Gone),
         };
         let handler = self.handler(&message);
         if handler.is_none() && self.options.unknown == Unknown::Waits {
-            return Ok(Some(self.clock.now().after(LOOK_AGAIN)));
+            return Ok(End::PutOff(self.clock.now().after(LOOK_AGAIN)));
         }
         let leaves = handler.as_ref().is_none_or(|it| it.leaves_the_process());
-        // It may be what ended a process. Then it runs alone, so that no other is blamed for it.
+        // It may be what ended a process: its attempt is counted before it begins.
         let suspect = position <= self.careful_until && (!leaves || 0 < attempts);
-        let apart_after = handler.as_ref().map_or(0, |it| it.apart_after());
-        let apart = suspect && apart_after <= attempts;
-        let _alone = match apart.then(|| self.queue.try_acquire()) {
-            Some(Ok(_waiting)) if 0 < apart_after => Some(self.alone_for_long.lock().await),
-            Some(Ok(_waiting)) => Some(self.alone.lock().await),
-            // Enough of them wait already; they must not take up the room of others.
-            Some(Err(_)) => return Ok(Some(self.clock.now().after(Duration::from_millis(50)))),
+        let (pool, max) = self.pool(handler.as_ref(), &message, suspect.then_some(attempts));
+        // Deliveries to one target begin in the order of their messages.
+        turn.come().await;
+        let place = match pool {
+            Some(pool) => match self.pools.enter(&pool, max, lane, place) {
+                Some(place) => Some(place),
+                None => return Ok(End::NoRoom),
+            },
             None => None,
         };
-        if !leaves && !suspect {
+        drop(loading);
+        let turn = handler.as_ref().is_some_and(|it| it.in_order()).then_some(turn);
+        let end = if !leaves && !suspect {
             // Its commit alone decides whether it happened.
-            let delivery = self.delivery(message, attempts + 1, None);
-            return self.execute(handler, delivery).await;
+            self.execute(handler, self.delivery(message, attempts + 1, None, turn)).await
+        } else {
+            self.claim(handler, message, turn).await
+        };
+        drop(place);
+        end
+    }
+
+    /// Which places a delivery takes, and how many there are. One that was under way when a process
+    /// ended is delivered apart from all others of which that is true.
+    fn pool(
+        &self,
+        handler: Option<&Arc<dyn Handler>>,
+        message: &Recorded,
+        suspect: Option<u32>,
+    ) -> (Option<Pool>, usize) {
+        let apart_after = handler.map_or(0, |it| it.apart_after());
+        match suspect {
+            Some(attempts) if 0 < attempts && apart_after <= attempts => {
+                let blamed = if 0 < apart_after { Pool::BlamedForLong } else { Pool::Blamed };
+                return (Some(blamed), 1);
+            }
+            Some(_) | None => {}
         }
+        let max = self.options.concurrency;
+        match handler.map_or(Places::OfType, |it| it.places()) {
+            Places::OfType => (Some(Pool::Type(message.message_type.as_str().into())), max),
+            Places::Of { kind, name, max: more } => {
+                (Some(Pool::Of(kind, name)), more.unwrap_or(max))
+            }
+            Places::OfTarget => (None, max),
+        }
+    }
+
+    /// Counts the attempt before it begins.
+    async fn claim(
+        &self,
+        handler: Option<Arc<dyn Handler>>,
+        message: Recorded,
+        turn: Option<Turnstile>,
+    ) -> Result<End, StoreError> {
+        let position = message.position;
         crash::point("claim.before");
         let lease = self.new_lease();
         let lasts = handler.as_ref().and_then(|it| it.lease()).unwrap_or(self.options.lease);
         let write = Write::Claim { position, lease, lasts };
         let receipt = match self.store.commit(Commit::of(write)).await? {
             Outcome::Committed(receipt) => receipt,
-            Outcome::Rejected(Rejection::NotDue { due_at, .. }) => return Ok(Some(due_at)),
-            Outcome::Rejected(_) | Outcome::Duplicate(_) => return Ok(None),
+            Outcome::Rejected(Rejection::NotDue { due_at, .. }) => return Ok(End::Again(due_at)),
+            Outcome::Rejected(_) | Outcome::Duplicate(_) => return Ok(End::Gone),
         };
         crash::point("claim.after");
         self.hold(position, lease);
         let attempt = receipt.claimed.first().map_or(1, |it| it.attempt);
-        let again = self.execute(handler, self.delivery(message, attempt, Some(lease))).await;
+        let delivery = self.delivery(message, attempt, Some(lease), turn);
+        let end = self.execute(handler, delivery).await;
         self.let_go(position);
-        again
+        end
     }
 
     fn handler(&self, message: &Recorded) -> Option<Arc<dyn Handler>> {
@@ -194,15 +266,22 @@ impl Courier {
         self.handlers.get(&*message.message_type).cloned().or_else(routed)
     }
 
-    fn delivery(&self, message: Recorded, attempt: u32, lease: Option<Lease>) -> Delivery {
-        Delivery { message, attempt, lease, store: self.store.clone(), end: Arc::default() }
+    fn delivery(
+        &self,
+        message: Recorded,
+        attempt: u32,
+        lease: Option<Lease>,
+        turn: Option<Turnstile>,
+    ) -> Delivery {
+        let turn = Arc::new(Mutex::new(turn));
+        Delivery { message, attempt, lease, store: self.store.clone(), end: Arc::default(), turn }
     }
 
     async fn execute(
         &self,
         handler: Option<Arc<dyn Handler>>,
         delivery: Delivery,
-    ) -> Result<Again, StoreError> {
+    ) -> Result<End, StoreError> {
         let (position, attempt) = (delivery.message.position, delivery.attempt);
         let (lease, end) = (delivery.lease, delivery.end.clone());
         let retry = handler.as_ref().and_then(|it| it.retry()).unwrap_or(self.options.retry);
@@ -216,16 +295,16 @@ impl Courier {
             result
         };
         crash::point("settle.before");
-        let again = match result {
+        let end = match result {
             // The handler has ended it itself.
-            _ if end.load(Ordering::Acquire) == SETTLED => None,
+            _ if end.load(Ordering::Acquire) == SETTLED => End::Gone,
             Ok(commit) => self.settle(position, lease, attempt, commit).await?,
             Err(failure) if failure.is_untried => {
                 tracing::debug!(message_id = position, error = failure.error, "put off");
                 if let Some(lease) = lease {
                     self.store.commit(Commit::of(Write::Release { position, lease })).await?;
                 }
-                Some(self.clock.now().after(Duration::from_millis(500)))
+                End::Rest(self.clock.now().after(REST))
             }
             Err(failure) => {
                 let wait = retry.wait(attempt, &*self.entropy).filter(|_| !failure.is_final);
@@ -237,7 +316,7 @@ impl Courier {
             }
         };
         crash::point("settle.after");
-        Ok(again)
+        Ok(end)
     }
 
     /// Runs the handler in a task of its own, so that neither a panic nor a handler that never
@@ -249,14 +328,14 @@ impl Courier {
     ) -> Result<Commit, Failure> {
         let Some(handler) = handler else { return Err(unknown_type(&delivery.message)) };
         let lease = handler.lease().unwrap_or(self.options.lease);
-        let until = self.clock.now().after(lease);
+        let over = self.clock.sleep(lease);
         let mut task = Abandon(tokio::spawn(async move { handler.handle(delivery).await }));
         tokio::select! {
             done = &mut task.0 => match done {
                 Ok(result) => result,
                 Err(error) => Err(Failure::retry(panic_text(error))),
             },
-            () = self.clock.sleep_until(until) => {
+            () = over => {
                 let seconds = lease.as_secs_f32();
                 Err(Failure::retry(format!("no answer within its lease of {seconds} s")))
             }
@@ -270,18 +349,18 @@ impl Courier {
         lease: Option<Lease>,
         attempt: u32,
         commit: Commit,
-    ) -> Result<Again, StoreError> {
+    ) -> Result<End, StoreError> {
         let done = Write::Settle { position, lease, as_: SettledAs::Done, error: None };
         match self.store.commit(commit.write(done)).await {
-            Ok(Outcome::Committed(_)) => Ok(None),
+            Ok(Outcome::Committed(_)) => Ok(End::Gone),
             Ok(Outcome::Rejected(
                 Rejection::NotPending { position: at } | Rejection::LeaseLost { position: at },
-            )) if at == position => Ok(None),
+            )) if at == position => Ok(End::Gone),
             // The consequences were recorded before, so the delivery is done.
             Ok(Outcome::Duplicate(_)) => {
                 let done = Write::Settle { position, lease, as_: SettledAs::Done, error: None };
                 self.store.commit(Commit::of(done)).await?;
-                Ok(None)
+                Ok(End::Gone)
             }
             Ok(Outcome::Rejected(rejection)) => {
                 let failure = Failure::retry(rejection.to_string());
@@ -301,11 +380,13 @@ impl Courier {
         lease: Option<Lease>,
         failure: &Failure,
         wait: Option<Duration>,
-    ) -> Result<Again, StoreError> {
+    ) -> Result<End, StoreError> {
         let write = failed(position, lease, &failure.error, wait);
         let outcome = self.store.commit(Commit::of(write)).await?;
-        let (Some(wait), Outcome::Committed(receipt)) = (wait, outcome) else { return Ok(None) };
-        Ok(Some(receipt.at.after(wait)))
+        match (wait, outcome) {
+            (Some(wait), Outcome::Committed(receipt)) => Ok(End::Again(receipt.at.after(wait))),
+            (None, _) | (_, Outcome::Rejected(_) | Outcome::Duplicate(_)) => Ok(End::Gone),
+        }
     }
 
     /// Gives back the leases of deliveries that were stopped, as if they had not begun.

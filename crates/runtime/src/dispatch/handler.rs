@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU8, Ordering},
     },
     time::Duration,
@@ -13,6 +13,8 @@ use steadfast_store::{
     Commit, EntityId, Lease, Outcome, Recorded, Rejection, RetryPolicy, SettledAs, Store,
     StoreError, Write,
 };
+
+use super::turnstile::Turnstile;
 
 /// Handles messages of a type.
 #[async_trait]
@@ -52,6 +54,37 @@ pub trait Handler: Send + Sync + 'static {
     fn lease(&self) -> Option<Duration> {
         None
     }
+
+    /// Which places its deliveries take.
+    fn places(&self) -> Places {
+        Places::OfType
+    }
+
+    /// Whether the next delivery to the same target begins only after [`Delivery::begun`].
+    fn in_order(&self) -> bool {
+        false
+    }
+}
+
+/// Which places deliveries take. Those that take different ones never wait for each other, however
+/// long they take; those that take the same wait in line, each target for one message at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Places {
+    /// Those of the message type, as many as [`DispatcherOptions::concurrency`] says.
+    ///
+    /// [`DispatcherOptions::concurrency`]: super::DispatcherOptions::concurrency
+    OfType,
+    /// Those of a kind of work with a name.
+    Of {
+        /// The kind.
+        kind: &'static str,
+        /// The name.
+        name: &'static str,
+        /// How many there are, if not as many as for a message type.
+        max: Option<usize>,
+    },
+    /// As many as the target has: see [`Router::own_places`].
+    OfTarget,
 }
 
 /// Finds the handlers of messages that are not known by their type alone.
@@ -76,6 +109,7 @@ pub struct Delivery {
     pub(super) lease: Option<Lease>,
     pub(super) store: Arc<dyn Store>,
     pub(super) end: Arc<AtomicU8>,
+    pub(super) turn: Arc<Mutex<Option<Turnstile>>>,
 }
 
 /// How a delivery ended that its handler ended itself.
@@ -103,6 +137,12 @@ impl Delivery {
             Outcome::Rejected(_) => {}
         }
         Ok(outcome)
+    }
+
+    /// Says that it has begun, so that the next message to the same target may: for a handler that
+    /// is [`in_order`](Handler::in_order).
+    pub fn begun(&self) {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
     /// The lease under which it is delivered, if it was claimed: the commit that ends it must be

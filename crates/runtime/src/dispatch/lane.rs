@@ -1,6 +1,6 @@
 //! What is known of the work of one target.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
 use steadfast_store::{EntityId, Position, Timestamp, Work};
 
@@ -36,6 +36,12 @@ pub(super) struct Lane {
     pub(super) running: usize,
     /// It stands in the queue of lanes that can go on.
     pub(super) queued: bool,
+    /// There is no place for its first message.
+    pub(super) blocked: bool,
+    /// Its target is in trouble.
+    pub(super) rests_until: Option<Timestamp>,
+    /// What is gone since the store was asked, whose answer may not know of it.
+    pub(super) gone: HashSet<Position>,
 }
 
 impl Lane {
@@ -45,6 +51,11 @@ impl Lane {
 
     pub(super) fn is_idle(&self) -> bool {
         self.window.is_empty() && !self.more && !self.filling && self.running == 0
+    }
+
+    /// Whether it waits for a place, or for its target.
+    pub(super) fn waits(&self) -> bool {
+        self.blocked || self.rests_until.is_some()
     }
 
     pub(super) fn is_hungry(&self) -> bool {
@@ -61,6 +72,12 @@ impl Lane {
         } else {
             self.window.push_back((position, due_at));
         }
+    }
+
+    /// Puts a message back that could not be delivered: among the first, in its order.
+    pub(super) fn put_back(&mut self, position: Position, due_at: Timestamp) {
+        let index = self.window.iter().take_while(|(it, _)| *it < position).count();
+        self.window.insert(index, (position, due_at));
     }
 
     /// Adds the newest work of an ordered lane, whose order must be known up to there.

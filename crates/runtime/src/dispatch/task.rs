@@ -1,12 +1,13 @@
 //! The loop: it asks the agenda what to do, does it, and tells the agenda how it went.
 
 use std::{
+    collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use steadfast_store::{
-    Clock, DueCursor, News, Notice, Position, Store, StoreError, Timestamp, Work,
+    DueCursor, News, Notice, Position, Store, StoreClock, StoreError, Timestamp, Work,
 };
 use tokio::{
     sync::{Notify, oneshot, watch},
@@ -15,9 +16,11 @@ use tokio::{
 
 use super::{
     DispatcherOptions, QueueNews,
-    agenda::Agenda,
-    deliver::{Again, Courier},
+    agenda::{Agenda, End},
+    deliver::{Begin, Courier},
     lane::LaneKey,
+    pools::{Loading, Place},
+    turnstile::Turnstile,
 };
 
 /// So many reads fail before the store is given time.
@@ -60,21 +63,24 @@ impl Shared {
 
 /// Everything that can end while the loop waits.
 enum Ended {
-    /// And whether it took one of the places that all share.
-    Delivery(Position, bool, Again),
+    Delivery(Position, LaneKey, End),
     Scan(Result<Vec<Work>, StoreError>),
     Fill(LaneKey, usize, Result<Vec<Work>, StoreError>),
 }
 
 pub(super) struct Task {
     store: Arc<dyn Store>,
-    clock: Arc<dyn Clock>,
+    clock: Arc<StoreClock>,
     options: DispatcherOptions,
     courier: Arc<Courier>,
     shared: Arc<Shared>,
     queues: Option<Arc<dyn QueueNews>>,
     under_way: JoinSet<Ended>,
-    deliveries: usize,
+    loading: Arc<Loading>,
+    /// Places that lanes have waited for.
+    given: HashMap<LaneKey, Place>,
+    /// What the next delivery of a lane waits for.
+    turns: HashMap<LaneKey, oneshot::Receiver<()>>,
     /// After failed reads the store gets time to come back.
     rest_until: Timestamp,
     /// Reads that failed, one after the other, and whether the last one will never work here.
@@ -85,23 +91,24 @@ pub(super) struct Task {
 impl Task {
     pub(super) fn new(
         store: Arc<dyn Store>,
-        clock: Arc<dyn Clock>,
         options: DispatcherOptions,
         courier: Arc<Courier>,
         shared: Arc<Shared>,
         queues: Option<Arc<dyn QueueNews>>,
     ) -> Self {
-        let (under_way, deliveries, rest_until) = (JoinSet::new(), 0, Timestamp::MIN);
+        let (under_way, rest_until) = (JoinSet::new(), Timestamp::MIN);
         let (failures, is_lost) = (0, false);
         Self {
+            clock: store.clock().clone(),
             store,
-            clock,
             options,
             courier,
             shared,
             queues,
             under_way,
-            deliveries,
+            loading: Loading::new(options.concurrency),
+            given: HashMap::new(),
+            turns: HashMap::new(),
             rest_until,
             failures,
             is_lost,
@@ -113,6 +120,7 @@ impl Task {
             let wake = self.start_what_is_due();
             let clock = self.clock.clone();
             let notices = self.store.notices();
+            let (loading, pools) = (self.loading.clone(), self.courier.pools.clone());
             tokio::select! {
                 _ = stopping.wait_for(|it| *it) => break,
                 Some(ended) = self.under_way.join_next() => {
@@ -122,6 +130,8 @@ impl Task {
                 }
                 news = notices.next() => self.hear(news),
                 () = self.shared.asked.notified() => {}
+                () = loading.freed() => {}
+                () = pools.changed() => {}
                 () = clock.sleep_until(wake.unwrap_or(Timestamp::MAX)), if wake.is_some() => {}
             }
         }
@@ -133,16 +143,25 @@ impl Task {
         let now = self.clock.now();
         let mut agenda = self.shared.agenda();
         agenda.wake(now);
-        while let room = self.deliveries < self.options.concurrency
-            && let Some((position, is_shared)) = agenda.take(room, now)
-        {
-            self.deliveries += usize::from(is_shared);
+        for (lane, place) in self.courier.pools.granted() {
+            if agenda.unblock_lane(lane, now) {
+                self.given.insert(lane, place);
+            }
+        }
+        while let Some((position, lane, is_shared)) = agenda.take(self.loading.is_free(), now) {
+            let loading = is_shared.then(|| self.loading.take());
+            let (turn, next) = Turnstile::new(self.turns.remove(&lane));
+            self.turns.insert(lane, next);
+            let place = self.given.remove(&lane);
+            let begin = Begin { position, lane, loading, place, turn };
             let courier = self.courier.clone();
             self.under_way.spawn(async move {
-                let again = courier.deliver(position).await;
-                Ended::Delivery(position, is_shared, again)
+                let end = courier.deliver(begin).await;
+                Ended::Delivery(position, lane, end)
             });
         }
+        // A lane that does not need its place any more gives it to the next.
+        self.given.retain(|lane, _| agenda.is_ready(*lane));
         let resting = now < self.rest_until;
         if !resting && let Some(cursor) = agenda.wants_scan(now) {
             self.under_way.spawn(scan(self.store.clone(), cursor, self.options.page));
@@ -193,9 +212,15 @@ impl Task {
         let now = self.clock.now();
         let mut agenda = self.shared.agenda();
         let failed = match ended {
-            Ended::Delivery(position, is_shared, again) => {
-                self.deliveries -= usize::from(is_shared);
-                agenda.finished(position, again, now);
+            Ended::Delivery(position, lane, end) => {
+                agenda.finished(position, end, now);
+                // The place may have come before the news that there was none.
+                if end == End::NoRoom && !self.courier.pools.is_waiting(lane) {
+                    agenda.unblock_lane(lane, now);
+                }
+                if agenda.is_at_rest(lane) {
+                    self.turns.remove(&lane);
+                }
                 None
             }
             Ended::Scan(Ok(page)) => {
@@ -229,13 +254,13 @@ impl Task {
 
     /// Waits for what is under way; what takes too long is stopped and its lease given back.
     async fn drain(mut self) {
-        let until = self.clock.now().after(self.options.grace);
         let finished = async { while self.under_way.join_next().await.is_some() {} };
         tokio::select! {
             () = finished => {}
-            () = self.clock.sleep_until(until) => {}
+            () = self.clock.sleep(self.options.grace) => {}
         }
         self.under_way.shutdown().await;
+        drop(self.courier.pools.granted());
         self.courier.release_all().await;
     }
 }

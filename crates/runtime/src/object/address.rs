@@ -57,6 +57,6 @@ where
         let metadata = Json::of(&json!({ "to": target.to_string() }))?;
         let (action, message_type) = ("call", C::NAME);
         let (data, delay) = (Json::of(&msg)?, Duration::ZERO);
-        Ok(Sending { target, action, message_type, data, metadata, delay })
+        Ok(Sending { target, action, message_type, data, metadata, delay, ordered: false })
     }
 }

@@ -19,15 +19,17 @@ pub struct Sending {
     pub(crate) metadata: Json,
     /// It waits so long before it may be delivered.
     pub(crate) delay: Duration,
+    /// It waits for earlier ones to the same target.
+    pub(crate) ordered: bool,
 }
 
 impl Sending {
     /// As it is stored.
     pub(crate) fn message(self, due: Due) -> Result<Message, InvalidInput> {
-        let Self { target, action, message_type, data, metadata, delay } = self;
+        let Self { target, action, message_type, data, metadata, delay, ordered } = self;
         let due = if delay.is_zero() { due } else { Due::After(delay) };
         let message = Message::new(message_type, data)?.action(action).metadata(metadata)?;
-        Ok(message.task(Task { target, ordered: false, due }))
+        Ok(message.task(Task { target, ordered, due }))
     }
 }
 

@@ -108,11 +108,18 @@ impl Cell {
         if let Phase::Quarantined(error) = &state.phase {
             return Err(NotTaken::Refused(error.clone()));
         }
-        // Ends come as often as connections are there, which is bounded.
-        if mailbox_max <= state.mailbox.len() && !matches!(item.input, Input::Closed { .. }) {
-            return Err(NotTaken::Refused(CallError::Busy { object: self.address.to_string() }));
-        }
+        // Deliveries are bounded by their places, and ends of connections by connections.
         let is_asked = item.is_asked();
+        let is_bounded = is_asked && !matches!(item.input, Input::Closed { .. });
+        if is_bounded && mailbox_max <= state.mailbox.asked() {
+            // Callers that have gone away leave their places to others.
+            state.mailbox.retain_asked(|it| !it.is_abandoned());
+            if mailbox_max <= state.mailbox.asked() {
+                return Err(NotTaken::Refused(CallError::Busy {
+                    object: self.address.to_string(),
+                }));
+            }
+        }
         let is_urgent = matches!(state.phase, Phase::Ready) && is_asked;
         state.mailbox.push(item, is_asked);
         state.used = used;

@@ -16,7 +16,16 @@ use super::{
     mailbox::{End, Input},
     objects::Shared,
 };
-use crate::{Error, Failure, Handler, Router, dispatch::Delivery};
+use crate::{
+    Error, Failure, Handler, Router,
+    dispatch::{Delivery, Places},
+};
+
+/// Deliveries that wait in mailboxes at once, of all objects.
+const DELIVERIES_MAX: usize = 4_096;
+
+/// Longer than any process lives.
+const AS_LONG_AS_IT_TAKES: Duration = Duration::from_hours(24 * 365);
 
 /// What stands beside a message to an object.
 #[derive(Deserialize)]
@@ -57,7 +66,7 @@ impl Router for Objects {
     fn own_places(&self) -> Vec<(EntityId, usize)> {
         let performers = self.shared.performers.iter();
         let places = performers.filter_map(|(job, performer)| {
-            Some((effect::target(job).ok()?.id(), performer.at_once?.max(1)))
+            Some((effect::target(job).ok()?.id(), performer.at_once.max(1)))
         });
         places.collect()
     }
@@ -83,7 +92,14 @@ impl Handler for ToObject {
             },
         };
         let end = End { position: message.position, lease: delivery.lease() };
-        match self.shared.give(&to, input, Some(end)).await {
+        let offered = self.shared.offer(&to, input, Some(end));
+        // It is in the mailbox: the next message to this object may follow.
+        delivery.begun();
+        let reply = match offered {
+            Ok(offered) => offered.await.unwrap_or(Err(CallError::Store(StoreError::Closed))),
+            Err(error) => Err(error),
+        };
+        match reply {
             Ok(_) => {
                 delivery.was_settled();
                 Ok(Commit::default())
@@ -94,6 +110,19 @@ impl Handler for ToObject {
 
     fn leaves_the_process(&self) -> bool {
         false
+    }
+
+    /// It waits in the mailbox as long as it takes, and a turn has limits of its own.
+    fn lease(&self) -> Option<Duration> {
+        Some(AS_LONG_AS_IT_TAKES)
+    }
+
+    fn places(&self) -> Places {
+        Places::Of { kind: "objects", name: "", max: Some(DELIVERIES_MAX) }
+    }
+
+    fn in_order(&self) -> bool {
+        true
     }
 
     /// The object counts on its wake-up: it is never given up.
@@ -162,6 +191,10 @@ impl Handler for ToPerformer {
 
     fn lease(&self) -> Option<Duration> {
         Some(self.performer.timeout)
+    }
+
+    fn places(&self) -> Places {
+        Places::OfTarget
     }
 }
 

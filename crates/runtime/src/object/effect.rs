@@ -27,8 +27,8 @@ pub trait Perform<J: Job>: Send + Sync + 'static {
     /// idempotency key.
     fn perform(&self, job: J, key: &str) -> impl Future<Output = Result<J::Output>> + Send;
 
-    /// How many are under way at once, if that is not for the dispatcher to say. They have places
-    /// of their own then: they neither wait for other work nor keep it waiting.
+    /// How many are under way at once. They have places of their own: they neither wait for other
+    /// work nor keep it waiting.
     fn at_once(&self) -> Option<usize> {
         None
     }
@@ -44,11 +44,14 @@ pub struct Outcome<J: Job> {
     pub result: Result<J::Output>,
 }
 
+/// Jobs of a kind that are under way at once, unless their performer says otherwise.
+const AT_ONCE: usize = 16;
+
 /// A performer whose types are forgotten.
 pub(super) struct Performer {
     pub(super) retry: RetryPolicy,
     pub(super) timeout: Duration,
-    pub(super) at_once: Option<usize>,
+    pub(super) at_once: usize,
     pub(super) run: Run,
     pub(super) fail: Fail,
 }
@@ -75,7 +78,8 @@ pub(super) fn target(job: &str) -> Result<Address, AddressError> {
 
 impl Performer {
     pub(super) fn new<J: Job>(performer: impl Perform<J>) -> Self {
-        let (at_once, performer) = (performer.at_once(), Arc::new(performer));
+        let at_once = performer.at_once().unwrap_or(AT_ONCE);
+        let performer = Arc::new(performer);
         let run: Run = Box::new(move |body, key| {
             let performer = performer.clone();
             Box::pin(async move { attempt::<J, _>(&*performer, &body, &key).await })

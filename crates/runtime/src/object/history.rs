@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use rusqlite::Connection;
 use steadfast_store::{
-    self as store, Clock, Commit, EntityId, Expect, Outcome, Position, Store, StoreError, Write,
+    self as store, Commit, EntityId, Expect, Outcome, Position, Store, StoreError, Write,
 };
 use steadfast_vfs::{Image, Limits, PAGE_SIZE, Page, revert};
 use tokio::sync::OwnedSemaphorePermit;
@@ -174,10 +174,9 @@ impl HistoryRetention {
 /// to be read stays: images of it are written before its old turns go.
 pub async fn sweep_history(
     store: &dyn Store,
-    clock: &dyn Clock,
     retention: HistoryRetention,
 ) -> Result<usize, StoreError> {
-    let mut forgotten = sweep_by_age(store, clock, retention.keep).await?;
+    let mut forgotten = sweep_by_age(store, retention.keep).await?;
     let over = i64::try_from(retention.bytes_max).unwrap_or(i64::MAX);
     let mut after = 0;
     loop {
@@ -191,12 +190,8 @@ pub async fn sweep_history(
     }
 }
 
-async fn sweep_by_age(
-    store: &dyn Store,
-    clock: &dyn Clock,
-    keep: Duration,
-) -> Result<usize, StoreError> {
-    let now = clock.now();
+async fn sweep_by_age(store: &dyn Store, keep: Duration) -> Result<usize, StoreError> {
+    let Some(now) = store.clock().deletion_time() else { return Ok(0) };
     let mut forgotten = 0;
     let mut after = 0;
     loop {

@@ -22,9 +22,11 @@ impl Item {
         self.end.is_none()
     }
 
-    /// Whether it was a delivery whose time is over: it is delivered again.
+    /// Whether nobody waits for it any more: a delivery that was given up comes again, and the
+    /// caller of a call has gone away.
     pub(super) fn is_abandoned(&self) -> bool {
-        self.end.is_some() && self.reply.is_closed()
+        let is_dropped = self.end.is_some() || matches!(self.input, Input::Call { .. });
+        is_dropped && self.reply.is_closed()
     }
 }
 

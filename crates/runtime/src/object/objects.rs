@@ -3,7 +3,7 @@
 use std::{any::type_name, collections::BTreeMap, sync::Arc};
 
 use steadfast_store::{
-    self as store, Clock, EntityKind, Entropy, SeededEntropy, Store, StoreError, SystemClock,
+    self as store, EntityKind, Entropy, SeededEntropy, Store, StoreClock, StoreError,
 };
 use tokio::{runtime::Handle as Tokio, sync::oneshot};
 
@@ -48,7 +48,6 @@ pub struct Objects {
 /// Puts objects together.
 pub struct ObjectsBuilder {
     store: Arc<dyn Store>,
-    clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     options: ObjectOptions,
     classes: BTreeMap<&'static str, Arc<Class>>,
@@ -87,16 +86,6 @@ impl ObjectsBuilder {
         self
     }
 
-    /// Tells the time by this clock.
-    pub fn clock(self, clock: impl Clock) -> Self {
-        self.shared_clock(Arc::new(clock))
-    }
-
-    pub(crate) fn shared_clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = clock;
-        self
-    }
-
     /// Takes chance from here.
     pub fn entropy(self, entropy: impl Entropy) -> Self {
         self.shared_entropy(Arc::new(entropy))
@@ -116,13 +105,13 @@ impl ObjectsBuilder {
     /// Starts the threads. Objects are read when they are called, on the async runtime that this is
     /// called in.
     pub fn start(self) -> Result<Objects, StoreError> {
-        let Self { store, clock, entropy, options, classes, performers } = self;
+        let Self { store, entropy, options, classes, performers } = self;
         let failed = |error: std::io::Error| StoreError::Unavailable { reason: error.to_string() };
         let rooms = Rooms::new(store.owner().epoch, Tokio::current());
         let shared = Shared {
             rooms,
+            clock: store.clock().clone(),
             store,
-            clock,
             entropy,
             options,
             classes,
@@ -140,7 +129,7 @@ impl ObjectsBuilder {
 
 pub(super) struct Shared {
     pub(super) store: Arc<dyn Store>,
-    pub(super) clock: Arc<dyn Clock>,
+    pub(super) clock: Arc<StoreClock>,
     pub(super) entropy: Arc<dyn Entropy>,
     pub(super) options: ObjectOptions,
     pub(super) classes: BTreeMap<&'static str, Arc<Class>>,
@@ -205,6 +194,17 @@ impl Shared {
         input: Input,
         end: Option<End>,
     ) -> Reply {
+        let replied = self.offer(address, input, end)?;
+        replied.await.unwrap_or(Err(CallError::Store(StoreError::Closed)))
+    }
+
+    /// Puts something into the mailbox of an object; the reply comes from there.
+    pub(super) fn offer(
+        self: &Arc<Self>,
+        address: &store::Address,
+        input: Input,
+        end: Option<End>,
+    ) -> Result<oneshot::Receiver<Reply>, CallError> {
         if is_in_turn() {
             return Err(CallError::Nested { object: address.to_string() });
         }
@@ -214,12 +214,11 @@ impl Shared {
         loop {
             let (cell, used) = self.awake.cell(self, address, class);
             match cell.push(item, self.options.mailbox_max, used) {
-                Ok(()) => break,
+                Ok(()) => return Ok(replied),
                 Err(NotTaken::Gone(back)) => item = back,
                 Err(NotTaken::Refused(error)) => return Err(error),
             }
         }
-        replied.await.unwrap_or(Err(CallError::Store(StoreError::Closed)))
     }
 
     pub(super) fn class(&self, class: &str) -> Result<&Arc<Class>, CallError> {
@@ -233,7 +232,6 @@ impl Objects {
     pub fn builder(store: Arc<dyn Store>) -> ObjectsBuilder {
         ObjectsBuilder {
             store,
-            clock: Arc::new(SystemClock),
             entropy: Arc::new(SeededEntropy::from_system()),
             options: ObjectOptions::default(),
             classes: BTreeMap::new(),

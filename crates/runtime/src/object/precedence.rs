@@ -55,12 +55,18 @@ impl<T> Precedence<T> {
         is_there
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.asked.len() + self.others.len()
+    /// How many are asked for.
+    pub(super) fn asked(&self) -> usize {
+        self.asked.len()
+    }
+
+    /// Keeps of what is asked for what `keeps` says.
+    pub(super) fn retain_asked(&mut self, keeps: impl FnMut(&T) -> bool) {
+        self.asked.retain(keeps);
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.asked.is_empty() && self.others.is_empty()
     }
 
     pub(super) fn has_asked(&self) -> bool {

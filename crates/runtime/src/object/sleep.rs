@@ -18,7 +18,7 @@ pub(super) async fn run(shared: Weak<Shared>) {
         else {
             return;
         };
-        clock.sleep_until(clock.now().after(pause)).await;
+        clock.sleep(pause).await;
         let Some(shared) = shared.upgrade() else { return };
         let calls = shared.awake.calls();
         // To close many takes long enough to be in the way of others here.

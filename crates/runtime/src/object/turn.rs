@@ -143,8 +143,8 @@ impl<C: Object> Turn<C> {
             if JOB_BYTES_MAX < len {
                 return Err(InvalidInput::DataSize { len: 2 * len });
             }
-            let delay = Duration::ZERO;
-            Ok(Sending { target, action, message_type, data, metadata, delay })
+            let (delay, ordered) = (Duration::ZERO, false);
+            Ok(Sending { target, action, message_type, data, metadata, delay, ordered })
         };
         self.core.send(sending(), Due::After(Duration::ZERO));
     }
@@ -198,5 +198,7 @@ fn to_run<W: Workflow>(
     let target = store::Address::new(EntityKind::Run, W::NAME, run.id())?;
     let metadata = Json::of(&json!({ "to": target.to_string() }))?;
     let (message_type, data, delay) = (W::NAME, Json::of(data)?, Duration::ZERO);
-    Ok(Sending { target, action, message_type, data, metadata, delay })
+    // A run is started before it is ended.
+    let ordered = true;
+    Ok(Sending { target, action, message_type, data, metadata, delay, ordered })
 }

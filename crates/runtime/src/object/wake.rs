@@ -52,6 +52,6 @@ impl Core {
         let (action, message_type, data) =
             ("wake", "alarm", Json::of(&json!({ "dueAt": due_at }))?);
         let delay = std::time::Duration::ZERO;
-        Ok(Sending { target, action, message_type, data, metadata, delay })
+        Ok(Sending { target, action, message_type, data, metadata, delay, ordered: false })
     }
 }

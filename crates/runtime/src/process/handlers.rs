@@ -6,7 +6,10 @@ use async_trait::async_trait;
 use steadfast_store::{Commit, StoreError};
 
 use super::{Execute, InputError, Process, record, runner::Runner};
-use crate::{Failure, Handler, dispatch::Delivery};
+use crate::{
+    Failure, Handler,
+    dispatch::{Delivery, Places},
+};
 
 /// Executes what a process sent, and gives it what comes back.
 pub(super) struct Sent<P: Process> {
@@ -25,6 +28,10 @@ impl<P: Process> Handler for Sent<P> {
         // What comes back may be for another instance.
         let Some(name) = P::route(&input) else { return Ok(Commit::default()) };
         feed(&self.runner, &name, &input, &delivery).await
+    }
+
+    fn places(&self) -> Places {
+        Places::Of { kind: "commands", name: P::NAME, max: None }
     }
 }
 
@@ -45,6 +52,10 @@ impl<P: Process> Handler for Scheduled<P> {
 
     fn leaves_the_process(&self) -> bool {
         false
+    }
+
+    fn places(&self) -> Places {
+        Places::Of { kind: "inputs", name: P::NAME, max: None }
     }
 }
 

@@ -74,7 +74,6 @@ impl<P: Process> Stage<P> {
         let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
         let processes = Processes::new(store.clone()).with::<P>(executor);
         let dispatcher = Dispatcher::builder(store.clone())
-            .clock(clock.clone())
             .entropy(SeededEntropy::new(1))
             .route(processes.clone())
             .start()

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use steadfast_store::{Clock, Entropy, SeededEntropy, Store, StoreError, SystemClock};
+use steadfast_store::{Entropy, SeededEntropy, Store, StoreError};
 
 use super::{BatchConsumer, ConsumeOptions, Consumer, Declared, Queue, QueueSpec, Queues};
 use crate::{Link, Objects, workflow::Runs};
@@ -11,7 +11,6 @@ use crate::{Link, Objects, workflow::Runs};
 pub struct QueuesBuilder {
     store: Arc<dyn Store>,
     declared: Declared,
-    clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
 }
 
@@ -40,16 +39,10 @@ impl QueuesBuilder {
         self
     }
 
-    /// Tells the time by this clock.
-    pub fn clock(mut self, clock: impl Clock) -> Self {
-        self.clock = Arc::new(clock);
-        self
-    }
-
     /// The queues, to look at and to send to. Nothing is consumed until [`Queues::work`].
     pub fn build(self, objects: Objects) -> Queues {
-        let Self { store, declared, clock, entropy } = self;
-        Queues::new(declared, store, clock, entropy, objects, Link::default())
+        let Self { store, declared, entropy } = self;
+        Queues::new(declared, store, entropy, objects, Link::default())
     }
 }
 
@@ -59,7 +52,6 @@ impl Queues {
         QueuesBuilder {
             store,
             declared: Declared::default(),
-            clock: Arc::new(SystemClock),
             entropy: Arc::new(SeededEntropy::from_system()),
         }
     }

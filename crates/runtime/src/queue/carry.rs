@@ -1,7 +1,7 @@
 //! One handing over: claim if need be, let the consumer decide, commit what it decided. It can end
 //! at any line; nothing is lost.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use steadfast_store::{Commit, Lease, Letter, Position, Receipt, State, StoreError, Write, crash};
 use tokio::task::JoinHandle;
@@ -11,11 +11,13 @@ use super::{
     delivery::{Decisions, Parcel, Verdict},
     desk::Desk,
     meter::Happening,
+    patience::Patience,
     queues::Shared,
     settle::{self, Ending, Written},
     shelf::PutDown,
-    together::commit_each,
+    suspects::{ALONE_MAX, Admitted, Care},
 };
+use crate::commit_each::commit_each;
 use crate::dispatch::panic_message;
 
 /// The points of a handing over, in order. `./test` ends a process at each of them.
@@ -28,18 +30,6 @@ pub const QUEUE_CRASH_POINTS: &[&str] = &[
     "queue.settle.after",
 ];
 
-/// How careful a delivery must be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Care {
-    /// Its commit alone decides whether it happened.
-    Plain,
-    /// It may have ended a process, or somebody's lease on it has ended: it is claimed, and thereby
-    /// counted, before it is delivered.
-    Claimed,
-    /// A process ended while it was claimed: nothing else that is suspect runs beside it.
-    Alone,
-}
-
 /// Letters that are handed over together.
 pub(super) struct Handing {
     pub(super) shared: Arc<Shared>,
@@ -47,6 +37,8 @@ pub(super) struct Handing {
     pub(super) consumer: Arc<dyn Consume>,
     pub(super) letters: Vec<Letter>,
     pub(super) care: Care,
+    /// Nothing else that is suspect runs beside it.
+    pub(super) is_exclusive: bool,
     pub(super) timeout: Duration,
 }
 
@@ -59,24 +51,39 @@ struct Claimed {
 
 impl Handing {
     /// Whether what was decided is recorded.
-    pub(super) async fn carry(mut self) -> bool {
+    pub(super) async fn carry(mut self, admitted: Admitted) -> bool {
         let positions: Vec<Position> = self.letters.iter().map(|it| it.message.position).collect();
         // Whatever happens, they are put down.
         let hands = Hands { desk: self.desk.clone(), shared: self.shared.clone(), positions };
-        let shared = self.shared.clone();
-        let quiet = match self.care {
-            Care::Plain => None,
-            Care::Claimed => Some(Quiet::Shared { _it: shared.quiet.read().await }),
-            Care::Alone => Some(Quiet::Alone { _it: shared.quiet.write().await }),
+        let delivered = match self.care {
+            Care::Plain => self.deliver(hands).await,
+            Care::Counted | Care::Blamed { .. } => self.deliver_suspects(hands, admitted).await,
         };
-        // Much can have happened while it waited for its turn.
-        if quiet.is_some() && (self.desk.rules().paused || *shared.stop.borrow()) {
-            return true;
-        }
-        let Err(error) = self.deliver(hands).await else { return true };
+        let Err(error) = delivered else { return true };
         let queue = &*self.desk.name;
         tracing::warn!(queue, error = %error, "what a consumer decided was not recorded");
         false
+    }
+
+    /// Others that are suspect may begin when it has ended, or when it was alone for long enough.
+    async fn deliver_suspects(
+        &mut self,
+        hands: Hands,
+        admitted: Admitted,
+    ) -> Result<(), StoreError> {
+        let shared = self.shared.clone();
+        let is_blamed = matches!(self.care, Care::Blamed { .. });
+        let mut delivering = pin!(self.deliver(hands));
+        let delivered = tokio::select! {
+            delivered = &mut delivering => Some(delivered),
+            () = shared.clock.sleep(ALONE_MAX), if is_blamed => None,
+        };
+        drop(admitted);
+        shared.wake_all();
+        match delivered {
+            Some(delivered) => delivered,
+            None => delivering.await,
+        }
     }
 
     async fn deliver(&mut self, mut hands: Hands) -> Result<(), StoreError> {
@@ -126,7 +133,7 @@ impl Handing {
             return Ok(over);
         }
         crash::point("queue.claim.before");
-        let (lease, lasts) = (self.shared.new_lease(self.care == Care::Alone), self.timeout);
+        let (lease, lasts) = (self.shared.new_lease(self.is_exclusive), self.timeout);
         let mut claimed = over;
         let claim =
             |it: &Letter| Commit::of(Write::Claim { position: it.message.position, lease, lasts });
@@ -170,6 +177,7 @@ impl Handing {
     /// back harms others.
     async fn consume(&self, claimed: Vec<Claimed>) -> Vec<Ending> {
         let decisions = Decisions::default();
+        let patience = Patience::new(self.shared.clock.clone());
         let mut ends = Vec::new();
         let mut parcels = Vec::new();
         let attempts_max = self.desk.rules().settings.attempts_max();
@@ -187,11 +195,12 @@ impl Handing {
                 lease,
                 queue: self.desk.name.clone(),
                 decisions: decisions.clone(),
+                patience: patience.clone(),
                 objects: self.shared.objects.clone(),
                 link: self.shared.link.clone(),
             });
         }
-        let failed = if parcels.is_empty() { None } else { self.run(parcels).await };
+        let failed = if parcels.is_empty() { None } else { self.run(parcels, patience).await };
         let error = failed.unwrap_or_else(|| "the consumer gave no answer".into());
         let ending = |(position, attempt, lease): (Position, u32, Option<Lease>)| {
             let verdict = decisions.take(position);
@@ -203,15 +212,14 @@ impl Handing {
     }
 
     /// Why it failed, if it did.
-    async fn run(&self, parcels: Vec<Parcel>) -> Option<String> {
-        let until = self.shared.clock.now().after(self.timeout);
+    async fn run(&self, parcels: Vec<Parcel>, patience: Patience) -> Option<String> {
         let mut task = Abandon(tokio::spawn(self.consumer.clone().consume(parcels)));
         tokio::select! {
             done = &mut task.0 => match done.err()?.try_into_panic() {
                 Ok(panic) => Some(format!("the consumer panicked: {}", panic_message(&*panic))),
                 Err(_) => Some("the consumer was cancelled".into()),
             },
-            () = self.shared.clock.sleep_until(until) => {
+            () = patience.over(self.timeout) => {
                 Some(format!("no answer within {} s", self.timeout.as_secs_f32()))
             }
         }
@@ -226,19 +234,13 @@ impl Handing {
                     tried += 1;
                     if 3 < tried {
                         let wait = Duration::from_millis(100 << (tried - 3).min(6));
-                        let until = self.shared.clock.now().after(wait);
-                        self.shared.clock.sleep_until(until).await;
+                        self.shared.clock.sleep(wait).await;
                     }
                 }
                 ended => return ended,
             }
         }
     }
-}
-
-enum Quiet<'a> {
-    Shared { _it: tokio::sync::RwLockReadGuard<'a, ()> },
-    Alone { _it: tokio::sync::RwLockWriteGuard<'a, ()> },
 }
 
 /// Letters in hand. Those that are still here when it is dropped are looked for again.

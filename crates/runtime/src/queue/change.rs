@@ -2,9 +2,8 @@
 
 use steadfast_store::{Commit, Letter, Position};
 
-use super::{
-    QueueError, Queues, desk::Desk, redrive::Candidate, shelf::PutDown, together::commit_each,
-};
+use super::{QueueError, Queues, desk::Desk, redrive::Candidate, shelf::PutDown};
+use crate::commit_each::commit_each;
 
 /// Messages changed in one commit.
 const TOGETHER: usize = 100;

@@ -9,6 +9,7 @@ use std::{
 
 use steadfast_store::{Lease, Letter, Position, Timestamp};
 
+use super::patience::Patience;
 use crate::{Address, Body, CallError, Error, Handle, Link, Objects, Result, object::Lists};
 
 /// How a delivery ends.
@@ -65,6 +66,7 @@ pub(super) struct Parcel {
     pub(super) lease: Option<Lease>,
     pub(super) queue: Arc<str>,
     pub(super) decisions: Decisions,
+    pub(super) patience: Patience,
     pub(super) objects: Objects,
     pub(super) link: Link,
 }
@@ -153,7 +155,8 @@ impl<T> Delivery<T> {
     }
 
     /// Hands the work to an object: the delivery is done in the very commit of that turn. If the
-    /// object refuses, it is not done.
+    /// object refuses, it is not done. How long the object takes does not count against the time of
+    /// the consumer.
     pub async fn settle_with<C: Handle<M>, M: Body, I>(
         self,
         to: Address<C>,
@@ -163,6 +166,7 @@ impl<T> Delivery<T> {
         C::Calls: Lists<M, I>,
     {
         let (position, lease) = (self.position(), self.parcel.lease);
+        let _waiting = self.parcel.patience.pause();
         let turn = self.parcel.objects.settle(to, msg, position, lease).await;
         match turn {
             Ok(()) => {

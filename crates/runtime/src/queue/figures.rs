@@ -126,10 +126,9 @@ impl Queues {
     pub(super) async fn watch(self) {
         let mut stopping = self.shared.stop.subscribe();
         loop {
-            let next = self.shared.clock.now().after(SAMPLE_EVERY);
             tokio::select! {
                 () = stopped(&mut stopping) => return,
-                () = self.shared.clock.sleep_until(next) => {}
+                () = self.shared.clock.sleep(SAMPLE_EVERY) => {}
             }
             self.sample().await;
         }

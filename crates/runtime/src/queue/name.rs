@@ -102,6 +102,7 @@ impl<M: Body> Destination<M, ()> for Later<M> {
     fn sending(self, msg: M) -> Result<Sending, InvalidInput> {
         let (target, delay) = (address(self.queue.name)?, self.delay);
         let (action, message_type, metadata) = (ENQUEUE, self.queue.name, Json::empty());
-        Ok(Sending { target, action, message_type, data: Json::of(&msg)?, metadata, delay })
+        let (data, ordered) = (Json::of(&msg)?, false);
+        Ok(Sending { target, action, message_type, data, metadata, delay, ordered })
     }
 }

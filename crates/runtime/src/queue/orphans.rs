@@ -5,11 +5,13 @@ use std::collections::HashMap;
 use steadfast_store::{Address, Commit, EntityId, StoreError, Work, Write};
 
 use super::{
-    Queues,
+    QueueSettings, Queues,
     delivery::Verdict,
     desk::lock,
     settle::{self, Ending},
+    suspects::ALONE_MAX,
 };
+use crate::commit_each::commit_each;
 
 impl Queues {
     /// Counts the attempts that ended with their process. Those messages are delivered again, each
@@ -22,31 +24,37 @@ impl Queues {
                 return Ok(());
             }
             let names = self.queues_of(&orphans).await?;
+            let mut commits = Vec::new();
             for work in orphans {
                 let Some(queue) = names.get(&work.target) else {
                     let reason = format!("message {} is in an unknown queue", work.position);
                     return Err(StoreError::Corrupt { reason });
                 };
                 let settings = self.open(queue.class()).await?.rules().settings;
-                let tries = work.tries();
-                // Most were only near when another one ended the process: at once.
-                let after = Some(std::time::Duration::ZERO);
-                let error = format!("the process ended during attempt {tries}");
-                let verdict = Verdict::Retry { after, error };
-                let (position, lease) = (work.position, work.claim.map(|(lease, _)| lease));
-                lock(&self.shared.blamed).insert(position);
-                // Its last attempt, with others beside it: it is not given up for what they did.
-                if let Some(lease) = lease.filter(|it| 0 < it.number)
-                    && settings.attempts_max() <= tries
-                {
-                    store.commit(Commit::of(Write::Release { position, lease })).await?;
-                    continue;
-                }
-                let ending = Ending { position, attempt: tries, lease, verdict };
-                let written = settle::write(&ending, &settings, &*self.shared.entropy);
-                settle::commit(&**store, &[written]).await?;
+                lock(&self.shared.blamed).insert(work.position);
+                commits.extend(self.take_over(&work, &settings).map(Commit::of));
             }
+            commit_each(&**store, &commits).await?;
         }
+    }
+
+    /// What becomes of a message whose process ended.
+    fn take_over(&self, work: &Work, settings: &QueueSettings) -> Option<Write> {
+        let (position, tries) = (work.position, work.tries());
+        let (lease, claimed_at) = work.claim?;
+        // Others may have begun beside it as soon as it had been alone for long enough.
+        let is_over = claimed_at.after(ALONE_MAX) <= self.shared.clock.began_at();
+        let was_alone = lease.number < 0 && !is_over;
+        // Its last attempt, with others beside it: it is not given up for what they did.
+        if !was_alone && settings.attempts_max() <= tries {
+            return Some(Write::Release { position, lease });
+        }
+        // Most were only near when another one ended the process: at once.
+        let after = Some(std::time::Duration::ZERO);
+        let error = format!("the process ended during attempt {tries}");
+        let verdict = Verdict::Retry { after, error };
+        let ending = Ending { position, attempt: tries, lease: Some(lease), verdict };
+        settle::write(&ending, settings, &*self.shared.entropy).write
     }
 
     async fn queues_of(&self, works: &[Work]) -> Result<HashMap<EntityId, Address>, StoreError> {

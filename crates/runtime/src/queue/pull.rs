@@ -14,8 +14,8 @@ use super::{
     meter::Happening,
     settle::{self, Ending},
     shelf::PutDown,
-    together::commit_each,
 };
+use crate::commit_each::commit_each;
 
 /// Messages that can be pulled at once.
 pub const PULL_MAX: usize = 1_000;

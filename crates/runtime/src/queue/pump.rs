@@ -8,11 +8,12 @@ use tokio::{sync::watch, task::JoinSet};
 
 use super::{
     ConsumeOptions, QueueSettings,
-    carry::{Care, Handing},
+    carry::Handing,
     consumer::Consume,
     desk::{Desk, Rest, lock},
     queues::Shared,
     rate::Rate,
+    suspects::{Admission, Care},
 };
 
 /// Letters read at once.
@@ -48,6 +49,13 @@ enum Next {
     Now(usize),
     At(Timestamp),
     Nothing,
+}
+
+/// Whether something was handed over.
+enum Handed {
+    Yes,
+    /// Not before something else ends, or this time.
+    Wait(Option<Timestamp>),
 }
 
 impl Pump {
@@ -98,7 +106,13 @@ impl Pump {
         let is_resting = now < self.rest_until;
         while !rules.paused && !is_resting && self.running < self.options.concurrency {
             match self.next(&rules.settings, now) {
-                Next::Now(size) => self.hand_over(size, now),
+                Next::Now(size) => match self.hand_over(size, &rules.settings, now) {
+                    Handed::Yes => {}
+                    Handed::Wait(at) => {
+                        wake = at;
+                        break;
+                    }
+                },
                 Next::At(at) => {
                     wake = Some(at);
                     break;
@@ -145,11 +159,29 @@ impl Pump {
         }
     }
 
-    fn hand_over(&mut self, size: usize, now: Timestamp) {
+    /// Hands over the first letters that may be delivered now.
+    fn hand_over(&mut self, size: usize, settings: &QueueSettings, now: Timestamp) -> Handed {
         let mut shelf = self.desk.shelf();
-        let Some(care) = shelf.first().map(|it| self.shared.care(it)) else { return };
-        let size = if care == Care::Alone { 1 } else { size };
-        let letters = shelf.take(size, |it| self.shared.care(it) == care);
+        let care_of = |it: &Letter| self.shared.care(it, settings);
+        let (mut tried, mut admitted, mut until) = (Vec::new(), None, None);
+        for care in shelf.letters().map(care_of) {
+            if tried.contains(&care) {
+                continue;
+            }
+            match self.shared.suspects.admit(care, now) {
+                Admission::Yes(it) => {
+                    admitted = Some((it, care));
+                    break;
+                }
+                Admission::Wait(at) => {
+                    tried.push(care);
+                    until = until.into_iter().chain(at).min();
+                }
+            }
+        }
+        let Some((admitted, care)) = admitted else { return Handed::Wait(until) };
+        let size = if let Care::Blamed { .. } = care { 1 } else { size };
+        let letters = shelf.take(size, |it| care_of(it) == care);
         drop(shelf);
         self.rate.spend(letters.len(), now);
         self.waiting_since = None;
@@ -159,10 +191,12 @@ impl Pump {
             consumer: self.consumer.clone(),
             letters,
             care,
+            is_exclusive: admitted.is_exclusive(),
             timeout: self.options.timeout,
         };
         self.running += 1;
-        self.under_way.spawn(async move { Ended::Handing(handing.carry().await) });
+        self.under_way.spawn(async move { Ended::Handing(handing.carry(admitted).await) });
+        Handed::Yes
     }
 
     /// Reads on before the shelf is empty.
@@ -214,11 +248,10 @@ impl Pump {
 
     /// Waits for what is under way; what takes too long is stopped and its claims given back.
     async fn drain(mut self, grace: Duration) {
-        let until = self.shared.clock.now().after(grace);
         let finished = async { while self.under_way.join_next().await.is_some() {} };
         tokio::select! {
             () = finished => {}
-            () = self.shared.clock.sleep_until(until) => {}
+            () = self.shared.clock.sleep(grace) => {}
         }
         self.under_way.shutdown().await;
         self.desk.release_all(&*self.shared.store).await;
@@ -229,14 +262,14 @@ impl Pump {
 
 impl Shared {
     /// How careful the delivery of a letter must be.
-    fn care(&self, letter: &Letter) -> Care {
+    fn care(&self, letter: &Letter, settings: &QueueSettings) -> Care {
         let position = letter.message.position;
         if lock(&self.blamed).contains(&position) {
-            Care::Alone
+            Care::Blamed { is_last: settings.attempts_max() <= letter.tries() + 1 }
         } else if position <= self.careful_until
             || matches!(letter.message.state, Some(State::InFlight { .. }))
         {
-            Care::Claimed
+            Care::Counted
         } else {
             Care::Plain
         }

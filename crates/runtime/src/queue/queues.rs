@@ -10,10 +10,11 @@ use std::{
 };
 
 use steadfast_store::{
-    Clock, EntityId, EntityKind, Entropy, InvalidInput, Lease, Position, Store, StoreError, Work,
+    EntityId, EntityKind, Entropy, InvalidInput, Lease, Position, Store, StoreClock, StoreError,
+    Work,
 };
 use tokio::{
-    sync::{Notify, RwLock, watch},
+    sync::{Notify, watch},
     task::JoinHandle,
 };
 
@@ -24,6 +25,7 @@ use super::{
     meter::Happening,
     name::address,
     pump::Pump,
+    suspects::Suspects,
 };
 use crate::{Link, Objects, dispatch::QueueNews};
 
@@ -44,7 +46,7 @@ pub struct Queues {
 
 pub(super) struct Shared {
     pub(super) store: Arc<dyn Store>,
-    pub(super) clock: Arc<dyn Clock>,
+    pub(super) clock: Arc<StoreClock>,
     pub(super) entropy: Arc<dyn Entropy>,
     pub(super) objects: Objects,
     pub(super) link: Link,
@@ -59,7 +61,7 @@ pub(super) struct Shared {
     /// Messages that were being delivered when a process ended.
     pub(super) blamed: Mutex<HashSet<Position>>,
     /// Held by deliveries that are suspect.
-    pub(super) quiet: RwLock<()>,
+    pub(super) suspects: Suspects,
     leases: AtomicI64,
     /// Held by who gives a queue other settings.
     pub(super) configuring: tokio::sync::Mutex<()>,
@@ -121,7 +123,6 @@ impl Queues {
     pub(crate) fn new(
         declared: Declared,
         store: Arc<dyn Store>,
-        clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
         objects: Objects,
         link: Link,
@@ -130,8 +131,8 @@ impl Queues {
         let Declared { settings, consumers } = declared;
         let shared = Arc::new(Shared {
             careful_until: store.owner().unclean_until.unwrap_or(0),
+            clock: store.clock().clone(),
             store,
-            clock,
             entropy,
             objects,
             link,
@@ -140,7 +141,7 @@ impl Queues {
             consumers: Mutex::new(consumers),
             desks: Mutex::default(),
             blamed: Mutex::default(),
-            quiet: RwLock::default(),
+            suspects: Suspects::default(),
             leases: AtomicI64::new(1),
             configuring: tokio::sync::Mutex::default(),
             rested: Notify::new(),
@@ -272,6 +273,11 @@ impl Queues {
 }
 
 impl Shared {
+    /// Has all queues look again.
+    pub(super) fn wake_all(&self) {
+        lock(&self.desks).values().for_each(|it| it.wake());
+    }
+
     /// A lease of our own. Those of deliveries without another one beside them are negative, so
     /// that the next process knows whom to blame.
     pub(super) fn new_lease(&self, alone: bool) -> Lease {

@@ -6,10 +6,8 @@ use steadfast_store::{
     Commit, Entropy, Lease, Position, Receipt, SettledAs, Store, StoreError, Write,
 };
 
-use super::{
-    QueueSettings, delivery::Verdict, meter::Happening, name::address, shelf::PutDown,
-    together::commit_each,
-};
+use super::{QueueSettings, delivery::Verdict, meter::Happening, name::address, shelf::PutDown};
+use crate::commit_each::commit_each;
 
 /// A letter whose delivery ends.
 #[derive(Clone, Debug)]

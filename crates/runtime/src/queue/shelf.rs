@@ -189,27 +189,31 @@ impl Shelf {
         self.more = true;
     }
 
-    /// What stands first.
-    pub(super) fn first(&self) -> Option<&Letter> {
-        self.letters.front()
+    /// What is on it, in order.
+    pub(super) fn letters(&self) -> impl Iterator<Item = &Letter> {
+        self.letters.iter()
     }
 
     pub(super) fn len(&self) -> usize {
         self.letters.len()
     }
 
-    /// Takes the first letters off, as many as `fits` says yes to.
+    /// Takes the first letters off that `fits` says yes to; the others stay.
     pub(super) fn take(
         &mut self,
         max: usize,
         mut fits: impl FnMut(&Letter) -> bool,
     ) -> Vec<Letter> {
-        let mut taken = Vec::new();
+        let (mut taken, mut index) = (Vec::new(), 0);
         while taken.len() < max
-            && let Some(letter) = self.letters.pop_front_if(|it| fits(it))
+            && let Some(letter) = self.letters.get(index)
         {
-            self.in_hand.insert(letter.message.position, Taken::of(&letter));
-            taken.push(letter);
+            if !fits(letter) {
+                index += 1;
+            } else if let Some(letter) = self.letters.remove(index) {
+                self.in_hand.insert(letter.message.position, Taken::of(&letter));
+                taken.push(letter);
+            }
         }
         taken
     }

@@ -195,7 +195,7 @@ impl Runs {
         self.shared.stop.send_replace(Stop::Soon);
         tokio::select! {
             () = self.idle() => return,
-            () = clock.sleep_until(clock.now().after(grace)) => {}
+            () = clock.sleep(grace) => {}
         }
         self.shared.stop.send_replace(Stop::Now);
         self.idle().await;

@@ -115,7 +115,7 @@ impl Runs {
     async fn look_for(self, run: Address, lease: Lease) {
         let (store, clock) = (&self.shared.store, &self.shared.clock);
         loop {
-            clock.sleep_until(clock.now().after(LOOK_AGAIN)).await;
+            clock.sleep(LOOK_AGAIN).await;
             match store.read_stream(run.id(), 2, 1).await {
                 Ok(page) => {
                     if let Some(wake) = page.first().filter(|it| is_held(it, lease)) {
@@ -155,7 +155,7 @@ impl Runs {
         let clock = &self.shared.clock;
         while let Err(error) = self.give_back(position, lease).await {
             tracing::debug!(position, error = %error, "wake-up is given back later");
-            clock.sleep_until(clock.now().after(LOOK_AGAIN)).await;
+            clock.sleep(LOOK_AGAIN).await;
         }
     }
 }

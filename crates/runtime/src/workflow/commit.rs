@@ -146,7 +146,7 @@ impl Driver {
         let shared = &self.runs.shared;
         let mut stop = shared.stop.subscribe();
         tokio::select! {
-            () = shared.clock.sleep_until(shared.clock.now().after(pause)) => Ok(()),
+            () = shared.clock.sleep(pause) => Ok(()),
             _ = stop.wait_for(|it| *it == Stop::Now) => Err(StoreError::Closed),
         }
     }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use serde_json::Value;
-use steadfast_store::{Address, Clock, Entropy, Timestamp};
+use steadfast_store::{Address, Entropy, StoreClock, Timestamp};
 
 use super::{
     journal::{Journal, Known},
@@ -30,7 +30,7 @@ pub(super) struct Inner {
 /// What a run needs from outside.
 pub(super) struct Around {
     pub(super) run: Address,
-    pub(super) clock: Arc<dyn Clock>,
+    pub(super) clock: Arc<StoreClock>,
     pub(super) entropy: Arc<dyn Entropy>,
     pub(super) objects: Objects,
     pub(super) script: Script,

@@ -15,7 +15,10 @@ use super::{
     runs::address,
     wake,
 };
-use crate::{Failure, Handler, Router, dispatch::Delivery};
+use crate::{
+    Failure, Handler, Router,
+    dispatch::{Delivery, Places},
+};
 
 /// A run that is being driven may take as long as it likes; its steps have limits of their own.
 const AS_LONG_AS_IT_TAKES: Duration = Duration::from_hours(24 * 365);
@@ -85,6 +88,10 @@ impl Handler for Start {
     fn leaves_the_process(&self) -> bool {
         false
     }
+
+    fn places(&self) -> Places {
+        Places::Of { kind: "runs", name: "", max: None }
+    }
 }
 
 /// Ends the run that a turn does not want any more. One that was never started, or has ended, is as
@@ -107,6 +114,10 @@ impl Handler for Terminate {
 
     fn leaves_the_process(&self) -> bool {
         false
+    }
+
+    fn places(&self) -> Places {
+        Places::Of { kind: "runs", name: "", max: None }
     }
 }
 
@@ -150,6 +161,10 @@ impl Handler for Wake {
 
     fn lease(&self) -> Option<Duration> {
         Some(AS_LONG_AS_IT_TAKES)
+    }
+
+    fn places(&self) -> Places {
+        Places::OfTarget
     }
 
     /// A run may be awake for long; most were only near when the process ended.

@@ -7,7 +7,7 @@ use std::{
 
 use serde::Serialize;
 use serde_json::Value;
-use steadfast_store::{Address, Clock, EntityKind, Entropy, Store};
+use steadfast_store::{Address, EntityKind, Entropy, Store, StoreClock};
 use tokio::sync::{Notify, watch};
 
 use super::{
@@ -33,7 +33,7 @@ pub struct Runs {
 pub(super) struct Shared {
     pub(super) store: Arc<dyn Store>,
     pub(super) objects: Objects,
-    pub(super) clock: Arc<dyn Clock>,
+    pub(super) clock: Arc<StoreClock>,
     pub(super) entropy: Arc<dyn Entropy>,
     pub(super) script: Script,
     pub(super) buckets: Option<Buckets>,
@@ -69,16 +69,11 @@ pub struct Run {
 
 impl Runs {
     /// Runs of no workflows yet, on a store.
-    pub fn new(
-        store: Arc<dyn Store>,
-        clock: Arc<dyn Clock>,
-        entropy: Arc<dyn Entropy>,
-        objects: Objects,
-    ) -> Self {
+    pub fn new(store: Arc<dyn Store>, entropy: Arc<dyn Entropy>, objects: Objects) -> Self {
         let shared = Shared {
             objects,
+            clock: store.clock().clone(),
             store,
-            clock,
             entropy,
             script: Script::default(),
             buckets: None,

@@ -199,7 +199,7 @@ async fn within<T>(
     timeout: Duration,
 ) -> Result<T> {
     let clock = &ctx.0.around.clock;
-    let (mut over, until) = (None, clock.now().after(timeout));
+    let (mut over, began) = (None, clock.elapsed());
     let mut body = Box::pin(body);
     poll_fn(|context| {
         ctx.state().in_step = true;
@@ -209,7 +209,8 @@ async fn within<T>(
             Ok(Poll::Ready(result)) => Poll::Ready(result),
             Ok(Poll::Pending) => {
                 // Most are ready at once: only others need a timer.
-                let over = over.get_or_insert_with(|| clock.sleep_until(until));
+                let left = || timeout.saturating_sub(clock.elapsed().saturating_sub(began));
+                let over = over.get_or_insert_with(|| clock.sleep(left()));
                 over.as_mut().poll(context).map(|()| Err(timed_out(timeout)))
             }
             Err(panic) => Poll::Ready(Err(panicked(&*panic))),

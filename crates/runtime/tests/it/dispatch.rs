@@ -374,7 +374,7 @@ async fn a_store_that_is_gone_is_not_waited_for_while_the_clock_stands_still() {
     let clock = ManualClock::at(Timestamp(1_000));
     let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
     store.crash_at(1, Moment::Before);
-    let dispatcher = Dispatcher::builder(store.clone()).clock(clock.clone()).start().await.unwrap();
+    let dispatcher = Dispatcher::builder(store.clone()).start().await.unwrap();
     let lost = Commit::append(&address("one"), 0, vec![event("e")]);
     assert!(store.commit(lost).await.is_err());
     dispatcher.settled().await;

@@ -129,8 +129,5 @@ pub(crate) const OPTIONS: DispatcherOptions = DispatcherOptions {
 
 /// A dispatcher on the lab's store and clock.
 pub(crate) fn dispatcher(lab: &Lab) -> DispatcherBuilder {
-    Dispatcher::builder(lab.store.clone())
-        .clock(lab.clock.clone())
-        .entropy(SeededEntropy::new(1))
-        .options(OPTIONS)
+    Dispatcher::builder(lab.store.clone()).entropy(SeededEntropy::new(1)).options(OPTIONS)
 }

@@ -14,8 +14,8 @@ use steadfast::store::{
     Activity, Address, Answer, Attempt, Commit, DueCursor, Dump, EntityId, EntityKind, Entries,
     Entry, EntryKey, EntryRange, Head, Health, Letter, MemoryStore, Notices, ObjectSummary,
     OldTurn, Owner, PageImage, Position, QueueDepth, Recorded, RecordedTurn, RunCursor, RunFilter,
-    RunStatus, RunSummary, Setting, Snapshot, Store, StoreError, StreamSummary, Timestamp, Totals,
-    TurnSummary, Version, Work,
+    RunStatus, RunSummary, Setting, Snapshot, Store, StoreClock, StoreError, StreamSummary,
+    Timestamp, Totals, TurnSummary, Version, Work,
 };
 use tokio::sync::{RwLock, Semaphore};
 
@@ -220,6 +220,10 @@ macro_rules! delegate {
 
             fn notices(&self) -> &Notices {
                 self.inner.notices()
+            }
+
+            fn clock(&self) -> &Arc<StoreClock> {
+                self.inner.clock()
             }
 
             fn owner(&self) -> Owner {

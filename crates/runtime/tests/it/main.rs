@@ -11,14 +11,17 @@
 mod lab;
 
 mod bucket;
+mod clock;
 mod dispatch;
 mod hall;
 mod handlers;
 mod held;
 mod history;
 mod holes;
+mod job_crashes;
 mod ledger;
 mod link;
+mod load;
 mod object;
 mod order;
 mod play;

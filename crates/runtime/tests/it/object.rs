@@ -74,7 +74,6 @@ pub(crate) async fn runtime(lab: &Lab, ledger: Ledger) -> Runtime {
     Runtime::builder()
         .object(ledger)
         .perform(downloader)
-        .clock(lab.clock.clone())
         .entropy(SeededEntropy::new(1))
         .start(lab.store.clone())
         .await
@@ -107,12 +106,10 @@ impl Program {
         add: impl FnOnce(ObjectsBuilder) -> ObjectsBuilder,
     ) -> Self {
         let clock = clock.clone();
-        let builder =
-            Objects::builder(store.clone()).clock(clock.clone()).entropy(SeededEntropy::new(1));
+        let builder = Objects::builder(store.clone()).entropy(SeededEntropy::new(1));
         let objects = add(builder).start().expect("objects start");
         let options = DispatcherOptions { unknown: Unknown::Waits, ..Default::default() };
         let dispatcher = Dispatcher::builder(store.clone())
-            .clock(clock.clone())
             .entropy(SeededEntropy::new(2))
             .options(options)
             .route(objects.clone())

@@ -124,7 +124,7 @@ impl Office {
     }
 
     async fn with(lab: Lab, post: Post, add: impl FnOnce(Builder, Post) -> Builder) -> Self {
-        let builder = Runtime::builder().clock(lab.clock.clone()).entropy(SeededEntropy::new(1));
+        let builder = Runtime::builder().entropy(SeededEntropy::new(1));
         let app = add(builder, post.clone()).start(lab.store.clone()).await.unwrap();
         Self { app, lab, post }
     }

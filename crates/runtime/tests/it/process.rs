@@ -191,7 +191,7 @@ async fn hole_11_the_end_is_remembered_after_the_stream_was_forgotten(lab: Lab) 
     assert!(shop.input(paid("1")).await.ignored);
     lab.clock.advance(Duration::from_hours(24));
     let retention = Retention { keep: Duration::from_hours(1) };
-    assert_eq!(sweep(&*lab.store, &lab.clock, retention).await.unwrap(), 9);
+    assert_eq!(sweep(&*lab.store, retention).await.unwrap(), 9);
     let fresh = Processes::new(lab.store.clone()).with::<Order>(Carrier::default());
     assert!(fresh.input::<Order>(&place("1"), None).await.unwrap().ignored);
     let view = fresh.look("order", "1").await.unwrap().unwrap();

@@ -53,10 +53,9 @@ struct Program {
 }
 
 impl Program {
-    async fn start(store: Arc<MemoryStore>, clock: &ManualClock) -> Option<Self> {
+    async fn start(store: Arc<MemoryStore>) -> Option<Self> {
         let processes = Processes::new(store.clone()).with::<Order>(Carrier::default());
         let dispatcher = Dispatcher::builder(store.clone())
-            .clock(clock.clone())
             .entropy(SeededEntropy::new(1))
             .options(OPTIONS)
             .route(processes.clone());
@@ -64,12 +63,12 @@ impl Program {
     }
 
     /// Waits until everything that is due is done; if the store ends on the way, starts again.
-    async fn settle(&mut self, clock: &ManualClock) -> bool {
+    async fn settle(&mut self) -> bool {
         self.quiet().await;
         let crashed = self.store.has_crashed();
         if crashed {
             let store = Arc::new(self.store.restart());
-            *self = Self::start(store, clock).await.expect("starts again");
+            *self = Self::start(store).await.expect("starts again");
             self.quiet().await;
         }
         crashed
@@ -91,7 +90,7 @@ async fn run(steps: &[Step], crash: Option<(usize, Moment)>) -> (Vec<String>, bo
     if let Some((commit, moment)) = crash {
         store.crash_at(commit, moment);
     }
-    let mut program = Program::start(store, &clock).await.expect("starts");
+    let mut program = Program::start(store).await.expect("starts");
     let mut crashed = false;
     let mut taken = BTreeSet::new();
     for step in steps {
@@ -99,7 +98,7 @@ async fn run(steps: &[Step], crash: Option<(usize, Moment)>) -> (Vec<String>, bo
             Step::Give(input, key) => loop {
                 let given = program.processes.input::<Order>(input, Some(key)).await;
                 let refused = given.as_ref().is_err_and(|it| it.code() == "refused");
-                crashed |= program.settle(&clock).await;
+                crashed |= program.settle().await;
                 // Who was not answered gives it again, and who was taken once is never refused.
                 taken.extend(given.is_ok().then(|| key.clone()));
                 assert!(!(refused && taken.contains(key)), "{key} was taken before");
@@ -109,7 +108,7 @@ async fn run(steps: &[Step], crash: Option<(usize, Moment)>) -> (Vec<String>, bo
             },
             Step::Wait(duration) => {
                 clock.advance(*duration);
-                crashed |= program.settle(&clock).await;
+                crashed |= program.settle().await;
             }
         }
     }

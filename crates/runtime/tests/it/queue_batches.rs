@@ -117,7 +117,10 @@ async fn a_batch_comes_when_it_is_full_or_when_its_time_is_over(lab: Lab) {
     until("two are full", async || sorter.sizes() == [4, 4]).await;
     // When the others are done, these two wait for company.
     until("the rest came", async || {
-        office.lab.clock.advance(Duration::from_millis(10));
+        // No further: on a busy machine the time of the others would be over before they are done.
+        if office.lab.clock.now() < START.after(Duration::from_secs(25)) {
+            office.lab.clock.advance(Duration::from_millis(10));
+        }
         sorter.sizes() == [4, 4, 2]
     })
     .await;

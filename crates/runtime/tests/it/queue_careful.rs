@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use steadfast::{
-    Batch, BatchConsumer, Builder, QueueSettings, Result, Runtime, SettledBatch,
+    Batch, BatchConsumer, Builder, Queue, QueueSettings, Result, Runtime, SettledBatch,
     queue::PeekState,
     store::{ManualClock, MemoryStore, Moment, Position, SettledAs, State, Store},
 };
@@ -32,7 +32,7 @@ impl Processes {
 
     async fn next(&mut self, add: impl FnOnce(Builder, Post) -> Builder) -> Runtime {
         self.store = Arc::new(self.store.restart());
-        let builder = Runtime::builder().clock(self.clock.clone());
+        let builder = Runtime::builder();
         add(builder, self.post.clone()).start(self.store.clone()).await.unwrap()
     }
 
@@ -223,4 +223,42 @@ async fn a_batch_with_such_a_message_is_taken_apart() {
     }
     assert_eq!(stage.ran("batches of 5"), 2);
     app.stop().await;
+}
+
+const FRESH: Queue<Mail> = Queue::named("fresh");
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_that_hangs_alone_holds_up_nothing_for_longer_than_half_a_minute() {
+    let both = |it: Builder, post: Post| {
+        let it = it.queue(MAIL.retries(0).dead_letters(DEAD)).consume(MAIL, post.clone());
+        it.queue(OTHER).consume(OTHER, post.clone()).queue(FRESH).consume(FRESH, post)
+    };
+    let mut processes = Processes::new();
+    let app = processes.next(both).await;
+    send(&app, &["hangs"]).await;
+    processes.came(1).await;
+    processes.end(app).await;
+    let app = processes.next(both).await;
+    // It is claimed now; what is sent and not consumed before the next end is suspect, too.
+    processes.came(2).await;
+    app.queues().pause("other").await.unwrap();
+    let all: Vec<Mail> = (0..20).map(|it| mail(&format!("other {it}"))).collect();
+    app.queues().send_all(OTHER, &all).await.unwrap();
+    processes.end(app).await;
+    let app = processes.next(both).await;
+    // It hangs in its last attempt, without another suspect beside it.
+    processes.came(3).await;
+    app.queues().resume("other").await.unwrap();
+    let fresh = app.queues().send(FRESH, &mail("fresh")).await.unwrap();
+    until("what is not suspect is not held up", async || processes.end_of(fresh).await.is_some())
+        .await;
+    assert_eq!(processes.post.got().len(), 4, "{:?}", processes.post.names());
+    processes.clock.advance(Duration::from_secs(30));
+    processes.came(24).await;
+    // Others were beside it: it is not given up when the process ends now.
+    processes.end(app).await;
+    let app = processes.next(both).await;
+    processes.came(25).await;
+    assert!(app.queues().show("mail-dead").await.is_err(), "nothing was given up");
+    processes.end(app).await;
 }

@@ -11,7 +11,7 @@ use std::{
 use steadfast::{
     ConsumeOptions, QueueSettings, Runtime,
     queue::{Outgoing, PeekState},
-    store::{Clock, ManualClock, Position, SettledAs, Sleep, State, Timestamp},
+    store::{Clock, Left, ManualClock, MemoryStore, Position, SettledAs, Sleep, State, Timestamp},
 };
 
 use crate::{
@@ -308,8 +308,12 @@ impl Clock for Asked {
         self.0.now()
     }
 
-    fn sleep_until(&self, at: Timestamp) -> Sleep<'_> {
-        self.0.sleep_until(at)
+    fn elapsed(&self) -> Duration {
+        self.0.elapsed()
+    }
+
+    fn wait<'a>(&'a self, left: Left<'a>) -> Sleep<'a> {
+        self.0.wait(left)
     }
 }
 
@@ -317,10 +321,10 @@ impl Clock for Asked {
 async fn what_becomes_due_while_there_is_no_room_keeps_nobody_busy() {
     let lab = Lab::memory().await;
     let (post, clock) = (Post::by(&lab.clock), Asked(lab.clock.clone(), Arc::default()));
+    let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
     let options = ConsumeOptions { concurrency: 1, ..ConsumeOptions::default() };
-    let builder = Runtime::builder().clock(clock.clone());
-    let builder = builder.consume_with(MAIL, post.clone(), options);
-    let app = builder.start(lab.store.clone()).await.unwrap();
+    let builder = Runtime::builder().consume_with(MAIL, post.clone(), options);
+    let app = builder.start(store).await.unwrap();
     // One in hand, one on the shelf, and one that becomes due.
     for _ in 0..2 {
         app.queues().send(MAIL, &mail("waits")).await.unwrap();

@@ -83,9 +83,8 @@ struct World {
     ends: u32,
 }
 
-async fn start(store: Arc<dyn Store>, clock: &ManualClock, fate: &Fate) -> Runtime {
+async fn start(store: Arc<dyn Store>, fate: &Fate) -> Runtime {
     Runtime::builder()
-        .clock(clock.clone())
         .entropy(SeededEntropy::new(1))
         .queue(INSIDE.retries(RETRIES).dead_letters(DEAD))
         .queue(OUTSIDE.retries(RETRIES).dead_letters(DEAD))
@@ -104,7 +103,7 @@ impl World {
         seed: u64,
     ) -> Self {
         let fate = Fate::default();
-        let app = Some(start(store.clone(), &clock, &fate).await);
+        let app = Some(start(store.clone(), &fate).await);
         let chance = SeededEntropy::new(seed);
         let (sent, places, leases) = (0, BTreeMap::new(), Vec::new());
         let (paused, ends) = (false, 0);
@@ -145,7 +144,7 @@ impl World {
     }
 
     async fn begin(&mut self) {
-        self.app = Some(start(self.store.clone(), &self.clock, &self.fate).await);
+        self.app = Some(start(self.store.clone(), &self.fate).await);
     }
 
     /// The next process, and a model that knows what it finds.

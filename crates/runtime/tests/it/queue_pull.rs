@@ -113,8 +113,8 @@ async fn what_was_sent_is_pulled_at_once(lab: Lab) {
 /// Another process, or another part of this one: only the store tells of it.
 async fn what_somebody_else_sent_is_pulled_at_once(lab: Lab) {
     let office = open(lab).await;
-    let (store, clock) = (office.lab.store.clone(), office.lab.clock.clone());
-    let other = Queues::builder(store).clock(clock).queue(MAIL).build(office.app.objects().clone());
+    let store = office.lab.store.clone();
+    let other = Queues::builder(store).queue(MAIL).build(office.app.objects().clone());
     for _ in 0..50 {
         assert_eq!(places(&pull(&office, 9).await), [0; 0]);
         let sent = other.send(MAIL, &mail("a")).await.unwrap();

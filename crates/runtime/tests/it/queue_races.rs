@@ -12,8 +12,8 @@ use steadfast::{
     ConsumeOptions, Consumer, Delivery, Queue, QueueSettings, Result, Runtime, Settled,
     queue::{Outgoing, PeekState, QueueError, Redrive},
     store::{
-        Clock, Commit, Json, Lease, ManualClock, MemoryStore, SettledAs, Sleep, Store, StoreError,
-        Timestamp, Write,
+        Clock, Commit, Json, Lease, Left, ManualClock, MemoryStore, SettledAs, Sleep, Store,
+        StoreError, Timestamp, Write,
     },
 };
 use tokio::{sync::Semaphore, task::yield_now};
@@ -36,8 +36,12 @@ impl Clock for Watch {
         self.inner.now()
     }
 
-    fn sleep_until(&self, at: Timestamp) -> Sleep<'_> {
-        self.inner.sleep_until(at)
+    fn elapsed(&self) -> Duration {
+        self.inner.elapsed()
+    }
+
+    fn wait<'a>(&'a self, left: Left<'a>) -> Sleep<'a> {
+        self.inner.wait(left)
     }
 }
 
@@ -101,7 +105,7 @@ impl Lab {
         concurrency: usize,
     ) -> Self {
         let (store, gate) = (Held::new(store), Gate::default());
-        let builder = Runtime::builder().clock(clock.clone()).queue(JOBS.with(settings));
+        let builder = Runtime::builder().queue(JOBS.with(settings));
         let options = ConsumeOptions { concurrency, ..ConsumeOptions::default() };
         let builder = match concurrency {
             0 => builder,

@@ -41,7 +41,6 @@ impl Bench {
         let trip = Trip::default();
         let app = Runtime::builder()
             .workflow(trip.clone())
-            .clock(lab.clock.clone())
             .entropy(SeededEntropy::new(1))
             .start(lab.store.clone())
             .await
@@ -261,7 +260,6 @@ async fn a_run_that_a_turn_starts_is_made_once(lab: Lab) {
     let app = Runtime::builder()
         .object(Ledger::default())
         .workflow(Order)
-        .clock(lab.clock.clone())
         .start(lab.store.clone())
         .await
         .unwrap();
@@ -299,12 +297,7 @@ impl Workflow for Changing {
 async fn code_that_does_not_fit_the_record_stands_still_with_a_report_and_fitting_code_goes_on() {
     let lab = Lab::memory().await;
     let program = async |steps| {
-        Runtime::builder()
-            .workflow(Changing { steps })
-            .clock(lab.clock.clone())
-            .start(lab.store.clone())
-            .await
-            .unwrap()
+        Runtime::builder().workflow(Changing { steps }).start(lab.store.clone()).await.unwrap()
     };
     let app = program(&["a", "b"]).await;
     app.start(&Changing::at("one"), &()).await.unwrap();

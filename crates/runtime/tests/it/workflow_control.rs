@@ -214,7 +214,7 @@ async fn an_id_is_free_when_its_run_was_deleted_and_the_next_one_calls_anew(lab:
         Ok(json!(ctx.call(Ledger::at("l"), Add { by: 1 }).await?))
     });
     let builder = Runtime::builder().workflow(play.clone()).object(Ledger::default());
-    let app = builder.clock(lab.clock.clone()).start(lab.store.clone()).await.unwrap();
+    let app = builder.start(lab.store.clone()).await.unwrap();
     let (store, clock, stage) = (lab.store.clone(), lab.clock.clone(), play.stage.clone());
     let theatre = Theatre { store, clock, app, stage };
     let runs = theatre.app.runs();

@@ -149,7 +149,7 @@ async fn who_goes_on_comes_before_who_begins(lab: Lab) {
 /// A program with plays, and what the test adds.
 async fn theatre(lab: &Lab, play: Play, add: impl FnOnce(Builder) -> Builder) -> Theatre {
     let (store, clock, stage) = (lab.store.clone(), lab.clock.clone(), play.stage.clone());
-    let builder = add(Runtime::builder().workflow(play)).clock(clock.clone());
+    let builder = add(Runtime::builder().workflow(play));
     let app = builder.start(store.clone()).await.unwrap();
     Theatre { store, clock, app, stage }
 }

@@ -1,12 +1,12 @@
 //! What other engines get wrong: steps that fail, take too long, or give what cannot be kept.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 use steadfast::{
     Ctx, Error, Result, Retry, Runtime, Workflow,
-    store::{Clock, ManualClock, Sleep, Timestamp},
+    store::{Clock, Left, ManualClock, MemoryStore, Sleep, Timestamp},
     test::App,
     workflow::{AttemptView, Status},
 };
@@ -94,11 +94,23 @@ impl Clock for Strict {
         self.0.now()
     }
 
-    fn sleep_until(&self, at: Timestamp) -> Sleep<'_> {
-        let clock = self.0.clone();
-        Box::pin(
-            async move { tokio::spawn(async move { clock.sleep_until(at).await }).await.unwrap() },
-        )
+    fn elapsed(&self) -> Duration {
+        self.0.elapsed()
+    }
+
+    fn wait<'a>(&'a self, left: Left<'a>) -> Sleep<'a> {
+        Box::pin(async move {
+            loop {
+                let (clock, now, left) = (self.0.clone(), self.0.elapsed(), left());
+                if left.is_zero() {
+                    return;
+                }
+                let passed = move || (now + left).saturating_sub(clock.elapsed());
+                let clock = self.0.clone();
+                let waiting = async move { clock.wait(Box::new(passed)).await };
+                tokio::spawn(waiting).await.unwrap();
+            }
+        })
     }
 }
 
@@ -118,9 +130,9 @@ async fn time_goes_on_for_one_branch_while_a_body_of_another_is_under_way() {
         let (long, ()) = ctx.join(long, short).await?;
         Ok(json!(long))
     });
-    let Lab { store, clock, .. } = Lab::memory().await;
-    let builder = Runtime::builder().workflow(play.clone()).clock(Strict(clock.clone()));
-    let app = builder.start(store.clone()).await.unwrap();
+    let clock = ManualClock::at(Timestamp(1_700_000_000_000));
+    let store = Arc::new(MemoryStore::new(Arc::new(Strict(clock.clone()))));
+    let app = Runtime::builder().workflow(play.clone()).start(store.clone()).await.unwrap();
     let theatre = Theatre { store, clock, app, stage: play.stage.clone() };
     theatre.start("one").await;
     theatre.stage.came("long").await;

@@ -28,7 +28,6 @@ impl Bench {
     async fn on(lab: Lab) -> Self {
         let app = Runtime::builder()
             .workflow(Trip::default())
-            .clock(lab.clock.clone())
             .entropy(SeededEntropy::new(1))
             .start(lab.store.clone())
             .await

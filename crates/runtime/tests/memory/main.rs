@@ -59,7 +59,7 @@ async fn objects_that_sleep_take_no_memory() {
         idle_time: IDLE,
         ..ObjectOptions::default()
     };
-    let builder = Objects::builder(store.clone()).class(Counter).clock(clock.clone());
+    let builder = Objects::builder(store.clone()).class(Counter);
     let objects = builder.options(options).start().unwrap();
     let before = resident_mib();
     let callers = (0..64).map(|caller| {

@@ -55,7 +55,6 @@ async fn delayed_messages_that_become_due_at_once_all_arrive_a_page_at_a_time() 
     let settings = QueueSettings { batch_size: 200, ..QueueSettings::default() };
     let options = ConsumeOptions { concurrency: 2, ..ConsumeOptions::default() };
     let app = Runtime::builder()
-        .clock(clock.clone())
         .queue(MAIL.with(settings))
         .consume_batches_with(MAIL, Counts(came.clone()), options)
         .start(store.clone())

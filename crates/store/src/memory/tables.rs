@@ -7,12 +7,14 @@ use crate::{
     Address, Attempt, DueCursor, Dump, EntityId, EntityKind, ObjectSummary, Position, Recorded,
     Settled, SettledAs, Snapshot, State, StreamSummary, Timestamp, Totals, Version, Work,
     plan::{Brief, EntityRow, Facts, KeyRow, MessageRow, Needs, Plan},
+    store_clock::ClockRecord,
 };
 
 #[derive(Debug, Default)]
 pub(super) struct Tables {
     position: Position,
     at: Timestamp,
+    delete_from: Timestamp,
     pub(super) entities: BTreeMap<EntityId, EntityRow>,
     messages: BTreeMap<Position, MessageRow>,
     streams: BTreeMap<(EntityId, Version), Position>,
@@ -28,6 +30,10 @@ pub(super) struct Tables {
 }
 
 impl Tables {
+    pub(super) fn clock(&self) -> ClockRecord {
+        ClockRecord { at: self.at, delete_from: self.delete_from }
+    }
+
     pub(super) fn facts(&self, needs: &Needs) -> Facts {
         let mut facts = Facts { position: self.position, at: self.at, ..Facts::default() };
         for stream in &needs.streams {
@@ -75,7 +81,7 @@ impl Tables {
             return;
         }
         self.position = plan.position;
-        self.at = plan.at;
+        (self.at, self.delete_from) = (plan.at, plan.delete_from);
         plan.runs_erased.iter().for_each(|run| self.erase_run(*run));
         for row in &plan.entities {
             self.entities.insert(row.address.id(), row.clone());
@@ -294,7 +300,7 @@ impl Tables {
     }
 
     pub(super) fn dump(&self) -> Dump {
-        let mut rows = vec![format!("counter {} {}", self.position, self.at)];
+        let mut rows = vec![format!("counter {} {} {}", self.position, self.at, self.delete_from)];
         rows.extend(self.entities.values().map(|it| format!("{it:?}")));
         rows.extend(self.messages.values().map(|it| format!("{it:?}")));
         rows.extend(self.works.values().map(|it| format!("{it:?}")));

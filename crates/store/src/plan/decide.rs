@@ -4,17 +4,17 @@ use std::collections::HashMap;
 
 use super::{Facts, KeyRow, Plan, delivery::held};
 use crate::{
-    Commit, EntityId, Expect, Outcome, Position, Receipt, Rejection, Remember, Remembered,
-    Timestamp, Version, Write,
+    Commit, EntityId, Expect, Outcome, Position, Receipt, Rejection, Remember, Remembered, Version,
+    Write, store_clock::ClockRecord,
 };
 
-/// Decides a batch. `now` is clamped so that time never runs backwards in a store.
+/// Decides a batch at a time of the store's clock.
 pub(crate) fn plan<'a>(
     facts: Facts,
-    now: Timestamp,
+    clock: ClockRecord,
     commits: impl IntoIterator<Item = &'a Commit>,
 ) -> Plan {
-    let mut batch = Batch::new(facts, now);
+    let mut batch = Batch::new(facts, clock);
     let answers = commits.into_iter().map(|commit| batch.decide(commit)).collect();
     batch.finish(answers)
 }
@@ -28,9 +28,9 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    fn new(facts: Facts, now: Timestamp) -> Self {
-        let at = now.max(facts.at);
-        let draft = Plan { at, position: facts.position, ..Plan::default() };
+    fn new(facts: Facts, clock: ClockRecord) -> Self {
+        let (at, delete_from) = (clock.at.max(facts.at), clock.delete_from);
+        let draft = Plan { at, delete_from, position: facts.position, ..Plan::default() };
         Self { facts, draft, moved: HashMap::new(), receipt: Receipt::default() }
     }
 

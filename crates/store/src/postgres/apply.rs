@@ -91,7 +91,7 @@ const STATEMENTS: [&str; 33] = [
      changed_at = excluded.changed_at, expires_at = excluded.expires_at",
     "DELETE FROM entry e USING unnest($1::text[], $2::bytea[]) AS g (space, key) \
      WHERE e.space = g.space AND e.key = g.key",
-    "UPDATE counter SET position = $1, at = $2",
+    "UPDATE counter SET position = $1, at = $2, delete_from = $3",
 ];
 
 /// The prepared statements.
@@ -169,7 +169,7 @@ fn params(plan: &Plan) -> [Option<Params<'_>>; 33] {
         (!plan.runs.is_empty()).then(|| runs(plan)),
         (!plan.entries.is_empty()).then(|| entries(plan)),
         (!plan.entries_gone.is_empty()).then(|| entries_gone(plan)),
-        Some(vec![Box::new(plan.position), Box::new(plan.at.0)]),
+        Some(vec![Box::new(plan.position), Box::new(plan.at.0), Box::new(plan.delete_from.0)]),
     ]
 }
 

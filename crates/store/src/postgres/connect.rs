@@ -1,13 +1,31 @@
 //! Connections: the settings they all have, and the one that writes.
 
-use std::{str::FromStr, time::Duration};
+use std::{str::FromStr, sync::Arc, time::Duration};
 
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use tokio::task::JoinHandle;
 use tokio_postgres::{Client, Config, Error, NoTls, config::Host};
 
 use super::trouble;
-use crate::OpenError;
+use crate::{CLOCK_STEP_MAX, Clock, OpenError};
+
+/// Which database, and what time it is.
+#[derive(Clone, Debug)]
+pub struct PostgresOptions {
+    /// `postgres://user@host/database`, with the parameters that libpq knows.
+    pub url: String,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+    /// A step of the clock beyond this is reported, and deletion by age waits.
+    pub clock_step_max: Duration,
+}
+
+impl PostgresOptions {
+    /// A store in the database of this URL.
+    pub fn new(url: impl Into<String>, clock: Arc<dyn Clock>) -> Self {
+        Self { url: url.into(), clock, clock_step_max: CLOCK_STEP_MAX }
+    }
+}
 
 /// Nothing we run takes long; what does is stuck.
 const SETTINGS: &str = "-c statement_timeout=30s -c lock_timeout=10s \

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio_postgres::{Client, Error};
 
 use super::{connect::Target, trouble::Trouble};
-use crate::{OpenError, Owner, process, sql::queries};
+use crate::{OpenError, Owner, Timestamp, process, sql::queries, store_clock::ClockRecord};
 
 /// How long the lease lasts without a sign of life.
 pub(super) const LEASE_SECONDS: i32 = 15;
@@ -113,4 +113,10 @@ pub(super) async fn raise(client: &Client, process: &str, epoch: i64) -> Result<
 pub(super) async fn leave(client: &Client, epoch: i64) -> Result<(), Error> {
     let sql = "UPDATE node SET clean = TRUE, lease_until = '-infinity' WHERE epoch = $1";
     client.execute(sql, &[&epoch]).await.map(|_| ())
+}
+
+/// What is recorded of the clock of the store.
+pub(super) async fn clock(client: &Client) -> Result<ClockRecord, Error> {
+    let row = client.query_one(queries::COUNTER, &[]).await?;
+    Ok(ClockRecord { at: Timestamp(row.get(1)), delete_from: Timestamp(row.get(2)) })
 }

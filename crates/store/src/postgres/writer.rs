@@ -10,7 +10,6 @@ use tokio::time::timeout;
 use tokio_postgres::{Client, Error, Statement, types::ToSql};
 
 use super::{
-    PostgresOptions,
     apply::{NotWritten, Writes},
     connect::{Session, Target},
     facts::Reads,
@@ -18,7 +17,7 @@ use super::{
     trouble::{Stop, Trouble, text},
 };
 use crate::{
-    Clock, Health, OpenError, StoreError, crash,
+    Health, OpenError, StoreError, crash,
     plan::{self, Facts, Needs, Plan},
     writer::{Request, Requests, Status},
 };
@@ -57,7 +56,6 @@ pub(super) struct Writer {
     pub(super) line: Line,
     pub(super) requests: Requests,
     pub(super) status: Arc<Status>,
-    clock: Arc<dyn Clock>,
     pub(super) process: String,
     pub(super) epoch: i64,
     batch: i64,
@@ -82,12 +80,11 @@ impl Writer {
         session: Session,
         requests: Requests,
         status: Arc<Status>,
-        options: &PostgresOptions,
         held: Held,
     ) -> Result<Self, OpenError> {
         let line = Line::new(session).await.map_err(|error| target.failed(&error))?;
-        let (clock, process, epoch) = (options.clock.clone(), held.process, held.owner.epoch);
-        Ok(Self { target, line, requests, status, clock, process, epoch, batch: 0 })
+        let (process, epoch) = (held.process, held.owner.epoch);
+        Ok(Self { target, line, requests, status, process, epoch, batch: 0 })
     }
 
     pub(super) async fn run(mut self) {
@@ -165,7 +162,7 @@ impl Writer {
             Ok(facts) => facts,
             Err(trouble) => return Err(self.undo(trouble).await.into()),
         };
-        let plan = plan::plan(facts, self.clock.now(), batch.iter().map(|it| &it.commit));
+        let plan = plan::plan(facts, self.status.clock.record(), batch.iter().map(|it| &it.commit));
         let plan = Box::new(plan);
         crash::point("commit.planned");
         let written = in_time(self.finish(&plan)).await;

@@ -52,6 +52,13 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("../../migrations/0006.sqlite.sql"),
         postgres: include_str!("../../migrations/0006.postgres.sql"),
     },
+    Migration {
+        number: 7,
+        // Older code leaves the column as it is.
+        needs: 5,
+        sqlite: include_str!("../../migrations/0007.sqlite.sql"),
+        postgres: include_str!("../../migrations/0007.postgres.sql"),
+    },
 ];
 
 /// The newest schema that this binary knows.

@@ -10,8 +10,9 @@ use rusqlite::{Connection, OptionalExtension, config::DbConfig, params};
 
 use super::SqliteOptions;
 use crate::{
-    OpenError, Owner, process,
+    OpenError, Owner, Timestamp, process,
     sql::{KNOWN_SCHEMA, MIGRATIONS, queries},
+    store_clock::ClockRecord,
 };
 
 /// "stdf", so that tools can tell what the file is.
@@ -22,6 +23,7 @@ pub(super) struct Opened {
     pub(super) connection: Connection,
     pub(super) database: PathBuf,
     pub(super) owner: Owner,
+    pub(super) clock: ClockRecord,
     pub(super) lock: File,
 }
 
@@ -36,9 +38,10 @@ pub(super) fn open(options: &SqliteOptions) -> Result<Opened, OpenError> {
     settle(&connection, options).map_err(|error| failed(error.to_string()))?;
     migrate(&mut connection, folder)?;
     let owner = become_owner(&connection).map_err(|error| failed(error.to_string()))?;
+    let clock = read_clock(&connection).map_err(|error| failed(error.to_string()))?;
     // The names of new files must survive a power cut as well.
     sync_folder(folder).map_err(|error| failed(error.to_string()))?;
-    Ok(Opened { connection, database, owner, lock })
+    Ok(Opened { connection, database, owner, clock, lock })
 }
 
 fn make_folder(folder: &Path) -> std::io::Result<()> {
@@ -170,4 +173,10 @@ fn become_owner(connection: &Connection) -> rusqlite::Result<Owner> {
     let is_suspect: bool =
         connection.query_row(queries::IS_SUSPECT, [suspect], |row| row.get(0))?;
     Ok(Owner { epoch, unclean_until: is_suspect.then_some(suspect) })
+}
+
+fn read_clock(connection: &Connection) -> rusqlite::Result<ClockRecord> {
+    connection.query_row(queries::COUNTER, (), |row| {
+        Ok(ClockRecord { at: Timestamp(row.get(1)?), delete_from: Timestamp(row.get(2)?) })
+    })
 }

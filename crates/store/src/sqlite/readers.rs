@@ -122,7 +122,7 @@ pub(super) fn dump(connection: &Connection) -> Result<Dump, StoreError> {
     // One transaction, so that all tables are of one moment.
     let tx = connection.unchecked_transaction().map_err(|error| read_error(&error))?;
     let mut all = rows(&tx, queries::COUNTER, (), |row| {
-        Ok(format!("counter {} {}", row.int(0)?, row.int(1)?))
+        Ok(format!("counter {} {} {}", row.int(0)?, row.int(1)?, row.int(2)?))
     })?;
     all.extend(rows(&tx, queries::ALL_ENTITIES, (), |row| {
         Ok(format!("{:?}", sql::entity_row(row)?))

@@ -12,7 +12,7 @@ use super::{
     row::WriteError,
 };
 use crate::{
-    Clock, Health, StoreError, crash,
+    Health, StoreError, crash,
     plan::{self, Needs, Plan},
     writer::{Request, Requests, Status},
 };
@@ -21,7 +21,6 @@ pub(super) struct Writer {
     pub(super) connection: Connection,
     pub(super) requests: Requests,
     pub(super) status: Arc<Status>,
-    pub(super) clock: Arc<dyn Clock>,
     pub(super) epoch: i64,
     pub(super) checkpointer: Checkpointer,
     pub(super) known: Known,
@@ -90,7 +89,7 @@ impl Writer {
         }
         let needs = Needs::of(batch.iter().map(|it| &it.commit));
         let facts = facts::read(connection, &needs, &self.known)?;
-        let plan = plan::plan(facts, self.clock.now(), batch.iter().map(|it| &it.commit));
+        let plan = plan::plan(facts, self.status.clock.record(), batch.iter().map(|it| &it.commit));
         crash::point("commit.planned");
         if !plan.is_empty() {
             apply::apply(connection, &plan)?;

@@ -266,7 +266,7 @@ async fn run_step(labs: &[Lab; 3], maker: &mut Maker, place: &str) {
         let retention = Retention { keep: maker.wait() };
         let mut swept = Vec::new();
         for lab in labs {
-            swept.push(sweep(&*lab.store, &lab.clock, retention).await.unwrap());
+            swept.push(sweep(&*lab.store, retention).await.unwrap());
         }
         assert!(swept.iter().all(|it| *it == swept[0]), "{place}: swept {swept:?}");
     }

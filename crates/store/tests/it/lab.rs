@@ -28,6 +28,8 @@ pub(crate) struct Lab {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: ManualClock,
     pub(crate) place: Place,
+    /// The store, if it is in memory.
+    pub(crate) memory: Option<Arc<MemoryStore>>,
 }
 
 impl Lab {
@@ -45,8 +47,21 @@ impl Lab {
 
     async fn at(place: Place) -> Self {
         let clock = ManualClock::at(START);
+        if let Place::Memory = place {
+            let memory = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
+            return Self { store: memory.clone(), clock, place, memory: Some(memory) };
+        }
         let store = open(&place, &clock).await.expect("store opens");
-        Self { store, clock, place }
+        Self { store, clock, place, memory: None }
+    }
+
+    /// The next owner of the store, in memory too.
+    pub(crate) async fn restart(&mut self) {
+        self.reopen().await;
+        if let Some(memory) = &mut self.memory {
+            *memory = Arc::new(memory.restart());
+            self.store = memory.clone();
+        }
     }
 
     /// Closes the store and opens it again.
@@ -55,6 +70,26 @@ impl Lab {
         if !matches!(self.place, Place::Memory) {
             self.store = open(&self.place, &self.clock).await.expect("store opens again");
         }
+    }
+
+    /// The next owner of the store, which finds that the last one did not say goodbye.
+    pub(crate) async fn kill(&mut self) {
+        if let Some(memory) = &mut self.memory {
+            *memory = Arc::new(memory.restart());
+            self.store = memory.clone();
+            return;
+        }
+        self.store.close().await;
+        match &self.place {
+            Place::Memory => {}
+            Place::Folder(folder) => {
+                let database = rusqlite::Connection::open(folder.path().join("steadfast.db"));
+                let unsaid = "UPDATE node SET clean = 0";
+                database.expect("the file opens").execute(unsaid, ()).expect("a row is there");
+            }
+            Place::Database(url) => execute(url, "UPDATE node SET clean = FALSE").await,
+        }
+        self.store = open(&self.place, &self.clock).await.expect("store opens again");
     }
 
     pub(crate) fn streams(&self) -> Streams {

@@ -8,6 +8,7 @@
     reason = "a test that meets something else has failed"
 )]
 
+mod clock;
 mod differential;
 mod faults;
 mod holes;

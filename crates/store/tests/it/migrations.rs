@@ -161,7 +161,7 @@ fn before_origins() -> String {
 async fn check_before_origins(place: Place) {
     let clock = ManualClock::at(START);
     let store = lab::open(&place, &clock).await.unwrap();
-    let mut lab = Lab { store, clock, place };
+    let mut lab = Lab { store, clock, place, memory: None };
     let read = async |lab: &Lab, stream: &Address| {
         let read = lab.store.read_stream(stream.id(), 1, 9).await.unwrap();
         read.iter().map(|it| (it.version, it.position)).collect::<Vec<_>>()

@@ -34,12 +34,12 @@ async fn retention_forgets_what_is_old_and_settled_and_nothing_else(lab: Lab) {
     lab.clock.advance(Duration::from_mins(61));
     let young = lab.append(&stream, vec![event("young"), event("last")]).await;
 
-    assert_eq!(sweep(&*lab.store, &lab.clock, KEEP).await.unwrap(), 2);
+    assert_eq!(sweep(&*lab.store, KEEP).await.unwrap(), 2);
     let left: Vec<i64> =
         lab.store.read_all(0, 100).await.unwrap().iter().map(|it| it.position).collect();
     assert_eq!(left, [dead, pending, young[0], young[1]]);
     assert!(!left.contains(&old_event));
-    assert_eq!(sweep(&*lab.store, &lab.clock, KEEP).await.unwrap(), 0);
+    assert_eq!(sweep(&*lab.store, KEEP).await.unwrap(), 0);
     lab.assert_sound().await;
 }
 
@@ -49,7 +49,7 @@ async fn a_stream_goes_on_at_its_version_after_retention(lab: Lab) {
         lab.append(&stream, vec![event("x"), event("y")]).await;
     }
     lab.clock.advance(Duration::from_hours(2));
-    assert_eq!(sweep(&*lab.store, &lab.clock, KEEP).await.unwrap(), 1_199);
+    assert_eq!(sweep(&*lab.store, KEEP).await.unwrap(), 1_199);
     assert_eq!(lab.version(&stream).await, 1_200);
     lab.committed(Commit::append(&stream, 1_200, vec![event("next")])).await;
 }
@@ -61,7 +61,7 @@ async fn keys_are_removed_when_their_time_is_over(lab: Lab) {
         lab.committed(Commit::of(Write::Remember(key))).await;
     }
     lab.clock.advance(Duration::from_hours(2));
-    sweep(&*lab.store, &lab.clock, KEEP).await.unwrap();
+    sweep(&*lab.store, KEEP).await.unwrap();
     let keys = lab.store.dump().await.unwrap().rows;
     assert_eq!(keys.iter().filter(|row| row.starts_with("KeyRow")).count(), 1);
     let again = Remember::new(stream.id(), "long", b"").unwrap();
@@ -73,9 +73,9 @@ async fn what_makes_up_a_state_stays_until_its_stream_is_closed(lab: Lab) {
     let process: Address = "process/checkout/1".parse().unwrap();
     lab.append(&process, vec![event("began"), event("went on"), event("waits")]).await;
     lab.clock.advance(Duration::from_hours(2));
-    assert_eq!(sweep(&*lab.store, &lab.clock, KEEP).await.unwrap(), 0);
+    assert_eq!(sweep(&*lab.store, KEEP).await.unwrap(), 0);
     lab.committed(Commit::of(Write::Close { stream: process.id() })).await;
-    assert_eq!(sweep(&*lab.store, &lab.clock, KEEP).await.unwrap(), 2);
+    assert_eq!(sweep(&*lab.store, KEEP).await.unwrap(), 2);
     let within = Some((EntityKind::Process, "checkout"));
     let listed = lab.store.streams(within, None, 10).await.unwrap();
     assert_eq!((listed.len(), listed[0].closed_at.is_some()), (1, true));

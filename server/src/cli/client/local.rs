@@ -37,9 +37,9 @@ impl LocalClient {
         let folder = std::path::absolute(folder)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let opened = runtime.block_on(open_existing_folder(&folder, clock.clone()));
+        let opened = runtime.block_on(open_existing_folder(&folder, clock));
         let store = opened.map_err(advise)?;
-        let buckets = runtime.block_on(open_buckets(store.clone(), &folder, clock))?;
+        let buckets = runtime.block_on(open_buckets(store.clone(), &folder))?;
         let entered = runtime.enter();
         let node = Node::new(store, Place::Folder(folder), buckets)?;
         drop(entered);
@@ -51,10 +51,9 @@ impl LocalClient {
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.worker_threads(2).enable_all().build()?;
         let node = runtime.block_on(async {
-            let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-            let store: Arc<dyn Store> = Arc::new(MemoryStore::new(clock.clone()));
+            let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
             let blobs = Arc::new(MemoryBlobs::default());
-            let buckets = Buckets::builder(store.clone()).clock(clock).open(blobs).await?;
+            let buckets = Buckets::builder(store.clone()).open(blobs).await?;
             // The demo is where a server is by default.
             let listen = SocketAddr::from(([127, 0, 0, 1], PORT));
             // Nobody asks where it is.

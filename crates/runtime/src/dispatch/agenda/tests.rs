@@ -16,7 +16,11 @@ struct World {
     scan: Option<Vec<Work>>,
     fills: Vec<(LaneKey, usize, Vec<Work>)>,
     running: BTreeSet<Position>,
+    /// Lanes that wait for a place.
+    blocked: Vec<LaneKey>,
     delivered: usize,
+    /// Deliveries of other lanes since a lane became ready.
+    overtaken: BTreeMap<LaneKey, BTreeMap<LaneKey, usize>>,
 }
 
 const PAGE: usize = 5;
@@ -40,7 +44,9 @@ impl World {
             scan: None,
             fills: Vec::new(),
             running: BTreeSet::new(),
+            blocked: Vec::new(),
             delivered: 0,
+            overtaken: BTreeMap::new(),
         }
     }
 
@@ -112,7 +118,8 @@ impl World {
 
     fn start(&mut self) {
         self.agenda.wake(self.now);
-        while let Some((position, _)) = self.agenda.take(true, self.now) {
+        while let Some((position, lane, _)) = self.agenda.take(true, self.now) {
+            self.check_turns(lane);
             assert!(self.running.insert(position), "{position} runs twice at once");
             if let Some(work) = self.store.get(&position).filter(|it| it.ordered) {
                 let of = |it: &&Work| LaneKey::of(it) == LaneKey::of(work);
@@ -122,12 +129,38 @@ impl World {
         }
     }
 
+    /// A lane that is ready is overtaken once by each other lane at most.
+    fn check_turns(&mut self, taken: LaneKey) {
+        self.overtaken.remove(&taken);
+        for (lane, others) in &mut self.overtaken {
+            let times = others.entry(taken).or_default();
+            *times += 1;
+            assert!(*times <= 1, "{taken:?} is served twice before {lane:?}");
+        }
+    }
+
+    /// Notes which lanes are ready, after everything else.
+    fn note_ready(&mut self) {
+        let ready = |it: &LaneKey| self.agenda.is_ready(*it) && !self.agenda.is_apart(*it);
+        let lanes: Vec<LaneKey> = self.agenda.lanes.keys().copied().filter(ready).collect();
+        self.overtaken.retain(|it, _| lanes.contains(it));
+        lanes.into_iter().for_each(|it| _ = self.overtaken.entry(it).or_default());
+    }
+
     fn finish(&mut self) {
         let Some(position) = self.running.pop_first() else { return };
-        let again = match self.store.get_mut(&position) {
+        let later = |it: &Self| Timestamp(it.now.0 + 1 + it.below(20) as i64);
+        let end = match self.store.get_mut(&position) {
             // What is gone or not due yet is found out at delivery.
-            None => None,
-            Some(work) if self.now < work.due_at => Some(work.due_at),
+            None => End::Gone,
+            Some(work) if self.now < work.due_at => End::Again(work.due_at),
+            // Without a write: nobody to deliver it to, a target in trouble, or no place.
+            Some(_) if self.chance.next().is_multiple_of(6) => End::PutOff(later(self)),
+            Some(_) if self.chance.next().is_multiple_of(8) => End::Rest(later(self)),
+            Some(work) if self.chance.next().is_multiple_of(8) => {
+                self.blocked.push(LaneKey::of(work));
+                End::NoRoom
+            }
             Some(_) if self.chance.next().is_multiple_of(4) => {
                 let due_at = self.due();
                 let work = self.store.get_mut(&position).unwrap();
@@ -135,7 +168,7 @@ impl World {
                 let work = *work;
                 // The notice of our own commit may come before the end is told.
                 self.agenda.learn(&Notice::Due(work), self.now);
-                Some(due_at)
+                End::Again(due_at)
             }
             Some(_) => {
                 self.delivered += 1;
@@ -148,10 +181,21 @@ impl World {
                     self.store.insert(position, work);
                     self.agenda.learn(&Notice::Due(work), self.now);
                 }
-                None
+                End::Gone
             }
         };
-        self.agenda.finished(position, again, self.now);
+        self.agenda.finished(position, end, self.now);
+    }
+
+    /// A place is free for a lane that waits for one.
+    fn give_place(&mut self) {
+        if !self.blocked.is_empty() {
+            let index = self.below(self.blocked.len() as u64) as usize;
+            let lane = self.blocked.swap_remove(index);
+            if !self.blocked.contains(&lane) {
+                self.agenda.unblock_lane(lane, self.now);
+            }
+        }
     }
 
     fn cancel_one(&mut self) {
@@ -177,6 +221,8 @@ impl World {
         }
         assert!(self.agenda.timers.len() <= self.agenda.bounds.timers);
         assert!(self.agenda.dozing.len() <= self.agenda.bounds.timers);
+        let ordered = self.agenda.lanes.keys().filter(|it| it.ordered).count();
+        assert!(self.agenda.put_offs.len() <= self.agenda.bounds.timers + ordered);
     }
 
     fn step(&mut self) {
@@ -184,6 +230,7 @@ impl World {
             0..=3 => self.commit(),
             4 => self.now.0 += self.below(5) as i64,
             5..=6 => self.finish(),
+            8 if self.below(2) == 0 => self.give_place(),
             7..=8 => self.answer(),
             9 if self.below(40) == 0 => self.agenda.start_over(),
             10 if self.below(4) == 0 => self.cancel_one(),
@@ -191,6 +238,7 @@ impl World {
         }
         self.start();
         self.assert_nothing_is_forgotten();
+        self.note_ready();
     }
 
     /// Without new commits, everything is delivered in the end, woken only at the times told.
@@ -200,11 +248,15 @@ impl World {
             self.answer();
             self.start();
             self.finish();
-            if self.agenda.is_settled(self.now) && self.running.is_empty() {
-                match self.agenda.next_wake(self.now) {
-                    Some(at) => self.now = self.now.max(at),
-                    None => break,
-                }
+            self.give_place();
+            let is_reading = self.scan.is_some() || !self.fills.is_empty();
+            if is_reading || !self.running.is_empty() || !self.blocked.is_empty() {
+                continue;
+            }
+            match self.agenda.next_wake(self.now) {
+                Some(at) => self.now = self.now.max(at),
+                None if self.agenda.is_settled(self.now) => break,
+                None => {}
             }
         }
         assert_eq!(self.store.len(), 0, "left over: {:?}\n{:?}", self.store, self.agenda);
@@ -236,9 +288,10 @@ fn a_target_with_places_of_its_own_neither_waits_for_others_nor_has_more_than_th
             Work { position, target, ordered, due_at, attempts, forgiven, claim, queued: false };
         agenda.learn(&Notice::Due(work), Timestamp(0));
     }
-    let mut take = |room| agenda.take(room, Timestamp(0));
+    let mut take = |room| agenda.take(room, Timestamp(0)).map(|(it, _, shared)| (it, shared));
     assert_eq!([take(false), take(false), take(false)], [Some((2, false)), Some((4, false)), None]);
     assert_eq!([take(true), take(true)], [Some((1, true)), None]);
-    agenda.finished(2, None, Timestamp(0));
-    assert_eq!(agenda.take(false, Timestamp(0)), Some((6, false)));
+    agenda.finished(2, End::Gone, Timestamp(0));
+    let next = agenda.take(false, Timestamp(0)).map(|(it, _, shared)| (it, shared));
+    assert_eq!(next, Some((6, false)));
 }

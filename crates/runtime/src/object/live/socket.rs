@@ -177,7 +177,6 @@ impl Drop for LiveSocket {
 }
 
 async fn wait(shared: &Shared, pause: Duration) -> Duration {
-    let clock = &shared.clock;
-    clock.sleep_until(clock.now().after(pause)).await;
+    shared.clock.sleep(pause).await;
     (pause * 2).min(PAUSE_MAX)
 }

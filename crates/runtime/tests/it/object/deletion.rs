@@ -108,7 +108,7 @@ async fn of_a_deleted_object_nothing_is_left_after_a_sweep(lab: Lab) {
     app.call(Ledger::at("a"), Add { by: 1 }).await.unwrap();
     assert!(app.objects.delete("ledger", "a").await.unwrap());
     lab.clock.advance(Duration::from_hours(24 * 8));
-    sweep_history(&*lab.store, &lab.clock, HistoryRetention::DEFAULT).await.unwrap();
+    sweep_history(&*lab.store, HistoryRetention::DEFAULT).await.unwrap();
     assert!(lab.store.old_turns(0, 10).await.unwrap().is_empty());
     assert!(lab.store.images(ledger("a").id(), &[0..=u32::MAX]).await.unwrap().is_empty());
     lab.assert_sound().await;

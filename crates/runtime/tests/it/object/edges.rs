@@ -198,7 +198,7 @@ fn callers_hear_it_when_the_runtime_that_reads_objects_is_gone() {
     let (first, second) = (runtime(), runtime());
     let clock = ManualClock::at(START);
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
-    let builder = Objects::builder(store).clock(clock).class(Ledger::default());
+    let builder = Objects::builder(store).class(Ledger::default());
     let objects = first.block_on(async { builder.start().unwrap() });
     drop(first);
     let said = second.block_on(async { objects.call(Ledger::at("a"), Read).await });

@@ -164,7 +164,7 @@ async fn what_was_swept_cannot_be_seen_and_says_so(lab: Lab) {
     }
     let keep = Duration::from_hours(24);
     let retention = HistoryRetention { keep, ..HistoryRetention::DEFAULT };
-    assert_eq!(sweep_history(&*lab.store, &lab.clock, retention).await.unwrap(), 3);
+    assert_eq!(sweep_history(&*lab.store, retention).await.unwrap(), 3);
     assert_eq!(app.objects.look_at("ledger", "a").await.unwrap().oldest_turn, 3);
     assert_eq!(turn(&app, 4).await.rows.len(), 2);
     for number in 1..=3 {

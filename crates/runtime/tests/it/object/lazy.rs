@@ -109,7 +109,7 @@ async fn a_random_life_with_sleep_and_sweeps_is_that_of_an_ordinary_database(lab
             0 | 1 => asleep(&lab, &app).await,
             2 => {
                 lab.clock.advance(Duration::from_secs(1));
-                sweep_history(&*lab.store, &lab.clock, NOTHING_KEPT).await.unwrap();
+                sweep_history(&*lab.store, NOTHING_KEPT).await.unwrap();
             }
             3 => {
                 // Whatever it has read and changed, it comes to nothing.
@@ -148,13 +148,13 @@ async fn pages_that_were_not_read_are_right_when_images_are_written_beside_them(
         app.call(Ledger::at("a"), Add { by: 1 }).await.unwrap();
         lab.clock.advance(Duration::from_secs(1));
         // The sweep writes images and forgets the turns; then the object does so by itself.
-        let forgotten = sweep_history(&*lab.store, &lab.clock, NOTHING_KEPT).await.unwrap();
+        let forgotten = sweep_history(&*lab.store, NOTHING_KEPT).await.unwrap();
         assert!(0 < forgotten);
         run(&app, "UPDATE big SET data = lower(upper(data)) WHERE id = 30").await.unwrap();
         for _ in 0..260 * (round - 1) {
             app.call(Ledger::at("a"), Add { by: 1 }).await.unwrap();
         }
-        sweep_history(&*lab.store, &lab.clock, NOTHING_KEPT).await.unwrap();
+        sweep_history(&*lab.store, NOTHING_KEPT).await.unwrap();
         let late = "SELECT data = printf('%.3000c', char(65 + id % 26)) FROM big WHERE id = 200";
         assert_eq!(query(&app, late).await, "Integer(1)");
         assert_sound(&lab, &app).await;
@@ -197,7 +197,7 @@ async fn an_object_that_shrinks_while_it_is_not_all_read_is_as_it_should_be(lab:
 fn held() -> (Arc<Held>, Lab) {
     let clock = ManualClock::at(START);
     let store = Held::new(MemoryStore::new(Arc::new(clock.clone())));
-    (store.clone(), Lab { store, clock, place: Place::Memory })
+    (store.clone(), Lab { store, clock, place: Place::Memory, memory: None })
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -131,9 +131,9 @@ async fn what_is_older_than_the_retention_is_forgotten_and_the_rest_is_whole(mut
         lives.push(bytes_at(&*lab.store, None).await.unwrap());
     }
     let retention = HistoryRetention { keep: Duration::from_hours(1), ..HistoryRetention::DEFAULT };
-    let forgotten = sweep_history(&*lab.store, &lab.clock, retention).await.unwrap();
+    let forgotten = sweep_history(&*lab.store, retention).await.unwrap();
     assert_eq!(i64::try_from(forgotten).unwrap(), old);
-    assert_eq!(sweep_history(&*lab.store, &lab.clock, retention).await.unwrap(), 0);
+    assert_eq!(sweep_history(&*lab.store, retention).await.unwrap(), 0);
     for (turn, bytes) in &lives {
         assert!(bytes_at(&*lab.store, Some(*turn)).await.unwrap().1 == *bytes, "turn {turn}");
     }
@@ -159,7 +159,7 @@ async fn turns_that_no_image_holds_are_put_into_images_before_they_are_forgotten
     }
     assert!(app.objects.delete("ledger", "c").await.unwrap());
     lab.clock.advance(Duration::from_hours(24 * 8));
-    let swept = sweep_history(&*lab.store, &lab.clock, HistoryRetention::DEFAULT).await.unwrap();
+    let swept = sweep_history(&*lab.store, HistoryRetention::DEFAULT).await.unwrap();
     assert_eq!(swept, 15);
     assert!(lab.store.old_turns(0, 10).await.unwrap().is_empty());
     lab.assert_sound().await;
@@ -190,7 +190,7 @@ async fn beyond_the_bytes_that_are_kept_the_oldest_turns_go(lab: Lab) {
     let bytes_max = 120_000;
     let (last, bytes) = bytes_at(&*lab.store, None).await.unwrap();
     let retention = HistoryRetention { bytes_max, ..HistoryRetention::DEFAULT };
-    assert!(0 < sweep_history(&*lab.store, &lab.clock, retention).await.unwrap());
+    assert!(0 < sweep_history(&*lab.store, retention).await.unwrap());
     let head = lab.store.head(ledger("a").id()).await.unwrap().unwrap();
     assert!(head.base.history_bytes <= 120_000, "{head:?}");
     let kept = lab.store.turns_back(head.position, 1_000).await.unwrap();
@@ -237,7 +237,7 @@ async fn turns_that_were_never_made_are_refused(lab: Lab) {
 async fn who_looks_at_an_object_while_it_moves_on_sees_it_after_one_turn() {
     let clock = ManualClock::at(START);
     let store = Held::new(MemoryStore::new(Arc::new(clock.clone())));
-    let lab = Lab { store: store.clone(), clock, place: Place::Memory };
+    let lab = Lab { store: store.clone(), clock, place: Place::Memory, memory: None };
     let app = Program::with(&lab, Ledger::default(), ObjectOptions::default()).await;
     // So that it has images.
     for _ in 0..300 {
@@ -273,7 +273,7 @@ async fn an_end_between_the_parts_of_a_checkpoint_does_no_harm() {
     for commit in 1..=5 {
         let clock = ManualClock::at(START);
         let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
-        let mut lab = Lab { store: store.clone(), clock, place: Place::Memory };
+        let mut lab = Lab { store: store.clone(), clock, place: Place::Memory, memory: None };
         let app = start(&lab).await;
         store.crash_at(commit, if commit % 2 == 0 { Moment::After } else { Moment::Before });
         for sql in [big, small] {

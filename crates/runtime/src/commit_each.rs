@@ -4,7 +4,7 @@ use steadfast_store::{Commit, Receipt, Store, StoreError};
 
 /// Commits all in one, or one by one if something is no longer as it was. Each is answered with its
 /// receipt, if it happened.
-pub(super) async fn commit_each(
+pub(crate) async fn commit_each(
     store: &dyn Store,
     commits: &[Commit],
 ) -> Result<Vec<Option<Receipt>>, StoreError> {

@@ -1,0 +1,157 @@
+//! Places for deliveries. Kinds of work that may wait for different things share none: one that
+//! hangs takes its own places and no others.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+};
+
+use tokio::sync::Notify;
+
+use super::lane::LaneKey;
+
+/// Which places a delivery takes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Pool {
+    /// Those of its message type.
+    Type(Box<str>),
+    /// Those of a kind of work, of a name.
+    Of(&'static str, &'static str),
+    /// One for all that may have ended a process: so the next end has one suspect.
+    Blamed,
+    /// The same for those that may take long.
+    BlamedForLong,
+}
+
+/// All pools. A lane that finds no place waits in line for it.
+#[derive(Default)]
+pub(super) struct Pools {
+    pools: Mutex<HashMap<Pool, Places>>,
+    /// Lanes that got a place while they waited.
+    granted: Mutex<Vec<(LaneKey, Place)>>,
+    /// Wakes who delivers.
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct Places {
+    taken: usize,
+    waiting: VecDeque<LaneKey>,
+}
+
+/// One place, until it is dropped; then the next in line has it.
+pub(super) struct Place {
+    pool: Pool,
+    pools: Arc<Pools>,
+}
+
+impl Pools {
+    /// A place of `max`; if there is none, the lane waits in line. `given` is one that the lane has
+    /// waited for.
+    pub(super) fn enter(
+        self: &Arc<Self>,
+        pool: &Pool,
+        max: usize,
+        lane: LaneKey,
+        given: Option<Place>,
+    ) -> Option<Place> {
+        if let Some(place) = given.filter(|it| it.pool == *pool) {
+            return Some(place);
+        }
+        let mut pools = self.lock();
+        let places = pools.entry(pool.clone()).or_default();
+        if places.waiting.is_empty() && places.taken < max.max(1) {
+            places.taken += 1;
+            return Some(Place { pool: pool.clone(), pools: self.clone() });
+        }
+        if !places.waiting.contains(&lane) {
+            places.waiting.push_back(lane);
+        }
+        None
+    }
+
+    /// Whether a lane waits in line.
+    pub(super) fn is_waiting(&self, lane: LaneKey) -> bool {
+        self.lock().values().any(|it| it.waiting.contains(&lane))
+    }
+
+    /// Lanes that got a place since the last time.
+    pub(super) fn granted(&self) -> Vec<(LaneKey, Place)> {
+        std::mem::take(&mut *self.granted.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns when a lane has got a place.
+    pub(super) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Pool, Places>> {
+        self.pools.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut pools = self.pools.lock();
+        let Some(places) = pools.get_mut(&self.pool) else { return };
+        let Some(lane) = places.waiting.pop_front() else {
+            places.taken -= 1;
+            return;
+        };
+        drop(pools);
+        let place = Place { pool: self.pool.clone(), pools: self.pools.clone() };
+        let mut granted = self.pools.granted.lock().unwrap_or_else(PoisonError::into_inner);
+        granted.push((lane, place));
+        drop(granted);
+        self.pools.changed.notify_one();
+    }
+}
+
+/// Places to load and route messages, which takes no time to speak of.
+pub(super) struct Loading {
+    free: AtomicUsize,
+    is_wanted: AtomicBool,
+    freed: Notify,
+}
+
+/// One of them, until it is dropped.
+pub(super) struct LoadingPlace(Arc<Loading>);
+
+impl Loading {
+    pub(super) fn new(places: usize) -> Arc<Self> {
+        let free = AtomicUsize::new(places.max(1));
+        Arc::new(Self { free, is_wanted: AtomicBool::new(false), freed: Notify::new() })
+    }
+
+    /// Whether there is one. Only one task takes them.
+    pub(super) fn is_free(&self) -> bool {
+        if 0 < self.free.load(Ordering::SeqCst) {
+            return true;
+        }
+        self.is_wanted.store(true, Ordering::SeqCst);
+        // One may have been given back before it was wanted.
+        0 < self.free.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn take(self: &Arc<Self>) -> LoadingPlace {
+        self.free.fetch_sub(1, Ordering::SeqCst);
+        LoadingPlace(self.clone())
+    }
+
+    /// Returns when one was given back that was wanted.
+    pub(super) async fn freed(&self) {
+        self.freed.notified().await;
+    }
+}
+
+impl Drop for LoadingPlace {
+    fn drop(&mut self) {
+        self.0.free.fetch_add(1, Ordering::SeqCst);
+        if self.0.is_wanted.swap(false, Ordering::SeqCst) {
+            self.0.freed.notify_one();
+        }
+    }
+}

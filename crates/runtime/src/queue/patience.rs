@@ -1,0 +1,92 @@
+//! How long a consumer may take. Waiting for the mailbox of an object does not count: the consumer
+//! can do nothing about it.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use steadfast_store::StoreClock;
+use tokio::sync::Notify;
+
+/// The time of one call of a consumer.
+#[derive(Clone)]
+pub(super) struct Patience(Arc<Shared>);
+
+struct Shared {
+    clock: Arc<StoreClock>,
+    began: Duration,
+    paused: Mutex<Paused>,
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct Paused {
+    /// How many wait, and since when there are any.
+    waiting: usize,
+    since: Duration,
+    /// How long it was before.
+    total: Duration,
+}
+
+/// As long as it is there, time does not count.
+pub(super) struct Pause(Arc<Shared>);
+
+impl Patience {
+    /// Counts from now on.
+    pub(super) fn new(clock: Arc<StoreClock>) -> Self {
+        let (paused, changed) = (Mutex::default(), Notify::new());
+        let began = clock.elapsed();
+        Self(Arc::new(Shared { clock, began, paused, changed }))
+    }
+
+    pub(super) fn pause(&self) -> Pause {
+        let mut paused = self.0.lock();
+        if paused.waiting == 0 {
+            paused.since = self.0.clock.elapsed();
+        }
+        paused.waiting += 1;
+        Pause(self.0.clone())
+    }
+
+    /// Returns when as much time as this has counted.
+    pub(super) async fn over(&self, timeout: Duration) {
+        let shared = &*self.0;
+        loop {
+            let changed = shared.changed.notified();
+            let (is_paused, total) = {
+                let paused = shared.lock();
+                (0 < paused.waiting, paused.total)
+            };
+            if is_paused {
+                changed.await;
+                continue;
+            }
+            let spent = shared.clock.elapsed().saturating_sub(shared.began + total);
+            let left = timeout.saturating_sub(spent);
+            if left.is_zero() {
+                return;
+            }
+            // One that pauses meanwhile is seen when this is over.
+            shared.clock.sleep(left).await;
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Paused> {
+        self.paused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Pause {
+    fn drop(&mut self) {
+        let mut paused = self.0.lock();
+        paused.waiting -= 1;
+        if paused.waiting == 0 {
+            let waited = self.0.clock.elapsed().saturating_sub(paused.since);
+            paused.total += waited;
+            self.0.changed.notify_one();
+        }
+    }
+}
