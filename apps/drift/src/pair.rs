@@ -119,8 +119,9 @@ fn plain(text: &str) -> String {
                 let _ = write!(out, "%{byte:02X}");
                 rest = &rest[3..];
             }
+            // It stands for itself. Left as it is, it could become an escape with what follows.
             None => {
-                out.push('%');
+                out.push_str("%25");
                 rest = &rest[1..];
             }
         }
@@ -216,6 +217,12 @@ mod tests {
             assert_eq!(pair_key_of(bad), None, "{bad}");
         }
         assert_eq!(pair_key_of(&"ü".repeat(40)), None);
+    }
+
+    #[test]
+    fn a_percent_sign_that_begins_no_escape_does_not_become_one() {
+        let url = Url::parse("http://a.example/%4%31").unwrap();
+        assert_eq!(normalized(&url), "http://a.example/%2541");
     }
 
     proptest! {
