@@ -189,4 +189,36 @@ mod tests {
         assert_eq!(serving.await.unwrap(), Drained::All);
         assert!(TcpStream::connect(address).await.is_err(), "it must not listen any more");
     }
+
+    /// Says when it is dropped.
+    struct Dropped(Arc<Notify>);
+
+    impl Drop for Dropped {
+        fn drop(&mut self) {
+            self.0.notify_one();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_whose_client_goes_away_is_dropped() {
+        let (arrived, dropped) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let (told, tells) = (arrived.clone(), dropped.clone());
+        // A call that waits in the mailbox of an object is such a future: dropped, it leaves.
+        let handler = async move || {
+            let _waits = Dropped(tells.clone());
+            told.notify_one();
+            std::future::pending::<&str>().await
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, app) = (CancellationToken::new(), Router::new().route("/", get(handler)));
+        let serving = tokio::spawn(serve(listener, app, Arc::new(SystemClock), stop.clone()));
+        let mut client = TcpStream::connect(address).await.unwrap();
+        client.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+        arrived.notified().await;
+        drop(client);
+        dropped.notified().await;
+        stop.cancel();
+        assert_eq!(serving.await.unwrap(), Drained::All);
+    }
 }

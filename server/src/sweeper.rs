@@ -60,7 +60,9 @@ pub(crate) async fn run(places: Places<'_>, kept: Kept) {
                 Err(error) => tracing::warn!(error = %error, "old turns were not forgotten"),
             }
         }
-        if !is_idle || 0 < erased {
+        // On a time that cannot be trusted nothing was deleted by age: it is still to be done.
+        let is_done = store.clock().deletion_time().is_some();
+        if is_done && (!is_idle || 0 < erased) {
             // The sweep itself is a commit, and no reason to sweep.
             swept_at = Some(store.activity().commits);
         }
@@ -202,6 +204,26 @@ mod tests {
         let asked = after.reads - before.reads;
         assert_eq!(asked, 4, "one question about runs, one about queues, two about buckets");
         assert_eq!(Activity { reads: before.reads, ..after }, before);
+    }
+
+    #[tokio::test]
+    async fn nothing_goes_on_a_time_that_just_jumped_and_all_of_it_a_day_later() {
+        let clock = ManualClock::at(Timestamp(1));
+        let node = node(&clock).await;
+        let store = &node.store;
+        let stream: Address = "stream/a/b".parse().unwrap();
+        let event = || Message::new("x", Json::empty()).unwrap().event();
+        store.commit(Commit::append(&stream, 0, vec![event(), event()])).await.unwrap();
+        let mut sweeper = std::pin::pin!(run(node.places(), KEPT));
+        look(sweeper.as_mut()).await;
+        clock.set(Timestamp(1).after(Duration::from_hours(30 * 24)));
+        for hours in 0..=24 {
+            clock.advance(PERIOD);
+            look(sweeper.as_mut()).await;
+            let left = store.read_all(0, 9).await.unwrap().len();
+            // Nothing is committed meanwhile, and that is no reason to forget to sweep.
+            assert_eq!(left, if hours < 24 { 2 } else { 1 }, "after {hours} hours");
+        }
     }
 
     #[tokio::test]

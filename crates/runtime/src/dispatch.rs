@@ -6,6 +6,7 @@ mod agenda;
 mod deliver;
 mod handler;
 mod lane;
+mod orphans;
 mod pools;
 mod put_offs;
 mod task;
@@ -143,18 +144,19 @@ impl DispatcherBuilder {
         // Listening comes before the first look, so that nothing falls between them.
         store.notices().listen();
         let courier = Courier::new(store.clone(), entropy, options, handlers, routers);
-        courier.take_over_orphans().await?;
+        let blamed = courier.take_over_orphans().await?;
         let bounds = Bounds {
             lane: options.concurrency_per_target,
             window: options.window,
             lanes: options.targets_max,
             timers: options.timers_max,
         };
-        let agenda = Agenda::new(bounds, own_places);
+        let mut agenda = Agenda::new(bounds, own_places);
+        agenda.hold_back(blamed.iter().map(|(position, _)| *position));
         let shared = Arc::new(Shared::new(agenda));
         let (stop, stopping) = watch::channel(false);
         let courier = Arc::new(courier);
-        let task = Task::new(store.clone(), options, courier, shared.clone(), queues);
+        let task = Task::new(store.clone(), options, courier, shared.clone(), queues, blamed);
         let task = tokio::spawn(task.run(stopping));
         Ok(Dispatcher { store, shared, stop, task })
     }

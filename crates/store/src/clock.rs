@@ -105,10 +105,15 @@ impl Clock for SystemClock {
         })
     }
 
-    // Timers of tokio do not follow the time of day, so that one is enough.
+    // Timers of tokio do not follow the time of day, so that one is enough. Made when it is waited
+    // for: it needs a runtime.
     #[expect(clippy::disallowed_methods, reason = "this is the door for sleeping")]
     fn sleep(&self, duration: Duration) -> Sleep<'_> {
-        Box::pin(tokio::time::sleep(duration))
+        let began = self.elapsed();
+        Box::pin(async move {
+            let passed = SystemClock.elapsed().saturating_sub(began);
+            tokio::time::sleep(duration.saturating_sub(passed)).await;
+        })
     }
 }
 

@@ -79,7 +79,6 @@ impl ClockReport {
 pub struct StoreClock {
     wall: Arc<dyn Clock>,
     step_max: Duration,
-    began_at: Timestamp,
     state: Mutex<State>,
 }
 
@@ -90,6 +89,9 @@ struct State {
     last_elapsed: Duration,
     /// Whether it is ahead of the wall clock since then.
     is_ahead: bool,
+    /// What the wall clock said last, and the time elapsed then.
+    wall: Timestamp,
+    wall_elapsed: Duration,
     step: Option<ClockStep>,
     delete_from: Timestamp,
 }
@@ -117,20 +119,17 @@ impl StoreClock {
             last: now.max(recorded.at),
             last_elapsed: elapsed,
             is_ahead: !back.is_zero(),
+            wall: now,
+            wall_elapsed: elapsed,
             step,
             delete_from,
         };
-        Self { wall, step_max, began_at: recorded.at, state: Mutex::new(state) }
+        Self { wall, step_max, state: Mutex::new(state) }
     }
 
     /// The bound of a step that is reported and makes deletion by age wait.
     pub fn step_max(&self) -> Duration {
         self.step_max
-    }
-
-    /// The time of the last commit of the owner before this one.
-    pub fn began_at(&self) -> Timestamp {
-        self.began_at
     }
 
     /// The time of the store.
@@ -185,13 +184,16 @@ impl StoreClock {
         // While it is ahead it runs a tenth slower, so that the wall clock catches up.
         let passed = if state.is_ahead { passed - passed / 10 } else { passed };
         let expected = state.last.after(passed);
-        if expected < wall {
-            self.notice(state, wall.since(expected), wall, true);
-        } else if !state.is_ahead {
-            self.notice(state, expected.since(wall), expected, false);
-        }
         let is_ahead = wall < expected;
         let now = wall.max(expected);
+        // Where the wall clock would be, had it not been set.
+        let would_be = state.wall.after(elapsed.saturating_sub(state.wall_elapsed));
+        if would_be < wall {
+            self.notice(state, wall.since(would_be), now, true);
+        } else {
+            self.notice(state, would_be.since(wall), now, false);
+        }
+        (state.wall, state.wall_elapsed) = (wall, elapsed);
         // While it stays ahead it counts from where that began: many looks do not add up fractions.
         if !(state.is_ahead && is_ahead) {
             (state.last, state.last_elapsed, state.is_ahead) = (now, elapsed, is_ahead);

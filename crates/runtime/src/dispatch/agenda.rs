@@ -59,6 +59,8 @@ pub(super) struct Agenda {
     hungry: VecDeque<LaneKey>,
     timers: BTreeMap<(Timestamp, Position), LaneKey>,
     put_offs: PutOffs,
+    /// Delivered apart from all lanes.
+    held_back: HashSet<Position>,
     /// Everything is scanned again then.
     scan_again_at: Option<Timestamp>,
     /// Lanes whose targets are in trouble, until then.
@@ -93,6 +95,7 @@ impl Agenda {
             hungry: VecDeque::new(),
             timers: BTreeMap::new(),
             put_offs: PutOffs::default(),
+            held_back: HashSet::new(),
             scan_again_at: None,
             resting: BTreeSet::new(),
             dozing: HashMap::new(),
@@ -164,7 +167,7 @@ impl Agenda {
             if lane.is_hungry() {
                 (lane.filling, lane.overflowed) = (true, false);
                 // What is under way or put off is still in the store, in front of the rest.
-                let known = lane.running + self.put_offs.count(key);
+                let known = lane.running + self.put_offs.count(key) + self.held_back.len();
                 return Some((key, self.bounds.window + known));
             }
         }
@@ -187,6 +190,7 @@ impl Agenda {
             let is_known = self.running.contains_key(&position)
                 || lane.contains(position)
                 || gone.contains(&position)
+                || self.held_back.contains(&position)
                 || self.put_offs.contains(position);
             if !is_known && (key.ordered || work.due_at <= now) {
                 lane.window.push_back((work.position, work.due_at));
@@ -222,6 +226,7 @@ impl Agenda {
             self.review(key, now);
         }
         while let Some((position, key)) = self.put_offs.pop(now) {
+            self.dozing.remove(&key);
             let lane = self.lanes.entry(key).or_default();
             if key.ordered {
                 lane.more |= lane.window.is_empty();
@@ -277,6 +282,9 @@ impl Agenda {
     }
 
     fn place(&mut self, work: &Work, source: Source, now: Timestamp) {
+        if self.held_back.contains(&work.position) {
+            return;
+        }
         if self.running.contains_key(&work.position) {
             // Also a claim from outside: if that consumer fails, it is ours again.
             if work.claim.is_none_or(|(lease, _)| lease.holder == 0) {
@@ -305,7 +313,8 @@ impl Agenda {
         // With the cursor at the end every ordered lane that has work is known to us, so new work
         // of another lane is its first. What a scan finds may have more of its lane before the
         // cursor.
-        let at_end = self.cursor == DueCursor::END && self.scan.is_none();
+        let at_end =
+            self.cursor == DueCursor::END && self.scan.is_none() && self.scan_again_at.is_none();
         let mut is_first = at_end && source == Source::Commit;
         if let Some(first) = self.dozing.get(&key).copied() {
             if first.1 < work.position {
@@ -313,9 +322,11 @@ impl Agenda {
             }
             self.dozing.remove(&key);
             self.timers.remove(&first);
+            self.put_offs.remove(first.1);
             is_first = false;
         }
-        if !self.lanes.contains_key(&key) && self.bounds.lanes <= self.lanes.len() {
+        let is_full = self.bounds.lanes <= self.lanes.len() && !self.is_apart(key);
+        if !self.lanes.contains_key(&key) && is_full {
             return self.pull_back(DueCursor { due_at: work.due_at, position: work.position - 1 });
         }
         let window = self.bounds.window;

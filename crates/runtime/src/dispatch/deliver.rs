@@ -12,7 +12,7 @@ use std::{
 
 use steadfast_store::{
     Commit, Entropy, Lease, Outcome, Position, Recorded, Rejection, SettledAs, State, Store,
-    StoreClock, StoreError, Work, Write, crash, failed,
+    StoreClock, StoreError, Write, crash, failed,
 };
 use tokio::task::JoinHandle;
 
@@ -24,7 +24,6 @@ use super::{
     pools::{LoadingPlace, Place, Pool, Pools},
     turnstile::Turnstile,
 };
-use crate::commit_each::commit_each;
 
 /// The points of a delivery, in order. `./test` ends a process at each of them.
 pub const CRASH_POINTS: &[&str] = &[
@@ -46,6 +45,8 @@ const REST: Duration = Duration::from_millis(500);
 pub(super) struct Begin {
     pub(super) position: Position,
     pub(super) lane: LaneKey,
+    /// It was under way when a process ended: it is delivered apart from all others, one at a time.
+    pub(super) is_blamed: bool,
     /// One of the places to load, for those that share them.
     pub(super) loading: Option<LoadingPlace>,
     /// A place that its lane has waited for.
@@ -55,10 +56,10 @@ pub(super) struct Begin {
 
 /// Carries messages to their handlers.
 pub(super) struct Courier {
-    store: Arc<dyn Store>,
+    pub(super) store: Arc<dyn Store>,
     clock: Arc<StoreClock>,
-    entropy: Arc<dyn Entropy>,
-    options: DispatcherOptions,
+    pub(super) entropy: Arc<dyn Entropy>,
+    pub(super) options: DispatcherOptions,
     handlers: HashMap<Box<str>, Arc<dyn Handler>>,
     routers: Vec<Arc<dyn Router>>,
     leases: AtomicI64,
@@ -93,51 +94,6 @@ impl Courier {
         }
     }
 
-    /// Counts the attempts that ended with their process, and has those messages delivered again.
-    pub(super) async fn take_over_orphans(&self) -> Result<(), StoreError> {
-        loop {
-            let epoch = self.store.owner().epoch;
-            let orphans = self.store.orphans(epoch, false, 500).await?;
-            if orphans.is_empty() {
-                return Ok(());
-            }
-            let mut commits = Vec::new();
-            for orphan in &orphans {
-                commits.extend(self.take_over(orphan).await?);
-            }
-            commit_each(&*self.store, &commits).await?;
-        }
-    }
-
-    /// What becomes of a message whose process ended, if that is not recorded yet.
-    async fn take_over(&self, orphan: &Work) -> Result<Option<Commit>, StoreError> {
-        let (position, tries) = (orphan.position, orphan.tries());
-        let lease = orphan.claim.map(|(lease, _)| lease);
-        let error = format!("the process ended during attempt {tries}");
-        let mut wait = self.options.retry.wait(tries, &*self.entropy);
-        if wait.is_none()
-            && let Some(message) = self.store.message(position).await?
-            && let Some(handler) = self.handler(&message)
-        {
-            // Its handler may have more patience.
-            wait = handler.retry().and_then(|it| it.wait(tries, &*self.entropy));
-            // If not, somebody may wait for how it ends.
-            if wait.is_none()
-                && let Some(commit) = handler.give_up(&message, &error)
-            {
-                let (as_, error) = (SettledAs::Done, None);
-                let commit = commit.write(Write::Settle { position, lease, as_, error });
-                match self.store.commit(commit).await {
-                    Err(StoreError::Invalid(_)) => {}
-                    ended => return ended.map(|_| None),
-                }
-            }
-        }
-        // Most were only near when another one ended the process: first time at once.
-        let wait = if tries < 2 { wait.map(|_| Duration::ZERO) } else { wait };
-        Ok(Some(Commit::of(failed(position, lease, &error, wait))))
-    }
-
     /// Delivers a message in a task of its own, so that a panic in code of the user's, in a router
     /// say, only puts it off.
     pub(super) async fn deliver(self: &Arc<Self>, begin: Begin) -> End {
@@ -160,13 +116,14 @@ impl Courier {
             Ok(end) => end,
             Err(error) => {
                 tracing::warn!(message_id = position, error = %error, "delivery was put off");
-                End::Rest(self.clock.now().after(Duration::from_secs(1)))
+                let until = self.clock.now().after(Duration::from_secs(1));
+                if error.is_retryable() { End::Rest(until) } else { End::PutOff(until) }
             }
         }
     }
 
     async fn attempt(&self, begin: Begin) -> Result<End, StoreError> {
-        let Begin { position, lane, loading, place, mut turn } = begin;
+        let Begin { position, lane, is_blamed, loading, place, mut turn } = begin;
         // Should it not be as it was written any more, the commit at its end is refused.
         let message = match self.store.notices().fresh(position) {
             None => self.store.message(position).await?,
@@ -187,15 +144,16 @@ impl Courier {
         let leaves = handler.as_ref().is_none_or(|it| it.leaves_the_process());
         // It may be what ended a process: its attempt is counted before it begins.
         let suspect = position <= self.careful_until && (!leaves || 0 < attempts);
-        let (pool, max) = self.pool(handler.as_ref(), &message, suspect.then_some(attempts));
-        // Deliveries to one target begin in the order of their messages.
-        turn.come().await;
-        let place = match pool {
-            Some(pool) => match self.pools.enter(&pool, max, lane, place) {
-                Some(place) => Some(place),
-                None => return Ok(End::NoRoom),
-            },
-            None => None,
+        // Deliveries to one target begin in the order of their messages: behind one that went back,
+        // all go back.
+        if !turn.come().await {
+            turn.go_back();
+            return Ok(End::NoRoom);
+        }
+        let pools = if is_blamed { Vec::new() } else { self.pools_of(&handler, &message, suspect) };
+        let Some(places) = self.enter(&pools, lane, place) else {
+            turn.go_back();
+            return Ok(End::NoRoom);
         };
         drop(loading);
         let turn = handler.as_ref().is_some_and(|it| it.in_order()).then_some(turn);
@@ -205,34 +163,49 @@ impl Courier {
         } else {
             self.claim(handler, message, turn).await
         };
-        drop(place);
+        drop(places);
         end
     }
 
-    /// Which places a delivery takes, and how many there are. One that was under way when a process
-    /// ended is delivered apart from all others of which that is true.
-    fn pool(
+    /// Which places a delivery takes, and of how many.
+    fn pools_of(
         &self,
-        handler: Option<&Arc<dyn Handler>>,
+        handler: &Option<Arc<dyn Handler>>,
         message: &Recorded,
-        suspect: Option<u32>,
-    ) -> (Option<Pool>, usize) {
-        let apart_after = handler.map_or(0, |it| it.apart_after());
-        match suspect {
-            Some(attempts) if 0 < attempts && apart_after <= attempts => {
-                let blamed = if 0 < apart_after { Pool::BlamedForLong } else { Pool::Blamed };
-                return (Some(blamed), 1);
-            }
-            Some(_) | None => {}
-        }
+        suspect: bool,
+    ) -> Vec<(Pool, usize)> {
         let max = self.options.concurrency;
-        match handler.map_or(Places::OfType, |it| it.places()) {
-            Places::OfType => (Some(Pool::Type(message.message_type.as_str().into())), max),
-            Places::Of { kind, name, max: more } => {
-                (Some(Pool::Of(kind, name)), more.unwrap_or(max))
-            }
-            Places::OfTarget => (None, max),
+        let (places, in_order) = match handler {
+            Some(it) => (it.places(), it.in_order()),
+            None => (Places::OfType, false),
+        };
+        let kind = match places {
+            Places::OfType => (Pool::Type(message.message_type.as_str().into()), max),
+            Places::Of { kind, name, max: more } => (Pool::Of(kind, name), more.unwrap_or(max)),
+            Places::OfTarget => return Vec::new(),
+        };
+        // Claims of one target may be in each other's way, as those of two timers of a process of
+        // which one cancels the other.
+        match message.target.filter(|_| suspect && !in_order) {
+            Some(target) => vec![(Pool::Target(target), 1), kind],
+            None => vec![kind],
         }
+    }
+
+    /// Takes these places; `None` if one of them is not free, for which the lane then waits in
+    /// line.
+    fn enter(
+        &self,
+        pools: &[(Pool, usize)],
+        lane: LaneKey,
+        mut given: Option<Place>,
+    ) -> Option<Vec<Place>> {
+        let mut places = Vec::with_capacity(pools.len());
+        for (pool, max) in pools {
+            let given = given.take_if(|it| it.is_of(pool));
+            places.push(self.pools.enter(pool, *max, lane, given)?);
+        }
+        Some(places)
     }
 
     /// Counts the attempt before it begins.
@@ -261,7 +234,7 @@ impl Courier {
         end
     }
 
-    fn handler(&self, message: &Recorded) -> Option<Arc<dyn Handler>> {
+    pub(super) fn handler(&self, message: &Recorded) -> Option<Arc<dyn Handler>> {
         let routed = || self.routers.iter().find_map(|it| it.route(message));
         self.handlers.get(&*message.message_type).cloned().or_else(routed)
     }
@@ -304,7 +277,12 @@ impl Courier {
                 if let Some(lease) = lease {
                     self.store.commit(Commit::of(Write::Release { position, lease })).await?;
                 }
-                End::Rest(self.clock.now().after(REST))
+                let until = self.clock.now().after(REST);
+                // Many runs or jobs share a target: the trouble of one is not that of all.
+                match handler.map_or(Places::OfType, |it| it.places()) {
+                    Places::OfTarget => End::PutOff(until),
+                    Places::OfType | Places::Of { .. } => End::Rest(until),
+                }
             }
             Err(failure) => {
                 let wait = retry.wait(attempt, &*self.entropy).filter(|_| !failure.is_final);
@@ -328,6 +306,7 @@ impl Courier {
     ) -> Result<Commit, Failure> {
         let Some(handler) = handler else { return Err(unknown_type(&delivery.message)) };
         let lease = handler.lease().unwrap_or(self.options.lease);
+        let is_timed = handler.is_timed();
         let over = self.clock.sleep(lease);
         let mut task = Abandon(tokio::spawn(async move { handler.handle(delivery).await }));
         tokio::select! {
@@ -335,7 +314,7 @@ impl Courier {
                 Ok(result) => result,
                 Err(error) => Err(Failure::retry(panic_text(error))),
             },
-            () = over => {
+            () = over, if is_timed => {
                 let seconds = lease.as_secs_f32();
                 Err(Failure::retry(format!("no answer within its lease of {seconds} s")))
             }

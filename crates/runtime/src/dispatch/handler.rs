@@ -55,6 +55,12 @@ pub trait Handler: Send + Sync + 'static {
         None
     }
 
+    /// Whether an attempt that takes longer than its lease has failed. If not, it must end by
+    /// itself.
+    fn is_timed(&self) -> bool {
+        true
+    }
+
     /// Which places its deliveries take.
     fn places(&self) -> Places {
         Places::OfType

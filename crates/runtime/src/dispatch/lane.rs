@@ -67,7 +67,8 @@ impl Lane {
         if self.contains(position) {
             return;
         }
-        if window_max <= self.window.len() {
+        // Behind what only the store knows, it has to wait: messages come in their order.
+        if self.more || window_max <= self.window.len() {
             self.overflow();
         } else {
             self.window.push_back((position, due_at));

@@ -9,6 +9,7 @@ use std::{
     },
 };
 
+use steadfast_store::EntityId;
 use tokio::sync::Notify;
 
 use super::lane::LaneKey;
@@ -20,10 +21,8 @@ pub(crate) enum Pool {
     Type(Box<str>),
     /// Those of a kind of work, of a name.
     Of(&'static str, &'static str),
-    /// One for all that may have ended a process: so the next end has one suspect.
-    Blamed,
-    /// The same for those that may take long.
-    BlamedForLong,
+    /// The one of a target.
+    Target(EntityId),
 }
 
 /// All pools. A lane that finds no place waits in line for it.
@@ -49,8 +48,8 @@ pub(super) struct Place {
 }
 
 impl Pools {
-    /// A place of `max`; if there is none, the lane waits in line. `given` is one that the lane has
-    /// waited for.
+    /// A place of `max`; if there is none, the lane waits in line. `given` is one of this pool that
+    /// the lane has waited for.
     pub(super) fn enter(
         self: &Arc<Self>,
         pool: &Pool,
@@ -58,8 +57,8 @@ impl Pools {
         lane: LaneKey,
         given: Option<Place>,
     ) -> Option<Place> {
-        if let Some(place) = given.filter(|it| it.pool == *pool) {
-            return Some(place);
+        if given.is_some() {
+            return given;
         }
         let mut pools = self.lock();
         let places = pools.entry(pool.clone()).or_default();
@@ -90,6 +89,13 @@ impl Pools {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Pool, Places>> {
         self.pools.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Place {
+    /// Whether it is one of this pool.
+    pub(super) fn is_of(&self, pool: &Pool) -> bool {
+        self.pool == *pool
     }
 }
 

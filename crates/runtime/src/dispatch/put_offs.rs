@@ -48,12 +48,12 @@ impl PutOffs {
         Some((position, key))
     }
 
-    /// Drops the one that waits longest, if it need not block its lane; returns its time.
-    pub(super) fn evict(&mut self) -> Option<Timestamp> {
-        let last = self.by_time.iter().rev().find(|(_, key)| !key.ordered);
-        let (until, position) = last.map(|(key, _)| *key)?;
-        self.remove(position);
-        Some(until)
+    /// Drops the one that waits longest; returns its time and its lane.
+    pub(super) fn evict(&mut self) -> Option<(Timestamp, LaneKey)> {
+        let ((until, position), key) = self.by_time.pop_last()?;
+        self.until.remove(&position);
+        self.left(key);
+        Some((until, key))
     }
 
     pub(super) fn contains(&self, position: Position) -> bool {

@@ -1,7 +1,7 @@
 //! The loop: it asks the agenda what to do, does it, and tells the agenda how it went.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -22,6 +22,9 @@ use super::{
     pools::{Loading, Place},
     turnstile::Turnstile,
 };
+
+/// One that was under way when a process ended is delivered alone for so long at most.
+const ALONE_MAX: Duration = Duration::from_secs(30);
 
 /// So many reads fail before the store is given time.
 const FAILURES: u32 = 3;
@@ -64,6 +67,7 @@ impl Shared {
 /// Everything that can end while the loop waits.
 enum Ended {
     Delivery(Position, LaneKey, End),
+    Blamed(Position, LaneKey, End),
     Scan(Result<Vec<Work>, StoreError>),
     Fill(LaneKey, usize, Result<Vec<Work>, StoreError>),
 }
@@ -81,6 +85,9 @@ pub(super) struct Task {
     given: HashMap<LaneKey, Place>,
     /// What the next delivery of a lane waits for.
     turns: HashMap<LaneKey, oneshot::Receiver<()>>,
+    /// What was under way when a process ended, and which of them is under way alone, until when.
+    blamed: VecDeque<(Position, LaneKey)>,
+    alone: Option<(Position, Timestamp)>,
     /// After failed reads the store gets time to come back.
     rest_until: Timestamp,
     /// Reads that failed, one after the other, and whether the last one will never work here.
@@ -95,6 +102,7 @@ impl Task {
         courier: Arc<Courier>,
         shared: Arc<Shared>,
         queues: Option<Arc<dyn QueueNews>>,
+        blamed: Vec<(Position, LaneKey)>,
     ) -> Self {
         let (under_way, rest_until) = (JoinSet::new(), Timestamp::MIN);
         let (failures, is_lost) = (0, false);
@@ -109,6 +117,8 @@ impl Task {
             loading: Loading::new(options.concurrency),
             given: HashMap::new(),
             turns: HashMap::new(),
+            blamed: VecDeque::from(blamed),
+            alone: None,
             rest_until,
             failures,
             is_lost,
@@ -140,11 +150,14 @@ impl Task {
 
     /// Starts what can start and returns when to look again.
     fn start_what_is_due(&mut self) -> Option<Timestamp> {
+        // Before the time is told: who asks later may have turned the clock meanwhile.
+        let waiters = std::mem::take(&mut *self.shared.waiters());
         let now = self.clock.now();
         let mut agenda = self.shared.agenda();
         agenda.wake(now);
         for (lane, place) in self.courier.pools.granted() {
-            if agenda.unblock_lane(lane, now) {
+            // Not while something of it may come back: that has to be the next.
+            if agenda.is_blocked(lane) && agenda.unblock_lane(lane, now) {
                 self.given.insert(lane, place);
             }
         }
@@ -153,7 +166,7 @@ impl Task {
             let (turn, next) = Turnstile::new(self.turns.remove(&lane));
             self.turns.insert(lane, next);
             let place = self.given.remove(&lane);
-            let begin = Begin { position, lane, loading, place, turn };
+            let begin = Begin { position, lane, is_blamed: false, loading, place, turn };
             let courier = self.courier.clone();
             self.under_way.spawn(async move {
                 let end = courier.deliver(begin).await;
@@ -162,6 +175,17 @@ impl Task {
         }
         // A lane that does not need its place any more gives it to the next.
         self.given.retain(|lane, _| agenda.is_ready(*lane));
+        let is_alone = self.alone.is_some_and(|(_, until)| now < until);
+        if !is_alone && let Some((position, lane)) = self.blamed.pop_front() {
+            self.alone = Some((position, now.after(ALONE_MAX)));
+            let (turn, _) = Turnstile::new(None);
+            let begin = Begin { position, lane, is_blamed: true, loading: None, place: None, turn };
+            let courier = self.courier.clone();
+            self.under_way.spawn(async move {
+                let end = courier.deliver(begin).await;
+                Ended::Blamed(position, lane, end)
+            });
+        }
         let resting = now < self.rest_until;
         if !resting && let Some(cursor) = agenda.wants_scan(now) {
             self.under_way.spawn(scan(self.store.clone(), cursor, self.options.page));
@@ -172,13 +196,19 @@ impl Task {
         // Without a store nothing more happens, however much is due.
         let is_lost = resting && self.is_lost;
         let settled = self.under_way.is_empty() && (is_lost || agenda.is_settled(now));
-        let wake = agenda.next_wake(now);
+        let mut wake = agenda.next_wake(now);
+        if !self.blamed.is_empty() {
+            let alone_until = self.alone.map(|(_, until)| until);
+            wake = wake.into_iter().chain(alone_until).min();
+        }
         drop(agenda);
         if settled && self.store.notices().is_empty() {
-            for waiter in self.shared.waiters().drain(..) {
+            for waiter in waiters {
                 // That nobody waits any more is no matter.
                 let _ = waiter.send(());
             }
+        } else {
+            self.shared.waiters().extend(waiters);
         }
         if resting {
             Some(wake.map_or(self.rest_until, |at| at.min(self.rest_until)))
@@ -214,13 +244,18 @@ impl Task {
         let failed = match ended {
             Ended::Delivery(position, lane, end) => {
                 agenda.finished(position, end, now);
-                // The place may have come before the news that there was none.
-                if end == End::NoRoom && !self.courier.pools.is_waiting(lane) {
+                // The place may have come, and gone to another, before it was wanted here.
+                if agenda.is_blocked(lane) && !self.courier.pools.is_waiting(lane) {
                     agenda.unblock_lane(lane, now);
                 }
                 if agenda.is_at_rest(lane) {
                     self.turns.remove(&lane);
                 }
+                None
+            }
+            Ended::Blamed(position, lane, end) => {
+                self.alone.take_if(|(it, _)| *it == position);
+                agenda.let_in(position, lane, end, now);
                 None
             }
             Ended::Scan(Ok(page)) => {

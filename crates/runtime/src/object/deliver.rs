@@ -24,9 +24,6 @@ use crate::{
 /// Deliveries that wait in mailboxes at once, of all objects.
 const DELIVERIES_MAX: usize = 4_096;
 
-/// Longer than any process lives.
-const AS_LONG_AS_IT_TAKES: Duration = Duration::from_hours(24 * 365);
-
 /// What stands beside a message to an object.
 #[derive(Deserialize)]
 struct Beside {
@@ -113,8 +110,8 @@ impl Handler for ToObject {
     }
 
     /// It waits in the mailbox as long as it takes, and a turn has limits of its own.
-    fn lease(&self) -> Option<Duration> {
-        Some(AS_LONG_AS_IT_TAKES)
+    fn is_timed(&self) -> bool {
+        false
     }
 
     fn places(&self) -> Places {

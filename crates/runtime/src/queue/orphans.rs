@@ -9,7 +9,6 @@ use super::{
     delivery::Verdict,
     desk::lock,
     settle::{self, Ending},
-    suspects::ALONE_MAX,
 };
 use crate::commit_each::commit_each;
 
@@ -23,6 +22,8 @@ impl Queues {
             if orphans.is_empty() {
                 return Ok(());
             }
+            // Nothing else that is suspect was under way when the process ended.
+            let is_alone = orphans.len() == 1 && lock(&self.shared.blamed).is_empty();
             let names = self.queues_of(&orphans).await?;
             let mut commits = Vec::new();
             for work in orphans {
@@ -32,21 +33,18 @@ impl Queues {
                 };
                 let settings = self.open(queue.class()).await?.rules().settings;
                 lock(&self.shared.blamed).insert(work.position);
-                commits.extend(self.take_over(&work, &settings).map(Commit::of));
+                commits.extend(self.take_over(&work, &settings, is_alone).map(Commit::of));
             }
             commit_each(&**store, &commits).await?;
         }
     }
 
     /// What becomes of a message whose process ended.
-    fn take_over(&self, work: &Work, settings: &QueueSettings) -> Option<Write> {
+    fn take_over(&self, work: &Work, settings: &QueueSettings, is_alone: bool) -> Option<Write> {
         let (position, tries) = (work.position, work.tries());
-        let (lease, claimed_at) = work.claim?;
-        // Others may have begun beside it as soon as it had been alone for long enough.
-        let is_over = claimed_at.after(ALONE_MAX) <= self.shared.clock.began_at();
-        let was_alone = lease.number < 0 && !is_over;
+        let (lease, _) = work.claim?;
         // Its last attempt, with others beside it: it is not given up for what they did.
-        if !was_alone && settings.attempts_max() <= tries {
+        if !is_alone && settings.attempts_max() <= tries {
             return Some(Write::Release { position, lease });
         }
         // Most were only near when another one ended the process: at once.

@@ -33,6 +33,8 @@ pub(super) struct Pump {
     /// Since when the first letter on the shelf waits for company.
     waiting_since: Option<Timestamp>,
     rate: Rate,
+    /// Letters on the shelf that were not admitted the last time.
+    refused: usize,
     failures: u32,
     rest_until: Timestamp,
     is_lost: bool,
@@ -75,6 +77,7 @@ impl Pump {
             reading: false,
             waiting_since: None,
             rate: Rate::default(),
+            refused: 0,
             failures: 0,
             rest_until: Timestamp::MIN,
             is_lost: false,
@@ -179,6 +182,7 @@ impl Pump {
                 }
             }
         }
+        self.refused = shelf.letters().filter(|it| tried.contains(&care_of(it))).count();
         let Some((admitted, care)) = admitted else { return Handed::Wait(until) };
         let size = if let Care::Blamed { .. } = care { 1 } else { size };
         let letters = shelf.take(size, |it| care_of(it) == care);
@@ -204,7 +208,8 @@ impl Pump {
         let size = if self.consumer.is_batch() { settings.batch_size } else { 1 };
         let page = (size * self.options.concurrency).clamp(size, PAGE.max(size));
         let page = self.desk.fitting(page);
-        let wanted = page.div_ceil(2).max(size);
+        // Those that have to wait must not keep others from being read.
+        let wanted = page.div_ceil(2).max(size) + self.refused.min(PAGE);
         if self.reading || !self.desk.shelf().would_read(wanted, now) {
             return;
         }

@@ -74,6 +74,8 @@ impl Suspects {
             },
             Care::Blamed { .. } if state.is_blamed => return Admission::Wait(None),
             Care::Blamed { is_last: true } if 0 < state.counted => {
+                // One that wanted it long ago has gone away.
+                state.wanted_since.take_if(|it| it.after(2 * ALONE_MAX) <= now);
                 let until = state.wanted_since.get_or_insert(now).after(ALONE_MAX);
                 if now < until {
                     return Admission::Wait(Some(until));
@@ -83,7 +85,10 @@ impl Suspects {
             }
             Care::Blamed { is_last } => {
                 (state.is_exclusive, is_exclusive) = (is_last, is_last);
-                (state.wanted_since, state.is_blamed) = (None, true);
+                state.is_blamed = true;
+                if is_last {
+                    state.wanted_since = None;
+                }
             }
         }
         Admission::Yes(Admitted { suspects: self.clone(), care, is_exclusive })

@@ -87,6 +87,33 @@ async fn start(store: &Arc<MemoryStore>, performer: &Performer) -> Runtime {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_that_was_under_way_at_a_crash_and_hangs_holds_up_others_for_half_a_minute_at_most() {
+    let clock = ManualClock::at(START);
+    let mut store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
+    let performer = Performer(Arc::new(Semaphore::new(0)));
+    let app = start(&store, &performer).await;
+    for name in ["a", "b", "c"] {
+        app.call(Asker::at(name), Ask).await.unwrap();
+        performer.0.acquire().await.unwrap().forget();
+    }
+    store.crash_at(1, Moment::Before);
+    assert!(app.call(Asker::at("d"), Ask).await.is_err());
+    tokio::spawn(app.stop());
+    store = Arc::new(store.restart());
+    let app = start(&store, &performer).await;
+    // One of the three is performed alone; a new one does not wait for it.
+    performer.0.acquire().await.unwrap().forget();
+    app.call(Asker::at("d"), Ask).await.unwrap();
+    performer.0.acquire().await.unwrap().forget();
+    assert_eq!(app.forgotten().await.unwrap(), Vec::<i64>::new());
+    assert_eq!(performer.0.available_permits(), 0, "the other two wait");
+    for _ in 0..2 {
+        clock.advance(Duration::from_secs(30));
+        performer.0.acquire().await.unwrap().forget();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crash_during_the_last_attempt_of_a_job_is_its_outcome() {
     let clock = ManualClock::at(START);
     let mut store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));

@@ -28,6 +28,7 @@ on_all!(
     job_kinds_that_hang_keep_nothing_else_waiting,
     objects_that_hang_keep_nothing_else_waiting,
     what_one_turn_sends_to_one_receiver_arrives_in_its_order,
+    what_is_more_than_the_dispatcher_holds_arrives_in_its_order_too,
     a_run_that_one_turn_starts_and_ends_is_terminated,
     a_backlog_after_a_kill_is_delivered_at_once,
 );
@@ -355,6 +356,25 @@ async fn what_one_turn_sends_to_one_receiver_arrives_in_its_order(lab: Lab) {
         until("all have arrived", async || heard().len() == 50).await;
         assert_eq!(heard(), (0..50).collect::<Vec<i64>>());
     }
+    app.stop().await;
+}
+
+async fn what_is_more_than_the_dispatcher_holds_arrives_in_its_order_too(mut lab: Lab) {
+    const MANY: i64 = 1_500;
+    let sender = Sender::default();
+    {
+        // Nothing delivers: what is sent stays, and is found by scans of 1,000 at the next start.
+        let objects = Objects::builder(lab.store.clone()).class(sender.clone()).start().unwrap();
+        objects.call(Sender::at("from"), Send { to: "to".into(), many: MANY }).await.unwrap();
+    }
+    lab.restart().await;
+    let app = start(&lab, &sender).await;
+    until("all have arrived", async || sender.heard.lock().unwrap().len() == MANY as usize).await;
+    app.call(Sender::at("from"), Send { to: "to".into(), many: MANY }).await.unwrap();
+    let all = 2 * MANY as usize;
+    until("all have arrived", async || sender.heard.lock().unwrap().len() == all).await;
+    let heard: Vec<i64> = sender.heard.lock().unwrap().iter().map(|it| it.1).collect();
+    assert_eq!(heard, (0..MANY).chain(0..MANY).collect::<Vec<i64>>());
     app.stop().await;
 }
 

@@ -48,12 +48,7 @@ impl Agenda {
             End::Again(due_at) if key.ordered => lane.window.push_front((position, due_at)),
             End::Again(due_at) if due_at <= now => lane.add(position, due_at, self.bounds.window),
             End::Again(due_at) => self.set_timer(due_at, position, key),
-            End::PutOff(until) => {
-                if key.ordered {
-                    lane.window.push_front((position, now));
-                }
-                self.put_off(position, until, key);
-            }
+            End::PutOff(until) => self.put_off(position, until, key, now),
             End::Rest(_) | End::NoRoom => lane.put_back(position, now),
         }
         self.review(key, now);
@@ -62,14 +57,51 @@ impl Agenda {
         }
     }
 
-    fn put_off(&mut self, position: Position, until: Timestamp, key: LaneKey) {
+    fn put_off(&mut self, position: Position, until: Timestamp, key: LaneKey, now: Timestamp) {
+        if key.ordered
+            && let Some(lane) = self.lanes.get_mut(&key)
+        {
+            // The rest of its lane waits behind it, and takes no room meanwhile.
+            lane.window.push_front((position, now));
+            if !lane.filling {
+                self.lanes.remove(&key);
+                self.dozing.insert(key, (until, position));
+            }
+        }
         self.put_offs.insert(position, until, key);
         if self.bounds.timers < self.put_offs.len()
-            && let Some(until) = self.put_offs.evict()
+            && let Some((until, evicted)) = self.put_offs.evict()
         {
+            self.dozing.remove(&evicted);
             let at = self.scan_again_at.map_or(until, |it| it.min(until));
             self.scan_again_at = Some(at);
         }
+    }
+
+    /// Leaves these to be delivered apart from all lanes.
+    pub(in crate::dispatch) fn hold_back(&mut self, all: impl IntoIterator<Item = Position>) {
+        self.held_back.extend(all);
+    }
+
+    /// One of them was delivered so: from now on it is like any other.
+    pub(in crate::dispatch) fn let_in(
+        &mut self,
+        position: Position,
+        key: LaneKey,
+        end: End,
+        now: Timestamp,
+    ) {
+        self.held_back.remove(&position);
+        self.running.insert(position, key);
+        self.lanes.entry(key).or_default().running += 1;
+        // Nobody was refused a place.
+        let end = if end == End::NoRoom { End::PutOff(now) } else { end };
+        self.finished(position, end, now);
+    }
+
+    /// Whether a lane waits for a place, and nothing of it is under way that could come back.
+    pub(in crate::dispatch) fn is_blocked(&self, key: LaneKey) -> bool {
+        self.lanes.get(&key).is_some_and(|it| it.blocked && it.running == 0)
     }
 
     /// A lane has a place again; `false` if it needs none any more.

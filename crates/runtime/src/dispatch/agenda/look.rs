@@ -43,6 +43,7 @@ impl Agenda {
             || self.dozing.contains_key(&key)
             || lane.is_some_and(|it| it.more || it.contains(work.position))
             || self.put_offs.contains(work.position)
+            || self.held_back.contains(&work.position)
             || self.scan_again_at.is_some()
     }
 

@@ -220,9 +220,8 @@ impl World {
             assert!(self.agenda.covers(work), "{work:?} is forgotten by {:?}", self.agenda);
         }
         assert!(self.agenda.timers.len() <= self.agenda.bounds.timers);
-        assert!(self.agenda.dozing.len() <= self.agenda.bounds.timers);
-        let ordered = self.agenda.lanes.keys().filter(|it| it.ordered).count();
-        assert!(self.agenda.put_offs.len() <= self.agenda.bounds.timers + ordered);
+        assert!(self.agenda.put_offs.len() <= self.agenda.bounds.timers);
+        assert!(self.agenda.dozing.len() <= 2 * self.agenda.bounds.timers);
     }
 
     fn step(&mut self) {
