@@ -11,8 +11,8 @@ use std::{
 };
 
 use steadfast::store::{
-    Entropy, PostgresOptions, PostgresStore, Recorded, SeededEntropy, SqliteOptions, SqliteStore,
-    Store, SystemClock,
+    Clock, Entropy, PostgresOptions, PostgresStore, Recorded, SeededEntropy, SqliteOptions,
+    SqliteStore, Store, SystemClock,
 };
 
 /// Chance whose seed is printed. Where a kill meets a process is not repeated by it.
@@ -51,6 +51,13 @@ impl Victim {
         if 1 < soak() {
             command.env("STEADFAST_TEST_STEPS", SeededEntropy::from_system().next().to_string());
         }
+        Self::spawn(command, place, mode, crash_at)
+    }
+
+    /// One whose clock is so many milliseconds ahead.
+    pub(crate) fn ahead(place: &str, mode: &[&str], crash_at: Option<&str>, ms: u128) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_victim"));
+        command.env("STEADFAST_TEST_AHEAD", ms.to_string());
         Self::spawn(command, place, mode, crash_at)
     }
 
@@ -199,7 +206,11 @@ impl Ledger {
 }
 
 pub(crate) async fn open(place: &str) -> Arc<dyn Store> {
-    let clock = Arc::new(SystemClock);
+    open_by(place, Arc::new(SystemClock)).await
+}
+
+/// The same by another clock.
+pub(crate) async fn open_by(place: &str, clock: Arc<dyn Clock>) -> Arc<dyn Store> {
     if place.starts_with("postgres") {
         let store = PostgresStore::open(PostgresOptions::new(place, clock)).await;
         Arc::new(store.expect("store opens"))

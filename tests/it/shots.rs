@@ -10,15 +10,15 @@ use std::{
     time::Duration,
 };
 
-use steadfast::store::{SeededEntropy, State, Store};
+use steadfast::store::{Clock, ManualClock, SeededEntropy, State, Store, SystemClock};
 use steadfast_bucket::{
-    BlobAction, BlobEvent, BlobKey, Blobs, BucketName, BucketOptions, Buckets, FileBlobs,
-    GetOptions, ListOptions, account,
+    BlobAction, BlobEvent, BlobKey, Blobs, BucketName, Buckets, FileBlobs, GetOptions, ListOptions,
+    account,
 };
 
 use crate::{
     deeds::{Deed, EVENTS, OLD, WRITERS, bytes_of, key_of, source_of},
-    killer::{Victim, open, read_all},
+    killer::{Victim, open_by, read_all},
 };
 
 /// What the victims of one store asked for, and what they were answered.
@@ -29,6 +29,8 @@ pub(crate) struct Album {
     acked: BTreeMap<u64, i64>,
     /// What is still unknown, or changed nothing.
     summary: String,
+    /// How often it was checked: each time the clock of the store is hours ahead of the last one.
+    checks: u32,
 }
 
 /// Blobs by key, and events by key, in order.
@@ -40,14 +42,17 @@ struct Found {
 impl Album {
     pub(crate) fn new(folder: &Path) -> Self {
         let (invoked, acked) = (BTreeSet::new(), BTreeMap::new());
-        Self { folder: folder.to_owned(), invoked, acked, summary: String::new() }
+        Self { folder: folder.to_owned(), invoked, acked, summary: String::new(), checks: 0 }
     }
 
     /// The next victim.
     pub(crate) fn victim(&self, place: &str, at: Option<&str>) -> Victim {
         let first = self.invoked.last().map_or(0, |it| it + 1).next_multiple_of(8 * WRITERS);
         let folder = self.folder.to_str().expect("a text");
-        Victim::start(place, &["shots", folder, &first.to_string()], at)
+        // Where the clock of the last check was.
+        let ahead = Duration::from_hours(6) * self.checks + Duration::from_hours(1);
+        let mode = ["shots", folder, &first.to_string()];
+        Victim::ahead(place, &mode, at, ahead.as_millis())
     }
 
     /// Follows a victim to its end, which is after so many lines unless it comes earlier.
@@ -70,14 +75,17 @@ impl Album {
         }
     }
 
-    /// The oracle. For the check, every orphan is old.
+    /// The oracle. The clock of the check is hours ahead, so that every orphan is old; a gap before
+    /// the start is waited for.
     pub(crate) async fn check(&mut self, place: &str) {
-        let store = open(place).await;
+        self.checks += 1;
+        let ahead = Duration::from_hours(6) * self.checks;
+        let later = ManualClock::at(SystemClock.now().after(ahead));
+        let store = open_by(place, Arc::new(later.clone())).await;
+        later.advance(Duration::from_hours(1));
         let name = account(&*store, &SeededEntropy::from_system()).await.unwrap();
         let files = Arc::new(FileBlobs::open(&self.folder, &name).unwrap());
-        let options = BucketOptions { keep_orphans: Duration::ZERO, ..BucketOptions::default() };
-        let buckets =
-            Buckets::builder(store.clone()).options(options).open(files.clone()).await.unwrap();
+        let buckets = Buckets::builder(store.clone()).open(files.clone()).await.unwrap();
         let bucket = BucketName::new("shots").unwrap();
         if buckets.bucket(&bucket).await.is_ok() {
             let found = Found::read(&*store, &buckets, &bucket).await;

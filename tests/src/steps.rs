@@ -5,11 +5,15 @@ use std::{sync::Arc, time::Duration};
 use steadfast::store::{Clock, Entropy, Left, SeededEntropy, Sleep, SystemClock, Timestamp};
 
 /// The clock of this process: that of the machine, or with STEADFAST_TEST_STEPS, a seed, one that
-/// is set ahead and back.
+/// is set ahead and back; or with STEADFAST_TEST_AHEAD one that is so many milliseconds ahead.
 pub(crate) fn clock() -> Arc<dyn Clock> {
-    match std::env::var("STEADFAST_TEST_STEPS") {
-        Ok(seed) => Arc::new(Unsteady { seed: seed.parse().expect("a number") }),
-        Err(_) => Arc::new(SystemClock),
+    let number = |name| std::env::var(name).ok().map(|it| it.parse().expect("a number"));
+    if let Some(seed) = number("STEADFAST_TEST_STEPS") {
+        return Arc::new(Unsteady { offsets: &OFFSETS, seed });
+    }
+    match number("STEADFAST_TEST_AHEAD") {
+        Some(ms) => Arc::new(Ahead { ms, began: SystemClock.elapsed() }),
+        None => Arc::new(SystemClock),
     }
 }
 
@@ -22,7 +26,34 @@ const PERIOD: Duration = Duration::from_millis(150);
 
 #[derive(Debug)]
 struct Unsteady {
+    offsets: &'static [i64],
     seed: u64,
+}
+
+/// One that is ahead, and runs fast: what was written is old soon.
+#[derive(Debug)]
+struct Ahead {
+    ms: u64,
+    began: Duration,
+}
+
+/// How fast that is.
+const RATE: u32 = 60;
+
+impl Clock for Ahead {
+    fn now(&self) -> Timestamp {
+        let passed = SystemClock.elapsed().saturating_sub(self.began);
+        let ahead = Duration::from_millis(self.ms) + passed * (RATE - 1);
+        SystemClock.now().after(ahead)
+    }
+
+    fn elapsed(&self) -> Duration {
+        SystemClock.elapsed().saturating_sub(self.began) * RATE
+    }
+
+    fn wait<'a>(&'a self, left: Left<'a>) -> Sleep<'a> {
+        Box::pin(async move { SystemClock.wait(left).await })
+    }
 }
 
 impl Clock for Unsteady {
@@ -30,7 +61,7 @@ impl Clock for Unsteady {
         let period = self.elapsed().as_millis() / PERIOD.as_millis();
         let chance = SeededEntropy::new(self.seed ^ period as u64).next();
         let Timestamp(now) = SystemClock.now();
-        Timestamp(now + OFFSETS[(chance % OFFSETS.len() as u64) as usize])
+        Timestamp(now + self.offsets[(chance % self.offsets.len() as u64) as usize])
     }
 
     fn elapsed(&self) -> Duration {
