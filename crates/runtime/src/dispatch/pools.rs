@@ -31,7 +31,7 @@ pub(super) struct Pools {
     pools: Mutex<HashMap<Pool, Places>>,
     /// Lanes that got a place while they waited.
     granted: Mutex<Vec<(LaneKey, Place)>>,
-    /// Wakes who delivers.
+    /// Wakes the dispatcher.
     changed: Notify,
 }
 

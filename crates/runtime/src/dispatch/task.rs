@@ -150,7 +150,7 @@ impl Task {
 
     /// Starts what can start and returns when to look again.
     fn start_what_is_due(&mut self) -> Option<Timestamp> {
-        // Before the time is told: who asks later may have turned the clock meanwhile.
+        // Taken before the clock is read: a later caller may have turned the clock.
         let waiters = std::mem::take(&mut *self.shared.waiters());
         let now = self.clock.now();
         let mut agenda = self.shared.agenda();
