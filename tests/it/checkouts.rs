@@ -15,13 +15,13 @@ async fn check_out_while_dying(place: &str) {
     for (index, point) in COMMIT_POINTS.iter().chain(CRASH_POINTS).enumerate() {
         let at = format!("{point}:{}", 5 + 3 * index);
         let first = ledger.next_key().to_string();
-        let mut victim = Victim::start(place, &["checkout", &first], Some(&at));
+        let mut victim = Victim::steady(place, &["checkout", &first], Some(&at));
         while let Some(line) = victim.line() {
             note(&mut ledger, &line);
         }
         assert!(was_killed(victim.wait()), "point {at} was never reached");
     }
-    let victim = Victim::start(place, &["drain"], None);
+    let victim = Victim::steady(place, &["drain"], None);
     assert!(victim.wait().success(), "the last victim ends in peace");
     check(&ledger, place).await;
 }

@@ -54,6 +54,11 @@ impl Victim {
         Self::spawn(command, place, mode, crash_at)
     }
 
+    /// One whose clock is right in a soak as well: an hour ahead is a timeout that it must not meet.
+    pub(crate) fn steady(place: &str, mode: &[&str], crash_at: Option<&str>) -> Self {
+        Self::spawn(Command::new(env!("CARGO_BIN_EXE_victim")), place, mode, crash_at)
+    }
+
     /// One whose clock is so many milliseconds ahead.
     pub(crate) fn ahead(place: &str, mode: &[&str], crash_at: Option<&str>, ms: u128) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_victim"));

@@ -9,7 +9,7 @@ use steadfast::store::{Clock, Entropy, Left, SeededEntropy, Sleep, SystemClock, 
 pub(crate) fn clock() -> Arc<dyn Clock> {
     let number = |name| std::env::var(name).ok().map(|it| it.parse().expect("a number"));
     if let Some(seed) = number("STEADFAST_TEST_STEPS") {
-        return Arc::new(Unsteady { offsets: &OFFSETS, seed });
+        return Arc::new(Unsteady { began: SystemClock.elapsed(), seed });
     }
     match number("STEADFAST_TEST_AHEAD") {
         Some(ms) => Arc::new(Ahead { ms, began: SystemClock.elapsed() }),
@@ -18,7 +18,8 @@ pub(crate) fn clock() -> Arc<dyn Clock> {
 }
 
 /// How far it may be from the true time. Not so far ahead that keys expire: repeated requests must
-/// be recognized.
+/// be recognized. A process begins with the true time, or a store that is new would be set ahead by
+/// all that its first clock was behind.
 const OFFSETS: [i64; 5] = [0, 3_600_000, -3_600_000, 400_000, -2_592_000_000];
 
 /// It is set so often.
@@ -26,7 +27,7 @@ const PERIOD: Duration = Duration::from_millis(150);
 
 #[derive(Debug)]
 struct Unsteady {
-    offsets: &'static [i64],
+    began: Duration,
     seed: u64,
 }
 
@@ -58,10 +59,11 @@ impl Clock for Ahead {
 
 impl Clock for Unsteady {
     fn now(&self) -> Timestamp {
-        let period = self.elapsed().as_millis() / PERIOD.as_millis();
+        let period = (self.elapsed() - self.began).as_millis() / PERIOD.as_millis();
         let chance = SeededEntropy::new(self.seed ^ period as u64).next();
+        let chance = if period == 0 { 0 } else { chance % OFFSETS.len() as u64 };
         let Timestamp(now) = SystemClock.now();
-        Timestamp(now + self.offsets[(chance % self.offsets.len() as u64) as usize])
+        Timestamp(now + OFFSETS[chance as usize])
     }
 
     fn elapsed(&self) -> Duration {
