@@ -135,6 +135,13 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "STEADFAST_CLOCK_STEP", default_value = "300", value_name = "SECONDS",
         value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub(crate) clock_step: u32,
+    /// Wait while another process serves the store, and take over when it ends or falls silent
+    #[arg(long, env = "STEADFAST_WAIT_FOR_OWNER")]
+    pub(crate) wait_for_owner: bool,
+    /// For this start: go on although the database was found to lack acknowledged commits
+    // Not in the environment: it is a decision about one loss, not about all to come.
+    #[arg(long)]
+    pub(crate) accept_loss: bool,
     #[command(flatten)]
     pub(crate) classifier: ClassifierArgs,
     #[command(flatten)]

@@ -6,12 +6,15 @@ use std::{sync::Arc, time::Duration};
 
 use steadfast::{Dispatcher, DispatcherOptions, process::Processes};
 use steadfast_checkout::{GroupCheckout, Hotel, group_checkout::Input};
-use steadfast_store::{
-    Address, CLOCK_STEP_MAX, Clock, EntityKind, Recorded, State, Store, SystemClock,
-};
+use steadfast_store::{Address, Clock, EntityKind, Recorded, State, Store, SystemClock};
 
 use self::view::View;
-use crate::{args::CheckoutArgs, failure::Failure, open::open_store, place::Place};
+use crate::{
+    args::CheckoutArgs,
+    failure::Failure,
+    open::{Opening, open_store},
+    place::Place,
+};
 
 const PROCESS: &str = "group-checkout";
 const GUESTS: [&str; 4] = ["ada", "grace", "edsger", "barbara"];
@@ -32,7 +35,7 @@ pub(crate) fn checkout(args: &CheckoutArgs) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let store = open_store(&place, clock.clone(), CLOCK_STEP_MAX).await?;
+        let store = open_store(&place, clock.clone(), Opening::DEFAULT).await?;
         let result = run(store.clone(), clock, &place).await;
         store.close().await;
         result

@@ -10,11 +10,54 @@ use steadfast_store::{
 
 use crate::place::Place;
 
+/// How often a store that another process serves is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// How a store is opened.
+#[derive(Clone, Copy)]
+pub(crate) struct Opening {
+    /// A step of the clock beyond this is reported.
+    pub(crate) clock_step_max: Duration,
+    /// Go on although acknowledged commits are missing.
+    pub(crate) accept_loss: bool,
+}
+
+impl Opening {
+    /// As usual.
+    pub(crate) const DEFAULT: Self = Self { clock_step_max: CLOCK_STEP_MAX, accept_loss: false };
+}
+
+/// The same as [`open_store`], but while another process serves the store it waits.
+pub(crate) async fn wait_for_store(
+    place: &Place,
+    clock: Arc<dyn Clock>,
+    opening: Opening,
+) -> Result<Arc<dyn Store>, OpenError> {
+    let mut waits_for = None;
+    loop {
+        match open_store(place, clock.clone(), opening).await {
+            Err(OpenError::Taken { owner, .. }) => {
+                if waits_for.as_ref() != Some(&owner) {
+                    tracing::info!(store = %place, owner, "another process serves it; we wait");
+                    waits_for = Some(owner);
+                }
+                clock.sleep(LOOK_EVERY).await;
+            }
+            // It was reachable before: a database that fails over comes back.
+            Err(error @ OpenError::Failed { .. }) if waits_for.is_some() => {
+                tracing::warn!(error = %error, "the store cannot be looked at; we wait");
+                clock.sleep(LOOK_EVERY).await;
+            }
+            opened => return opened,
+        }
+    }
+}
+
 /// Opens or makes the store at `place`.
 pub(crate) async fn open_store(
     place: &Place,
     clock: Arc<dyn Clock>,
-    clock_step_max: Duration,
+    Opening { clock_step_max, accept_loss }: Opening,
 ) -> Result<Arc<dyn Store>, OpenError> {
     match place {
         Place::Folder(folder) => {
@@ -25,8 +68,8 @@ pub(crate) async fn open_store(
             Ok(Arc::new(store))
         }
         Place::Database(url) => {
-            let options =
-                PostgresOptions { clock_step_max, ..PostgresOptions::new(url.clone(), clock) };
+            let options = PostgresOptions::new(url.clone(), clock);
+            let options = PostgresOptions { clock_step_max, accept_loss, ..options };
             Ok(Arc::new(PostgresStore::open(options).await?))
         }
     }
@@ -47,7 +90,7 @@ pub(crate) async fn open_existing_folder(
         let reason = format!("{missing}; name the folder that `steadfast serve --data` was given");
         return Err(failed(&place, reason));
     }
-    open_store(&place, clock, CLOCK_STEP_MAX).await
+    open_store(&place, clock, Opening::DEFAULT).await
 }
 
 /// The buckets of a store, whose files are in the data folder: also those of a database, until

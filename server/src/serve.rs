@@ -17,7 +17,7 @@ use crate::{
     listener::{DRAIN_TIMEOUT, Drained},
     logging,
     node::{Apps, Node},
-    open::{open_buckets, open_store},
+    open::{Opening, open_buckets, open_store, wait_for_store},
     open_files,
     place::{Place, StoreChoice},
     ports::Ports,
@@ -48,18 +48,18 @@ pub(crate) fn run(args: ServeArgs) -> Result<(), Failure> {
 
 async fn serve(args: ServeArgs, work: &Handle) -> Result<(), Failure> {
     let data = std::path::absolute(&args.data)?;
-    let place = match args.store {
+    let place = match &args.store {
         StoreChoice::Sqlite => Place::Folder(data.clone()),
-        StoreChoice::Postgres(url) => Place::Database(url),
+        StoreChoice::Postgres(url) => Place::Database(url.clone()),
     };
     let sight = Sight::of(&args.classifier, &data)?;
-    // The port comes first: giving it back leaves no trace, opening a store does.
-    let ports = Ports::bind(args.listen, args.s3_listen).await?;
     let mut signals = Signals::catch()?;
     open_files::allow_many();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let step_max = Duration::from_secs(args.clock_step.into());
-    let store = open_store(&place, clock.clone(), step_max).await?;
+    let (ports, store) = tokio::select! {
+        opened = open(&args, &place, &clock) => opened?,
+        () = signals.next() => return Ok(()),
+    };
     let options = ObjectOptions {
         idle_time: Duration::from_secs(args.object_idle.into()),
         awake_bytes_max: usize::try_from(args.object_memory).unwrap_or(usize::MAX) << 20,
@@ -112,6 +112,29 @@ async fn serve(args: ServeArgs, work: &Handle) -> Result<(), Failure> {
     }
     tracing::info!("stopped");
     failed.map_or(Ok(()), |reason| Err(Failure::new(format!("the store failed: {reason}"))))
+}
+
+/// Takes the ports and the store. The ports come first: giving them back leaves no trace, opening a
+/// store does. But nobody should knock at one that waits for its store.
+async fn open(
+    args: &ServeArgs,
+    place: &Place,
+    clock: &Arc<dyn Clock>,
+) -> Result<(Ports, Arc<dyn Store>), Failure> {
+    let clock_step_max = Duration::from_secs(args.clock_step.into());
+    let opening = Opening { clock_step_max, accept_loss: args.accept_loss };
+    if !args.wait_for_owner {
+        let ports = Ports::bind(args.listen, args.s3_listen).await?;
+        return Ok((ports, open_store(place, clock.clone(), opening).await?));
+    }
+    let store = wait_for_store(place, clock.clone(), opening).await?;
+    match Ports::bind(args.listen, args.s3_listen).await {
+        Ok(ports) => Ok((ports, store)),
+        Err(error) => {
+            store.close().await;
+            Err(error)
+        }
+    }
 }
 
 /// Returns when the store can never write again in this process.

@@ -87,7 +87,10 @@ impl Shared {
     /// What is known of a bucket, which must be there.
     pub(crate) async fn bucket(&self, bucket: &BucketName) -> Result<Arc<Known>, BucketError> {
         let forgotten = match self.book.find(bucket) {
-            Ok(known) => return Ok(known),
+            Ok(known) => {
+                self.store.check_lease()?;
+                return Ok(known);
+            }
             Err(forgotten) => forgotten,
         };
         let entry = self.store.entry(&bucket.entry()?).await?;

@@ -213,6 +213,7 @@ pub(crate) fn is_certain(error: &BucketError) -> bool {
         | StoreError::Unavailable { .. } => true,
         StoreError::Unknown { .. }
         | StoreError::Fenced { .. }
+        | StoreError::CommitsLost { .. }
         | StoreError::Failed { .. }
         | StoreError::Corrupt { .. }
         | StoreError::Closed => false,
@@ -221,9 +222,11 @@ pub(crate) fn is_certain(error: &BucketError) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use steadfast_store::InvalidInput;
+    use steadfast_store::{CommitsLost, InvalidInput};
 
     use super::*;
+
+    const LOST: CommitsLost = CommitsLost { batches: (1, 2), positions: (3, 4) };
 
     #[test]
     fn files_go_only_when_the_commit_has_surely_failed() {
@@ -235,6 +238,7 @@ mod tests {
             (StoreError::Unavailable { reason: reason() }, true),
             (StoreError::Unknown { reason: reason() }, false),
             (StoreError::Fenced { epoch: 1 }, false),
+            (StoreError::CommitsLost { lost: LOST }, false),
             (StoreError::Failed { reason: reason() }, false),
             (StoreError::Corrupt { reason: reason() }, false),
             (StoreError::Closed, false),

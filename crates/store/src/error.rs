@@ -1,6 +1,6 @@
 //! What can go wrong in a store, each with a stable code.
 
-use crate::{AddressError, limits};
+use crate::{AddressError, Position, limits};
 
 /// Something that was given is not acceptable; nothing was written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -122,6 +122,12 @@ pub enum StoreError {
         /// Our epoch, which is over.
         epoch: i64,
     },
+    /// The database lacks commits that were acknowledged.
+    #[error("{lost}; this process must stop, and `serve --accept-loss` goes on without them")]
+    CommitsLost {
+        /// Which ones.
+        lost: CommitsLost,
+    },
     /// The storage failed in a way that must not be retried.
     #[error("storage failed: {reason}; this process must stop, what was acknowledged is kept")]
     Failed {
@@ -149,6 +155,7 @@ impl StoreError {
             StoreError::Unavailable { .. } => "store_unavailable",
             StoreError::Unknown { .. } => "outcome_unknown",
             StoreError::Fenced { .. } => "fenced",
+            StoreError::CommitsLost { .. } => "commits_lost",
             StoreError::Failed { .. } => "storage_failed",
             StoreError::Corrupt { .. } => "corrupt",
             StoreError::Closed => "closed",
@@ -162,10 +169,22 @@ impl StoreError {
             StoreError::Invalid(_)
             | StoreError::Unknown { .. }
             | StoreError::Fenced { .. }
+            | StoreError::CommitsLost { .. }
             | StoreError::Failed { .. }
             | StoreError::Corrupt { .. }
             | StoreError::Closed => false,
         }
+    }
+
+    /// Whether this process can never write to the store again.
+    pub fn is_over(&self) -> bool {
+        matches!(
+            self,
+            StoreError::Fenced { .. }
+                | StoreError::CommitsLost { .. }
+                | StoreError::Failed { .. }
+                | StoreError::Closed
+        )
     }
 
     /// Whether the commit certainly changed nothing.
@@ -175,7 +194,8 @@ impl StoreError {
             | StoreError::Busy { .. }
             | StoreError::DiskFull
             | StoreError::Unavailable { .. }
-            | StoreError::Fenced { .. } => true,
+            | StoreError::Fenced { .. }
+            | StoreError::CommitsLost { .. } => true,
             StoreError::Unknown { .. }
             | StoreError::Failed { .. }
             | StoreError::Corrupt { .. }
@@ -185,6 +205,26 @@ impl StoreError {
 
     pub(crate) fn corrupt(reason: impl Into<String>) -> Self {
         StoreError::Corrupt { reason: reason.into() }
+    }
+}
+
+/// Acknowledged commits that a database was found to lack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommitsLost {
+    /// The first and the last batch, as the owner counted them that noticed it.
+    pub batches: (i64, i64),
+    /// The last position that was found, and the last one that was acknowledged.
+    pub positions: (Position, Position),
+}
+
+impl std::fmt::Display for CommitsLost {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { batches: (from, to), positions: (found, known) } = self;
+        write!(
+            f,
+            "the database lacks acknowledged commits: batches {from} to {to} of the last owner, \
+             position {found} was found and {known} was acknowledged"
+        )
     }
 }
 
@@ -208,6 +248,17 @@ pub enum OpenError {
         found: i64,
         /// What this binary knows.
         known: i64,
+    },
+    /// It lacks commits that were acknowledged, and nobody has decided to go on without them.
+    #[error(
+        "{what} is not served: {lost}; restore them, \
+         or start with --accept-loss to go on without them"
+    )]
+    CommitsLost {
+        /// The database.
+        what: String,
+        /// Which ones.
+        lost: CommitsLost,
     },
     /// The file is something else.
     #[error("{what} is not a steadfast store: {reason}")]
@@ -233,6 +284,7 @@ impl OpenError {
         match self {
             OpenError::Taken { .. } => "store_taken",
             OpenError::Newer { .. } => "store_newer",
+            OpenError::CommitsLost { .. } => "commits_lost",
             OpenError::Foreign { .. } => "store_foreign",
             OpenError::Failed { .. } => "store_open_failed",
         }

@@ -33,7 +33,9 @@ impl Fresh {
             }
             let state = State::Pending { due_at, attempts };
             let bytes = ROW_BYTES + row.data.as_str().len() + row.metadata.as_str().len();
-            self.messages.insert(row.position, row.clone().recorded(Some(state), None));
+            let mut message = row.clone().recorded(Some(state), None);
+            message.lineage = plan.lineage;
+            self.messages.insert(row.position, message);
             self.order.push_back((row.position, bytes));
             self.bytes += bytes;
         }

@@ -38,7 +38,7 @@ pub use self::{
     commit::{Commit, Expect, Lease, Remember, Snapshot, Write},
     entropy::{Entropy, SeededEntropy},
     entry::{Entries, Entry, EntryKey, EntryRange, Put, behind},
-    error::{InvalidInput, OpenError, StoreError},
+    error::{CommitsLost, InvalidInput, OpenError, StoreError},
     id::{Address, AddressError, EntityId, EntityKind},
     memory::{MemoryStore, Moment},
     message::{Cause, Direction, Due, Json, Message, MessageKind, Position, Task, Version},

@@ -100,6 +100,7 @@ impl MessageRow {
             created_at: self.created_at,
             state,
             last_error,
+            lineage: 0,
         }
     }
 }
@@ -123,6 +124,8 @@ pub(crate) struct Plan {
     /// Nothing is deleted by age before this time.
     pub(crate) delete_from: Timestamp,
     pub(crate) position: Position,
+    /// The history that its messages belong to: see [`Recorded::lineage`].
+    pub(crate) lineage: i64,
     pub(crate) entities: Vec<EntityRow>,
     /// Of entities that were there before their first message.
     pub(crate) origins: Vec<(EntityId, Position)>,

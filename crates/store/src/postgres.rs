@@ -4,24 +4,27 @@ mod apply;
 mod connect;
 mod entries;
 mod facts;
+mod link;
+mod loss;
 mod migrate;
 mod owner;
+mod read;
 mod recover;
 mod row;
 mod runs;
 mod settings;
+mod tls;
 mod trouble;
 mod writer;
 
 use std::{collections::HashMap, ops::RangeInclusive, sync::Arc};
 
 use async_trait::async_trait;
-use deadpool_postgres::{Pool, PoolError};
+use deadpool_postgres::Pool;
 use tokio::{sync::Mutex, task::JoinHandle};
-use tokio_postgres::{Row, types::ToSql};
 
 pub use self::connect::PostgresOptions;
-use self::trouble::Trouble;
+use self::{link::Link, loss::Lineages, read::Params};
 use crate::{
     Activity, Address, Answer, Attempt, Commit, DueCursor, Dump, EntityId, EntityKind, Head,
     Health, Letter, Notices, ObjectSummary, OldTurn, OpenError, Owner, PageImage, Position,
@@ -37,18 +40,15 @@ pub struct PostgresStore {
     queue: Queue,
     pool: Pool,
     status: Arc<Status>,
+    link: Arc<Link>,
+    lineages: Lineages,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
-
-/// A restart of the database can leave several dead connections in the pool.
-const READ_ATTEMPTS: usize = 4;
 
 /// All ranges in one round trip.
 const IMAGES: &str = "SELECT i.page, i.seq, i.crc, i.data \
      FROM unnest(?2::BIGINT[], ?3::BIGINT[]) AS part (first, last) \
      JOIN image i ON i.entity = ?1 AND i.page BETWEEN part.first AND part.last ORDER BY i.page";
-
-type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 
 impl PostgresStore {
     /// Opens or makes the store; it is ours until it is closed, or until our lease ends without a
@@ -56,59 +56,19 @@ impl PostgresStore {
     pub async fn open(options: PostgresOptions) -> Result<Self, OpenError> {
         let target = connect::Target::parse(&options.url)?;
         let mut session = target.connect().await.map_err(|error| target.failed(&error))?;
-        migrate::migrate(&mut session.client, &target).await?;
-        let held = owner::take(&session.client, &target).await?;
+        let held = owner::take(&mut session, &target, options.accept_loss).await?;
         let clock = owner::clock(&session.client).await.map_err(|error| target.failed(&error))?;
         let clock = StoreClock::new(options.clock, options.clock_step_max, clock);
         let status = Arc::new(Status::new(held.owner, Arc::new(clock)));
+        status.set_lease(held.asked_at + owner::ANSWERS);
+        let link = Arc::new(Link::new(&held));
         let (queue, requests) = shared::queue();
-        let pool = target.pool()?;
-        let writer = writer::Writer::new(target, session, requests, status.clone(), held).await?;
+        let pool = target.pool(link.clone())?;
+        let lineages = held.lineages.clone();
+        let shared = (status.clone(), link.clone());
+        let writer = writer::Writer::new(target, session, requests, shared, held).await?;
         let writer = Mutex::new(Some(tokio::spawn(writer.run())));
-        Ok(Self { queue, pool, status, writer })
-    }
-
-    /// Runs a statement on a pooled connection. A read may be repeated, so connections that turn
-    /// out to be dead are replaced.
-    async fn rows(&self, statement: &str, params: Params<'_>) -> Result<Vec<Row>, StoreError> {
-        self.status.count_read();
-        let statement = statement.replace('?', "$");
-        let mut attempt = 1;
-        loop {
-            let client = match self.pool.get().await {
-                Ok(client) => client,
-                Err(PoolError::Closed) => return Err(StoreError::Closed),
-                Err(error) => return Err(StoreError::Unavailable { reason: error.to_string() }),
-            };
-            let rows = async {
-                let prepared = client.prepare_cached(&statement).await?;
-                client.query(&prepared, params).await
-            };
-            match rows.await.map_err(Trouble::from) {
-                Ok(rows) => return Ok(rows),
-                Err(Trouble::Lost(_)) if attempt < READ_ATTEMPTS => attempt += 1,
-                Err(trouble) => return Err(trouble.into_store_error(self.owner().epoch)),
-            }
-        }
-    }
-
-    async fn list<T>(
-        &self,
-        statement: &str,
-        params: Params<'_>,
-        decode: fn(&dyn Fields) -> Result<T, StoreError>,
-    ) -> Result<Vec<T>, StoreError> {
-        let rows = self.rows(statement, params).await?;
-        rows.iter().map(|row| decode(row)).collect()
-    }
-
-    async fn lines<T: std::fmt::Debug>(
-        &self,
-        statement: &str,
-        decode: fn(&dyn Fields) -> Result<T, StoreError>,
-    ) -> Result<Vec<String>, StoreError> {
-        let rows = self.list(statement, &[], decode).await?;
-        Ok(rows.into_iter().map(|row| format!("{row:?}")).collect())
+        Ok(Self { queue, pool, status, link, lineages, writer })
     }
 }
 
@@ -125,15 +85,15 @@ impl Store for PostgresStore {
         limit: usize,
     ) -> Result<Vec<Recorded>, StoreError> {
         let (stream, limit) = (stream.0.as_slice(), count(limit));
-        self.list(queries::READ_STREAM, &[&stream, &from, &limit], sql::recorded).await
+        self.messages(queries::READ_STREAM, &[&stream, &from, &limit]).await
     }
 
     async fn read_all(&self, after: Position, limit: usize) -> Result<Vec<Recorded>, StoreError> {
-        self.list(queries::READ_ALL, &[&after, &count(limit)], sql::recorded).await
+        self.messages(queries::READ_ALL, &[&after, &count(limit)]).await
     }
 
     async fn message(&self, position: Position) -> Result<Option<Recorded>, StoreError> {
-        Ok(self.list(queries::MESSAGE, &[&position], sql::recorded).await?.pop())
+        Ok(self.messages(queries::MESSAGE, &[&position]).await?.pop())
     }
 
     async fn pending(
@@ -144,17 +104,17 @@ impl Store for PostgresStore {
     ) -> Result<Vec<Recorded>, StoreError> {
         let limit = count(limit);
         match stream {
-            None => self.list(queries::PENDING, &[&after, &limit], sql::recorded).await,
+            None => self.messages(queries::PENDING, &[&after, &limit]).await,
             Some(stream) => {
                 let stream = stream.0.as_slice();
                 let params: Params<'_> = &[&stream, &after, &limit];
-                self.list(queries::PENDING_OF_STREAM, params, sql::recorded).await
+                self.messages(queries::PENDING_OF_STREAM, params).await
             }
         }
     }
 
     async fn dead(&self, after: Position, limit: usize) -> Result<Vec<Recorded>, StoreError> {
-        self.list(queries::DEAD, &[&after, &count(limit)], sql::recorded).await
+        self.messages(queries::DEAD, &[&after, &count(limit)]).await
     }
 
     async fn attempts(&self, position: Position) -> Result<Vec<Attempt>, StoreError> {
@@ -191,7 +151,9 @@ impl Store for PostgresStore {
     }
 
     async fn settings(&self) -> Result<Vec<Setting>, StoreError> {
-        self.list(settings::SETTINGS, &[], settings::setting).await
+        let mut found = self.list(settings::SETTINGS, &[], settings::setting).await?;
+        found.extend(self.list(settings::OLDEST, &[], settings::oldest).await?);
+        Ok(found)
     }
 
     async fn due(&self, after: DueCursor, limit: usize) -> Result<Vec<Work>, StoreError> {
@@ -228,7 +190,7 @@ impl Store for PostgresStore {
     ) -> Result<Vec<Letter>, StoreError> {
         let (queue, limit) = (queue.0.as_slice(), count(limit));
         let params: Params<'_> = &[&queue, &after.due_at.0, &after.position, &until.0, &limit];
-        self.list(queues::LETTERS, params, queues::letter).await
+        self.letters_of(queues::LETTERS, params).await
     }
 
     async fn leased(
@@ -238,7 +200,7 @@ impl Store for PostgresStore {
         limit: usize,
     ) -> Result<Vec<Letter>, StoreError> {
         let params: Params<'_> = &[&queue.0.as_slice(), &at.0, &count(limit)];
-        self.list(queues::LEASED, params, queues::letter).await
+        self.letters_of(queues::LEASED, params).await
     }
 
     async fn dead_letters(
@@ -248,7 +210,7 @@ impl Store for PostgresStore {
         limit: usize,
     ) -> Result<Vec<Recorded>, StoreError> {
         let params: Params<'_> = &[&queue.0.as_slice(), &after, &count(limit)];
-        self.list(queries::DEAD_LETTERS, params, sql::recorded).await
+        self.messages(queries::DEAD_LETTERS, params).await
     }
 
     async fn queue_depth(&self, queue: EntityId, at: Timestamp) -> Result<QueueDepth, StoreError> {
@@ -422,6 +384,10 @@ impl Store for PostgresStore {
 
     fn health(&self) -> Health {
         self.status.health()
+    }
+
+    fn check_lease(&self) -> Result<(), StoreError> {
+        self.status.check_lease()
     }
 
     fn activity(&self) -> Activity {

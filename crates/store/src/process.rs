@@ -24,11 +24,6 @@ pub(crate) fn is_gone(identity: &str) -> bool {
     runs_here(identity) == Some(false)
 }
 
-/// Whether the process of this identity runs on this machine.
-pub(crate) fn is_here(identity: &str) -> bool {
-    runs_here(identity) == Some(true)
-}
-
 /// `None` if it is of another machine, or if nobody can tell.
 fn runs_here(identity: &str) -> Option<bool> {
     let mut parts = identity.rsplitn(4, '/');

@@ -101,6 +101,9 @@ pub struct Recorded {
     pub state: Option<State>,
     /// Why the last failed attempt failed.
     pub last_error: Option<String>,
+    /// The history it was written in. It is 0 unless acknowledged commits were lost before and
+    /// that was accepted: what was written then may have had the same place.
+    pub lineage: i64,
 }
 
 impl Recorded {
@@ -112,7 +115,10 @@ impl Recorded {
 
     /// The id that handlers and receivers know it by, the same at every delivery.
     pub fn id(&self) -> String {
-        format!("{}/{}", self.stream, self.version)
+        match self.lineage {
+            0 => format!("{}/{}", self.stream, self.version),
+            lineage => format!("{lineage}~{}/{}", self.stream, self.version),
+        }
     }
 }
 

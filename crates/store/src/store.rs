@@ -251,6 +251,13 @@ pub trait Store: Entries + Send + Sync + 'static {
     /// Whether the store can write.
     fn health(&self) -> Health;
 
+    /// Whether this process may answer from memory: `Ok` as long as nobody else can have taken the
+    /// store over. Look before the answer leaves and after what it says was read; what the store
+    /// itself returns was checked.
+    fn check_lease(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// What the store has done since it was opened.
     fn activity(&self) -> Activity;
 

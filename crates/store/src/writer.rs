@@ -1,16 +1,19 @@
 //! What both SQL stores share on the way to their one writer: the queue of waiting commits, and the
 //! store's state that others ask for.
 
-use std::sync::{
-    Arc, Mutex, PoisonError,
-    atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 use tokio::sync::mpsc;
 
 use crate::{
-    Activity, Answer, Commit, Health, Notices, Outcome, Owner, Position, StoreClock, StoreError,
-    limits,
+    Activity, Answer, Clock, Commit, Health, Notices, Outcome, Owner, Position, StoreClock,
+    StoreError, SystemClock, limits,
 };
 
 /// Looks into an empty queue before the writer falls asleep: some 30 µs.
@@ -180,6 +183,11 @@ pub(crate) struct Status {
     pub(crate) epoch: AtomicI64,
     unclean_until: Option<Position>,
     health: Mutex<Health>,
+    /// Why nothing is answered any more.
+    stopped: OnceLock<StoreError>,
+    /// Until when we may answer, in nanoseconds since the machine started; for ever without a
+    /// lease.
+    answers_until: AtomicU64,
     pub(crate) commits: AtomicU64,
     pub(crate) batches: AtomicU64,
     pub(crate) reads: AtomicU64,
@@ -195,6 +203,8 @@ impl Status {
             epoch: AtomicI64::new(owner.epoch),
             unclean_until: owner.unclean_until,
             health: Mutex::new(Health::Ready),
+            stopped: OnceLock::new(),
+            answers_until: AtomicU64::new(u64::MAX),
             commits: AtomicU64::new(0),
             batches: AtomicU64::new(0),
             reads: AtomicU64::new(0),
@@ -209,7 +219,44 @@ impl Status {
     }
 
     pub(crate) fn health(&self) -> Health {
-        self.health.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let health = self.health.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match (health, self.check_lease()) {
+            (Health::Ready, Err(error)) => Health::Degraded { reason: error.to_string() },
+            (health, _) => health,
+        }
+    }
+
+    /// Until when we may answer, by the time since the machine started: whatever is told later may
+    /// be older than what a successor has told.
+    pub(crate) fn set_lease(&self, until: Duration) {
+        let until = u64::try_from(until.as_nanos()).unwrap_or(u64::MAX);
+        self.answers_until.store(until, Ordering::Release);
+    }
+
+    /// Whether what was read, or is in memory, may be told.
+    pub(crate) fn check_lease(&self) -> Result<(), StoreError> {
+        if let Some(error) = self.stopped.get() {
+            return Err(error.clone());
+        }
+        let until = self.answers_until.load(Ordering::Acquire);
+        if until == u64::MAX {
+            return Ok(());
+        }
+        let over = SystemClock.elapsed().saturating_sub(Duration::from_nanos(until));
+        if over.is_zero() {
+            return Ok(());
+        }
+        let reason = format!(
+            "the lease of this process ended {:.1} s ago and could not be renewed",
+            over.as_secs_f64()
+        );
+        Err(StoreError::Unavailable { reason })
+    }
+
+    /// Answers nothing any more but why.
+    pub(crate) fn stop(&self, error: StoreError) {
+        self.set_health(Health::Failed { reason: error.to_string() });
+        let _ = self.stopped.set(error);
     }
 
     /// Sets the health and logs a change. A failed store stays failed.

@@ -264,6 +264,17 @@ impl Cell {
         first
     }
 
+    /// What was seen in memory is told only while nobody else can have changed it.
+    fn checked(&self, mut release: Release) -> Release {
+        if release.is_seen
+            && let Some(shared) = self.shared.upgrade()
+            && let Err(error) = shared.store.check_lease()
+        {
+            release.fail(&CallError::Store(error));
+        }
+        release
+    }
+
     /// Puts an input back to where it was taken from.
     pub(super) fn put_back(&self, item: Item) {
         let is_asked = item.is_asked();
@@ -273,7 +284,8 @@ impl Cell {
     /// Lets out what is durable, for connections in the order of turns: the object is locked.
     fn let_out(&self, released: impl IntoIterator<Item = Release>) -> Vec<Waiting> {
         let mut told = Vec::new();
-        for Release { waiting, ops } in released {
+        for release in released {
+            let Release { waiting, ops, .. } = self.checked(release);
             told.extend(waiting);
             if let (false, Some(shared)) = (ops.is_empty(), self.shared.upgrade()) {
                 shared.rooms.push(self.address.id(), ops);

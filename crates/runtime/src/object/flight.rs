@@ -25,6 +25,8 @@ pub(super) struct Release {
     pub(super) waiting: Option<Waiting>,
     /// For the connections of the object.
     pub(super) ops: Vec<Op>,
+    /// Whether it only tells what was seen: no commit says that it is still so.
+    pub(super) is_seen: bool,
 }
 
 impl Release {
@@ -35,7 +37,7 @@ impl Release {
 
     /// Nothing but an error is let out. If it may be durable all the same, who was to be told has
     /// to come again, to be told from what is stored.
-    fn fail(&mut self, error: &CallError) {
+    pub(super) fn fail(&mut self, error: &CallError) {
         if !self.ops.is_empty() {
             self.ops.clear();
             if !error.surely_unapplied() {
@@ -96,6 +98,7 @@ impl Flight {
     /// Has somebody wait for everything that is on its way; given back if nothing is. What they
     /// saw may have failed while they looked: then that is what they hear.
     pub(super) fn wait(&mut self, mut release: Release) -> Option<Release> {
+        release.is_seen = true;
         if let Some(error) = &self.failed {
             release.fail(error);
         }
@@ -155,7 +158,8 @@ mod tests {
     fn waiting(text: &str) -> (Release, oneshot::Receiver<Reply>) {
         let (sender, receiver) = oneshot::channel();
         let op = Op::CloseAll { closed: Closed::deleted() };
-        (Release { waiting: Some((sender, Ok(text.into()))), ops: vec![op] }, receiver)
+        let waiting = Some((sender, Ok(text.into())));
+        (Release { waiting, ops: vec![op], is_seen: false }, receiver)
     }
 
     fn tell(released: Vec<Release>) {

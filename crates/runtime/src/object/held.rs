@@ -88,7 +88,7 @@ impl Held {
         let sizes: Vec<usize> = commits.iter().map(Commit::bytes).collect();
         let (done, again) = if again { (None, item) } else { (item, None) };
         let waiting = done.map(|item| (item.reply, reply));
-        let first = self.cell.note(&sizes, Release { waiting, ops }, again);
+        let first = self.cell.note(&sizes, Release { waiting, ops, is_seen: false }, again);
         self.commits.extend((first..).zip(commits));
     }
 

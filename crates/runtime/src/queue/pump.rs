@@ -232,10 +232,7 @@ impl Pump {
                 tracing::warn!(queue, error = %error, "a queue could not be read");
                 self.failures += 1;
                 // Others may have to do with what was read, not with the store.
-                self.is_lost = matches!(
-                    error,
-                    StoreError::Fenced { .. } | StoreError::Failed { .. } | StoreError::Closed
-                );
+                self.is_lost = error.is_over();
                 if FAILURES <= self.failures || !error.is_retryable() {
                     self.rest_until = self.shared.clock.now().after(Duration::from_secs(1));
                 }

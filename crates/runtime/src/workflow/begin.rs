@@ -125,9 +125,7 @@ impl Runs {
                     }
                     return;
                 }
-                Err(StoreError::Closed | StoreError::Fenced { .. } | StoreError::Failed { .. }) => {
-                    return;
-                }
+                Err(error) if error.is_over() => return,
                 Err(error) => tracing::debug!(run = %run, error = %error, "run is looked for"),
             }
         }
@@ -142,10 +140,8 @@ impl Runs {
         let release = Commit::of(Write::Release { position, lease });
         match self.shared.store.commit(release).await {
             // The next owner takes it over.
-            Ok(_)
-            | Err(StoreError::Closed | StoreError::Fenced { .. } | StoreError::Failed { .. }) => {
-                Ok(())
-            }
+            Ok(_) => Ok(()),
+            Err(error) if error.is_over() => Ok(()),
             Err(error) => Err(error),
         }
     }

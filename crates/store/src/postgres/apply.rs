@@ -91,7 +91,7 @@ const STATEMENTS: [&str; 33] = [
      changed_at = excluded.changed_at, expires_at = excluded.expires_at",
     "DELETE FROM entry e USING unnest($1::text[], $2::bytea[]) AS g (space, key) \
      WHERE e.space = g.space AND e.key = g.key",
-    "UPDATE counter SET position = $1, at = $2, delete_from = $3",
+    "UPDATE counter SET position = $1, at = $2, delete_from = $3 WHERE id = 1",
 ];
 
 /// The prepared statements.

@@ -1,29 +1,50 @@
 //! Connections: the settings they all have, and the one that writes.
 
-use std::{str::FromStr, sync::Arc, time::Duration};
+use std::{
+    future::poll_fn,
+    str::FromStr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
-use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
-use tokio::task::JoinHandle;
-use tokio_postgres::{Client, Config, Error, NoTls, config::Host};
+use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    task::JoinHandle,
+};
+use tokio_postgres::{
+    AsyncMessage, Client, Config, Connection, Error, NoTls,
+    config::{Host, TargetSessionAttrs},
+    error::Severity,
+};
+use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::trouble;
+use super::{link::Link, owner, tls::Wish, trouble};
 use crate::{CLOCK_STEP_MAX, Clock, OpenError};
 
 /// Which database, and what time it is.
 #[derive(Clone, Debug)]
 pub struct PostgresOptions {
-    /// `postgres://user@host/database`, with the parameters that libpq knows.
+    /// `postgres://user@host/database`, with the parameters that libpq knows. Except over a socket
+    /// or to this machine, the server must show a certificate of its name: `sslmode=verify-full`
+    /// is the default, `sslrootcert=FILE` names other roots than those of the machine, and
+    /// `sslmode=disable` does without.
     pub url: String,
     /// What time it is.
     pub clock: Arc<dyn Clock>,
     /// A step of the clock beyond this is reported, and deletion by age waits.
     pub clock_step_max: Duration,
+    /// Go on although the database was found to lack acknowledged commits.
+    pub accept_loss: bool,
 }
 
 impl PostgresOptions {
     /// A store in the database of this URL.
     pub fn new(url: impl Into<String>, clock: Arc<dyn Clock>) -> Self {
-        Self { url: url.into(), clock, clock_step_max: CLOCK_STEP_MAX }
+        Self { url: url.into(), clock, clock_step_max: CLOCK_STEP_MAX, accept_loss: false }
     }
 }
 
@@ -40,16 +61,22 @@ const READERS_MAX: usize = 8;
 /// The database that a URL names.
 pub(super) struct Target {
     config: Config,
+    /// `None` if the connection is plain.
+    tls: Option<MakeRustlsConnect>,
     /// For people, without the password.
     pub(super) name: String,
 }
 
 impl Target {
     pub(super) fn parse(url: &str) -> Result<Self, OpenError> {
-        let mut config = Config::from_str(url).map_err(|error| OpenError::Failed {
-            what: "--store".into(),
-            reason: format!("{}; write postgres://user@host/database", trouble::text(&error)),
+        let refused = |reason| OpenError::Failed { what: "--store".into(), reason };
+        let (url, wish) = Wish::take_from(url);
+        let mut config = Config::from_str(&url).map_err(|error| {
+            refused(format!("{}; write postgres://user@host/database", trouble::text(&error)))
         })?;
+        let tls = wish.connector(&mut config).map_err(refused)?;
+        // A standby is behind, and one that was the primary may still let us in.
+        config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         let options = config.get_options().unwrap_or_default();
         let options = format!("{options} {SETTINGS}");
         config.options(options.trim());
@@ -68,26 +95,47 @@ impl Target {
             None => "localhost".into(),
         };
         let name = format!("database {} at {host}", config.get_dbname().unwrap_or("(default)"));
-        Ok(Self { config, name })
+        Ok(Self { config, tls, name })
     }
 
     pub(super) async fn connect(&self) -> Result<Session, Error> {
-        let (client, connection) = self.config.connect(NoTls).await?;
-        let driver = tokio::spawn(async move {
-            // Its error reaches whoever uses the client.
-            let _ = connection.await;
-        });
-        let session = Session { client, driver };
+        let warned = Arc::new(AtomicBool::new(false));
+        let (client, driver) = match self.tls.clone() {
+            Some(tls) => {
+                let (client, connection) = self.config.connect(tls).await?;
+                (client, tokio::spawn(drive(connection, warned.clone())))
+            }
+            None => {
+                let (client, connection) = self.config.connect(NoTls).await?;
+                (client, tokio::spawn(drive(connection, warned.clone())))
+            }
+        };
+        let session = Session { client, driver, warned };
         session.client.batch_execute(DURABLE).await?;
         Ok(session)
     }
 
-    pub(super) fn pool(&self) -> Result<Pool, OpenError> {
+    /// Connections for readers. Each of them is to a database that has all that was acknowledged.
+    pub(super) fn pool(&self, link: Arc<Link>) -> Result<Pool, OpenError> {
         let recycling_method = RecyclingMethod::Fast;
         let config = ManagerConfig { recycling_method };
-        let manager = Manager::from_config(self.config.clone(), NoTls, config);
+        let manager = match self.tls.clone() {
+            Some(tls) => Manager::from_config(self.config.clone(), tls, config),
+            None => Manager::from_config(self.config.clone(), NoTls, config),
+        };
         let wait = Some(Duration::from_secs(5));
+        let check = Hook::async_fn(move |client: &mut deadpool_postgres::ClientWrapper, _| {
+            let link = link.clone();
+            Box::pin(async move {
+                match owner::is_behind(client, link.acknowledged()).await {
+                    Ok(false) => Ok(()),
+                    Ok(true) => Err(HookError::message("the database lacks acknowledged commits")),
+                    Err(error) => Err(HookError::Backend(error)),
+                }
+            })
+        });
         let builder = Pool::builder(manager).max_size(READERS_MAX).runtime(Runtime::Tokio1);
+        let builder = builder.post_create(check);
         let pool = builder.wait_timeout(wait).create_timeout(wait).recycle_timeout(wait).build();
         pool.map_err(|error| self.refused(error.to_string()))
     }
@@ -101,10 +149,36 @@ impl Target {
     }
 }
 
+/// Drives a connection, and hears what the server warns of. Its error reaches whoever uses the
+/// client.
+async fn drive<S, T>(mut connection: Connection<S, T>, warned: Arc<AtomicBool>)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    T: AsyncRead + AsyncWrite + Unpin,
+{
+    while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
+        if let AsyncMessage::Notice(notice) = message
+            && notice.parsed_severity() == Some(Severity::Warning)
+        {
+            tracing::warn!(warning = notice.message(), "the database warns");
+            warned.store(true, Ordering::Release);
+        }
+    }
+}
+
 /// A connection and the task that drives it.
 pub(super) struct Session {
     pub(super) client: Client,
     driver: JoinHandle<()>,
+    warned: Arc<AtomicBool>,
+}
+
+impl Session {
+    /// Whether the server has warned since the last time: a commit that it warns of is durable
+    /// here, but perhaps not where it should be.
+    pub(super) fn take_warning(&self) -> bool {
+        self.warned.swap(false, Ordering::AcqRel)
+    }
 }
 
 impl Drop for Session {

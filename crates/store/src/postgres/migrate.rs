@@ -1,38 +1,84 @@
-//! Bringing the schema up to date, by one process at a time.
+//! Bringing the schema up to date, by the owner and by nobody else.
 
-use tokio_postgres::{Client, Error, Transaction};
+use tokio::task::JoinSet;
+use tokio_postgres::{Client, Error};
 
-use super::connect::Target;
+use super::{
+    connect::{Session, Target},
+    owner::{self, HEARTBEAT},
+};
 use crate::{
     OpenError,
     sql::{KNOWN_SCHEMA, MIGRATIONS},
 };
 
-/// Any number will do as long as everybody takes the same.
-const LOCK: &str = "SELECT pg_advisory_xact_lock(7310312)";
-
-pub(super) async fn migrate(client: &mut Client, target: &Target) -> Result<(), OpenError> {
-    let failed = |error: Error| target.failed(&error);
-    let tx = client.transaction().await.map_err(failed)?;
-    tx.batch_execute(LOCK).await.map_err(failed)?;
-    let meta = "CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value BIGINT NOT NULL)";
-    tx.batch_execute(meta).await.map_err(failed)?;
-    let schema = read(&tx, "schema").await.map_err(failed)?;
-    let needs = read(&tx, "needs").await.map_err(failed)?;
+/// Refuses a store that needs a newer binary.
+pub(super) async fn check(client: &Client, target: &Target) -> Result<(), OpenError> {
+    let (schema, needs) = read(client).await.map_err(|error| target.failed(&error))?;
     if KNOWN_SCHEMA < needs {
         let what = target.name.clone();
         return Err(OpenError::Newer { what, found: schema, known: KNOWN_SCHEMA });
     }
-    for migration in MIGRATIONS.iter().filter(|it| schema < it.number) {
-        tx.batch_execute(migration.postgres).await.map_err(failed)?;
-        let set = "INSERT INTO meta VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value = $2";
-        tx.execute(set, &[&"schema", &migration.number]).await.map_err(failed)?;
-        tx.execute(set, &[&"needs", &migration.needs]).await.map_err(failed)?;
-    }
-    tx.commit().await.map_err(failed)
+    Ok(())
 }
 
-async fn read(tx: &Transaction<'_>, key: &str) -> Result<i64, Error> {
-    let row = tx.query_opt("SELECT value FROM meta WHERE key = $1", &[&key]).await?;
-    Ok(row.map_or(0, |row| row.get(0)))
+/// Makes what is missing, one transaction for each change, so that one that was interrupted goes
+/// on where it was. A change of a large table may take long: our lease is kept meanwhile.
+pub(super) async fn migrate(
+    client: &mut Client,
+    target: &Target,
+    epoch: Option<i64>,
+) -> Result<(), OpenError> {
+    let failed = |error: Error| target.failed(&error);
+    check(client, target).await?;
+    let (schema, _) = read(client).await.map_err(failed)?;
+    let missing = || MIGRATIONS.iter().filter(|it| schema < it.number);
+    if missing().next().is_none() {
+        return Ok(());
+    }
+    // Ends with this.
+    let mut alive = JoinSet::new();
+    if let Some(epoch) = epoch {
+        alive.spawn(stay_alive(target.connect().await.map_err(failed)?, epoch));
+    }
+    for migration in missing() {
+        let tx = client.transaction().await.map_err(failed)?;
+        tx.batch_execute("SET LOCAL statement_timeout = 0").await.map_err(failed)?;
+        let meta = "CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value BIGINT NOT NULL)";
+        tx.batch_execute(meta).await.map_err(failed)?;
+        tx.batch_execute(migration.postgres).await.map_err(failed)?;
+        let set = "INSERT INTO meta VALUES ($1, $2) ON CONFLICT (key) \
+             DO UPDATE SET value = greatest(meta.value, $2)";
+        tx.execute(set, &[&"schema", &migration.number]).await.map_err(failed)?;
+        tx.execute(set, &[&"needs", &migration.needs]).await.map_err(failed)?;
+        if let Some(epoch) = epoch
+            && owner::renew(&tx, epoch).await.map_err(failed)? != 1
+        {
+            return Err(target.refused("another process took it over meanwhile".into()));
+        }
+        tx.commit().await.map_err(failed)?;
+    }
+    Ok(())
+}
+
+async fn stay_alive(session: Session, epoch: i64) {
+    let mut beat = tokio::time::interval(HEARTBEAT);
+    loop {
+        beat.tick().await;
+        // The change itself finds out whether the store is still ours.
+        let _ = owner::renew(&session.client, epoch).await;
+    }
+}
+
+/// The schema, and what it needs; nothing of an empty database.
+async fn read(client: &Client) -> Result<(i64, i64), Error> {
+    if !owner::exists(client, "meta").await? {
+        return Ok((0, 0));
+    }
+    let rows = client.query("SELECT key, value FROM meta", &[]).await?;
+    let value = |key: &str| {
+        let row = rows.iter().find(|row| row.get::<_, &str>(0) == key);
+        row.map_or(0, |row| row.get(1))
+    };
+    Ok((value("schema"), value("needs")))
 }

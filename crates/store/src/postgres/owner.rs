@@ -2,117 +2,313 @@
 //!
 //! Every batch writes its number into this row under our epoch. Who takes over raises the epoch
 //! first, which waits until the old backend has ended, and only then reads how its last batch
-//! ended.
+//! ended. An owner that could not write into this row for the time of its lease answers nothing
+//! any more, so whoever has seen the row unchanged for that long may take over.
 
 use std::time::Duration;
 
-use tokio_postgres::{Client, Error};
+use tokio::time::{Instant, interval};
+use tokio_postgres::{Client, Error, GenericClient, error::SqlState, types::ToSql};
 
-use super::{connect::Target, trouble::Trouble};
-use crate::{OpenError, Owner, Timestamp, process, sql::queries, store_clock::ClockRecord};
+use super::{
+    connect::{Session, Target},
+    loss::{self, Lineages},
+    migrate,
+};
+use crate::{
+    Clock, OpenError, Owner, Position, SystemClock, Timestamp, process, sql::queries,
+    store_clock::ClockRecord,
+};
 
 /// How long the lease lasts without a sign of life.
-pub(super) const LEASE_SECONDS: i32 = 15;
+pub(super) const LEASE: Duration = Duration::from_secs(6);
+
+/// An owner stops answering before its lease is over: clocks do not run equally fast.
+pub(super) const ANSWERS: Duration = Duration::from_secs(5);
 
 /// How often an idle owner gives a sign of life.
-pub(super) const HEARTBEAT: Duration = Duration::from_secs(5);
+pub(super) const HEARTBEAT: Duration = Duration::from_secs(2);
+
+/// The longest lease that any version has written.
+const LEASE_MAX: Duration = Duration::from_secs(15);
+
+/// How often we look at another owner.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// So long we wait for somebody else who opens the store, or holds the node row.
+const OPENING_MAX: Duration = Duration::from_secs(10);
+
+/// Whoever opens the store holds this lock, by a number that everybody takes and by the schema:
+/// a database may hold several stores.
+const LOCK: &str = "(7310312, hashtext(current_schema()))";
+
+/// The end of a lease that begins now, in SQL.
+pub(super) const LEASE_END: &str = "clock_timestamp() + interval '6 s'";
 
 /// What it is to own the store.
 pub(super) struct Held {
     pub(super) owner: Owner,
     /// Our name in the node row.
     pub(super) process: String,
+    /// The last position.
+    pub(super) position: Position,
+    pub(super) lineages: Lineages,
+    /// When we asked for our lease.
+    pub(super) asked_at: Duration,
 }
 
-/// Takes the store, or says who has it.
-pub(super) async fn take(client: &Client, target: &Target) -> Result<Held, OpenError> {
+/// What was acknowledged: a database that has less has lost commits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Acknowledged {
+    /// Under which epoch.
+    pub(crate) epoch: i64,
+    /// The last batch of this owner, which may have been a mere sign of life.
+    pub(crate) batch: i64,
+    /// The last batch with commits.
+    pub(crate) commits: i64,
+    /// The last position.
+    pub(crate) position: Position,
+}
+
+/// Takes the store, or says who has it; makes it if there is none, and brings its schema up to
+/// date. Nothing of it is touched before it is ours.
+pub(super) async fn take(
+    session: &mut Session,
+    target: &Target,
+    accept_loss: bool,
+) -> Result<Held, OpenError> {
     let failed = |error: Error| target.failed(&error);
-    let node = look(client).await.map_err(failed)?;
-    let gone = process::is_gone(&node.process);
-    if !node.free && !gone && still_alive(client, &node).await.map_err(failed)? {
-        return Err(OpenError::Taken { what: target.name.clone(), owner: node.owner });
-    }
+    let client = &mut session.client;
     let process = process::identity();
-    let sql = format!(
-        "UPDATE node SET epoch = epoch + 1, last_batch = 0, clean = FALSE, owner = $1, \
-         process = $2, lease_until = clock_timestamp() + interval '{LEASE_SECONDS} s', \
-         suspect = CASE WHEN clean THEN suspect ELSE (SELECT position FROM counter) END \
-         WHERE epoch = $3 AND (lease_until < clock_timestamp() OR $4) RETURNING epoch, suspect"
-    );
-    let params: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
-        [&process::describe(), &process, &node.epoch, &gone];
-    let row = client.query_opt(&sql, &params).await.map_err(failed)?;
-    let Some(row) = row else {
-        let owner = look(client).await.map_err(failed)?.owner;
-        return Err(OpenError::Taken { what: target.name.clone(), owner });
+    check_schema(client, target).await?;
+    let held = loop {
+        migrate::check(client, target).await?;
+        if !accept_loss {
+            loss::check(client, target).await?;
+        }
+        let seen = look(client).await.map_err(failed)?;
+        if let Some(node) = &seen
+            && lives(client, node).await.map_err(failed)?
+        {
+            return Err(taken(target, &node.owner));
+        }
+        lock(client, target).await?;
+        let now = look(client).await.map_err(failed)?;
+        if seen.is_none() && now.is_none() {
+            migrate::migrate(client, target, None).await?;
+        } else if now != seen {
+            unlock(client).await.map_err(failed)?;
+            continue;
+        }
+        let Some(node) = look(client).await.map_err(failed)? else {
+            return Err(target.refused("the row of its owner is missing".into()));
+        };
+        if let Some(held) = raise(client, target, &node, &process).await? {
+            break held;
+        }
+        unlock(client).await.map_err(failed)?;
     };
-    let suspect: i64 = row.get(1);
+    let settled = settle(client, target, held, process, accept_loss).await;
+    if settled.is_err() {
+        // The next one need not wait. If that is not possible, it waits.
+        let _ = leave(client, held.0).await;
+    }
+    settled
+}
+
+/// Tables are made in the first schema of the search path, and looked for there alone.
+async fn check_schema(client: &Client, target: &Target) -> Result<(), OpenError> {
+    let row = client.query_one("SELECT current_schema() IS NOT NULL", &[]).await;
+    if row.map_err(|error| target.failed(&error))?.get(0) {
+        return Ok(());
+    }
+    Err(target.refused("no schema of its search_path exists; make one".into()))
+}
+
+/// Brings a store that is ours up to date, and reads where it stands.
+async fn settle(
+    client: &mut Client,
+    target: &Target,
+    (epoch, suspect): (i64, Position),
+    process: String,
+    accept_loss: bool,
+) -> Result<Held, OpenError> {
+    let failed = |error: Error| target.failed(&error);
+    migrate::migrate(client, target, Some(epoch)).await?;
+    if accept_loss {
+        loss::accept(client).await.map_err(failed)?;
+    } else {
+        // The last owner may have noted one while we waited for its end.
+        loss::check(client, target).await?;
+    }
+    let lineages = Lineages::read(client).await.map_err(failed)?;
+    let position = client.query_one(queries::COUNTER, &[]).await.map_err(failed)?.get(0);
     let is_suspect = client.query_one(&queries::IS_SUSPECT.replace('?', "$"), &[&suspect]).await;
     let is_suspect: bool = is_suspect.map_err(failed)?.get(0);
-    let owner = Owner { epoch: row.get(0), unclean_until: is_suspect.then_some(suspect) };
-    Ok(Held { owner, process })
+    unlock(client).await.map_err(failed)?;
+    // All this may have taken longer than our lease.
+    let asked_at = SystemClock.elapsed();
+    if renew(client, epoch).await.map_err(failed)? != 1 {
+        return Err(target.refused("another process took it over meanwhile".into()));
+    }
+    let owner = Owner { epoch, unclean_until: is_suspect.then_some(suspect) };
+    Ok(Held { owner, process, position, lineages, asked_at })
 }
 
+fn taken(target: &Target, owner: &str) -> OpenError {
+    OpenError::Taken { what: target.name.clone(), owner: owner.into() }
+}
+
+#[derive(PartialEq)]
 struct Node {
     epoch: i64,
+    last_batch: i64,
     owner: String,
     process: String,
-    /// Whether the lease is over.
-    free: bool,
-    /// When it ends, by the database's clock.
+    /// When its lease ends, by the database's clock, in seconds; minus infinity when it has said
+    /// goodbye.
     lease_until: f64,
 }
 
-async fn look(client: &Client) -> Result<Node, Error> {
-    let sql = "SELECT epoch, owner, process, lease_until < clock_timestamp(), \
-         extract(epoch FROM lease_until)::float8 FROM node";
-    let row = client.query_one(sql, &[]).await?;
-    Ok(Node {
+/// Reads the node row, with columns that every version has. `None` if there is no store yet.
+async fn look(client: &Client) -> Result<Option<Node>, Error> {
+    if !exists(client, "node").await? {
+        return Ok(None);
+    }
+    let sql = "SELECT epoch, last_batch, owner, process, \
+         extract(epoch FROM lease_until)::float8 FROM node WHERE id = 1";
+    Ok(client.query_opt(sql, &[]).await?.map(|row| Node {
         epoch: row.get(0),
-        owner: row.get(1),
-        process: row.get(2),
-        free: row.get(3),
+        last_batch: row.get(1),
+        owner: row.get(2),
+        process: row.get(3),
         lease_until: row.get(4),
-    })
+    }))
 }
 
-/// An owner on another machine lives if its lease moves; if not, we wait for its end.
-async fn still_alive(client: &Client, node: &Node) -> Result<bool, Error> {
-    if process::is_here(&node.process) {
-        return Ok(true);
+pub(super) async fn exists(client: &Client, table: &str) -> Result<bool, Error> {
+    let sql = "SELECT to_regclass(format('%I.%I', current_schema(), $1::text)) IS NOT NULL";
+    let row = client.query_one(sql, &[&table]).await?;
+    Ok(row.get(0))
+}
+
+/// Whether an owner lives: it does if its row moves within its lease. Of one that has said goodbye
+/// or surely is gone we know without waiting.
+async fn lives(client: &Client, node: &Node) -> Result<bool, Error> {
+    if node.lease_until == f64::NEG_INFINITY || process::is_gone(&node.process) {
+        return Ok(false);
     }
-    let mut pause = tokio::time::interval(Duration::from_millis(500));
+    let since = Instant::now();
+    let mut pause = interval(LOOK_EVERY);
     loop {
         pause.tick().await;
         let now = look(client).await?;
-        if now.epoch != node.epoch || node.lease_until < now.lease_until {
+        if now.as_ref().is_some_and(|it| it.lease_until == f64::NEG_INFINITY)
+            || process::is_gone(&node.process)
+        {
+            return Ok(false);
+        }
+        if now.as_ref() != Some(node) {
             return Ok(true);
         }
-        if now.free {
+        // By our clock, and by the database's: an older version has a longer lease.
+        let silent = since.elapsed();
+        let over = "SELECT lease_until < clock_timestamp() FROM node WHERE id = 1";
+        if LEASE_MAX < silent
+            || (LEASE < silent && client.query_one(over, &[]).await?.get::<_, bool>(0))
+        {
             return Ok(false);
         }
     }
 }
 
-/// Raises the epoch to `epoch` after a lost connection, which ends the old backend's say, and
-/// returns the last batch that it committed.
-///
-/// Each attempt must ask for a higher epoch: one that was given up may still arrive, and must then
-/// change nothing.
-pub(super) async fn raise(client: &Client, process: &str, epoch: i64) -> Result<i64, Trouble> {
+/// Waits for others who open the store. One that does not go on although no owner lives is ended.
+async fn lock(client: &Client, target: &Target) -> Result<(), OpenError> {
+    let failed = |error: Error| target.failed(&error);
+    let since = Instant::now();
+    let mut pause = interval(LOOK_EVERY);
+    loop {
+        pause.tick().await;
+        let row = client.query_one(&format!("SELECT pg_try_advisory_lock{LOCK}"), &[]).await;
+        if row.map_err(failed)?.get(0) {
+            return Ok(());
+        }
+        if 2 * OPENING_MAX < since.elapsed() {
+            return Err(taken(target, "a process that is about to open it"));
+        }
+        if OPENING_MAX < since.elapsed() {
+            let holders = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE granted \
+                 AND locktype = 'advisory' AND objsubid = 2 \
+                 AND (classid::bigint::int, objid::bigint::bit(32)::int) = \
+                 (7310312, hashtext(current_schema())) \
+                 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+            client.execute(holders, &[]).await.map_err(failed)?;
+        }
+    }
+}
+
+async fn unlock(client: &Client) -> Result<(), Error> {
+    client.execute(&format!("SELECT pg_advisory_unlock{LOCK}"), &[]).await.map(|_| ())
+}
+
+/// Takes the row of an owner that does not live, unless it has moved meanwhile. Returns our epoch,
+/// and up to where deliveries are suspect.
+async fn raise(
+    client: &Client,
+    target: &Target,
+    node: &Node,
+    process: &str,
+) -> Result<Option<(i64, Position)>, OpenError> {
+    let failed = |error: Error| target.failed(&error);
     let sql = format!(
-        "UPDATE node SET epoch = $2, \
-         lease_until = clock_timestamp() + interval '{LEASE_SECONDS} s' \
-         WHERE process = $1 AND epoch < $2 RETURNING last_batch"
+        "UPDATE node SET epoch = epoch + 1, last_batch = 0, clean = FALSE, owner = $1, \
+         process = $2, lease_until = {LEASE_END}, \
+         suspect = CASE WHEN clean THEN suspect ELSE (SELECT position FROM counter) END \
+         WHERE id = 1 AND epoch = $3 AND last_batch = $4 RETURNING epoch, suspect"
     );
-    let row = client.query_opt(&sql, &[&process, &epoch]).await?;
-    Ok(row.ok_or(Trouble::Fenced)?.get(0))
+    let describe = process::describe();
+    let params: [&(dyn ToSql + Sync); 4] = [&describe, &process, &node.epoch, &node.last_batch];
+    let since = Instant::now();
+    client.batch_execute("SET lock_timeout = '1s'").await.map_err(failed)?;
+    let row = loop {
+        match client.query_opt(&sql, &params).await {
+            Ok(row) => break row,
+            // Its backend may be in the middle of a batch that nobody will ever end.
+            Err(error)
+                if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE)
+                    && since.elapsed() < OPENING_MAX =>
+            {
+                let holders = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE granted \
+                     AND relation = 'node'::regclass AND pid <> pg_backend_pid() \
+                     AND mode IN ('RowExclusiveLock', 'RowShareLock') AND database = \
+                     (SELECT oid FROM pg_database WHERE datname = current_database())";
+                client.execute(holders, &[]).await.map_err(failed)?;
+            }
+            Err(error) => return Err(failed(error)),
+        }
+    };
+    client.batch_execute("RESET lock_timeout").await.map_err(failed)?;
+    Ok(row.map(|row| (row.get(0), row.get(1))))
 }
 
 /// Says goodbye, so that the next owner need not wait.
 pub(super) async fn leave(client: &Client, epoch: i64) -> Result<(), Error> {
-    let sql = "UPDATE node SET clean = TRUE, lease_until = '-infinity' WHERE epoch = $1";
+    let sql = "UPDATE node SET clean = TRUE, lease_until = '-infinity' WHERE id = 1 AND epoch = $1";
     client.execute(sql, &[&epoch]).await.map(|_| ())
+}
+
+/// Gives a sign of life, and returns whether there is such an owner: 1 or 0.
+pub(super) async fn renew(client: &impl GenericClient, epoch: i64) -> Result<u64, Error> {
+    let sql = format!("UPDATE node SET lease_until = {LEASE_END} WHERE id = 1 AND epoch = $1");
+    client.execute(&sql, &[&epoch]).await
+}
+
+/// Whether a database lacks something that was acknowledged.
+pub(super) async fn is_behind(client: &Client, known: Acknowledged) -> Result<bool, Error> {
+    let sql = "SELECT epoch, last_batch FROM node WHERE id = 1";
+    let row = client.query_one(sql, &[]).await?;
+    let (epoch, batch): (i64, i64) = (row.get(0), row.get(1));
+    Ok(epoch < known.epoch || (epoch == known.epoch && batch < known.commits))
 }
 
 /// What is recorded of the clock of the store.

@@ -5,11 +5,12 @@ use std::{sync::atomic::Ordering, time::Duration};
 use tokio::time::{Instant, interval_at, timeout};
 
 use super::{
-    owner,
+    loss,
+    owner::{ANSWERS, Acknowledged, LEASE_END},
     trouble::{Stop, Trouble},
     writer::{Line, Writer, refuse},
 };
-use crate::{Health, StoreError, writer::Request};
+use crate::{Clock, Health, StoreError, SystemClock, sql::queries, writer::Request};
 
 /// After so long without the database, those who wait are told.
 const REFUSE_AFTER: Duration = Duration::from_secs(10);
@@ -39,8 +40,9 @@ impl Writer {
                     return Ok(last_batch);
                 }
                 Ok(Err(Trouble::Fenced)) => return Err(Stop::Fenced),
-                Ok(Err(trouble)) => tracing::debug!(error = ?trouble, "store is not reachable"),
-                Err(_) => tracing::debug!("store does not answer"),
+                Ok(Err(Trouble::Behind(lost))) => return Err(Stop::Behind(lost)),
+                Ok(Err(trouble)) => tracing::warn!(error = ?trouble, "store is not reachable"),
+                Err(_) => tracing::warn!("store does not answer"),
             }
             if self.requests.is_closed() {
                 return Err(Stop::Closed);
@@ -59,13 +61,45 @@ impl Writer {
         }
     }
 
+    /// Each attempt asks for a higher epoch: one that was given up may still arrive, and must then
+    /// change nothing.
     async fn reconnect(&mut self) -> Result<i64, Trouble> {
-        // Never the same twice, see `raise`.
         self.epoch += 1;
-        let session = self.target.connect().await?;
-        let last_batch = owner::raise(&session.client, &self.process, self.epoch).await?;
+        let mut session = self.target.connect().await?;
+        let known = self.link.acknowledged();
+        let asked_at = SystemClock.elapsed();
+        let tx = session.client.transaction().await?;
+        // Waits until the lost backend has ended.
+        let node = "SELECT epoch, last_batch, process FROM node WHERE id = 1 FOR UPDATE";
+        let node = tx.query_one(node, &[]).await?;
+        let position: i64 = tx.query_one(queries::COUNTER, &[]).await?.get(0);
+        let (batch, is_ours) = (node.get(1), node.get::<_, &str>(2) == self.process);
+        // Whose batches they are does not matter to positions; numbers of batches are ours.
+        let commits = if is_ours { batch } else { 0 };
+        let found = Acknowledged { epoch: node.get(0), batch, commits, position };
+        let is_before = is_ours || found.epoch < known.epoch;
+        if found.position < known.position || (is_before && found.commits < known.commits) {
+            let lost = loss::note(&tx, known, found, self.status.clock.now()).await?;
+            tx.commit().await?;
+            return Err(Trouble::Behind(lost));
+        }
+        if !is_ours {
+            return Err(Trouble::Fenced);
+        }
+        let raise = format!(
+            "UPDATE node SET epoch = $1, lease_until = {LEASE_END} WHERE id = 1 AND epoch < $1"
+        );
+        if tx.execute(&raise, &[&self.epoch]).await? != 1 {
+            return Err(Trouble::Fenced);
+        }
+        tx.commit().await?;
+        if session.take_warning() {
+            return Err(Trouble::Lost("the database warned of the commit".into()));
+        }
         self.status.epoch.store(self.epoch, Ordering::Release);
+        self.status.set_lease(asked_at + ANSWERS);
+        self.link.reconnected(Acknowledged { epoch: self.epoch, batch: found.batch, ..known });
         self.line = Line::new(session).await?;
-        Ok(last_batch)
+        Ok(found.batch)
     }
 }

@@ -6,6 +6,32 @@ pub(super) const SETTINGS: &str = "SELECT name, setting FROM pg_settings WHERE n
      'server_version', 'fsync', 'full_page_writes', 'synchronous_commit', 'max_connections', \
      'default_transaction_read_only', 'autovacuum') ORDER BY name";
 
+/// How many transactions old a snapshot may be before it is worth a warning.
+const OLD: i64 = 50_000;
+
+/// The oldest snapshot that somebody else holds, and who: dead rows that it may see must stay.
+pub(super) const OLDEST: &str = "SELECT who, age FROM ( \
+     SELECT 'process ' || pid || ' (' || coalesce(nullif(application_name, ''), usename::text, \
+     'unknown') || ')' AS who, greatest(age(backend_xmin), age(backend_xid))::bigint AS age \
+     FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type IS DISTINCT FROM 'autovacuum worker' \
+     UNION ALL SELECT 'prepared transaction ' || gid, age(transaction)::bigint \
+     FROM pg_prepared_xacts \
+     UNION ALL SELECT 'replication slot ' || slot_name, \
+     greatest(age(xmin), age(catalog_xmin))::bigint FROM pg_replication_slots) AS it \
+     WHERE age IS NOT NULL ORDER BY age DESC LIMIT 1";
+
+pub(super) fn oldest(row: &dyn Fields) -> Result<Setting, StoreError> {
+    let (who, age) = (row.text(0)?, row.int(1)?);
+    let concern = (OLD <= age).then(|| {
+        format!(
+            "{who} keeps PostgreSQL from cleaning up, and everything slows down; end it, \
+             for example with pg_terminate_backend"
+        )
+    });
+    let value = format!("{age} transactions old");
+    Ok(Setting { name: "oldest_snapshot".into(), value, concern })
+}
+
 pub(super) fn setting(row: &dyn Fields) -> Result<Setting, StoreError> {
     let (name, value) = (row.text(0)?, row.text(1)?);
     let concern = match (name.as_str(), value.as_str()) {

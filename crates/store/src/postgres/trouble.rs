@@ -4,7 +4,7 @@ use std::error::Error as _;
 
 use tokio_postgres::{Error, error::SqlState};
 
-use crate::StoreError;
+use crate::{CommitsLost, StoreError};
 
 /// Why a batch did not go through.
 #[derive(Debug)]
@@ -19,6 +19,8 @@ pub(super) enum Trouble {
     Bug(String),
     /// Our epoch is over.
     Fenced,
+    /// Acknowledged commits are missing.
+    Behind(CommitsLost),
 }
 
 impl From<Error> for Trouble {
@@ -31,6 +33,8 @@ impl From<Error> for Trouble {
             _ if *code == SqlState::QUERY_CANCELED => Trouble::Later(reason),
             // A server that shuts down may do so after the commit.
             "08" | "57" => Trouble::Lost(reason),
+            // It was the primary: the new one is found by connecting again.
+            _ if *code == SqlState::READ_ONLY_SQL_TRANSACTION => Trouble::Lost(reason),
             "25" | "40" | "53" | "55" | "58" => Trouble::Later(reason),
             _ => Trouble::Bug(reason),
         }
@@ -44,6 +48,7 @@ impl Trouble {
             Trouble::Full => StoreError::DiskFull,
             Trouble::Bug(reason) => StoreError::Corrupt { reason },
             Trouble::Fenced => StoreError::Fenced { epoch },
+            Trouble::Behind(lost) => StoreError::CommitsLost { lost },
         }
     }
 }
@@ -52,6 +57,8 @@ impl Trouble {
 pub(super) enum Stop {
     /// Somebody else owns the store.
     Fenced,
+    /// Acknowledged commits are missing.
+    Behind(CommitsLost),
     /// The store was closed while its database was away.
     Closed,
 }

@@ -13,11 +13,12 @@ use super::{
     apply::{NotWritten, Writes},
     connect::{Session, Target},
     facts::Reads,
-    owner::{self, HEARTBEAT, Held, LEASE_SECONDS},
+    link::Link,
+    owner::{self, ANSWERS, Acknowledged, HEARTBEAT, Held, LEASE_END},
     trouble::{Stop, Trouble, text},
 };
 use crate::{
-    Health, OpenError, StoreError, crash,
+    Clock, Health, OpenError, StoreError, SystemClock, crash,
     plan::{self, Facts, Needs, Plan},
     writer::{Request, Requests, Status},
 };
@@ -36,10 +37,12 @@ pub(super) struct Line {
 impl Line {
     pub(super) async fn new(session: Session) -> Result<Self, Error> {
         let client = &session.client;
+        // All that we do finds its rows by a key; tables that look small may be full of dead rows.
+        client.batch_execute("SET enable_seqscan = off; SET jit = off").await?;
         // Fence and outcome record in one row; it is a sign of life as well.
         let fence = format!(
-            "UPDATE node SET last_batch = $1, \
-             lease_until = clock_timestamp() + interval '{LEASE_SECONDS} s' WHERE epoch = $2"
+            "UPDATE node SET last_batch = $1, lease_until = {LEASE_END} \
+             WHERE id = 1 AND epoch = $2 AND last_batch = $3"
         );
         let fence = client.prepare(&fence).await?;
         let (reads, writes) = (Reads::prepare(client).await?, Writes::prepare(client).await?);
@@ -56,9 +59,12 @@ pub(super) struct Writer {
     pub(super) line: Line,
     pub(super) requests: Requests,
     pub(super) status: Arc<Status>,
+    pub(super) link: Arc<Link>,
     pub(super) process: String,
     pub(super) epoch: i64,
     batch: i64,
+    /// The history that is written.
+    lineage: i64,
 }
 
 /// How a batch did not go through.
@@ -79,12 +85,13 @@ impl Writer {
         target: Target,
         session: Session,
         requests: Requests,
-        status: Arc<Status>,
+        (status, link): (Arc<Status>, Arc<Link>),
         held: Held,
     ) -> Result<Self, OpenError> {
         let line = Line::new(session).await.map_err(|error| target.failed(&error))?;
         let (process, epoch) = (held.process, held.owner.epoch);
-        Ok(Self { target, line, requests, status, process, epoch, batch: 0 })
+        let lineage = held.lineages.current();
+        Ok(Self { target, line, requests, status, link, process, epoch, batch: 0, lineage })
     }
 
     pub(super) async fn run(mut self) {
@@ -107,6 +114,8 @@ impl Writer {
             heartbeat.reset();
         }
         panicked.disarm();
+        // Somebody else may be told something newer from now on.
+        self.status.set_lease(Duration::ZERO);
         if !matches!(self.status.health(), Health::Failed { .. })
             && let Err(error) = owner::leave(self.line.client(), self.epoch).await
         {
@@ -116,7 +125,8 @@ impl Writer {
 
     async fn commit_batch(&mut self, mut batch: Vec<Request>) {
         if let Health::Failed { reason } = self.status.health() {
-            return refuse(batch, &StoreError::Failed { reason });
+            let stopped = self.status.check_lease().err();
+            return refuse(batch, &stopped.unwrap_or(StoreError::Failed { reason }));
         }
         loop {
             let Failure { trouble, sent } = match self.transact(&batch).await {
@@ -136,6 +146,7 @@ impl Writer {
                     }
                 }
                 Trouble::Fenced => return self.stopped(Stop::Fenced, batch, false),
+                Trouble::Behind(lost) => return self.stopped(Stop::Behind(lost), batch, false),
                 // One commit may be at fault; its neighbours must not suffer for it.
                 Trouble::Full | Trouble::Bug(_) if 1 < batch.len() => {
                     for request in batch {
@@ -156,6 +167,8 @@ impl Writer {
     /// Decides and writes a batch in one transaction. An empty batch is a sign of life.
     async fn transact(&mut self, batch: &[Request]) -> Result<Box<Plan>, Failure> {
         self.batch += 1;
+        let asked_at = SystemClock.elapsed();
+        self.line.session.take_warning();
         crash::point("commit.begun");
         let needs = Needs::of(batch.iter().map(|it| &it.commit));
         let facts = match in_time(self.begin(&needs)).await {
@@ -163,13 +176,19 @@ impl Writer {
             Err(trouble) => return Err(self.undo(trouble).await.into()),
         };
         let plan = plan::plan(facts, self.status.clock.record(), batch.iter().map(|it| &it.commit));
-        let plan = Box::new(plan);
+        let plan = Box::new(Plan { lineage: self.lineage, ..plan });
         crash::point("commit.planned");
         let written = in_time(self.finish(&plan)).await;
         crash::point("commit.written");
         match written {
+            // It may not be where it should be; coming back waits until it is.
+            Ok(Ok(())) if self.line.session.take_warning() => {
+                let trouble = Trouble::Lost("the database warned of the commit".into());
+                Err(Failure { trouble, sent: Some(plan) })
+            }
             Ok(Ok(())) => {
                 crash::point("commit.durable");
+                self.status.set_lease(asked_at + ANSWERS);
                 Ok(plan)
             }
             // COMMIT rolled back, unless the connection went away: then it may have been a write
@@ -186,7 +205,8 @@ impl Writer {
     /// Begins, checks the fence and reads what is needed, in one round trip.
     async fn begin(&self, needs: &Needs) -> Result<Facts, Trouble> {
         let (line, client) = (&self.line, self.line.client());
-        let fence: [&(dyn ToSql + Sync); 2] = [&self.batch, &self.epoch];
+        let before = self.link.acknowledged().batch;
+        let fence: [&(dyn ToSql + Sync); 3] = [&self.batch, &self.epoch, &before];
         // Sent in this order without waiting.
         let (begun, fenced, facts) = join3(
             client.batch_execute("BEGIN"),
@@ -196,7 +216,8 @@ impl Writer {
         .await;
         begun?;
         if fenced? != 1 {
-            return Err(Trouble::Fenced);
+            // Somebody else has the store, or this is not the database that it was.
+            return Err(Trouble::Lost("the row of the owner has changed".into()));
         }
         facts
     }
@@ -226,6 +247,11 @@ impl Writer {
     }
 
     fn answer(&self, batch: Vec<Request>, plan: Plan) {
+        let before = self.link.acknowledged();
+        let position = before.position.max(plan.position);
+        let commits = if plan.is_empty() { before.commits } else { self.batch };
+        let known = Acknowledged { epoch: self.epoch, batch: self.batch, commits, position };
+        self.link.acknowledge(known);
         self.status.set_health(Health::Ready);
         // Although nobody may wait any more, what was written is to be done.
         self.status.notices.publish(&plan);
@@ -251,10 +277,11 @@ impl Writer {
     fn stopped(&self, stop: Stop, batch: Vec<Request>, in_doubt: bool) {
         let error = match stop {
             Stop::Fenced => StoreError::Fenced { epoch: self.epoch },
+            Stop::Behind(lost) => StoreError::CommitsLost { lost },
             Stop::Closed => StoreError::Closed,
         };
         let reason = error.to_string();
-        self.status.set_health(Health::Failed { reason: reason.clone() });
+        self.status.stop(error.clone());
         refuse(batch, &if in_doubt { StoreError::Unknown { reason } } else { error });
     }
 }

@@ -313,7 +313,7 @@ pub(crate) const ALL_ATTEMPTS: &str =
     "SELECT position, number, started_at, ended_at, error FROM attempt ORDER BY position, number";
 pub(crate) const ALL_KEYS: &str = "SELECT scope, key, request_hash, position, status, reply, \
      expires_at FROM idempotency ORDER BY scope, key";
-pub(crate) const COUNTER: &str = "SELECT position, at, delete_from FROM counter";
+pub(crate) const COUNTER: &str = "SELECT position, at, delete_from FROM counter WHERE id = 1";
 
 /// What must never be, and the statement that counts it.
 pub(crate) const VIOLATIONS: &[(&str, &str)] = &[

@@ -45,7 +45,7 @@ pub(super) fn apply(connection: &Connection, plan: &Plan) -> Result<()> {
     each(connection, forgotten, &plan.turns_forgotten, by_position)?;
     runs::put(connection, &plan.runs)?;
     entries::write(connection, &plan.entries, &plan.entries_gone)?;
-    let counter = "UPDATE counter SET position = ?1, at = ?2, delete_from = ?3";
+    let counter = "UPDATE counter SET position = ?1, at = ?2, delete_from = ?3 WHERE id = 1";
     connection.prepare_cached(counter)?.execute(params![
         plan.position,
         plan.at.0,

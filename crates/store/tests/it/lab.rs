@@ -138,6 +138,11 @@ impl Lab {
         self.store.version(stream.id()).await.expect("store answers")
     }
 
+    /// The code of the error that a reader gets.
+    pub(crate) async fn version_error(&self, stream: &Address) -> &'static str {
+        self.store.version(stream.id()).await.expect_err("nothing is told").code()
+    }
+
     pub(crate) async fn assert_sound(&self) {
         let violations = self.store.violations().await.expect("store answers");
         assert_eq!(violations, Vec::<String>::new());

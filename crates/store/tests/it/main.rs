@@ -10,6 +10,7 @@
 
 mod clock;
 mod differential;
+mod failover;
 mod faults;
 mod holes;
 mod lab;
@@ -19,5 +20,6 @@ mod migrated_queues;
 mod migrations;
 mod owners;
 mod retention;
+mod tls;
 mod view;
 mod wire;

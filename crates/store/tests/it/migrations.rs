@@ -57,10 +57,13 @@ const SQLITE: [&str; 3] = [
     include_str!("../../migrations/0003.sqlite.sql"),
 ];
 
-const POSTGRES: [&str; 3] = [
+const POSTGRES: [&str; 6] = [
     include_str!("../../migrations/0001.postgres.sql"),
     include_str!("../../migrations/0002.postgres.sql"),
     include_str!("../../migrations/0003.postgres.sql"),
+    include_str!("../../migrations/0004.postgres.sql"),
+    include_str!("../../migrations/0005.postgres.sql"),
+    include_str!("../../migrations/0006.postgres.sql"),
 ];
 
 fn file(lab: &Lab) -> PathBuf {
@@ -87,8 +90,14 @@ async fn old_folder(schema: usize, fill: &str) -> Lab {
     lab
 }
 
+/// Which schema a database says that it has.
+pub(crate) async fn schema_of(url: &str) -> i64 {
+    let sql = "SELECT value FROM meta WHERE key = 'schema'";
+    lab::client(url).await.query_one(sql, &[]).await.unwrap().get(0)
+}
+
 /// A database with a store of an earlier schema.
-async fn old_database(schema: usize, fill: &str) -> Lab {
+pub(crate) async fn old_database(schema: usize, fill: &str) -> Lab {
     let lab = Lab::postgres().await;
     lab.store.close().await;
     let Place::Database(url) = &lab.place else { unreachable!() };

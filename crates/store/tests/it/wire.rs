@@ -4,7 +4,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc,
-        atomic::{AtomicU8, AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering},
     },
 };
 
@@ -33,6 +33,7 @@ pub(crate) struct Wire {
     pub(crate) url: String,
     loss: Arc<AtomicU8>,
     lost: Arc<AtomicU32>,
+    refuses: Arc<AtomicBool>,
     _folder: tempfile::TempDir,
 }
 
@@ -48,16 +49,26 @@ impl Wire {
         let url = format!("{before}host={}&{after}", folder.path().display());
         let (loss, lost) = (Arc::new(AtomicU8::new(0)), Arc::new(AtomicU32::new(0)));
         let shared = (loss.clone(), lost.clone(), real);
+        let refuses = Arc::new(AtomicBool::new(false));
+        let is_refused = refuses.clone();
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
+                if is_refused.load(Ordering::SeqCst) {
+                    continue;
+                }
                 tokio::spawn(carry(client, server.clone(), shared.clone()));
             }
         });
-        Self { url, loss, lost, _folder: folder }
+        Self { url, loss, lost, refuses, _folder: folder }
     }
 
     pub(crate) fn lose_next_commit(&self, loss: Loss) {
         self.loss.store(loss as u8, Ordering::SeqCst);
+    }
+
+    /// Whether new connections are refused; those there are stay.
+    pub(crate) fn refuse(&self, refuses: bool) {
+        self.refuses.store(refuses, Ordering::SeqCst);
     }
 
     pub(crate) fn lost(&self) -> u32 {

@@ -162,8 +162,9 @@ fn advise(error: OpenError) -> Failure {
         OpenError::Taken { .. } => {
             Failure::new(format!("{error}; or ask that one: use --server instead of --data"))
         }
-        OpenError::Newer { .. } | OpenError::Foreign { .. } | OpenError::Failed { .. } => {
-            error.into()
-        }
+        OpenError::Newer { .. }
+        | OpenError::CommitsLost { .. }
+        | OpenError::Foreign { .. }
+        | OpenError::Failed { .. } => error.into(),
     }
 }

@@ -33,6 +33,7 @@ fn letter(position: Position, (due_at, attempts): Row) -> Letter {
         created_at,
         state: Some(State::Pending { due_at: Timestamp(due_at), attempts }),
         last_error: None,
+        lineage: 0,
     };
     Letter { message, queue, attempts }
 }

@@ -36,6 +36,7 @@ fn letter(position: Position, row: Row) -> Letter {
         created_at: row.due_at,
         state: Some(state),
         last_error: None,
+        lineage: 0,
     };
     Letter { message, queue: QUEUE, attempts: row.attempts }
 }

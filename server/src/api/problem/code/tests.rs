@@ -4,7 +4,7 @@ use steadfast::{
     Error,
     process::{CodecError, Refused},
 };
-use steadfast_store::AddressError;
+use steadfast_store::{AddressError, CommitsLost};
 
 use super::*;
 
@@ -21,6 +21,8 @@ fn every_error_of_a_store_keeps_its_code_and_says_whether_to_retry() {
     check(StoreError::Unavailable { reason: reason.clone() }, 503);
     check(StoreError::Unknown { reason: reason.clone() }, 503);
     check(StoreError::Fenced { epoch: 1 }, 503);
+    let lost = CommitsLost { batches: (1, 2), positions: (3, 4) };
+    check(StoreError::CommitsLost { lost }, 503);
     check(StoreError::Failed { reason: reason.clone() }, 503);
     check(StoreError::Corrupt { reason }, 500);
     check(StoreError::Closed, 503);

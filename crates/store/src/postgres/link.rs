@@ -1,0 +1,56 @@
+//! What the writer and the readers know of each other.
+
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
+
+use deadpool_postgres::{Client, Object};
+
+use super::owner::{Acknowledged, Held};
+
+/// The writer's connection, and what was acknowledged over it.
+pub(super) struct Link(Mutex<State>);
+
+struct State {
+    acknowledged: Acknowledged,
+    /// When the writer connected. Older connections may be to a server that was replaced.
+    since: Instant,
+}
+
+impl Link {
+    pub(super) fn new(held: &Held) -> Self {
+        let (epoch, position) = (held.owner.epoch, held.position);
+        let acknowledged = Acknowledged { epoch, batch: 0, commits: 0, position };
+        Self(Mutex::new(State { acknowledged, since: now() }))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the database must have.
+    pub(super) fn acknowledged(&self) -> Acknowledged {
+        self.state().acknowledged
+    }
+
+    /// Takes note of what is about to be acknowledged.
+    pub(super) fn acknowledge(&self, acknowledged: Acknowledged) {
+        self.state().acknowledged = acknowledged;
+    }
+
+    /// The writer has connected again.
+    pub(super) fn reconnected(&self, acknowledged: Acknowledged) {
+        *self.state() = State { acknowledged, since: now() };
+    }
+
+    /// Whether a reader's connection is not older than the writer's.
+    pub(super) fn is_current(&self, reader: &Client) -> bool {
+        self.state().since <= Object::metrics(reader).created
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "connections live in real time, in tests as well")]
+fn now() -> Instant {
+    Instant::now()
+}

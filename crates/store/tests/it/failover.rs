@@ -1,0 +1,436 @@
+//! Databases that lack what was acknowledged, owners that fall silent, and servers that are slow.
+
+use std::{sync::Arc, time::Duration};
+
+use steadfast_store::{
+    Commit, Health, ManualClock, OpenError, PostgresOptions, PostgresStore, SettledAs, Store,
+    Version, Write,
+};
+use tokio_postgres::Client;
+
+use crate::{
+    lab::{self, Lab, Place, START, address, command, event},
+    migrations::{old_database, schema_of},
+    wire::{Loss, Wire},
+};
+
+pub(crate) fn url(lab: &Lab) -> &str {
+    let Place::Database(url) = &lab.place else { panic!("not in a database") };
+    url
+}
+
+/// Waits until something is so.
+pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let mut pause = tokio::time::interval(Duration::from_millis(20));
+    let waits = async {
+        while !holds().await {
+            pause.tick().await;
+        }
+    };
+    let came = tokio::time::timeout(Duration::from_secs(60), waits).await;
+    assert!(came.is_ok(), "never: {what}");
+}
+
+/// Every table of a store, to bring it back later.
+struct Backup {
+    client: Client,
+    tables: Vec<String>,
+}
+
+impl Backup {
+    async fn of(lab: &Lab) -> Self {
+        let client = lab::client(url(lab)).await;
+        let sql = "SELECT tablename::text FROM pg_tables WHERE schemaname = current_schema()";
+        let rows = client.query(sql, &[]).await.unwrap();
+        let tables: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+        let copies = tables.iter().map(|it| format!("CREATE TEMP TABLE old_{it} AS TABLE {it}; "));
+        let copies = format!("BEGIN ISOLATION LEVEL REPEATABLE READ; {}COMMIT", text(copies));
+        client.batch_execute(&copies).await.unwrap();
+        Self { client, tables }
+    }
+
+    /// Brings the store back to how it was, and cuts all connections to it, as the promotion of a
+    /// replica does that was behind.
+    async fn restore(&self) {
+        let locks = self.tables.iter().map(|it| format!("LOCK TABLE {it}; "));
+        let back = self.tables.iter().map(|it| {
+            format!("DELETE FROM {it}; INSERT INTO {it} SELECT * FROM pg_temp.old_{it}; ")
+        });
+        let cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE \
+            application_name = current_setting('application_name') AND pid <> pg_backend_pid(); ";
+        let sql = format!("BEGIN; {}{}{cut}COMMIT", text(locks), text(back));
+        self.client.batch_execute(&sql).await.unwrap();
+    }
+}
+
+fn text(parts: impl Iterator<Item = String>) -> String {
+    parts.collect()
+}
+
+async fn open(lab: &Lab, accept_loss: bool) -> Result<Arc<PostgresStore>, OpenError> {
+    let clock = Arc::new(ManualClock::at(START));
+    let options = PostgresOptions { accept_loss, ..PostgresOptions::new(url(lab), clock) };
+    PostgresStore::open(options).await.map(Arc::new)
+}
+
+async fn append(lab: &Lab, name: &str, count: Version) {
+    for version in 0..count {
+        lab.committed(Commit::append(&address(name), version, vec![event("x")])).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn acknowledged_commits_that_are_missing_stop_the_owner_until_the_loss_is_accepted() {
+    let lab = Lab::postgres().await;
+    append(&lab, "kept", 5).await;
+    let pending = lab.command(&address("kept and pending")).await;
+    let id_before = lab.store.message(pending).await.unwrap().unwrap().id();
+    let backup = Backup::of(&lab).await;
+    append(&lab, "lost", 20).await;
+    backup.restore().await;
+
+    // Not one answer is told from what it has in mind, nor from what is there now.
+    let commit = Commit::append(&address("lost"), 20, vec![event("x")]);
+    let error = lab.store.commit(commit).await.unwrap_err();
+    assert_eq!(error.code(), "commits_lost");
+    assert!(error.surely_unapplied() && !error.is_retryable() && error.is_over());
+    let settled =
+        Write::Settle { position: pending, lease: None, as_: SettledAs::Done, error: None };
+    let late = lab.store.commit(Commit::of(settled)).await.unwrap_err();
+    assert_eq!(late.code(), "commits_lost", "what was being delivered settles nothing");
+    let said = "batches 7 to 26 of the last owner, position 6 was found and 26 was acknowledged";
+    assert!(error.to_string().contains(said), "{error}");
+    assert_eq!(lab.version_error(&address("lost")).await, "commits_lost");
+    assert_eq!(lab.store.check_lease().unwrap_err().code(), "commits_lost");
+    assert!(matches!(lab.store.health(), Health::Failed { .. }));
+    lab.store.close().await;
+
+    // A restart does not hide it.
+    for _ in 0..2 {
+        let refused = open(&lab, false).await.err().expect("refused");
+        assert_eq!(refused.code(), "commits_lost");
+        assert!(refused.to_string().contains(said), "{refused}");
+        assert!(refused.to_string().contains("--accept-loss"), "{refused}");
+    }
+
+    // Who goes on does so in a new history.
+    let store = open(&lab, true).await.unwrap();
+    store.notices().listen();
+    assert_eq!(store.version(address("lost").id()).await.unwrap(), 0);
+    assert_eq!(store.version(address("kept").id()).await.unwrap(), 5);
+    let commit = Commit::append(&address("lost"), 0, vec![command(&address("lost"))]);
+    let receipt = store.commit(commit).await.unwrap().committed().unwrap();
+    let (_, position) = receipt.appended[0];
+    assert!(26 < position, "{position} was never given out before");
+    let id = format!("1~{}/1", address("lost").id());
+    let fresh = store.notices().fresh(position).expect("it was just written");
+    assert_eq!(fresh.id(), id, "as it is delivered first");
+    assert_eq!(store.message(position).await.unwrap().unwrap().id(), id, "and later");
+    let old = store.message(pending).await.unwrap().unwrap();
+    assert_eq!(old.id(), id_before, "what was kept is repeated under its old id");
+    assert_eq!(store.violations().await.unwrap(), Vec::<String>::new());
+    store.close().await;
+
+    // It was decided once and for all, and older code would not know of it.
+    let store = open(&lab, false).await.unwrap();
+    assert!(store.message(position).await.unwrap().unwrap().id().starts_with("1~"));
+    store.close().await;
+    let sql = "SELECT value FROM meta WHERE key = 'needs'";
+    let needs: i64 = lab::client(url(&lab)).await.query_one(sql, &[]).await.unwrap().get(0);
+    assert_eq!(needs, 8);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_idle_owner_notices_as_well_and_readers_are_told_nothing_old_meanwhile() {
+    let lab = Lab::postgres().await;
+    let backup = Backup::of(&lab).await;
+    append(&lab, "lost", 3).await;
+    backup.restore().await;
+    until("it has noticed", async || {
+        match lab.store.version(address("lost").id()).await {
+            Ok(version) => assert_eq!(version, 3, "told before and not taken back"),
+            Err(error) => return error.code() == "commits_lost",
+        }
+        false
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_of_before_this_owner_lacks_all_that_it_acknowledged() {
+    let mut lab = Lab::postgres().await;
+    append(&lab, "kept", 2).await;
+    let backup = Backup::of(&lab).await;
+    lab.reopen().await;
+    append(&lab, "lost", 3).await;
+    backup.restore().await;
+    let error = lab.store.commit(Commit::default()).await.unwrap_err();
+    assert_eq!(error.code(), "commits_lost");
+    assert!(error.to_string().contains("batches 1 to "), "{error}");
+    lab.store.close().await;
+    assert_eq!(open(&lab, false).await.err().expect("refused").code(), "commits_lost");
+    open(&lab, true).await.unwrap().close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waits_for_the_end_of_an_owner_hears_of_a_loss_that_it_noted_last() {
+    let lab = Lab::postgres().await;
+    let backup = Backup::of(&lab).await;
+    append(&lab, "lost", 3).await;
+    // It has looked for losses, and waits for the lease of the owner to end.
+    let waits = {
+        // Under a name of its own, so that its connection is not cut.
+        let url = url(&lab).replace("application_name=", "application_name=waits_");
+        tokio::spawn(async move {
+            let clock = Arc::new(ManualClock::at(START));
+            loop {
+                match PostgresStore::open(PostgresOptions::new(&url, clock.clone())).await {
+                    Err(OpenError::Taken { .. }) => {}
+                    other => return other.map(|_| ()),
+                }
+            }
+        })
+    };
+    backup.restore().await;
+    let refused = waits.await.unwrap().expect_err("it is not served");
+    assert_eq!(refused.code(), "commits_lost");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_of_before_losses_were_noted_is_told_as_well() {
+    let lab = Lab::postgres().await;
+    let backup = Backup::of(&lab).await;
+    append(&lab, "lost", 3).await;
+    let old = "DROP TABLE loss; UPDATE meta SET value = 7 WHERE key = 'schema'";
+    lab::execute(url(&lab), old).await;
+    let tables = backup.tables.iter().filter(|it| !["loss", "meta"].contains(&it.as_str()));
+    Backup { tables: tables.cloned().collect(), client: backup.client }.restore().await;
+    let error = lab.store.commit(Commit::default()).await.unwrap_err();
+    assert_eq!(error.code(), "commits_lost");
+    lab.store.close().await;
+    assert_eq!(open(&lab, false).await.err().expect("refused").code(), "commits_lost");
+    let store = open(&lab, true).await.unwrap();
+    assert_eq!(store.totals().await.unwrap().position, 1_000_003);
+    store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_loses_nothing_is_no_loss() {
+    let lab = Lab::postgres().await;
+    append(&lab, "kept", 2).await;
+    let backup = Backup::of(&lab).await;
+    // Signs of life may be missing.
+    let beats = lab.store.activity().heartbeats;
+    until("it beats", async || beats + 1 < lab.store.activity().heartbeats).await;
+    backup.restore().await;
+    append(&lab, "more", 2).await;
+    assert_eq!(lab.store.health(), Health::Ready);
+    lab.store.close().await;
+    // Accepted without need: nothing changes.
+    let store = open(&lab, true).await.unwrap();
+    assert_eq!(store.totals().await.unwrap().position, 4);
+    store.close().await;
+}
+
+/// Keeps the owner from writing into its row, as a database does that hangs.
+async fn hold_node(lab: &Lab) -> Client {
+    let client = lab::client(url(lab)).await;
+    client.batch_execute("BEGIN; SELECT FROM node FOR UPDATE").await.unwrap();
+    client
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_owner_that_cannot_renew_its_lease_answers_nothing_until_it_can() {
+    let lab = Lab::postgres().await;
+    append(&lab, "a", 1).await;
+    let holder = hold_node(&lab).await;
+    until("its lease ended", async || lab.store.check_lease().is_err()).await;
+    let error = lab.store.read_all(0, 10).await.unwrap_err();
+    assert_eq!((error.code(), error.is_retryable()), ("store_unavailable", true));
+    assert!(error.to_string().contains("lease of this process ended"), "{error}");
+    let Health::Degraded { reason } = lab.store.health() else { panic!("still healthy") };
+    assert!(reason.contains("lease"), "{reason}");
+    holder.batch_execute("COMMIT").await.unwrap();
+    until("it is renewed", async || lab.store.check_lease().is_ok()).await;
+    assert_eq!(lab.version(&address("a")).await, 1);
+    until("it is well", async || lab.store.health() == Health::Ready).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_owner_that_fell_silent_in_the_middle_of_a_batch_is_succeeded() {
+    let lab = Lab::postgres().await;
+    lab.command(&address("a")).await;
+    lab.store.close().await;
+    let gone = "UPDATE node SET clean = FALSE, owner = 'process 1 on elsewhere', \
+        process = 'elsewhere/pid:[1]/1/1/0', lease_until = clock_timestamp()";
+    lab::execute(url(&lab), gone).await;
+    // Its backend has begun, and will never hear of the end.
+    let silent = lab::client(url(&lab)).await;
+    silent.batch_execute("BEGIN; UPDATE node SET last_batch = 7").await.unwrap();
+    let store = open(&lab, false).await.unwrap();
+    assert_eq!(store.version(address("a").id()).await.unwrap(), 1);
+    assert!(silent.batch_execute("COMMIT").await.is_err(), "it was ended");
+    store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_rows_of_owner_and_counter_are_found_by_key_however_many_dead_rows_there_are() {
+    let lab = Lab::postgres().await;
+    let watcher = lab::client(url(&lab)).await;
+    watcher.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ").await.unwrap();
+    watcher.query("SELECT FROM message", &[]).await.unwrap();
+    let looks = lab::client(url(&lab)).await;
+    let scans = async || {
+        let sql = "SELECT sum(seq_scan)::bigint, sum(n_tup_upd)::bigint FROM \
+            pg_stat_user_tables WHERE schemaname = current_schema() AND relname IN \
+            ('node', 'counter')";
+        let row = looks.query_one(sql, &[]).await.unwrap();
+        (row.get::<_, i64>(0), row.get::<_, i64>(1))
+    };
+    let (scanned, updated) = scans().await;
+    append(&lab, "a", 300).await;
+    // The server counts with some delay.
+    until("it was counted", async || updated + 600 <= scans().await.1).await;
+    // Opening looks at them a few times; 300 batches do not.
+    let scanned = scans().await.0 - scanned;
+    assert!(scanned < 20, "{scanned}");
+    watcher.batch_execute("ROLLBACK").await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_that_keeps_dead_rows_alive_is_warned_of() {
+    let lab = Lab::postgres().await;
+    let oldest = async || {
+        let all = lab.store.settings().await.unwrap();
+        all.into_iter().find(|it| it.name == "oldest_snapshot")
+    };
+    let holder = lab::client(&format!("{}&application_name=forgotten", lab::server())).await;
+    holder.batch_execute("BEGIN; SELECT pg_current_xact_id()").await.unwrap();
+    let spend = "CREATE TABLE spent (x BIGINT); \
+        DO $$ BEGIN FOR i IN 1..50100 LOOP BEGIN INSERT INTO spent VALUES (i); \
+        EXCEPTION WHEN division_by_zero THEN NULL; END; END LOOP; END $$";
+    lab::execute(url(&lab), spend).await;
+    let found = oldest().await.expect("somebody holds one");
+    let concern = found.concern.expect("it is old");
+    assert!(concern.contains("keeps PostgreSQL from cleaning up"), "{concern}");
+    assert!(concern.contains("(forgotten)"), "{concern}");
+    holder.batch_execute("ROLLBACK").await.unwrap();
+    // Others may hold some, but not so old ones.
+    until("it is gone", async || oldest().await.is_none_or(|it| it.concern.is_none())).await;
+}
+
+/// An owner of another version that lives: its row moves.
+fn lives(url: &str) -> tokio::task::JoinHandle<()> {
+    let url = url.to_owned();
+    tokio::spawn(async move {
+        let client = lab::client(&url).await;
+        let beat = "UPDATE node SET clean = FALSE, owner = 'process 1 on elsewhere', \
+            process = 'elsewhere/pid:[1]/1/1/0', last_batch = last_batch + 1, \
+            lease_until = clock_timestamp() + interval '15 s'";
+        let mut pause = tokio::time::interval(Duration::from_millis(300));
+        loop {
+            pause.tick().await;
+            client.batch_execute(beat).await.unwrap();
+        }
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_newer_binary_beside_a_living_owner_is_refused_before_it_touches_the_schema() {
+    let lab = old_database(6, "INSERT INTO meta VALUES ('schema', 6), ('needs', 5)").await;
+    let owner = lives(url(&lab));
+    let error = open(&lab, false).await.err().expect("refused");
+    assert_eq!(error.code(), "store_taken");
+    assert!(error.to_string().contains("process 1 on elsewhere"), "{error}");
+    assert_eq!(schema_of(url(&lab)).await, 6, "the living owner goes on with its schema");
+    owner.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_migration_has_all_the_time_it_needs_and_goes_on_where_it_was_interrupted() {
+    let lab = old_database(5, "INSERT INTO meta VALUES ('schema', 5), ('needs', 5)").await;
+    // How long a statement may take, noted with each change; and one change that fails.
+    let watch = "CREATE TABLE noted (value TEXT); \
+        CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+        INSERT INTO noted VALUES (current_setting('statement_timeout')); RETURN NEW; END $$; \
+        CREATE TRIGGER note BEFORE UPDATE ON meta FOR EACH ROW EXECUTE FUNCTION note(); \
+        ALTER TABLE counter ADD COLUMN delete_from TEXT";
+    lab::execute(url(&lab), watch).await;
+    let error = open(&lab, true).await.err().expect("the column is in the way");
+    assert!(error.to_string().contains("already exists"), "{error}");
+    assert_eq!(schema_of(url(&lab)).await, 6, "what was done before stays done");
+    lab::execute(url(&lab), "ALTER TABLE counter DROP COLUMN delete_from").await;
+    open(&lab, false).await.unwrap().close().await;
+    assert_eq!(schema_of(url(&lab)).await, 8);
+    let client = lab::client(url(&lab)).await;
+    let noted = client.query("SELECT DISTINCT value FROM noted", &[]).await.unwrap();
+    assert_eq!(noted.iter().map(|it| it.get(0)).collect::<Vec<String>>(), ["0"]);
+}
+
+/// A backend of the server that hangs is given up after 40 s; until then its store only waits.
+async fn a_frozen_backend_is_given_up_and_the_commit_happens_once() {
+    let lab = Lab::postgres().await;
+    let client = lab::client(url(&lab)).await;
+    // Before its next heartbeat nothing else is under way.
+    append(&lab, "before", 1).await;
+    let sql = "SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND \
+        application_name = current_setting('application_name') AND query = 'COMMIT'";
+    let pid: i32 = client.query_one(sql, &[]).await.unwrap().get(0);
+    let frozen = Frozen::stop(pid);
+    let commit = Commit::append(&address("a"), 0, vec![event("x")]);
+    let answer = lab.store.commit(commit).await.unwrap();
+    assert_eq!(answer.committed().unwrap().appended, [(1, 2)]);
+    drop(frozen);
+    assert_eq!(lab.version(&address("a")).await, 1);
+    lab.assert_sound().await;
+}
+
+/// A process that does not run while this is there.
+struct Frozen(i32);
+
+impl Frozen {
+    fn stop(pid: i32) -> Self {
+        assert!(signal("-STOP", pid), "{pid} is stopped");
+        Self(pid)
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        signal("-CONT", self.0);
+    }
+}
+
+fn signal(name: &str, pid: i32) -> bool {
+    let mut kill = std::process::Command::new("kill");
+    kill.args([name, &pid.to_string()]).status().unwrap().success()
+}
+
+/// Who waits for a commit in doubt is told so after 30 s.
+async fn a_commit_in_doubt_for_long_is_said_to_be_in_doubt() {
+    let lab = Lab::postgres().await;
+    lab.store.close().await;
+    let wire = Wire::start(url(&lab)).await;
+    let store = lab::open(&Place::Database(wire.url.clone()), &lab.clock).await.unwrap();
+    wire.lose_next_commit(Loss::Answer);
+    wire.refuse(true);
+    let error = store.commit(Commit::append(&address("a"), 0, vec![event("x")])).await.unwrap_err();
+    assert_eq!(error.code(), "outcome_unknown");
+    assert_eq!(wire.lost(), 1);
+    // Others hear that nothing of theirs was written, and all of them how it is when it is back.
+    let error = store.commit(Commit::append(&address("b"), 0, vec![event("x")])).await.unwrap_err();
+    assert_eq!(error.code(), "store_unavailable");
+    wire.refuse(false);
+    until("it is back", async || store.health() == Health::Ready).await;
+    assert_eq!(store.version(address("a").id()).await.unwrap(), 1, "it did happen");
+    assert_eq!(store.version(address("b").id()).await.unwrap(), 0);
+    store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn long_silence_has_its_limits() {
+    tokio::join!(
+        a_frozen_backend_is_given_up_and_the_commit_happens_once(),
+        a_commit_in_doubt_for_long_is_said_to_be_in_doubt(),
+    );
+}
