@@ -81,11 +81,11 @@ impl FakeRunware {
     pub fn options(&self) -> RunwareOptions {
         RunwareOptions {
             base_url: self.url(),
-            timeout: Duration::from_secs(2),
+            timeout: Duration::from_secs(5),
             fetch: FetchOptions {
                 hosts: Vec::new(),
                 private: vec![Network::from(self.shared.address.ip())],
-                idle: Duration::from_millis(500),
+                idle: Duration::from_secs(2),
                 timeout: Duration::from_secs(20),
                 ..FetchOptions::default()
             },
