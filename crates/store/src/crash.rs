@@ -16,19 +16,19 @@ pub fn point(name: &str) {
 /// Whether a test wants the disk to fail here.
 pub(crate) fn disk_fails() -> bool {
     #[cfg(feature = "crash-points")]
-    return armed::FSYNC_FAILS.load(std::sync::atomic::Ordering::Relaxed);
+    return armed::FLUSHES.fetch_sub(1, std::sync::atomic::Ordering::Relaxed) <= 0;
     #[cfg(not(feature = "crash-points"))]
     false
 }
 
 #[cfg(feature = "crash-points")]
-pub use armed::fail_fsync;
+pub use armed::fail_fsync_after;
 
 #[cfg(feature = "crash-points")]
 mod armed {
     use std::sync::{
         LazyLock,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicI64, AtomicU64, Ordering},
     };
 
     struct Trap {
@@ -43,11 +43,12 @@ mod armed {
         Some(Trap { name: name.into(), nth: nth.parse().ok()?, hits: AtomicU64::new(0) })
     });
 
-    pub(super) static FSYNC_FAILS: AtomicBool = AtomicBool::new(false);
+    /// How many more succeed.
+    pub(super) static FLUSHES: AtomicI64 = AtomicI64::new(i64::MAX);
 
-    /// Has the next flush to disk fail, in the whole process.
-    pub fn fail_fsync() {
-        FSYNC_FAILS.store(true, Ordering::Relaxed);
+    /// Has flushes to disk fail after so many more, in the whole process.
+    pub fn fail_fsync_after(flushes: u32) {
+        FLUSHES.store(flushes.into(), Ordering::Relaxed);
     }
 
     pub(super) fn point(name: &str) {

@@ -37,6 +37,10 @@ pub struct SqliteOptions {
     /// The largest size of the database file in bytes; beyond it a commit is refused as on a full
     /// disk.
     pub file_bytes_max: Option<u64>,
+    /// The largest size of the log in bytes, about. It starts over when all of it is in the file,
+    /// which somebody who reads for long keeps from happening; beyond this size commits are refused
+    /// until that reader is done.
+    pub log_bytes_max: u64,
     /// A step of the clock beyond this is reported, and deletion by age waits.
     pub clock_step_max: Duration,
 }
@@ -45,7 +49,13 @@ impl SqliteOptions {
     /// A store in this folder, as large as the disk.
     pub fn new(folder: impl Into<PathBuf>, clock: Arc<dyn Clock>) -> Self {
         let (file_bytes_max, clock_step_max) = (None, CLOCK_STEP_MAX);
-        Self { folder: folder.into(), clock, file_bytes_max, clock_step_max }
+        Self {
+            folder: folder.into(),
+            clock,
+            file_bytes_max,
+            log_bytes_max: 1 << 30,
+            clock_step_max,
+        }
     }
 }
 
@@ -64,12 +74,13 @@ impl SqliteStore {
         let clock = StoreClock::new(options.clock, options.clock_step_max, opened.clock);
         let status = Arc::new(Status::new(opened.owner, Arc::new(clock)));
         let (queue, requests) = shared::queue();
+        let log_bytes_max = options.log_bytes_max;
         let writer = writer::Writer {
             connection: opened.connection,
             requests,
             status: status.clone(),
             epoch: opened.owner.epoch,
-            checkpointer: checkpoint::start(opened.database.clone(), status.clone()),
+            checkpointer: checkpoint::start(opened.database.clone(), status.clone(), log_bytes_max),
             known: facts::Known::default(),
             lock: opened.lock,
         };

@@ -9,11 +9,15 @@ use std::{
         mpsc::{SyncSender, sync_channel},
     },
     thread::JoinHandle,
+    time::Duration,
 };
 
 use rusqlite::{Connection, hooks::Wal};
 
-use super::row::WriteError;
+use super::{
+    file::{self, BUSY_TIMEOUT},
+    row::WriteError,
+};
 use crate::{Health, writer::Status};
 
 /// New pages in the WAL after which it is folded back beside the writer (16 MiB): pages that are
@@ -22,6 +26,9 @@ const BESIDE_PAGES: i32 = 4_096;
 
 /// Pages in the WAL at which the writer stops to fold it back (64 MiB).
 const PAUSE_PAGES: i32 = 16_384;
+
+/// So long the writer waits for those who read, when the WAL must start over.
+const READERS_WAIT: Duration = Duration::from_secs(1);
 
 /// A page in the WAL, with its header.
 const FRAME_BYTES: u64 = 4_096 + 24;
@@ -32,23 +39,37 @@ pub(super) struct Checkpointer {
     wal_pages: Arc<AtomicI32>,
     /// How many it had when the last checkpoint was asked for.
     asked_at: i32,
+    /// How many it may have.
+    pages_max: i32,
+    is_too_long: bool,
     status: Arc<Status>,
     wake: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// Starts the thread beside the writer. Without it the writer still folds the WAL back.
-pub(super) fn start(database: PathBuf, status: Arc<Status>) -> Checkpointer {
+pub(super) fn start(database: PathBuf, status: Arc<Status>, bytes_max: u64) -> Checkpointer {
     let (wake, woken) = sync_channel::<()>(1);
     let of_thread = status.clone();
     let run = move || {
-        let Ok(connection) = Connection::open(&database) else { return };
+        let opened = Connection::open(&database);
+        let Ok(connection) = opened.and_then(|it| file::flush_fully(&it).map(|()| it)) else {
+            return;
+        };
         while woken.recv().is_ok() {
             checkpoint(&connection, &of_thread);
         }
     };
     let thread = std::thread::Builder::new().name("store-checkpoint".into()).spawn(run).ok();
-    Checkpointer { wal_pages: Arc::default(), asked_at: 0, status, wake: Some(wake), thread }
+    Checkpointer {
+        wal_pages: Arc::default(),
+        asked_at: 0,
+        pages_max: i32::try_from(bytes_max / FRAME_BYTES).unwrap_or(i32::MAX),
+        is_too_long: false,
+        status,
+        wake: Some(wake),
+        thread,
+    }
 }
 
 impl Checkpointer {
@@ -70,6 +91,7 @@ impl Checkpointer {
         let pages = self.wal_pages.load(Ordering::Relaxed);
         // The WAL has started over.
         self.asked_at = self.asked_at.min(pages);
+        self.is_too_long = self.pages_max <= pages;
         if PAUSE_PAGES <= pages {
             checkpoint(connection, &self.status);
             self.wal_pages.store(0, Ordering::Relaxed);
@@ -80,6 +102,25 @@ impl Checkpointer {
             // Full means that it is awake already.
             let _ = wake.try_send(());
         }
+    }
+}
+
+impl Checkpointer {
+    /// Has a WAL that is too long start over, or says why it cannot.
+    pub(super) fn make_room(&mut self, connection: &Connection) -> Result<(), WriteError> {
+        if !self.is_too_long {
+            return Ok(());
+        }
+        connection.busy_timeout(READERS_WAIT)?;
+        let restart = "PRAGMA wal_checkpoint(RESTART)";
+        let is_busy = connection.query_row(restart, (), |row| row.get::<_, bool>(0));
+        connection.busy_timeout(BUSY_TIMEOUT)?;
+        if is_busy? {
+            let why = "somebody who reads keeps the log from starting over; end that program";
+            return Err(WriteError::Later(why.into()));
+        }
+        self.is_too_long = false;
+        Ok(())
     }
 }
 

@@ -4,9 +4,10 @@ use std::{
     fs::{File, OpenOptions, TryLockError},
     io::{ErrorKind, Read, Seek, Write},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
-use rusqlite::{Connection, OptionalExtension, config::DbConfig, params};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, config::DbConfig, params};
 
 use super::SqliteOptions;
 use crate::{
@@ -17,6 +18,9 @@ use crate::{
 
 /// "stdf", so that tools can tell what the file is.
 const APPLICATION_ID: i32 = 0x7374_6466;
+
+/// So long one waits for another program that has the file.
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What opening gives.
 pub(super) struct Opened {
@@ -36,6 +40,7 @@ pub(super) fn open(options: &SqliteOptions) -> Result<Opened, OpenError> {
     let mut connection = Connection::open(&database).map_err(|error| failed(error.to_string()))?;
     check_foreign(&connection, &database)?;
     settle(&connection, options).map_err(|error| failed(error.to_string()))?;
+    fold_log(&connection).map_err(|error| failed(error.to_string()))?;
     migrate(&mut connection, folder)?;
     let owner = become_owner(&connection).map_err(|error| failed(error.to_string()))?;
     let clock = read_clock(&connection).map_err(|error| failed(error.to_string()))?;
@@ -109,6 +114,27 @@ pub(super) fn keep_plans(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
 }
 
+/// Where a plain fsync leaves data in the cache of the drive (macOS), ask for more.
+pub(super) fn flush_fully(connection: &Connection) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "fullfsync", true)?;
+    connection.pragma_update(None, "checkpoint_fullfsync", true)
+}
+
+/// Brings what the last process left in the log into the file, and starts the log over. Its last
+/// flush may have failed: then the log looks whole as long as the machine runs, and only here it is
+/// written again.
+fn fold_log(connection: &Connection) -> rusqlite::Result<()> {
+    match connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(())) {
+        // The log stays as it is; what needs room is refused later, one by one.
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::DiskFull) => {
+            tracing::warn!(error = %error, "the log was not folded into the file");
+            Ok(())
+        }
+        result => result,
+    }
+}
+
 fn settle(connection: &Connection, options: &SqliteOptions) -> rusqlite::Result<()> {
     connection.set_prepared_statement_cache_capacity(64);
     keep_plans(connection)?;
@@ -116,13 +142,11 @@ fn settle(connection: &Connection, options: &SqliteOptions) -> rusqlite::Result<
     connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     connection.pragma_update(None, "application_id", APPLICATION_ID)?;
     connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
-    connection.pragma_update(None, "synchronous", "FULL")?;
+    flush_fully(connection)?;
     // Checkpoints run beside the writer, see `checkpoint`.
     connection.pragma_update_and_check(None, "wal_autocheckpoint", 0, |_| Ok(()))?;
     connection.pragma_update_and_check(None, "journal_size_limit", 64 << 20, |_| Ok(()))?;
-    // Where a plain fsync leaves data in the cache of the drive (macOS), ask for more.
-    connection.pragma_update(None, "fullfsync", true)?;
-    connection.pragma_update(None, "checkpoint_fullfsync", true)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.pragma_update(None, "cache_size", -12_288)?;
     connection.pragma_update(None, "trusted_schema", false)?;
     if let Some(bytes) = options.file_bytes_max {

@@ -47,7 +47,8 @@ impl Writer {
             let failed = StoreError::Failed { reason };
             return batch.into_iter().for_each(|it| it.answer(Err(failed.clone())));
         }
-        match self.transact(&batch) {
+        let room = self.checkpointer.make_room(&self.connection);
+        match room.and_then(|()| self.transact(&batch)) {
             Ok(plan) => {
                 self.known.learn(&plan);
                 self.answer(batch, plan);
@@ -95,19 +96,17 @@ impl Writer {
             apply::apply(connection, &plan)?;
         }
         crash::point("commit.written");
-        if crash::disk_fails() {
-            return Err(WriteError::Fatal("flush to disk failed (injected)".into()));
-        }
+        flushed()?;
         connection.prepare_cached("COMMIT")?.execute(())?;
         crash::point("commit.durable");
         Ok(plan)
     }
 
     fn answer(&self, batch: Vec<Request>, plan: Plan) {
+        self.status.set_health(Health::Ready);
         if plan.frees_space() {
             self.give_space_back();
         }
-        self.status.set_health(Health::Ready);
         self.status.count_batch(batch.len());
         self.status.notices.publish(&plan);
         for (request, answer) in batch.into_iter().zip(plan.answers) {
@@ -119,8 +118,12 @@ impl Writer {
     /// Returns pages that retention emptied to the disk, a few at a time.
     fn give_space_back(&self) {
         let vacuum = "PRAGMA incremental_vacuum(256)";
-        if let Err(error) = self.connection.execute_batch(vacuum) {
-            tracing::warn!(error = %error, "space was not given back");
+        let vacuumed = self.connection.execute_batch(vacuum).map_err(WriteError::from);
+        match vacuumed.and_then(|()| flushed()) {
+            Ok(()) => {}
+            // The batch before it is durable and will be answered; nothing comes after it.
+            Err(WriteError::Fatal(reason)) => self.status.set_health(Health::Failed { reason }),
+            Err(error) => tracing::warn!(error = ?error, "space was not given back"),
         }
     }
 
@@ -146,5 +149,13 @@ impl Writer {
         if let Err(error) = lock.unlock() {
             tracing::warn!(error = %error, "lock file was not given free");
         }
+    }
+}
+
+/// A test may have the flush fail.
+fn flushed() -> Result<(), WriteError> {
+    match crash::disk_fails() {
+        true => Err(WriteError::Fatal("flush to disk failed (injected)".into())),
+        false => Ok(()),
     }
 }

@@ -61,22 +61,105 @@ async fn a_full_disk_is_reported_until_a_commit_goes_through() {
     store.close().await;
 }
 
-/// In a process of its own, because a failing flush concerns the whole process.
+/// Runs a test in a process of its own, because a failing flush concerns the whole process. `true`
+/// in that process.
+fn is_alone(name: &str) -> bool {
+    if std::env::var_os("STEADFAST_TEST_FLUSH_FAILS").is_some() {
+        return true;
+    }
+    let test = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", &format!("faults::{name}")])
+        .env("STEADFAST_TEST_FLUSH_FAILS", "1")
+        .output()
+        .unwrap();
+    assert!(test.status.success(), "{}", String::from_utf8_lossy(&test.stdout));
+    false
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flush_that_fails_while_space_is_given_back_stops_the_store_and_loses_nothing() {
+    if !is_alone("a_flush_that_fails_while_space_is_given_back_stops_the_store_and_loses_nothing") {
+        return;
+    }
+    let mut lab = Lab::sqlite().await;
+    let positions = lab.append(&address("a"), vec![large(), large(), event("last")]).await;
+    // That of the commit succeeds, that of giving the space back does not.
+    crash::fail_fsync_after(1);
+    let forget = Write::Forget { positions: positions[..2].to_vec() };
+    let receipt = lab.committed(Commit::of(forget)).await;
+    assert_eq!(receipt.forgotten, 2, "it is durable and acknowledged");
+    let error = lab.store.commit(Commit::default()).await.unwrap_err();
+    assert_eq!(error.code(), "storage_failed");
+    crash::fail_fsync_after(u32::MAX);
+    lab.reopen().await;
+    assert_eq!(lab.store.read_all(0, 10).await.unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_process_left_in_the_log_is_folded_into_the_file_at_the_next_start() {
+    let lab = Lab::sqlite().await;
+    for version in 0..4 {
+        lab.committed(Commit::append(&address("a"), version, vec![large()])).await;
+    }
+    // As a kill leaves it.
+    let Place::Folder(folder) = &lab.place else { panic!("not in a folder") };
+    let left = tempfile::tempdir().unwrap();
+    for file in ["steadfast.db", "steadfast.db-wal"] {
+        std::fs::copy(folder.path().join(file), left.path().join(file)).unwrap();
+    }
+    let log = || std::fs::metadata(left.path().join("steadfast.db-wal")).unwrap().len();
+    assert!(2_000_000 < log(), "{}", log());
+    let clock = Arc::new(ManualClock::at(START));
+    let store = SqliteStore::open(SqliteOptions::new(left.path(), clock)).unwrap();
+    assert!(log() < 200_000, "{}", log());
+    assert_eq!(store.version(address("a").id()).await.unwrap(), 4);
+    store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_has_a_bound_however_long_somebody_reads() {
+    const MAX: u64 = 4 << 20;
+    let folder = tempfile::tempdir().unwrap();
+    let clock = Arc::new(ManualClock::at(START));
+    let options = SqliteOptions { log_bytes_max: MAX, ..SqliteOptions::new(folder.path(), clock) };
+    let store = SqliteStore::open(options).unwrap();
+    let reader = rusqlite::Connection::open(folder.path().join("steadfast.db")).unwrap();
+    reader.execute_batch("BEGIN").unwrap();
+    let read = |it: &rusqlite::Row<'_>| it.get::<_, i64>(0);
+    reader.query_row("SELECT count(*) FROM message", (), read).unwrap();
+    let mut acknowledged = 0;
+    let refused = loop {
+        match store.commit(Commit::append(&address("a"), acknowledged, vec![large()])).await {
+            Ok(outcome) => _ = outcome.committed().unwrap(),
+            Err(error) => break error,
+        }
+        acknowledged += 1;
+        assert!(acknowledged < 100, "it never ends");
+    };
+    assert_eq!((refused.code(), refused.is_retryable()), ("store_unavailable", true));
+    assert!(refused.to_string().contains("somebody who reads"), "{refused}");
+    assert!(matches!(store.health(), Health::Degraded { .. }));
+    let log = std::fs::metadata(folder.path().join("steadfast.db-wal")).unwrap().len();
+    assert!(log < MAX + 1_000_000, "{log}");
+    // What only reads goes on.
+    assert_eq!(store.version(address("a").id()).await.unwrap(), acknowledged);
+    reader.execute_batch("ROLLBACK").unwrap();
+    for version in acknowledged..acknowledged + 20 {
+        let commit = Commit::append(&address("a"), version, vec![large()]);
+        store.commit(commit).await.unwrap().committed().unwrap();
+    }
+    assert_eq!(store.health(), Health::Ready);
+    store.close().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_flush_is_never_retried_and_stops_the_store() {
-    if std::env::var_os("STEADFAST_TEST_FLUSH_FAILS").is_none() {
-        let name = "faults::a_failed_flush_is_never_retried_and_stops_the_store";
-        let test = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", name])
-            .env("STEADFAST_TEST_FLUSH_FAILS", "1")
-            .output()
-            .unwrap();
-        assert!(test.status.success(), "{}", String::from_utf8_lossy(&test.stdout));
+    if !is_alone("a_failed_flush_is_never_retried_and_stops_the_store") {
         return;
     }
     let mut lab = Lab::sqlite().await;
     lab.append(&address("a"), vec![command(&address("acknowledged"))]).await;
-    crash::fail_fsync();
+    crash::fail_fsync_after(0);
     let commit = Commit::append(&address("a"), 1, vec![event("in doubt")]);
     let error = lab.store.commit(commit.clone()).await.unwrap_err();
     assert_eq!(error.code(), "storage_failed");
