@@ -215,7 +215,7 @@ impl Story {
     }
 
     fn steps(&self, around: &Present) -> Vec<StepView> {
-        let under_way = || around.under_way.iter().flatten();
+        let under_way = || around.under_way.iter().flatten().filter(|it| !self.has_ended(it));
         let mut steps: Vec<StepView> = self
             .told
             .iter()
@@ -229,6 +229,13 @@ impl Story {
         let mut steps = order::arrange(steps);
         steps.iter_mut().for_each(|it| it.branch.truncate(it.branch.trim_end_matches('/').len()));
         steps
+    }
+
+    /// Whether an attempt that was under way a moment ago is in the record meanwhile.
+    fn has_ended(&self, now: &UnderWay) -> bool {
+        let told = self.places.get(&now.key).and_then(|it| self.told.get(*it));
+        let is_it = |it: &AttemptView| (it.number, it.started_at.0) == (now.attempt, now.began_at);
+        told.is_some_and(|it| it.attempts.iter().any(is_it))
     }
 
     fn step(&self, told: &Told, around: &Present, now: Option<&UnderWay>) -> StepView {

@@ -127,6 +127,19 @@ fn what_is_under_way_is_told_from_memory() {
 }
 
 #[test]
+fn an_attempt_that_is_in_the_record_meanwhile_is_told_once() {
+    let charge = key("", "step", "charge");
+    let tried = tried(charge.clone(), 1, 12, 24);
+    let story = story(vec![started(), tried, done(charge.clone(), json!(7), 45)]);
+    let attempts = look_at(&story, &around(70)).steps[0].attempts.clone();
+    // Memory was looked at before the record was read.
+    let last = &attempts[1];
+    let now = UnderWay { key: charge, attempt: last.number, began_at: last.started_at.0 };
+    let view = look_at(&story, &Present { under_way: Some(vec![now]), ..around(70) });
+    assert_eq!(view.steps[0].attempts, attempts);
+}
+
+#[test]
 fn a_sleep_ends_with_its_time_or_with_what_comes_after_it() {
     let sleep = key("", "sleep", "a month");
     let timer = Entry::Timer { key: sleep.clone(), due_at: 100 };
