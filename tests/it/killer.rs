@@ -54,7 +54,7 @@ impl Victim {
         Self::spawn(command, place, mode, crash_at)
     }
 
-    /// One whose clock is right in a soak as well: an hour ahead is a timeout that it must not meet.
+    /// One whose clock is right in a soak as well: an hour ahead would be its timeout.
     pub(crate) fn steady(place: &str, mode: &[&str], crash_at: Option<&str>) -> Self {
         Self::spawn(Command::new(env!("CARGO_BIN_EXE_victim")), place, mode, crash_at)
     }

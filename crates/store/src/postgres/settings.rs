@@ -13,7 +13,8 @@ const OLD: i64 = 50_000;
 pub(super) const OLDEST: &str = "SELECT who, age FROM ( \
      SELECT 'process ' || pid || ' (' || coalesce(nullif(application_name, ''), usename::text, \
      'unknown') || ')' AS who, greatest(age(backend_xmin), age(backend_xid))::bigint AS age \
-     FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type IS DISTINCT FROM 'autovacuum worker' \
+     FROM pg_stat_activity WHERE pid <> pg_backend_pid() \
+     AND backend_type IS DISTINCT FROM 'autovacuum worker' \
      UNION ALL SELECT 'prepared transaction ' || gid, age(transaction)::bigint \
      FROM pg_prepared_xacts \
      UNION ALL SELECT 'replication slot ' || slot_name, \
