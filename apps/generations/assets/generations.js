@@ -54,7 +54,12 @@ function listen() {
     socket.onclose = () => { lines.delete(id); setTimeout(refresh, 1000); };
   }
   for (const [id, socket] of lines) {
-    if (!active.includes(id)) { socket.onclose = null; socket.close(); lines.delete(id); }
+    if (active.includes(id)) continue;
+    lines.delete(id);
+    socket.onmessage = socket.onclose = null;
+    // Closed while it connects, the browser would call it an error.
+    if (socket.readyState === WebSocket.CONNECTING) socket.onopen = () => socket.close();
+    else socket.close();
   }
 }
 

@@ -20,6 +20,8 @@ fn four_pictures_fill_in_one_is_tagged_found_inspected_and_deleted() {
     window.evaluate("document.querySelector('#bench [name=count]').value = 4");
     window.click("#bench button.main");
     window.wait_for("document.querySelectorAll('.grid li').length === 4");
+    // The page is redrawn while a generation is active: a click may meet what is being replaced.
+    window.wait_for("document.querySelector('.generation[data-status=\"active\"]') === null");
     window
         .wait_for("Array.from(document.images).every((it) => it.complete && 0 < it.naturalWidth)");
     keep(&window, "generations-library");
