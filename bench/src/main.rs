@@ -1,6 +1,6 @@
 //! `cargo run --release -p steadfast-bench
 //! [store|postgres|backlog|processes|objects|sleepers [OBJECTS]|workflows|queues|buckets|uploads|
-//! drift|generations|http|connections|start]`
+//! drift|generations|http|connections|start|years [COUNT]]`
 //!
 //! Machines are noisy, so every figure is printed beside a baseline of the same run, and as a ratio
 //! to it. `STEADFAST_BENCH_POSTGRES` names a database for the PostgreSQL part,
@@ -23,6 +23,7 @@ mod sleepers;
 mod start;
 mod uploads;
 mod workflows;
+mod years;
 
 use measure::say;
 
@@ -83,5 +84,8 @@ async fn main() {
     }
     if wanted("start") {
         start::run();
+    }
+    if wanted("years") {
+        years::run().await;
     }
 }

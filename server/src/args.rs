@@ -17,7 +17,7 @@ mod tokens;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, builder::FalseyValueParser};
-use steadfast::object::HistoryRetention;
+use steadfast::{Keep, object::HistoryRetention};
 use steadfast_store::Retention;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -97,7 +97,7 @@ enum VerbArgs {
     Example(ExampleVerb),
     /// Checks the invariants, the disk and the settings; exit code 1 if one fails
     #[command(after_help = examples::DOCTOR)]
-    Doctor(AskArgs),
+    Doctor(DoctorArgs),
 }
 
 /// What to serve and where.
@@ -120,6 +120,9 @@ pub(crate) struct ServeArgs {
     /// Days for which messages are kept once nothing is to be done with them
     #[arg(long, env = "STEADFAST_RETENTION", default_value = "30", value_name = "DAYS")]
     pub(crate) retention: Days,
+    /// Days for which messages are kept that were given up
+    #[arg(long, env = "STEADFAST_DEAD_RETENTION", default_value = "90", value_name = "DAYS")]
+    pub(crate) dead_retention: Days,
     /// Days for which one can go back in the history of an object
     #[arg(long, env = "STEADFAST_HISTORY_RETENTION", default_value = "7", value_name = "DAYS")]
     pub(crate) history_retention: Days,
@@ -185,15 +188,19 @@ impl From<Days> for Duration {
     }
 }
 
-impl From<Days> for Retention {
-    fn from(days: Days) -> Self {
-        Self { keep: days.into() }
-    }
-}
-
-impl From<Days> for HistoryRetention {
-    fn from(days: Days) -> Self {
-        Self { keep: days.into(), ..Self::DEFAULT }
+impl ServeArgs {
+    /// How long things are kept.
+    pub(crate) fn keep(&self) -> Keep {
+        Keep {
+            messages: Retention {
+                keep: self.retention.into(),
+                keep_dead: self.dead_retention.into(),
+            },
+            turns: HistoryRetention {
+                keep: self.history_retention.into(),
+                ..HistoryRetention::DEFAULT
+            },
+        }
     }
 }
 
@@ -251,6 +258,16 @@ pub(crate) struct AskArgs {
     pub(crate) json: bool,
 }
 
+/// What to look at.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// Reads every row of a large store as well, which takes a while
+    #[arg(long, env = "STEADFAST_DEEP", value_parser = FalseyValueParser::new())]
+    pub(crate) deep: bool,
+    #[command(flatten)]
+    pub(crate) ask: AskArgs,
+}
+
 /// A part of a list.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ListArgs {
@@ -299,7 +316,7 @@ pub(crate) enum Ask {
     /// About tokens.
     Tokens(TokensVerb),
     /// Whether all is well.
-    Doctor(AskArgs),
+    Doctor(DoctorArgs),
 }
 
 /// Reads the command line; ends the process with code 2 if it is not one.

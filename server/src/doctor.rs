@@ -11,10 +11,10 @@ pub(crate) use self::check::{Check, Examination, Verdict};
 use crate::{node::Node, place::Place};
 
 /// Makes all checks. More of them are appended here.
-pub(crate) async fn examine(node: &Node) -> Examination {
+pub(crate) async fn examine(node: &Node, deep: bool) -> Examination {
     let _one_at_a_time = node.examination.lock().await;
     let dispatcher = node.dispatcher.lock().await;
-    let mut checks = store::checks(node.store.as_ref(), dispatcher.is_some()).await;
+    let mut checks = store::checks(node.store.as_ref(), dispatcher.is_some(), deep).await;
     if let Some(dispatcher) = dispatcher.as_ref() {
         checks.push(work::wake_ups(dispatcher).await);
     }

@@ -29,7 +29,6 @@ mod request_id;
 mod s3;
 mod serve;
 mod signals;
-mod sweeper;
 mod uploads;
 mod waterfall;
 

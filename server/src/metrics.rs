@@ -86,11 +86,12 @@ impl Metrics {
 impl Figures {
     fn registry(&self) -> Registry {
         let mut registry = Registry::with_prefix("steadfast");
-        let Activity { commits, batches, reads, heartbeats, log_bytes } = self.activity;
+        let Activity { commits, batches, reads, steps, heartbeats, log_bytes } = self.activity;
         for (name, help, value) in [
             ("commits", "Commits answered", commits),
             ("batches", "Transactions that the commits took", batches),
             ("reads", "Reads answered", reads),
+            ("read_steps", "Steps that SQLite took to read", steps),
             ("heartbeats", "Signs of life of an idle owner", heartbeats),
             ("log_bytes", "Bytes written to the log of the database", log_bytes),
         ] {
@@ -117,9 +118,7 @@ impl Figures {
 
     fn add_queues(&self, registry: &mut Registry) {
         let figures: [QueueFigure; 5] = [
-            ("queue_depth", "Messages that wait or are in flight", |it| {
-                it.depth.ready + it.depth.delayed + it.depth.leased
-            }),
+            ("queue_depth", "Messages that wait or are in flight", |it| it.depth.waiting()),
             ("queue_in_flight", "Messages that a consumer has", |it| {
                 it.depth.leased + it.in_hand as u64
             }),

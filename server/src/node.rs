@@ -9,8 +9,8 @@ use std::{
 };
 
 use steadfast::{
-    Dispatcher, DispatcherOptions, ObjectOptions, Objects, Queues, Runs, Tokens, Unknown,
-    process::Processes,
+    Dispatcher, DispatcherOptions, Keep, ObjectOptions, Objects, Queues, Runs, Sweeper, Tokens,
+    Unknown, process::Processes,
 };
 use steadfast_bucket::Buckets;
 use steadfast_generations::Studio;
@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     catalog, classifier::Sight, drift::Drift, failure::Failure, generations, metrics::Metrics,
-    place::Place, request_id::RequestIds, sweeper::Places,
+    place::Place, request_id::RequestIds,
 };
 
 /// What the applications need beside the platform.
@@ -157,10 +157,15 @@ impl Node {
         }
     }
 
-    /// Where it is swept.
-    pub(crate) fn places(&self) -> Places<'_> {
-        let Self { store, runs, queues, buckets, .. } = self;
-        Places { store: store.as_ref(), runs, queues, buckets }
+    /// What sweeps it.
+    pub(crate) fn sweeper(&self, keep: Keep) -> Sweeper {
+        Sweeper {
+            store: self.store.clone(),
+            runs: self.runs.clone(),
+            queues: self.queues.clone(),
+            buckets: Some(self.buckets.clone()),
+            keep,
+        }
     }
 
     /// Says that no more requests should come.

@@ -22,7 +22,6 @@ use crate::{
     place::{Place, StoreChoice},
     ports::Ports,
     signals::Signals,
-    sweeper::{self, Kept},
 };
 
 /// How often the store's health is looked at. That reads a flag, never the database.
@@ -81,13 +80,13 @@ async fn serve(args: ServeArgs, work: &Handle) -> Result<(), Failure> {
     let stop = CancellationToken::new();
     let serving = ports.serve(&node, &clock, &stop);
     let mut serving = std::pin::pin!(serving);
-    let kept = Kept { messages: args.retention.into(), turns: args.history_retention.into() };
+    let sweeper = node.sweeper(args.keep());
     let failed = tokio::select! {
         _ = &mut serving => unreachable!("serving ends only when it is stopped"),
         () = signals.next() => None,
         reason = failure_of(|| store.health(), clock.as_ref()) => Some(reason),
         () = watch_clock(store.as_ref()) => None,
-        () = sweeper::run(node.places(), kept) => None,
+        () = sweeper.run() => None,
     };
     node.drain();
     stop.cancel();

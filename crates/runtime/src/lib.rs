@@ -13,6 +13,7 @@ mod link;
 pub mod object;
 pub mod process;
 pub mod queue;
+mod retention;
 mod runtime;
 pub mod test;
 mod tokens;
@@ -44,6 +45,7 @@ pub use self::{
         Batch, BatchConsumer, ConsumeOptions, Consumer, Delivery, Queue, QueueError, QueueSettings,
         QueueSpec, Queues, Settled, SettledBatch,
     },
+    retention::{Keep, Sweeper},
     runtime::{Builder, Runtime},
     tokens::{Denied, NewToken, Token, TokenError, Tokens},
     workflow::{Ctx, Retry, RunAddress, RunError, Runs, Workflow},

@@ -3,11 +3,13 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use steadfast_store::{Entropy, Position, SeededEntropy, Store, StoreError};
+use tokio::task::JoinSet;
 
 use crate::{
     Address, Arrival, BatchConsumer, Body, Bucket, BucketHandle, BucketSpec, Buckets, CallError,
-    ConsumeOptions, Consumer, Dispatcher, DispatcherOptions, Handle, Job, Link, Live, LiveSocket,
-    Object, ObjectOptions, Objects, Perform, Queue, QueueSpec, Queues, StartError, Unknown,
+    ConsumeOptions, Consumer, Dispatcher, DispatcherOptions, Handle, Job, Keep, Link, Live,
+    LiveSocket, Object, ObjectOptions, Objects, Perform, Queue, QueueSpec, Queues, StartError,
+    Sweeper, Unknown,
     bucket::{self, Blobs, BucketOptions},
     object::{Lists, ObjectsBuilder, PendingCall},
     process::{Decided, Execute, InputError, Process, Processes},
@@ -31,6 +33,7 @@ pub struct Builder {
     dispatcher_options: DispatcherOptions,
     pub(crate) script: Script,
     links: Vec<Link>,
+    keep: Keep,
 }
 
 impl Builder {
@@ -128,6 +131,12 @@ impl Builder {
         self
     }
 
+    /// Sets how long things are kept that nobody said it of.
+    pub fn keep(mut self, keep: Keep) -> Self {
+        self.keep = keep;
+        self
+    }
+
     /// Lets parts of the program reach it by this link while it runs.
     pub fn link(mut self, link: &Link) -> Self {
         self.links.push(link.clone());
@@ -163,6 +172,7 @@ impl Builder {
             mut links,
             declared,
             buckets,
+            keep,
             ..
         } = self;
         let (object_options, dispatcher_options) = (self.object_options, self.dispatcher_options);
@@ -193,20 +203,29 @@ impl Builder {
             .queues(queues.clone())
             .start()
             .await?;
-        Ok(Runtime { store, objects, processes, runs, queues, dispatcher, grace, links })
+        let sweeper = Sweeper {
+            store: store.clone(),
+            runs: runs.clone(),
+            queues: queues.clone(),
+            buckets: runs.buckets(),
+            keep,
+        };
+        let mut sweeping = JoinSet::new();
+        sweeping.spawn(sweeper.clone().run());
+        Ok(Runtime { objects, processes, dispatcher, grace, links, sweeper, sweeping })
     }
 }
 
 /// A running program.
 pub struct Runtime {
-    store: Arc<dyn Store>,
     objects: Objects,
     processes: Processes,
-    runs: Runs,
-    queues: Queues,
     pub(crate) dispatcher: Dispatcher,
     grace: Duration,
     links: Vec<Link>,
+    sweeper: Sweeper,
+    /// Ends with the program.
+    sweeping: JoinSet<()>,
 }
 
 impl Runtime {
@@ -226,6 +245,7 @@ impl Runtime {
             dispatcher_options,
             script: Script::default(),
             links: Vec::new(),
+            keep: Keep::default(),
         }
     }
 
@@ -292,39 +312,46 @@ impl Runtime {
         run: &RunAddress<W>,
         input: &W::Input,
     ) -> Result<Started, RunError> {
-        self.runs.start(run, input).await
+        self.runs().start(run, input).await
     }
 
     /// The runs of workflows.
     pub fn runs(&self) -> &Runs {
-        &self.runs
+        &self.sweeper.runs
     }
 
     /// A bucket of the program.
     pub fn bucket(&self, bucket: Bucket) -> BucketHandle {
-        BucketHandle::new(self.runs.buckets(), bucket)
+        BucketHandle::new(self.buckets(), bucket)
     }
 
     /// All buckets, if the program has any.
     pub fn buckets(&self) -> Option<Buckets> {
-        self.runs.buckets()
+        self.sweeper.buckets.clone()
     }
 
     /// The queues.
     pub fn queues(&self) -> &Queues {
-        &self.queues
+        &self.sweeper.queues
     }
 
     /// The store.
     pub fn store(&self) -> &Arc<dyn Store> {
-        &self.store
+        &self.sweeper.store
+    }
+
+    /// Forgets at once what is old, as the program does every hour by itself.
+    pub async fn sweep(&self) {
+        self.sweeper.sweep().await;
     }
 
     /// Finishes what is under way and takes nothing new: connections end in order. The store stays
     /// open.
-    pub async fn stop(self) {
+    pub async fn stop(mut self) {
+        self.sweeping.shutdown().await;
         self.objects.hang_up().await;
-        tokio::join!(self.dispatcher.stop(), self.runs.stop(self.grace), self.queues.stop());
+        let Sweeper { runs, queues, .. } = &self.sweeper;
+        tokio::join!(self.dispatcher.stop(), runs.stop(self.grace), queues.stop());
         self.links.iter().for_each(Link::untie);
     }
 }

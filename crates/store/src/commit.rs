@@ -5,8 +5,8 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use crate::{
-    Address, EntityId, EntityKind, EntryKey, Images, InvalidInput, Json, Message, Position, Put,
-    RunStatus, SettledAs, Turn, Version, limits, message::Cause,
+    Address, EntityId, EntityKind, EntryKey, Expiring, Images, InvalidInput, Json, KeyName,
+    Message, Position, Put, RunStatus, SettledAs, Timestamp, Turn, Version, limits, message::Cause,
 };
 
 /// One step of progress: everything in it becomes durable together, or nothing does.
@@ -215,14 +215,38 @@ pub enum Write {
     },
     /// Keeps what a stream has come to, so that it need not be read from its beginning.
     Snapshot(Snapshot),
-    /// Removes messages that nothing needs any more: those that are pending, dead or the last of
-    /// their stream stay.
+    /// Removes messages that nothing needs any more: those that are pending, dead, the last of
+    /// their stream or of a process or run that goes on stay.
     Forget {
         /// Which messages.
         positions: Vec<Position>,
     },
-    /// Removes the keys whose time is over.
-    ExpireKeys,
+    /// Removes messages that were given up at this time or before. The last of a stream, which
+    /// holds its version, counts as cancelled from then on; those of a process or run that goes on
+    /// stay.
+    ForgetDead {
+        /// Which messages.
+        positions: Vec<Position>,
+        /// Others are too young.
+        until: Timestamp,
+    },
+    /// Says that the sweep has looked at all messages up to a position.
+    Swept {
+        /// Up to where.
+        to: Position,
+    },
+    /// Removes rows that the sweep has looked at; see [`Expiring`].
+    Looked {
+        /// Which rows.
+        rows: Vec<Expiring>,
+        /// Whether they come back with the present time, to be looked at once more.
+        again: bool,
+    },
+    /// Removes keys whose time is over; others stay.
+    ExpireKeys {
+        /// Which keys.
+        keys: Vec<KeyName>,
+    },
     /// Adds a turn to the log of an object, which is made if it is not there.
     Turn(Turn),
     /// Keeps images of pages as they are at the head of an object.
@@ -246,12 +270,33 @@ pub enum Write {
         /// How long it is still to be kept; `None`: until it is said.
         expires: Option<Duration>,
     },
+    /// Changes how long a run that has ended is still to be kept. Where there is no such run,
+    /// nothing happens.
+    KeepRun {
+        /// Which run.
+        run: EntityId,
+        /// How long from now on.
+        keep: Duration,
+    },
     /// Removes a run as if it had never been: its record, its snapshot, and its name. Where there
-    /// is none, nothing happens. It is rejected while something is to be done for it, if something
-    /// of it was given up, and together with what was written to it just now.
+    /// is none, nothing happens. It is rejected while something is to be done for it, and together
+    /// with what was written to it just now.
+    ///
+    /// A long record goes in parts, the oldest first: as long as the receipt does not say that it
+    /// was erased, the same write is to be committed again.
     EraseRun {
         /// Which run.
         run: EntityId,
+        /// It is also rejected if something of it was given up later than this.
+        dead_until: Timestamp,
+    },
+    /// The same for another entity that has ended: an object that was deleted, a process that is
+    /// complete, or one that was only ever addressed. What goes on stays as it is.
+    EraseEnded {
+        /// Which entity.
+        entity: EntityId,
+        /// It is also rejected if something of it was given up later than this.
+        dead_until: Timestamp,
     },
     /// Changes an entry.
     Put(Put),
@@ -266,7 +311,11 @@ impl Write {
     fn len(&self) -> usize {
         match self {
             Write::Append { messages, .. } => messages.len(),
-            Write::Forget { positions } | Write::ForgetTurns { positions } => positions.len(),
+            Write::Forget { positions }
+            | Write::ForgetDead { positions, .. }
+            | Write::ForgetTurns { positions } => positions.len(),
+            Write::Looked { rows, .. } => rows.len(),
+            Write::ExpireKeys { keys } => keys.len(),
             Write::Images(it) => it.images.len(),
             Write::ExpireEntries { entries } => entries.len(),
             Write::Remember(_)
@@ -282,8 +331,10 @@ impl Write {
             | Write::Turn(_)
             | Write::Erase { .. }
             | Write::Run { .. }
+            | Write::KeepRun { .. }
             | Write::EraseRun { .. }
-            | Write::ExpireKeys => 1,
+            | Write::EraseEnded { .. }
+            | Write::Swept { .. } => 1,
         }
     }
 
@@ -305,7 +356,11 @@ impl Write {
         match self {
             Write::Append { messages, .. } => messages.iter().map(Message::bytes).sum(),
             Write::Remember(it) => 200 + it.reply.as_ref().map_or(0, |reply| reply.as_str().len()),
-            Write::Forget { positions } | Write::ForgetTurns { positions } => 8 * positions.len(),
+            Write::Forget { positions }
+            | Write::ForgetDead { positions, .. }
+            | Write::ForgetTurns { positions } => 8 * positions.len(),
+            Write::Looked { rows, .. } => 40 * rows.len(),
+            Write::ExpireKeys { keys } => keys.iter().map(|it| 20 + it.key.len()).sum(),
             Write::Turn(it) => 200 + it.input.len() + it.delta.len(),
             Write::Images(it) => it.images.iter().map(|it| 100 + it.data.len()).sum(),
             Write::Settle { error, .. } | Write::Move { error, .. } => {
@@ -317,8 +372,10 @@ impl Write {
             | Write::Revive { .. }
             | Write::Close { .. }
             | Write::Erase { .. }
+            | Write::KeepRun { .. }
             | Write::EraseRun { .. }
-            | Write::ExpireKeys => 200,
+            | Write::EraseEnded { .. }
+            | Write::Swept { .. } => 200,
             Write::Run { run, .. } => 200 + run.class().len() + run.name().len(),
             Write::Snapshot(it) => 200 + it.state.as_str().len(),
             Write::Put(it) => 200 + it.entry.key().len() + value_bytes(it),

@@ -63,6 +63,16 @@ impl EntityKind {
         }
     }
 
+    /// Whether entities of this kind end, so that nothing needs to be left of them.
+    pub(crate) fn can_end(self) -> bool {
+        match self {
+            EntityKind::Process | EntityKind::Object | EntityKind::Run => true,
+            EntityKind::Stream | EntityKind::Queue | EntityKind::Bucket | EntityKind::System => {
+                false
+            }
+        }
+    }
+
     fn from_tag(tag: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|it| it.tag() == tag)
     }
@@ -177,6 +187,9 @@ pub enum AddressError {
 pub struct EntityId(pub [u8; 16]);
 
 impl EntityId {
+    /// That of no entity.
+    pub(crate) const NONE: EntityId = EntityId([0; 16]);
+
     /// The shard the entity lives in: its first byte.
     pub fn shard(self) -> u8 {
         self.0[0]

@@ -17,10 +17,10 @@ use async_trait::async_trait;
 use self::tables::Tables;
 use crate::{
     Activity, Address, Answer, Attempt, CLOCK_STEP_MAX, Clock, Commit, DueCursor, Dump, EntityId,
-    EntityKind, Head, Health, Lease, Letter, Notices, ObjectSummary, OldTurn, Outcome, Owner,
-    PageImage, Position, QueueDepth, Recorded, RecordedTurn, RunCursor, RunFilter, RunStatus,
-    RunSummary, Setting, SettledAs, Snapshot, Store, StoreClock, StoreError, StreamSummary,
-    Timestamp, Totals, TurnSummary, Version, Work,
+    EntityKind, Expiring, ExpiryList, Head, Health, KeyName, Lease, Letter, Notices, ObjectSummary,
+    OldTurn, Outcome, Owner, PageImage, Position, QueueDepth, Recorded, RecordedTurn, RunCursor,
+    RunFilter, RunStatus, RunSummary, Setting, SettledAs, Snapshot, Store, StoreClock, StoreError,
+    StreamSummary, Timestamp, Totals, TurnSummary, Version, Work,
     plan::{self, Needs},
     writer::Status,
 };
@@ -291,12 +291,21 @@ impl Store for MemoryStore {
         self.read(|it| it.next_due(queue, after))
     }
 
-    async fn forgettable(
+    async fn unswept(&self, limit: usize) -> Result<Vec<(Position, Timestamp, bool)>, StoreError> {
+        self.read(|it| it.unswept(limit))
+    }
+
+    async fn expiring(
         &self,
-        after: Position,
+        list: ExpiryList,
+        until: Timestamp,
         limit: usize,
-    ) -> Result<Vec<(Position, Timestamp, bool)>, StoreError> {
-        self.read(|it| it.forgettable(after, limit))
+    ) -> Result<Vec<Expiring>, StoreError> {
+        self.read(|it| it.expiring(list, until, limit))
+    }
+
+    async fn expired_keys(&self, at: Timestamp, limit: usize) -> Result<Vec<KeyName>, StoreError> {
+        self.read(|it| it.expired_keys(at, limit))
     }
 
     async fn head(&self, entity: EntityId) -> Result<Option<Head>, StoreError> {

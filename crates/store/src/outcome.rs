@@ -34,6 +34,8 @@ pub struct Receipt {
     pub claimed: Vec<Claimed>,
     /// How many messages were forgotten, or entries whose time was over.
     pub forgotten: usize,
+    /// Whether a run or another entity is gone as a whole.
+    pub erased: bool,
     /// The revision of each entry that was put, in order.
     pub revisions: Vec<i64>,
 }
@@ -119,21 +121,21 @@ pub enum Rejection {
         /// Which part.
         part: i64,
     },
-    /// Something is to be done for the run, or something of it was given up.
+    /// Something is to be done for the entity, or something of it was given up not long ago.
     #[error(
-        "run {run} cannot be erased: message {position} is still to be delivered, or was given up"
+        "{entity} cannot be erased: message {position} is still to be delivered, or was given up"
     )]
-    RunHasWork {
-        /// Which run.
-        run: EntityId,
-        /// The first such message.
+    HasWork {
+        /// Which entity.
+        entity: EntityId,
+        /// Such a message.
         position: Position,
     },
-    /// The run was written to at the same time.
-    #[error("run {run} cannot be erased: it was written to just now; try again")]
-    RunMoved {
-        /// Which run.
-        run: EntityId,
+    /// The entity was written to at the same time.
+    #[error("{entity} cannot be erased: it was written to just now; try again")]
+    JustWritten {
+        /// Which entity.
+        entity: EntityId,
     },
     /// The entry has changed.
     #[error(
@@ -172,8 +174,8 @@ impl Rejection {
             Rejection::LeaseLost { .. } => "lease_lost",
             Rejection::Head { .. } => "head_conflict",
             Rejection::Part { .. } => "part_out_of_order",
-            Rejection::RunHasWork { .. } => "run_has_work",
-            Rejection::RunMoved { .. } => "run_moved",
+            Rejection::HasWork { .. } => "has_work",
+            Rejection::JustWritten { .. } => "just_written",
             Rejection::Revision { .. } => "revision_conflict",
             Rejection::NotVacant { .. } => "not_vacant",
             Rejection::NotSettled { .. } => "not_settled",

@@ -5,19 +5,23 @@ mod append;
 mod decide;
 mod delivery;
 mod entry;
+mod erase;
+mod expiry;
 mod facts;
 mod needs;
 mod run;
 mod turn;
 
 use crate::{
-    Address, Attempt, Base, EntityId, Entry, EntryKey, Head, Json, Lease, Outcome, PageImage,
-    Position, Recorded, RecordedTurn, RunSummary, Settled, Snapshot, State, Timestamp, Version,
+    Address, Attempt, Base, EntityId, Entry, EntryKey, Expiring, Head, Json, KeyName, Lease,
+    Outcome, PageImage, Position, Recorded, RecordedTurn, RunSummary, Settled, Snapshot, State,
+    Timestamp, Version,
     message::{Direction, MessageKind},
 };
 
 pub(crate) use self::{
     decide::plan,
+    erase::{DeadBrief, ERASED_MAX, Erasure},
     facts::{Brief, Facts, TurnBrief},
     needs::Needs,
 };
@@ -140,7 +144,7 @@ pub(crate) struct Plan {
     pub(crate) closed: Vec<(EntityId, Timestamp)>,
     pub(crate) snapshots: Vec<Snapshot>,
     pub(crate) keys: Vec<KeyRow>,
-    pub(crate) keys_expire: bool,
+    pub(crate) keys_gone: Vec<KeyName>,
     pub(crate) forgotten: Vec<Position>,
     pub(crate) heads: Vec<Head>,
     pub(crate) bases: Vec<Base>,
@@ -154,8 +158,22 @@ pub(crate) struct Plan {
     /// With their numbers, the origins of their streams. Their `created_at` counts only where there
     /// is no row yet.
     pub(crate) runs: Vec<(Position, RunSummary)>,
-    /// Runs that go with all they had, before anything is written.
-    pub(crate) runs_erased: Vec<EntityId>,
+    /// Runs that are kept until another time.
+    pub(crate) runs_kept: Vec<(EntityId, Timestamp)>,
+    /// Runs and other entities that go with all they had, before anything is written.
+    pub(crate) erased: Vec<EntityId>,
+    /// Messages that go before anything is written, of records too long to go at once: those up
+    /// to a version.
+    pub(crate) cut: Vec<(EntityId, Version)>,
+    /// How far the sweep has come, if it went on.
+    pub(crate) swept: Option<Position>,
+    pub(crate) expiring: Vec<Expiring>,
+    pub(crate) looked: Vec<Expiring>,
+    /// How many more, or fewer, messages are pending and dead.
+    pub(crate) pending: i64,
+    pub(crate) dead: i64,
+    /// The same for each queue.
+    pub(crate) depths: Vec<(EntityId, i64, i64)>,
     pub(crate) entries: Vec<Entry>,
     pub(crate) entries_gone: Vec<EntryKey>,
     pub(crate) answers: Vec<Outcome>,
@@ -167,7 +185,9 @@ impl Plan {
         !self.forgotten.is_empty()
             || !self.turns_forgotten.is_empty()
             || !self.heads_gone.is_empty()
-            || !self.runs_erased.is_empty()
+            || !self.erased.is_empty()
+            || !self.cut.is_empty()
+            || !self.keys_gone.is_empty()
             || !self.entries_gone.is_empty()
     }
 
@@ -182,14 +202,19 @@ impl Plan {
             && self.closed.is_empty()
             && self.snapshots.is_empty()
             && self.keys.is_empty()
-            && !self.keys_expire
+            && self.keys_gone.is_empty()
             && self.forgotten.is_empty()
             && self.heads.is_empty()
             && self.heads_gone.is_empty()
             && self.turns_forgotten.is_empty()
             && self.images.is_empty()
             && self.runs.is_empty()
-            && self.runs_erased.is_empty()
+            && self.runs_kept.is_empty()
+            && self.erased.is_empty()
+            && self.cut.is_empty()
+            && self.swept.is_none()
+            && self.expiring.is_empty()
+            && self.looked.is_empty()
             && self.entries.is_empty()
             && self.entries_gone.is_empty()
     }

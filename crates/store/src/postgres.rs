@@ -26,12 +26,12 @@ use tokio::{sync::Mutex, task::JoinHandle};
 pub use self::connect::PostgresOptions;
 use self::{link::Link, loss::Lineages, read::Params};
 use crate::{
-    Activity, Address, Answer, Attempt, Commit, DueCursor, Dump, EntityId, EntityKind, Head,
-    Health, Letter, Notices, ObjectSummary, OldTurn, OpenError, Owner, PageImage, Position,
-    QueueDepth, Recorded, RecordedTurn, RunCursor, RunFilter, RunStatus, RunSummary, Setting,
-    Snapshot, Store, StoreClock, StoreError, StreamSummary, Timestamp, Totals, TurnSummary,
-    Version, Work,
-    sql::{self, Fields, count, queries, queues},
+    Activity, Address, Answer, Attempt, Commit, DEPTH_SEEN_MAX, DueCursor, Dump, EntityId,
+    EntityKind, Expiring, ExpiryList, Head, Health, KeyName, Letter, Notices, ObjectSummary,
+    OldTurn, OpenError, Owner, PageImage, Position, QueueDepth, Recorded, RecordedTurn, RunCursor,
+    RunFilter, RunStatus, RunSummary, Setting, Snapshot, Store, StoreClock, StoreError,
+    StreamSummary, Timestamp, Totals, TurnSummary, Version, Work,
+    sql::{self, Fields, count, expiry, queries, queues},
     writer::{self as shared, Queue, Status},
 };
 
@@ -138,8 +138,8 @@ impl Store for PostgresStore {
         after: Option<&Address>,
         limit: usize,
     ) -> Result<Vec<StreamSummary>, StoreError> {
-        let (after, end) = queries::bounds(within, after);
-        let params: Params<'_> = &[&after, &end, &count(limit)];
+        let [(after, end), runs] = queries::bounds(within, after);
+        let params: Params<'_> = &[&after, &end, &count(limit), &runs.0, &runs.1];
         self.list(queries::STREAMS, params, sql::stream_summary).await
     }
 
@@ -214,7 +214,7 @@ impl Store for PostgresStore {
     }
 
     async fn queue_depth(&self, queue: EntityId, at: Timestamp) -> Result<QueueDepth, StoreError> {
-        let params: Params<'_> = &[&queue.0.as_slice(), &at.0];
+        let params: Params<'_> = &[&queue.0.as_slice(), &at.0, &count(DEPTH_SEEN_MAX)];
         let depth = self.list(queues::DEPTH, params, queues::depth).await?;
         Ok(depth.into_iter().next().unwrap_or_default())
     }
@@ -228,12 +228,22 @@ impl Store for PostgresStore {
         Ok(self.list(queues::NEXT_DUE, params, |row| row.time(0)).await?.pop())
     }
 
-    async fn forgettable(
+    async fn unswept(&self, limit: usize) -> Result<Vec<(Position, Timestamp, bool)>, StoreError> {
+        self.list(queries::SWEEP, &[&count(limit)], sql::sweep_row).await
+    }
+
+    async fn expiring(
         &self,
-        after: Position,
+        list: ExpiryList,
+        until: Timestamp,
         limit: usize,
-    ) -> Result<Vec<(Position, Timestamp, bool)>, StoreError> {
-        self.list(queries::SWEEP, &[&after, &count(limit)], sql::sweep_row).await
+    ) -> Result<Vec<Expiring>, StoreError> {
+        let params: Params<'_> = &[&list.tag(), &until.0, &count(limit)];
+        self.list(expiry::EXPIRING, params, expiry::expiring).await
+    }
+
+    async fn expired_keys(&self, at: Timestamp, limit: usize) -> Result<Vec<KeyName>, StoreError> {
+        self.list(expiry::EXPIRED_KEYS, &[&at.0, &count(limit)], expiry::key_name).await
     }
 
     async fn head(&self, entity: EntityId) -> Result<Option<Head>, StoreError> {
@@ -246,7 +256,8 @@ impl Store for PostgresStore {
         after: Position,
         limit: usize,
     ) -> Result<Vec<Head>, StoreError> {
-        self.list(queries::HEADS, &[&history_over, &after, &count(limit)], sql::head).await
+        let params: Params<'_> = &[&history_over, &after, &count(limit)];
+        self.list(queries::heads(history_over), params, sql::head).await
     }
 
     async fn classes(&self, kind: EntityKind) -> Result<Vec<String>, StoreError> {
@@ -340,7 +351,8 @@ impl Store for PostgresStore {
 
     async fn dump(&self) -> Result<Dump, StoreError> {
         let counter = |row: &dyn Fields| {
-            Ok(format!("counter {} {} {}", row.int(0)?, row.int(1)?, row.int(2)?))
+            let [position, at] = [row.int(0)?, row.int(1)?];
+            Ok(format!("counter {position} {at} {} {}", row.int(2)?, row.int(3)?))
         };
         let mut rows = self.list(queries::COUNTER, &[], counter).await?;
         rows.extend(self.lines(queries::ALL_ENTITIES, sql::entity_row).await?);
@@ -355,6 +367,8 @@ impl Store for PostgresStore {
         rows.extend(self.lines(queries::ALL_IMAGES, sql::owned_image).await?);
         rows.extend(self.lines(sql::runs::ALL_RUNS, sql::run_summary).await?);
         rows.extend(self.lines(sql::entries::ALL_ENTRIES, sql::entries::entry).await?);
+        rows.extend(self.lines(expiry::ALL_EXPIRING, expiry::expiring).await?);
+        rows.extend(self.lines(expiry::ALL_DEPTHS, expiry::depth_row).await?);
         Ok(Dump { rows })
     }
 

@@ -41,6 +41,11 @@ impl Letter {
 }
 
 /// How full a queue is.
+///
+/// How many messages wait and how many are dead is kept with every commit. How many of those that
+/// wait are ready is seen by looking at up to [`DEPTH_SEEN_MAX`] of those that are due and as many
+/// of the others. It is exact unless there are more of both: then all that were not looked at count
+/// as ready.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueDepth {
     /// Messages that may be delivered now.
@@ -51,6 +56,34 @@ pub struct QueueDepth {
     pub leased: u64,
     /// Messages that were given up here.
     pub dead: u64,
-    /// When the oldest of those that are not dead was sent.
+    /// When the oldest of those that are not dead, among those looked at, was sent.
     pub oldest: Option<Timestamp>,
+}
+
+/// Messages of a queue that are looked at to tell how full it is, of each sort.
+pub const DEPTH_SEEN_MAX: usize = 1_000;
+
+impl QueueDepth {
+    /// Messages that are not dead.
+    pub fn waiting(&self) -> u64 {
+        self.ready + self.delayed + self.leased
+    }
+
+    /// Of those that wait, so many were seen that are due, that are not, and that are leased of
+    /// these.
+    pub(crate) fn seen(
+        waiting: u64,
+        dead: u64,
+        [due, later, leased]: [u64; 3],
+        oldest: Option<Timestamp>,
+    ) -> Self {
+        let is_all = |seen: u64| seen < DEPTH_SEEN_MAX as u64;
+        let delayed = if is_all(due) && !is_all(later) {
+            waiting.saturating_sub(due + leased)
+        } else {
+            later - leased
+        };
+        let ready = waiting.saturating_sub(delayed + leased);
+        Self { ready, delayed, leased, dead, oldest }
+    }
 }

@@ -43,6 +43,14 @@ impl RunStatus {
         }
     }
 
+    /// Whether it has ended.
+    pub fn is_final(self) -> bool {
+        match self {
+            RunStatus::Complete | RunStatus::Errored | RunStatus::Terminated => true,
+            RunStatus::Queued | RunStatus::Waiting | RunStatus::Paused => false,
+        }
+    }
+
     /// The status with this tag.
     pub fn from_tag(tag: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|it| it.tag() == tag)

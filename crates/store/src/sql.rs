@@ -3,6 +3,7 @@
 //! Statements are written with `?1`; PostgreSQL gets them as `$1`.
 
 pub(crate) mod entries;
+pub(crate) mod expiry;
 mod fields;
 mod migrations;
 #[cfg(test)]
@@ -21,8 +22,8 @@ pub(crate) use self::{
     fields::Fields,
     migrations::{KNOWN_SCHEMA, MIGRATIONS},
     rows::{
-        address, attempt, entity_row, erasure, head, image, key_row, message_row, object_summary,
-        old_turn, owned_image, recorded, run_summary, settled_row, snapshot, stream_summary,
-        sweep_row, totals, turn, turn_brief, turn_summary, work,
+        address, attempt, entity_row, head, image, key_row, message_row, object_summary, old_turn,
+        owned_image, recorded, run_summary, settled_row, snapshot, stream_summary, sweep_row,
+        totals, turn, turn_brief, turn_summary, work,
     },
 };

@@ -18,12 +18,12 @@ use tokio::sync::Mutex;
 
 use self::{readers::Readers, row::rows};
 use crate::{
-    Activity, Address, Answer, Attempt, CLOCK_STEP_MAX, Clock, Commit, DueCursor, Dump, EntityId,
-    EntityKind, Head, Health, Letter, Notices, ObjectSummary, OldTurn, OpenError, Owner, PageImage,
-    Position, QueueDepth, Recorded, RecordedTurn, RunCursor, RunFilter, RunStatus, RunSummary,
-    Setting, Snapshot, Store, StoreClock, StoreError, StreamSummary, Timestamp, Totals,
-    TurnSummary, Version, Work,
-    sql::{self, Fields, count, queries, queues},
+    Activity, Address, Answer, Attempt, CLOCK_STEP_MAX, Clock, Commit, DEPTH_SEEN_MAX, DueCursor,
+    Dump, EntityId, EntityKind, Expiring, ExpiryList, Head, Health, KeyName, Letter, Notices,
+    ObjectSummary, OldTurn, OpenError, Owner, PageImage, Position, QueueDepth, Recorded,
+    RecordedTurn, RunCursor, RunFilter, RunStatus, RunSummary, Setting, Snapshot, Store,
+    StoreClock, StoreError, StreamSummary, Timestamp, Totals, TurnSummary, Version, Work,
+    sql::{self, Fields, count, expiry, queries, queues},
     writer::{self as shared, Queue, Status},
 };
 
@@ -98,8 +98,14 @@ impl SqliteStore {
         &self,
         f: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.status.count_read();
-        self.readers.run(f).await
+        let status = self.status.clone();
+        status.count_read();
+        let counted = move |connection: &Connection| {
+            let read = f(connection);
+            status.count_steps(row::take_steps());
+            read
+        };
+        self.readers.run(counted).await
     }
 
     async fn list<T: Send + 'static>(
@@ -172,8 +178,9 @@ impl Store for SqliteStore {
         after: Option<&Address>,
         limit: usize,
     ) -> Result<Vec<StreamSummary>, StoreError> {
-        let (after, end) = queries::bounds(within, after);
-        self.list(queries::STREAMS, (after, end, count(limit)), sql::stream_summary).await
+        let [(after, end), runs] = queries::bounds(within, after);
+        let params = (after, end, count(limit), runs.0, runs.1);
+        self.list(queries::STREAMS, params, sql::stream_summary).await
     }
 
     async fn addresses(&self, ids: &[EntityId]) -> Result<HashMap<EntityId, Address>, StoreError> {
@@ -239,7 +246,8 @@ impl Store for SqliteStore {
     }
 
     async fn queue_depth(&self, queue: EntityId, at: Timestamp) -> Result<QueueDepth, StoreError> {
-        let depth = self.list(queues::DEPTH, (queue.0, at.0), queues::depth).await?;
+        let params = (queue.0, at.0, count(DEPTH_SEEN_MAX));
+        let depth = self.list(queues::DEPTH, params, queues::depth).await?;
         Ok(depth.into_iter().next().unwrap_or_default())
     }
 
@@ -251,12 +259,22 @@ impl Store for SqliteStore {
         Ok(self.list(queues::NEXT_DUE, (queue.0, after.0), |row| row.time(0)).await?.pop())
     }
 
-    async fn forgettable(
+    async fn unswept(&self, limit: usize) -> Result<Vec<(Position, Timestamp, bool)>, StoreError> {
+        self.list(queries::SWEEP, (count(limit),), sql::sweep_row).await
+    }
+
+    async fn expiring(
         &self,
-        after: Position,
+        list: ExpiryList,
+        until: Timestamp,
         limit: usize,
-    ) -> Result<Vec<(Position, Timestamp, bool)>, StoreError> {
-        self.list(queries::SWEEP, (after, count(limit)), sql::sweep_row).await
+    ) -> Result<Vec<Expiring>, StoreError> {
+        let params = (list.tag(), until.0, count(limit));
+        self.list(expiry::EXPIRING, params, expiry::expiring).await
+    }
+
+    async fn expired_keys(&self, at: Timestamp, limit: usize) -> Result<Vec<KeyName>, StoreError> {
+        self.list(expiry::EXPIRED_KEYS, (at.0, count(limit)), expiry::key_name).await
     }
 
     async fn head(&self, entity: EntityId) -> Result<Option<Head>, StoreError> {
@@ -269,7 +287,8 @@ impl Store for SqliteStore {
         after: Position,
         limit: usize,
     ) -> Result<Vec<Head>, StoreError> {
-        self.list(queries::HEADS, (history_over, after, count(limit)), sql::head).await
+        let statement = queries::heads(history_over);
+        self.list(statement, (history_over, after, count(limit)), sql::head).await
     }
 
     async fn classes(&self, kind: EntityKind) -> Result<Vec<String>, StoreError> {

@@ -6,10 +6,10 @@ use async_trait::async_trait;
 use tokio::sync::oneshot;
 
 use crate::{
-    Address, Attempt, Commit, EntityId, EntityKind, Entries, Head, Letter, Notices, ObjectSummary,
-    OldTurn, Outcome, PageImage, Position, QueueDepth, Recorded, RecordedTurn, RunCursor,
-    RunFilter, RunStatus, RunSummary, Snapshot, StoreClock, StoreError, Timestamp, TurnSummary,
-    Version, Work,
+    Address, Attempt, Commit, EntityId, EntityKind, Entries, Expiring, ExpiryList, Head, KeyName,
+    Letter, Notices, ObjectSummary, OldTurn, Outcome, PageImage, Position, QueueDepth, Recorded,
+    RecordedTurn, RunCursor, RunFilter, RunStatus, RunSummary, Snapshot, StoreClock, StoreError,
+    Timestamp, TurnSummary, Version, Work,
 };
 
 /// What is called with how a commit ended.
@@ -135,7 +135,7 @@ pub trait Store: Entries + Send + Sync + 'static {
         limit: usize,
     ) -> Result<Vec<Recorded>, StoreError>;
 
-    /// How full a queue is at a time.
+    /// How full a queue is at a time. Nothing is counted through: see [`QueueDepth`].
     async fn queue_depth(&self, queue: EntityId, at: Timestamp) -> Result<QueueDepth, StoreError>;
 
     /// When something is due in a queue after a time.
@@ -145,13 +145,20 @@ pub trait Store: Entries + Send + Sync + 'static {
         after: Timestamp,
     ) -> Result<Option<Timestamp>, StoreError>;
 
-    /// Looks at the next messages behind a position: when each was written, and whether nothing
-    /// needs it any more.
-    async fn forgettable(
+    /// Looks at the next messages that the sweep has not passed (see [`crate::Write::Swept`]):
+    /// when each was written, and whether nothing needs it any more.
+    async fn unswept(&self, limit: usize) -> Result<Vec<(Position, Timestamp, bool)>, StoreError>;
+
+    /// Reads what the sweep is to look at again, since a time or longer, the oldest first.
+    async fn expiring(
         &self,
-        after: Position,
+        list: ExpiryList,
+        until: Timestamp,
         limit: usize,
-    ) -> Result<Vec<(Position, Timestamp, bool)>, StoreError>;
+    ) -> Result<Vec<Expiring>, StoreError>;
+
+    /// Reads the keys whose time is over at `at`, those first that should have gone first.
+    async fn expired_keys(&self, at: Timestamp, limit: usize) -> Result<Vec<KeyName>, StoreError>;
 
     /// Where an object stands; `None` if it does not exist.
     async fn head(&self, entity: EntityId) -> Result<Option<Head>, StoreError>;
@@ -230,7 +237,7 @@ pub trait Store: Entries + Send + Sync + 'static {
     /// Reads the runs whose time is over at `at`, those first that should have gone first.
     async fn expired_runs(&self, at: Timestamp, limit: usize) -> Result<Vec<Address>, StoreError>;
 
-    /// Counts what is there.
+    /// How much is there. Nothing is counted: the store keeps these numbers with every commit.
     async fn totals(&self) -> Result<Totals, StoreError>;
 
     /// Every row there is, for tests and small stores.
@@ -354,6 +361,9 @@ pub struct Activity {
     pub batches: u64,
     /// Reads answered.
     pub reads: u64,
+    /// Steps of SQLite's machine that reads took, those of commits included: they grow with the
+    /// rows that are looked at.
+    pub steps: u64,
     /// Signs of life of an idle owner.
     pub heartbeats: u64,
     /// Bytes written to the log of the database, as far as we write it ourselves.

@@ -191,6 +191,7 @@ pub(crate) struct Status {
     pub(crate) commits: AtomicU64,
     pub(crate) batches: AtomicU64,
     pub(crate) reads: AtomicU64,
+    steps: AtomicU64,
     pub(crate) heartbeats: AtomicU64,
     log_bytes: AtomicU64,
 }
@@ -208,6 +209,7 @@ impl Status {
             commits: AtomicU64::new(0),
             batches: AtomicU64::new(0),
             reads: AtomicU64::new(0),
+            steps: AtomicU64::new(0),
             heartbeats: AtomicU64::new(0),
             log_bytes: AtomicU64::new(0),
         }
@@ -284,6 +286,7 @@ impl Status {
             commits: of(&self.commits),
             batches: of(&self.batches),
             reads: of(&self.reads),
+            steps: of(&self.steps),
             heartbeats: of(&self.heartbeats),
             log_bytes: of(&self.log_bytes),
         }
@@ -291,6 +294,11 @@ impl Status {
 
     pub(crate) fn count_read(&self) {
         self.reads.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts steps that a read took.
+    pub(crate) fn count_steps(&self, steps: u64) {
+        self.steps.fetch_add(steps, Ordering::Relaxed);
     }
 
     /// Counts what was written to the log.

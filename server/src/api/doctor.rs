@@ -2,17 +2,34 @@
 
 use std::sync::Arc;
 
-use axum::{Json, extract::State};
+use axum::{
+    Json,
+    extract::{Query, State},
+};
+use serde::Deserialize;
+use utoipa::IntoParams;
 
 use crate::{
     doctor::{Examination, examine},
     node::Node,
 };
 
+/// What to look at.
+#[derive(Clone, Copy, Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub(crate) struct Depth {
+    /// Whether to read every row of a large store as well, which takes a while.
+    deep: bool,
+}
+
 /// Checks the invariants, the disk and the settings.
-#[utoipa::path(get, path = "/v1/doctor", tag = "operations", responses(
+#[utoipa::path(get, path = "/v1/doctor", tag = "operations", params(Depth), responses(
     (status = 200, body = Examination, description = "What was found, good or bad"),
 ))]
-pub(crate) async fn doctor(State(node): State<Arc<Node>>) -> Json<Examination> {
-    Json(examine(&node).await)
+pub(crate) async fn doctor(
+    State(node): State<Arc<Node>>,
+    Query(depth): Query<Depth>,
+) -> Json<Examination> {
+    Json(examine(&node, depth.deep).await)
 }

@@ -5,13 +5,15 @@ use super::{
     output::{print, print_json},
     table::Table,
 };
-use crate::{args::AskArgs, doctor::Examination, failure::Failure};
+use crate::{args::DoctorArgs, doctor::Examination, failure::Failure};
 
 /// Prints what was found; fails if a check did.
-pub(super) fn doctor(client: &Client, args: &AskArgs) -> Result<(), Failure> {
-    let body = client.get("/v1/doctor", args.json)?;
+pub(super) fn doctor(client: &Client, args: &DoctorArgs) -> Result<(), Failure> {
+    let path = if args.deep { "/v1/doctor?deep=true" } else { "/v1/doctor" };
+    let json = args.ask.json;
+    let body = client.get(path, json)?;
     let found: Examination = client.read(&body)?;
-    if args.json {
+    if json {
         print_json(&body)?;
     } else {
         let mut table = Table::new(&["CHECK", "STATUS", "DETAIL"]);

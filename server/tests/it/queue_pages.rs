@@ -50,6 +50,8 @@ fn the_queues_are_listed_with_pictures_and_one_shows_its_messages_escaped() {
     assert!(!page.contains("Redrive"), "it was not given up: {page}");
     let mail = server.get("/queues/mail").body;
     assert!(mail.contains("dead letters go to <a href=\"/queues/mail-dead\">"), "{mail}");
+    let opens = server.get("/queues/opens").body;
+    assert!(opens.contains("no dead-letter queue"), "{opens}");
     assert!(mail.contains("No message is pending"), "{mail}");
     assert_eq!(server.get("/queues/none").status, 404);
     assert_eq!(server.get("/queues/q?state=odd").status, 400);

@@ -94,7 +94,7 @@ impl Queues {
         let oldest_age = depth.oldest.map(|it| now.since(it));
         let sample = Sample {
             at: now,
-            depth: depth.ready + depth.delayed + depth.leased,
+            depth: depth.waiting(),
             oldest_age_ms: oldest_age.map_or(0, |it| it.as_millis() as u64),
         };
         Ok(QueueView {

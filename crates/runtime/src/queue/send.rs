@@ -135,7 +135,7 @@ impl Queues {
         let Some(max) = settings.max_messages else { return Ok(()) };
         let now = self.shared.clock.now();
         let depth = self.shared.store.queue_depth(desk.address.id(), now).await?;
-        if max < depth.ready + depth.delayed + depth.leased + all.len() as u64 {
+        if max < depth.waiting() + all.len() as u64 {
             return Err(QueueError::Full { queue: desk.name.to_string(), max });
         }
         Ok(())

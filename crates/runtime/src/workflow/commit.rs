@@ -132,8 +132,8 @@ impl Driver {
             | Rejection::NotSettled { .. }
             | Rejection::Head { .. }
             | Rejection::Part { .. }
-            | Rejection::RunHasWork { .. }
-            | Rejection::RunMoved { .. }
+            | Rejection::HasWork { .. }
+            | Rejection::JustWritten { .. }
             | Rejection::Revision { .. }
             | Rejection::NotVacant { .. }) => {
                 Err(StoreError::Corrupt { reason: rejection.to_string() })

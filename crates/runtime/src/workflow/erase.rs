@@ -1,17 +1,24 @@
 //! The end of what is kept: runs that have ended are erased, whole, when their time is over or
 //! somebody wants it.
 
-use std::collections::HashSet;
+use std::time::Duration;
 
-use steadfast_store::{Address, Commit, Expect, Outcome, Rejection, SettledAs, StoreError, Write};
+use futures_util::future::try_join_all;
+use steadfast_store::{
+    Address, Commit, Expect, Outcome, Rejection, SettledAs, StoreError, Timestamp, Version, Write,
+};
 
-use super::{RunError, Runs, journal::Journal, runs::address};
+use super::{RunError, Runs, runs::address};
 
 /// Runs and messages looked at together.
-const PAGE: usize = 200;
+const PAGE: usize = 50;
+
+/// When a run that cannot be erased yet is looked at again.
+const AGAIN: Duration = Duration::from_hours(24);
 
 impl Runs {
-    /// Erases a run that has ended, as if it had never been: its id is free.
+    /// Erases a run that has ended, as if it had never been: its id is free. What it sent and was
+    /// given up goes with it.
     pub async fn delete(&self, workflow: &str, id: &str) -> Result<(), RunError> {
         let run = address(workflow, id)?;
         loop {
@@ -23,9 +30,9 @@ impl Runs {
             if !journal.status.is_final() {
                 return Err(wrong("terminate it first"));
             }
-            match self.erase(&run, &journal).await? {
+            match self.erase(&run, journal.version, Timestamp::MAX).await? {
                 Ok(()) => return Ok(()),
-                Err(Rejection::RunHasWork { .. }) => {
+                Err(Rejection::HasWork { .. }) => {
                     return Err(wrong("messages that it sent are still to be delivered"));
                 }
                 // Somebody else has done something with it: look again.
@@ -35,47 +42,47 @@ impl Runs {
     }
 
     /// Erases the runs whose time is over, and says how many: none while the clock cannot be
-    /// trusted.
-    pub async fn sweep(&self) -> Result<usize, StoreError> {
-        let store = &self.shared.store;
+    /// trusted. One that sent a message that was given up is kept for as long as that message.
+    pub async fn sweep(&self, keep_dead: Duration) -> Result<usize, StoreError> {
         let Some(now) = self.shared.clock.deletion_time() else { return Ok(0) };
-        let (mut erased, mut kept) = (0, HashSet::new());
+        let mut erased = 0;
         loop {
-            let expired = store.expired_runs(now, PAGE + kept.len()).await?;
-            let due: Vec<Address> =
-                expired.into_iter().filter(|it| !kept.contains(&it.id())).collect();
+            let due = self.shared.store.expired_runs(now, PAGE).await?;
             if due.is_empty() {
                 return Ok(erased);
             }
-            for run in due {
-                let journal = Journal::load(&**store, &run).await?;
-                let gone = match journal {
-                    // Somebody may have let it begin anew.
-                    Some(journal) if !journal.status.is_final() => false,
-                    Some(journal) => self.erase(&run, &journal).await?.is_ok(),
-                    None => false,
-                };
-                if gone {
-                    erased += 1;
-                } else {
-                    // It has still work, or goes on: another time.
-                    kept.insert(run.id());
-                }
-            }
+            let gone = due.iter().map(|run| self.erase_old(run, now.before(keep_dead)));
+            erased += try_join_all(gone).await?.into_iter().filter(|it| *it).count();
         }
+    }
+
+    async fn erase_old(&self, run: &Address, dead_until: Timestamp) -> Result<bool, StoreError> {
+        let store = &self.shared.store;
+        // Somebody may have let it begin anew.
+        let version = store.version(run.id()).await?;
+        let found = store.run(run.id()).await?;
+        let has_ended = found.is_some_and(|it| it.status.is_final());
+        if has_ended && self.erase(run, version, dead_until).await?.is_ok() {
+            return Ok(true);
+        }
+        // It has still work: another time, so that others come before it until then.
+        let later = Write::KeepRun { run: run.id(), keep: AGAIN };
+        store.commit(Commit::of(later)).await?;
+        Ok(false)
     }
 
     async fn erase(
         &self,
         run: &Address,
-        journal: &Journal,
+        version: Version,
+        dead_until: Timestamp,
     ) -> Result<Result<(), Rejection>, StoreError> {
-        let (store, stream, version) = (&self.shared.store, run.id(), journal.version);
+        let (store, stream) = (&self.shared.store, run.id());
         // Who drives it may not have heard of its end, and must not meet another run of this id.
         self.is_let_go(stream).await;
         let unchanged = || Commit::default().expect(Expect::Version { stream, version });
         // Wake-ups that nobody needs any more, unless it has just begun anew.
-        for message in store.pending(Some(run.id()), 0, PAGE).await? {
+        for message in store.pending(Some(run.id()), 0, 4 * PAGE).await? {
             if message.action == "run" {
                 let (position, lease) = (message.position, None);
                 let (as_, error) = (SettledAs::Cancelled, None);
@@ -83,13 +90,18 @@ impl Runs {
                 store.commit(unchanged().write(settle)).await?;
             }
         }
-        let commit = unchanged().write(Write::EraseRun { run: stream });
-        Ok(match store.commit(commit).await? {
-            Outcome::Committed(_) | Outcome::Duplicate(_) => {
-                self.shared.watchers.start_over(stream);
-                Ok(())
+        loop {
+            // A long record goes in parts. If the process ends in between, the sweep goes on.
+            let erase = Write::EraseRun { run: stream, dead_until };
+            let now = Write::KeepRun { run: stream, keep: Duration::ZERO };
+            match store.commit(unchanged().write(erase).write(now)).await? {
+                Outcome::Committed(it) if !it.erased && 0 < it.forgotten => {}
+                Outcome::Committed(_) | Outcome::Duplicate(_) => {
+                    self.shared.watchers.start_over(stream);
+                    return Ok(Ok(()));
+                }
+                Outcome::Rejected(rejection) => return Ok(Err(rejection)),
             }
-            Outcome::Rejected(rejection) => Err(rejection),
-        })
+        }
     }
 }

@@ -12,10 +12,10 @@ use std::{
 use async_trait::async_trait;
 use steadfast::store::{
     Activity, Address, Answer, Attempt, Commit, DueCursor, Dump, EntityId, EntityKind, Entries,
-    Entry, EntryKey, EntryRange, Head, Health, Letter, MemoryStore, Notices, ObjectSummary,
-    OldTurn, Owner, PageImage, Position, QueueDepth, Recorded, RecordedTurn, RunCursor, RunFilter,
-    RunStatus, RunSummary, Setting, Snapshot, Store, StoreClock, StoreError, StreamSummary,
-    Timestamp, Totals, TurnSummary, Version, Work,
+    Entry, EntryKey, EntryRange, Expiring, ExpiryList, Head, Health, KeyName, Letter, MemoryStore,
+    Notices, ObjectSummary, OldTurn, Owner, PageImage, Position, QueueDepth, Recorded,
+    RecordedTurn, RunCursor, RunFilter, RunStatus, RunSummary, Setting, Snapshot, Store,
+    StoreClock, StoreError, StreamSummary, Timestamp, Totals, TurnSummary, Version, Work,
 };
 use tokio::sync::{RwLock, Semaphore};
 
@@ -295,7 +295,9 @@ delegate! {
     dead_letters(queue: EntityId, after: Position, limit: usize) -> Vec<Recorded>;
     queue_depth(queue: EntityId, at: Timestamp) -> QueueDepth;
     next_due(queue: EntityId, after: Timestamp) -> Option<Timestamp>;
-    forgettable(after: Position, limit: usize) -> Vec<(Position, Timestamp, bool)>;
+    unswept(limit: usize) -> Vec<(Position, Timestamp, bool)>;
+    expiring(list: ExpiryList, until: Timestamp, limit: usize) -> Vec<Expiring>;
+    expired_keys(at: Timestamp, limit: usize) -> Vec<KeyName>;
     head(entity: EntityId) -> Option<Head>;
     heads(history_over: i64, after: Position, limit: usize) -> Vec<Head>;
     turns_back(from: Position, limit: usize) -> Vec<RecordedTurn>;

@@ -54,7 +54,7 @@ on_all!(
     one_key_for_two_inputs_is_refused,
     fifty_duplicates_at_once_are_decided_once,
     hole_11_an_input_after_completion_is_recorded_as_ignored,
-    hole_11_the_end_is_remembered_after_the_stream_was_forgotten,
+    hole_11_the_end_is_remembered_until_the_process_is_forgotten,
     a_refused_input_is_not_recorded,
     an_input_for_another_instance_is_refused,
     hole_12_a_reply_comes_back_to_who_asked_and_is_recorded,
@@ -182,20 +182,24 @@ async fn hole_11_an_input_after_completion_is_recorded_as_ignored(lab: Lab) {
     assert_eq!((view.completed, view.version), (true, 10));
 }
 
-async fn hole_11_the_end_is_remembered_after_the_stream_was_forgotten(lab: Lab) {
+async fn hole_11_the_end_is_remembered_until_the_process_is_forgotten(lab: Lab) {
     let shop = shop(&lab).await;
     shop.input(place("1")).await;
     shop.input(paid("1")).await;
     shop.dispatcher.settled().await;
-    // The last message of the stream, which retention keeps, says nothing of the end.
     assert!(shop.input(paid("1")).await.ignored);
+    let retention = Retention { keep: Duration::from_hours(24), ..Retention::DEFAULT };
+    let fresh = || Processes::new(lab.store.clone()).with::<Order>(Carrier::default());
     lab.clock.advance(Duration::from_hours(24));
-    let retention = Retention { keep: Duration::from_hours(1) };
-    assert_eq!(sweep(&*lab.store, retention).await.unwrap(), 9);
-    let fresh = Processes::new(lab.store.clone()).with::<Order>(Carrier::default());
-    assert!(fresh.input::<Order>(&place("1"), None).await.unwrap().ignored);
-    let view = fresh.look("order", "1").await.unwrap().unwrap();
+    assert_eq!(sweep(&*lab.store, retention).await.unwrap(), 0);
+    assert!(fresh().input::<Order>(&place("1"), None).await.unwrap().ignored);
+    let view = fresh().look("order", "1").await.unwrap().unwrap();
     assert_eq!((view.completed, view.state["paid"].clone()), (true, json!(true)));
+    lab.clock.advance(Duration::from_secs(1));
+    assert_eq!(sweep(&*lab.store, retention).await.unwrap(), 11, "it goes as a whole");
+    assert_eq!(fresh().look("order", "1").await.unwrap(), None);
+    assert!(!fresh().input::<Order>(&place("1"), None).await.unwrap().ignored);
+    lab.assert_sound().await;
 }
 
 async fn a_refused_input_is_not_recorded(lab: Lab) {

@@ -123,6 +123,10 @@ pub(crate) fn place(id: &str) -> Input {
     Input::Place { order_id: id.into(), items: 3 }
 }
 
+pub(crate) fn once(id: &str) -> Input {
+    Input::Once { order_id: id.into() }
+}
+
 pub(crate) fn paid(id: &str) -> Input {
     Input::Paid { order_id: id.into() }
 }

@@ -76,7 +76,7 @@ async fn a_run_that_is_restarted_while_it_is_swept_stays() {
     let gate = held.expired.write().await;
     held.expired_asked.forget_permits(usize::MAX);
     let sweeper = runs.clone();
-    let sweep = tokio::spawn(async move { sweeper.sweep().await });
+    let sweep = tokio::spawn(async move { sweeper.sweep(Duration::ZERO).await });
     held.expired_asked.acquire().await.unwrap().forget();
     runs.restart("play", "one", None).await.unwrap();
     theatre.stage.came("door").await;

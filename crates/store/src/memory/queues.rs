@@ -2,7 +2,8 @@
 
 use super::tables::Tables;
 use crate::{
-    DueCursor, EntityId, Letter, Position, QueueDepth, Recorded, SettledAs, Timestamp, Work,
+    DEPTH_SEEN_MAX, DueCursor, EntityId, Letter, Position, QueueDepth, Recorded, SettledAs,
+    Timestamp, Work,
 };
 
 impl Tables {
@@ -52,15 +53,14 @@ impl Tables {
 
     pub(super) fn queue_depth(&self, queue: EntityId, at: Timestamp) -> QueueDepth {
         let works = self.in_queue(queue);
-        let count = |is: &dyn Fn(&Work) -> bool| works.iter().filter(|it| is(it)).count() as u64;
-        let first = works.iter().map(|it| it.position).min();
-        QueueDepth {
-            ready: count(&|it| it.due_at <= at),
-            delayed: count(&|it| at < it.due_at && it.claim.is_none()),
-            leased: count(&|it| at < it.due_at && it.claim.is_some()),
-            dead: self.outcomes.values().filter(|it| it.queue == Some(queue)).count() as u64,
-            oldest: first.and_then(|it| self.recorded(it)).map(|it| it.created_at),
-        }
+        let due = works.iter().filter(|it| it.due_at <= at).take(DEPTH_SEEN_MAX);
+        let later = works.iter().filter(|it| at < it.due_at).take(DEPTH_SEEN_MAX);
+        let leased = later.clone().filter(|it| it.claim.is_some()).count() as u64;
+        let seen = [due.clone().count() as u64, later.clone().count() as u64, leased];
+        let first = due.chain(later).map(|it| it.position).min();
+        let oldest = first.and_then(|it| self.recorded(it)).map(|it| it.created_at);
+        let (waiting, dead) = self.depths.get(&queue).copied().unwrap_or_default();
+        QueueDepth::seen(waiting.unsigned_abs(), dead.unsigned_abs(), seen, oldest)
     }
 
     pub(super) fn next_due(&self, queue: EntityId, after: Timestamp) -> Option<Timestamp> {

@@ -18,6 +18,12 @@ impl Runs {
             let created_at = before.map_or(row.created_at, |it| it.created_at);
             self.rows.insert(row.run.id(), RunSummary { created_at, ..row.clone() });
         }
+        for (run, at) in &plan.runs_kept {
+            let kept = self.rows.get_mut(run).and_then(|it| it.expires_at.as_mut());
+            if let Some(expires_at) = kept {
+                *expires_at = *at;
+            }
+        }
     }
 
     pub(super) fn erase(&mut self, run: EntityId) {

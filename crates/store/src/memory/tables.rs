@@ -4,9 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{entries::EntryTable, objects::Objects, runs::Runs};
 use crate::{
-    Address, Attempt, DueCursor, Dump, EntityId, EntityKind, ObjectSummary, Position, Recorded,
-    Settled, SettledAs, Snapshot, State, StreamSummary, Timestamp, Totals, Version, Work,
-    plan::{Brief, EntityRow, Facts, KeyRow, MessageRow, Needs, Plan},
+    Address, Attempt, DueCursor, Dump, EntityId, EntityKind, Expiring, ExpiryList, KeyName,
+    ObjectSummary, Position, Recorded, Settled, SettledAs, Snapshot, State, StreamSummary,
+    Timestamp, Totals, Version, Work,
+    plan::{
+        Brief, DeadBrief, ERASED_MAX, EntityRow, Erasure, Facts, KeyRow, MessageRow, Needs, Plan,
+    },
     store_clock::ClockRecord,
 };
 
@@ -15,6 +18,11 @@ pub(super) struct Tables {
     position: Position,
     at: Timestamp,
     delete_from: Timestamp,
+    swept: Position,
+    /// Messages that are pending and dead, in all and in each queue.
+    counts: (i64, i64),
+    pub(super) depths: BTreeMap<EntityId, (i64, i64)>,
+    expiring: BTreeSet<Expiring>,
     pub(super) entities: BTreeMap<EntityId, EntityRow>,
     messages: BTreeMap<Position, MessageRow>,
     streams: BTreeMap<(EntityId, Version), Position>,
@@ -35,11 +43,15 @@ impl Tables {
     }
 
     pub(super) fn facts(&self, needs: &Needs) -> Facts {
-        let mut facts = Facts { position: self.position, at: self.at, ..Facts::default() };
+        let (position, at, swept) = (self.position, self.at, self.swept);
+        let mut facts = Facts { position, at, swept, ..Facts::default() };
         for stream in &needs.streams {
             facts.versions.insert(*stream, self.version(*stream));
             if let Some(origin) = self.entities.get(stream).and_then(|it| it.origin) {
                 facts.origins.load(*stream, origin);
+            }
+            if let Some((_, position)) = self.last(*stream) {
+                facts.lasts.load(*stream, position);
             }
         }
         facts.entities =
@@ -54,7 +66,8 @@ impl Tables {
                 let last = self.version(row.stream) == row.version;
                 let (stream, target, ordered) = (row.stream, row.target, row.ordered);
                 let queued = target.is_some_and(|it| self.is_queue(it));
-                let brief = Brief { stream, target, ordered, queued, last };
+                let open = self.is_open(stream);
+                let brief = Brief { stream, target, ordered, queued, last, open };
                 facts.messages.load(*position, brief);
             }
             if let Some(settled) = self.outcomes.get(position) {
@@ -63,9 +76,9 @@ impl Tables {
         }
         self.objects.facts(needs, &mut facts);
         self.entries.facts(needs, &mut facts);
-        for run in &needs.erasures {
-            if self.entities.get(run).is_some_and(|it| it.address.kind() == EntityKind::Run) {
-                facts.erasures.load(*run, self.needed_of(*run));
+        for id in &needs.erasures {
+            if let Some(found) = self.erasure(*id) {
+                facts.erasures.load(*id, found);
             }
         }
         for key in &needs.keys {
@@ -82,7 +95,16 @@ impl Tables {
         }
         self.position = plan.position;
         (self.at, self.delete_from) = (plan.at, plan.delete_from);
-        plan.runs_erased.iter().for_each(|run| self.erase_run(*run));
+        self.swept = plan.swept.unwrap_or(self.swept);
+        self.counts = (self.counts.0 + plan.pending, self.counts.1 + plan.dead);
+        for (queue, waiting, dead) in &plan.depths {
+            let depth = self.depths.entry(*queue).or_default();
+            *depth = (depth.0 + waiting, depth.1 + dead);
+        }
+        plan.looked.iter().for_each(|it| _ = self.expiring.remove(it));
+        self.expiring.extend(&plan.expiring);
+        plan.cut.iter().for_each(|(id, version)| self.cut(*id, *version));
+        plan.erased.iter().for_each(|id| self.erase(*id));
         for row in &plan.entities {
             self.entities.insert(row.address.id(), row.clone());
         }
@@ -122,8 +144,8 @@ impl Tables {
         for row in &plan.keys {
             self.keys.insert((row.scope, row.key.clone()), row.clone());
         }
-        if plan.keys_expire {
-            self.keys.retain(|_, row| plan.at < row.expires_at);
+        for KeyName { scope, key } in &plan.keys_gone {
+            self.keys.remove(&(*scope, key.clone()));
         }
         for position in &plan.forgotten {
             if let Some(row) = self.messages.remove(position) {
@@ -134,30 +156,55 @@ impl Tables {
         }
     }
 
-    /// The first message that keeps a run from being erased: one of its own, or work for it.
-    fn needed_of(&self, run: EntityId) -> Option<Position> {
-        let own = self.streams.range((run, Version::MIN)..=(run, Version::MAX));
-        let is_needed = |position: &Position| {
-            self.works.contains_key(position)
-                || self.outcomes.get(position).is_some_and(|it| it.as_ == SettledAs::Dead)
+    /// What is known of an entity that is to be erased, if it has ended.
+    fn erasure(&self, id: EntityId) -> Option<Erasure> {
+        let entity = self.entities.get(&id)?;
+        let has_ended = match entity.address.kind() {
+            EntityKind::Run => true,
+            EntityKind::Process => entity.closed_at.is_some() || entity.origin.is_none(),
+            EntityKind::Object => self.objects.head(id).is_none(),
+            EntityKind::Stream | EntityKind::Queue | EntityKind::Bucket | EntityKind::System => {
+                false
+            }
         };
-        let first = own.map(|(_, position)| *position).find(is_needed);
-        let work = || self.works.values().find(|it| it.target == run).map(|it| it.position);
-        first.or_else(work)
+        if !has_ended {
+            return None;
+        }
+        let own = || self.streams.range((id, Version::MIN)..=(id, Version::MAX));
+        let work = own().map(|(_, position)| *position).find(|it| self.works.contains_key(it));
+        let for_it = || self.works.values().find(|it| it.target == id).map(|it| it.position);
+        let dead = own().filter_map(|((_, version), position)| {
+            let it = self.outcomes.get(position).filter(|it| it.as_ == SettledAs::Dead)?;
+            let (position, version, queue, at) = (*position, *version, it.queue, it.at);
+            Some(DeadBrief { position, version, queue, at })
+        });
+        let max = ERASED_MAX as usize;
+        Some(Erasure {
+            work: work.or_else(for_it),
+            is_run: self.runs.get(id).is_some(),
+            dead: dead.collect(),
+            cut: own().nth(max - 1).map(|((_, version), _)| *version),
+            messages: own().take(max).count(),
+        })
     }
 
-    fn erase_run(&mut self, run: EntityId) {
-        let all = (run, Version::MIN)..=(run, Version::MAX);
-        for (_, position) in self.streams.extract_if(all, |_, _| true) {
+    fn cut(&mut self, id: EntityId, version: Version) {
+        for (_, position) in
+            self.streams.extract_if((id, Version::MIN)..=(id, version), |_, _| true)
+        {
             self.messages.remove(&position);
             self.outcomes.remove(&position);
             self.attempts
                 .extract_if((position, 0)..=(position, u32::MAX), |_, _| true)
                 .for_each(drop);
         }
-        self.snapshots.remove(&run);
-        self.runs.erase(run);
-        self.entities.remove(&run);
+    }
+
+    fn erase(&mut self, id: EntityId) {
+        self.cut(id, Version::MAX);
+        self.snapshots.remove(&id);
+        self.runs.erase(id);
+        self.entities.remove(&id);
     }
 
     fn remove_work(&mut self, position: Position) {
@@ -167,8 +214,19 @@ impl Tables {
     }
 
     pub(super) fn version(&self, stream: EntityId) -> Version {
+        self.last(stream).map_or(0, |(version, _)| version)
+    }
+
+    /// The version and the position of the last message of a stream.
+    fn last(&self, stream: EntityId) -> Option<(Version, Position)> {
         let all = (stream, Version::MIN)..=(stream, Version::MAX);
-        self.streams.range(all).next_back().map_or(0, |((_, version), _)| *version)
+        self.streams.range(all).next_back().map(|((_, version), position)| (*version, *position))
+    }
+
+    /// Whether it is a process or a run that goes on.
+    fn is_open(&self, stream: EntityId) -> bool {
+        let entity = self.entities.get(&stream);
+        entity.is_some_and(|it| it.address.kind().has_state() && it.closed_at.is_none())
     }
 
     pub(super) fn recorded(&self, position: Position) -> Option<Recorded> {
@@ -274,18 +332,28 @@ impl Tables {
             .collect()
     }
 
-    pub(super) fn forgettable(
+    pub(super) fn expiring(
         &self,
-        after: Position,
+        list: ExpiryList,
+        until: Timestamp,
         limit: usize,
-    ) -> Vec<(Position, Timestamp, bool)> {
-        let next = self.messages.range(after.saturating_add(1)..).take(limit);
+    ) -> Vec<Expiring> {
+        let of = self.expiring.iter().filter(|it| it.list == list && it.since < until);
+        of.take(limit).copied().collect()
+    }
+
+    pub(super) fn expired_keys(&self, at: Timestamp, limit: usize) -> Vec<KeyName> {
+        let mut over: Vec<&KeyRow> = self.keys.values().filter(|it| it.expires_at <= at).collect();
+        over.sort_by_key(|it| it.expires_at);
+        let name = |it: &KeyRow| KeyName { scope: it.scope, key: it.key.clone() };
+        over.into_iter().take(limit).map(name).collect()
+    }
+
+    pub(super) fn unswept(&self, limit: usize) -> Vec<(Position, Timestamp, bool)> {
+        let next = self.messages.range(self.swept + 1..).take(limit);
         next.map(|(position, row)| {
             let dead = |it: &Settled| it.as_ == SettledAs::Dead;
-            let entity = self.entities.get(&row.stream);
-            let open =
-                entity.is_some_and(|it| it.address.kind().has_state() && it.closed_at.is_none());
-            let needed = open
+            let needed = self.is_open(row.stream)
                 || self.works.contains_key(position)
                 || self.outcomes.get(position).is_some_and(dead)
                 || self.version(row.stream) == row.version;
@@ -295,12 +363,12 @@ impl Tables {
     }
 
     pub(super) fn totals(&self) -> Totals {
-        let dead = self.outcomes.values().filter(|it| it.as_ == SettledAs::Dead).count() as i64;
-        Totals { position: self.position, pending: self.works.len() as i64, dead }
+        Totals { position: self.position, pending: self.counts.0, dead: self.counts.1 }
     }
 
     pub(super) fn dump(&self) -> Dump {
-        let mut rows = vec![format!("counter {} {} {}", self.position, self.at, self.delete_from)];
+        let (position, at, delete_from) = (self.position, self.at, self.delete_from);
+        let mut rows = vec![format!("counter {position} {at} {delete_from} {}", self.swept)];
         rows.extend(self.entities.values().map(|it| format!("{it:?}")));
         rows.extend(self.messages.values().map(|it| format!("{it:?}")));
         rows.extend(self.works.values().map(|it| format!("{it:?}")));
@@ -311,6 +379,9 @@ impl Tables {
         rows.extend(self.objects.dump());
         rows.extend(self.runs.all().map(|it| format!("{it:?}")));
         rows.extend(self.entries.all().map(|it| format!("{it:?}")));
+        rows.extend(self.expiring.iter().map(|it| format!("{it:?}")));
+        let depths = self.depths.iter().filter(|(_, it)| **it != (0, 0));
+        rows.extend(depths.map(|(id, it)| format!("{:?}", (id, it.0, it.1))));
         Dump { rows }
     }
 
@@ -325,6 +396,17 @@ impl Tables {
         }
         let lost = self.works.keys().filter(|it| !self.messages.contains_key(*it));
         found.extend(lost.map(|position| format!("work {position} without its message")));
+        let dead = self.outcomes.values().filter(|it| it.as_ == SettledAs::Dead).count() as i64;
+        if self.counts != (self.works.len() as i64, dead) {
+            found.push(format!("counted {:?}, dead are {dead}", self.counts));
+        }
+        for (queue, depth) in &self.depths {
+            let waiting = self.works.values().filter(|it| it.queued && it.target == *queue).count();
+            let dead = self.outcomes.values().filter(|it| it.queue == Some(*queue)).count();
+            if *depth != (waiting as i64, dead as i64) {
+                found.push(format!("queue {queue}: counted {depth:?}, not {waiting}, {dead}"));
+            }
+        }
         let unknown = self.runs.all().map(|it| it.run.id());
         let unknown = unknown.filter(|it| !self.entities.contains_key(it));
         found.extend(unknown.map(|run| format!("run {run} of an unknown entity")));

@@ -16,7 +16,14 @@ impl Batch {
         let before = self.version(id);
         self.moved.entry(id).or_insert(before);
         self.facts.versions.insert(id, before + messages.len() as Version);
+        // What was the last until now is not needed for that any more.
+        if let Some(last) = self.facts.lasts.get(&id).copied()
+            && !stream.kind().has_state()
+        {
+            self.is_free(last);
+        }
         let first = self.draft.position + 1;
+        self.facts.lasts.set(id, Some(self.draft.position + messages.len() as Position));
         let origin = self.origin(id, first);
         for (index, message) in messages.iter().enumerate() {
             let position = first + index as Position;
@@ -51,7 +58,7 @@ impl Batch {
 
     fn enqueue(&mut self, position: Position, message: &Message) {
         let Some(task) = &message.task else { return };
-        self.introduce(&task.target);
+        self.introduce_target(&task.target);
         let at = self.draft.at;
         let (due_at, claim) = match task.due {
             Due::After(duration) => (at.after(duration), None),
@@ -62,7 +69,17 @@ impl Batch {
         let (attempts, forgiven) = (attempts as u32, 0);
         let queued = task.target.kind() == EntityKind::Queue && !ordered;
         let work = Work { position, target, ordered, due_at, attempts, forgiven, claim, queued };
-        self.facts.works.set(position, Some(work));
+        self.set_work(position, Some(work));
+    }
+
+    /// One that is only addressed so far. It may never begin: the sweep looks at it later.
+    pub(super) fn introduce_target(&mut self, address: &Address) {
+        if !self.facts.entities.contains(&address.id()) {
+            if address.kind().can_end() {
+                self.ends(address.id());
+            }
+            self.introduce(address);
+        }
     }
 
     pub(super) fn introduce(&mut self, address: &Address) {

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use super::{Facts, KeyRow, Plan, delivery::held};
 use crate::{
-    Commit, EntityId, Expect, Outcome, Position, Receipt, Rejection, Remember, Remembered, Version,
-    Write, store_clock::ClockRecord,
+    Commit, EntityId, Expect, KeyName, Outcome, Position, Receipt, Rejection, Remember, Remembered,
+    Version, Write, store_clock::ClockRecord,
 };
 
 /// Decides a batch at a time of the store's clock.
@@ -132,8 +132,16 @@ impl Batch {
             }
             Write::Revive { position } => self.revive(*position)?,
             Write::Forget { positions } => positions.iter().for_each(|it| self.forget(*it)),
-            Write::ExpireKeys => self.draft.keys_expire = true,
-            Write::Close { stream } => self.facts.closed.set(*stream, Some(self.draft.at)),
+            Write::ForgetDead { positions, until } => {
+                positions.iter().for_each(|it| self.forget_dead(*it, *until));
+            }
+            Write::Swept { to } => self.swept(*to),
+            Write::Looked { rows, again } => self.looked(rows, *again),
+            Write::ExpireKeys { keys } => keys.iter().for_each(|it| self.expire_key(it)),
+            Write::Close { stream } => {
+                self.facts.closed.set(*stream, Some(self.draft.at));
+                self.ends(*stream);
+            }
             Write::Snapshot(it) => self.facts.snapshots.set(it.stream, Some(it.clone())),
             Write::Turn(turn) => self.turn(turn),
             Write::Images(images) => self.images(images)?,
@@ -142,7 +150,9 @@ impl Batch {
                 positions.iter().for_each(|it| self.forget_turn(*it));
             }
             Write::Run { run, status, expires } => self.run(run, *status, *expires),
-            Write::EraseRun { run } => self.erase_run(*run)?,
+            Write::KeepRun { run, keep } => self.keep_run(*run, *keep),
+            Write::EraseRun { run, dead_until } => self.erase_run(*run, *dead_until)?,
+            Write::EraseEnded { entity, dead_until } => self.erase_ended(*entity, *dead_until)?,
             Write::Put(put) => self.put(put),
             Write::ExpireEntries { entries } => entries.iter().for_each(|it| self.expire(it)),
             // Recorded at the end, when the position of the input is known.
@@ -180,13 +190,19 @@ impl Batch {
             turns: self.draft.turns.len(),
             heads_gone: self.draft.heads_gone.len(),
             turns_forgotten: self.draft.turns_forgotten.len(),
-            runs_erased: self.draft.runs_erased.len(),
-            keys_expire: self.draft.keys_expire,
+            runs_kept: self.draft.runs_kept.len(),
+            erased: self.draft.erased.len(),
+            cut: self.draft.cut.len(),
+            swept: (self.facts.swept, self.draft.swept),
+            counts: (self.draft.pending, self.draft.dead),
         }
     }
 
     fn accept(&mut self) {
         self.moved.clear();
+        self.facts.lasts.accept();
+        self.facts.depths.accept();
+        self.facts.expiring.accept();
         self.facts.origins.accept();
         self.facts.works.accept();
         self.facts.messages.accept();
@@ -211,8 +227,11 @@ impl Batch {
         for row in self.draft.entities.drain(lengths.entities..) {
             self.facts.entities.remove(&row.address.id());
         }
-        // After that: an erased run may have begun anew.
-        self.facts.entities.extend(self.draft.runs_erased.drain(lengths.runs_erased..));
+        // After that: what was erased may have begun anew.
+        self.facts.entities.extend(self.draft.erased.drain(lengths.erased..));
+        self.facts.lasts.reject();
+        self.facts.depths.reject();
+        self.facts.expiring.reject();
         self.facts.origins.reject();
         self.facts.works.reject();
         self.facts.messages.reject();
@@ -236,7 +255,10 @@ impl Batch {
         self.draft.turns.truncate(lengths.turns);
         self.draft.heads_gone.truncate(lengths.heads_gone);
         self.draft.turns_forgotten.truncate(lengths.turns_forgotten);
-        self.draft.keys_expire = lengths.keys_expire;
+        self.draft.runs_kept.truncate(lengths.runs_kept);
+        self.draft.cut.truncate(lengths.cut);
+        (self.facts.swept, self.draft.swept) = lengths.swept;
+        (self.draft.pending, self.draft.dead) = lengths.counts;
     }
 
     fn finish(self, answers: Vec<Outcome>) -> Plan {
@@ -271,7 +293,19 @@ impl Batch {
         draft.closed.extend(closed.filter_map(|(id, at)| Some((id, at?))));
         let snapshots = facts.snapshots.into_changes().into_iter();
         draft.snapshots.extend(snapshots.filter_map(|(_, it)| it));
-        draft.keys.extend(facts.keys.into_changes().into_iter().filter_map(|(_, row)| row));
+        for ((scope, key), row) in facts.keys.into_changes() {
+            match row {
+                Some(row) => draft.keys.push(row),
+                None => draft.keys_gone.push(KeyName { scope, key }),
+            }
+        }
+        for (row, is_new) in facts.expiring.into_changes() {
+            let rows = if is_new.is_some() { &mut draft.expiring } else { &mut draft.looked };
+            rows.push(row);
+        }
+        let depths = facts.depths.into_changes().into_iter();
+        let depths = depths.filter_map(|(id, it)| it.map(|(waiting, dead)| (id, waiting, dead)));
+        draft.depths.extend(depths.filter(|it| (it.1, it.2) != (0, 0)));
         draft.heads.extend(facts.heads.into_changes().into_iter().filter_map(|(_, it)| it));
         draft.heads.sort_by_key(|it| it.base.number);
         draft.bases.extend(facts.bases.into_changes().into_iter().filter_map(|(_, it)| it));
@@ -286,7 +320,7 @@ impl Batch {
                 None => draft.entries_gone.push(key),
             }
         }
-        draft.runs_erased.sort_unstable();
+        draft.erased.sort_unstable();
         draft.turns_forgotten.sort_unstable();
         draft.forgotten.sort_unstable();
         draft.answers = answers;
@@ -304,6 +338,9 @@ struct Lengths {
     turns: usize,
     heads_gone: usize,
     turns_forgotten: usize,
-    runs_erased: usize,
-    keys_expire: bool,
+    runs_kept: usize,
+    erased: usize,
+    cut: usize,
+    swept: (Position, Option<Position>),
+    counts: (i64, i64),
 }

@@ -26,7 +26,7 @@ impl Batch {
         work.claim = Some((lease, self.draft.at));
         work.due_at = until;
         self.receipt.claimed.push(Claimed { position, attempt: work.tries(), until });
-        self.facts.works.set(position, Some(work));
+        self.set_work(position, Some(work));
         Ok(())
     }
 
@@ -51,8 +51,8 @@ impl Batch {
         }
         let queue = (work.queued && as_ == SettledAs::Dead).then_some(work.target);
         let settled = Settled { as_, at: self.draft.at, attempts: work.attempts, error, queue };
-        self.facts.settled.set(position, Some(settled));
-        self.facts.works.set(position, None);
+        self.set_settled(position, Some(settled));
+        self.set_work(position, None);
         if work.ordered {
             self.draft.unblocked.push(work);
         }
@@ -74,7 +74,7 @@ impl Batch {
         self.log(&work, &cut_error(error));
         work.claim = None;
         work.due_at = due_at;
-        self.facts.works.set(position, Some(work));
+        self.set_work(position, Some(work));
         Ok(())
     }
 
@@ -84,7 +84,7 @@ impl Batch {
         work.attempts = work.attempts.saturating_sub(1);
         work.claim = None;
         work.due_at = self.draft.at;
-        self.facts.works.set(position, Some(work));
+        self.set_work(position, Some(work));
         Ok(())
     }
 
@@ -104,7 +104,7 @@ impl Batch {
             }
             self.log(&work, &cut_error(error));
         }
-        self.introduce(to);
+        self.introduce_target(to);
         if std::mem::take(&mut work.ordered) {
             self.draft.unblocked.push(Work { ordered: true, ..work });
         }
@@ -113,7 +113,7 @@ impl Batch {
         work.forgiven = work.attempts;
         work.claim = None;
         work.due_at = self.draft.at.after(after);
-        self.facts.works.set(position, Some(work));
+        self.set_work(position, Some(work));
         Ok(())
     }
 
@@ -130,8 +130,8 @@ impl Batch {
         let (target, ordered, queued) =
             queue.map_or((target, ordered, queued && !ordered), |it| (it, false, true));
         let work = Work { position, target, ordered, due_at, attempts, forgiven, claim, queued };
-        self.facts.works.set(position, Some(work));
-        self.facts.settled.set(position, None);
+        self.set_work(position, Some(work));
+        self.set_settled(position, None);
         Ok(())
     }
 
@@ -139,7 +139,7 @@ impl Batch {
         let Some(brief) = self.facts.messages.get(&position) else { return };
         let settled = self.facts.settled.get(&position);
         let dead = settled.is_some_and(|it| it.as_ == SettledAs::Dead);
-        if brief.last || dead || self.facts.works.get(&position).is_some() {
+        if brief.last || brief.open || dead || self.facts.works.get(&position).is_some() {
             return;
         }
         self.facts.messages.set(position, None);

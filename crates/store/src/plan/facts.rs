@@ -5,10 +5,10 @@ use std::{
     hash::Hash,
 };
 
-use super::{KeyRow, Work};
+use super::{Erasure, KeyRow, Work};
 use crate::{
-    Base, EntityId, Entry, EntryKey, Head, PageImage, Position, RunSummary, Settled, Snapshot,
-    Timestamp, Version,
+    Base, EntityId, Entry, EntryKey, Expiring, Head, PageImage, Position, RunSummary, Settled,
+    Snapshot, Timestamp, Version,
 };
 
 /// What is needed of a stored message to revive or forget it.
@@ -21,6 +21,8 @@ pub(crate) struct Brief {
     pub(crate) queued: bool,
     /// Whether it is the last of its stream.
     pub(crate) last: bool,
+    /// Whether it is of a process or a run that goes on, which needs it.
+    pub(crate) open: bool,
 }
 
 /// What is needed of a stored turn to forget it.
@@ -37,7 +39,11 @@ pub(crate) struct TurnBrief {
 pub(crate) struct Facts {
     pub(crate) position: Position,
     pub(crate) at: Timestamp,
+    /// The sweep has passed the messages up to here.
+    pub(crate) swept: Position,
     pub(crate) versions: HashMap<EntityId, Version>,
+    /// The positions of the last messages of streams.
+    pub(crate) lasts: Table<EntityId, Position>,
     /// Of streams that have a message, and of runs.
     pub(crate) origins: Table<EntityId, Position>,
     pub(crate) entities: HashSet<EntityId>,
@@ -56,8 +62,11 @@ pub(crate) struct Facts {
     pub(crate) cuts: Table<EntityId, u32>,
     /// Only what this batch writes.
     pub(crate) runs: Table<EntityId, RunSummary>,
-    /// Runs that are to be erased, if they are there, with what keeps them from it.
-    pub(crate) erasures: Table<EntityId, Option<Position>>,
+    /// Entities that are to be erased, if they are there and have ended.
+    pub(crate) erasures: Table<EntityId, Erasure>,
+    /// How many more, or fewer, messages wait in queues, and how many are dead there.
+    pub(crate) depths: Table<EntityId, (i64, i64)>,
+    pub(crate) expiring: Table<Expiring, bool>,
     pub(crate) entries: Table<EntryKey, Entry>,
     /// Lists that have an entry in the store.
     pub(crate) spaces: HashSet<Box<str>>,

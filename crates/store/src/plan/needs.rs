@@ -59,7 +59,7 @@ impl Needs {
                 self.entities.insert(to.id());
             }
             Write::Revive { position } => _ = self.messages.insert(*position),
-            Write::Forget { positions } => {
+            Write::Forget { positions } | Write::ForgetDead { positions, .. } => {
                 self.works.extend(positions);
                 self.messages.extend(positions);
             }
@@ -74,10 +74,21 @@ impl Needs {
                 self.streams.insert(run.id());
                 self.entities.insert(run.id());
             }
-            Write::EraseRun { run } => _ = self.erasures.insert(*run),
+            Write::EraseRun { run, .. } => _ = self.erasures.insert(*run),
+            Write::EraseEnded { entity, .. } => {
+                self.erasures.insert(*entity);
+                self.heads.insert(*entity);
+            }
+            Write::ExpireKeys { keys } => {
+                self.keys.extend(keys.iter().map(|it| (it.scope, it.key.clone())));
+            }
             Write::Put(put) => _ = self.entries.insert(put.entry.clone()),
             Write::ExpireEntries { entries } => self.entries.extend(entries.iter().cloned()),
-            Write::Close { .. } | Write::Snapshot(_) | Write::ExpireKeys => {}
+            Write::Close { .. }
+            | Write::Snapshot(_)
+            | Write::KeepRun { .. }
+            | Write::Swept { .. }
+            | Write::Looked { .. } => {}
         }
     }
 }

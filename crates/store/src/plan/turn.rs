@@ -96,6 +96,7 @@ impl Batch {
             self.facts.heads.set(entity, None);
             self.facts.bases.set(entity, None);
             self.cut_images(entity, 0);
+            self.ends(entity);
         }
     }
 

@@ -3,10 +3,18 @@
 use futures_util::future::{join, join_all, try_join_all};
 use tokio_postgres::{Client, Error, Statement, types::ToSql};
 
-use crate::{EntityId, plan::Plan};
+use crate::{EntityId, Expiring, Timestamp, plan::Plan};
 
 /// One statement for each table and way of change, in the order in which they run.
-const STATEMENTS: [&str; 33] = [
+const STATEMENTS: [&str; 40] = [
+    "DELETE FROM outcome o USING message m, unnest($1::bytea[], $2::bigint[]) AS c (id, version), \
+     entity e WHERE e.id = c.id AND m.origin = e.origin AND m.version <= c.version \
+     AND o.position = m.position",
+    "DELETE FROM attempt a USING message m, unnest($1::bytea[], $2::bigint[]) AS c (id, version), \
+     entity e WHERE e.id = c.id AND m.origin = e.origin AND m.version <= c.version \
+     AND a.position = m.position",
+    "DELETE FROM message m USING unnest($1::bytea[], $2::bigint[]) AS c (id, version), entity e \
+     WHERE e.id = c.id AND m.origin = e.origin AND m.version <= c.version",
     "DELETE FROM outcome o USING message m WHERE m.origin = ANY (ARRAY(SELECT e.origin \
      FROM entity e WHERE e.id = ANY ($1::bytea[]))) AND o.position = m.position",
     "DELETE FROM attempt a USING message m WHERE m.origin = ANY (ARRAY(SELECT e.origin \
@@ -54,7 +62,8 @@ const STATEMENTS: [&str; 33] = [
      $6::text[], $7::bigint[]) ON CONFLICT (scope, key) DO UPDATE SET \
      request_hash = excluded.request_hash, position = excluded.position, \
      status = excluded.status, reply = excluded.reply, expires_at = excluded.expires_at",
-    "DELETE FROM idempotency WHERE expires_at <= $1",
+    "DELETE FROM idempotency i USING unnest($1::bytea[], $2::text[]) AS g (scope, key) \
+     WHERE i.scope = g.scope AND i.key = g.key",
     "DELETE FROM message WHERE position = ANY ($1::bigint[])",
     "DELETE FROM outcome WHERE position = ANY ($1::bigint[])",
     "DELETE FROM attempt WHERE position = ANY ($1::bigint[])",
@@ -84,6 +93,8 @@ const STATEMENTS: [&str; 33] = [
      $5::text[], $6::bigint[], $7::bigint[], $8::bigint[]) ON CONFLICT (number) DO UPDATE SET \
      status = excluded.status, changed_at = excluded.changed_at, \
      expires_at = excluded.expires_at",
+    "UPDATE run r SET expires_at = k.at FROM unnest($1::bytea[], $2::bigint[]) AS k (id, at), \
+     entity e WHERE e.id = k.id AND r.number = e.origin AND r.expires_at IS NOT NULL",
     "INSERT INTO entry (space, key, revision, value, reference, changed_at, expires_at) \
      SELECT * FROM unnest($1::text[], $2::bytea[], $3::bigint[], $4::text[], $5::bytea[], \
      $6::bigint[], $7::bigint[]) ON CONFLICT (space, key) DO UPDATE SET \
@@ -91,7 +102,16 @@ const STATEMENTS: [&str; 33] = [
      changed_at = excluded.changed_at, expires_at = excluded.expires_at",
     "DELETE FROM entry e USING unnest($1::text[], $2::bytea[]) AS g (space, key) \
      WHERE e.space = g.space AND e.key = g.key",
-    "UPDATE counter SET position = $1, at = $2, delete_from = $3 WHERE id = 1",
+    "DELETE FROM expiring e USING unnest($1::text[], $2::bigint[], $3::bigint[], $4::bytea[]) \
+     AS g (list, since, position, entity) WHERE e.list = g.list AND e.since = g.since \
+     AND e.position = g.position AND e.entity = g.entity",
+    "INSERT INTO expiring (list, since, position, entity) SELECT * FROM unnest($1::text[], \
+     $2::bigint[], $3::bigint[], $4::bytea[]) ON CONFLICT DO NOTHING",
+    "INSERT INTO depth AS d (queue, waiting, dead) SELECT * FROM unnest($1::bytea[], \
+     $2::bigint[], $3::bigint[]) ON CONFLICT (queue) DO UPDATE SET \
+     waiting = d.waiting + excluded.waiting, dead = d.dead + excluded.dead",
+    "UPDATE counter SET position = $1, at = $2, delete_from = $3, swept = coalesce($4, swept), \
+     pending = pending + $5, dead = dead + $6 WHERE id = 1",
 ];
 
 /// The prepared statements.
@@ -134,9 +154,13 @@ pub(super) enum NotWritten {
     Commit(Error),
 }
 
-fn params(plan: &Plan) -> [Option<Params<'_>>; 33] {
-    let erased = || (!plan.runs_erased.is_empty()).then(|| ids(&plan.runs_erased));
+fn params(plan: &Plan) -> [Option<Params<'_>>; 40] {
+    let erased = || (!plan.erased.is_empty()).then(|| ids(&plan.erased));
+    let cut = || (!plan.cut.is_empty()).then(|| numbers(&plan.cut));
     [
+        cut(),
+        cut(),
+        cut(),
         erased(),
         erased(),
         erased(),
@@ -144,17 +168,17 @@ fn params(plan: &Plan) -> [Option<Params<'_>>; 33] {
         erased(),
         erased(),
         (!plan.entities.is_empty()).then(|| entities(plan)),
-        (!plan.origins.is_empty()).then(|| origins(plan)),
+        (!plan.origins.is_empty()).then(|| numbers(&plan.origins)),
         (!plan.messages.is_empty()).then(|| messages(plan)),
         (!plan.works.is_empty()).then(|| works(plan)),
         positions(&plan.works_gone),
         (!plan.settled.is_empty()).then(|| outcomes(plan)),
         positions(&plan.unsettled),
         (!plan.attempts.is_empty()).then(|| attempts(plan)),
-        (!plan.closed.is_empty()).then(|| closed(plan)),
+        (!plan.closed.is_empty()).then(|| times(&plan.closed)),
         (!plan.snapshots.is_empty()).then(|| snapshots(plan)),
         (!plan.keys.is_empty()).then(|| keys(plan)),
-        plan.keys_expire.then(|| -> Params<'_> { vec![Box::new(plan.at.0)] }),
+        (!plan.keys_gone.is_empty()).then(|| keys_gone(plan)),
         positions(&plan.forgotten),
         positions(&plan.forgotten),
         positions(&plan.forgotten),
@@ -167,9 +191,13 @@ fn params(plan: &Plan) -> [Option<Params<'_>>; 33] {
         (!plan.images.is_empty()).then(|| images(plan)),
         positions(&plan.turns_forgotten),
         (!plan.runs.is_empty()).then(|| runs(plan)),
+        (!plan.runs_kept.is_empty()).then(|| times(&plan.runs_kept)),
         (!plan.entries.is_empty()).then(|| entries(plan)),
         (!plan.entries_gone.is_empty()).then(|| entries_gone(plan)),
-        Some(vec![Box::new(plan.position), Box::new(plan.at.0), Box::new(plan.delete_from.0)]),
+        (!plan.looked.is_empty()).then(|| expiring(&plan.looked)),
+        (!plan.expiring.is_empty()).then(|| expiring(&plan.expiring)),
+        (!plan.depths.is_empty()).then(|| depths(plan)),
+        Some(counter(plan)),
     ]
 }
 
@@ -206,8 +234,7 @@ fn entities(plan: &Plan) -> Params<'_> {
     ]
 }
 
-fn origins(plan: &Plan) -> Params<'_> {
-    let rows = &plan.origins;
+fn numbers(rows: &[(EntityId, i64)]) -> Params<'_> {
     vec![column(rows, |it| it.0.0.as_slice()), column(rows, |it| it.1)]
 }
 
@@ -272,8 +299,37 @@ fn attempts(plan: &Plan) -> Params<'_> {
     ]
 }
 
-fn closed(plan: &Plan) -> Params<'_> {
-    let rows = &plan.closed;
+fn counter(plan: &Plan) -> Params<'_> {
+    vec![
+        Box::new(plan.position),
+        Box::new(plan.at.0),
+        Box::new(plan.delete_from.0),
+        Box::new(plan.swept),
+        Box::new(plan.pending),
+        Box::new(plan.dead),
+    ]
+}
+
+fn depths(plan: &Plan) -> Params<'_> {
+    let rows = &plan.depths;
+    vec![column(rows, |it| it.0.0.as_slice()), column(rows, |it| it.1), column(rows, |it| it.2)]
+}
+
+fn expiring(rows: &[Expiring]) -> Params<'_> {
+    vec![
+        column(rows, |it| it.list.tag()),
+        column(rows, |it| it.since.0),
+        column(rows, |it| it.position),
+        column(rows, |it| it.entity.0.as_slice()),
+    ]
+}
+
+fn keys_gone(plan: &Plan) -> Params<'_> {
+    let rows = &plan.keys_gone;
+    vec![column(rows, |it| it.scope.0.as_slice()), column(rows, |it| &*it.key)]
+}
+
+fn times(rows: &[(EntityId, Timestamp)]) -> Params<'_> {
     vec![column(rows, |it| it.0.0.as_slice()), column(rows, |it| it.1.0)]
 }
 

@@ -1,13 +1,15 @@
 //! Reading what a batch must know: one round trip, however many rows.
 
+use std::collections::HashMap;
+
 use futures_util::future::join_all;
 use tokio_postgres::{Client, Row, Statement, types::ToSql};
 
 use super::trouble::Trouble;
 use crate::{
-    StoreError,
-    plan::{Brief, Facts, Needs},
-    sql::{self, Fields, queries},
+    EntityId, StoreError,
+    plan::{Brief, DeadBrief, Erasure, Facts, Needs},
+    sql::{self, Fields, expiry, queries},
 };
 
 const ENTITIES: &str = "SELECT id FROM entity WHERE id = ANY ($1::bytea[])";
@@ -15,7 +17,9 @@ const WORKS: &str = "SELECT position, target, ordered, due_at, attempts, forgive
      claimed_at, queued FROM work WHERE position = ANY ($1::bigint[])";
 const BRIEFS: &str = "SELECT m.position, m.stream, m.target, m.ordered, \
      NOT EXISTS (SELECT 1 FROM message n WHERE n.origin = m.origin AND n.version > m.version), \
-     EXISTS (SELECT 1 FROM entity e WHERE e.id = m.target AND e.kind = 'queue') \
+     EXISTS (SELECT 1 FROM entity e WHERE e.id = m.target AND e.kind = 'queue'), \
+     EXISTS (SELECT 1 FROM entity e WHERE e.id = m.stream AND e.closed_at IS NULL \
+     AND e.kind IN ('process', 'run')) \
      FROM message m WHERE m.position = ANY ($1::bigint[])";
 const OUTCOMES: &str = "SELECT position, state, settled_at, attempts, error, queue FROM outcome \
      WHERE position = ANY ($1::bigint[])";
@@ -41,6 +45,7 @@ pub(super) struct Reads {
     heads: Statement,
     turns: Statement,
     erasures: Statement,
+    dead: Statement,
     entries: Statement,
     occupied: Statement,
 }
@@ -57,7 +62,8 @@ impl Reads {
             keys: client.prepare(KEYS).await?,
             heads: client.prepare(&many(queries::HEAD, "b.entity = ?1", "bytea")).await?,
             turns: client.prepare(&many(queries::TURN_BRIEF, "t.position = ?1", "bigint")).await?,
-            erasures: client.prepare(&many(sql::runs::ERASURE, "e.id = ?1", "bytea")).await?,
+            erasures: client.prepare(&many(expiry::ERASURE, "e.id = ?1", "bytea")).await?,
+            dead: client.prepare(&many(expiry::ERASURE_DEAD, "e.id = ?1", "bytea")).await?,
             entries: client.prepare(ENTRIES).await?,
             occupied: client.prepare(OCCUPIED).await?,
         })
@@ -79,7 +85,7 @@ impl Reads {
         let spaces: Vec<&str> = needs.spaces.iter().map(|it| &**it).collect();
 
         type Params<'a> = Vec<&'a (dyn ToSql + Sync)>;
-        let all: [(&Statement, bool, Params<'_>); 12] = [
+        let all: [(&Statement, bool, Params<'_>); 13] = [
             (&self.counter, true, vec![]),
             (&self.streams, !streams.is_empty(), vec![&streams]),
             (&self.entities, !entities.is_empty(), vec![&entities]),
@@ -90,6 +96,7 @@ impl Reads {
             (&self.heads, !heads.is_empty(), vec![&heads]),
             (&self.turns, !turns.is_empty(), vec![&turns]),
             (&self.erasures, !erasures.is_empty(), vec![&erasures]),
+            (&self.dead, !erasures.is_empty(), vec![&erasures]),
             (&self.entries, !lists.is_empty(), vec![&lists, &entry_keys]),
             (&self.occupied, !spaces.is_empty(), vec![&spaces]),
         ];
@@ -115,22 +122,18 @@ fn understand(answers: &[Vec<Row>]) -> Result<Facts, StoreError> {
         heads,
         turns,
         erasures,
+        dead,
         entries,
         occupied,
     ] = answers
     else {
-        return Err(StoreError::corrupt("twelve questions have twelve answers"));
+        return Err(StoreError::corrupt("every question has an answer"));
     };
     let mut facts = Facts::default();
     let counter = counter.first().ok_or_else(|| StoreError::corrupt("the counter is missing"))?;
     (facts.position, facts.at) = (counter.int(0)?, counter.time(1)?);
-    for row in streams {
-        let id = row.id(0)?;
-        facts.versions.insert(id, row.maybe_int(2)?.unwrap_or(0));
-        if let Some(origin) = row.maybe_int(1)? {
-            facts.origins.load(id, origin);
-        }
-    }
+    facts.swept = counter.int(3)?;
+    understand_streams(streams, &mut facts)?;
     for row in entities {
         facts.entities.insert(row.id(0)?);
     }
@@ -141,7 +144,8 @@ fn understand(answers: &[Vec<Row>]) -> Result<Facts, StoreError> {
     for row in briefs {
         let (stream, target) = (row.id(1)?, row.maybe_id(2)?);
         let (ordered, last, queued) = (row.int(3)? != 0, row.int(4)? != 0, row.int(5)? != 0);
-        facts.messages.load(row.int(0)?, Brief { stream, target, ordered, queued, last });
+        let open = row.int(6)? != 0;
+        facts.messages.load(row.int(0)?, Brief { stream, target, ordered, queued, last, open });
     }
     for row in outcomes {
         let (position, settled) = sql::settled_row(row)?;
@@ -162,10 +166,7 @@ fn understand(answers: &[Vec<Row>]) -> Result<Facts, StoreError> {
         }
         facts.turns.load(row.int(15)?, brief);
     }
-    for row in erasures {
-        let (run, needed) = sql::erasure(row)?;
-        facts.erasures.load(run, needed);
-    }
+    understand_erasures(erasures, dead, &mut facts)?;
     for row in entries {
         let entry = sql::entries::entry(row)?;
         facts.entries.load(entry.entry.clone(), entry);
@@ -174,6 +175,38 @@ fn understand(answers: &[Vec<Row>]) -> Result<Facts, StoreError> {
         facts.spaces.insert(row.text(0)?.into());
     }
     Ok(facts)
+}
+
+fn understand_streams(streams: &[Row], facts: &mut Facts) -> Result<(), StoreError> {
+    for row in streams {
+        let id = row.id(0)?;
+        facts.versions.insert(id, row.maybe_int(2)?.unwrap_or(0));
+        if let Some(origin) = row.maybe_int(1)? {
+            facts.origins.load(id, origin);
+        }
+        if let Some(last) = row.maybe_int(3)? {
+            facts.lasts.load(id, last);
+        }
+    }
+    Ok(())
+}
+
+fn understand_erasures(
+    erasures: &[Row],
+    dead: &[Row],
+    facts: &mut Facts,
+) -> Result<(), StoreError> {
+    let mut dead_of: HashMap<EntityId, Vec<DeadBrief>> = HashMap::new();
+    for row in dead {
+        let (id, brief) = expiry::dead_brief(row)?;
+        dead_of.entry(id).or_default().push(brief);
+    }
+    for row in erasures {
+        let (id, found) = expiry::erasure(row)?;
+        let dead = dead_of.remove(&id).unwrap_or_default();
+        facts.erasures.load(id, Erasure { dead, ..found });
+    }
+    Ok(())
 }
 
 /// A statement for one key, for many.

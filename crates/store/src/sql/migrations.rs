@@ -66,6 +66,13 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("../../migrations/0008.sqlite.sql"),
         postgres: include_str!("../../migrations/0008.postgres.sql"),
     },
+    Migration {
+        number: 9,
+        // Older code would not keep the numbers of messages.
+        needs: 9,
+        sqlite: include_str!("../../migrations/0009.sqlite.sql"),
+        postgres: include_str!("../../migrations/0009.postgres.sql"),
+    },
 ];
 
 /// The newest schema that this binary knows.

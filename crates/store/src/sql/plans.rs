@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, params_from_iter, types::Null};
 
-use super::{MIGRATIONS, queries, runs};
+use super::{MIGRATIONS, expiry, queries};
 
 /// The steps of a statement, none of which reads a whole table.
 pub(crate) fn steps(statement: &str) -> Vec<String> {
@@ -31,7 +31,7 @@ fn a_stream_is_read_through_the_index_of_origins() {
         (queries::READ_STREAM, "(origin=? AND version>?)"),
         (queries::PENDING_OF_STREAM, "(origin=?)"),
         (queries::STREAM, "(origin=?)"),
-        (runs::ERASURE, "(origin=?)"),
+        (expiry::ERASURE, "(origin=?)"),
         (view, "(origin=?)"),
     ] {
         let steps = steps(statement);
@@ -44,7 +44,6 @@ fn a_stream_is_read_through_the_index_of_origins() {
 #[test]
 fn entities_are_listed_through_the_index_of_addresses() {
     for (statement, is_sorted) in [
-        (queries::STREAMS, true),
         (queries::OBJECTS, true),
         (queries::COUNT_OBJECTS, true),
         // The classes themselves are few.
@@ -54,4 +53,15 @@ fn entities_are_listed_through_the_index_of_addresses() {
         assert!(has(&steps, "INDEX entity_address (<expr>>? AND <expr><?)"), "{steps:#?}");
         assert_eq!(has(&steps, "B-TREE"), !is_sorted, "{steps:#?}");
     }
+    let streams = steps(queries::STREAMS);
+    for index in ["entity_stream (<expr>>? AND <expr><?)", "entity_address (<expr>>? AND <expr><?)"]
+    {
+        assert!(has(&streams, index), "{streams:#?}");
+    }
+}
+
+#[test]
+fn objects_with_a_long_history_are_found_without_the_others() {
+    let steps = steps(queries::heads(i64::MAX));
+    assert!(has(&steps, "INDEX base_history (number>?)"), "{steps:#?}");
 }

@@ -41,8 +41,16 @@ macro_rules! head {
 }
 
 pub(crate) const HEAD: &str = head!("WHERE b.entity = ?1");
-pub(crate) const HEADS: &str =
+const HEADS: &str =
     head!("WHERE b.history_bytes > ?1 AND b.number > ?2 ORDER BY b.number LIMIT ?3");
+const LARGE_HEADS: &str = head!(
+    "WHERE b.history_bytes > ?1 AND b.history_bytes > 1048576 AND b.number > ?2 \
+     ORDER BY b.number LIMIT ?3"
+);
+/// Objects with a long history are in an index of their own.
+pub(crate) fn heads(history_over: i64) -> &'static str {
+    if history_over < 1 << 20 { HEADS } else { LARGE_HEADS }
+}
 pub(crate) const ALL_HEADS: &str = head!("ORDER BY b.number");
 
 /// What entities are sorted by, as the index has it. No kind and no class contains a `/`.
@@ -225,37 +233,64 @@ pub(crate) const ATTEMPTS: &str = "SELECT position, number, started_at, ended_at
 
 /// Where a stream stands. No row: nobody knows it; empty columns: it has no message.
 pub(crate) const STREAM: &str = "SELECT e.id, e.origin, (SELECT m.version FROM message m \
+     WHERE m.origin = e.origin ORDER BY m.version DESC LIMIT 1), (SELECT m.position FROM message m \
      WHERE m.origin = e.origin ORDER BY m.version DESC LIMIT 1) FROM entity e WHERE e.id = ?1";
 
+/// Streams from one address to another.
+macro_rules! streams {
+    ($from:literal, $until:literal, $rest:literal) => {
+        concat!(
+            "SELECT e.kind, e.class, e.name, e.created_at, e.closed_at, ",
+            "(SELECT m.version FROM message m WHERE m.origin = e.origin ",
+            "ORDER BY m.version DESC LIMIT 1) AS version, ",
+            "(SELECT m.created_at FROM message m WHERE m.origin = e.origin ",
+            "ORDER BY m.version DESC LIMIT 1) AS updated_at, ",
+            address!(),
+            " AS address FROM entity e WHERE ",
+            address!(),
+            " > ",
+            $from,
+            " AND ",
+            address!(),
+            " < ",
+            $until,
+            " AND e.origin IS NOT NULL",
+            $rest,
+            " AND EXISTS (SELECT 1 FROM message m WHERE m.origin = e.origin) ORDER BY ",
+            address!(),
+            " LIMIT ?3"
+        )
+    };
+}
+
+/// Most objects have no messages, so streams have an index of their own; but for runs, which all
+/// have a stream.
 pub(crate) const STREAMS: &str = concat!(
-    "SELECT e.kind, e.class, e.name, e.created_at, e.closed_at, \
-     (SELECT m.version FROM message m WHERE m.origin = e.origin \
-     ORDER BY m.version DESC LIMIT 1), \
-     (SELECT m.created_at FROM message m WHERE m.origin = e.origin \
-     ORDER BY m.version DESC LIMIT 1) \
-     FROM entity e WHERE ",
-    address!(),
-    " > ?1 AND ",
-    address!(),
-    " < ?2 AND EXISTS (SELECT 1 FROM message m WHERE m.origin = e.origin) ORDER BY ",
-    address!(),
-    " LIMIT ?3"
+    "SELECT * FROM (SELECT * FROM (",
+    streams!("?1", "?2", " AND e.kind <> 'run'"),
+    ") AS found UNION ALL SELECT * FROM (",
+    streams!("?4", "?5", ""),
+    ") AS found) AS found ORDER BY address LIMIT ?3"
 );
 
-/// The part of the streams that a list shows: behind one text and before the other.
+/// The part of the streams that a list shows: behind one text and before the other; and the runs
+/// of them.
 pub(crate) fn bounds(
     within: Option<(EntityKind, &str)>,
     after: Option<&Address>,
-) -> (String, String) {
+) -> [(String, String); 2] {
     let after = after.map_or(String::new(), ToString::to_string);
-    match within {
+    let (after, end) = match within {
         // `~` comes behind every letter of a kind.
         None => (after, "~".into()),
         Some((kind, class)) => {
             let (start, end) = addresses(kind, class, &names("", None));
             (after.max(start), end)
         }
-    }
+    };
+    // `0` comes behind `/`.
+    let runs = (after.clone().max("run/".into()), end.clone().min("run0".into()));
+    [(after, end), runs]
 }
 
 pub(crate) const SNAPSHOT: &str =
@@ -285,7 +320,7 @@ pub(crate) const QUEUE_ORPHANS: &str = work!(
      ORDER BY position LIMIT ?2"
 );
 
-/// The next messages in order, and whether nothing needs them any more.
+/// The next messages that the sweep has not passed, and whether nothing needs them any more.
 pub(crate) const SWEEP: &str = "SELECT m.position, m.created_at, \
      CASE WHEN EXISTS (SELECT 1 FROM work w WHERE w.position = m.position) \
      OR EXISTS (SELECT 1 FROM outcome o WHERE o.position = m.position AND o.state = 'dead') \
@@ -293,11 +328,10 @@ pub(crate) const SWEEP: &str = "SELECT m.position, m.created_at, \
      OR EXISTS (SELECT 1 FROM entity e WHERE e.id = m.stream AND e.closed_at IS NULL \
      AND e.kind IN ('process', 'run')) \
      THEN 0 ELSE 1 END \
-     FROM message m WHERE m.position > ?1 ORDER BY m.position LIMIT ?2";
+     FROM message m WHERE m.position > (SELECT swept FROM counter) \
+     ORDER BY m.position LIMIT ?1";
 
-pub(crate) const TOTALS: &str = "SELECT (SELECT position FROM counter), \
-     (SELECT count(*) FROM work), \
-     (SELECT count(*) FROM outcome WHERE state <> 'done' AND state = 'dead')";
+pub(crate) const TOTALS: &str = "SELECT position, pending, dead FROM counter WHERE id = 1";
 
 pub(crate) const ALL_ENTITIES: &str =
     "SELECT kind, class, name, created_at, closed_at, origin FROM entity ORDER BY id";
@@ -313,7 +347,8 @@ pub(crate) const ALL_ATTEMPTS: &str =
     "SELECT position, number, started_at, ended_at, error FROM attempt ORDER BY position, number";
 pub(crate) const ALL_KEYS: &str = "SELECT scope, key, request_hash, position, status, reply, \
      expires_at FROM idempotency ORDER BY scope, key";
-pub(crate) const COUNTER: &str = "SELECT position, at, delete_from FROM counter WHERE id = 1";
+pub(crate) const COUNTER: &str =
+    "SELECT position, at, delete_from, swept FROM counter WHERE id = 1";
 
 /// What must never be, and the statement that counts it.
 pub(crate) const VIOLATIONS: &[(&str, &str)] = &[
@@ -374,6 +409,16 @@ pub(crate) const VIOLATIONS: &[(&str, &str)] = &[
         "images of objects that do not exist, or beyond their turns",
         "SELECT count(*) FROM image i LEFT JOIN base b ON b.entity = i.entity \
          LEFT JOIN head h ON h.number = b.number WHERE h.number IS NULL OR i.seq > h.seq",
+    ),
+    (
+        "numbers of messages that are not as counted",
+        "SELECT (SELECT count(*) FROM counter WHERE pending <> (SELECT count(*) FROM work) \
+         OR dead <> (SELECT count(*) FROM outcome WHERE state <> 'done' AND state = 'dead')) \
+         + (SELECT count(*) FROM depth d WHERE d.waiting <> (SELECT count(*) FROM work w \
+         WHERE w.target = d.queue AND w.queued) OR d.dead <> (SELECT count(*) FROM outcome o \
+         WHERE o.queue = d.queue AND o.state = 'dead')) \
+         + (SELECT count(*) FROM work w WHERE w.queued \
+         AND NOT EXISTS (SELECT 1 FROM depth d WHERE d.queue = w.target))",
     ),
     (
         "runs of an unknown entity",

@@ -42,13 +42,19 @@ pub(crate) const LEASED: &str = letter!(
      ORDER BY w.due_at, w.position LIMIT ?3"
 );
 
-pub(crate) const DEPTH: &str = "SELECT d.ready, d.delayed, d.leased, \
-     (SELECT count(*) FROM outcome o WHERE o.queue = ?1 AND o.queue IS NOT NULL), \
-     (SELECT m.created_at FROM message m WHERE m.position = d.first) FROM (\
-     SELECT count(CASE WHEN w.due_at <= ?2 THEN 1 END) AS ready, \
-     count(CASE WHEN w.due_at > ?2 AND w.holder IS NULL THEN 1 END) AS delayed, \
-     count(CASE WHEN w.due_at > ?2 AND w.holder IS NOT NULL THEN 1 END) AS leased, \
-     min(w.position) AS first FROM work w WHERE w.target = ?1 AND NOT w.ordered) AS d";
+/// How many messages wait and are dead, as kept, and what is seen of those that are due and of the
+/// others in as many as are looked at: `?3` of each.
+pub(crate) const DEPTH: &str = "SELECT coalesce((SELECT d.waiting FROM depth d \
+     WHERE d.queue = ?1), 0), coalesce((SELECT d.dead FROM depth d WHERE d.queue = ?1), 0), \
+     due.seen, later.seen, later.leased, (SELECT m.created_at FROM message m \
+     WHERE m.position = CASE WHEN due.first IS NULL OR later.first < due.first \
+     THEN later.first ELSE due.first END) \
+     FROM (SELECT count(*) AS seen, min(f.position) AS first FROM (SELECT w.position FROM work w \
+     WHERE w.target = ?1 AND NOT w.ordered AND w.due_at <= ?2 ORDER BY w.due_at, w.position \
+     LIMIT ?3) AS f) AS due, \
+     (SELECT count(*) AS seen, count(f.holder) AS leased, min(f.position) AS first FROM (\
+     SELECT w.position, w.holder FROM work w WHERE w.target = ?1 AND NOT w.ordered \
+     AND w.due_at > ?2 ORDER BY w.due_at, w.position LIMIT ?3) AS f) AS later";
 
 pub(crate) const NEXT_DUE: &str = "SELECT w.due_at FROM work w WHERE w.target = ?1 \
      AND NOT w.ordered AND w.due_at > ?2 ORDER BY w.due_at LIMIT 1";
@@ -59,11 +65,7 @@ pub(crate) fn letter(row: &dyn Fields) -> Result<Letter, StoreError> {
 }
 
 pub(crate) fn depth(row: &dyn Fields) -> Result<QueueDepth, StoreError> {
-    Ok(QueueDepth {
-        ready: row.count(0)?.into(),
-        delayed: row.count(1)?.into(),
-        leased: row.count(2)?.into(),
-        dead: row.count(3)?.into(),
-        oldest: row.maybe_int(4)?.map(Timestamp),
-    })
+    let number = |index| row.int(index).map(|it| u64::try_from(it).unwrap_or(0));
+    let oldest = row.maybe_int(5)?.map(Timestamp);
+    Ok(QueueDepth::seen(number(0)?, number(1)?, [number(2)?, number(3)?, number(4)?], oldest))
 }

@@ -261,7 +261,3 @@ pub(crate) fn run_summary(row: &dyn Fields) -> Result<RunSummary, StoreError> {
         expires_at: row.maybe_int(5)?.map(Timestamp),
     })
 }
-
-pub(crate) fn erasure(row: &dyn Fields) -> Result<(EntityId, Option<Position>), StoreError> {
-    Ok((row.id(0)?, row.maybe_int(1)?))
-}

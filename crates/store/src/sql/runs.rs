@@ -22,16 +22,6 @@ pub(crate) const EXPIRED: &str = runs!(
 );
 pub(crate) const ALL_RUNS: &str = runs!("FROM run r ORDER BY r.entity");
 
-/// A run that is to be erased, and the first message that keeps it from that: one of its own that
-/// is pending or dead, or work for it.
-pub(crate) const ERASURE: &str = "SELECT e.id, coalesce((SELECT m.position FROM message m \
-     LEFT JOIN work w ON w.position = m.position LEFT JOIN outcome o ON o.position = m.position \
-     WHERE m.origin = e.origin AND (w.position IS NOT NULL OR o.state = 'dead') \
-     ORDER BY m.version LIMIT 1), (SELECT min(found.position) FROM (\
-     SELECT w.position FROM work w WHERE w.target = e.id AND w.ordered UNION ALL \
-     SELECT w.position FROM work w WHERE w.target = e.id AND NOT w.ordered) AS found)) \
-     FROM entity e WHERE e.id = ?1 AND e.kind = 'run'";
-
 /// How many runs there are, up to a number.
 pub(crate) fn count_statement(status: Option<RunStatus>) -> String {
     let status = status.map_or(String::new(), |it| format!("AND status = '{}'", it.tag()));

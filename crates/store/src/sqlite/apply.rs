@@ -4,13 +4,13 @@ use rusqlite::{Connection, Result, params};
 
 use super::{entries, runs};
 use crate::{
-    Attempt, Base, EntityId, Head, PageImage, Position, RecordedTurn, Settled, Snapshot, Timestamp,
-    Work,
+    Attempt, Base, EntityId, Expiring, Head, KeyName, PageImage, Position, RecordedTurn, Settled,
+    Snapshot, Timestamp, Work,
     plan::{EntityRow, KeyRow, MessageRow, Plan},
 };
 
 pub(super) fn apply(connection: &Connection, plan: &Plan) -> Result<()> {
-    runs::erase(connection, &plan.runs_erased)?;
+    runs::erase(connection, &plan.cut, &plan.erased)?;
     each(connection, INSERT_ENTITY, &plan.entities, entity)?;
     each(connection, SET_ORIGIN, &plan.origins, origin)?;
     each(connection, INSERT_MESSAGE, &plan.messages, message)?;
@@ -22,10 +22,7 @@ pub(super) fn apply(connection: &Connection, plan: &Plan) -> Result<()> {
     each(connection, CLOSE, &plan.closed, close)?;
     each(connection, PUT_SNAPSHOT, &plan.snapshots, snapshot)?;
     each(connection, PUT_KEY, &plan.keys, key)?;
-    if plan.keys_expire {
-        let expire = "DELETE FROM idempotency WHERE expires_at <= ?1";
-        connection.prepare_cached(expire)?.execute([plan.at.0])?;
-    }
+    each(connection, EXPIRE_KEY, &plan.keys_gone, key_gone)?;
     for table in [
         "DELETE FROM message WHERE position = ?1",
         "DELETE FROM outcome WHERE position = ?1",
@@ -44,14 +41,46 @@ pub(super) fn apply(connection: &Connection, plan: &Plan) -> Result<()> {
     let forgotten = "DELETE FROM turn WHERE position = ?1";
     each(connection, forgotten, &plan.turns_forgotten, by_position)?;
     runs::put(connection, &plan.runs)?;
+    each(connection, KEEP_RUN, &plan.runs_kept, close)?;
     entries::write(connection, &plan.entries, &plan.entries_gone)?;
-    let counter = "UPDATE counter SET position = ?1, at = ?2, delete_from = ?3 WHERE id = 1";
-    connection.prepare_cached(counter)?.execute(params![
+    each(connection, LOOKED, &plan.looked, expiring)?;
+    each(connection, PUT_EXPIRING, &plan.expiring, expiring)?;
+    each(connection, COUNT_DEPTH, &plan.depths, depth)?;
+    connection.prepare_cached(COUNT)?.execute(params![
         plan.position,
         plan.at.0,
-        plan.delete_from.0
+        plan.delete_from.0,
+        plan.swept,
+        plan.pending,
+        plan.dead,
     ])?;
     Ok(())
+}
+
+const COUNT: &str = "UPDATE counter SET position = ?1, at = ?2, delete_from = ?3, \
+     swept = coalesce(?4, swept), pending = pending + ?5, dead = dead + ?6 WHERE id = 1";
+
+const COUNT_DEPTH: &str = "INSERT INTO depth (queue, waiting, dead) VALUES (?1, ?2, ?3) \
+     ON CONFLICT (queue) DO UPDATE SET waiting = waiting + ?2, dead = dead + ?3";
+
+fn depth(statement: &mut Statement<'_>, row: &(EntityId, i64, i64)) -> Result<usize> {
+    statement.execute(params![row.0.0, row.1, row.2])
+}
+
+const LOOKED: &str = "DELETE FROM expiring WHERE list = ?1 AND since = ?2 AND position = ?3 \
+     AND entity = ?4";
+
+const PUT_EXPIRING: &str = "INSERT INTO expiring (list, since, position, entity) \
+     VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
+
+fn expiring(statement: &mut Statement<'_>, row: &Expiring) -> Result<usize> {
+    statement.execute(params![row.list.tag(), row.since.0, row.position, row.entity.0])
+}
+
+const EXPIRE_KEY: &str = "DELETE FROM idempotency WHERE scope = ?1 AND key = ?2";
+
+fn key_gone(statement: &mut Statement<'_>, row: &KeyName) -> Result<usize> {
+    statement.execute(params![row.scope.0, row.key])
 }
 
 type Statement<'a> = rusqlite::CachedStatement<'a>;
@@ -154,6 +183,9 @@ const CLOSE: &str = "UPDATE entity SET closed_at = ?2 WHERE id = ?1";
 fn close(statement: &mut Statement<'_>, (id, at): &(EntityId, Timestamp)) -> Result<usize> {
     statement.execute(params![id.0, at.0])
 }
+
+const KEEP_RUN: &str = "UPDATE run SET expires_at = ?2 \
+     WHERE number = (SELECT e.origin FROM entity e WHERE e.id = ?1) AND expires_at IS NOT NULL";
 
 const PUT_SNAPSHOT: &str = "INSERT INTO snapshot (entity, version, code, state) \
      VALUES (?1, ?2, ?3, ?4) ON CONFLICT (entity) DO UPDATE SET version = ?2, code = ?3, \

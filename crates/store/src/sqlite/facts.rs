@@ -8,7 +8,7 @@ use super::{entries, row::rows};
 use crate::{
     EntityId, Head, Position, StoreError, Version,
     plan::{Brief, Facts, Needs, Plan},
-    sql::{self, Fields, queries},
+    sql::{self, Fields, expiry, queries},
 };
 
 const ENTITY: &str = "SELECT 1 FROM entity WHERE id = ?1";
@@ -16,29 +16,35 @@ const WORK: &str = "SELECT position, target, ordered, due_at, attempts, forgiven
      claimed_at, queued FROM work WHERE position = ?1";
 const BRIEF: &str = "SELECT m.stream, m.target, m.ordered, \
      NOT EXISTS (SELECT 1 FROM message n WHERE n.origin = m.origin AND n.version > m.version), \
-     EXISTS (SELECT 1 FROM entity e WHERE e.id = m.target AND e.kind = 'queue') \
+     EXISTS (SELECT 1 FROM entity e WHERE e.id = m.target AND e.kind = 'queue'), \
+     EXISTS (SELECT 1 FROM entity e WHERE e.id = m.stream AND e.closed_at IS NULL \
+     AND e.kind IN ('process', 'run')) \
      FROM message m WHERE m.position = ?1";
 const OUTCOME: &str =
     "SELECT position, state, settled_at, attempts, error, queue FROM outcome WHERE position = ?1";
 const KEY: &str = "SELECT scope, key, request_hash, position, status, reply, expires_at \
      FROM idempotency WHERE scope = ?1 AND key = ?2";
 
-/// Where a stream stands: its origin and its version, if its entity is there.
-type Stream = Option<(Option<Position>, Version)>;
+/// Where a stream stands: its origin, its version, and the position of its last message, if its
+/// entity is there.
+type Stream = Option<(Option<Position>, Version, Option<Position>)>;
 
 fn stream(connection: &Connection, id: EntityId) -> Result<Stream, StoreError> {
-    let ends = |row: &dyn Fields| Ok((row.maybe_int(1)?, row.maybe_int(2)?.unwrap_or(0)));
+    let ends = |row: &dyn Fields| {
+        Ok((row.maybe_int(1)?, row.maybe_int(2)?.unwrap_or(0), row.maybe_int(3)?))
+    };
     Ok(rows(connection, queries::STREAM, (id.0,), ends)?.pop())
 }
 
 pub(super) fn version(connection: &Connection, id: EntityId) -> Result<Version, StoreError> {
-    Ok(stream(connection, id)?.map_or(0, |(_, version)| version))
+    Ok(stream(connection, id)?.map_or(0, |(_, version, _)| version))
 }
 
 /// What the one writer knows without asking, because it wrote it.
 #[derive(Default)]
 pub(super) struct Known {
-    streams: HashMap<EntityId, (Position, Version)>,
+    /// The origin, the version and the position of the last message.
+    streams: HashMap<EntityId, (Position, Version, Position)>,
     entities: HashSet<EntityId>,
     heads: HashMap<EntityId, Head>,
 }
@@ -52,13 +58,13 @@ impl Known {
         if Self::MAX < self.streams.len() + self.entities.len() + self.heads.len() {
             *self = Self::default();
         }
-        for run in &plan.runs_erased {
-            self.streams.remove(run);
-            self.entities.remove(run);
+        for entity in &plan.erased {
+            self.streams.remove(entity);
+            self.entities.remove(entity);
         }
         self.entities.extend(plan.runs.iter().map(|(_, it)| it.run.id()));
         for row in &plan.messages {
-            self.streams.insert(row.stream, (row.origin, row.version));
+            self.streams.insert(row.stream, (row.origin, row.version, row.position));
             self.entities.insert(row.stream);
             self.entities.extend(row.target);
         }
@@ -78,19 +84,23 @@ pub(super) fn read(
     known: &Known,
 ) -> Result<Facts, StoreError> {
     let mut facts = Facts::default();
-    let counter = rows(connection, queries::COUNTER, (), |row| Ok((row.int(0)?, row.time(1)?)))?;
-    (facts.position, facts.at) =
+    let counter = |row: &dyn Fields| Ok((row.int(0)?, row.time(1)?, row.int(3)?));
+    let counter = rows(connection, queries::COUNTER, (), counter)?;
+    (facts.position, facts.at, facts.swept) =
         counter.first().copied().ok_or_else(|| StoreError::corrupt("the counter is missing"))?;
     for id in &needs.streams {
         let stands = match known.streams.get(id) {
-            Some((origin, version)) => Some((Some(*origin), *version)),
+            Some((origin, version, last)) => Some((Some(*origin), *version, Some(*last))),
             None => stream(connection, *id)?,
         };
-        let Some((origin, version)) = stands else { continue };
+        let Some((origin, version, last)) = stands else { continue };
         facts.entities.insert(*id);
         facts.versions.insert(*id, version);
         if let Some(origin) = origin {
             facts.origins.load(*id, origin);
+        }
+        if let Some(last) = last {
+            facts.lasts.load(*id, last);
         }
     }
     // Of a stream it is known by now.
@@ -108,8 +118,8 @@ pub(super) fn read(
     for position in &needs.messages {
         let brief = |row: &dyn Fields| {
             let (stream, target, ordered) = (row.id(0)?, row.maybe_id(1)?, row.int(2)? != 0);
-            let (last, queued) = (row.int(3)? != 0, row.int(4)? != 0);
-            Ok(Brief { stream, target, ordered, queued, last })
+            let (last, queued, open) = (row.int(3)? != 0, row.int(4)? != 0, row.int(5)? != 0);
+            Ok(Brief { stream, target, ordered, queued, last, open })
         };
         for brief in rows(connection, BRIEF, (position,), brief)? {
             facts.messages.load(*position, brief);
@@ -135,11 +145,7 @@ pub(super) fn read(
             facts.turns.load(*position, brief);
         }
     }
-    for run in &needs.erasures {
-        for (run, needed) in rows(connection, sql::runs::ERASURE, (run.0,), sql::erasure)? {
-            facts.erasures.load(run, needed);
-        }
-    }
+    erasures(connection, needs, &mut facts)?;
     entries::facts(connection, needs, &mut facts)?;
     for (scope, key) in &needs.keys {
         for row in rows(connection, KEY, (scope.0, key), sql::key_row)? {
@@ -147,4 +153,15 @@ pub(super) fn read(
         }
     }
     Ok(facts)
+}
+
+fn erasures(connection: &Connection, needs: &Needs, facts: &mut Facts) -> Result<(), StoreError> {
+    for id in &needs.erasures {
+        for (id, mut found) in rows(connection, expiry::ERASURE, (id.0,), expiry::erasure)? {
+            let dead = rows(connection, expiry::ERASURE_DEAD, (id.0,), expiry::dead_brief)?;
+            found.dead = dead.into_iter().map(|(_, it)| it).collect();
+            facts.erasures.load(id, found);
+        }
+    }
+    Ok(())
 }

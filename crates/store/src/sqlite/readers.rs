@@ -122,7 +122,7 @@ pub(super) fn dump(connection: &Connection) -> Result<Dump, StoreError> {
     // One transaction, so that all tables are of one moment.
     let tx = connection.unchecked_transaction().map_err(|error| read_error(&error))?;
     let mut all = rows(&tx, queries::COUNTER, (), |row| {
-        Ok(format!("counter {} {} {}", row.int(0)?, row.int(1)?, row.int(2)?))
+        Ok(format!("counter {} {} {} {}", row.int(0)?, row.int(1)?, row.int(2)?, row.int(3)?))
     })?;
     all.extend(rows(&tx, queries::ALL_ENTITIES, (), |row| {
         Ok(format!("{:?}", sql::entity_row(row)?))
@@ -151,6 +151,12 @@ pub(super) fn dump(connection: &Connection) -> Result<Dump, StoreError> {
     })?);
     all.extend(rows(&tx, sql::entries::ALL_ENTRIES, (), |row| {
         Ok(format!("{:?}", sql::entries::entry(row)?))
+    })?);
+    all.extend(rows(&tx, sql::expiry::ALL_EXPIRING, (), |row| {
+        Ok(format!("{:?}", sql::expiry::expiring(row)?))
+    })?);
+    all.extend(rows(&tx, sql::expiry::ALL_DEPTHS, (), |row| {
+        Ok(format!("{:?}", sql::expiry::depth_row(row)?))
     })?);
     Ok(Dump { rows: all })
 }

@@ -1,6 +1,8 @@
 //! Rows of SQLite, and what its errors mean.
 
-use rusqlite::{Connection, ErrorCode, Params, ffi};
+use std::cell::Cell;
+
+use rusqlite::{Connection, ErrorCode, Params, StatementStatus, ffi};
 
 use crate::{StoreError, sql::Fields};
 
@@ -21,6 +23,16 @@ impl Fields for Row<'_, '_> {
     }
 }
 
+thread_local! {
+    /// Steps that statements took on this thread since they were last asked for.
+    static STEPS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The steps that statements took on this thread since the last call.
+pub(super) fn take_steps() -> u64 {
+    STEPS.take()
+}
+
 /// Runs a statement and decodes its rows.
 pub(super) fn rows<T>(
     connection: &Connection,
@@ -34,6 +46,9 @@ pub(super) fn rows<T>(
     while let Some(row) = rows.next().map_err(|it| read_error(&it))? {
         decoded.push(decode(&Row(row))?);
     }
+    drop(rows);
+    let steps = statement.reset_status(StatementStatus::VmStep);
+    STEPS.set(STEPS.get() + u64::try_from(steps).unwrap_or(0));
     Ok(decoded)
 }
 

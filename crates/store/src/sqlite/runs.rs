@@ -4,33 +4,49 @@ use rusqlite::{Connection, params};
 
 use super::row::rows;
 use crate::{
-    EntityId, Position, RunStatus, RunSummary, StoreError,
+    EntityId, Position, RunStatus, RunSummary, StoreError, Version,
     sql::{
         self, Fields,
         runs::{COUNT_ADDRESSES, FEW, Page, count_statement},
     },
 };
 
-/// What goes with a run, in this order.
-const ERASE: [&str; 6] = [
+/// What goes of the record of a run or another entity, up to a version.
+const CUT: [&str; 3] = [
     "DELETE FROM outcome WHERE position IN (SELECT m.position FROM message m \
-     WHERE m.origin = (SELECT e.origin FROM entity e WHERE e.id = ?1))",
+     WHERE m.origin = (SELECT e.origin FROM entity e WHERE e.id = ?1) AND m.version <= ?2)",
     "DELETE FROM attempt WHERE position IN (SELECT m.position FROM message m \
-     WHERE m.origin = (SELECT e.origin FROM entity e WHERE e.id = ?1))",
-    "DELETE FROM message WHERE origin = (SELECT e.origin FROM entity e WHERE e.id = ?1)",
+     WHERE m.origin = (SELECT e.origin FROM entity e WHERE e.id = ?1) AND m.version <= ?2)",
+    "DELETE FROM message WHERE origin = (SELECT e.origin FROM entity e WHERE e.id = ?1) \
+     AND version <= ?2",
+];
+
+/// What goes with it afterwards, in this order.
+const ERASE: [&str; 3] = [
     "DELETE FROM snapshot WHERE entity = ?1",
     "DELETE FROM run WHERE number = (SELECT e.origin FROM entity e WHERE e.id = ?1)",
     "DELETE FROM entity WHERE id = ?1",
 ];
 
-pub(super) fn erase(connection: &Connection, runs: &[EntityId]) -> rusqlite::Result<()> {
-    if runs.is_empty() {
+pub(super) fn erase(
+    connection: &Connection,
+    cut: &[(EntityId, Version)],
+    erased: &[EntityId],
+) -> rusqlite::Result<()> {
+    if cut.is_empty() && erased.is_empty() {
         return Ok(());
+    }
+    for table in CUT {
+        let mut statement = connection.prepare_cached(table)?;
+        let whole = erased.iter().map(|it| (*it, Version::MAX));
+        for (entity, version) in cut.iter().copied().chain(whole) {
+            statement.execute(params![entity.0, version])?;
+        }
     }
     for table in ERASE {
         let mut statement = connection.prepare_cached(table)?;
-        for run in runs {
-            statement.execute([run.0])?;
+        for entity in erased {
+            statement.execute([entity.0])?;
         }
     }
     Ok(())

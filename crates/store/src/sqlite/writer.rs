@@ -9,7 +9,7 @@ use super::{
     apply,
     checkpoint::Checkpointer,
     facts::{self, Known},
-    row::WriteError,
+    row::{WriteError, take_steps},
 };
 use crate::{
     Health, StoreError, crash,
@@ -90,6 +90,7 @@ impl Writer {
         }
         let needs = Needs::of(batch.iter().map(|it| &it.commit));
         let facts = facts::read(connection, &needs, &self.known)?;
+        self.status.count_steps(take_steps());
         let plan = plan::plan(facts, self.status.clock.record(), batch.iter().map(|it| &it.commit));
         crash::point("commit.planned");
         if !plan.is_empty() {

@@ -17,7 +17,7 @@ crate::laws::laws!(
 
 const HOUR: Duration = Duration::from_hours(1);
 const MONTH: Duration = Duration::from_hours(30 * 24);
-const KEEP: Retention = Retention { keep: HOUR };
+const KEEP: Retention = Retention { keep: HOUR, ..Retention::DEFAULT };
 
 fn before(at: Timestamp, time: Duration) -> Timestamp {
     Timestamp(at.0 - time.as_millis() as i64)

@@ -187,7 +187,7 @@ impl Maker {
             }
             _ => {
                 let run = if self.one_in(6) { self.stream() } else { self.run() };
-                Write::EraseRun { run: run.id() }
+                Write::EraseRun { run: run.id(), dead_until: Timestamp::MIN }
             }
         }
     }
@@ -263,7 +263,7 @@ async fn run_step(labs: &[Lab; 3], maker: &mut Maker, place: &str) {
         maker.now = labs[0].clock.now();
     }
     if maker.one_in(60) {
-        let retention = Retention { keep: maker.wait() };
+        let retention = Retention { keep: maker.wait(), ..Retention::DEFAULT };
         let mut swept = Vec::new();
         for lab in labs {
             swept.push(sweep(&*lab.store, retention).await.unwrap());

@@ -9,6 +9,7 @@
 )]
 
 mod clock;
+mod costs;
 mod differential;
 mod failover;
 mod faults;

@@ -15,7 +15,7 @@ crate::laws::laws!(
     what_makes_up_a_state_stays_until_its_stream_is_closed,
 );
 
-const KEEP: Retention = Retention { keep: Duration::from_hours(1) };
+const KEEP: Retention = Retention { keep: Duration::from_hours(1), ..Retention::DEFAULT };
 
 async fn retention_forgets_what_is_old_and_settled_and_nothing_else(lab: Lab) {
     let stream = address("a");
@@ -75,9 +75,13 @@ async fn what_makes_up_a_state_stays_until_its_stream_is_closed(lab: Lab) {
     lab.clock.advance(Duration::from_hours(2));
     assert_eq!(sweep(&*lab.store, KEEP).await.unwrap(), 0);
     lab.committed(Commit::of(Write::Close { stream: process.id() })).await;
-    assert_eq!(sweep(&*lab.store, KEEP).await.unwrap(), 2);
+    assert_eq!(sweep(&*lab.store, KEEP).await.unwrap(), 0, "it has just ended");
     let within = Some((EntityKind::Process, "checkout"));
     let listed = lab.store.streams(within, None, 10).await.unwrap();
     assert_eq!((listed.len(), listed[0].closed_at.is_some()), (1, true));
     assert_eq!(lab.store.streams(Some((EntityKind::Process, "chec")), None, 9).await.unwrap(), []);
+    lab.clock.advance(Duration::from_hours(2));
+    assert_eq!(sweep(&*lab.store, KEEP).await.unwrap(), 3, "it goes as a whole");
+    assert_eq!(lab.store.streams(within, None, 10).await.unwrap(), []);
+    lab.assert_sound().await;
 }

@@ -118,8 +118,8 @@ impl Code {
             | Rejection::LeaseLost { .. }
             | Rejection::Head { .. }
             | Rejection::Part { .. }
-            | Rejection::RunHasWork { .. }
-            | Rejection::RunMoved { .. }
+            | Rejection::HasWork { .. }
+            | Rejection::JustWritten { .. }
             | Rejection::Revision { .. }
             | Rejection::NotVacant { .. } => Code::Conflict,
         }

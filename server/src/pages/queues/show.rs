@@ -67,6 +67,8 @@ fn what_is_known(view: &QueueEntry) -> Markup {
             (badge(view))
             @if let Some(place) = &view.settings.dead_letter_queue {
                 " dead letters go to " a href=(path_of(place)) { (place) }
+            } @else {
+                " no dead-letter queue: what is given up stays here, dead"
             }
             " · " a href={ "/v1" (path) } { "JSON" }
         }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use steadfast_store::{
-    Cause, Commit, Expect, Position, Rejection, Remember, RunStatus, SettledAs, Snapshot, Write,
+    Cause, Commit, Expect, Position, Rejection, Remember, RunStatus, SettledAs, Snapshot,
+    Timestamp, Write,
 };
 
 use super::runs::{SECOND, put, run};
@@ -25,7 +26,7 @@ crate::laws::laws!(
 );
 
 fn erase(id: &str) -> Write {
-    Write::EraseRun { run: run(id).id() }
+    Write::EraseRun { run: run(id).id(), dead_until: Timestamp::MIN }
 }
 
 async fn settle(lab: &Lab, position: Position, as_: SettledAs) {
@@ -52,10 +53,12 @@ async fn ended(lab: &Lab, id: &str) -> Vec<Position> {
     positions
 }
 
-/// The rows of a store without the counter, which has moved.
+/// The rows of a store without the counter, which has moved, and without what the sweep is to look
+/// at, where it finds nothing any more.
 async fn rows(lab: &Lab) -> Vec<String> {
     let rows = lab.store.dump().await.unwrap().rows;
-    rows.into_iter().filter(|it| !it.starts_with("counter")).collect()
+    let is_kept = |it: &String| !it.starts_with("counter") && !it.starts_with("Expiring");
+    rows.into_iter().filter(is_kept).collect()
 }
 
 async fn assert_refused(lab: &Lab, expected: Rejection) {
@@ -108,7 +111,7 @@ async fn an_erased_run_begins_anew_later(lab: Lab) {
     lab.committed(begin.write(put("a", RunStatus::Queued))).await;
     assert_eq!(lab.store.addresses(&[run("a").id()]).await.unwrap()[&run("a").id()], run("a"));
     let last = lab.store.totals().await.unwrap().position;
-    assert_refused(&lab, Rejection::RunHasWork { run: run("a").id(), position: last }).await;
+    assert_refused(&lab, Rejection::HasWork { entity: run("a").id(), position: last }).await;
     lab.assert_sound().await;
 }
 
@@ -117,7 +120,12 @@ async fn a_run_with_many_messages_is_erased_whole(lab: Lab) {
         lab.append(&run("a"), (0..700).map(|_| event("x")).collect()).await;
         lab.append(&run("b"), vec![event("y")]).await;
     }
-    lab.committed(Commit::of(erase("a"))).await;
+    // The oldest first, and in parts: nobody has to wait for all of it.
+    let part = lab.committed(Commit::of(erase("a"))).await;
+    assert_eq!((part.forgotten, part.erased), (2_000, false));
+    assert_eq!(lab.version(&run("a")).await, 2_800);
+    let rest = lab.committed(Commit::of(erase("a"))).await;
+    assert_eq!((rest.forgotten, rest.erased), (800, true));
     assert_eq!(lab.store.read_all(0, 9_000).await.unwrap().len(), 4);
     assert_eq!((lab.version(&run("a")).await, lab.version(&run("b")).await), (0, 4));
     lab.assert_sound().await;
@@ -128,7 +136,7 @@ async fn a_run_whose_messages_were_forgotten_is_erased(lab: Lab) {
     // The last of a stream is not forgotten, so the run goes by itself.
     let forget = Write::Forget { positions };
     let receipt = lab.committed(Commit::of(forget.clone()).write(erase("a"))).await;
-    assert_eq!(receipt.forgotten, 2);
+    assert_eq!((receipt.forgotten, receipt.erased), (2 + 3, true));
     assert_eq!(lab.committed(Commit::of(forget)).await.forgotten, 0);
     assert_eq!(rows(&lab).await.len(), 1, "only the target of a message is left");
     lab.assert_sound().await;
@@ -137,7 +145,7 @@ async fn a_run_whose_messages_were_forgotten_is_erased(lab: Lab) {
 async fn a_run_with_work_is_not_erased(lab: Lab) {
     let positions = ended(&lab, "a").await;
     lab.committed(Commit::of(Write::Revive { position: positions[2] })).await;
-    let refusal = Rejection::RunHasWork { run: run("a").id(), position: positions[2] };
+    let refusal = Rejection::HasWork { entity: run("a").id(), position: positions[2] };
     assert_refused(&lab, refusal.clone()).await;
     lab.claim(positions[2], 1).await.committed().unwrap();
     assert_refused(&lab, refusal).await;
@@ -148,14 +156,14 @@ async fn a_run_with_work_is_not_erased(lab: Lab) {
 async fn a_run_with_a_dead_letter_is_not_erased(lab: Lab) {
     let position = lab.command(&run("a")).await;
     settle(&lab, position, SettledAs::Dead).await;
-    assert_refused(&lab, Rejection::RunHasWork { run: run("a").id(), position }).await;
+    assert_refused(&lab, Rejection::HasWork { entity: run("a").id(), position }).await;
     assert_eq!(lab.store.dead(0, 9).await.unwrap().len(), 1);
 }
 
 async fn a_run_that_somebody_waits_for_is_not_erased(lab: Lab) {
     ended(&lab, "a").await;
     let position = lab.append(&address("s"), vec![command(&run("a"))]).await[0];
-    assert_refused(&lab, Rejection::RunHasWork { run: run("a").id(), position }).await;
+    assert_refused(&lab, Rejection::HasWork { entity: run("a").id(), position }).await;
     lab.settle(position, None).await.committed().unwrap();
     lab.committed(Commit::of(erase("a"))).await;
     lab.assert_sound().await;
@@ -171,11 +179,11 @@ async fn a_run_is_not_erased_in_the_commit_that_writes_to_it(lab: Lab) {
     ] {
         let before = lab.store.dump().await.unwrap();
         let rejection = lab.rejected(Commit::of(write).write(erase("a"))).await;
-        assert_eq!(rejection, Rejection::RunMoved { run: run("a").id() });
+        assert_eq!(rejection, Rejection::JustWritten { entity: run("a").id() });
         assert_eq!(lab.store.dump().await.unwrap(), before);
     }
     let new = Commit::of(put("new", RunStatus::Queued)).write(erase("new"));
-    assert_eq!(lab.rejected(new).await, Rejection::RunMoved { run: run("new").id() });
+    assert_eq!(lab.rejected(new).await, Rejection::JustWritten { entity: run("new").id() });
 }
 
 async fn an_erasure_that_is_rejected_changes_nothing(lab: Lab) {

@@ -215,7 +215,11 @@ async fn only_a_run_is_kept_as_one(lab: Lab) {
     assert!(matches!(error, StoreError::Invalid(_)), "{error}");
     // What is no run is not erased as one.
     lab.append(&address("a"), vec![event("x")]).await;
-    lab.committed(Commit::of(Write::EraseRun { run: address("a").id() })).await;
+    lab.committed(Commit::of(Write::EraseRun {
+        run: address("a").id(),
+        dead_until: Timestamp::MIN,
+    }))
+    .await;
     assert_eq!(lab.version(&address("a")).await, 1);
 }
 
@@ -225,7 +229,8 @@ async fn runs_survive_a_reopening(mut lab: Lab) {
     lab.append(&run("b"), vec![event("x")]).await;
     let state = Snapshot { stream: run("b").id(), version: 1, code: 1, state: json("1") };
     lab.committed(Commit::of(put("b", RunStatus::Complete)).write(Write::Snapshot(state))).await;
-    lab.committed(Commit::of(Write::EraseRun { run: run("b").id() })).await;
+    lab.committed(Commit::of(Write::EraseRun { run: run("b").id(), dead_until: Timestamp::MIN }))
+        .await;
     let before = lab.store.dump().await.unwrap();
     lab.reopen().await;
     assert_eq!(lab.store.dump().await.unwrap(), before);

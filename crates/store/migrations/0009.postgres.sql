@@ -1,0 +1,43 @@
+-- Nothing grows for ever, and nothing is counted again: how far the sweep has come, what it is to look
+-- at again, and how many messages wait.
+
+ALTER TABLE counter ADD COLUMN IF NOT EXISTS swept BIGINT  NOT NULL DEFAULT 0;   -- it has passed the messages up to here
+ALTER TABLE counter ADD COLUMN IF NOT EXISTS pending BIGINT  NOT NULL DEFAULT 0; -- messages to be delivered
+ALTER TABLE counter ADD COLUMN IF NOT EXISTS dead BIGINT  NOT NULL DEFAULT 0;    -- messages given up
+UPDATE counter SET pending = (SELECT count(*) FROM work),
+       dead = (SELECT count(*) FROM outcome WHERE state <> 'done' AND state = 'dead');
+
+CREATE TABLE IF NOT EXISTS depth (                            -- how full each queue is
+    queue      BYTEA NOT NULL PRIMARY KEY,
+    waiting    BIGINT  NOT NULL,
+    dead       BIGINT  NOT NULL
+);
+INSERT INTO depth
+SELECT n.queue, CAST(sum(n.waiting) AS BIGINT ), CAST(sum(n.dead) AS BIGINT ) FROM (
+       SELECT target AS queue, count(*) AS waiting, 0 AS dead FROM work WHERE queued GROUP BY target
+       UNION ALL
+       SELECT queue, 0, count(*) FROM outcome WHERE queue IS NOT NULL AND state = 'dead'
+        GROUP BY queue) AS n
+ GROUP BY n.queue
+    ON CONFLICT DO NOTHING;
+
+CREATE TABLE IF NOT EXISTS expiring (                         -- what the sweep is to look at again
+    list       TEXT    NOT NULL,                -- dead and late: messages, ended: entities
+    since      BIGINT  NOT NULL,
+    position   BIGINT  NOT NULL,                -- which message; 0: none
+    entity     BYTEA NOT NULL,               -- which entity; zeros: none
+    PRIMARY KEY (list, since, position, entity)
+);
+INSERT INTO expiring
+SELECT 'dead', settled_at, position, decode(repeat('00', 16), 'hex') FROM outcome WHERE state <> 'done' AND state = 'dead'
+    ON CONFLICT DO NOTHING;
+INSERT INTO expiring
+SELECT 'ended', coalesce(e.closed_at, c.at), 0, e.id FROM entity e, counter c
+ WHERE (e.kind = 'process' AND (e.closed_at IS NOT NULL OR e.origin IS NULL))
+    OR (e.kind = 'run' AND e.origin IS NULL)
+    OR (e.kind = 'object' AND NOT EXISTS (SELECT 1 FROM base b WHERE b.entity = e.id))
+    ON CONFLICT DO NOTHING;
+
+-- Most objects have no stream, and all runs do.
+CREATE INDEX IF NOT EXISTS entity_stream ON entity ((kind || '/' || class || '/' || name)) WHERE origin IS NOT NULL AND kind <> 'run';
+CREATE INDEX IF NOT EXISTS base_history ON base (number) WHERE history_bytes > 1048576;

@@ -1,0 +1,110 @@
+//! What the sweep has to look at again, and the numbers of messages that a store keeps.
+
+use super::{Work, decide::Batch};
+use crate::{EntityId, Expiring, ExpiryList, KeyName, Position, Settled, SettledAs, Timestamp};
+
+impl Batch {
+    /// Writes or removes work, and counts it.
+    pub(super) fn set_work(&mut self, position: Position, work: Option<Work>) {
+        let queue = |it: &Work| it.queued.then_some(it.target);
+        let before = self.facts.works.get(&position).map(queue);
+        let after = work.as_ref().map(queue);
+        for (queue, change) in before.map(|it| (it, -1)).into_iter().chain(after.map(|it| (it, 1)))
+        {
+            self.draft.pending += change;
+            self.count_depth(queue, (change, 0));
+        }
+        self.facts.works.set(position, work);
+    }
+
+    /// Writes or removes how a delivery ended, counts what is dead, and has it looked at by the
+    /// sweep.
+    pub(super) fn set_settled(&mut self, position: Position, settled: Option<Settled>) {
+        let queue = |it: &Settled| (it.as_ == SettledAs::Dead).then_some(it.queue);
+        let before = self.facts.settled.get(&position).and_then(queue);
+        let after = settled.as_ref().and_then(queue);
+        if let Some(queue) = before {
+            self.count_dead(queue, -1);
+        }
+        if let Some(queue) = after {
+            self.count_dead(queue, 1);
+            self.expires(ExpiryList::Dead, position, EntityId::NONE);
+        } else if settled.is_some() {
+            self.is_free(position);
+        }
+        self.facts.settled.set(position, settled);
+    }
+
+    pub(super) fn count_dead(&mut self, queue: Option<EntityId>, change: i64) {
+        self.draft.dead += change;
+        self.count_depth(queue, (0, change));
+    }
+
+    fn count_depth(&mut self, queue: Option<EntityId>, (waiting, dead): (i64, i64)) {
+        let Some(queue) = queue else { return };
+        let (before, dead_before) = self.facts.depths.get(&queue).copied().unwrap_or_default();
+        self.facts.depths.set(queue, Some((before + waiting, dead_before + dead)));
+    }
+
+    /// Nothing needs a message any more that did until now: if the sweep has passed it already, it
+    /// is to look again.
+    pub(super) fn is_free(&mut self, position: Position) {
+        if position <= self.facts.swept {
+            self.expires(ExpiryList::Late, position, EntityId::NONE);
+        }
+    }
+
+    pub(super) fn ends(&mut self, entity: EntityId) {
+        self.expires(ExpiryList::Ended, 0, entity);
+    }
+
+    fn expires(&mut self, list: ExpiryList, position: Position, entity: EntityId) {
+        let row = Expiring { list, since: self.draft.at, position, entity };
+        self.facts.expiring.set(row, Some(true));
+    }
+
+    pub(super) fn looked(&mut self, rows: &[Expiring], again: bool) {
+        for row in rows {
+            self.facts.expiring.set(*row, None);
+            if again {
+                self.expires(row.list, row.position, row.entity);
+            }
+        }
+    }
+
+    /// The sweep never goes back.
+    pub(super) fn swept(&mut self, to: Position) {
+        if self.facts.swept < to {
+            self.facts.swept = to;
+            self.draft.swept = Some(to);
+        }
+    }
+
+    pub(super) fn forget_dead(&mut self, position: Position, until: Timestamp) {
+        let Some(brief) = self.facts.messages.get(&position) else { return };
+        let (last, open) = (brief.last, brief.open);
+        let settled = self.facts.settled.get(&position);
+        let is_old = |it: &&Settled| it.as_ == SettledAs::Dead && it.at <= until;
+        let Some(settled) = settled.filter(is_old).cloned() else { return };
+        if open || self.facts.works.get(&position).is_some() {
+            return;
+        }
+        if last {
+            let cancelled = Settled { as_: SettledAs::Cancelled, queue: None, ..settled };
+            self.set_settled(position, Some(cancelled));
+            return;
+        }
+        self.set_settled(position, None);
+        self.facts.messages.set(position, None);
+        self.draft.forgotten.push(position);
+        self.receipt.forgotten += 1;
+    }
+
+    pub(super) fn expire_key(&mut self, name: &KeyName) {
+        let key = (name.scope, name.key.clone());
+        if self.facts.keys.get(&key).is_some_and(|it| it.expires_at <= self.draft.at) {
+            self.facts.keys.set(key, None);
+            self.receipt.forgotten += 1;
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! The statements that the sweep reads with, and how their rows are understood.
+
+use super::Fields;
+use crate::{
+    EntityId, Expiring, ExpiryList, KeyName, StoreError,
+    plan::{DeadBrief, Erasure},
+};
+
+pub(crate) const EXPIRING: &str = "SELECT list, since, position, entity FROM expiring \
+     WHERE list = ?1 AND since < ?2 ORDER BY since, position, entity LIMIT ?3";
+pub(crate) const ALL_EXPIRING: &str = "SELECT list, since, position, entity FROM expiring \
+     ORDER BY list, since, position, entity";
+pub(crate) const ALL_DEPTHS: &str =
+    "SELECT queue, waiting, dead FROM depth WHERE waiting <> 0 OR dead <> 0 ORDER BY queue";
+
+pub(crate) const EXPIRED_KEYS: &str = "SELECT scope, key FROM idempotency \
+     WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2";
+
+/// An entity that is to be erased, if it has ended: its first message that is pending, or work for
+/// it; whether it is a run; where its record is longer than can go at once, the last version that
+/// does; and how many messages go.
+pub(crate) const ERASURE: &str = "SELECT e.id, coalesce((SELECT m.position FROM message m \
+     JOIN work w ON w.position = m.position WHERE m.origin = e.origin \
+     ORDER BY m.version LIMIT 1), (SELECT min(found.position) FROM (\
+     SELECT w.position FROM work w WHERE w.target = e.id AND w.ordered UNION ALL \
+     SELECT w.position FROM work w WHERE w.target = e.id AND NOT w.ordered) AS found)), \
+     CASE WHEN EXISTS (SELECT 1 FROM run r WHERE r.number = e.origin) THEN 1 ELSE 0 END, \
+     (SELECT m.version FROM message m WHERE m.origin = e.origin ORDER BY m.version \
+     LIMIT 1 OFFSET 1999), \
+     (SELECT count(*) FROM (SELECT 1 AS one FROM message m WHERE m.origin = e.origin \
+     LIMIT 2000) AS found) \
+     FROM entity e WHERE e.id = ?1 AND (e.kind = 'run' \
+     OR (e.kind = 'process' AND (e.closed_at IS NOT NULL OR e.origin IS NULL)) \
+     OR (e.kind = 'object' AND NOT EXISTS (SELECT 1 FROM base b WHERE b.entity = e.id)))";
+
+/// What was given up of an entity that is to be erased.
+pub(crate) const ERASURE_DEAD: &str = "SELECT e.id, m.position, m.version, o.queue, o.settled_at \
+     FROM entity e JOIN message m ON m.origin = e.origin \
+     JOIN outcome o ON o.position = m.position AND o.state = 'dead' \
+     WHERE e.id = ?1 ORDER BY m.version";
+
+pub(crate) fn expiring(row: &dyn Fields) -> Result<Expiring, StoreError> {
+    let tag = row.text(0)?;
+    let list = ExpiryList::from_tag(&tag)
+        .ok_or_else(|| StoreError::corrupt(format!("unknown list `{tag}`")))?;
+    Ok(Expiring { list, since: row.time(1)?, position: row.int(2)?, entity: row.id(3)? })
+}
+
+pub(crate) fn depth_row(row: &dyn Fields) -> Result<(EntityId, i64, i64), StoreError> {
+    Ok((row.id(0)?, row.int(1)?, row.int(2)?))
+}
+
+pub(crate) fn key_name(row: &dyn Fields) -> Result<KeyName, StoreError> {
+    Ok(KeyName { scope: row.id(0)?, key: row.text(1)?.into() })
+}
+
+pub(crate) fn erasure(row: &dyn Fields) -> Result<(EntityId, Erasure), StoreError> {
+    let (work, is_run) = (row.maybe_int(1)?, row.int(2)? != 0);
+    let (cut, messages, dead) = (row.maybe_int(3)?, row.count(4)? as usize, Vec::new());
+    Ok((row.id(0)?, Erasure { work, is_run, dead, cut, messages }))
+}
+
+pub(crate) fn dead_brief(row: &dyn Fields) -> Result<(EntityId, DeadBrief), StoreError> {
+    let (position, version, queue) = (row.int(1)?, row.int(2)?, row.maybe_id(3)?);
+    Ok((row.id(0)?, DeadBrief { position, version, queue, at: row.time(4)? }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        plan::ERASED_MAX,
+        sql::plans::{has, steps},
+    };
+
+    #[test]
+    fn the_sweep_walks_an_index() {
+        for (statement, index) in [
+            (EXPIRING, "PRIMARY KEY (list=? AND since<?)"),
+            (EXPIRED_KEYS, "idempotency_expires (expires_at<?)"),
+            (ERASURE_DEAD, "message_stream (origin=?)"),
+        ] {
+            let steps = steps(statement);
+            assert!(has(&steps, index) && !has(&steps, "B-TREE"), "{steps:#?}");
+        }
+        assert!(has(&steps(ERASURE), "message_stream (origin=?)"));
+        assert!(ERASURE.contains(&format!("LIMIT {ERASED_MAX})")));
+        assert!(ERASURE.contains(&format!("OFFSET {}", ERASED_MAX - 1)));
+    }
+}
