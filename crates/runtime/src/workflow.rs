@@ -15,8 +15,10 @@ mod definition;
 mod drive;
 mod erase;
 mod error;
+mod head;
 mod history;
 mod journal;
+mod journal_cache;
 mod list;
 mod look;
 mod record;
@@ -26,6 +28,7 @@ mod route;
 mod runs;
 mod script;
 mod send;
+
 mod state;
 mod step;
 mod tail;

@@ -71,7 +71,7 @@ impl Runs {
         let made = self.make(&driver.run, input.clone(), lease).await;
         let answered = match made {
             Ok(Some((first, position))) => {
-                driver.fresh = Some(Journal::begun(first, input));
+                driver.fresh = Some(Journal::begun(first, position, input));
                 driver.calls.push(own(position, lease));
                 Ok(Started { created: true, status: Status::Queued })
             }
@@ -106,7 +106,7 @@ impl Runs {
     }
 
     async fn found(&self, run: &Address) -> Result<Started, RunError> {
-        let status = self.load(run).await?.status;
+        let status = self.head(run).await?.status;
         Ok(Started { created: false, status })
     }
 

@@ -50,7 +50,7 @@ impl Ctx {
     fn place(&self, name: &str) -> String {
         let state = self.state();
         let (place, journal) = (state.next_key("call", name), &state.journal);
-        let text = format!("{}/{}/{place}", journal.first, journal.generation);
+        let text = format!("{}/{}/{place}", journal.head.first, journal.generation);
         let digest = Sha256::digest(text);
         digest.iter().take(16).map(|it| format!("{it:02x}")).collect()
     }

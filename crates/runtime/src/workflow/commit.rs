@@ -80,7 +80,7 @@ impl Driver {
 
     /// One attempt to make a draft durable.
     async fn send(&self, ctx: &Ctx, draft: Draft) -> Result<Sent, StoreError> {
-        let Draft { commit, taken, is_whole, timer, told, version } = draft;
+        let Draft { commit, taken, is_whole, timer, told, .. } = draft;
         let turn = self.turn.lock().await;
         let outcome = self.store().commit(commit).await;
         drop(turn);
@@ -88,7 +88,7 @@ impl Driver {
             Outcome::Committed(receipt) => {
                 let timer = timer.and_then(|it| receipt.appended.get(it)).map(|it| it.1);
                 let mut state = ctx.state();
-                state.is_durable(taken, version + receipt.appended.len() as i64);
+                state.is_durable(taken, &receipt);
                 if is_whole {
                     state.journal.progress = told.or(state.journal.progress.take());
                 }
@@ -112,19 +112,19 @@ impl Driver {
         match rejection {
             Rejection::Version { actual, .. } if actual < version => {
                 // It was erased.
-                ctx.state().journal.status = Status::Terminated;
+                ctx.state().journal.head.status = Status::Terminated;
                 Ok(true)
             }
             Rejection::Version { .. } => {
                 self.refresh(ctx).await?;
                 let state = ctx.state();
                 let journal = &state.journal;
-                Ok(journal.status.is_final() || journal.generation != generation)
+                Ok(journal.head.status.is_final() || journal.generation != generation)
             }
             Rejection::NotPending { position } | Rejection::LeaseLost { position } => {
                 // Somebody else has ended that delivery.
                 self.calls.retain(|it| it.position != position);
-                ctx.state().journal.timer.take_if(|it| *it == position);
+                ctx.state().journal.head.timer.take_if(|it| *it == position);
                 Ok(false)
             }
             rejection @ (Rejection::KeyReused { .. }
@@ -153,11 +153,9 @@ impl Driver {
 
     /// Tells who waits what has become of it.
     fn announce(&mut self, ctx: &Ctx, is_over: bool) {
-        let (version, status) = {
-            let state = ctx.state();
-            (state.journal.version, state.journal.status.clone())
-        };
-        self.runs.shared.watchers.tell(self.run.id(), version, Some(status));
+        let head = ctx.state().journal.head.clone();
+        self.runs.shared.journals.update_head(self.run.id(), &head);
+        self.runs.shared.watchers.tell(self.run.id(), head.version, Some(head.status));
         if is_over {
             self.calls.drain(..).for_each(Call::done);
         }

@@ -10,7 +10,7 @@ use steadfast_store::{
 
 use super::{
     RunError, RunOptions, Runs, Status,
-    journal::Journal,
+    head::RunHead,
     record::{Entry, Key},
     runs::{address, to_json},
     wake,
@@ -34,13 +34,13 @@ impl Change {
         Self { wakes: true, ..Self::to(entry, RunStatus::Queued) }
     }
 
-    fn commit(&self, run: &Address, journal: &Journal) -> Result<Commit, InvalidInput> {
+    fn commit(&self, run: &Address, head: &RunHead) -> Result<Commit, InvalidInput> {
         let mut messages = vec![self.entry.message()?];
         if self.wakes {
             messages.push(wake::at_once(run)?);
         }
-        let mut commit = Commit::append(run, journal.version, messages);
-        if let (Entry::Terminated, Some(position)) = (&self.entry, journal.timer) {
+        let mut commit = Commit::append(run, head.version, messages);
+        if let (Entry::Terminated, Some(position)) = (&self.entry, head.timer) {
             // Nobody waits for that time any more.
             let (lease, as_, error) = (None, SettledAs::Cancelled, None);
             commit = commit.write(Write::Settle { position, lease, as_, error });
@@ -65,13 +65,13 @@ impl Runs {
     ) -> Result<(), RunError> {
         let payload = to_json("the event", payload)?;
         let event = Entry::Event { name: name.into(), payload };
-        self.change(workflow, id, move |journal, _| match journal.status.is_final() {
+        self.change(workflow, id, move |head, _| match head.status.is_final() {
             true => Err("it takes no events any more"),
             // One that stands still need not wake, and one that is awake or on its way is queued.
             false => Ok(Some(Change {
                 entry: event.clone(),
-                row: matches!(journal.status, Status::Waiting).then_some((RunStatus::Queued, None)),
-                wakes: !journal.status.is_paused(),
+                row: matches!(head.status, Status::Waiting).then_some((RunStatus::Queued, None)),
+                wakes: !head.status.is_paused(),
             })),
         })
         .await
@@ -79,7 +79,7 @@ impl Runs {
 
     /// Has a run stand still: attempts that are under way end and are recorded, nothing new begins.
     pub async fn pause(&self, workflow: &str, id: &str) -> Result<(), RunError> {
-        self.change(workflow, id, move |journal, _| match &journal.status {
+        self.change(workflow, id, move |head, _| match &head.status {
             Status::Complete(_) | Status::Errored(_) | Status::Terminated => Err("it has ended"),
             Status::Paused(_) => Ok(None),
             Status::Queued | Status::Running | Status::Waiting => {
@@ -91,10 +91,10 @@ impl Runs {
 
     /// Lets a run go on that stands still. Its timers are as far away as they were.
     pub async fn resume(&self, workflow: &str, id: &str) -> Result<(), RunError> {
-        self.change(workflow, id, move |journal, now| match &journal.status {
+        self.change(workflow, id, move |head, now| match &head.status {
             Status::Complete(_) | Status::Errored(_) | Status::Terminated => Err("it has ended"),
             Status::Paused(_) => {
-                let shift_ms = journal.paused_for(now);
+                let shift_ms = head.paused_for(now);
                 Ok(Some(Change::on(Entry::Resumed { shift_ms })))
             }
             Status::Queued | Status::Running | Status::Waiting => Ok(None),
@@ -106,7 +106,7 @@ impl Runs {
     pub async fn terminate(&self, workflow: &str, id: &str) -> Result<(), RunError> {
         let options = self.shared.workflows.get(workflow).map(|it| it.options);
         let keep = options.unwrap_or(RunOptions::DEFAULT).keep_terminated;
-        self.change(workflow, id, move |journal, _| match journal.status.is_final() {
+        self.change(workflow, id, move |head, _| match head.status.is_final() {
             true => Err("it has ended"),
             false => Ok(Some(Change {
                 row: Some((RunStatus::Terminated, Some(keep))),
@@ -128,7 +128,7 @@ impl Runs {
         self.check(workflow)?;
         let root = self.load(&run).await?.order.remove("").unwrap_or_default();
         let from = from.map(|step| find(&root, step, &run)).transpose()?;
-        self.change(workflow, id, move |journal, _| match &journal.status {
+        self.change(workflow, id, move |head, _| match &head.status {
             Status::Queued | Status::Running | Status::Waiting => {
                 Err("terminate or pause it first")
             }
@@ -144,7 +144,7 @@ impl Runs {
         &self,
         workflow: &str,
         id: &str,
-        decide: impl Fn(&Journal, Timestamp) -> Result<Option<Change>, &'static str>
+        decide: impl Fn(&RunHead, Timestamp) -> Result<Option<Change>, &'static str>
         + Send
         + Sync
         + 'static,
@@ -158,7 +158,7 @@ impl Runs {
     async fn change_now(
         &self,
         run: &Address,
-        decide: impl Fn(&Journal, Timestamp) -> Result<Option<Change>, &'static str>,
+        decide: impl Fn(&RunHead, Timestamp) -> Result<Option<Change>, &'static str>,
     ) -> Result<(), RunError> {
         let (version, status) = loop {
             let turn = self.turn(run.id());
@@ -166,14 +166,14 @@ impl Runs {
                 Some(turn) => Some(turn.lock().await),
                 None => None,
             };
-            let mut journal = self.load(run).await?;
+            let mut head = self.head(run).await?;
             let now = self.shared.clock.now();
-            let change = decide(&journal, now).map_err(|why| {
-                let (run, status) = (run.to_string(), journal.status.tag());
+            let change = decide(&head, now).map_err(|why| {
+                let (run, status) = (run.to_string(), head.status.tag());
                 RunError::WrongStatus { run, status, why }
             })?;
             let Some(change) = change else { return Ok(()) };
-            let commit = change.commit(run, &journal).map_err(StoreError::from)?;
+            let commit = change.commit(run, &head).map_err(StoreError::from)?;
             let outcome = self.shared.store.commit(commit).await.inspect_err(|_| {
                 // It may be recorded all the same.
                 let _ = self.poke(run.id(), None);
@@ -181,13 +181,13 @@ impl Runs {
             });
             match outcome? {
                 Outcome::Committed(receipt) => {
-                    journal.fold(0, now, change.entry);
-                    let last = receipt.appended.last().map_or(journal.version, |it| it.0);
-                    break (last, journal.status);
+                    head.fold(now, &change.entry);
+                    let last = receipt.appended.last().map_or(head.version, |it| it.0);
+                    break (last, head.status);
                 }
                 // Somebody else was first, or its time has just come: look again.
                 Outcome::Rejected(Rejection::Version { .. } | Rejection::NotPending { .. }) => {}
-                Outcome::Duplicate(_) => break (journal.version, journal.status),
+                Outcome::Duplicate(_) => break (head.version, head.status),
                 Outcome::Rejected(rejection) => {
                     return Err(StoreError::Corrupt { reason: rejection.to_string() }.into());
                 }

@@ -95,12 +95,9 @@ impl Driver {
             }
             let journal = match self.fresh.take() {
                 Some(journal) => Some(journal),
-                None => Journal::load(self.store(), &self.run).await?,
+                None => self.runs.journal(&self.run).await?,
             };
             let Some(journal) = journal else { return self.rest().await };
-            if journal.status.is_final() || journal.status.is_paused() {
-                return self.rest().await;
-            }
             let (input, generation) = (journal.input.clone(), journal.generation);
             let cut_off = self.cut_off(&journal).await?;
             let ctx = Ctx::new(self.around(), journal, cut_off);
@@ -114,8 +111,22 @@ impl Driver {
                 tracing::error!(run = %self.run, error = text, "run panicked when it was dropped");
             }
             if is_over? {
+                self.cache(&ctx);
                 return Ok(());
             }
+            // A restart of an ended run comes with a wake-up of its own.
+            if ctx.state().journal.head.status.is_final() {
+                return self.rest().await;
+            }
+        }
+    }
+
+    /// Caches the journal for the next wake-up, unless it holds entries that are not durable.
+    fn cache(&self, ctx: &Ctx) {
+        let mut state = ctx.state();
+        if state.given == state.durable {
+            let journal = std::mem::replace(&mut state.journal, Journal::empty());
+            self.runs.shared.journals.insert(self.run.id(), journal);
         }
     }
 
@@ -185,7 +196,7 @@ impl Driver {
                 return Ok(true);
             }
             let state = ctx.state();
-            if state.journal.status.is_final() || state.journal.generation != generation {
+            if state.journal.head.status.is_final() || state.journal.generation != generation {
                 return Ok(false);
             }
         }
@@ -220,7 +231,7 @@ impl Driver {
     /// Reads what others have recorded.
     pub(super) async fn refresh(&self, ctx: &Ctx) -> Result<(), StoreError> {
         // The lock is not held while the store is asked: only this task changes the journal.
-        let version = ctx.state().journal.version;
+        let version = ctx.state().journal.head.version;
         let page = self.store().read_stream(self.run.id(), version + 1, usize::MAX >> 1).await?;
         let mut state = ctx.state();
         let before = state.journal.shifted;

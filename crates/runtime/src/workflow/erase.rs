@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use steadfast_store::{
-    Address, Commit, Expect, Outcome, Rejection, SettledAs, StoreError, Timestamp, Version, Write,
+    Address, Commit, Expect, Outcome, Rejection, RunStatus, SettledAs, StoreError, Timestamp,
+    Version, Write,
 };
 
 use super::{RunError, Runs, runs::address};
@@ -22,15 +23,17 @@ impl Runs {
     pub async fn delete(&self, workflow: &str, id: &str) -> Result<(), RunError> {
         let run = address(workflow, id)?;
         loop {
-            let journal = self.load(&run).await?;
+            let Some((version, status)) = self.row(&run).await? else {
+                return Err(RunError::UnknownRun { run: run.to_string() });
+            };
             let wrong = |why| {
-                let (run, status) = (run.to_string(), journal.status.tag());
+                let (run, status) = (run.to_string(), status.tag());
                 RunError::WrongStatus { run, status, why }
             };
-            if !journal.status.is_final() {
+            if !status.is_final() {
                 return Err(wrong("terminate it first"));
             }
-            match self.erase(&run, journal.version, Timestamp::MAX).await? {
+            match self.erase(&run, version, Timestamp::MAX).await? {
                 Ok(()) => return Ok(()),
                 Err(Rejection::HasWork { .. }) => {
                     return Err(wrong("messages that it sent are still to be delivered"));
@@ -57,18 +60,24 @@ impl Runs {
     }
 
     async fn erase_old(&self, run: &Address, dead_until: Timestamp) -> Result<bool, StoreError> {
-        let store = &self.shared.store;
         // Somebody may have let it begin anew.
-        let version = store.version(run.id()).await?;
-        let found = store.run(run.id()).await?;
-        let has_ended = found.is_some_and(|it| it.status.is_final());
-        if has_ended && self.erase(run, version, dead_until).await?.is_ok() {
+        if let Some((version, status)) = self.row(run).await?
+            && status.is_final()
+            && self.erase(run, version, dead_until).await?.is_ok()
+        {
             return Ok(true);
         }
         // It has still work: another time, so that others come before it until then.
         let later = Write::KeepRun { run: run.id(), keep: AGAIN };
-        store.commit(Commit::of(later)).await?;
+        self.shared.store.commit(Commit::of(later)).await?;
         Ok(false)
+    }
+
+    /// Version and status of a run. The version is read first: if the status changes after that,
+    /// so does the version, and a commit at this version is rejected.
+    async fn row(&self, run: &Address) -> Result<Option<(Version, RunStatus)>, StoreError> {
+        let version = self.shared.store.version(run.id()).await?;
+        Ok(self.shared.store.run(run.id()).await?.map(|it| (version, it.status)))
     }
 
     async fn erase(
@@ -97,6 +106,7 @@ impl Runs {
             match store.commit(unchanged().write(erase).write(now)).await? {
                 Outcome::Committed(it) if !it.erased && 0 < it.forgotten => {}
                 Outcome::Committed(_) | Outcome::Duplicate(_) => {
+                    self.shared.journals.remove(stream);
                     self.shared.watchers.start_over(stream);
                     return Ok(Ok(()));
                 }

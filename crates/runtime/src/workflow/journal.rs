@@ -3,13 +3,20 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use serde_json::Value;
-use steadfast_store::{Address, Position, Recorded, State, Store, StoreError, Timestamp, Version};
+use steadfast_store::{Address, Position, Recorded, Store, StoreError, Timestamp, Version};
 
-use super::record::{Entry, Key, Progress, Report};
+use super::{
+    head::RunHead,
+    record::{Entry, Key, Progress, Report},
+};
 use crate::Error;
 
 /// Entries read at once.
-const PAGE: usize = 500;
+pub(super) const PAGE: usize = 500;
+
+/// About what a value takes in memory beside its text, and the same of what is recorded of a key.
+const VALUE_BYTES: usize = 48;
+const KEY_BYTES: usize = 400;
 
 /// How far a run is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,11 +76,8 @@ pub(super) enum Known {
 /// A run as its record tells it.
 #[derive(Debug)]
 pub(super) struct Journal {
-    pub(super) version: Version,
-    /// The position of its first message: no other run of this id has it.
-    pub(super) first: Position,
+    pub(super) head: RunHead,
     pub(super) input: Value,
-    pub(super) status: Status,
     pub(super) known: HashMap<Key, Known>,
     /// Failed attempts of what is not known yet, and when the next one is due.
     pub(super) tried: HashMap<Key, (u32, Timestamp)>,
@@ -83,13 +87,10 @@ pub(super) struct Journal {
     recorded: Vec<Key>,
     /// Events that nobody has taken, by their name.
     pub(super) events: BTreeMap<String, VecDeque<(Version, Value)>>,
-    pub(super) paused_at: Option<Timestamp>,
     /// When it last recorded something that it did.
     pub(super) acted_at: Timestamp,
     /// Grows when the run begins anew.
     pub(super) generation: u32,
-    /// The wake-up that is pending for a time that it waits for.
-    pub(super) timer: Option<Position>,
     /// What it last said.
     pub(super) progress: Option<Progress>,
     /// By how much pauses have moved what it waits for, all together.
@@ -98,21 +99,17 @@ pub(super) struct Journal {
 
 impl Journal {
     /// A run that was just made.
-    pub(super) fn begun(first: Position, input: Value) -> Self {
+    pub(super) fn begun(first: Position, last: Position, input: Value) -> Self {
         Self {
-            version: 2,
-            first,
+            head: RunHead::begun(first, last),
             input,
-            status: Status::Queued,
             known: HashMap::new(),
             tried: HashMap::new(),
             order: HashMap::new(),
             recorded: Vec::new(),
             events: BTreeMap::new(),
-            paused_at: None,
             acted_at: Timestamp(0),
             generation: 0,
-            timer: None,
             progress: None,
             shifted: 0,
         }
@@ -120,14 +117,14 @@ impl Journal {
 
     /// Of a run of which nothing was read yet.
     pub(super) fn empty() -> Self {
-        Self { version: 0, ..Self::begun(0, Value::Null) }
+        Self { head: RunHead::empty(), ..Self::begun(0, 0, Value::Null) }
     }
 
     /// Reads a run; `None` if there is none.
     pub(super) async fn load(store: &dyn Store, run: &Address) -> Result<Option<Self>, StoreError> {
         let mut journal = Self::empty();
         journal.refresh(store, run).await?;
-        Ok((0 < journal.first).then_some(journal))
+        Ok((0 < journal.head.first).then_some(journal))
     }
 
     /// Reads on from where it stands.
@@ -137,7 +134,7 @@ impl Journal {
         run: &Address,
     ) -> Result<(), StoreError> {
         loop {
-            let page = store.read_stream(run.id(), self.version + 1, PAGE).await?;
+            let page = store.read_stream(run.id(), self.head.version + 1, PAGE).await?;
             for message in &page {
                 self.take(message)?;
             }
@@ -148,16 +145,11 @@ impl Journal {
     }
 
     pub(super) fn take(&mut self, message: &Recorded) -> Result<(), StoreError> {
-        self.version = message.version;
-        if message.version == 1 {
-            self.first = message.position;
+        let entry = Entry::of(message)?;
+        self.head.reach(message, entry.as_ref());
+        if let Some(entry) = entry {
+            self.fold(message.version, message.created_at, entry);
         }
-        let Some(entry) = Entry::of(message)? else { return Ok(()) };
-        let is_timer = matches!(&entry, Entry::Wake { waits } if !waits.is_empty());
-        if is_timer && matches!(message.state, Some(State::Pending { .. })) {
-            self.timer = Some(message.position);
-        }
-        self.fold(message.version, message.created_at, entry);
         Ok(())
     }
 
@@ -166,6 +158,7 @@ impl Journal {
         if entry.is_act() {
             self.acted_at = at;
         }
+        self.head.fold(at, &entry);
         match entry {
             Entry::Started { input } => self.input = input,
             Entry::Done { key, value, .. } => self.know(key, Known::Value(value)),
@@ -178,30 +171,15 @@ impl Journal {
                 self.events.entry(name).or_default().push_back((version, payload));
             }
             Entry::Took { key, event } => self.took(key, event),
-            Entry::Paused { report } => {
-                self.paused_at.get_or_insert(at);
-                self.status = Status::Paused(report);
-            }
             Entry::Resumed { shift_ms } => self.resume(shift_ms),
-            Entry::Terminated => self.status = Status::Terminated,
             Entry::Restarted { from } => self.restart(from.as_ref()),
-            Entry::Completed { output } => self.status = Status::Complete(output),
-            Entry::Errored { error } => self.status = Status::Errored(error),
-            Entry::Wake { waits } if waits.is_empty() => self.is_woken(),
-            Entry::Wake { .. } | Entry::Waits { .. } => self.waits(),
             Entry::Progress(progress) => self.progress = Some(progress),
-        }
-    }
-
-    pub(super) fn waits(&mut self) {
-        if let Status::Queued = self.status {
-            self.status = Status::Waiting;
-        }
-    }
-
-    fn is_woken(&mut self) {
-        if let Status::Waiting = self.status {
-            self.status = Status::Queued;
+            Entry::Paused { .. }
+            | Entry::Terminated
+            | Entry::Completed { .. }
+            | Entry::Errored { .. }
+            | Entry::Wake { .. }
+            | Entry::Waits { .. } => {}
         }
     }
 
@@ -232,19 +210,10 @@ impl Journal {
         }
         self.tried.values_mut().for_each(|(_, retry_at)| later(retry_at));
         self.shifted = self.shifted.saturating_add(shift_ms);
-        self.paused_at = None;
-        self.status = Status::Queued;
-    }
-
-    /// How long it has been paused.
-    pub(super) fn paused_for(&self, now: Timestamp) -> i64 {
-        self.paused_at.map_or(0, |at| now.0.saturating_sub(at.0).max(0))
     }
 
     /// Forgets everything, or what was recorded from a step on.
     fn restart(&mut self, from: Option<&Key>) {
-        self.status = Status::Queued;
-        self.paused_at = None;
         self.generation += 1;
         self.tried.clear();
         self.progress = None;
@@ -257,4 +226,31 @@ impl Journal {
         let known = &self.known;
         self.order.values_mut().for_each(|keys| keys.retain(|it| known.contains_key(it)));
     }
+
+    /// About what it takes in memory.
+    pub(super) fn bytes(&self) -> usize {
+        let known = self.known.iter().map(|(key, it)| {
+            let value = match it {
+                Known::Value(value) => bytes(value),
+                Known::Failed(error) => VALUE_BYTES + error.to_string().len(),
+                Known::Timer(_) => VALUE_BYTES,
+            };
+            KEY_BYTES + 3 * (key.scope.len() + key.kind.len() + key.name.len()) + value
+        });
+        let events = self.events.values().flatten().map(|(_, it)| VALUE_BYTES + bytes(it));
+        bytes(&self.input) + known.sum::<usize>() + events.sum::<usize>()
+    }
+}
+
+/// About what a value takes in memory.
+pub(super) fn bytes(value: &Value) -> usize {
+    VALUE_BYTES
+        + match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+            Value::String(text) => text.len(),
+            Value::Array(items) => items.iter().map(bytes).sum(),
+            Value::Object(fields) => {
+                fields.iter().map(|(name, it)| VALUE_BYTES + name.len() + bytes(it)).sum()
+            }
+        }
 }

@@ -15,6 +15,7 @@ use super::{
     active::{Active, Stop},
     definition::Definition,
     journal::{Journal, Known},
+    journal_cache::JournalCache,
     record::Key,
     script::Script,
     watchers::{Watcher, Watchers},
@@ -43,6 +44,7 @@ pub(super) struct Shared {
     /// A run is no longer awake.
     pub(super) asleep: Notify,
     pub(super) watchers: Watchers,
+    pub(super) journals: JournalCache,
     /// Numbers of the leases of wake-ups that we hold; those of deliveries go upwards.
     pub(super) leases: AtomicI64,
 }
@@ -82,6 +84,7 @@ impl Runs {
             stop: watch::Sender::new(Stop::No),
             asleep: Notify::new(),
             watchers: Watchers::default(),
+            journals: JournalCache::default(),
             leases: AtomicI64::new(-1),
         };
         Self { shared: Arc::new(shared) }
@@ -174,9 +177,9 @@ impl Runs {
             (key.to_string(), value)
         };
         let steps = root.iter().map(step).collect();
-        let goes_on = matches!(journal.status, Status::Queued | Status::Waiting);
+        let goes_on = matches!(journal.head.status, Status::Queued | Status::Waiting);
         let is_awake = goes_on && self.is_awake(run.id());
-        let status = if is_awake { Status::Running } else { journal.status };
+        let status = if is_awake { Status::Running } else { journal.head.status };
         Ok(Run { status, input: journal.input, steps })
     }
 
@@ -185,7 +188,7 @@ impl Runs {
         let run = address(workflow, id)?;
         // First the watcher, then the look: nothing falls between them.
         let watcher = self.shared.watchers.watch(run.id());
-        let status = self.load(&run).await?.status;
+        let status = self.head(&run).await?.status;
         self.ended(&run, watcher, status).await
     }
 
@@ -203,7 +206,7 @@ impl Runs {
             let news = watcher.news.borrow_and_update().status.clone();
             status = match news {
                 Some(status) => status,
-                None => self.load(run).await?.status,
+                None => self.head(run).await?.status,
             };
         }
         Ok(status)
@@ -218,6 +221,7 @@ impl Runs {
         }
     }
 
+    /// Reads the whole record.
     pub(super) async fn load(&self, run: &Address) -> Result<Journal, RunError> {
         let journal = Journal::load(&*self.shared.store, run).await?;
         journal.ok_or_else(|| RunError::UnknownRun { run: run.to_string() })

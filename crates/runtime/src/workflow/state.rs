@@ -6,7 +6,7 @@
 
 use std::{collections::HashMap, panic::Location};
 
-use steadfast_store::{Message, Timestamp, Version};
+use steadfast_store::{Message, Receipt, Timestamp};
 
 use super::{
     journal::{Journal, Status},
@@ -157,7 +157,7 @@ impl State {
     }
 
     pub(super) fn is_paused(&self) -> bool {
-        matches!(self.journal.status, Status::Paused(_))
+        matches!(self.journal.head.status, Status::Paused(_))
     }
 
     /// What was recorded by others up to there, and moves what waits to be recorded by pauses.
@@ -165,11 +165,17 @@ impl State {
         self.new.iter_mut().for_each(|it| it.entry.shift(by));
     }
 
-    /// So many of the new entries are durable, up to this version.
-    pub(super) fn is_durable(&mut self, count: usize, version: Version) {
+    /// So many of the new entries are durable, with these messages.
+    pub(super) fn is_durable(&mut self, count: usize, receipt: &Receipt) {
         self.new.drain(..count);
         self.durable += count as u64;
-        self.journal.version = version;
+        if 0 < count {
+            self.journal.acted_at = receipt.at;
+        }
+        if let Some((version, position)) = receipt.appended.last() {
+            let head = &mut self.journal.head;
+            (head.version, head.last) = (*version, *position);
+        }
     }
 }
 

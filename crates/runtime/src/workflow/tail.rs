@@ -86,7 +86,8 @@ impl Tail {
             Tail::Sleeps(waits) => {
                 // A run that waits for a time is found by its wake-up.
                 let is_known = first(waits).is_some()
-                    || (matches!(state.journal.status, Status::Waiting) && state.new.is_empty());
+                    || (matches!(state.journal.head.status, Status::Waiting)
+                        && state.new.is_empty());
                 (!is_known).then(|| Entry::Waits { waits: waits.clone() })
             }
             Tail::Stands(report) => Some(Entry::Paused { report: Some(report.clone()) }),
@@ -100,7 +101,9 @@ impl Tail {
         let options = &driver.workflow.options;
         let (status, expires) = match self {
             Tail::GoesOn | Tail::Rests => return None,
-            Tail::Sleeps(_) if matches!(state.journal.status, Status::Waiting) => return None,
+            Tail::Sleeps(_) if matches!(state.journal.head.status, Status::Waiting) => {
+                return None;
+            }
             Tail::Sleeps(_) => (RunStatus::Waiting, None),
             Tail::Stands(_) => (RunStatus::Paused, None),
             Tail::Ends(Ok(_)) => (RunStatus::Complete, Some(options.keep_complete)),
@@ -114,10 +117,10 @@ impl Tail {
         if !self.is_last() {
             return;
         }
-        state.journal.timer = timer;
+        state.journal.head.timer = timer;
         match self.entry(state) {
             Some(entry) => state.journal.fold(0, at, entry),
-            None if timer.is_some() => state.journal.waits(),
+            None if timer.is_some() => state.journal.head.waits(),
             None => {}
         }
     }
@@ -127,7 +130,7 @@ impl Driver {
     /// The next commit: what is new, then the tail with the end of what has woken the run.
     pub(super) fn draft(&self, ctx: &Ctx, tail: &Tail) -> Result<Draft, StoreError> {
         let state = ctx.state();
-        let (stream, version) = (self.run.id(), state.journal.version);
+        let (stream, version) = (self.run.id(), state.journal.head.version);
         let (mut messages, mut taken, mut bytes) = (Vec::new(), 0, 0);
         for given in state.new.iter().take(ENTRIES_MAX) {
             let message = given.entry.message()?;
@@ -168,7 +171,7 @@ impl Driver {
 
     /// A wake-up for a time that the run no longer waits for, unless it is what has woken it.
     fn stale_timer(&self, state: &State) -> Option<Write> {
-        let position = state.journal.timer?;
+        let position = state.journal.head.timer?;
         let is_a_call = self.calls.iter().any(|it| it.position == position);
         let (lease, as_, error) = (None, SettledAs::Cancelled, None);
         (!is_a_call).then_some(Write::Settle { position, lease, as_, error })

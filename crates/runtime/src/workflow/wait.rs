@@ -1,4 +1,5 @@
-//! Waits: for a time, and for events. A run that only waits sleeps: it holds no task and no memory.
+//! Waits: for a time, and for events. A run that only waits sleeps: it holds no task, and no memory
+//! beyond the journal cache.
 
 use std::{future::poll_fn, panic::Location, task::Poll, time::Duration};
 

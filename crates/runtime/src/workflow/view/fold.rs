@@ -61,7 +61,7 @@ impl Story {
 
     /// The number of the entry that was read last.
     pub(in crate::workflow) fn version(&self) -> Version {
-        self.journal.version
+        self.journal.head.version
     }
 
     /// Takes in one message of the run's stream.
@@ -69,13 +69,13 @@ impl Story {
         if let Some(entry) = Entry::of(message)? {
             self.fold(message.version, message.created_at, entry);
         }
-        self.journal.version = message.version;
+        self.journal.head.version = message.version;
         Ok(())
     }
 
     pub(super) fn fold(&mut self, version: Version, at: Timestamp, entry: Entry) {
         self.changed_at = at;
-        self.journal.version = version;
+        self.journal.head.version = version;
         match &entry {
             Entry::Started { .. } => self.created_at = at,
             Entry::Done { key, attempt, .. } => self.end(key, at, *attempt, None),
@@ -163,7 +163,7 @@ impl Story {
             message: own.map(|it| it.message.clone()),
             percent: own.and_then(|it| it.percent),
         };
-        let (output, error, report) = match &self.journal.status {
+        let (output, error, report) = match &self.journal.head.status {
             Status::Complete(output) => (Some(output.clone()), None, None),
             Status::Errored(error) => (None, Some(FailureView::of(error)), None),
             Status::Paused(report) => (None, None, report.clone()),
@@ -187,16 +187,16 @@ impl Story {
             waiting,
             events: self.events(),
             restarts: self.journal.generation,
-            version: self.journal.version,
+            version: self.journal.head.version,
         }
     }
 
     /// How far it is, in one word.
     pub(in crate::workflow) fn phase(&self, around: &Present) -> Phase {
-        let goes_on = matches!(self.journal.status, Status::Queued | Status::Waiting);
+        let goes_on = matches!(self.journal.head.status, Status::Queued | Status::Waiting);
         match goes_on && around.under_way.is_some() {
             true => Phase::Running,
-            false => Phase::of(&self.journal.status),
+            false => Phase::of(&self.journal.head.status),
         }
     }
 
@@ -284,7 +284,7 @@ impl Story {
             Some(Known::Failed(_)) => return (StepStatus::Failed, None, told.ended_at),
             Some(Known::Timer(due)) => {
                 // While it is paused its time stands still.
-                let now = closed.or(self.journal.paused_at).unwrap_or(around.now);
+                let now = closed.or(self.journal.head.paused_at).unwrap_or(around.now);
                 let later = self.later(key);
                 if *due <= now || later.is_some() {
                     let ended = later.map_or(*due, |it| it.min(*due));

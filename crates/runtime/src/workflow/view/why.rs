@@ -13,11 +13,11 @@ const ERROR_MAX: usize = 300;
 
 /// The reasons. There is one at least unless the run goes on or has ended.
 pub(super) fn waiting(story: &Story, run: &Address, around: &Present) -> Vec<WaitView> {
-    match &story.journal.status {
+    match &story.journal.head.status {
         Status::Complete(_) | Status::Errored(_) | Status::Terminated => Vec::new(),
         Status::Paused(Some(report)) => vec![plain("report", stuck(report))],
         Status::Paused(None) => {
-            let since = story.journal.paused_at.map(Time).map(|it| format!(" since {it}"));
+            let since = story.journal.head.paused_at.map(Time).map(|it| format!(" since {it}"));
             let since = since.unwrap_or_default();
             vec![plain("pause", format!("paused by hand{since}; resume it"))]
         }
@@ -38,7 +38,7 @@ fn stands(story: &Story, run: &Address, around: &Present) -> Vec<WaitView> {
         return vec![plain("program", why)];
     }
     // What it waited for before it was woken does not hold it up.
-    let waits: &[Wait] = match story.journal.status == Status::Waiting {
+    let waits: &[Wait] = match story.journal.head.status == Status::Waiting {
         true => &story.waits,
         false => &[],
     };

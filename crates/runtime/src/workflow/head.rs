@@ -1,0 +1,108 @@
+//! The head of a run: the part of its journal that pause, terminate, events and waiters need. Its
+//! size does not depend on the length of the record.
+
+use steadfast_store::{Position, Recorded, State, StoreError, Timestamp, Version};
+
+use super::{Status, record::Entry};
+
+#[derive(Clone, Debug)]
+pub(super) struct RunHead {
+    pub(super) version: Version,
+    /// The position of its first message: no other run of this id has it.
+    pub(super) first: Position,
+    /// The position of its last message.
+    pub(super) last: Position,
+    pub(super) status: Status,
+    pub(super) paused_at: Option<Timestamp>,
+    /// The pending wake-up for the next timer.
+    pub(super) timer: Option<Position>,
+}
+
+impl RunHead {
+    /// The head of a run whose record consists of its first two messages.
+    pub(super) fn begun(first: Position, last: Position) -> Self {
+        let (status, paused_at, timer) = (Status::Queued, None, None);
+        Self { version: 2, first, last, status, paused_at, timer }
+    }
+
+    /// The head before anything was read.
+    pub(super) fn empty() -> Self {
+        Self { version: 0, ..Self::begun(0, 0) }
+    }
+
+    /// Whether the run has neither ended nor been paused.
+    pub(super) fn goes_on(&self) -> bool {
+        !self.status.is_final() && !self.status.is_paused()
+    }
+
+    /// Folds one message of the record.
+    pub(super) fn take(&mut self, message: &Recorded) -> Result<(), StoreError> {
+        let entry = Entry::of(message)?;
+        self.reach(message, entry.as_ref());
+        if let Some(entry) = entry {
+            self.fold(message.created_at, &entry);
+        }
+        Ok(())
+    }
+
+    /// Moves the head to a message, without folding its entry.
+    pub(super) fn reach(&mut self, message: &Recorded, entry: Option<&Entry>) {
+        (self.version, self.last) = (message.version, message.position);
+        if message.version == 1 {
+            self.first = message.position;
+        }
+        let is_timer = matches!(entry, Some(Entry::Wake { waits }) if !waits.is_empty());
+        if is_timer && is_pending(message) {
+            self.timer = Some(message.position);
+        }
+    }
+
+    /// Folds one entry.
+    pub(super) fn fold(&mut self, at: Timestamp, entry: &Entry) {
+        match entry {
+            Entry::Paused { report } => {
+                self.paused_at.get_or_insert(at);
+                self.status = Status::Paused(report.clone());
+            }
+            Entry::Resumed { .. } | Entry::Restarted { .. } => {
+                self.paused_at = None;
+                self.status = Status::Queued;
+            }
+            Entry::Terminated => self.status = Status::Terminated,
+            Entry::Completed { output } => self.status = Status::Complete(output.clone()),
+            Entry::Errored { error } => self.status = Status::Errored(error.clone()),
+            Entry::Wake { waits } if waits.is_empty() => self.is_woken(),
+            Entry::Wake { .. } | Entry::Waits { .. } => self.waits(),
+            Entry::Started { .. }
+            | Entry::Done { .. }
+            | Entry::Failed { .. }
+            | Entry::Timer { .. }
+            | Entry::Tried { .. }
+            | Entry::Event { .. }
+            | Entry::Took { .. }
+            | Entry::Progress(_) => {}
+        }
+    }
+
+    pub(super) fn waits(&mut self) {
+        if let Status::Queued = self.status {
+            self.status = Status::Waiting;
+        }
+    }
+
+    fn is_woken(&mut self) {
+        if let Status::Waiting = self.status {
+            self.status = Status::Queued;
+        }
+    }
+
+    /// How long it has been paused.
+    pub(super) fn paused_for(&self, now: Timestamp) -> i64 {
+        self.paused_at.map_or(0, |at| now.0.saturating_sub(at.0).max(0))
+    }
+}
+
+/// Whether a message waits for its delivery.
+pub(super) fn is_pending(message: &Recorded) -> bool {
+    matches!(message.state, Some(State::Pending { .. }))
+}

@@ -1,0 +1,177 @@
+//! A store of any kind whose reads of messages are counted.
+
+use std::{
+    collections::HashMap,
+    ops::RangeInclusive,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use async_trait::async_trait;
+use steadfast::store::{
+    Activity, Address, Answer, Attempt, Commit, DueCursor, Dump, EntityId, EntityKind, Entries,
+    Entry, EntryKey, EntryRange, Head, Health, Letter, Notices, ObjectSummary, OldTurn, Owner,
+    PageImage, Position, QueueDepth, Recorded, RecordedTurn, RunCursor, RunFilter, RunStatus,
+    RunSummary, Setting, Snapshot, Store, StoreClock, StoreError, StreamSummary, Timestamp, Totals,
+    TurnSummary, Version, Work,
+};
+
+pub(crate) struct Watched {
+    inner: Arc<dyn Store>,
+    /// Messages that were read stream by stream, or one by one.
+    rows: AtomicUsize,
+}
+
+impl Watched {
+    pub(crate) fn new(inner: Arc<dyn Store>) -> Arc<Self> {
+        Arc::new(Self { inner, rows: AtomicUsize::new(0) })
+    }
+
+    /// How many were read since this was last asked.
+    pub(crate) fn rows(&self) -> usize {
+        self.rows.swap(0, Ordering::SeqCst)
+    }
+
+    fn count(&self, many: usize) {
+        self.rows.fetch_add(many, Ordering::SeqCst);
+    }
+}
+
+/// Everything else is done by the store inside.
+macro_rules! delegate {
+    ($($name:ident($($arg:ident: $type:ty),*) -> $returns:ty;)*) => {
+        #[async_trait]
+        impl Store for Watched {
+            fn submit(&self, commit: Commit, answer: Answer) {
+                self.inner.submit(commit, answer);
+            }
+
+            async fn read_stream(
+                &self,
+                stream: EntityId,
+                from: Version,
+                limit: usize,
+            ) -> Result<Vec<Recorded>, StoreError> {
+                let rows = self.inner.read_stream(stream, from, limit).await?;
+                self.count(rows.len());
+                Ok(rows)
+            }
+
+            async fn message(&self, position: Position) -> Result<Option<Recorded>, StoreError> {
+                let row = self.inner.message(position).await?;
+                self.count(row.iter().len());
+                Ok(row)
+            }
+
+            async fn snapshot(&self, stream: EntityId) -> Result<Option<Snapshot>, StoreError> {
+                let row = self.inner.snapshot(stream).await?;
+                self.count(row.iter().len());
+                Ok(row)
+            }
+
+            $(
+                async fn $name(&self, $($arg: $type),*) -> Result<$returns, StoreError> {
+                    self.inner.$name($($arg),*).await
+                }
+            )*
+
+            fn notices(&self) -> &Notices {
+                self.inner.notices()
+            }
+
+            fn clock(&self) -> &Arc<StoreClock> {
+                self.inner.clock()
+            }
+
+            fn owner(&self) -> Owner {
+                self.inner.owner()
+            }
+
+            fn health(&self) -> Health {
+                self.inner.health()
+            }
+
+            fn check_lease(&self) -> Result<(), StoreError> {
+                self.inner.check_lease()
+            }
+
+            fn activity(&self) -> Activity {
+                self.inner.activity()
+            }
+
+            async fn close(&self) {
+                self.inner.close().await;
+            }
+        }
+    };
+}
+
+#[async_trait]
+impl Entries for Watched {
+    async fn entry(&self, entry: &EntryKey) -> Result<Option<Entry>, StoreError> {
+        self.inner.entry(entry).await
+    }
+
+    async fn entries(
+        &self,
+        space: &str,
+        range: EntryRange,
+        limit: usize,
+    ) -> Result<Vec<Entry>, StoreError> {
+        self.inner.entries(space, range, limit).await
+    }
+
+    async fn expired_entries(
+        &self,
+        at: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<EntryKey>, StoreError> {
+        self.inner.expired_entries(at, limit).await
+    }
+
+    async fn referenced(&self, ids: &[EntityId]) -> Result<Vec<(EntityId, EntryKey)>, StoreError> {
+        self.inner.referenced(ids).await
+    }
+}
+
+delegate! {
+    read_all(after: Position, limit: usize) -> Vec<Recorded>;
+    pending(stream: Option<EntityId>, after: Position, limit: usize) -> Vec<Recorded>;
+    dead(after: Position, limit: usize) -> Vec<Recorded>;
+    attempts(position: Position) -> Vec<Attempt>;
+    version(stream: EntityId) -> Version;
+    streams(
+        within: Option<(EntityKind, &str)>, after: Option<&Address>, limit: usize
+    ) -> Vec<StreamSummary>;
+    addresses(ids: &[EntityId]) -> HashMap<EntityId, Address>;
+    settings() -> Vec<Setting>;
+    due(after: DueCursor, limit: usize) -> Vec<Work>;
+    backlog(target: EntityId, ordered: bool, limit: usize) -> Vec<Work>;
+    orphans(epoch: i64, queued: bool, limit: usize) -> Vec<Work>;
+    letters(queue: EntityId, after: DueCursor, until: Timestamp, limit: usize) -> Vec<Letter>;
+    leased(queue: EntityId, at: Timestamp, limit: usize) -> Vec<Letter>;
+    dead_letters(queue: EntityId, after: Position, limit: usize) -> Vec<Recorded>;
+    queue_depth(queue: EntityId, at: Timestamp) -> QueueDepth;
+    next_due(queue: EntityId, after: Timestamp) -> Option<Timestamp>;
+    forgettable(after: Position, limit: usize) -> Vec<(Position, Timestamp, bool)>;
+    head(entity: EntityId) -> Option<Head>;
+    heads(history_over: i64, after: Position, limit: usize) -> Vec<Head>;
+    images(entity: EntityId, pages: &[RangeInclusive<u32>]) -> Vec<PageImage>;
+    turns_back(from: Position, limit: usize) -> Vec<RecordedTurn>;
+    turn_summaries(from: Position, limit: usize) -> Vec<TurnSummary>;
+    classes(kind: EntityKind) -> Vec<String>;
+    objects(
+        class: &str, prefix: &str, after: Option<&str>, limit: usize
+    ) -> Vec<ObjectSummary>;
+    count_objects(class: &str, max: usize) -> usize;
+    old_turns(after: Position, limit: usize) -> Vec<OldTurn>;
+    run(entity: EntityId) -> Option<RunSummary>;
+    runs(filter: RunFilter<'_>, after: Option<RunCursor>, limit: usize) -> Vec<RunSummary>;
+    count_runs(workflow: &str, status: Option<RunStatus>, max: usize) -> usize;
+    expired_runs(at: Timestamp, limit: usize) -> Vec<Address>;
+    totals() -> Totals;
+    dump() -> Dump;
+    violations() -> Vec<String>;
+}
