@@ -31,6 +31,7 @@ mod pending;
 mod pool;
 mod precedence;
 mod restore;
+mod run_call;
 mod sleep;
 mod sql;
 mod step;
@@ -40,6 +41,7 @@ mod turn;
 mod unopened;
 mod wake;
 
+pub(crate) use self::run_call::{CallKey, sweep_run_replies};
 pub use self::{
     address::{Address, Destination},
     alarm::{Alarm, CatchUp},

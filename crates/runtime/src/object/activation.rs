@@ -18,6 +18,7 @@ use super::{
     objects::Class,
     pages::Pages,
     restore::{self, Restored},
+    run_call::expect_first,
     step::Step,
     transact::{Done, broken, call, rolled_back, transact},
     turn::{Core, Ringing},
@@ -291,8 +292,27 @@ impl Activation {
         }
     }
 
-    /// Makes a commit of what the turn changed; `None` if it changed nothing.
+    /// Makes the commit of a turn; `None` if the turn has no effects. If a run made the call, the
+    /// commit stores the reply.
     fn seal(
+        &mut self,
+        label: &str,
+        done: &Done,
+        end: Option<End>,
+    ) -> Result<Option<Commit>, CallError> {
+        let reply = self.core().run_reply.take();
+        let mut commit = self.seal_changes(label, done, end)?;
+        if commit.is_none() && !self.core().ops.borrow().is_empty() {
+            commit = reply.as_ref().map(|_| self.expecting());
+        }
+        Ok(commit.map(|commit| match reply {
+            Some(put) => commit.expect(expect_first(&put)).write(Write::Put(put)),
+            None => commit,
+        }))
+    }
+
+    /// Makes a commit of what the turn changed; `None` if it changed nothing.
+    fn seal_changes(
         &mut self,
         label: &str,
         done: &Done,
@@ -405,6 +425,7 @@ impl Activation {
     /// Back to where the last turn that went well left it.
     fn undo(&mut self) -> rusqlite::Result<()> {
         self.core().out.take();
+        self.core().run_reply.take();
         self.core().ops.take();
         self.core().fault.take();
         self.core().alarms_touched.set(false);

@@ -78,7 +78,7 @@ pub(super) fn call(
     if let Some(key) = key {
         // What ended the transaction must not be followed by a statement of ours.
         if !core.database.connection.is_autocommit() {
-            key.keep(core, &reply).map_err(|error| broken(core, &error))?;
+            key.keep(core, &reply)?;
         }
     }
     Ok(Done { reply, again: false })

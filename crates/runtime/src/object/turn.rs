@@ -41,6 +41,8 @@ pub(super) struct Core {
     pub(super) ringing: RefCell<Option<Ringing>>,
     /// Messages to send.
     pub(super) out: RefCell<Vec<Message>>,
+    /// Stores the reply if a run made the call.
+    pub(super) run_reply: RefCell<Option<store::Put>>,
     /// What happens to connections when it is durable.
     pub(super) ops: RefCell<Vec<Op>>,
     /// Something was recorded that cannot be kept: the turn fails.

@@ -47,6 +47,7 @@ impl Unopened {
             seq: 0,
             ringing: Default::default(),
             out: Default::default(),
+            run_reply: Default::default(),
             ops: Default::default(),
             fault: Default::default(),
             alarms_touched: Default::default(),

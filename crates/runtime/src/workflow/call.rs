@@ -8,7 +8,10 @@ use super::{
     Ctx, Retry,
     step::{Asked, TIMEOUT, run},
 };
-use crate::{Address, Body, CallError, Error, Handle, Result, object::Lists};
+use crate::{
+    Address, Body, CallError, Error, Handle, Result,
+    object::{CallKey, Lists},
+};
 
 /// An object that has no time, or a store that is away, is waited for.
 const RETRY: Retry = Retry::exponential(Duration::from_millis(100))
@@ -16,8 +19,9 @@ const RETRY: Retry = Retry::exponential(Duration::from_millis(100))
     .delay_max(Duration::from_mins(1));
 
 impl Ctx {
-    /// Calls an object: one turn, however often it is tried, because the call carries a key of this
-    /// place in this run. What the object refuses for good is an error of this.
+    /// Calls an object: one turn, however often the call is retried and however long the process is
+    /// down in between. The store keeps the reply until the run has recorded it. A terminal error
+    /// of the object is the error of this call.
     #[track_caller]
     pub fn call<C, M, I>(
         &self,
@@ -31,28 +35,28 @@ impl Ctx {
     {
         let line = Location::caller();
         async move {
-            let (body, place) = (serde_json::to_string(&msg)?, self.place(C::NAME));
+            let (body, key) = (serde_json::to_string(&msg)?, self.call_key(C::NAME)?);
             let call = || {
-                let (objects, place, body, name) =
-                    (&self.0.around.objects, &place, &body, to.name());
+                let (objects, key, body, name) = (&self.0.around.objects, &key, &body, to.name());
                 async move {
-                    let reply = objects.call_json(C::CLASS, name, C::NAME, body, Some(place)).await;
+                    let reply = objects.call_for_run(C::CLASS, name, C::NAME, body, key).await;
                     Ok(serde_json::from_str(&reply.map_err(error)?)?)
                 }
             };
-            let (name, retry, timeout) = (C::NAME, RETRY, TIMEOUT);
-            run(self, Asked { kind: "call", name, line, retry, timeout }, call).await
+            let (name, retry, timeout, call_key) = (C::NAME, RETRY, TIMEOUT, Some(key.clone()));
+            run(self, Asked { kind: "call", name, line, retry, timeout, call_key }, call).await
         }
     }
 
-    /// A key for the next call of this name here; another one when the run begins anew, and when
-    /// its id was erased and is used again.
-    fn place(&self, name: &str) -> String {
+    /// The key of the next call of this name in this branch. It changes when the run restarts, and
+    /// when the id is used again after the run was erased.
+    fn call_key(&self, name: &str) -> Result<CallKey> {
         let state = self.state();
         let (place, journal) = (state.next_key("call", name), &state.journal);
-        let text = format!("{}/{}/{place}", journal.head.first, journal.generation);
-        let digest = Sha256::digest(text);
-        digest.iter().take(16).map(|it| format!("{it:02x}")).collect()
+        let first = journal.head.first;
+        let digest = Sha256::digest(format!("{first}/{}/{place}", journal.generation));
+        let text: String = digest.iter().take(16).map(|it| format!("{it:02x}")).collect();
+        Ok(CallKey::new(first, &text)?)
     }
 }
 
@@ -61,7 +65,7 @@ fn error(error: CallError) -> Error {
         return error;
     }
     let code = error.code().to_owned();
-    // If nobody knows what became of it, the key tells when it is tried again.
+    // If the outcome is unknown, the retry finds the stored reply.
     let again = error.is_retryable() || !error.surely_unapplied();
     let error = if again { Error::retryable(error) } else { Error::terminal(error) };
     error.with_code(&code)

@@ -14,9 +14,9 @@ use super::{
     journal::{Journal, Known},
     record::{Entry, Key, Progress, encode},
     script::Script,
-    state::State,
+    state::{Given, State},
 };
-use crate::{Body, Bucket, BucketHandle, Buckets, Error, Objects, Result};
+use crate::{Body, Bucket, BucketHandle, Buckets, Error, Objects, Result, object::CallKey};
 
 /// The context of a run. Cheap to clone.
 #[derive(Clone)]
@@ -154,6 +154,12 @@ impl Ctx {
     pub(super) fn give(&self, entry: Entry) {
         let now = self.clock_now();
         self.state().give(now, entry, None);
+    }
+
+    /// Gives the result of a step or call; the commit that records it removes the stored reply.
+    pub(super) fn give_result(&self, entry: Entry, call: Option<CallKey>) {
+        let now = self.clock_now();
+        self.state().give_all(now, Given { entry, sends: None, call });
     }
 
     /// Waits until everything that was given so far is durable: only then may something leave. A

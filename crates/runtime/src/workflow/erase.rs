@@ -10,6 +10,7 @@ use steadfast_store::{
 };
 
 use super::{RunError, Runs, runs::address};
+use crate::object::sweep_run_replies;
 
 /// Runs and messages looked at together.
 const PAGE: usize = 50;
@@ -45,8 +46,10 @@ impl Runs {
     }
 
     /// Erases the runs whose time is over, and says how many: none while the clock cannot be
-    /// trusted. One that sent a message that was given up is kept for as long as that message.
+    /// trusted. One that sent a message that was given up is kept for as long as that message. Also
+    /// removes the stored replies to calls of ended runs.
     pub async fn sweep(&self, keep_dead: Duration) -> Result<usize, StoreError> {
+        sweep_run_replies(&*self.shared.store).await?;
         let Some(now) = self.shared.clock.deletion_time() else { return Ok(0) };
         let mut erased = 0;
         loop {

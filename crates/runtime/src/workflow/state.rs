@@ -12,11 +12,13 @@ use super::{
     journal::{Journal, Status},
     record::{Entry, Key, Progress, Report, Wait},
 };
+use crate::object::CallKey;
 
-/// Something to be recorded, and what is sent with it.
+/// Something to be recorded, what is sent with it, and the call whose reply it records.
 pub(super) struct Given {
     pub(super) entry: Entry,
     pub(super) sends: Option<Message>,
+    pub(super) call: Option<CallKey>,
 }
 
 /// An attempt that is being made right now.
@@ -77,9 +79,13 @@ impl State {
 
     /// Has an entry recorded, and what is sent with it.
     pub(super) fn give(&mut self, at: Timestamp, entry: Entry, sends: Option<Message>) {
+        self.give_all(at, Given { entry, sends, call: None });
+    }
+
+    pub(super) fn give_all(&mut self, at: Timestamp, given: Given) {
         // Its version is only known when it is durable; only events are found by theirs.
-        self.journal.fold(0, at, entry.clone());
-        self.new.push(Given { entry, sends });
+        self.journal.fold(0, at, given.entry.clone());
+        self.new.push(given);
         self.given += 1;
         self.cut_off = 0;
     }

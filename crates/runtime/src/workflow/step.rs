@@ -20,7 +20,7 @@ use super::{
     script::Says,
     state::UnderWay,
 };
-use crate::{Body, Error, Result};
+use crate::{Body, Error, Result, object::CallKey};
 
 /// How long one attempt may take unless the step says otherwise.
 pub(super) const TIMEOUT: Duration = Duration::from_mins(10);
@@ -55,7 +55,7 @@ impl Ctx {
     {
         let line = Location::caller();
         let begin = move |retry, timeout| -> Running<'a, T> {
-            let asked = Asked { kind: "step", name, line, retry, timeout };
+            let asked = Asked { kind: "step", name, line, retry, timeout, call_key: None };
             Box::pin(run(self, asked, body))
         };
         Step {
@@ -103,6 +103,8 @@ pub(super) struct Asked<'a> {
     pub(super) line: Line,
     pub(super) retry: Retry,
     pub(super) timeout: Duration,
+    /// Set for a call.
+    pub(super) call_key: Option<CallKey>,
 }
 
 pub(super) async fn run<T, F, Fut>(ctx: &Ctx, asked: Asked<'_>, body: F) -> Result<T>
@@ -135,7 +137,8 @@ where
         };
         match result {
             Ok((value, told)) => {
-                ctx.give(Entry::Done { key, value, attempt: Some(attempt) });
+                let done = Entry::Done { key, value, attempt: Some(attempt) };
+                ctx.give_result(done, asked.call_key);
                 return Ok(told);
             }
             Err(error) => {
@@ -144,7 +147,8 @@ where
                 let chance = (ctx.0.around.entropy.next() >> 11) as f64 / (1_u64 << 53) as f64;
                 let wait = asked.retry.wait(number, chance).filter(|_| !error.is_terminal());
                 let Some(wait) = wait else {
-                    ctx.give(Entry::Failed { key: key.clone(), error: error.clone(), attempt });
+                    let failed = Entry::Failed { key, error: error.clone(), attempt };
+                    ctx.give_result(failed, asked.call_key);
                     return Err(error);
                 };
                 let retry_at = ctx.clock_now().after(wait).0;

@@ -13,7 +13,7 @@ use super::{
     state::State,
     wake::wake_up,
 };
-use crate::Result;
+use crate::{Result, object::CallKey};
 
 /// Bytes and entries of one commit; the rest comes with the next.
 const BYTES_MAX: usize = 4_000_000;
@@ -132,6 +132,7 @@ impl Driver {
         let state = ctx.state();
         let (stream, version) = (self.run.id(), state.journal.head.version);
         let (mut messages, mut taken, mut bytes) = (Vec::new(), 0, 0);
+        let mut removals = Vec::new();
         for given in state.new.iter().take(ENTRIES_MAX) {
             let message = given.entry.message()?;
             bytes += message.bytes() + given.sends.as_ref().map_or(0, |it| it.bytes());
@@ -140,6 +141,7 @@ impl Driver {
             }
             messages.push(message);
             messages.extend(given.sends.clone());
+            removals.extend(given.call.iter().flat_map(CallKey::remove));
             taken += 1;
         }
         let is_whole = taken == state.new.len();
@@ -165,7 +167,7 @@ impl Driver {
         if !messages.is_empty() {
             commit = commit.write(Write::Append { stream: self.run.clone(), messages });
         }
-        let commit = ends.into_iter().fold(commit, Commit::write);
+        let commit = removals.into_iter().chain(ends).fold(commit, Commit::write);
         Ok(Draft { commit, taken, is_whole, timer, told, version })
     }
 

@@ -46,6 +46,7 @@ mod sweeper;
 mod trip;
 mod watched;
 mod workflow;
+mod workflow_calls;
 mod workflow_control;
 mod workflow_cost;
 mod workflow_edges;

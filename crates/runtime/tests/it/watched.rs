@@ -1,32 +1,37 @@
-//! A store of any kind whose reads of messages are counted.
+//! A store of any kind whose reads of runs are counted, and whose process ends when the test wants.
 
 use std::{
     collections::HashMap,
     ops::RangeInclusive,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
 use async_trait::async_trait;
 use steadfast::store::{
+    Expiring, ExpiryList, KeyName,
     Activity, Address, Answer, Attempt, Commit, DueCursor, Dump, EntityId, EntityKind, Entries,
     Entry, EntryKey, EntryRange, Head, Health, Letter, Notices, ObjectSummary, OldTurn, Owner,
     PageImage, Position, QueueDepth, Recorded, RecordedTurn, RunCursor, RunFilter, RunStatus,
     RunSummary, Setting, Snapshot, Store, StoreClock, StoreError, StreamSummary, Timestamp, Totals,
-    TurnSummary, Version, Work,
+    TurnSummary, Version, Work, Write,
 };
 
 pub(crate) struct Watched {
     inner: Arc<dyn Store>,
     /// Messages that were read stream by stream, or one by one.
     rows: AtomicUsize,
+    /// The process ends before a run records what a step or a call came to.
+    ends: AtomicBool,
+    has_ended: AtomicBool,
 }
 
 impl Watched {
     pub(crate) fn new(inner: Arc<dyn Store>) -> Arc<Self> {
-        Arc::new(Self { inner, rows: AtomicUsize::new(0) })
+        let (ends, has_ended) = (AtomicBool::new(false), AtomicBool::new(false));
+        Arc::new(Self { inner, rows: AtomicUsize::new(0), ends, has_ended })
     }
 
     /// How many were read since this was last asked.
@@ -34,9 +39,27 @@ impl Watched {
         self.rows.swap(0, Ordering::SeqCst)
     }
 
+    /// Has the process end before a run records what something came to.
+    pub(crate) fn end_before_done(&self) {
+        self.ends.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::SeqCst)
+    }
+
     fn count(&self, many: usize) {
         self.rows.fetch_add(many, Ordering::SeqCst);
     }
+}
+
+fn is_done(commit: &Commit) -> bool {
+    commit.writes.iter().any(|it| match it {
+        Write::Append { stream, messages } => {
+            stream.kind() == EntityKind::Run && format!("{messages:?}").contains("\"done\"")
+        }
+        _ => false,
+    })
 }
 
 /// Everything else is done by the store inside.
@@ -45,7 +68,13 @@ macro_rules! delegate {
         #[async_trait]
         impl Store for Watched {
             fn submit(&self, commit: Commit, answer: Answer) {
-                self.inner.submit(commit, answer);
+                if self.ends.load(Ordering::SeqCst) && is_done(&commit) {
+                    self.has_ended.store(true, Ordering::SeqCst);
+                }
+                match self.has_ended() {
+                    true => answer(Err(StoreError::Closed)),
+                    false => self.inner.submit(commit, answer),
+                }
             }
 
             async fn read_stream(
@@ -155,7 +184,9 @@ delegate! {
     dead_letters(queue: EntityId, after: Position, limit: usize) -> Vec<Recorded>;
     queue_depth(queue: EntityId, at: Timestamp) -> QueueDepth;
     next_due(queue: EntityId, after: Timestamp) -> Option<Timestamp>;
-    forgettable(after: Position, limit: usize) -> Vec<(Position, Timestamp, bool)>;
+    unswept(limit: usize) -> Vec<(Position, Timestamp, bool)>;
+    expiring(list: ExpiryList, until: Timestamp, limit: usize) -> Vec<Expiring>;
+    expired_keys(at: Timestamp, limit: usize) -> Vec<KeyName>;
     head(entity: EntityId) -> Option<Head>;
     heads(history_over: i64, after: Position, limit: usize) -> Vec<Head>;
     images(entity: EntityId, pages: &[RangeInclusive<u32>]) -> Vec<PageImage>;
