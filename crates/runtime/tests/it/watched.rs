@@ -11,18 +11,19 @@ use std::{
 
 use async_trait::async_trait;
 use steadfast::store::{
-    Expiring, ExpiryList, KeyName,
     Activity, Address, Answer, Attempt, Commit, DueCursor, Dump, EntityId, EntityKind, Entries,
-    Entry, EntryKey, EntryRange, Head, Health, Letter, Notices, ObjectSummary, OldTurn, Owner,
-    PageImage, Position, QueueDepth, Recorded, RecordedTurn, RunCursor, RunFilter, RunStatus,
-    RunSummary, Setting, Snapshot, Store, StoreClock, StoreError, StreamSummary, Timestamp, Totals,
-    TurnSummary, Version, Work, Write,
+    Entry, EntryKey, EntryRange, Expiring, ExpiryList, Head, Health, KeyName, Letter, Notices,
+    ObjectSummary, OldTurn, Owner, PageImage, Position, QueueDepth, Recorded, RecordedTurn,
+    RunCursor, RunFilter, RunStatus, RunSummary, Setting, Snapshot, Store, StoreClock, StoreError,
+    StreamSummary, Timestamp, Totals, TurnSummary, Version, Work, Write,
 };
 
 pub(crate) struct Watched {
     inner: Arc<dyn Store>,
-    /// Messages that were read stream by stream, or one by one.
+    /// Messages of streams that were read.
     rows: AtomicUsize,
+    /// Messages that were read one by one. The dispatcher does that as well, but not always.
+    single: AtomicUsize,
     /// The process ends before a run records what a step or a call came to.
     ends: AtomicBool,
     has_ended: AtomicBool,
@@ -31,12 +32,18 @@ pub(crate) struct Watched {
 impl Watched {
     pub(crate) fn new(inner: Arc<dyn Store>) -> Arc<Self> {
         let (ends, has_ended) = (AtomicBool::new(false), AtomicBool::new(false));
-        Arc::new(Self { inner, rows: AtomicUsize::new(0), ends, has_ended })
+        Arc::new(Self {
+            inner,
+            rows: AtomicUsize::new(0),
+            single: AtomicUsize::new(0),
+            ends,
+            has_ended,
+        })
     }
 
-    /// How many were read since this was last asked.
-    pub(crate) fn rows(&self) -> usize {
-        self.rows.swap(0, Ordering::SeqCst)
+    /// How many were read since this was last asked, of streams and one by one.
+    pub(crate) fn rows(&self) -> (usize, usize) {
+        (self.rows.swap(0, Ordering::SeqCst), self.single.swap(0, Ordering::SeqCst))
     }
 
     /// Has the process end before a run records what something came to.
@@ -89,9 +96,8 @@ macro_rules! delegate {
             }
 
             async fn message(&self, position: Position) -> Result<Option<Recorded>, StoreError> {
-                let row = self.inner.message(position).await?;
-                self.count(row.iter().len());
-                Ok(row)
+                self.single.fetch_add(1, Ordering::SeqCst);
+                self.inner.message(position).await
             }
 
             async fn snapshot(&self, stream: EntityId) -> Result<Option<Snapshot>, StoreError> {

@@ -94,7 +94,9 @@ impl Bench {
         self.watched.rows();
         what.await;
         self.asleep().await;
-        self.watched.rows()
+        let (rows, single) = self.watched.rows();
+        assert!(single <= 4, "{single} messages were read one by one");
+        rows
     }
 
     /// The same for one event.
@@ -119,11 +121,11 @@ impl Bench {
         assert_eq!(self.theatre.stage.ran("woken"), 3);
         self.send(id, "wait").await;
         self.theatre.stage.came("door").await;
-        self.watched.rows();
-        self.send(id, "wake").await;
-        read.push(("an event while it is awake", self.watched.rows()));
-        self.theatre.stage.open("door", 1);
-        self.asleep().await;
+        let event = async {
+            self.send(id, "wake").await;
+            self.theatre.stage.open("door", 1);
+        };
+        read.push(("an event while it is awake", self.rows(event).await));
         self.send(id, "sleep").await;
         self.asleep().await;
         read.push(("pause", self.rows(async { runs.pause("play", id).await.unwrap() }).await));
@@ -143,6 +145,11 @@ impl Bench {
     }
 }
 
+/// A wake-up may come so late that the run has done its work: it finds that, and reads a row more.
+fn assert_same(what: &str, short: usize, long: usize) {
+    assert!(short.abs_diff(long) <= 2, "{what}: {short} and {long}");
+}
+
 fn run(id: &str) -> EntityId {
     address_of(EntityKind::Run, "play", id).id()
 }
@@ -153,9 +160,9 @@ async fn a_wake_up_reads_what_is_new_however_long_the_record_is(lab: Lab) {
     bench.theatre.app.stop().await;
     let bench = Bench::on(bench.lab).await;
     let long = bench.measure("one", 1_000).await;
-    assert_eq!(short, long);
-    for (what, rows) in &long {
-        assert!(*rows <= 12, "{what}: {rows}");
+    for ((what, short), (_, long)) in short.iter().zip(&long) {
+        assert_same(what, *short, *long);
+        assert!(*long <= 10, "{what}: {long}");
     }
     bench.theatre.app.stop().await;
     bench.lab.assert_sound().await;
@@ -169,7 +176,7 @@ async fn the_next_process_reads_a_record_once(lab: Lab) {
     let bench = Bench::on(bench.lab).await;
     let rows = [bench.event_rows("one").await, bench.event_rows("one").await];
     assert!((100..250).contains(&rows[0]), "once: {rows:?}");
-    assert_eq!(rows[1], usual[1]);
+    assert_same("the second event", usual[1], rows[1]);
     bench.send("one", "end").await;
     assert_eq!(bench.theatre.completes("one").await, json!("ended"));
     assert_eq!(bench.theatre.stage.ran("step"), 0, "nothing was done again");
