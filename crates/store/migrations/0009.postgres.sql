@@ -41,3 +41,6 @@ SELECT 'ended', coalesce(e.closed_at, c.at), 0, e.id FROM entity e, counter c
 -- Most objects have no stream, and all runs do.
 CREATE INDEX IF NOT EXISTS entity_stream ON entity ((kind || '/' || class || '/' || name)) WHERE origin IS NOT NULL AND kind <> 'run';
 CREATE INDEX IF NOT EXISTS base_history ON base (number) WHERE history_bytes > 1048576;
+
+-- Entries in the order of their last change, for rules that delete by age behind a cursor.
+CREATE INDEX IF NOT EXISTS entry_changed ON entry (space, changed_at, key) WHERE value IS NOT NULL;

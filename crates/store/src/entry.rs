@@ -128,6 +128,26 @@ pub fn behind(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(key)
 }
 
+/// Where a walk in the order of age stands: behind the entry that last changed then, and among
+/// those of one time behind this key.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AgeCursor {
+    /// The time of the last change.
+    pub changed_at: Timestamp,
+    /// The key.
+    pub key: Vec<u8>,
+}
+
+impl AgeCursor {
+    /// Before all entries.
+    pub const START: AgeCursor = AgeCursor { changed_at: Timestamp::MIN, key: Vec::new() };
+
+    /// Behind this entry.
+    pub fn behind(entry: &Entry) -> Self {
+        Self { changed_at: entry.changed_at, key: entry.entry.key().to_vec() }
+    }
+}
+
 /// What a store tells of its entries.
 #[async_trait]
 pub trait Entries {
@@ -139,6 +159,16 @@ pub trait Entries {
         &self,
         space: &str,
         range: EntryRange,
+        limit: usize,
+    ) -> Result<Vec<Entry>, StoreError>;
+
+    /// Reads entries of a list that last changed at `until` or before, the oldest change first and
+    /// those of one time in the order of keys, behind a cursor. Removed entries are left out.
+    async fn entries_by_age(
+        &self,
+        space: &str,
+        after: &AgeCursor,
+        until: Timestamp,
         limit: usize,
     ) -> Result<Vec<Entry>, StoreError>;
 

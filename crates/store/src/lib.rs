@@ -37,7 +37,7 @@ pub use self::{
     clock::{Clock, Left, ManualClock, Sleep, SystemClock, Timestamp},
     commit::{Commit, Expect, Lease, Remember, Snapshot, Write},
     entropy::{Entropy, SeededEntropy},
-    entry::{Entries, Entry, EntryKey, EntryRange, Put, behind},
+    entry::{AgeCursor, Entries, Entry, EntryKey, EntryRange, Put, behind},
     error::{CommitsLost, InvalidInput, OpenError, StoreError},
     id::{Address, AddressError, EntityId, EntityKind},
     memory::{MemoryStore, Moment},

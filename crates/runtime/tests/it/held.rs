@@ -11,7 +11,7 @@ use std::{
 
 use async_trait::async_trait;
 use steadfast::store::{
-    Activity, Address, Answer, Attempt, Commit, DueCursor, Dump, EntityId, EntityKind, Entries,
+    Activity, Address, AgeCursor, Answer, Attempt, Commit, DueCursor, Dump, EntityId, EntityKind, Entries,
     Entry, EntryKey, EntryRange, Expiring, ExpiryList, Head, Health, KeyName, Letter, MemoryStore,
     Notices, ObjectSummary, OldTurn, Owner, PageImage, Position, QueueDepth, Recorded,
     RecordedTurn, RunCursor, RunFilter, RunStatus, RunSummary, Setting, Snapshot, Store,
@@ -258,6 +258,16 @@ impl Entries for Held {
         limit: usize,
     ) -> Result<Vec<Entry>, StoreError> {
         self.inner.entries(space, range, limit).await
+    }
+
+    async fn entries_by_age(
+        &self,
+        space: &str,
+        after: &AgeCursor,
+        until: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Entry>, StoreError> {
+        self.inner.entries_by_age(space, after, until, limit).await
     }
 
     async fn expired_entries(

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 
 use super::MemoryStore;
 use crate::{
-    EntityId, Entries, Entry, EntryKey, EntryRange, StoreError, Timestamp,
+    AgeCursor, EntityId, Entries, Entry, EntryKey, EntryRange, StoreError, Timestamp,
     plan::{Facts, Needs, Plan},
 };
 
@@ -60,6 +60,18 @@ impl EntryTable {
         found.filter(|it| it.value.is_some()).take(limit).cloned().collect()
     }
 
+    fn by_age(&self, space: &str, after: &AgeCursor, until: Timestamp) -> Vec<&Entry> {
+        let first = EntryKey::stored(space, Vec::new());
+        let rows = self.rows.range(first..).map(|(_, row)| row);
+        let rows = rows.take_while(|it| it.entry.space() == space);
+        let is_behind =
+            |it: &Entry| (after.changed_at, after.key.as_slice()) < (it.changed_at, it.entry.key());
+        let is_meant = |it: &&Entry| it.value.is_some() && it.changed_at <= until && is_behind(it);
+        let mut found: Vec<&Entry> = rows.filter(is_meant).collect();
+        found.sort_by_key(|it| (it.changed_at, &it.entry));
+        found
+    }
+
     fn expired(&self, at: Timestamp, limit: usize) -> Vec<EntryKey> {
         let timed = self.rows.values().filter_map(|it| Some((it.expires_at?, &it.entry)));
         let mut found: Vec<_> = timed.filter(|(expires_at, _)| *expires_at <= at).collect();
@@ -85,6 +97,19 @@ impl Entries for MemoryStore {
         limit: usize,
     ) -> Result<Vec<Entry>, StoreError> {
         self.read(|it| it.entries.list(space, range, limit))
+    }
+
+    async fn entries_by_age(
+        &self,
+        space: &str,
+        after: &AgeCursor,
+        until: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Entry>, StoreError> {
+        self.read(|it| {
+            let found = it.entries.by_age(space, after, until);
+            found.into_iter().take(limit).cloned().collect()
+        })
     }
 
     async fn expired_entries(

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::{Params, PostgresStore};
 use crate::{
-    EntityId, Entries, Entry, EntryKey, EntryRange, StoreError, Timestamp,
+    AgeCursor, EntityId, Entries, Entry, EntryKey, EntryRange, StoreError, Timestamp,
     sql::{count, entries},
 };
 
@@ -33,6 +33,18 @@ impl Entries for PostgresStore {
             }
             None => self.list(statement, &[&space, &from, &limit], entries::entry).await,
         }
+    }
+
+    async fn entries_by_age(
+        &self,
+        space: &str,
+        after: &AgeCursor,
+        until: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Entry>, StoreError> {
+        let AgeCursor { changed_at, key } = after;
+        let params: Params<'_> = &[&space, &changed_at.0, key, &until.0, &count(limit)];
+        self.list(entries::BY_AGE, params, entries::entry).await
     }
 
     async fn expired_entries(

@@ -21,6 +21,10 @@ pub(crate) const OCCUPIED: &str =
     "SELECT space FROM entry WHERE space = ?1 AND value IS NOT NULL LIMIT 1";
 pub(crate) const EXPIRED: &str =
     entries!("WHERE expires_at IS NOT NULL AND expires_at <= ?1 ORDER BY expires_at LIMIT ?2");
+pub(crate) const BY_AGE: &str = entries!(
+    "WHERE space = ?1 AND (changed_at, key) > (?2, ?3) AND changed_at <= ?4 \
+     AND value IS NOT NULL ORDER BY changed_at, key LIMIT ?5"
+);
 pub(crate) const REFERENCED: &str = "SELECT reference, space, key FROM entry \
      WHERE reference = ?1 AND reference IS NOT NULL ORDER BY space, key LIMIT 1";
 
@@ -74,7 +78,7 @@ mod tests {
     use crate::sql::plans::{has, steps};
 
     #[test]
-    fn lists_expiry_and_references_walk_an_index() {
+    fn lists_ages_expiry_and_references_walk_an_index() {
         for statement in [LIST, LIST_BEHIND] {
             let steps = steps(statement);
             assert!(has(&steps, "(space=? AND key>?)") && !has(&steps, "B-TREE"), "{steps:#?}");
@@ -87,5 +91,8 @@ mod tests {
         let expired = steps(EXPIRED);
         assert!(has(&expired, "entry_expires") && !has(&expired, "B-TREE"), "{expired:#?}");
         assert!(has(&steps(REFERENCED), "entry_reference"));
+        let by_age = steps(BY_AGE);
+        let bounds = "INDEX entry_changed (space=? AND (changed_at,key)>(?,?)";
+        assert!(has(&by_age, bounds) && !has(&by_age, "B-TREE"), "{by_age:#?}");
     }
 }

@@ -5,7 +5,7 @@ use rusqlite::{Connection, params};
 
 use super::{SqliteStore, row::rows};
 use crate::{
-    EntityId, Entries, Entry, EntryKey, EntryRange, StoreError, Timestamp,
+    AgeCursor, EntityId, Entries, Entry, EntryKey, EntryRange, StoreError, Timestamp,
     plan::{Facts, Needs},
     sql::{count, entries},
 };
@@ -84,6 +84,18 @@ impl Entries for SqliteStore {
             None => rows(connection, statement, (space, from, limit), entries::entry),
         })
         .await
+    }
+
+    async fn entries_by_age(
+        &self,
+        space: &str,
+        after: &AgeCursor,
+        until: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Entry>, StoreError> {
+        let (space, AgeCursor { changed_at, key }) = (space.to_owned(), after.clone());
+        let params = (space, changed_at.0, key, until.0, count(limit));
+        self.list(entries::BY_AGE, params, entries::entry).await
     }
 
     async fn expired_entries(

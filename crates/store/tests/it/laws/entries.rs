@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use steadfast_store::{
-    Clock, Commit, EntityId, EntryKey, EntryRange, Expect, InvalidInput, Json, Outcome, Put,
-    Rejection, StoreError, Write,
+    AgeCursor, Clock, Commit, EntityId, EntryKey, EntryRange, Expect, InvalidInput, Json, Outcome,
+    Put, Rejection, StoreError, Timestamp, Write,
 };
 
 use crate::lab::{Lab, address, event};
@@ -14,6 +14,7 @@ crate::laws::laws!(
     a_revision_that_has_moved_on_rejects_the_commit_with_everything_in_it,
     a_later_commit_of_a_batch_sees_what_earlier_ones_put,
     lists_are_in_the_order_of_bytes_and_leave_out_what_was_removed,
+    entries_are_read_by_age_behind_a_cursor_and_again_when_they_have_changed,
     a_list_counts_as_vacant_when_everything_in_it_was_removed,
     rows_go_when_their_time_is_over_and_no_earlier,
     what_an_entry_needs_outside_is_known_until_it_changes,
@@ -100,6 +101,32 @@ async fn lists_are_in_the_order_of_bytes_and_leave_out_what_was_removed(lab: Lab
     assert_eq!(list(EntryRange::prefix(b"a/").from(b"a/c".to_vec()), 9).await, [b"a/\xff"]);
     commit(&lab, [Write::Put(removal(b"a/b", Duration::from_hours(1)))]).await;
     assert_eq!(list(EntryRange::prefix(b"a/"), 99).await, [&b"a/"[..], b"a/\xff"]);
+}
+
+async fn entries_are_read_by_age_behind_a_cursor_and_again_when_they_have_changed(lab: Lab) {
+    let start = lab.clock.now();
+    let second = Duration::from_secs(1);
+    let other = EntryKey::new("list2", b"a").unwrap();
+    let other = Put { entry: other, value: value("0"), reference: None, expires: None };
+    commit(&lab, [put(b"c", "1"), put(b"a\xff", "1"), other].map(Write::Put)).await;
+    lab.clock.advance(second);
+    commit(&lab, [put(b"a", "1"), put(b"gone", "1"), put(b"b", "1")].map(Write::Put)).await;
+    commit(&lab, [Write::Put(removal(b"gone", second))]).await;
+    let read = async |after: &AgeCursor, until, limit| {
+        let found = lab.store.entries_by_age("list", after, until, limit).await.unwrap();
+        let last = found.last().map_or_else(|| after.clone(), AgeCursor::behind);
+        (found.iter().map(|it| it.entry.key().to_vec()).collect::<Vec<_>>(), last)
+    };
+    let later = start.after(second);
+    let (first, behind) = read(&AgeCursor::START, later, 3).await;
+    assert_eq!(first, [&b"a\xff"[..], b"c", b"a"], "by time, then by key");
+    let (rest, behind) = read(&behind, later, 3).await;
+    assert_eq!(rest, [b"b"], "without the one that was removed");
+    assert_eq!(read(&AgeCursor::START, start, 9).await.0, [&b"a\xff"[..], b"c"]);
+    assert_eq!(read(&AgeCursor::START, Timestamp(start.0 - 1), 9).await.0, [b""; 0]);
+    lab.clock.advance(second);
+    commit(&lab, [Write::Put(put(b"c", "2"))]).await;
+    assert_eq!(read(&behind, Timestamp::MAX, 9).await.0, [b"c"], "it has changed");
 }
 
 async fn a_list_counts_as_vacant_when_everything_in_it_was_removed(lab: Lab) {
