@@ -101,7 +101,11 @@ async fn serve(args: ServeArgs, work: &Handle) -> Result<(), Failure> {
             tracing::warn!(count, "live connections cut off at the deadline");
         }
         node.rest().await;
-        if tokio::time::timeout(CLOSE_TIMEOUT, store.close()).await.is_err() {
+        let close = async {
+            node.buckets.close().await;
+            store.close().await;
+        };
+        if tokio::time::timeout(CLOSE_TIMEOUT, close).await.is_err() {
             tracing::warn!("store not closed in time");
         }
     };

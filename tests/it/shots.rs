@@ -12,8 +12,8 @@ use std::{
 
 use steadfast::store::{Clock, ManualClock, SeededEntropy, State, Store, SystemClock};
 use steadfast_bucket::{
-    BlobAction, BlobEvent, BlobKey, Blobs, BucketName, Buckets, FileBlobs, GetOptions, ListOptions,
-    account,
+    BlobAction, BlobEvent, BlobKey, Blobs, BucketName, BucketOptions, Buckets, FileBlobs,
+    GetOptions, ListOptions, account,
 };
 
 use crate::{
@@ -50,7 +50,7 @@ impl Album {
         let first = self.invoked.last().map_or(0, |it| it + 1).next_multiple_of(8 * WRITERS);
         let folder = self.folder.to_str().expect("a text");
         // Where the clock of the last check was.
-        let ahead = Duration::from_hours(6) * self.checks + Duration::from_hours(1);
+        let ahead = Duration::from_hours(6) * self.checks + Duration::from_hours(3);
         let mode = ["shots", folder, &first.to_string()];
         Victim::ahead(place, &mode, at, ahead.as_millis())
     }
@@ -85,7 +85,12 @@ impl Album {
         later.advance(Duration::from_hours(1));
         let name = account(&*store, &SeededEntropy::from_system()).await.unwrap();
         let files = Arc::new(FileBlobs::open(&self.folder, &name).unwrap());
-        let buckets = Buckets::builder(store.clone()).open(files.clone()).await.unwrap();
+        // Nobody restores an older store here: what the victim left goes when it is old enough.
+        let keep_unknown_files = Duration::ZERO;
+        let options = BucketOptions { keep_unknown_files, ..BucketOptions::default() };
+        let buckets = Buckets::builder(store.clone()).options(options);
+        let buckets = buckets.open(files.clone()).await.unwrap();
+        later.advance(Duration::from_hours(2));
         let bucket = BucketName::new("shots").unwrap();
         if buckets.bucket(&bucket).await.is_ok() {
             let found = Found::read(&*store, &buckets, &bucket).await;
@@ -101,6 +106,7 @@ impl Album {
             self.summary = format!("{events} events, {} blobs", found.blobs.len());
         }
         assert_eq!(drafts(&self.folder), 0, "what was being written is gone");
+        buckets.close().await;
         drop((buckets, files));
         store.close().await;
     }

@@ -178,7 +178,10 @@ impl Buckets {
             let keep = self.shared.options.keep_tombstones;
             let (entry, expires) = (bucket.entry()?, Some(keep));
             let put = Put { entry, value: None, reference: None, expires };
-            let commit = Commit::of(Write::Put(put))
+            let mut commit = Commit::of(Write::Put(put));
+            commit.writes.extend(self.forget_cursors(bucket).await?);
+            self.shared.next_aborts.forget(bucket);
+            let commit = commit
                 .expect(Shared::expect_bucket(bucket, &known)?)
                 .expect(Expect::Vacant { space: bucket.blobs().into() })
                 .expect(Expect::Vacant { space: bucket.uploads().into() })

@@ -10,8 +10,11 @@ use steadfast_store::{
 use crate::{
     BucketError,
     book::Book,
+    changes::Changes,
     content::{Blobs, ContentId, FileName},
     readers::Readers,
+    session,
+    sweep::NextAborts,
 };
 
 /// How long things are kept that nobody asked to keep.
@@ -23,6 +26,9 @@ pub struct BucketOptions {
     pub keep_uploads: Duration,
     /// A file that no blob refers to: it may be about to.
     pub keep_orphans: Duration,
+    /// A file that the store does not know, after it was opened without a clean end before it or
+    /// beside files that another copy of it used last. So long a newer copy can be restored.
+    pub keep_unknown_files: Duration,
 }
 
 impl Default for BucketOptions {
@@ -31,6 +37,7 @@ impl Default for BucketOptions {
             keep_tombstones: Duration::from_hours(30 * 24),
             keep_uploads: Duration::from_hours(7 * 24),
             keep_orphans: Duration::from_hours(1),
+            keep_unknown_files: Duration::from_hours(7 * 24),
         }
     }
 }
@@ -50,6 +57,9 @@ pub(crate) struct Shared {
     pub(crate) account: String,
     pub(crate) book: Book,
     pub(crate) readers: Readers,
+    pub(crate) changes: Changes,
+    pub(crate) session: tokio::sync::Mutex<session::State>,
+    pub(crate) next_aborts: NextAborts,
 }
 
 /// Makes the buckets of a store.
@@ -78,7 +88,20 @@ impl BucketsBuilder {
         let account = account(&*store, &*entropy).await?;
         let (book, readers) = (Book::default(), Readers::default());
         let clock = store.clock().clone();
-        let shared = Shared { store, blobs, clock, entropy, options, account, book, readers };
+        let session = session::begin(&*store, &blobs, &*entropy).await?;
+        let shared = Shared {
+            store,
+            blobs,
+            clock,
+            entropy,
+            options,
+            account,
+            book,
+            readers,
+            changes: Changes::default(),
+            session: tokio::sync::Mutex::new(session),
+            next_aborts: NextAborts::default(),
+        };
         Ok(Buckets { shared: Arc::new(shared) })
     }
 }
@@ -123,6 +146,19 @@ impl fmt::Debug for Buckets {
     }
 }
 
+/// See [`Shared::off`].
+pub(crate) async fn off<T: Send + 'static>(
+    blobs: &Arc<dyn Blobs>,
+    work: impl FnOnce(&dyn Blobs) -> Result<T, BucketError> + Send + 'static,
+) -> Result<T, BucketError> {
+    if blobs.is_quick() {
+        return work(&**blobs);
+    }
+    let blobs = blobs.clone();
+    let done = tokio::task::spawn_blocking(move || work(&*blobs)).await;
+    done.unwrap_or_else(|error| Err(BucketError::Files { reason: error.to_string() }))
+}
+
 impl Shared {
     pub(crate) fn new_content(&self) -> ContentId {
         ContentId::new(self.clock.now(), self.store.owner().epoch, &*self.entropy)
@@ -134,12 +170,7 @@ impl Shared {
         &self,
         work: impl FnOnce(&dyn Blobs) -> Result<T, BucketError> + Send + 'static,
     ) -> Result<T, BucketError> {
-        if self.blobs.is_quick() {
-            return work(&*self.blobs);
-        }
-        let blobs = self.blobs.clone();
-        let done = tokio::task::spawn_blocking(move || work(&*blobs)).await;
-        done.unwrap_or_else(|error| Err(BucketError::Files { reason: error.to_string() }))
+        off(&self.blobs, work).await
     }
 
     /// Does something to its end, also if nobody waits for it any more: a commit that is under way
@@ -163,9 +194,13 @@ impl Shared {
         if files.is_empty() {
             return;
         }
-        let removed = self.off(move |blobs| Ok(blobs.remove(&files)?)).await;
-        if let Err(error) = removed {
-            tracing::warn!(error = %error, "files of a blob that is gone were not removed");
+        self.doubt(&files);
+        let names = files.clone();
+        match self.off(move |blobs| Ok(blobs.remove(&names)?)).await {
+            Ok(()) => self.changes.settle(&files),
+            Err(error) => {
+                tracing::warn!(error = %error, "files of a blob that is gone were not removed");
+            }
         }
     }
 

@@ -74,7 +74,13 @@ impl Shared {
             }
             let commit = self.commit_of(bucket, &known, change, (&entry, revision), &before)?;
             crash::point("blob.prepared");
-            let receipt = match self.commit(commit).await? {
+            let decided = self.commit(commit).await;
+            if decided.as_ref().is_err_and(|it| !is_certain(it)) {
+                // If it was committed, nothing refers to these any more.
+                let before = before.iter().flat_map(Blob::files).map(|it| it.0);
+                self.doubt(&before.collect::<Vec<_>>());
+            }
+            let receipt = match decided? {
                 Ok(receipt) => receipt,
                 Err(Rejection::Revision { entry: moved, .. }) => {
                     if change.upload.as_ref().is_some_and(|it| it.0 == moved) {

@@ -50,7 +50,7 @@ impl fmt::Debug for ContentId {
 }
 
 /// The time in the name of a part is counted in so many milliseconds, and lasts until 2106.
-const PART_TIME: i64 = 256_000;
+pub(crate) const PART_TIME: i64 = 256_000;
 
 /// Names one file: the whole content, or a part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -113,11 +113,38 @@ pub trait Blobs: Send + Sync + fmt::Debug + 'static {
     /// The folders that files are in, for a walk, and when each gets no more files.
     fn shelves(&self) -> io::Result<Vec<(String, Timestamp)>>;
 
+    /// Some of these folders in the order of their names, behind one of them.
+    fn shelves_after(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+    ) -> io::Result<Vec<(String, Timestamp)>> {
+        let mut shelves = self.shelves()?;
+        shelves.sort();
+        let is_behind = |it: &(String, Timestamp)| after.is_none_or(|after| after < it.0.as_str());
+        Ok(shelves.into_iter().filter(is_behind).take(limit).collect())
+    }
+
     /// The files of a folder.
     fn shelf(&self, shelf: &str) -> io::Result<Vec<FileName>>;
 
     /// Removes a folder if it is empty.
     fn remove_shelf(&self, shelf: &str);
+
+    /// Removes those folders that are empty, that this process has changed, and that get no more
+    /// files after this time.
+    fn tidy(&self, _: Timestamp) {}
+
+    /// Takes the names of drafts that were dropped and could not be removed.
+    fn left_over(&self) -> Vec<FileName> {
+        Vec::new()
+    }
+
+    /// What [`Blobs::set_session`] wrote last; `None` if it never did.
+    fn session(&self) -> io::Result<Option<String>>;
+
+    /// Writes beside the files which session of a store uses them. Durable when it returns.
+    fn set_session(&self, id: &str) -> io::Result<()>;
 
     /// Whether nothing here takes time: then it need not leave the async threads.
     fn is_quick(&self) -> bool;

@@ -45,6 +45,7 @@ impl Buckets {
         if let Some(attributes) = &copy.attributes {
             attributes.check()?;
         }
+        let _changing = self.shared.begin_change()?;
         let mut missing = None;
         let (source, held, files) = loop {
             let source = self.head(&from.0, &from.1).await?;
@@ -68,6 +69,8 @@ impl Buckets {
             match linked {
                 Ok(()) => break (source, held, files),
                 Err(error) => {
+                    drop(held);
+                    self.shared.discard(files).await;
                     // It was replaced between the two looks, if it is another one now.
                     if missing == Some(source.version()) {
                         return Err(error);
@@ -98,7 +101,7 @@ fn link_all(blobs: &dyn Blobs, links: &[(FileName, FileName)]) -> Result<(), Buc
     for (index, (from, to)) in links.iter().enumerate() {
         if let Err(error) = blobs.link(*from, *to) {
             let made: Vec<FileName> = links[..index].iter().map(|it| it.1).collect();
-            // What cannot be removed is left to the sweep.
+            // What cannot be removed, the caller sees to.
             let _ = blobs.remove(&made);
             return Err(error.into());
         }

@@ -6,7 +6,7 @@
 //! so that files which are written at the same time share the flush of it.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     fmt,
     fs::{self, File, OpenOptions},
     io::{self, Write},
@@ -34,12 +34,19 @@ struct Inner {
     shelves: Mutex<HashMap<String, Arc<FolderSync>>>,
     /// What is being written, and is nobody's orphan.
     drafts: Mutex<HashSet<FileName>>,
+    /// Folders that were changed, and may be empty.
+    touched: Mutex<BTreeSet<String>>,
+    /// Drafts that were given up and could not be removed.
+    left_over: Mutex<Vec<FileName>>,
     /// Held for as long as we live.
     _lock: File,
 }
 
 /// How many folders are remembered; the oldest are asked for again.
 const SHELVES_MAX: usize = 64;
+
+/// How many folders are remembered that may be empty.
+const TOUCHED_MAX: usize = 10_000;
 
 impl FileBlobs {
     /// Opens or makes the folder. `store` names the store that refers to it: a folder that belongs
@@ -61,7 +68,8 @@ impl FileBlobs {
         own(&folder, store)?;
         sync_folder(&folder)?;
         let (shelves, drafts) = (Mutex::default(), Mutex::default());
-        let inner = Inner { folder, shelves, drafts, _lock: lock };
+        let (touched, left_over) = (Mutex::default(), Mutex::default());
+        let inner = Inner { folder, shelves, drafts, touched, left_over, _lock: lock };
         Ok(Self { inner: Arc::new(inner) })
     }
 }
@@ -82,18 +90,22 @@ fn own(folder: &Path, store: &str) -> io::Result<()> {
             owner.trim()
         ))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            // Under its name it is whole, however the process ends.
-            let new = folder.join("store.new");
-            let mut options = OpenOptions::new();
-            options.write(true).create(true).truncate(true).mode(0o600);
-            let mut file = options.open(&new)?;
-            file.write_all(format!("{store}\n").as_bytes())?;
-            file.sync_all()?;
-            fs::rename(new, path)?;
-            sync_folder(folder)
+            write_whole(folder, "store", store)
         }
         Err(error) => Err(error),
     }
+}
+
+/// Writes a line into a file, which is whole under its name however the process ends.
+fn write_whole(folder: &Path, name: &str, line: &str) -> io::Result<()> {
+    let new = folder.join(format!("{name}.new"));
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    let mut file = options.open(&new)?;
+    file.write_all(format!("{line}\n").as_bytes())?;
+    file.sync_all()?;
+    fs::rename(new, folder.join(name))?;
+    sync_folder(folder)
 }
 
 impl Inner {
@@ -115,6 +127,7 @@ impl Inner {
     fn shelf(&self, name: FileName) -> io::Result<(PathBuf, Arc<FolderSync>)> {
         let shelf = Self::shelf_of(name);
         let path = self.folder.join(&shelf);
+        self.touch(&shelf);
         let mut known = self.known();
         if let Some(sync) = known.get(&shelf) {
             return Ok((path, sync.clone()));
@@ -133,6 +146,17 @@ impl Inner {
         }
         known.insert(shelf, sync.clone());
         Ok((path, sync))
+    }
+
+    fn touch(&self, shelf: &str) {
+        let mut touched = self.touched.lock().unwrap_or_else(PoisonError::into_inner);
+        if !touched.contains(shelf) {
+            touched.insert(shelf.into());
+            if TOUCHED_MAX < touched.len() {
+                // Where nobody sweeps, an empty folder more is no matter.
+                touched.pop_first();
+            }
+        }
     }
 
     fn drafts(&self) -> std::sync::MutexGuard<'_, HashSet<FileName>> {
@@ -207,6 +231,7 @@ impl Blobs for FileBlobs {
     fn remove(&self, names: &[FileName]) -> io::Result<()> {
         let mut removed = Ok(());
         for name in names {
+            self.inner.touch(&Inner::shelf_of(*name));
             match fs::remove_file(self.inner.path(*name)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => removed = Err(error),
                 Ok(()) | Err(_) => {}
@@ -216,19 +241,33 @@ impl Blobs for FileBlobs {
     }
 
     fn shelves(&self) -> io::Result<Vec<(String, Timestamp)>> {
+        self.shelves_after(None, usize::MAX)
+    }
+
+    fn shelves_after(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+    ) -> io::Result<Vec<(String, Timestamp)>> {
+        let is_ours = |it: &String| it.len() == 6 && it.bytes().all(|it| it.is_ascii_hexdigit());
+        let mut outers = names_in(&self.inner.folder)?;
+        outers.retain(|it| is_ours(it) && after.is_none_or(|after| after.get(..6) <= Some(it)));
+        outers.sort();
         let mut found = Vec::new();
-        for outer in names_in(&self.inner.folder)? {
-            let is_ours = outer.len() == 6 && outer.bytes().all(|it| it.is_ascii_hexdigit());
-            if is_ours {
-                let inner = names_in(&self.inner.folder.join(&outer))?;
-                let shelf = |inner: String| {
-                    let end = ended_at(&outer, &inner)?;
-                    Some((format!("{outer}/{inner}"), end))
-                };
-                found.extend(inner.into_iter().filter_map(shelf));
+        for outer in outers {
+            if limit <= found.len() {
+                break;
             }
+            let mut inner = names_in(&self.inner.folder.join(&outer))?;
+            inner.sort();
+            let shelf = |inner: String| {
+                let end = ended_at(&outer, &inner)?;
+                Some((format!("{outer}/{inner}"), end))
+            };
+            let shelves = inner.into_iter().filter_map(shelf);
+            found.extend(shelves.filter(|it| after.is_none_or(|after| after < it.0.as_str())));
         }
-        found.sort();
+        found.truncate(limit);
         Ok(found)
     }
 
@@ -250,6 +289,36 @@ impl Blobs for FileBlobs {
                 let _ = fs::remove_dir(self.inner.folder.join(outer));
             }
         }
+    }
+
+    fn tidy(&self, before: Timestamp) {
+        let mut touched = self.inner.touched.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_over = |it: &str| {
+            let end = it.split_once('/').and_then(|(outer, inner)| ended_at(outer, inner));
+            end.is_none_or(|it| it <= before)
+        };
+        let (over, left) = std::mem::take(&mut *touched).into_iter().partition(|it| is_over(it));
+        *touched = left;
+        drop(touched);
+        let over: BTreeSet<String> = over;
+        over.iter().for_each(|it| self.remove_shelf(it));
+    }
+
+    fn left_over(&self) -> Vec<FileName> {
+        let mut left = self.inner.left_over.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *left)
+    }
+
+    fn session(&self) -> io::Result<Option<String>> {
+        match fs::read_to_string(self.inner.folder.join("session")) {
+            Ok(id) => Ok(Some(id.trim().into())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn set_session(&self, id: &str) -> io::Result<()> {
+        write_whole(&self.inner.folder, "session", id)
     }
 
     fn is_quick(&self) -> bool {
@@ -307,8 +376,13 @@ impl Draft for FileDraft {
 
 impl Drop for FileDraft {
     fn drop(&mut self) {
-        if !self.is_sealed {
-            let _ = fs::remove_file(self.folder.join(self.name.to_string()));
+        if !self.is_sealed
+            && let Err(error) = fs::remove_file(self.folder.join(self.name.to_string()))
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(error = %error, "a file that was given up was not removed");
+            let left = self.inner.left_over.lock();
+            left.unwrap_or_else(PoisonError::into_inner).push(self.name);
         }
         self.inner.drafts().remove(&self.name);
     }

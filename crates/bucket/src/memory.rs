@@ -13,11 +13,14 @@ use crate::content::{Blobs, Content, Draft, FileName};
 
 /// Keeps files in memory; clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct MemoryBlobs(Arc<Mutex<BTreeMap<FileName, Arc<[u8]>>>>);
+pub struct MemoryBlobs {
+    files: Arc<Mutex<BTreeMap<FileName, Arc<[u8]>>>>,
+    session: Arc<Mutex<Option<String>>>,
+}
 
 impl MemoryBlobs {
     fn files(&self) -> MutexGuard<'_, BTreeMap<FileName, Arc<[u8]>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is there is never replaced.
@@ -61,7 +64,8 @@ impl Blobs for MemoryBlobs {
     }
 
     fn shelves(&self) -> io::Result<Vec<(String, Timestamp)>> {
-        Ok(vec![("all".into(), Timestamp::MAX)])
+        let is_empty = self.files().is_empty();
+        Ok(if is_empty { Vec::new() } else { vec![("all".into(), Timestamp::MAX)] })
     }
 
     fn shelf(&self, _: &str) -> io::Result<Vec<FileName>> {
@@ -69,6 +73,15 @@ impl Blobs for MemoryBlobs {
     }
 
     fn remove_shelf(&self, _: &str) {}
+
+    fn session(&self) -> io::Result<Option<String>> {
+        Ok(self.session.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+
+    fn set_session(&self, id: &str) -> io::Result<()> {
+        *self.session.lock().unwrap_or_else(PoisonError::into_inner) = Some(id.into());
+        Ok(())
+    }
 
     fn is_quick(&self) -> bool {
         true

@@ -110,7 +110,7 @@ impl PartWriter {
         let Self { buckets, bucket, upload, number, bytes } = self;
         let name = bytes.name;
         let hold = Hold::new(&buckets.shared, name.content);
-        let sums = bytes.seal(expected).await?;
+        let (sums, _changing) = bytes.seal(expected).await?;
         let (file, etag) = (name.part.unwrap_or_default(), sums.tag());
         let sha256 = sums.sha256.map(|it| hex(&it));
         let stored = StoredPart { file, size: sums.size, etag, crc32: sums.crc32, sha256 };
@@ -119,7 +119,8 @@ impl PartWriter {
         match &result {
             Ok((_, Some(before))) => buckets.shared.discard(vec![*before]).await,
             Err(error) if is_certain(error) => buckets.shared.discard(vec![name]).await,
-            Ok((_, None)) | Err(_) => {}
+            Err(_) => buckets.shared.doubt(&[name]),
+            Ok((_, None)) => {}
         }
         Ok(result?.0)
     }
@@ -157,16 +158,40 @@ impl Shared {
             }
             crash::point("part.prepared");
             // Otherwise somebody was faster, and it is decided anew.
-            if let Ok(receipt) = self.commit(commit).await? {
+            let before = before.map(|it| it.name(upload.content));
+            let decided = self.commit(commit).await;
+            if decided.as_ref().is_err_and(|it| !is_certain(it)) {
+                self.doubt(before.as_slice());
+            }
+            if let Ok(receipt) = decided? {
                 crash::point("part.committed");
                 let part = stored.part(number, receipt.at);
-                return Ok((part, before.map(|it| it.name(upload.content))));
+                return Ok((part, before));
             }
+        }
+    }
+
+    /// If the upload has perhaps ended, its parts are left to the sweep.
+    pub(crate) fn leave_parts(&self, error: &BucketError) {
+        if !is_certain(error) {
+            self.changes.leave_parts();
         }
     }
 
     /// Removes the rows of the parts of an upload that has ended; what is left, the sweep removes.
     pub(crate) async fn forget_parts(
+        &self,
+        bucket: &BucketName,
+        content: ContentId,
+    ) -> Result<(), BucketError> {
+        let forgotten = self.remove_parts(bucket, content).await;
+        if forgotten.is_err() {
+            self.changes.leave_parts();
+        }
+        forgotten
+    }
+
+    async fn remove_parts(
         &self,
         bucket: &BucketName,
         content: ContentId,

@@ -47,6 +47,11 @@ impl Readers {
         self.in_use().contains_key(&content)
     }
 
+    /// Whether a reader has files to remove when it is done.
+    pub(crate) fn has_doomed(&self) -> bool {
+        self.in_use().values().any(|it| !it.doomed.is_empty())
+    }
+
     fn leave(&self, content: ContentId) -> InUse {
         let mut in_use = self.in_use();
         let Some(entry) = in_use.get_mut(&content) else { return InUse::default() };
@@ -74,10 +79,10 @@ impl Hold {
 impl Drop for Hold {
     fn drop(&mut self) {
         let InUse { doomed, last, .. } = self.shared.readers.leave(self.content);
-        // At the very end there may be no runtime any more; the sweep finds the files.
-        if let Some(shared) = last
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
-        {
+        let Some(shared) = last else { return };
+        // At the very end there may be no runtime any more, or one that does not get to it.
+        shared.doubt(&doomed);
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move { shared.discard(doomed).await });
         }
     }

@@ -1,14 +1,21 @@
 //! What nobody needs any more: old blobs, uploads that nobody completes, numbers of deleted keys,
 //! and files that no row refers to.
 
-use std::{collections::HashSet, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
-use steadfast_store::{Commit, Entry, EntryRange, StoreError, Timestamp, Write, behind, crash};
+use steadfast_store::{Commit, EntryRange, StoreError, Timestamp, Write, behind};
 
 use crate::{
-    Blob, BlobAction, BucketError, BucketInfo, BucketName, Buckets, Condition, LifecycleRule,
-    Upload, content::ContentId,
+    BucketError, BucketInfo, BucketName, Buckets, LifecycleRule, Part, Upload,
+    content::{Blobs, ContentId},
 };
+
+/// An upload that began longer ago is seen by who lists all of them.
+const BEGUN_WITHIN: Duration = Duration::from_mins(10);
 
 /// What a sweep removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,9 +30,30 @@ pub struct Swept {
     pub files: usize,
 }
 
+/// Before when no upload of a bucket is to be aborted, by which rules. So the open uploads are not
+/// listed before one of them may be too old.
+#[derive(Debug, Default)]
+pub(crate) struct NextAborts(Mutex<HashMap<BucketName, (Vec<LifecycleRule>, Timestamp)>>);
+
+impl NextAborts {
+    fn inner(&self) -> MutexGuard<'_, HashMap<BucketName, (Vec<LifecycleRule>, Timestamp)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn of(&self, bucket: &BucketInfo) -> Option<Timestamp> {
+        let inner = self.inner();
+        let (rules, at) = inner.get(&bucket.name)?;
+        (*rules == bucket.settings.lifecycle).then_some(*at)
+    }
+
+    pub(crate) fn forget(&self, bucket: &BucketName) {
+        self.inner().remove(bucket);
+    }
+}
+
 /// Keeps the first error that says something of one thing only. A store that does not answer ends
 /// the sweep.
-fn go_on<T: Default>(
+pub(crate) fn go_on<T: Default>(
     result: Result<T, BucketError>,
     failed: &mut Option<BucketError>,
 ) -> Result<T, BucketError> {
@@ -46,90 +74,67 @@ impl Buckets {
     /// Removes what nobody needs any more. What cannot be read or removed does not keep the rest
     /// from going; then its error is the answer.
     pub async fn sweep(&self) -> Result<Swept, BucketError> {
-        if self.shared.clock.deletion_time().is_none() {
-            return Ok(Swept::default());
-        }
+        let Some(now) = self.shared.clock.deletion_time() else { return Ok(Swept::default()) };
         let (mut swept, mut failed) = (Swept::default(), None);
+        // A newer store than this one may still need what is old here.
+        if !self.is_restored().await {
+            self.sweep_buckets(&mut swept, &mut failed).await?;
+        }
+        swept.rows = self.expire_rows().await?;
+        swept.files = go_on(self.look_again().await, &mut failed)?;
+        swept.files += self.walk(&mut failed).await?;
+        let keep = self.shared.options.keep_orphans.as_millis() as i64;
+        let tidy = move |blobs: &dyn Blobs| {
+            blobs.tidy(Timestamp(now.0.saturating_sub(keep)));
+            Ok(())
+        };
+        go_on(self.shared.off(tidy).await, &mut failed)?;
+        failed.map_or(Ok(swept), Err)
+    }
+
+    async fn sweep_buckets(
+        &self,
+        swept: &mut Swept,
+        failed: &mut Option<BucketError>,
+    ) -> Result<(), BucketError> {
+        let left = self.shared.changes.left_parts();
+        let is_owed = left.is_some() || self.shared.session.lock().await.session.lost_parts;
+        let mut parts_failed = None;
         let mut last: Option<BucketName> = None;
         loop {
             let page = self.buckets(last.as_ref(), 100).await?;
             let Some(end) = page.last() else { break };
             last = Some(end.name.clone());
             for bucket in &page {
-                swept.blobs += self.delete_old(bucket, &mut failed).await?;
-                swept.uploads += go_on(self.abort_old(bucket).await, &mut failed)?;
-                go_on(self.forget_lost_parts(&bucket.name).await, &mut failed)?;
-            }
-        }
-        swept.rows = self.expire_rows().await?;
-        for shelf in self.shared.off(|blobs| Ok(blobs.shelves()?)).await? {
-            swept.files += go_on(self.remove_orphans(shelf).await, &mut failed)?;
-        }
-        failed.map_or(Ok(swept), Err)
-    }
-
-    async fn delete_old(
-        &self,
-        bucket: &BucketInfo,
-        failed: &mut Option<BucketError>,
-    ) -> Result<usize, BucketError> {
-        let mut count = 0;
-        for rule in &bucket.settings.lifecycle {
-            let Some(age) = rule.delete_after() else { continue };
-            let mut last: Option<Vec<u8>> = None;
-            loop {
-                let (space, prefix) = (bucket.name.blobs(), rule.prefix.as_bytes());
-                let page = self.shared.page(&space, prefix, last.as_deref()).await?;
-                let Some(end) = page.last() else { break };
-                last = Some(end.entry.key().to_vec());
-                for entry in page.iter().filter(|it| self.is_older(it.changed_at, age)) {
-                    if !self.still_has(&bucket.name, rule).await? {
-                        return Ok(count);
-                    }
-                    let deleted = self.delete_if_same(&bucket.name, entry).await;
-                    count += usize::from(go_on(deleted, failed)?);
+                swept.blobs += self.delete_old(bucket, failed).await?;
+                swept.uploads += go_on(self.abort_old(bucket).await, failed)?;
+                if is_owed {
+                    go_on(self.forget_lost_parts(&bucket.name).await, &mut parts_failed)?;
                 }
             }
         }
-        Ok(count)
-    }
-
-    /// Whoever removes or changes a rule has the last word.
-    async fn still_has(
-        &self,
-        bucket: &BucketName,
-        rule: &LifecycleRule,
-    ) -> Result<bool, BucketError> {
-        match self.shared.bucket(bucket).await {
-            Ok(known) => Ok(known.settings.lifecycle.contains(rule)),
-            Err(BucketError::UnknownBucket { .. }) => Ok(false),
-            Err(error) => Err(error),
+        if let Some(error) = parts_failed {
+            failed.get_or_insert(error);
+        } else if is_owed {
+            left.iter().for_each(|it| self.shared.changes.forgot_parts(*it));
+            let mut state = self.shared.session.lock().await;
+            if std::mem::take(&mut state.session.lost_parts) && !state.is_over {
+                self.save(&mut state).await?;
+            }
         }
-    }
-
-    /// Deletes what was found, if nobody has written the key again meanwhile.
-    async fn delete_if_same(
-        &self,
-        bucket: &BucketName,
-        entry: &Entry,
-    ) -> Result<bool, BucketError> {
-        let Some(blob) = Blob::read(entry)? else { return Ok(false) };
-        let (action, same) = (BlobAction::LifecycleDeletion, Condition::version(&blob.version()));
-        let deleted = self.shared.delete(bucket, &blob.key, action, same).await;
-        crash::point("lifecycle.deleted");
-        match deleted {
-            Ok(sequence) => Ok(sequence.is_some()),
-            Err(
-                BucketError::Condition { .. }
-                | BucketError::UnknownBlob { .. }
-                | BucketError::UnknownBucket { .. },
-            ) => Ok(false),
-            Err(error) => Err(error),
-        }
+        Ok(())
     }
 
     async fn abort_old(&self, bucket: &BucketInfo) -> Result<usize, BucketError> {
-        let mut count = 0;
+        let Some(now) = self.shared.clock.deletion_time() else { return Ok(0) };
+        if self.shared.next_aborts.of(bucket).is_some_and(|next| now < next) {
+            return Ok(0);
+        }
+        let rules = &bucket.settings.lifecycle;
+        let keep = self.shared.options.keep_uploads;
+        let least = rules.iter().filter_map(|it| it.abort_uploads_after()).min();
+        let least = least.map_or(keep, |it| it.min(keep)).saturating_sub(BEGUN_WITHIN);
+        let (mut count, mut next) = (0, now.after(least));
         let mut last: Option<Upload> = None;
         loop {
             let after = last.as_ref().map(|it| (it.key.as_str(), Some(it.id.as_str())));
@@ -138,27 +143,30 @@ impl Buckets {
                 Err(BucketError::UnknownBucket { .. }) => return Ok(count),
                 Err(error) => return Err(error),
             };
-            if page.is_empty() {
-                return Ok(count);
-            }
             for upload in &page {
-                let rules = bucket.settings.lifecycle.iter();
-                let rules = rules.filter(|it| upload.key.as_str().starts_with(&it.prefix));
-                let age = rules.filter_map(|it| it.abort_uploads_after()).min();
-                let age = age.unwrap_or(self.shared.options.keep_uploads);
-                if self.is_older(upload.began_at, age) {
-                    match self.abort_upload(&bucket.name, &upload.key, &upload.id).await {
-                        Ok(()) => count += 1,
-                        Err(BucketError::UnknownUpload { .. }) => {}
-                        Err(error) => return Err(error),
-                    }
+                let its = rules.iter().filter(|it| upload.key.as_str().starts_with(&it.prefix));
+                let age = its.filter_map(|it| it.abort_uploads_after()).min().unwrap_or(keep);
+                if !self.is_older(upload.began_at, age) {
+                    next = next.min(upload.began_at.after(age));
+                    continue;
+                }
+                match self.abort_upload(&bucket.name, &upload.key, &upload.id).await {
+                    Ok(()) => count += 1,
+                    Err(BucketError::UnknownUpload { .. }) => {}
+                    Err(error) => return Err(error),
                 }
             }
             last = page.into_iter().next_back();
+            if last.is_none() {
+                break;
+            }
         }
+        self.shared.next_aborts.inner().insert(bucket.name.clone(), (rules.clone(), next));
+        Ok(count)
     }
 
-    /// Rows of parts whose upload has ended: the process ended before it had removed them.
+    /// Rows of parts whose upload has ended: the process ended before it had removed them, or their
+    /// files.
     pub(crate) async fn forget_lost_parts(&self, bucket: &BucketName) -> Result<(), BucketError> {
         let lost = self.contents_of_parts(bucket).await?;
         if lost.is_empty() {
@@ -174,9 +182,26 @@ impl Buckets {
             open.extend(page.iter().filter_map(|it| it.reference).map(|it| ContentId(it.0)));
         }
         for content in lost.into_iter().filter(|it| !open.contains(it)) {
+            self.doubt_parts(bucket, content).await?;
             self.shared.forget_parts(bucket, content).await?;
         }
         Ok(())
+    }
+
+    /// Has the files of parts looked at: some of them may belong to a blob.
+    async fn doubt_parts(
+        &self,
+        bucket: &BucketName,
+        content: ContentId,
+    ) -> Result<(), BucketError> {
+        let mut last: Option<Vec<u8>> = None;
+        loop {
+            let page = self.shared.page(&bucket.parts(), &content.0, last.as_deref()).await?;
+            let Some(end) = page.last() else { return Ok(()) };
+            last = Some(end.entry.key().to_vec());
+            let parts = page.iter().filter_map(|it| Part::read(it).ok().flatten());
+            self.shared.doubt(&parts.map(|it| it.name(content)).collect::<Vec<_>>());
+        }
     }
 
     /// Which uploads have parts: one look for each of them, however many parts it has.

@@ -139,7 +139,7 @@ impl Buckets {
         let max = self.shared.bucket(bucket).await?.settings.blob_bytes_max();
         let now = self.shared.clock.now();
         let name = FileName::new_part(upload.content, now, &*self.shared.entropy);
-        let bytes = BytesWriter::new(&self.shared, name, max.min(PART_BYTES_MAX), Hashes::Md5);
+        let bytes = BytesWriter::new(&self.shared, name, max.min(PART_BYTES_MAX), Hashes::Md5)?;
         let (buckets, bucket) = (self.clone(), bucket.clone());
         Ok(PartWriter { buckets, bucket, upload, number, bytes })
     }
@@ -269,9 +269,11 @@ impl Buckets {
         let left: Vec<FileName> = left.map(|it| it.name(upload.content)).collect();
         let (shared, bucket, content) = (self.shared.clone(), bucket.clone(), upload.content);
         Shared::to_the_end(async move {
+            let _changing = shared.begin_change()?;
             let hold = Hold::new(&shared, content);
             // If it fails the parts stay: it can be completed again.
-            let blob = shared.replace(&bucket, change, Vec::new(), hold).await?;
+            let replaced = shared.replace(&bucket, change, Vec::new(), hold).await;
+            let blob = replaced.inspect_err(|it| shared.leave_parts(it))?;
             shared.discard(left).await;
             crash::point("upload.completed");
             if let Err(error) = shared.forget_parts(&bucket, content).await {
@@ -310,18 +312,21 @@ impl Buckets {
     }
 
     async fn abort(&self, bucket: &BucketName, key: &BlobKey, id: &str) -> Result<(), BucketError> {
+        let _changing = self.shared.begin_change()?;
         let upload = loop {
             let upload = self.upload(bucket, key, id).await?;
             let entry = Upload::entry(bucket, key, upload.content)?;
             let expires = Some(Duration::ZERO);
             let put = Put { entry: entry.clone(), value: None, reference: None, expires };
             let expect = Expect::Revision { entry, revision: upload.revision };
-            if self.shared.commit(Commit::of(Write::Put(put)).expect(expect)).await?.is_ok() {
+            let ended = self.shared.commit(Commit::of(Write::Put(put)).expect(expect)).await;
+            if ended.inspect_err(|it| self.shared.leave_parts(it))?.is_ok() {
                 break upload;
             }
         };
         crash::point("upload.aborted");
-        let parts = self.all_parts(bucket, &upload).await?;
+        let parts = self.all_parts(bucket, &upload).await;
+        let parts = parts.inspect_err(|_| self.shared.changes.leave_parts())?;
         self.shared.discard(parts.iter().map(|it| it.name(upload.content)).collect()).await;
         self.shared.forget_parts(bucket, upload.content).await
     }

@@ -7,6 +7,7 @@ use crate::{
     blob::Stored,
     buckets::Shared,
     change::{Change, is_certain},
+    changes::Changing,
     content::{Draft, FileName},
     digest::{Checksums, Digests, Hashes},
     readers::Hold,
@@ -69,7 +70,7 @@ impl BlobWriter {
         put.attributes.check()?;
         let name = bytes.name;
         let hold = Hold::new(&shared, name.content);
-        let sums = bytes.seal(put.expected).await?;
+        let (sums, _changing) = bytes.seal(put.expected).await?;
         let stored = Stored::whole(name.content, &sums, put.attributes);
         let change = Change {
             key,
@@ -106,6 +107,8 @@ impl Shared {
             Err(error) => {
                 if is_certain(&error) {
                     self.discard(files).await;
+                } else {
+                    self.doubt(&files);
                 }
                 Err(error)
             }
@@ -122,7 +125,7 @@ impl Buckets {
     ) -> Result<BlobWriter, BucketError> {
         let max = self.shared.bucket(bucket).await?.settings.blob_bytes_max();
         let name = FileName { content: self.shared.new_content(), part: None };
-        let bytes = BytesWriter::new(&self.shared, name, max, Hashes::Sha256);
+        let bytes = BytesWriter::new(&self.shared, name, max, Hashes::Sha256)?;
         let shared = self.shared.clone();
         Ok(BlobWriter { shared, bucket: bucket.clone(), key: key.clone(), bytes })
     }
@@ -158,17 +161,27 @@ pub(crate) struct BytesWriter {
 struct State {
     draft: Option<Box<dyn Draft>>,
     digests: Digests,
+    /// Goes with the draft, wherever that is dropped; behind it, so that the file is gone then.
+    changing: Changing,
 }
 
 impl BytesWriter {
-    pub(crate) fn new(shared: &Arc<Shared>, name: FileName, max: u64, hashes: Hashes) -> Self {
-        let state = Some(State { draft: None, digests: Digests::new(hashes) });
-        Self { shared: shared.clone(), name, max, size: 0, buffer: Vec::new(), state }
+    pub(crate) fn new(
+        shared: &Arc<Shared>,
+        name: FileName,
+        max: u64,
+        hashes: Hashes,
+    ) -> Result<Self, BucketError> {
+        let (digests, changing) = (Digests::new(hashes), shared.begin_change()?);
+        let state = Some(State { draft: None, digests, changing });
+        Ok(Self { shared: shared.clone(), name, max, size: 0, buffer: Vec::new(), state })
     }
 
     pub(crate) fn with(mut self, hashes: Hashes) -> Self {
-        if self.size == 0 {
-            self.state = Some(State { draft: None, digests: Digests::new(hashes) });
+        if self.size == 0
+            && let Some(state) = &mut self.state
+        {
+            state.digests = Digests::new(hashes);
         }
         self
     }
@@ -212,8 +225,9 @@ impl BytesWriter {
     pub(crate) async fn seal(
         mut self,
         expected: crate::Expected,
-    ) -> Result<Checksums, BucketError> {
+    ) -> Result<(Checksums, Changing), BucketError> {
         let (mut state, buffer, name) = (self.take()?, self.buffer, self.name);
+        let shared = self.shared.clone();
         self.shared
             .off(move |blobs| {
                 state.digests.add(&buffer);
@@ -223,9 +237,15 @@ impl BytesWriter {
                     Some(draft) => draft,
                     None => blobs.create(name)?,
                 };
-                draft.write(&buffer)?;
-                draft.seal()?;
-                Ok(sums)
+                let sealed = draft.write(&buffer).and_then(|()| draft.seal());
+                if let Err(error) = sealed {
+                    // It may have its name already.
+                    if blobs.remove(&[name]).is_err() {
+                        shared.doubt(&[name]);
+                    }
+                    return Err(error.into());
+                }
+                Ok((sums, state.changing))
             })
             .await
     }

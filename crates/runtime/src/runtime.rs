@@ -345,13 +345,16 @@ impl Runtime {
         self.sweeper.sweep().await;
     }
 
-    /// Finishes what is under way and takes nothing new: connections end in order. The store stays
-    /// open.
+    /// Finishes what is under way and takes nothing new: connections end in order, and the buckets
+    /// of the program are closed. The store stays open.
     pub async fn stop(mut self) {
         self.sweeping.shutdown().await;
         self.objects.hang_up().await;
-        let Sweeper { runs, queues, .. } = &self.sweeper;
+        let Sweeper { runs, queues, buckets, .. } = &self.sweeper;
         tokio::join!(self.dispatcher.stop(), runs.stop(self.grace), queues.stop());
+        if let Some(buckets) = buckets {
+            buckets.close().await;
+        }
         self.links.iter().for_each(Link::untie);
     }
 }

@@ -7,9 +7,9 @@ use std::{
 };
 
 use steadfast_bucket::{
-    Attributes, Blob, BlobEvent, BlobKey, Blobs, BucketError, BucketName, Buckets, Condition,
-    EventType, Expected, FileBlobs, FileName, MemoryBlobs, Part, PartTag, PutOptions, Rule, Upload,
-    account,
+    Attributes, Blob, BlobEvent, BlobKey, Blobs, BucketError, BucketName, BucketOptions, Buckets,
+    Condition, EventType, Expected, FileBlobs, FileName, MemoryBlobs, Part, PartTag, PutOptions,
+    Rule, Upload, account,
 };
 use steadfast_store::{
     DueCursor, ManualClock, MemoryStore, PostgresOptions, PostgresStore, SeededEntropy,
@@ -45,7 +45,7 @@ pub(crate) struct Lab {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: ManualClock,
     pub(crate) folder: tempfile::TempDir,
-    blobs: Arc<dyn Blobs>,
+    pub(crate) blobs: Arc<dyn Blobs>,
 }
 
 impl Lab {
@@ -177,7 +177,7 @@ impl Lab {
                 let path = entry.unwrap().path();
                 if path.is_dir() {
                     walk(&path, found);
-                } else if !path.ends_with("lock") && !path.ends_with("store") {
+                } else if !["lock", "store", "session"].iter().any(|it| path.ends_with(it)) {
                     found.push(path);
                 }
             }
@@ -202,8 +202,9 @@ impl Lab {
 }
 
 pub(crate) async fn open(store: &Arc<dyn Store>, blobs: Arc<dyn Blobs>, seed: u64) -> Buckets {
+    let options = BucketOptions { keep_unknown_files: Duration::ZERO, ..BucketOptions::default() };
     let builder = Buckets::builder(store.clone()).entropy(Arc::new(SeededEntropy::new(seed)));
-    builder.open(blobs).await.unwrap()
+    builder.options(options).open(blobs).await.unwrap()
 }
 
 pub(crate) fn bucket() -> BucketName {

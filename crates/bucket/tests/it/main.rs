@@ -10,6 +10,7 @@ mod lab;
 mod lists;
 mod model;
 mod races;
+mod sessions;
 mod settings;
 mod sweeps;
 mod trouble;

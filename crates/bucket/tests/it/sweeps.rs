@@ -6,7 +6,7 @@ use steadfast_bucket::{BlobAction, LifecycleRule, Swept};
 
 use crate::{
     lab::{Lab, bucket, key},
-    trouble::At,
+    trouble::{At, Trouble},
 };
 
 crate::lab::laws!(
@@ -35,14 +35,20 @@ impl Lab {
     }
 }
 
-/// A file that got its name, and whose put then failed.
-async fn orphan(lab: Lab) -> Lab {
-    let (lab, trouble) = lab.troubled().await;
+/// Has files get their names and then fail, and none be removed.
+fn fail_when_sealed(trouble: &Trouble) {
+    let is_meant = |at| matches!(at, At::Sealed | At::Remove);
     trouble.on(
-        |at, _| {
-            if at == At::Sealed { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+        move |at, _| {
+            if is_meant(at) { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
         },
     );
+}
+
+/// A file that got its name, and whose put then failed, as did its removal.
+async fn orphan(lab: Lab) -> Lab {
+    let (lab, trouble) = lab.troubled().await;
+    fail_when_sealed(&trouble);
     let put = lab.buckets.put(&bucket(), &key("k"), b"bytes", Default::default()).await;
     assert!(put.is_err());
     trouble.off();
@@ -65,20 +71,17 @@ async fn orphans_go_after_an_hour_and_not_before(lab: Lab) {
         let left = std::fs::read_dir(lab.folder.path().join("blobs")).unwrap();
         let mut left: Vec<_> = left.map(|it| it.unwrap().file_name()).collect();
         left.sort();
-        assert_eq!(left, ["lock", "store"], "empty folders go");
+        assert_eq!(left, ["lock", "session", "store"], "empty folders go");
     }
 }
 
 async fn parts_that_no_row_knows_go_and_those_of_open_uploads_stay(lab: Lab) {
     let (lab, trouble) = lab.troubled().await;
-    let lose_a_part =
-        async |upload| {
-            trouble.on(|at, _| {
-                if at == At::Sealed { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
-            });
-            assert!(lab.part(upload, 1, b"lost").await.is_err());
-            trouble.off();
-        };
+    let lose_a_part = async |upload| {
+        fail_when_sealed(&trouble);
+        assert!(lab.part(upload, 1, b"lost").await.is_err());
+        trouble.off();
+    };
     let (open, done) = (lab.begin("open").await, lab.begin("done").await);
     lab.pass(2 * HOUR);
     for upload in [&open, &done] {
@@ -174,6 +177,7 @@ async fn rows_of_lost_parts_go(lab: Lab) {
     let put = steadfast_store::Put { entry, value, reference, expires };
     let commit = steadfast_store::Commit::of(steadfast_store::Write::Put(put));
     lab.store.commit(commit).await.unwrap();
+    let (lab, _) = lab.troubled().await;
     lab.pass(2 * HOUR);
     let swept = lab.sweep().await;
     assert_eq!((swept.files, swept.rows), (2, 1));

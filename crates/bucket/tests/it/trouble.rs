@@ -3,10 +3,13 @@
 
 use std::{
     io,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
-use steadfast_bucket::{Blobs, Content, Draft, FileName};
+use steadfast_bucket::{Blobs, Content, ContentId, Draft, FileName};
 use steadfast_store::Timestamp;
 
 /// Where a call is.
@@ -21,7 +24,14 @@ pub(crate) enum At {
     Link,
     Linked,
     Remove,
+    /// The files of a folder are about to be listed, or folders are.
+    List,
+    /// The id of a session is about to be written.
+    Session,
 }
+
+/// Stands for no file.
+const NONE: FileName = FileName { content: ContentId([0; 16]), part: None };
 
 type Hook = Box<dyn FnMut(At, FileName) -> io::Result<()> + Send>;
 
@@ -30,11 +40,23 @@ type Hook = Box<dyn FnMut(At, FileName) -> io::Result<()> + Send>;
 pub(crate) struct Trouble {
     inner: Arc<dyn Blobs>,
     hook: Arc<Mutex<Option<Hook>>>,
+    /// How often something was listed.
+    lists: Arc<AtomicUsize>,
 }
 
 impl Trouble {
     pub(crate) fn new(inner: Arc<dyn Blobs>) -> Self {
-        Self { inner, hook: Arc::default() }
+        Self { inner, hook: Arc::default(), lists: Arc::default() }
+    }
+
+    /// How often folders or the files of one were listed.
+    pub(crate) fn lists(&self) -> usize {
+        self.lists.load(Ordering::Relaxed)
+    }
+
+    fn count_list(&self) -> io::Result<()> {
+        self.lists.fetch_add(1, Ordering::Relaxed);
+        self.ask(At::List, NONE)
     }
 
     /// Asks this from now on.
@@ -46,8 +68,9 @@ impl Trouble {
     pub(crate) fn fail_from(&self, nth: usize, kind: io::ErrorKind) {
         let mut calls = 0;
         self.on(move |at, _| {
-            calls += usize::from(at != At::Remove);
-            if nth <= calls && at != At::Remove { Err(kind.into()) } else { Ok(()) }
+            let counts = !matches!(at, At::Remove | At::List | At::Session);
+            calls += usize::from(counts);
+            if nth <= calls && counts { Err(kind.into()) } else { Ok(()) }
         });
     }
 
@@ -95,11 +118,39 @@ impl Blobs for Trouble {
     }
 
     fn shelves(&self) -> io::Result<Vec<(String, Timestamp)>> {
+        self.count_list()?;
         self.inner.shelves()
     }
 
+    fn shelves_after(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+    ) -> io::Result<Vec<(String, Timestamp)>> {
+        self.count_list()?;
+        self.inner.shelves_after(after, limit)
+    }
+
     fn shelf(&self, shelf: &str) -> io::Result<Vec<FileName>> {
+        self.count_list()?;
         self.inner.shelf(shelf)
+    }
+
+    fn tidy(&self, before: Timestamp) {
+        self.inner.tidy(before);
+    }
+
+    fn left_over(&self) -> Vec<FileName> {
+        self.inner.left_over()
+    }
+
+    fn session(&self) -> io::Result<Option<String>> {
+        self.inner.session()
+    }
+
+    fn set_session(&self, id: &str) -> io::Result<()> {
+        self.ask(At::Session, NONE)?;
+        self.inner.set_session(id)
     }
 
     fn remove_shelf(&self, shelf: &str) {

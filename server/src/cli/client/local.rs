@@ -129,6 +129,7 @@ impl LocalClient {
     pub(super) fn close(self) {
         self.runtime.block_on(async {
             self.node.rest().await;
+            self.node.buckets.close().await;
             self.node.store.close().await;
         });
     }

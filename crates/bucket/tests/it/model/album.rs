@@ -71,11 +71,14 @@ impl Album {
     /// After each thing that a sweep does.
     pub(crate) fn swept(&self, now: Timestamp, began: &BTreeMap<String, Timestamp>) -> Vec<Self> {
         let (mut states, mut last) = (Vec::new(), self.clone());
-        for (at, shot) in &self.blobs {
-            if at.starts_with("old/") && shot.written_at.after(DAY) <= now {
-                last = last.deleted(at, BlobAction::LifecycleDeletion, now);
-                states.push(last.clone());
-            }
+        let is_old = |shot: &Shot| shot.written_at.after(DAY) <= now;
+        let old = self.blobs.iter().filter(|it| it.0.starts_with("old/") && is_old(it.1));
+        let mut old: Vec<_> = old.map(|(at, shot)| (shot.written_at, at)).collect();
+        // The oldest goes first.
+        old.sort();
+        for (_, at) in old {
+            last = last.deleted(at, BlobAction::LifecycleDeletion, now);
+            states.push(last.clone());
         }
         let mut uploads: Vec<_> = self.uploads.iter().map(|(id, it)| (it.0.clone(), id)).collect();
         uploads.sort();

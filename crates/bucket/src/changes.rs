@@ -1,0 +1,122 @@
+//! Changes of files under way in this process, and files that are to be looked at again.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use steadfast_store::{StoreError, Timestamp};
+
+use crate::{BucketError, buckets::Shared, content::FileName};
+
+/// Files that are remembered; if there are more, the next session looks for them.
+const DOUBTS_MAX: usize = 100_000;
+
+#[derive(Debug, Default)]
+pub(crate) struct Changes(Mutex<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    under_way: usize,
+    is_closed: bool,
+    /// Files that perhaps nothing refers to, and since when.
+    doubts: HashMap<FileName, Timestamp>,
+    /// There were too many.
+    is_overfull: bool,
+    /// How often rows of parts were left whose upload has ended, and up to which time the sweep has
+    /// seen to it.
+    parts_left: u64,
+    parts_seen: u64,
+}
+
+/// A change of files that is under way. The session does not end cleanly before it is done.
+#[derive(Debug)]
+pub(crate) struct Changing(Arc<Shared>);
+
+impl Drop for Changing {
+    fn drop(&mut self) {
+        self.0.changes.inner().under_way -= 1;
+    }
+}
+
+impl Changes {
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets nobody begin any more.
+    pub(crate) fn close(&self) {
+        self.inner().is_closed = true;
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.inner().is_closed
+    }
+
+    /// Whether nothing is under way and nothing is left to be looked at.
+    pub(crate) fn is_done(&self) -> bool {
+        let inner = self.inner();
+        let has_files = !inner.doubts.is_empty() || inner.is_overfull;
+        inner.under_way == 0 && !has_files && inner.parts_left == inner.parts_seen
+    }
+
+    /// Files that are to be looked at, if they have been for long enough.
+    pub(crate) fn doubts(&self, is_due: impl Fn(Timestamp) -> bool) -> Vec<FileName> {
+        let inner = self.inner();
+        inner.doubts.iter().filter(|it| is_due(*it.1)).map(|it| *it.0).collect()
+    }
+
+    /// These are gone, or something refers to them.
+    pub(crate) fn settle(&self, files: &[FileName]) {
+        let mut inner = self.inner();
+        files.iter().for_each(|it| _ = inner.doubts.remove(it));
+    }
+
+    /// Rows of parts were left whose upload has ended.
+    pub(crate) fn leave_parts(&self) {
+        self.inner().parts_left += 1;
+    }
+
+    /// How often, if the sweep is to see to it.
+    pub(crate) fn left_parts(&self) -> Option<u64> {
+        let inner = self.inner();
+        (inner.parts_seen < inner.parts_left).then_some(inner.parts_left)
+    }
+
+    /// The sweep has seen to those.
+    pub(crate) fn forgot_parts(&self, left: u64) {
+        self.inner().parts_seen = left;
+    }
+}
+
+impl Shared {
+    /// Begins something that makes or removes files.
+    pub(crate) fn begin_change(self: &Arc<Self>) -> Result<Changing, BucketError> {
+        let mut inner = self.changes.inner();
+        if inner.is_closed {
+            return Err(StoreError::Closed.into());
+        }
+        inner.under_way += 1;
+        Ok(Changing(self.clone()))
+    }
+
+    /// Has the sweep look at files that perhaps nothing refers to.
+    pub(crate) fn doubt(&self, files: &[FileName]) {
+        let now = self.clock.now();
+        let mut inner = self.changes.inner();
+        for file in files {
+            if DOUBTS_MAX <= inner.doubts.len() && !inner.doubts.contains_key(file) {
+                inner.is_overfull = true;
+                continue;
+            }
+            inner.doubts.insert(*file, now);
+        }
+    }
+
+    /// The same for drafts that were given up and could not be removed.
+    pub(crate) async fn take_left_over(&self) -> Result<(), BucketError> {
+        let left = self.off(|blobs| Ok(blobs.left_over())).await?;
+        self.doubt(&left);
+        Ok(())
+    }
+}

@@ -1,0 +1,209 @@
+//! Lifecycle rules: blobs are met in the order of their last change, each one once by each rule.
+
+use std::{collections::HashMap, time::Duration};
+
+use serde::{Deserialize, Serialize};
+use steadfast_store::{
+    AgeCursor, Commit, Entry, EntryKey, EntryRange, Json, Put, StoreError, Timestamp, Write, crash,
+};
+
+use crate::{
+    Blob, BlobAction, BucketError, BucketInfo, BucketName, Buckets, Condition, LifecycleRule,
+    buckets::Shared, sweep::go_on,
+};
+
+/// Blobs that are read at once.
+const PAGE: usize = 1_000;
+
+/// A cursor does not pass entries that are younger: one of the same time may still be on its way
+/// into the store.
+const SETTLED_AFTER: Duration = Duration::from_mins(10);
+
+/// How far a rule is. Whatever it has passed is deleted, or its key has another prefix: until it
+/// is written again it need not be looked at, also if the rule gets another age.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Passed {
+    prefix: String,
+    changed_at: i64,
+    key: String,
+}
+
+impl BucketName {
+    /// Where the cursors of its rules are.
+    fn cursors(&self) -> String {
+        format!("lifecycle/{self}")
+    }
+}
+
+/// A write that removes entries at once.
+fn removal(entries: Vec<EntryKey>) -> Vec<Write> {
+    let remove = |entry: &EntryKey| {
+        let (value, reference, expires) = (None, None, Some(Duration::ZERO));
+        Write::Put(Put { entry: entry.clone(), value, reference, expires })
+    };
+    let mut writes: Vec<Write> = entries.iter().map(remove).collect();
+    if !entries.is_empty() {
+        writes.push(Write::ExpireEntries { entries });
+    }
+    writes
+}
+
+impl Buckets {
+    /// Deletes blobs that are too old for a rule.
+    pub(crate) async fn delete_old(
+        &self,
+        bucket: &BucketInfo,
+        failed: &mut Option<BucketError>,
+    ) -> Result<usize, BucketError> {
+        let rules = &bucket.settings.lifecycle;
+        if rules.iter().all(|it| it.delete_after().is_none()) {
+            return Ok(0);
+        }
+        let mut passed = self.passed(bucket).await?;
+        let mut count = 0;
+        for rule in rules {
+            let Some(age) = rule.delete_after() else { continue };
+            let passed = passed.remove(&rule.id);
+            count += self.delete_by(&bucket.name, (rule, age), passed, failed).await?;
+        }
+        Ok(count)
+    }
+
+    /// How far each rule is. What is left of rules that are gone or have changed is removed.
+    async fn passed(&self, bucket: &BucketInfo) -> Result<HashMap<String, Passed>, BucketError> {
+        let (space, all) = (bucket.name.cursors(), EntryRange::prefix(b""));
+        let (mut found, mut stale) = (HashMap::new(), Vec::new());
+        for entry in self.shared.store.entries(&space, all, PAGE).await? {
+            let id = String::from_utf8_lossy(entry.entry.key()).into_owned();
+            let passed =
+                entry.value.and_then(|it| serde_json::from_str::<Passed>(it.as_str()).ok());
+            let rule = bucket.settings.lifecycle.iter().find(|it| it.id == id);
+            match (rule, passed) {
+                (Some(rule), Some(passed)) if rule.prefix == passed.prefix => {
+                    found.insert(id, passed);
+                }
+                _ => stale.push(entry.entry),
+            }
+        }
+        if !stale.is_empty() {
+            let commit = Commit { expects: Vec::new(), writes: removal(stale) };
+            self.shared.commit(commit).await?.ok();
+        }
+        Ok(found)
+    }
+
+    async fn delete_by(
+        &self,
+        bucket: &BucketName,
+        (rule, age): (&LifecycleRule, Duration),
+        mut passed: Option<Passed>,
+        failed: &mut Option<BucketError>,
+    ) -> Result<usize, BucketError> {
+        let Some(now) = self.shared.clock.deletion_time() else { return Ok(0) };
+        let until = Timestamp(now.0.saturating_sub(age.as_millis() as i64));
+        let mut after = passed.as_ref().map_or(AgeCursor::START, |it| AgeCursor {
+            changed_at: Timestamp(it.changed_at),
+            key: it.key.clone().into_bytes(),
+        });
+        let (space, prefix, mut count) = (bucket.blobs(), rule.prefix.as_bytes(), 0);
+        loop {
+            let page = self.shared.store.entries_by_age(&space, &after, until, PAGE).await?;
+            let Some(last) = page.last() else { return Ok(count) };
+            after = AgeCursor::behind(last);
+            for entry in page.iter().filter(|it| it.entry.key().starts_with(prefix)) {
+                if !self.still_has(bucket, rule).await? {
+                    return Ok(count);
+                }
+                let deleted = self.delete_if_same(bucket, entry).await;
+                let is_damaged =
+                    matches!(deleted, Err(BucketError::Store(StoreError::Corrupt { .. })));
+                let is_left = deleted.is_err() && !is_damaged;
+                count += usize::from(go_on(deleted, failed)?);
+                if is_left {
+                    // The next sweep meets it again. What is damaged stays so, and is passed.
+                    return Ok(count);
+                }
+            }
+            let settled = page.iter().rfind(|it| self.is_older(it.changed_at, SETTLED_AFTER));
+            let next = settled.and_then(|it| behind(it, &rule.prefix));
+            if next.is_some() && next != passed {
+                self.pass(bucket, rule, next.as_ref()).await?;
+                passed = next;
+            }
+            if page.len() < PAGE {
+                return Ok(count);
+            }
+        }
+    }
+
+    /// Notes how far a rule is, if the bucket is still there.
+    async fn pass(
+        &self,
+        bucket: &BucketName,
+        rule: &LifecycleRule,
+        passed: Option<&Passed>,
+    ) -> Result<(), BucketError> {
+        let known = match self.shared.bucket(bucket).await {
+            Ok(known) => known,
+            Err(BucketError::UnknownBucket { .. }) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let entry = EntryKey::new(&bucket.cursors(), rule.id.as_bytes())?;
+        let (value, reference, expires) = (passed.map(Json::of).transpose()?, None, None);
+        let put = Write::Put(Put { entry, value, reference, expires });
+        let commit = Commit::of(put).expect(Shared::expect_bucket(bucket, &known)?);
+        // If the bucket has changed meanwhile, the rule meets the same blobs again.
+        self.shared.commit(commit).await?.ok();
+        Ok(())
+    }
+
+    /// What removes the cursors of a bucket.
+    pub(crate) async fn forget_cursors(
+        &self,
+        bucket: &BucketName,
+    ) -> Result<Vec<Write>, BucketError> {
+        let all = EntryRange::prefix(b"");
+        let found = self.shared.store.entries(&bucket.cursors(), all, PAGE).await?;
+        Ok(removal(found.into_iter().map(|it| it.entry).collect()))
+    }
+
+    /// Whoever removes or changes a rule has the last word.
+    async fn still_has(
+        &self,
+        bucket: &BucketName,
+        rule: &LifecycleRule,
+    ) -> Result<bool, BucketError> {
+        match self.shared.bucket(bucket).await {
+            Ok(known) => Ok(known.settings.lifecycle.contains(rule)),
+            Err(BucketError::UnknownBucket { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Deletes what was found, if nobody has written the key again meanwhile.
+    async fn delete_if_same(
+        &self,
+        bucket: &BucketName,
+        entry: &Entry,
+    ) -> Result<bool, BucketError> {
+        let Some(blob) = Blob::read(entry)? else { return Ok(false) };
+        let (action, same) = (BlobAction::LifecycleDeletion, Condition::version(&blob.version()));
+        let deleted = self.shared.delete(bucket, &blob.key, action, same).await;
+        crash::point("lifecycle.deleted");
+        match deleted {
+            Ok(sequence) => Ok(sequence.is_some()),
+            Err(
+                BucketError::Condition { .. }
+                | BucketError::UnknownBlob { .. }
+                | BucketError::UnknownBucket { .. },
+            ) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn behind(entry: &Entry, prefix: &str) -> Option<Passed> {
+    let key = String::from_utf8(entry.entry.key().to_vec()).ok()?;
+    Some(Passed { prefix: prefix.into(), changed_at: entry.changed_at.0, key })
+}

@@ -1,0 +1,307 @@
+//! Sessions: whether the store knows all that happened to the files.
+//!
+//! Each opening of the buckets begins a session, whose id is written to the store and beside the
+//! files. A clean end writes another id. A store that has another id than the files is not the
+//! one that last used them, for example an older copy of it; one that finds a session open was
+//! not closed. In both cases it may lack rows: a gap.
+
+use std::{sync::Arc, time::Duration};
+
+use serde::{Deserialize, Serialize};
+use steadfast_store::{
+    Commit, Entropy, EntryKey, Expect, Json, Outcome, Put, Store, StoreError, Timestamp, Write,
+};
+
+use crate::{
+    BucketError, Buckets,
+    buckets::off,
+    content::{Blobs, PART_TIME},
+};
+
+/// Gaps that are remembered one by one; then the last one grows.
+const GAPS_MAX: usize = 64;
+
+/// What the store keeps about the use of its files.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Session {
+    id: String,
+    /// What stood beside the files when this was committed, for an end between the two writes.
+    previous: Option<String>,
+    began_at: i64,
+    /// A session that is found open has not ended cleanly.
+    is_open: bool,
+    /// In the order of time. Each of them owes a walk through all files.
+    #[serde(default)]
+    gaps: Vec<Gap>,
+    /// The walk that is under way.
+    #[serde(default)]
+    walk: Option<Walk>,
+    /// Rows of parts may be left whose upload has ended.
+    #[serde(default)]
+    pub(crate) lost_parts: bool,
+    /// When the store was found to be another one than that of the files.
+    #[serde(default)]
+    restored_at: Option<i64>,
+}
+
+/// A time for which the store may lack rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Gap {
+    from: i64,
+    until: i64,
+}
+
+/// A walk through all files.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Walk {
+    /// It is for the gaps that ended then or before.
+    pub(crate) until: i64,
+    /// The last folder it has seen.
+    pub(crate) shelf: Option<String>,
+    /// Something could not be looked at, so that it must be repeated.
+    pub(crate) has_failed: bool,
+}
+
+/// The session of these buckets, as it was last committed.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) session: Session,
+    revision: i64,
+    /// Somebody else has opened the buckets of this store since.
+    pub(crate) is_over: bool,
+}
+
+fn entry() -> Result<EntryKey, BucketError> {
+    Ok(EntryKey::new("system", b"blob-session")?)
+}
+
+/// Commits a session. `false` if somebody else has committed one.
+async fn put(store: &dyn Store, session: &Session, revision: i64) -> Result<bool, BucketError> {
+    let (entry, value) = (entry()?, Some(Json::of(session)?));
+    let expect = Expect::Revision { entry: entry.clone(), revision };
+    let put = Put { entry, value, reference: None, expires: None };
+    match store.commit(Commit::of(Write::Put(put)).expect(expect)).await? {
+        Outcome::Committed(_) => Ok(true),
+        Outcome::Rejected(_) | Outcome::Duplicate(_) => Ok(false),
+    }
+}
+
+fn new_id(entropy: &dyn Entropy) -> String {
+    format!("{:016x}{:016x}", entropy.next(), entropy.next())
+}
+
+impl Session {
+    fn is_of(&self, note: Option<&str>) -> bool {
+        note == Some(&self.id) || note == self.previous.as_deref()
+    }
+
+    fn add_gap(&mut self, from: i64, until: Timestamp) {
+        self.lost_parts = true;
+        let until = until.0;
+        let is_full = GAPS_MAX <= self.gaps.len();
+        match self.gaps.last_mut() {
+            Some(last) if is_full => last.until = until,
+            _ => self.gaps.push(Gap { from, until }),
+        }
+    }
+
+    /// The session that follows this one.
+    fn next(self, id: String, note: Option<String>, now: Timestamp, has_files: bool) -> Self {
+        let mut next = self;
+        // The default is that of a store which had none yet.
+        let (is_first, is_same) = (next.id.is_empty(), next.is_of(note.as_deref()));
+        if is_first && note.is_none() {
+            if has_files {
+                next.add_gap(i64::MIN, now);
+            }
+        } else if is_same {
+            if next.is_open {
+                next.add_gap(next.began_at, now);
+            }
+        } else if has_files {
+            tracing::warn!(
+                "this store did not use the blob files last: an older copy of it may have been \
+                 restored; files that it does not know are kept for now, so that the newer one \
+                 can still be restored"
+            );
+            let from = if is_first { i64::MIN } else { next.began_at };
+            next.add_gap(from, now);
+            next.restored_at = Some(now.0);
+        }
+        Self { id, previous: note, began_at: now.0, is_open: true, ..next }
+    }
+
+    /// Files that were made from then on, and that no row refers to, are not for this walk.
+    pub(crate) fn kept_from(&self, walk: &Walk) -> Timestamp {
+        let later = self.gaps.iter().filter(|it| walk.until < it.until);
+        Timestamp(later.map(|it| it.from).min().unwrap_or(i64::MAX))
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    /// The gaps that a walk is for are over.
+    pub(crate) fn end_walk(&mut self, walk: &Walk) {
+        if !walk.has_failed {
+            self.gaps.retain(|it| walk.until < it.until);
+        }
+        self.walk = None;
+    }
+
+    pub(crate) fn go_on_with(&mut self, walk: Walk) {
+        self.walk = Some(walk);
+    }
+}
+
+/// Begins a session.
+pub(crate) async fn begin(
+    store: &dyn Store,
+    blobs: &Arc<dyn Blobs>,
+    entropy: &dyn Entropy,
+) -> Result<State, BucketError> {
+    loop {
+        let found = store.entry(&entry()?).await?;
+        let revision = found.as_ref().map_or(0, |it| it.revision);
+        let before = match found.and_then(|it| it.value) {
+            Some(value) => serde_json::from_str(value.as_str()).map_err(|error| {
+                StoreError::Corrupt { reason: format!("session of the blobs: {error}") }
+            })?,
+            None => Session::default(),
+        };
+        let note = off(blobs, |blobs| Ok(blobs.session()?)).await?;
+        let is_known = !before.id.is_empty() && before.is_of(note.as_deref());
+        let has_files =
+            !is_known && off(blobs, |blobs| Ok(!blobs.shelves_after(None, 1)?.is_empty())).await?;
+        let id = new_id(entropy);
+        let session = before.next(id.clone(), note, store.clock().now(), has_files);
+        // The store first: until the files say the same, what they say now is known.
+        if put(store, &session, revision).await? {
+            off(blobs, move |blobs| Ok(blobs.set_session(&id)?)).await?;
+            return Ok(State { session, revision: revision + 1, is_over: false });
+        }
+    }
+}
+
+impl Buckets {
+    /// Ends the use of the files: changes are refused from now on. If everything that was begun is
+    /// done, the next one who opens these buckets need not look for files that nothing refers to.
+    /// To be called before the store is closed.
+    pub async fn close(&self) {
+        self.shared.changes.close();
+        if let Err(error) = self.end_session().await {
+            tracing::warn!(error = %error, "the session of the blobs was not ended");
+        }
+    }
+
+    async fn end_session(&self) -> Result<(), BucketError> {
+        let mut state = self.shared.session.lock().await;
+        self.shared.take_left_over().await?;
+        let is_done = self.shared.changes.is_done() && !self.shared.readers.has_doomed();
+        if !is_done || state.is_over || !state.session.is_open {
+            return Ok(());
+        }
+        let tidy = |blobs: &dyn Blobs| {
+            blobs.tidy(Timestamp::MAX);
+            Ok(())
+        };
+        self.shared.off(tidy).await?;
+        let id = new_id(&*self.shared.entropy);
+        let previous = Some(std::mem::replace(&mut state.session.id, id.clone()));
+        (state.session.previous, state.session.is_open) = (previous, false);
+        if self.save(&mut state).await? {
+            self.shared.off(move |blobs| Ok(blobs.set_session(&id)?)).await?;
+        }
+        Ok(())
+    }
+
+    /// Commits the session. `false` if it is over.
+    pub(crate) async fn save(&self, state: &mut State) -> Result<bool, BucketError> {
+        let is_saved = put(&*self.shared.store, &state.session, state.revision).await?;
+        if is_saved {
+            state.revision += 1;
+        } else {
+            state.is_over = true;
+        }
+        Ok(is_saved)
+    }
+
+    /// Whether an older store was restored so lately that nothing is deleted because of its age.
+    pub(crate) async fn is_restored(&self) -> bool {
+        let restored_at = self.shared.session.lock().await.session.restored_at;
+        let keep = self.shared.options.keep_unknown_files;
+        restored_at.is_some_and(|it| !self.is_older(Timestamp(it), keep))
+    }
+
+    /// The walk that is under way, or the one that is to be begun now.
+    pub(crate) fn due_walk(&self, session: &Session) -> Option<Walk> {
+        if let Some(walk) = &session.walk {
+            return Some(walk.clone());
+        }
+        // By then every file of the gap is old enough to go, by the time in its name.
+        let old = self.shared.options.keep_orphans + Duration::from_millis(PART_TIME as u64);
+        let keep = self.shared.options.keep_unknown_files.max(old);
+        let due = session.gaps.iter().take_while(|it| self.is_older(Timestamp(it.until), keep));
+        due.last().map(|it| Walk { until: it.until, ..Walk::default() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn opened(before: Session, note: Option<&str>, at: i64) -> Session {
+        before.next(format!("at {at}"), note.map(Into::into), Timestamp(at), true)
+    }
+
+    fn gaps(session: &Session) -> Vec<(i64, i64)> {
+        session.gaps.iter().map(|it| (it.from, it.until)).collect()
+    }
+
+    #[test]
+    fn a_session_that_ended_cleanly_leaves_no_gap_and_one_that_did_not_leaves_its_time() {
+        let first = opened(
+            Session { is_open: false, ..opened(Session::default(), None, 1) },
+            Some("at 1"),
+            2,
+        );
+        assert_eq!(gaps(&first), [(i64::MIN, 1)], "the files are older than the first session");
+        let second = opened(first, Some("at 2"), 5);
+        assert_eq!(gaps(&second), [(i64::MIN, 1), (2, 5)]);
+        assert_eq!(second.restored_at, None);
+        let third = opened(second, Some("at 2"), 6);
+        assert_eq!(gaps(&third)[2..], [(5, 6)], "it ended before its id stood beside the files");
+        assert_eq!(third.restored_at, None);
+    }
+
+    #[test]
+    fn a_store_that_did_not_use_the_files_last_is_told_from_one_that_crashed() {
+        let first = Session { is_open: false, ..opened(Session::default(), None, 1) };
+        let copy = first.clone();
+        let restored = opened(copy, Some("at 7"), 9);
+        assert_eq!((gaps(&restored)[1], restored.restored_at), ((1, 9), Some(9)));
+        let lost = opened(Session::default(), Some("at 7"), 9);
+        assert_eq!((gaps(&lost), lost.restored_at), (vec![(i64::MIN, 9)], Some(9)));
+        let new = Session::default().next("n".into(), None, Timestamp(3), false);
+        assert_eq!((gaps(&new), new.lost_parts), (vec![], false));
+    }
+
+    #[test]
+    fn gaps_are_bounded_and_a_walk_ends_those_that_it_is_for() {
+        let mut session = opened(Session::default(), None, 0);
+        for at in 1..1_000 {
+            let note = session.id.clone();
+            session = opened(session, Some(&note), at);
+        }
+        assert_eq!(session.gaps.len(), GAPS_MAX);
+        assert_eq!(gaps(&session)[GAPS_MAX - 1], (GAPS_MAX as i64 - 2, 999));
+        let mut walk = Walk { until: 10, has_failed: true, ..Walk::default() };
+        assert_eq!(session.kept_from(&walk), Timestamp(10));
+        session.end_walk(&walk);
+        assert_eq!(session.gaps.len(), GAPS_MAX, "it is to be repeated");
+        walk.has_failed = false;
+        session.end_walk(&walk);
+        assert_eq!(gaps(&session)[0], (10, 11));
+    }
+}
