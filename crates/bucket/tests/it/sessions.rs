@@ -71,8 +71,13 @@ impl Lab {
     }
 
     async fn delete_after_a_day(&self, id: &str, prefix: &str) {
+        self.delete_after_days(id, prefix, 1).await;
+    }
+
+    async fn delete_after_days(&self, id: &str, prefix: &str, days: u64) {
         let (id, prefix) = (id.into(), prefix.into());
-        let (delete_after_ms, abort_uploads_after_ms) = (Some(DAY.as_millis() as u64), None);
+        let delete_after_ms = Some(days * DAY.as_millis() as u64);
+        let abort_uploads_after_ms = None;
         let rule = LifecycleRule { id, prefix, delete_after_ms, abort_uploads_after_ms };
         self.buckets.put_lifecycle(&bucket(), rule).await.unwrap();
     }
@@ -152,6 +157,7 @@ async fn after_clean_ends_no_folder_is_listed_and_a_sweep_costs_the_same_whateve
 ) {
     lab.delete_after_a_day("logs", "logs/").await;
     lab.delete_after_a_day("tmp", "tmp/").await;
+    lab.delete_after_days("year", "", 365).await;
     for number in 0..5 {
         lab.put(&format!("kept/{number}"), b"kept").await;
     }
