@@ -21,8 +21,9 @@ struct Inner {
     is_closed: bool,
     /// Files that perhaps nothing refers to, and since when.
     doubts: HashMap<FileName, Timestamp>,
-    /// There were too many.
-    is_overfull: bool,
+    /// There are files to be looked at that are not among them: there were too many, or a change
+    /// has panicked.
+    is_incomplete: bool,
     /// How often rows of parts were left whose upload has ended, and up to which time the sweep has
     /// seen to it.
     parts_left: u64,
@@ -35,7 +36,10 @@ pub(crate) struct Changing(Arc<Shared>);
 
 impl Drop for Changing {
     fn drop(&mut self) {
-        self.0.changes.inner().under_way -= 1;
+        let mut inner = self.0.changes.inner();
+        inner.under_way -= 1;
+        // Whatever it has left, nobody has noted it.
+        inner.is_incomplete |= std::thread::panicking();
     }
 }
 
@@ -56,7 +60,7 @@ impl Changes {
     /// Whether nothing is under way and nothing is left to be looked at.
     pub(crate) fn is_done(&self) -> bool {
         let inner = self.inner();
-        let has_files = !inner.doubts.is_empty() || inner.is_overfull;
+        let has_files = !inner.doubts.is_empty() || inner.is_incomplete;
         inner.under_way == 0 && !has_files && inner.parts_left == inner.parts_seen
     }
 
@@ -106,7 +110,7 @@ impl Shared {
         let mut inner = self.changes.inner();
         for file in files {
             if DOUBTS_MAX <= inner.doubts.len() && !inner.doubts.contains_key(file) {
-                inner.is_overfull = true;
+                inner.is_incomplete = true;
                 continue;
             }
             inner.doubts.insert(*file, now);

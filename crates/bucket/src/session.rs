@@ -121,9 +121,9 @@ impl Session {
             }
         } else if has_files {
             tracing::warn!(
-                "this store did not use the blob files last: an older copy of it may have been \
-                 restored; files that it does not know are kept for now, so that the newer one \
-                 can still be restored"
+                "another copy of this store used the blob files last: this one may be an older \
+                 one that was restored. Nothing is deleted because of its age for a while, so \
+                 that the newer one can still be put back"
             );
             let from = if is_first { i64::MIN } else { next.began_at };
             next.add_gap(from, now);

@@ -20,6 +20,7 @@ crate::lab::laws!(
     after_clean_ends_no_folder_is_listed_and_a_sweep_costs_the_same_whatever_is_kept,
     what_a_process_leaves_while_it_lives_goes_without_a_walk,
     an_end_with_something_under_way_is_not_clean,
+    an_end_after_a_panic_in_the_middle_of_a_put_is_not_clean,
     an_end_between_the_two_writes_of_an_id_is_an_end_like_others,
     a_rule_meets_a_blob_again_that_was_written_again_and_all_when_its_prefix_changes,
 );
@@ -243,6 +244,22 @@ async fn an_end_with_something_under_way_is_not_clean(mut lab: Lab) {
     lab.next_session().await;
     lab.pass(7 * DAY);
     assert_eq!((swept(&lab).await.files, lab.has(lost)), (1, false));
+}
+
+async fn an_end_after_a_panic_in_the_middle_of_a_put_is_not_clean(mut lab: Lab) {
+    lab.buckets.close().await;
+    let trouble = lab.next_session().await;
+    trouble.on(|at, _| {
+        assert!(at != At::Sealed, "as the test wants it");
+        Ok(())
+    });
+    let put = lab.buckets.put(&bucket(), &key("k"), b"bytes", PutOptions::default()).await;
+    assert_eq!((put.unwrap_err().code(), lab.all_files().len()), ("files_failed", 1));
+    trouble.off();
+    lab.buckets.close().await;
+    lab.next_session().await;
+    lab.pass(7 * DAY);
+    assert_eq!((swept(&lab).await.files, lab.all_files().len()), (1, 0));
 }
 
 async fn an_end_between_the_two_writes_of_an_id_is_an_end_like_others(mut lab: Lab) {
