@@ -201,7 +201,8 @@ async fn a_database_of_before_losses_were_noted_is_told_as_well() {
     let lab = Lab::postgres().await;
     let backup = Backup::of(&lab).await;
     append(&lab, "lost", 3).await;
-    let old = "DROP TABLE loss; UPDATE meta SET value = 7 WHERE key = 'schema'";
+    let old =
+        "DROP TABLE loss; DROP INDEX entry_changed; UPDATE meta SET value = 7 WHERE key = 'schema'";
     lab::execute(url(&lab), old).await;
     let tables = backup.tables.iter().filter(|it| !["loss", "meta"].contains(&it.as_str()));
     Backup { tables: tables.cloned().collect(), client: backup.client }.restore().await;
