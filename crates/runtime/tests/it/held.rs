@@ -11,9 +11,9 @@ use std::{
 
 use async_trait::async_trait;
 use steadfast::store::{
-    Activity, Address, AgeCursor, Answer, Attempt, Commit, DueCursor, Dump, EntityId, EntityKind, Entries,
-    Entry, EntryKey, EntryRange, Expiring, ExpiryList, Head, Health, KeyName, Letter, MemoryStore,
-    Notices, ObjectSummary, OldTurn, Owner, PageImage, Position, QueueDepth, Recorded,
+    Activity, Address, AgeCursor, Answer, Attempt, Commit, DueCursor, Dump, EntityId, EntityKind,
+    Entries, Entry, EntryKey, EntryRange, Expiring, ExpiryList, Head, Health, KeyName, Letter,
+    MemoryStore, Notices, ObjectSummary, OldTurn, Owner, PageImage, Position, QueueDepth, Recorded,
     RecordedTurn, RunCursor, RunFilter, RunStatus, RunSummary, Setting, Snapshot, Store,
     StoreClock, StoreError, StreamSummary, Timestamp, Totals, TurnSummary, Version, Work,
 };

@@ -11,11 +11,11 @@ use std::{
 
 use async_trait::async_trait;
 use steadfast::store::{
-    Activity, Address, Answer, Attempt, Commit, DueCursor, Dump, EntityId, EntityKind, Entries,
-    Entry, EntryKey, EntryRange, Expiring, ExpiryList, Head, Health, KeyName, Letter, Notices,
-    ObjectSummary, OldTurn, Owner, PageImage, Position, QueueDepth, Recorded, RecordedTurn,
-    RunCursor, RunFilter, RunStatus, RunSummary, Setting, Snapshot, Store, StoreClock, StoreError,
-    StreamSummary, Timestamp, Totals, TurnSummary, Version, Work, Write,
+    Activity, Address, AgeCursor, Answer, Attempt, Commit, DueCursor, Dump, EntityId, EntityKind,
+    Entries, Entry, EntryKey, EntryRange, Expiring, ExpiryList, Head, Health, KeyName, Letter,
+    Notices, ObjectSummary, OldTurn, Owner, PageImage, Position, QueueDepth, Recorded,
+    RecordedTurn, RunCursor, RunFilter, RunStatus, RunSummary, Setting, Snapshot, Store,
+    StoreClock, StoreError, StreamSummary, Timestamp, Totals, TurnSummary, Version, Work, Write,
 };
 
 pub(crate) struct Watched {
@@ -156,6 +156,16 @@ impl Entries for Watched {
         limit: usize,
     ) -> Result<Vec<Entry>, StoreError> {
         self.inner.entries(space, range, limit).await
+    }
+
+    async fn entries_by_age(
+        &self,
+        space: &str,
+        after: &AgeCursor,
+        until: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Entry>, StoreError> {
+        self.inner.entries_by_age(space, after, until, limit).await
     }
 
     async fn expired_entries(
