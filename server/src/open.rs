@@ -1,11 +1,11 @@
 //! Opens the store that the command line names.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{io, path::Path, sync::Arc, time::Duration};
 
 use steadfast_bucket::{BucketError, Buckets, FileBlobs, account};
 use steadfast_store::{
     CLOCK_STEP_MAX, Clock, OpenError, PostgresOptions, PostgresStore, SeededEntropy, SqliteOptions,
-    SqliteStore, Store,
+    SqliteStore, Store, private,
 };
 
 use crate::place::Place;
@@ -100,8 +100,14 @@ pub(crate) async fn open_buckets(
     data: &Path,
 ) -> Result<Buckets, BucketError> {
     let account = account(&*store, &SeededEntropy::from_system()).await?;
-    let folder = data.join("blobs");
-    let opened = tokio::task::spawn_blocking(move || FileBlobs::open(folder, &account)).await;
+    let data = data.to_owned();
+    let opened = tokio::task::spawn_blocking(move || {
+        let blobs = FileBlobs::open(data.join("blobs"), &account)?;
+        // With a database elsewhere nobody else has looked at it.
+        private::tighten(&data)?;
+        io::Result::Ok(blobs)
+    });
+    let opened = opened.await;
     let blobs = opened.map_err(|error| BucketError::Files { reason: error.to_string() })??;
     Buckets::builder(store).open(Arc::new(blobs)).await
 }

@@ -16,7 +16,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use steadfast_store::{Timestamp, crash};
+use steadfast_store::{Timestamp, crash, private};
 
 use crate::{
     content::{Blobs, Content, Draft, FileName},
@@ -59,9 +59,10 @@ impl FileBlobs {
             let here = parent.as_os_str().is_empty();
             sync_folder(if here { Path::new(".") } else { parent })?;
         }
-        let mut options = OpenOptions::new();
-        options.create(true).truncate(false).write(true).mode(0o600);
-        let lock = options.open(folder.join("lock"))?;
+        for path in private::tighten(&folder)? {
+            tracing::warn!(path = %path.display(), "others had rights on it, which were taken");
+        }
+        let lock = private::open_file(&folder.join("lock"))?;
         lock.try_lock().map_err(|error| {
             io::Error::other(format!("{} is used by another process: {error}", folder.display()))
         })?;

@@ -216,14 +216,13 @@ pub enum Write {
     /// Keeps what a stream has come to, so that it need not be read from its beginning.
     Snapshot(Snapshot),
     /// Removes messages that nothing needs any more: those that are pending, dead, the last of
-    /// their stream or of a process or run that goes on stay.
+    /// their stream or of a process or run stay.
     Forget {
         /// Which messages.
         positions: Vec<Position>,
     },
     /// Removes messages that were given up at this time or before. The last of a stream, which
-    /// holds its version, counts as cancelled from then on; those of a process or run that goes on
-    /// stay.
+    /// holds its version, counts as cancelled from then on; those of a process or run stay with it.
     ForgetDead {
         /// Which messages.
         positions: Vec<Position>,
@@ -282,8 +281,8 @@ pub enum Write {
     /// is none, nothing happens. It is rejected while something is to be done for it, and together
     /// with what was written to it just now.
     ///
-    /// A long record goes in parts, the oldest first: as long as the receipt does not say that it
-    /// was erased, the same write is to be committed again.
+    /// A long record is only put aside: nobody finds it any more, and the next sweep removes it in
+    /// parts.
     EraseRun {
         /// Which run.
         run: EntityId,
@@ -291,10 +290,14 @@ pub enum Write {
         dead_until: Timestamp,
     },
     /// The same for another entity that has ended: an object that was deleted, a process that is
-    /// complete, or one that was only ever addressed. What goes on stays as it is.
+    /// complete, one that was only ever addressed, or a record that was put aside. What goes on
+    /// stays as it is. As long as the receipt counts messages and does not say that it was erased,
+    /// the same write is to be committed again.
     EraseEnded {
         /// Which entity.
         entity: EntityId,
+        /// It is rejected if a message of it is younger.
+        until: Timestamp,
         /// It is also rejected if something of it was given up later than this.
         dead_until: Timestamp,
     },
@@ -373,9 +376,9 @@ impl Write {
             | Write::Close { .. }
             | Write::Erase { .. }
             | Write::KeepRun { .. }
-            | Write::EraseRun { .. }
-            | Write::EraseEnded { .. }
             | Write::Swept { .. } => 200,
+            // So that few share a batch: each removes many rows.
+            Write::EraseRun { .. } | Write::EraseEnded { .. } => 1 << 20,
             Write::Run { run, .. } => 200 + run.class().len() + run.name().len(),
             Write::Snapshot(it) => 200 + it.state.as_str().len(),
             Write::Put(it) => 200 + it.entry.key().len() + value_bytes(it),

@@ -18,6 +18,7 @@ mod notice;
 mod outcome;
 mod plan;
 mod postgres;
+pub mod private;
 mod process;
 mod queue;
 mod recorded;

@@ -291,7 +291,7 @@ impl Store for MemoryStore {
         self.read(|it| it.next_due(queue, after))
     }
 
-    async fn unswept(&self, limit: usize) -> Result<Vec<(Position, Timestamp, bool)>, StoreError> {
+    async fn unswept(&self, limit: usize) -> Result<Vec<(Position, Timestamp)>, StoreError> {
         self.read(|it| it.unswept(limit))
     }
 

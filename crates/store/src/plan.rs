@@ -21,7 +21,7 @@ use crate::{
 
 pub(crate) use self::{
     decide::plan,
-    erase::{DeadBrief, ERASED_MAX, Erasure},
+    erase::{DeadBrief, ERASED, ERASED_MAX, Erasure},
     facts::{Brief, Facts, TurnBrief},
     needs::Needs,
 };
@@ -162,6 +162,8 @@ pub(crate) struct Plan {
     pub(crate) runs_kept: Vec<(EntityId, Timestamp)>,
     /// Runs and other entities that go with all they had, before anything is written.
     pub(crate) erased: Vec<EntityId>,
+    /// The same, but that their records are given to others, which are among the entities.
+    pub(crate) put_aside: Vec<(EntityId, EntityId)>,
     /// Messages that go before anything is written, of records too long to go at once: those up
     /// to a version.
     pub(crate) cut: Vec<(EntityId, Version)>,
@@ -211,6 +213,7 @@ impl Plan {
             && self.runs.is_empty()
             && self.runs_kept.is_empty()
             && self.erased.is_empty()
+            && self.put_aside.is_empty()
             && self.cut.is_empty()
             && self.swept.is_none()
             && self.expiring.is_empty()

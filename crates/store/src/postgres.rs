@@ -228,7 +228,7 @@ impl Store for PostgresStore {
         Ok(self.list(queues::NEXT_DUE, params, |row| row.time(0)).await?.pop())
     }
 
-    async fn unswept(&self, limit: usize) -> Result<Vec<(Position, Timestamp, bool)>, StoreError> {
+    async fn unswept(&self, limit: usize) -> Result<Vec<(Position, Timestamp)>, StoreError> {
         self.list(queries::SWEEP, &[&count(limit)], sql::sweep_row).await
     }
 

@@ -78,7 +78,7 @@ pub struct KeyName {
 const PAGE: usize = 500;
 
 /// Entities erased at the same time.
-const ERASED_AT_ONCE: usize = 50;
+const ERASED_AT_ONCE: usize = 8;
 
 /// Forgets what is older than `retention` allows: messages that nothing needs, messages that were
 /// given up, what is left of objects that were deleted and of processes that are complete, and keys
@@ -100,12 +100,14 @@ async fn sweep_log(store: &dyn Store, until: Timestamp) -> Result<usize, StoreEr
     let mut forgotten = 0;
     loop {
         let page = store.unswept(PAGE).await?;
-        let old: Vec<_> = page.iter().take_while(|(_, at, _)| *at < until).collect();
-        let Some((to, ..)) = old.last() else { return Ok(forgotten) };
-        let positions = old.iter().filter(|it| it.2).map(|it| it.0).collect();
-        let commit = Commit::of(Write::Forget { positions }).write(Write::Swept { to: *to });
+        let old = page.iter().take_while(|(_, at)| *at < until).map(|(position, _)| *position);
+        let positions: Vec<Position> = old.collect();
+        let Some(to) = positions.last().copied() else { return Ok(forgotten) };
+        let seen = positions.len();
+        // What is still needed stays, as it is found then and not as it was before.
+        let commit = Commit::of(Write::Forget { positions }).write(Write::Swept { to });
         forgotten += committed(store, commit).await?.forgotten;
-        if old.len() < PAGE {
+        if seen < PAGE {
             return Ok(forgotten);
         }
     }
@@ -144,7 +146,7 @@ async fn sweep_ended(
         if rows.is_empty() {
             return Ok(forgotten);
         }
-        let erased = rows.iter().map(|it| erase_ended(store, it.entity, dead_until));
+        let erased = rows.iter().map(|it| erase_ended(store, it.entity, until, dead_until));
         let erased = try_join_all(erased).await?;
         forgotten += erased.iter().flatten().sum::<usize>();
         // Where something is still to be done, another time.
@@ -163,11 +165,13 @@ async fn sweep_ended(
 async fn erase_ended(
     store: &dyn Store,
     entity: EntityId,
+    until: Timestamp,
     dead_until: Timestamp,
 ) -> Result<Option<usize>, StoreError> {
     let mut forgotten = 0;
     loop {
-        match store.commit(Commit::of(Write::EraseEnded { entity, dead_until })).await? {
+        let erase = Write::EraseEnded { entity, until, dead_until };
+        match store.commit(Commit::of(erase)).await? {
             Outcome::Committed(it) => {
                 forgotten += it.forgotten;
                 // A long record goes in parts.

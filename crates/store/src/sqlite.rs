@@ -259,7 +259,7 @@ impl Store for SqliteStore {
         Ok(self.list(queues::NEXT_DUE, (queue.0, after.0), |row| row.time(0)).await?.pop())
     }
 
-    async fn unswept(&self, limit: usize) -> Result<Vec<(Position, Timestamp, bool)>, StoreError> {
+    async fn unswept(&self, limit: usize) -> Result<Vec<(Position, Timestamp)>, StoreError> {
         self.list(queries::SWEEP, (count(limit),), sql::sweep_row).await
     }
 

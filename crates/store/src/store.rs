@@ -145,9 +145,9 @@ pub trait Store: Entries + Send + Sync + 'static {
         after: Timestamp,
     ) -> Result<Option<Timestamp>, StoreError>;
 
-    /// Looks at the next messages that the sweep has not passed (see [`crate::Write::Swept`]):
-    /// when each was written, and whether nothing needs it any more.
-    async fn unswept(&self, limit: usize) -> Result<Vec<(Position, Timestamp, bool)>, StoreError>;
+    /// Looks at the next messages that the sweep has not passed (see [`crate::Write::Swept`]), and
+    /// when each was written.
+    async fn unswept(&self, limit: usize) -> Result<Vec<(Position, Timestamp)>, StoreError>;
 
     /// Reads what the sweep is to look at again, since a time or longer, the oldest first.
     async fn expiring(

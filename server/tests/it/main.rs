@@ -35,6 +35,7 @@ mod object_views;
 mod objects;
 mod outage;
 mod pages;
+mod private;
 mod process_pages;
 mod processes;
 mod proxy;

@@ -13,7 +13,7 @@ use super::{RunError, Runs, runs::address};
 use crate::object::sweep_run_replies;
 
 /// Runs and messages looked at together.
-const PAGE: usize = 50;
+const PAGE: usize = 8;
 
 /// When a run that cannot be erased yet is looked at again.
 const AGAIN: Duration = Duration::from_hours(24);
@@ -51,28 +51,32 @@ impl Runs {
     pub async fn sweep(&self, keep_dead: Duration) -> Result<usize, StoreError> {
         sweep_run_replies(&*self.shared.store).await?;
         let Some(now) = self.shared.clock.deletion_time() else { return Ok(0) };
-        let mut erased = 0;
+        let (mut erased, mut before) = (0, Vec::new());
         loop {
             let due = self.shared.store.expired_runs(now, PAGE).await?;
-            if due.is_empty() {
+            // Those that stay are not met again, unless their rows are damaged.
+            if due.is_empty() || due == before {
                 return Ok(erased);
             }
             let gone = due.iter().map(|run| self.erase_old(run, now.before(keep_dead)));
             erased += try_join_all(gone).await?.into_iter().filter(|it| *it).count();
+            before = due;
         }
     }
 
     async fn erase_old(&self, run: &Address, dead_until: Timestamp) -> Result<bool, StoreError> {
         // Somebody may have let it begin anew.
-        if let Some((version, status)) = self.row(run).await?
-            && status.is_final()
-            && self.erase(run, version, dead_until).await?.is_ok()
-        {
+        let Some((version, _)) = self.row(run).await?.filter(|(_, it)| it.is_final()) else {
+            return Ok(false);
+        };
+        if self.erase(run, version, dead_until).await?.is_ok() {
             return Ok(true);
         }
-        // It has still work: another time, so that others come before it until then.
-        let later = Write::KeepRun { run: run.id(), keep: AGAIN };
-        self.shared.store.commit(Commit::of(later)).await?;
+        // It has still work: another time, so that others come before it until then. If it has
+        // begun anew meanwhile, it has a time of its own.
+        let later = Commit::of(Write::KeepRun { run: run.id(), keep: AGAIN });
+        let unchanged = Expect::Version { stream: run.id(), version };
+        self.shared.store.commit(later.expect(unchanged)).await?;
         Ok(false)
     }
 
@@ -94,7 +98,7 @@ impl Runs {
         self.is_let_go(stream).await;
         let unchanged = || Commit::default().expect(Expect::Version { stream, version });
         // Wake-ups that nobody needs any more, unless it has just begun anew.
-        for message in store.pending(Some(run.id()), 0, 4 * PAGE).await? {
+        for message in store.pending(Some(run.id()), 0, 200).await? {
             if message.action == "run" {
                 let (position, lease) = (message.position, None);
                 let (as_, error) = (SettledAs::Cancelled, None);
@@ -102,19 +106,14 @@ impl Runs {
                 store.commit(unchanged().write(settle)).await?;
             }
         }
-        loop {
-            // A long record goes in parts. If the process ends in between, the sweep goes on.
-            let erase = Write::EraseRun { run: stream, dead_until };
-            let now = Write::KeepRun { run: stream, keep: Duration::ZERO };
-            match store.commit(unchanged().write(erase).write(now)).await? {
-                Outcome::Committed(it) if !it.erased && 0 < it.forgotten => {}
-                Outcome::Committed(_) | Outcome::Duplicate(_) => {
-                    self.shared.journals.remove(stream);
-                    self.shared.watchers.start_over(stream);
-                    return Ok(Ok(()));
-                }
-                Outcome::Rejected(rejection) => return Ok(Err(rejection)),
+        let erase = Write::EraseRun { run: stream, dead_until };
+        Ok(match store.commit(unchanged().write(erase)).await? {
+            Outcome::Committed(_) | Outcome::Duplicate(_) => {
+                self.shared.journals.remove(stream);
+                self.shared.watchers.start_over(stream);
+                Ok(())
             }
-        }
+            Outcome::Rejected(rejection) => Err(rejection),
+        })
     }
 }

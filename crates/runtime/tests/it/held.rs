@@ -305,7 +305,7 @@ delegate! {
     dead_letters(queue: EntityId, after: Position, limit: usize) -> Vec<Recorded>;
     queue_depth(queue: EntityId, at: Timestamp) -> QueueDepth;
     next_due(queue: EntityId, after: Timestamp) -> Option<Timestamp>;
-    unswept(limit: usize) -> Vec<(Position, Timestamp, bool)>;
+    unswept(limit: usize) -> Vec<(Position, Timestamp)>;
     expiring(list: ExpiryList, until: Timestamp, limit: usize) -> Vec<Expiring>;
     expired_keys(at: Timestamp, limit: usize) -> Vec<KeyName>;
     head(entity: EntityId) -> Option<Head>;

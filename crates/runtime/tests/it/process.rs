@@ -196,6 +196,9 @@ async fn hole_11_the_end_is_remembered_until_the_process_is_forgotten(lab: Lab) 
     let view = fresh().look("order", "1").await.unwrap().unwrap();
     assert_eq!((view.completed, view.state["paid"].clone()), (true, json!(true)));
     lab.clock.advance(Duration::from_secs(1));
+    assert_eq!(sweep(&*lab.store, retention).await.unwrap(), 0, "an input has just come");
+    assert!(fresh().look("order", "1").await.unwrap().unwrap().completed);
+    lab.clock.advance(Duration::from_hours(25));
     assert_eq!(sweep(&*lab.store, retention).await.unwrap(), 11, "it goes as a whole");
     assert_eq!(fresh().look("order", "1").await.unwrap(), None);
     assert!(!fresh().input::<Order>(&place("1"), None).await.unwrap().ignored);

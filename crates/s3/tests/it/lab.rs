@@ -119,12 +119,12 @@ impl Lab {
         self.ask_as(&self.key, (method, target), &[], body).await
     }
 
-    /// How many files there are, besides the lock and the name of the store.
+    /// How many files there are, besides the lock, the name of the store and its session.
     pub(crate) fn files(&self) -> usize {
         fn count(folder: &Path) -> usize {
             let found = std::fs::read_dir(folder).unwrap().map(|it| it.unwrap().path());
             found.map(|it| if it.is_dir() { count(&it) } else { 1 }).sum()
         }
-        count(self.folder.path()).saturating_sub(2)
+        count(self.folder.path()).saturating_sub(3)
     }
 }

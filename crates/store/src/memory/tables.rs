@@ -8,7 +8,8 @@ use crate::{
     ObjectSummary, Position, Recorded, Settled, SettledAs, Snapshot, State, StreamSummary,
     Timestamp, Totals, Version, Work,
     plan::{
-        Brief, DeadBrief, ERASED_MAX, EntityRow, Erasure, Facts, KeyRow, MessageRow, Needs, Plan,
+        Brief, DeadBrief, ERASED, ERASED_MAX, EntityRow, Erasure, Facts, KeyRow, MessageRow, Needs,
+        Plan,
     },
     store_clock::ClockRecord,
 };
@@ -66,8 +67,8 @@ impl Tables {
                 let last = self.version(row.stream) == row.version;
                 let (stream, target, ordered) = (row.stream, row.target, row.ordered);
                 let queued = target.is_some_and(|it| self.is_queue(it));
-                let open = self.is_open(stream);
-                let brief = Brief { stream, target, ordered, queued, last, open };
+                let recorded = self.is_recorded(stream);
+                let brief = Brief { stream, target, ordered, queued, last, recorded };
                 facts.messages.load(*position, brief);
             }
             if let Some(settled) = self.outcomes.get(position) {
@@ -104,6 +105,7 @@ impl Tables {
         plan.looked.iter().for_each(|it| _ = self.expiring.remove(it));
         self.expiring.extend(&plan.expiring);
         plan.cut.iter().for_each(|(id, version)| self.cut(*id, *version));
+        plan.put_aside.iter().for_each(|(id, to)| self.put_aside(*id, *to));
         plan.erased.iter().for_each(|id| self.erase(*id));
         for row in &plan.entities {
             self.entities.insert(row.address.id(), row.clone());
@@ -159,13 +161,13 @@ impl Tables {
     /// What is known of an entity that is to be erased, if it has ended.
     fn erasure(&self, id: EntityId) -> Option<Erasure> {
         let entity = self.entities.get(&id)?;
+        let is_aside = entity.address.class() == ERASED;
         let has_ended = match entity.address.kind() {
             EntityKind::Run => true,
             EntityKind::Process => entity.closed_at.is_some() || entity.origin.is_none(),
             EntityKind::Object => self.objects.head(id).is_none(),
-            EntityKind::Stream | EntityKind::Queue | EntityKind::Bucket | EntityKind::System => {
-                false
-            }
+            EntityKind::System => is_aside,
+            EntityKind::Stream | EntityKind::Queue | EntityKind::Bucket => false,
         };
         if !has_ended {
             return None;
@@ -182,9 +184,12 @@ impl Tables {
         Some(Erasure {
             work: work.or_else(for_it),
             is_run: self.runs.get(id).is_some(),
+            is_aside: entity.address.kind() == EntityKind::System,
             dead: dead.collect(),
-            cut: own().nth(max - 1).map(|((_, version), _)| *version),
+            cut: own().nth(max).map(|((_, version), _)| *version - 1),
             messages: own().take(max).count(),
+            origin: entity.origin,
+            last_at: own().next_back().map(|(_, it)| self.messages[it].created_at),
         })
     }
 
@@ -198,6 +203,14 @@ impl Tables {
                 .extract_if((position, 0)..=(position, u32::MAX), |_, _| true)
                 .for_each(drop);
         }
+    }
+
+    /// Gives a record to an entity under which nobody looks for it.
+    fn put_aside(&mut self, id: EntityId, to: EntityId) {
+        let all = (id, Version::MIN)..=(id, Version::MAX);
+        let record: Vec<_> = self.streams.extract_if(all, |_, _| true).collect();
+        self.streams.extend(record.into_iter().map(|((_, version), it)| ((to, version), it)));
+        self.erase(id);
     }
 
     fn erase(&mut self, id: EntityId) {
@@ -223,10 +236,9 @@ impl Tables {
         self.streams.range(all).next_back().map(|((_, version), position)| (*version, *position))
     }
 
-    /// Whether it is a process or a run that goes on.
-    fn is_open(&self, stream: EntityId) -> bool {
-        let entity = self.entities.get(&stream);
-        entity.is_some_and(|it| it.address.kind().has_state() && it.closed_at.is_none())
+    /// Whether it is a process or a run.
+    fn is_recorded(&self, stream: EntityId) -> bool {
+        self.entities.get(&stream).is_some_and(|it| it.address.kind().has_state())
     }
 
     pub(super) fn recorded(&self, position: Position) -> Option<Recorded> {
@@ -349,17 +361,9 @@ impl Tables {
         over.into_iter().take(limit).map(name).collect()
     }
 
-    pub(super) fn unswept(&self, limit: usize) -> Vec<(Position, Timestamp, bool)> {
+    pub(super) fn unswept(&self, limit: usize) -> Vec<(Position, Timestamp)> {
         let next = self.messages.range(self.swept + 1..).take(limit);
-        next.map(|(position, row)| {
-            let dead = |it: &Settled| it.as_ == SettledAs::Dead;
-            let needed = self.is_open(row.stream)
-                || self.works.contains_key(position)
-                || self.outcomes.get(position).is_some_and(dead)
-                || self.version(row.stream) == row.version;
-            (*position, row.created_at, !needed)
-        })
-        .collect()
+        next.map(|(position, row)| (*position, row.created_at)).collect()
     }
 
     pub(super) fn totals(&self) -> Totals {

@@ -152,7 +152,9 @@ impl Batch {
             Write::Run { run, status, expires } => self.run(run, *status, *expires),
             Write::KeepRun { run, keep } => self.keep_run(*run, *keep),
             Write::EraseRun { run, dead_until } => self.erase_run(*run, *dead_until)?,
-            Write::EraseEnded { entity, dead_until } => self.erase_ended(*entity, *dead_until)?,
+            Write::EraseEnded { entity, until, dead_until } => {
+                self.erase_ended(*entity, *until, *dead_until)?;
+            }
             Write::Put(put) => self.put(put),
             Write::ExpireEntries { entries } => entries.iter().for_each(|it| self.expire(it)),
             // Recorded at the end, when the position of the input is known.
@@ -192,6 +194,7 @@ impl Batch {
             turns_forgotten: self.draft.turns_forgotten.len(),
             runs_kept: self.draft.runs_kept.len(),
             erased: self.draft.erased.len(),
+            put_aside: self.draft.put_aside.len(),
             cut: self.draft.cut.len(),
             swept: (self.facts.swept, self.draft.swept),
             counts: (self.draft.pending, self.draft.dead),
@@ -229,6 +232,8 @@ impl Batch {
         }
         // After that: what was erased may have begun anew.
         self.facts.entities.extend(self.draft.erased.drain(lengths.erased..));
+        let put_aside = self.draft.put_aside.drain(lengths.put_aside..);
+        self.facts.entities.extend(put_aside.map(|(id, _)| id));
         self.facts.lasts.reject();
         self.facts.depths.reject();
         self.facts.expiring.reject();
@@ -340,6 +345,7 @@ struct Lengths {
     turns_forgotten: usize,
     runs_kept: usize,
     erased: usize,
+    put_aside: usize,
     cut: usize,
     swept: (Position, Option<Position>),
     counts: (i64, i64),

@@ -139,7 +139,11 @@ impl Batch {
         let Some(brief) = self.facts.messages.get(&position) else { return };
         let settled = self.facts.settled.get(&position);
         let dead = settled.is_some_and(|it| it.as_ == SettledAs::Dead);
-        if brief.last || brief.open || dead || self.facts.works.get(&position).is_some() {
+        if self.is_last(position, brief)
+            || brief.recorded
+            || dead
+            || self.facts.works.get(&position).is_some()
+        {
             return;
         }
         self.facts.messages.set(position, None);

@@ -1,10 +1,13 @@
 //! The end of runs and of other entities, as if they had never been.
 
-use super::decide::Batch;
-use crate::{EntityId, Position, Rejection, Timestamp, Version};
+use super::{EntityRow, decide::Batch};
+use crate::{Address, EntityId, EntityKind, Position, Rejection, Timestamp, Version};
 
 /// Messages of one entity that go in one commit, at most.
 pub(crate) const ERASED_MAX: i64 = 2_000;
+
+/// The class of entities that hold records which were put aside, each under its origin.
+pub(crate) const ERASED: &str = "erased";
 
 /// What is known of an entity that is to be erased. There is none of one that goes on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,12 +16,18 @@ pub(crate) struct Erasure {
     pub(crate) work: Option<Position>,
     /// Whether it is a run that was started.
     pub(crate) is_run: bool,
+    /// Whether it only holds a record that was put aside, which may go at once.
+    pub(crate) is_aside: bool,
     /// Its messages that were given up.
     pub(crate) dead: Vec<DeadBrief>,
     /// Where its record is too long: up to this version the messages go at once.
     pub(crate) cut: Option<Version>,
     /// How many messages go at once.
     pub(crate) messages: usize,
+    /// Of its record.
+    pub(crate) origin: Option<Position>,
+    /// When its last message was written.
+    pub(crate) last_at: Option<Timestamp>,
 }
 
 /// A message that was given up.
@@ -33,42 +42,98 @@ pub(crate) struct DeadBrief {
 
 impl Batch {
     pub(super) fn erase_run(&mut self, run: EntityId, until: Timestamp) -> Result<(), Rejection> {
-        self.erase_entity(run, until)
+        let Some(found) = self.erasable(run, until)? else { return Ok(()) };
+        match found.origin.filter(|_| found.cut.is_some()) {
+            Some(origin) => self.put_aside(run, origin),
+            None => self.erase_whole(run, &found),
+        }
+        Ok(())
     }
 
-    pub(super) fn erase_ended(&mut self, id: EntityId, until: Timestamp) -> Result<(), Rejection> {
-        let is_run = self.facts.erasures.get(&id).is_some_and(|it| it.is_run);
-        let is_there = self.facts.heads.get(&id).is_some();
-        if is_run || is_there { Ok(()) } else { self.erase_entity(id, until) }
+    pub(super) fn erase_ended(
+        &mut self,
+        entity: EntityId,
+        until: Timestamp,
+        dead_until: Timestamp,
+    ) -> Result<(), Rejection> {
+        if self.facts.heads.get(&entity).is_some() {
+            return Ok(());
+        }
+        let Some(found) = self.erasable(entity, dead_until)? else { return Ok(()) };
+        if found.is_run {
+            return Ok(());
+        }
+        if !found.is_aside && found.last_at.is_some_and(|it| until < it) {
+            return Err(Rejection::JustWritten { entity });
+        }
+        let Some(version) = found.cut else {
+            self.erase_whole(entity, &found);
+            return Ok(());
+        };
+        // What is known of its messages would have to be told apart.
+        if self.facts.messages.iter().any(|(_, brief)| brief.stream == entity) {
+            return Err(Rejection::JustWritten { entity });
+        }
+        self.uncount(&found);
+        self.facts.erasures.set(entity, None);
+        self.draft.cut.push((entity, version));
+        self.receipt.forgotten += found.messages;
+        Ok(())
     }
 
-    fn erase_entity(&mut self, entity: EntityId, until: Timestamp) -> Result<(), Rejection> {
+    /// What is known of an entity that is to go; `None` if it is not there, or goes on.
+    fn erasable(&self, entity: EntityId, until: Timestamp) -> Result<Option<Erasure>, Rejection> {
         if self.has_moved(entity) {
             return Err(Rejection::JustWritten { entity });
         }
-        // It is not there.
-        let Some(found) = self.facts.erasures.get(&entity).cloned() else { return Ok(()) };
-        let young = found.dead.iter().find(|it| until < it.at).map(|it| it.position);
-        if let Some(position) = found.work.or(young) {
-            return Err(Rejection::HasWork { entity, position });
+        let Some(found) = self.facts.erasures.get(&entity) else { return Ok(None) };
+        let is_young = |it: &&DeadBrief| !found.is_aside && until < it.at;
+        let young = found.dead.iter().find(is_young).map(|it| it.position);
+        match found.work.or(young) {
+            Some(position) => Err(Rejection::HasWork { entity, position }),
+            None => Ok(Some(found.clone())),
         }
-        let known = self.facts.messages.iter().filter(|(_, brief)| brief.stream == entity);
-        let known: Vec<Position> = known.map(|(position, _)| *position).collect();
+    }
+
+    /// Gives a long record to an entity of its own, under which nobody looks for it. The name is
+    /// free at once, and the sweep removes the record in parts.
+    fn put_aside(&mut self, entity: EntityId, origin: Position) {
+        let to = Address::new(EntityKind::System, ERASED, &origin.to_string());
+        let to = to.expect("a number is a name");
+        self.forget_entity(entity);
+        self.draft.put_aside.push((entity, to.id()));
+        let (created_at, closed_at) = (self.draft.at, None);
+        let row = EntityRow { address: to.clone(), created_at, closed_at, origin: Some(origin) };
+        self.facts.entities.insert(to.id());
+        self.draft.entities.push(row);
+        self.ended_at(to.id(), Timestamp::MIN);
+        self.receipt.erased = true;
+    }
+
+    fn erase_whole(&mut self, entity: EntityId, found: &Erasure) {
+        self.uncount(found);
+        self.forget_entity(entity);
+        self.draft.erased.push(entity);
+        self.receipt.forgotten += found.messages;
+        self.receipt.erased = true;
+    }
+
+    /// What was given up is dead no more. What this batch has changed was counted then.
+    fn uncount(&mut self, found: &Erasure) {
         for dead in &found.dead {
             let goes = found.cut.is_none_or(|it| dead.version <= it);
             if goes && !self.facts.settled.has_changed(&dead.position) {
                 self.count_dead(dead.queue, -1);
             }
         }
+    }
+
+    fn forget_entity(&mut self, entity: EntityId) {
+        let known = self.facts.messages.iter().filter(|(_, brief)| brief.stream == entity);
+        let known: Vec<Position> = known.map(|(position, _)| *position).collect();
         for position in known {
-            self.facts.messages.set(position, None);
-            self.facts.settled.set(position, None);
-        }
-        self.receipt.forgotten += found.messages;
-        self.facts.erasures.set(entity, None);
-        if let Some(version) = found.cut {
-            self.draft.cut.push((entity, version));
-            return Ok(());
+            self.facts.messages.hide(position);
+            self.facts.settled.hide(position);
         }
         let before = self.version(entity);
         self.moved.entry(entity).or_insert(before);
@@ -76,22 +141,22 @@ impl Batch {
         self.facts.lasts.set(entity, None);
         self.facts.origins.set(entity, None);
         self.facts.entities.remove(&entity);
+        self.facts.erasures.set(entity, None);
         self.facts.closed.set(entity, None);
         self.facts.snapshots.set(entity, None);
         self.facts.runs.set(entity, None);
-        self.draft.erased.push(entity);
-        self.receipt.erased = true;
-        Ok(())
     }
 
     /// Whether this batch has done something with an entity that the rows read from the store do
     /// not tell. What is settled here was pending there, so that need not be looked for.
     fn has_moved(&self, entity: EntityId) -> bool {
         let is_for = |target: Option<EntityId>| target == Some(entity);
+        let works = &self.facts.works;
         self.draft.entities.iter().any(|it| it.address.id() == entity)
             || self.draft.messages.iter().any(|it| it.stream == entity || is_for(it.target))
+            || works.iter().any(|(position, it)| it.target == entity && works.has_changed(position))
             || self.facts.messages.iter().any(|(position, it)| {
-                (it.stream == entity || is_for(it.target)) && self.facts.works.has_changed(position)
+                (it.stream == entity || is_for(it.target)) && works.has_changed(position)
             })
     }
 }

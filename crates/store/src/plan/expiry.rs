@@ -1,6 +1,6 @@
 //! What the sweep has to look at again, and the numbers of messages that a store keeps.
 
-use super::{Work, decide::Batch};
+use super::{Brief, Work, decide::Batch};
 use crate::{EntityId, Expiring, ExpiryList, KeyName, Position, Settled, SettledAs, Timestamp};
 
 impl Batch {
@@ -58,9 +58,20 @@ impl Batch {
         self.expires(ExpiryList::Ended, 0, entity);
     }
 
+    /// The same, as if it had ended at that time.
+    pub(super) fn ended_at(&mut self, entity: EntityId, since: Timestamp) {
+        let (list, position) = (ExpiryList::Ended, 0);
+        self.facts.expiring.set(Expiring { list, since, position, entity }, Some(true));
+    }
+
     fn expires(&mut self, list: ExpiryList, position: Position, entity: EntityId) {
         let row = Expiring { list, since: self.draft.at, position, entity };
         self.facts.expiring.set(row, Some(true));
+    }
+
+    /// Whether a message is the last of its stream, to which this batch may have added one.
+    pub(super) fn is_last(&self, position: Position, brief: &Brief) -> bool {
+        self.facts.lasts.get(&brief.stream).map_or(brief.last, |it| *it == position)
     }
 
     pub(super) fn looked(&mut self, rows: &[Expiring], again: bool) {
@@ -82,11 +93,11 @@ impl Batch {
 
     pub(super) fn forget_dead(&mut self, position: Position, until: Timestamp) {
         let Some(brief) = self.facts.messages.get(&position) else { return };
-        let (last, open) = (brief.last, brief.open);
+        let (last, recorded) = (self.is_last(position, brief), brief.recorded);
         let settled = self.facts.settled.get(&position);
         let is_old = |it: &&Settled| it.as_ == SettledAs::Dead && it.at <= until;
         let Some(settled) = settled.filter(is_old).cloned() else { return };
-        if open || self.facts.works.get(&position).is_some() {
+        if recorded || self.facts.works.get(&position).is_some() {
             return;
         }
         if last {

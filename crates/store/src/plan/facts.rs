@@ -21,8 +21,8 @@ pub(crate) struct Brief {
     pub(crate) queued: bool,
     /// Whether it is the last of its stream.
     pub(crate) last: bool,
-    /// Whether it is of a process or a run that goes on, which needs it.
-    pub(crate) open: bool,
+    /// Whether it is of a process or a run, which has or loses its record as a whole.
+    pub(crate) recorded: bool,
 }
 
 /// What is needed of a stored turn to forget it.
@@ -119,6 +119,13 @@ impl<K: Hash + Eq + Ord + Clone, V: Clone> Table<K, V> {
         };
         let first = self.changed.insert(key.clone());
         self.undo.push((key, old, first));
+    }
+
+    /// Takes a row out of sight. In the store it stays as it is, unless something else removes it.
+    pub(crate) fn hide(&mut self, key: K) {
+        if let Some(row) = self.rows.remove(&key) {
+            self.undo.push((key, Some(row), false));
+        }
     }
 
     /// Keeps what was set since the last call.

@@ -3,7 +3,7 @@
 use futures_util::future::{join, join_all, try_join_all};
 use tokio_postgres::{Client, Error, Statement, types::ToSql};
 
-use crate::{EntityId, Expiring, Timestamp, plan::Plan};
+use crate::{EntityId, EntryKey, Expiring, KeyName, Timestamp, plan::Plan};
 
 /// One statement for each table and way of change, in the order in which they run.
 const STATEMENTS: [&str; 40] = [
@@ -155,8 +155,13 @@ pub(super) enum NotWritten {
 }
 
 fn params(plan: &Plan) -> [Option<Params<'_>>; 40] {
-    let erased = || (!plan.erased.is_empty()).then(|| ids(&plan.erased));
+    let erased = || {
+        (!plan.erased.is_empty())
+            .then(|| -> Params<'_> { vec![column(&plan.erased, |it| it.0.as_slice())] })
+    };
     let cut = || (!plan.cut.is_empty()).then(|| numbers(&plan.cut));
+    let is_gone = !plan.erased.is_empty() || !plan.put_aside.is_empty();
+    let gone = || is_gone.then(|| gone(plan));
     [
         cut(),
         cut(),
@@ -164,9 +169,9 @@ fn params(plan: &Plan) -> [Option<Params<'_>>; 40] {
         erased(),
         erased(),
         erased(),
-        erased(),
-        erased(),
-        erased(),
+        gone(),
+        gone(),
+        gone(),
         (!plan.entities.is_empty()).then(|| entities(plan)),
         (!plan.origins.is_empty()).then(|| numbers(&plan.origins)),
         (!plan.messages.is_empty()).then(|| messages(plan)),
@@ -178,7 +183,7 @@ fn params(plan: &Plan) -> [Option<Params<'_>>; 40] {
         (!plan.closed.is_empty()).then(|| times(&plan.closed)),
         (!plan.snapshots.is_empty()).then(|| snapshots(plan)),
         (!plan.keys.is_empty()).then(|| keys(plan)),
-        (!plan.keys_gone.is_empty()).then(|| keys_gone(plan)),
+        (!plan.keys_gone.is_empty()).then(|| keys_gone(&plan.keys_gone)),
         positions(&plan.forgotten),
         positions(&plan.forgotten),
         positions(&plan.forgotten),
@@ -193,7 +198,7 @@ fn params(plan: &Plan) -> [Option<Params<'_>>; 40] {
         (!plan.runs.is_empty()).then(|| runs(plan)),
         (!plan.runs_kept.is_empty()).then(|| times(&plan.runs_kept)),
         (!plan.entries.is_empty()).then(|| entries(plan)),
-        (!plan.entries_gone.is_empty()).then(|| entries_gone(plan)),
+        (!plan.entries_gone.is_empty()).then(|| entries_gone(&plan.entries_gone)),
         (!plan.looked.is_empty()).then(|| expiring(&plan.looked)),
         (!plan.expiring.is_empty()).then(|| expiring(&plan.expiring)),
         (!plan.depths.is_empty()).then(|| depths(plan)),
@@ -213,8 +218,9 @@ fn positions(positions: &[i64]) -> Option<Params<'_>> {
     (!positions.is_empty()).then(|| -> Params<'_> { vec![Box::new(positions)] })
 }
 
-fn ids(ids: &[EntityId]) -> Params<'_> {
-    vec![column(ids, |it| it.0.as_slice())]
+fn gone(plan: &Plan) -> Params<'_> {
+    let put_aside = plan.put_aside.iter().map(|(id, _)| id);
+    vec![Box::new(plan.erased.iter().chain(put_aside).map(|it| bytes(*it)).collect::<Vec<_>>())]
 }
 
 fn bytes(id: EntityId) -> Vec<u8> {
@@ -324,8 +330,7 @@ fn expiring(rows: &[Expiring]) -> Params<'_> {
     ]
 }
 
-fn keys_gone(plan: &Plan) -> Params<'_> {
-    let rows = &plan.keys_gone;
+fn keys_gone(rows: &[KeyName]) -> Params<'_> {
     vec![column(rows, |it| it.scope.0.as_slice()), column(rows, |it| &*it.key)]
 }
 
@@ -440,7 +445,6 @@ fn entries(plan: &Plan) -> Params<'_> {
     ]
 }
 
-fn entries_gone(plan: &Plan) -> Params<'_> {
-    let rows = &plan.entries_gone;
+fn entries_gone(rows: &[EntryKey]) -> Params<'_> {
     vec![column(rows, |it| it.space()), column(rows, |it| it.key())]
 }

@@ -18,8 +18,7 @@ const WORKS: &str = "SELECT position, target, ordered, due_at, attempts, forgive
 const BRIEFS: &str = "SELECT m.position, m.stream, m.target, m.ordered, \
      NOT EXISTS (SELECT 1 FROM message n WHERE n.origin = m.origin AND n.version > m.version), \
      EXISTS (SELECT 1 FROM entity e WHERE e.id = m.target AND e.kind = 'queue'), \
-     EXISTS (SELECT 1 FROM entity e WHERE e.id = m.stream AND e.closed_at IS NULL \
-     AND e.kind IN ('process', 'run')) \
+     EXISTS (SELECT 1 FROM entity e WHERE e.id = m.stream AND e.kind IN ('process', 'run')) \
      FROM message m WHERE m.position = ANY ($1::bigint[])";
 const OUTCOMES: &str = "SELECT position, state, settled_at, attempts, error, queue FROM outcome \
      WHERE position = ANY ($1::bigint[])";
@@ -144,8 +143,8 @@ fn understand(answers: &[Vec<Row>]) -> Result<Facts, StoreError> {
     for row in briefs {
         let (stream, target) = (row.id(1)?, row.maybe_id(2)?);
         let (ordered, last, queued) = (row.int(3)? != 0, row.int(4)? != 0, row.int(5)? != 0);
-        let open = row.int(6)? != 0;
-        facts.messages.load(row.int(0)?, Brief { stream, target, ordered, queued, last, open });
+        let recorded = row.int(6)? != 0;
+        facts.messages.load(row.int(0)?, Brief { stream, target, ordered, queued, last, recorded });
     }
     for row in outcomes {
         let (position, settled) = sql::settled_row(row)?;

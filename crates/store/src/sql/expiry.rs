@@ -2,7 +2,7 @@
 
 use super::Fields;
 use crate::{
-    EntityId, Expiring, ExpiryList, KeyName, StoreError,
+    EntityId, Expiring, ExpiryList, KeyName, StoreError, Timestamp,
     plan::{DeadBrief, Erasure},
 };
 
@@ -18,20 +18,24 @@ pub(crate) const EXPIRED_KEYS: &str = "SELECT scope, key FROM idempotency \
 
 /// An entity that is to be erased, if it has ended: its first message that is pending, or work for
 /// it; whether it is a run; where its record is longer than can go at once, the last version that
-/// does; and how many messages go.
+/// does; how many messages go; its origin; when its last message was written; and whether it was
+/// put aside.
 pub(crate) const ERASURE: &str = "SELECT e.id, coalesce((SELECT m.position FROM message m \
      JOIN work w ON w.position = m.position WHERE m.origin = e.origin \
      ORDER BY m.version LIMIT 1), (SELECT min(found.position) FROM (\
      SELECT w.position FROM work w WHERE w.target = e.id AND w.ordered UNION ALL \
      SELECT w.position FROM work w WHERE w.target = e.id AND NOT w.ordered) AS found)), \
      CASE WHEN EXISTS (SELECT 1 FROM run r WHERE r.number = e.origin) THEN 1 ELSE 0 END, \
-     (SELECT m.version FROM message m WHERE m.origin = e.origin ORDER BY m.version \
-     LIMIT 1 OFFSET 1999), \
+     (SELECT m.version - 1 FROM message m WHERE m.origin = e.origin ORDER BY m.version \
+     LIMIT 1 OFFSET 2000), \
      (SELECT count(*) FROM (SELECT 1 AS one FROM message m WHERE m.origin = e.origin \
-     LIMIT 2000) AS found) \
+     LIMIT 2000) AS found), e.origin, (SELECT m.created_at FROM message m \
+     WHERE m.origin = e.origin ORDER BY m.version DESC LIMIT 1), \
+     CASE WHEN e.kind = 'system' THEN 1 ELSE 0 END \
      FROM entity e WHERE e.id = ?1 AND (e.kind = 'run' \
      OR (e.kind = 'process' AND (e.closed_at IS NOT NULL OR e.origin IS NULL)) \
-     OR (e.kind = 'object' AND NOT EXISTS (SELECT 1 FROM base b WHERE b.entity = e.id)))";
+     OR (e.kind = 'object' AND NOT EXISTS (SELECT 1 FROM base b WHERE b.entity = e.id)) \
+     OR (e.kind = 'system' AND e.class = 'erased'))";
 
 /// What was given up of an entity that is to be erased.
 pub(crate) const ERASURE_DEAD: &str = "SELECT e.id, m.position, m.version, o.queue, o.settled_at \
@@ -57,7 +61,10 @@ pub(crate) fn key_name(row: &dyn Fields) -> Result<KeyName, StoreError> {
 pub(crate) fn erasure(row: &dyn Fields) -> Result<(EntityId, Erasure), StoreError> {
     let (work, is_run) = (row.maybe_int(1)?, row.int(2)? != 0);
     let (cut, messages, dead) = (row.maybe_int(3)?, row.count(4)? as usize, Vec::new());
-    Ok((row.id(0)?, Erasure { work, is_run, dead, cut, messages }))
+    let (origin, last_at) = (row.maybe_int(5)?, row.maybe_int(6)?.map(Timestamp));
+    let is_aside = row.int(7)? != 0;
+    let found = Erasure { work, is_run, is_aside, dead, cut, messages, origin, last_at };
+    Ok((row.id(0)?, found))
 }
 
 pub(crate) fn dead_brief(row: &dyn Fields) -> Result<(EntityId, DeadBrief), StoreError> {
@@ -85,6 +92,6 @@ mod tests {
         }
         assert!(has(&steps(ERASURE), "message_stream (origin=?)"));
         assert!(ERASURE.contains(&format!("LIMIT {ERASED_MAX})")));
-        assert!(ERASURE.contains(&format!("OFFSET {}", ERASED_MAX - 1)));
+        assert!(ERASURE.contains(&format!("OFFSET {ERASED_MAX})")));
     }
 }

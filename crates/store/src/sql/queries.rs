@@ -320,16 +320,9 @@ pub(crate) const QUEUE_ORPHANS: &str = work!(
      ORDER BY position LIMIT ?2"
 );
 
-/// The next messages that the sweep has not passed, and whether nothing needs them any more.
-pub(crate) const SWEEP: &str = "SELECT m.position, m.created_at, \
-     CASE WHEN EXISTS (SELECT 1 FROM work w WHERE w.position = m.position) \
-     OR EXISTS (SELECT 1 FROM outcome o WHERE o.position = m.position AND o.state = 'dead') \
-     OR NOT EXISTS (SELECT 1 FROM message n WHERE n.origin = m.origin AND n.version > m.version) \
-     OR EXISTS (SELECT 1 FROM entity e WHERE e.id = m.stream AND e.closed_at IS NULL \
-     AND e.kind IN ('process', 'run')) \
-     THEN 0 ELSE 1 END \
-     FROM message m WHERE m.position > (SELECT swept FROM counter) \
-     ORDER BY m.position LIMIT ?1";
+/// The next messages that the sweep has not passed.
+pub(crate) const SWEEP: &str = "SELECT position, created_at FROM message \
+     WHERE position > (SELECT swept FROM counter) ORDER BY position LIMIT ?1";
 
 pub(crate) const TOTALS: &str = "SELECT position, pending, dead FROM counter WHERE id = 1";
 
@@ -374,7 +367,8 @@ pub(crate) const VIOLATIONS: &[(&str, &str)] = &[
     (
         "messages of an unknown stream",
         "SELECT count(*) FROM message m WHERE NOT EXISTS (SELECT 1 FROM entity e \
-         WHERE e.id = m.stream AND e.origin = m.origin)",
+         WHERE e.id = m.stream AND e.origin = m.origin) AND NOT EXISTS (SELECT 1 FROM entity e \
+         WHERE e.kind = 'system' AND e.class = 'erased' AND e.origin = m.origin)",
     ),
     (
         "outcomes or attempts without their message",

@@ -132,8 +132,8 @@ pub(crate) fn key_row(row: &dyn Fields) -> Result<KeyRow, StoreError> {
     })
 }
 
-pub(crate) fn sweep_row(row: &dyn Fields) -> Result<(Position, Timestamp, bool), StoreError> {
-    Ok((row.int(0)?, row.time(1)?, row.int(2)? != 0))
+pub(crate) fn sweep_row(row: &dyn Fields) -> Result<(Position, Timestamp), StoreError> {
+    Ok((row.int(0)?, row.time(1)?))
 }
 
 fn message_kind(tag: &str) -> Result<MessageKind, StoreError> {

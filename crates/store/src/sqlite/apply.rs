@@ -10,7 +10,7 @@ use crate::{
 };
 
 pub(super) fn apply(connection: &Connection, plan: &Plan) -> Result<()> {
-    runs::erase(connection, &plan.cut, &plan.erased)?;
+    runs::erase(connection, plan)?;
     each(connection, INSERT_ENTITY, &plan.entities, entity)?;
     each(connection, SET_ORIGIN, &plan.origins, origin)?;
     each(connection, INSERT_MESSAGE, &plan.messages, message)?;

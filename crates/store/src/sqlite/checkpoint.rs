@@ -56,6 +56,10 @@ pub(super) fn start(database: PathBuf, status: Arc<Status>, bytes_max: u64) -> C
         let Ok(connection) = opened.and_then(|it| file::flush_fully(&it).map(|()| it)) else {
             return;
         };
+        if let Err(reason) = file::check_flushes(&connection) {
+            tracing::error!(reason, "the log is folded by the writer alone");
+            return;
+        }
         while woken.recv().is_ok() {
             checkpoint(&connection, &of_thread);
         }

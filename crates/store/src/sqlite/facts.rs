@@ -17,8 +17,7 @@ const WORK: &str = "SELECT position, target, ordered, due_at, attempts, forgiven
 const BRIEF: &str = "SELECT m.stream, m.target, m.ordered, \
      NOT EXISTS (SELECT 1 FROM message n WHERE n.origin = m.origin AND n.version > m.version), \
      EXISTS (SELECT 1 FROM entity e WHERE e.id = m.target AND e.kind = 'queue'), \
-     EXISTS (SELECT 1 FROM entity e WHERE e.id = m.stream AND e.closed_at IS NULL \
-     AND e.kind IN ('process', 'run')) \
+     EXISTS (SELECT 1 FROM entity e WHERE e.id = m.stream AND e.kind IN ('process', 'run')) \
      FROM message m WHERE m.position = ?1";
 const OUTCOME: &str =
     "SELECT position, state, settled_at, attempts, error, queue FROM outcome WHERE position = ?1";
@@ -58,7 +57,8 @@ impl Known {
         if Self::MAX < self.streams.len() + self.entities.len() + self.heads.len() {
             *self = Self::default();
         }
-        for entity in &plan.erased {
+        let put_aside = plan.put_aside.iter().map(|(id, _)| id);
+        for entity in plan.erased.iter().chain(put_aside) {
             self.streams.remove(entity);
             self.entities.remove(entity);
         }
@@ -118,8 +118,8 @@ pub(super) fn read(
     for position in &needs.messages {
         let brief = |row: &dyn Fields| {
             let (stream, target, ordered) = (row.id(0)?, row.maybe_id(1)?, row.int(2)? != 0);
-            let (last, queued, open) = (row.int(3)? != 0, row.int(4)? != 0, row.int(5)? != 0);
-            Ok(Brief { stream, target, ordered, queued, last, open })
+            let (last, queued, recorded) = (row.int(3)? != 0, row.int(4)? != 0, row.int(5)? != 0);
+            Ok(Brief { stream, target, ordered, queued, last, recorded })
         };
         for brief in rows(connection, BRIEF, (position,), brief)? {
             facts.messages.load(*position, brief);

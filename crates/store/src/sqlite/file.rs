@@ -1,17 +1,17 @@
 //! Opening the file: the lock, the settings, the schema, the epoch.
 
 use std::{
-    fs::{File, OpenOptions, TryLockError},
-    io::{ErrorKind, Read, Seek, Write},
+    fs::{File, TryLockError},
+    io::{Read, Seek, Write},
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use rusqlite::{Connection, ErrorCode, OptionalExtension, config::DbConfig, params};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, config::DbConfig, params, types::Value};
 
 use super::SqliteOptions;
 use crate::{
-    OpenError, Owner, Timestamp, process,
+    OpenError, Owner, Timestamp, private, process,
     sql::{KNOWN_SCHEMA, MIGRATIONS, queries},
     store_clock::ClockRecord,
 };
@@ -37,9 +37,11 @@ pub(super) fn open(options: &SqliteOptions) -> Result<Opened, OpenError> {
     make_folder(folder).map_err(|error| failed(error.to_string()))?;
     let lock = take_lock(folder)?;
     let database = folder.join("steadfast.db");
+    keep_private(folder, &database).map_err(|error| failed(error.to_string()))?;
     let mut connection = Connection::open(&database).map_err(|error| failed(error.to_string()))?;
     check_foreign(&connection, &database)?;
     settle(&connection, options).map_err(|error| failed(error.to_string()))?;
+    check_flushes(&connection).map_err(failed)?;
     fold_log(&connection).map_err(|error| failed(error.to_string()))?;
     migrate(&mut connection, folder)?;
     let owner = become_owner(&connection).map_err(|error| failed(error.to_string()))?;
@@ -56,10 +58,7 @@ fn make_folder(folder: &Path) -> std::io::Result<()> {
     // Each new folder is a name in its parent, which must survive a power cut.
     let parent = folder.parent().filter(|it| !it.as_os_str().is_empty());
     parent.map_or(Ok(()), make_folder)?;
-    match std::fs::create_dir(folder) {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
-        _ => {}
-    }
+    private::make_folder(folder)?;
     sync_folder(parent.unwrap_or(Path::new(".")))
 }
 
@@ -70,8 +69,7 @@ fn sync_folder(folder: &Path) -> std::io::Result<()> {
 fn take_lock(folder: &Path) -> Result<File, OpenError> {
     let what = folder.display().to_string();
     let path = folder.join("steadfast.lock");
-    let mut options = OpenOptions::new();
-    let opened = options.read(true).write(true).create(true).truncate(false).open(&path);
+    let opened = private::open_file(&path);
     let failed = |error: std::io::Error| OpenError::Failed {
         what: what.clone(),
         reason: format!("lock file: {error}"),
@@ -89,6 +87,39 @@ fn take_lock(folder: &Path) -> Result<File, OpenError> {
     file.set_len(0).and_then(|()| file.rewind()).map_err(failed)?;
     writeln!(file, "{}", process::describe()).map_err(failed)?;
     Ok(file)
+}
+
+/// The database is ours alone from the first moment on; SQLite gives its log the same rights. What
+/// an earlier version or somebody's hand left open is closed.
+fn keep_private(folder: &Path, database: &Path) -> std::io::Result<()> {
+    private::open_file(database)?;
+    let tightened = private::tighten(folder).map_err(|error| {
+        std::io::Error::other(format!("others may read it, and that could not be changed: {error}"))
+    })?;
+    for path in tightened {
+        tracing::warn!(path = %path.display(), "others had rights on it, which were taken");
+    }
+    Ok(())
+}
+
+/// Durability depends on these settings, so they are read back.
+pub(super) fn check_flushes(connection: &Connection) -> Result<(), String> {
+    let read = |name: &str| {
+        let value = connection.pragma_query_value(None, name, |row| row.get::<_, Value>(0));
+        value.map_err(|error| format!("setting `{name}` could not be read: {error}"))
+    };
+    for (name, wanted) in [
+        ("journal_mode", Value::Text("wal".into())),
+        ("synchronous", Value::Integer(2)),
+        ("fullfsync", Value::Integer(1)),
+        ("checkpoint_fullfsync", Value::Integer(1)),
+    ] {
+        let found = read(name)?;
+        if found != wanted {
+            return Err(format!("setting `{name}` is {found:?} and not {wanted:?}"));
+        }
+    }
+    Ok(())
 }
 
 fn check_foreign(connection: &Connection, database: &Path) -> Result<(), OpenError> {
@@ -203,4 +234,27 @@ fn read_clock(connection: &Connection) -> rusqlite::Result<ClockRecord> {
     connection.query_row(queries::COUNTER, (), |row| {
         Ok(ClockRecord { at: Timestamp(row.get(1)?), delete_from: Timestamp(row.get(2)?) })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_that_does_not_flush_is_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let connection = Connection::open(folder.path().join("a.db")).unwrap();
+        connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(())).unwrap();
+        assert!(check_flushes(&connection).is_err());
+        flush_fully(&connection).unwrap();
+        assert_eq!(check_flushes(&connection), Ok(()));
+        for (setting, off) in
+            [("synchronous", "NORMAL"), ("fullfsync", "OFF"), ("checkpoint_fullfsync", "OFF")]
+        {
+            connection.pragma_update(None, setting, off).unwrap();
+            let error = check_flushes(&connection).unwrap_err();
+            assert!(error.contains(&format!("`{setting}`")), "{error}");
+            flush_fully(&connection).unwrap();
+        }
+    }
 }

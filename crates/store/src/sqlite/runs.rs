@@ -5,6 +5,7 @@ use rusqlite::{Connection, params};
 use super::row::rows;
 use crate::{
     EntityId, Position, RunStatus, RunSummary, StoreError, Version,
+    plan::Plan,
     sql::{
         self, Fields,
         runs::{COUNT_ADDRESSES, FEW, Page, count_statement},
@@ -28,24 +29,23 @@ const ERASE: [&str; 3] = [
     "DELETE FROM entity WHERE id = ?1",
 ];
 
-pub(super) fn erase(
-    connection: &Connection,
-    cut: &[(EntityId, Version)],
-    erased: &[EntityId],
-) -> rusqlite::Result<()> {
-    if cut.is_empty() && erased.is_empty() {
+pub(super) fn erase(connection: &Connection, plan: &Plan) -> rusqlite::Result<()> {
+    let whole = plan.erased.iter().map(|it| (*it, Version::MAX));
+    let cut: Vec<(EntityId, Version)> = plan.cut.iter().copied().chain(whole).collect();
+    let put_aside = plan.put_aside.iter().map(|(it, _)| *it);
+    let gone: Vec<EntityId> = plan.erased.iter().copied().chain(put_aside).collect();
+    if cut.is_empty() && gone.is_empty() {
         return Ok(());
     }
     for table in CUT {
         let mut statement = connection.prepare_cached(table)?;
-        let whole = erased.iter().map(|it| (*it, Version::MAX));
-        for (entity, version) in cut.iter().copied().chain(whole) {
+        for (entity, version) in &cut {
             statement.execute(params![entity.0, version])?;
         }
     }
     for table in ERASE {
         let mut statement = connection.prepare_cached(table)?;
-        for entity in erased {
+        for entity in &gone {
             statement.execute([entity.0])?;
         }
     }

@@ -3,16 +3,18 @@
 use std::time::Duration;
 
 use steadfast_store::{
-    Address, Commit, EntityKind, Outcome, Remember, Retention, SettledAs, Write, sweep,
+    Address, Commit, EntityKind, Outcome, Remember, Retention, SettledAs, Turn, Write, sweep,
 };
 
-use crate::lab::{Lab, address, event};
+use crate::lab::{Lab, address, command, event};
 
 crate::laws::laws!(
     retention_forgets_what_is_old_and_settled_and_nothing_else,
     a_stream_goes_on_at_its_version_after_retention,
     keys_are_removed_when_their_time_is_over,
     what_makes_up_a_state_stays_until_its_stream_is_closed,
+    what_is_needed_no_more_behind_the_sweep_goes_with_a_later_one,
+    an_object_that_was_deleted_leaves_nothing_behind_and_not_too_early,
 );
 
 const KEEP: Retention = Retention { keep: Duration::from_hours(1), ..Retention::DEFAULT };
@@ -83,5 +85,57 @@ async fn what_makes_up_a_state_stays_until_its_stream_is_closed(lab: Lab) {
     lab.clock.advance(Duration::from_hours(2));
     assert_eq!(sweep(&*lab.store, KEEP).await.unwrap(), 3, "it goes as a whole");
     assert_eq!(lab.store.streams(within, None, 10).await.unwrap(), []);
+    lab.assert_sound().await;
+}
+
+async fn what_is_needed_no_more_behind_the_sweep_goes_with_a_later_one(lab: Lab) {
+    let stream = address("a");
+    let late = lab.command(&stream).await;
+    let last = lab.append(&address("b"), vec![event("last")]).await[0];
+    lab.append(&stream, vec![event("newer")]).await;
+    lab.clock.advance(Duration::from_hours(2));
+    assert_eq!(sweep(&*lab.store, KEEP).await.unwrap(), 0, "one is pending, two are the last");
+    // In the same batch as a sweep that goes by, before it and behind it.
+    let to = lab.store.totals().await.unwrap().position;
+    let pass = Commit::of(Write::Forget { positions: vec![late, last] }).write(Write::Swept { to });
+    let next = Write::Append { stream: address("b"), messages: vec![event("next")] };
+    let as_ = SettledAs::Done;
+    let settle = Write::Settle { position: late, lease: None, as_, error: None };
+    let all = [Commit::of(next), pass, Commit::of(settle)];
+    let outcomes = futures_util::future::join_all(all.map(|it| lab.store.commit(it))).await;
+    outcomes.into_iter().for_each(|it| _ = it.unwrap().committed().unwrap());
+    lab.clock.advance(Duration::from_hours(2));
+    sweep(&*lab.store, KEEP).await.unwrap();
+    let left = lab.store.read_all(0, 100).await.unwrap();
+    let left: Vec<&str> = left.iter().map(|it| &*it.message_type).collect();
+    assert_eq!(left, ["newer", "next"], "only the last of each stream is left");
+    lab.assert_sound().await;
+}
+
+async fn an_object_that_was_deleted_leaves_nothing_behind_and_not_too_early(lab: Lab) {
+    let object: Address = "object/thing/a".parse().unwrap();
+    let erase = Write::Erase { entity: object.id() };
+    // It is addressed long before it is.
+    lab.append(&address("a"), vec![command(&object)]).await;
+    let position = lab.store.totals().await.unwrap().position;
+    lab.settle(position, None).await.committed().unwrap();
+    lab.clock.advance(Duration::from_mins(50));
+    let turn = Turn {
+        object: object.clone(),
+        cause: None,
+        sent: 1,
+        chk: 1,
+        input: "x".into(),
+        delta: vec![1].into(),
+    };
+    let sent = Write::Append { stream: object.clone(), messages: vec![event("sent")] };
+    lab.committed(Commit::of(Write::Turn(turn)).write(sent).write(erase)).await;
+    let is_known = async || !lab.store.addresses(&[object.id()]).await.unwrap().is_empty();
+    for (minutes, expected) in [(11, true), (40, true), (70, false)] {
+        lab.clock.advance(Duration::from_mins(minutes));
+        sweep(&*lab.store, KEEP).await.unwrap();
+        assert_eq!(is_known().await, expected, "after {minutes} minutes more");
+    }
+    assert_eq!(lab.version(&object).await, 0);
     lab.assert_sound().await;
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use steadfast_store::{
-    Cause, Commit, Expect, Position, Rejection, Remember, RunStatus, SettledAs, Snapshot,
-    Timestamp, Write,
+    Cause, Commit, Expect, Position, Rejection, Remember, Retention, RunStatus, SettledAs,
+    Snapshot, Timestamp, Write, sweep,
 };
 
 use super::runs::{SECOND, put, run};
@@ -120,12 +120,18 @@ async fn a_run_with_many_messages_is_erased_whole(lab: Lab) {
         lab.append(&run("a"), (0..700).map(|_| event("x")).collect()).await;
         lab.append(&run("b"), vec![event("y")]).await;
     }
-    // The oldest first, and in parts: nobody has to wait for all of it.
-    let part = lab.committed(Commit::of(erase("a"))).await;
-    assert_eq!((part.forgotten, part.erased), (2_000, false));
-    assert_eq!(lab.version(&run("a")).await, 2_800);
-    let rest = lab.committed(Commit::of(erase("a"))).await;
-    assert_eq!((rest.forgotten, rest.erased), (800, true));
+    // The name is free at once, and nobody has to wait for the rest.
+    let receipt = lab.committed(Commit::of(erase("a"))).await;
+    assert_eq!((receipt.forgotten, receipt.erased), (0, true));
+    assert_eq!(lab.version(&run("a")).await, 0);
+    assert_eq!(lab.store.run(run("a").id()).await.unwrap(), None);
+    lab.assert_sound().await;
+    // Another one of the same name has nothing to do with it.
+    lab.append(&run("a"), vec![event("anew")]).await;
+    lab.clock.advance(SECOND);
+    assert_eq!(sweep(&*lab.store, Retention::DEFAULT).await.unwrap(), 2_800);
+    assert_eq!(lab.version(&run("a")).await, 1);
+    lab.committed(Commit::of(erase("a"))).await;
     assert_eq!(lab.store.read_all(0, 9_000).await.unwrap().len(), 4);
     assert_eq!((lab.version(&run("a")).await, lab.version(&run("b")).await), (0, 4));
     lab.assert_sound().await;
@@ -133,10 +139,10 @@ async fn a_run_with_many_messages_is_erased_whole(lab: Lab) {
 
 async fn a_run_whose_messages_were_forgotten_is_erased(lab: Lab) {
     let positions = ended(&lab, "a").await;
-    // The last of a stream is not forgotten, so the run goes by itself.
+    // The record of a run goes as a whole, and not one by one.
     let forget = Write::Forget { positions };
     let receipt = lab.committed(Commit::of(forget.clone()).write(erase("a"))).await;
-    assert_eq!((receipt.forgotten, receipt.erased), (2 + 3, true));
+    assert_eq!((receipt.forgotten, receipt.erased), (3, true));
     assert_eq!(lab.committed(Commit::of(forget)).await.forgotten, 0);
     assert_eq!(rows(&lab).await.len(), 1, "only the target of a message is left");
     lab.assert_sound().await;
