@@ -29,7 +29,7 @@ pub use self::{
 use super::{CallError, HistoryError, Objects, Past, pages_at};
 
 /// Objects of a class that are counted.
-const COUNT_MAX: usize = 10_000;
+const COUNT_MAX: usize = 1_000;
 
 /// Objects looked into at the same time: each may take 256 MiB.
 const AT_ONCE: usize = 4;
@@ -56,7 +56,7 @@ pub struct ClassView {
     pub name: String,
     /// Whether this program serves it.
     pub served: bool,
-    /// How many of its objects exist, up to 10,000.
+    /// How many of its objects exist, up to 1,000.
     pub objects: usize,
     /// Whether there are more.
     pub more: bool,

@@ -25,7 +25,7 @@ pub(crate) struct ObjectClass {
     pub(crate) name: String,
     /// Whether this server serves it; the others are stored here by other programs.
     pub(crate) served: bool,
-    /// How many of its objects exist, up to 10,000.
+    /// How many of its objects exist, up to 1,000.
     pub(crate) objects: usize,
     /// Whether there are more than that.
     pub(crate) more: bool,
