@@ -51,7 +51,19 @@ fn serve_on(
     webhooks: bool,
     cluster: Option<&Cluster>,
 ) -> Server {
-    let flags = flags(fake, webhooks.then_some(host), cluster, 12);
+    serve_for(fake, host, folder, webhooks, cluster, 12)
+}
+
+/// The same, with so many seconds for the provider.
+fn serve_for(
+    fake: &FakeRunware,
+    host: &str,
+    folder: TempDir,
+    webhooks: bool,
+    cluster: Option<&Cluster>,
+    seconds: u32,
+) -> Server {
+    let flags = flags(fake, webhooks.then_some(host), cluster, seconds);
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     Server::at(host, folder, &flags)
 }
@@ -168,15 +180,17 @@ fn kills(cluster: Option<&Cluster>) {
     let fake = FakeRunware::start().expect("it starts");
     let (host, mut data) = (free_host(), folder());
     let mut ids = Vec::new();
+    // The time of a clip runs on while the server is down and while it starts.
+    let serve = |data, webhooks| serve_for(&fake, &host, data, webhooks, cluster, 120);
     for round in 0..4 {
-        let server = serve_on(&fake, &host, data, round % 2 == 1, cluster);
+        let server = serve(data, round % 2 == 1);
         for prompt in ["one", "slow two", "lost drop-answer", "busy fail:503:1"] {
             ids.push(ask(&server, &format!("{prompt} {round}"), false));
         }
         ids.push(ask(&server, &format!("clip polls:1 {round}"), true));
         data = server.kill();
     }
-    let server = serve_on(&fake, &host, data, false, cluster);
+    let server = serve(data, false);
     for id in &ids {
         let shown = ended(&server, id);
         assert_eq!(shown["status"], "ready", "{shown}");
