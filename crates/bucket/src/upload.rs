@@ -234,8 +234,23 @@ impl Buckets {
             match self.complete(bucket, &upload, tags, condition.clone(), expected).await {
                 // It has ended, or a part was replaced since it was read.
                 Err(BucketError::UnknownUpload { .. }) => {}
+                // Or it ended before its parts were read, and they went with it.
+                Err(BucketError::Part { .. }) if !self.is_open(bucket, key, id).await? => {}
                 done => return done,
             }
+        }
+    }
+
+    async fn is_open(
+        &self,
+        bucket: &BucketName,
+        key: &BlobKey,
+        id: &str,
+    ) -> Result<bool, BucketError> {
+        match self.upload(bucket, key, id).await {
+            Ok(_) => Ok(true),
+            Err(BucketError::UnknownUpload { .. }) => Ok(false),
+            Err(error) => Err(error),
         }
     }
 
