@@ -12,7 +12,7 @@ use crate::{
         self,
         problem::{Code, Problem},
     },
-    drift, envelope, generations, guard,
+    budget, drift, envelope, generations, guard,
     node::Node,
     pages, uploads,
 };
@@ -29,10 +29,12 @@ struct Description;
 
 /// Everything that a node answers.
 pub(crate) fn router(node: Arc<Node>) -> Router {
+    let whole = middleware::from_fn_with_state(node.budget.clone(), budget::check);
     let documented = OpenApiRouter::with_openapi(Description::openapi())
         .merge(api::routes())
         .merge(pages::routes())
         .layer(RequestBodyLimitLayer::new(BODY_BYTES_MAX))
+        .layer(whole.clone())
         .merge(api::large_routes())
         .merge(pages::large_routes());
     let (routes, description) = documented.split_for_parts();
@@ -41,9 +43,9 @@ pub(crate) fn router(node: Arc<Node>) -> Router {
     node.openapi.get_or_init(|| written);
     routes
         .with_state(node.clone())
-        .merge(uploads::routes(&node))
-        .merge(generations::routes(&node))
-        .merge(drift::routes(&node))
+        .merge(uploads::routes(&node).layer(whole.clone()))
+        .merge(generations::routes(&node).layer(whole.clone()))
+        .merge(drift::routes(&node).layer(whole))
         .fallback(async || Problem::new(Code::UnknownRoute, "no such route; see /openapi.json"))
         .method_not_allowed_fallback(async || {
             Problem::new(Code::WrongMethod, "this route has no such method; see /openapi.json")

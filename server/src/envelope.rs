@@ -12,7 +12,8 @@ use axum::{
 use serde_json::{Map, Value};
 
 use crate::{
-    api::problem::{Problem, ProblemBody},
+    api::problem::{Code, Problem, ProblemBody},
+    listener::{PATIENCE, Seat},
     node::Node,
     pages, request_id,
 };
@@ -33,7 +34,12 @@ pub(crate) async fn wrap(State(node): State<Arc<Node>>, request: Request, next: 
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let page = wants_page(&path, request.headers());
 
+    let seat = request.extensions().get::<Seat>().cloned();
+
     let mut response = next.run(request).await;
+    if seat.is_some_and(|it| it.was_slow()) {
+        response = slow().into_response();
+    }
     if let Some(problem) = problem_of(&mut response) {
         let body = problem.body(&path, &request_id);
         if response.status().is_server_error() {
@@ -47,6 +53,14 @@ pub(crate) async fn wrap(State(node): State<Arc<Node>>, request: Request, next: 
     node.metrics.count_request(&route, &method, response.status());
     tracing::debug!(request_id, %method, path, status = response.status().as_u16(), "request");
     response
+}
+
+fn slow() -> Problem {
+    let detail = format!(
+        "the body did not come in time: a client has {} s, and one more for each KiB that it sends",
+        PATIENCE.as_secs()
+    );
+    Problem::new(Code::SlowRequest, detail)
 }
 
 /// The problem that a handler left for us, or one for an error that did not come from a handler.

@@ -2,59 +2,47 @@
 //!
 //! `axum::serve` sets no timer, so half a request would hold its connection for ever.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+mod pace;
+mod places;
 
-use axum::{Router, http::Request};
-use hyper::server::conn::http1;
-use hyper_util::{
-    rt::{TokioIo, TokioTimer},
-    service::TowerToHyperService,
+use std::{io, sync::Arc, time::Duration};
+
+use axum::{Router, body::Body, http::Request};
+use hyper::{
+    body::{Body as _, Incoming},
+    server::conn::http1,
+    service::service_fn,
 };
+use hyper_util::rt::{TokioIo, TokioTimer};
+use rustix::net::sockopt;
 use steadfast_store::Clock;
-use tokio::{
-    net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore},
-};
+use tokio::net::{TcpListener, TcpStream};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::ServiceExt;
+
+pub(crate) use self::{pace::PATIENCE, places::Seat};
+use self::{
+    pace::{Answer, Paced, PacedStream},
+    places::Places,
+};
 
 /// A request head must be complete by then; an idle connection is closed after it as well.
 pub(crate) const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Connections at one time; further ones wait in the system's queue.
+/// Connections at one time. A further one takes the place of the one that keeps us waiting longest.
 const CONNECTIONS_MAX: usize = 1_024;
 
 /// Requests in flight have so long to end when the process stops.
 pub(crate) const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// A connection that is silent for so long is asked whether its other end is still there.
+const KEEP_ALIVE: Duration = Duration::from_secs(60);
+
+/// It is asked again after this, three times.
+const KEEP_ALIVE_AGAIN: Duration = Duration::from_secs(10);
+
 /// The wait after the system could not accept, for want of files as a rule.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// The place of a connection among those that are served.
-#[derive(Clone)]
-pub(crate) struct Seat {
-    place: Arc<Mutex<Option<OwnedSemaphorePermit>>>,
-    cut: CancellationToken,
-}
-
-impl Seat {
-    fn new(place: OwnedSemaphorePermit) -> Self {
-        Self { place: Arc::new(Mutex::new(Some(place))), cut: CancellationToken::new() }
-    }
-
-    /// Leaves the place to the next, for a connection that is counted elsewhere.
-    pub(crate) fn leave(&self) {
-        self.place.lock().unwrap_or_else(PoisonError::into_inner).take();
-    }
-
-    /// Ends the connection at once: whoever does not read cannot be told anything.
-    pub(crate) fn cut(&self) {
-        self.cut.cancel();
-    }
-}
 
 /// How serving ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -83,7 +71,7 @@ pub(crate) async fn serve(
     stop: CancellationToken,
 ) -> Drained {
     let connections = TaskTracker::new();
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let places = Places::new(CONNECTIONS_MAX);
     loop {
         let accepted = tokio::select! {
             biased;
@@ -91,8 +79,8 @@ pub(crate) async fn serve(
             accepted = accept(&listener, &places) => accepted,
         };
         match accepted {
-            Ok((stream, place)) => {
-                connections.spawn(connection(stream, app.clone(), stop.clone(), place));
+            Ok((stream, seat)) => {
+                connections.spawn(connection(stream, app.clone(), stop.clone(), seat));
             }
             Err(error) => {
                 tracing::warn!(%error, "connection not accepted");
@@ -108,32 +96,25 @@ pub(crate) async fn serve(
     }
 }
 
-async fn accept(
-    listener: &TcpListener,
-    places: &Arc<Semaphore>,
-) -> std::io::Result<(TcpStream, OwnedSemaphorePermit)> {
-    let place = places.clone().acquire_owned().await.map_err(std::io::Error::other)?;
+async fn accept(listener: &TcpListener, places: &Arc<Places>) -> io::Result<(TcpStream, Seat)> {
     let (stream, _) = listener.accept().await?;
-    Ok((stream, place))
+    Ok((stream, places.take().await))
 }
 
-async fn connection(
-    stream: TcpStream,
-    app: Router,
-    stop: CancellationToken,
-    place: OwnedSemaphorePermit,
-) {
+async fn connection(stream: TcpStream, app: Router, stop: CancellationToken, seat: Seat) {
     // Small answers must not wait for the acknowledgement of the last one.
     let _ = stream.set_nodelay(true);
-    let seat = Seat::new(place);
-    let cut = seat.cut.clone();
-    let service = TowerToHyperService::new(app.map_request(move |mut request: Request<_>| {
-        request.extensions_mut().insert(seat.clone());
-        request
-    }));
+    if let Err(error) = keep_alive(&stream) {
+        tracing::debug!(%error, "no keep-alive");
+    }
+    seat.waits_to_read();
+    let socket = TokioIo::new(PacedStream::new(stream, seat.clone()));
+    let _leaves = Leaves(seat.clone());
+    let served = seat.clone();
+    let service = service_fn(move |request| answer(app.clone(), request, served.clone()));
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
-    let connection = http.serve_connection(TokioIo::new(stream), service).with_upgrades();
+    let connection = http.serve_connection(socket, service).with_upgrades();
     let mut connection = std::pin::pin!(connection);
     let serving = async {
         tokio::select! {
@@ -146,12 +127,44 @@ async fn connection(
     };
     let ended = tokio::select! {
         ended = serving => ended,
-        () = cut.cancelled() => Ok(()),
+        () = seat.is_cut() => Ok(()),
     };
     // A client that goes away in the middle is its own business.
     if let Err(error) = ended {
         tracing::debug!(%error, "connection ended early");
     }
+}
+
+/// Frees the place when the connection ends.
+struct Leaves(Seat);
+
+impl Drop for Leaves {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
+async fn answer(app: Router, request: Request<Incoming>, seat: Seat) -> Answered {
+    seat.has_read();
+    let mut request = request.map(|body| {
+        if body.is_end_stream() {
+            return Body::empty();
+        }
+        Body::new(Paced::new(body, seat.clone()))
+    });
+    request.extensions_mut().insert(seat.clone());
+    let response = app.oneshot(request).await?;
+    Ok(response.map(|body| Answer::new(body, seat)))
+}
+
+type Answered = Result<axum::http::Response<Answer<Body>>, std::convert::Infallible>;
+
+/// Finds out that the other end is gone when nothing is sent.
+fn keep_alive(stream: &TcpStream) -> io::Result<()> {
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, KEEP_ALIVE)?;
+    sockopt::set_tcp_keepintvl(stream, KEEP_ALIVE_AGAIN)?;
+    Ok(sockopt::set_tcp_keepcnt(stream, 3)?)
 }
 
 #[cfg(test)]

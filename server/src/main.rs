@@ -3,6 +3,7 @@
 mod api;
 mod app;
 mod args;
+mod budget;
 mod catalog;
 mod classifier;
 mod cli;

@@ -19,8 +19,8 @@ use tokio::sync::{Mutex, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    catalog, classifier::Sight, drift::Drift, failure::Failure, generations, metrics::Metrics,
-    place::Place, request_id::RequestIds,
+    budget::Budget, catalog, classifier::Sight, drift::Drift, failure::Failure, generations,
+    metrics::Metrics, place::Place, request_id::RequestIds,
 };
 
 /// What the applications need beside the platform.
@@ -64,6 +64,8 @@ pub(crate) struct Node {
     pub(crate) metrics: Metrics,
     /// Names of requests.
     pub(crate) request_ids: RequestIds,
+    /// The memory for bodies of requests.
+    pub(crate) budget: Budget,
     /// The API's description, written when the routes are known.
     pub(crate) openapi: OnceLock<String>,
     /// One examination at a time: it writes to the disk and scans tables.
@@ -121,6 +123,7 @@ impl Node {
             place,
             metrics: Metrics::new(),
             request_ids: RequestIds::new(),
+            budget: Budget::default(),
             openapi: OnceLock::new(),
             examination: Mutex::new(()),
             watchers: Arc::new(Semaphore::new(WATCHERS_MAX)),

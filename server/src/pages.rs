@@ -40,7 +40,7 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<Node>> {
         .routes(routes!(objects::list::objects))
         .routes(routes!(objects::show::show))
         .routes(routes!(objects::rows::table))
-        .routes(routes!(objects::rows::sql))
+        .routes(routes!(objects::rows::sql_form, objects::rows::sql))
         .routes(routes!(objects::turns::turns))
         .routes(routes!(objects::turns::turn))
         .routes(routes!(workflows::list::workflows))

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use steadfast_store::Clock;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -14,6 +14,10 @@ use crate::{
     node::Node,
     s3,
 };
+
+/// Connections that the system keeps until they are accepted. Where it keeps fewer, a client whose
+/// connection does not fit waits for a second.
+const BACKLOG: u32 = 4_096;
 
 /// The ports that are bound.
 pub(crate) struct Ports {
@@ -27,10 +31,10 @@ pub(crate) struct Ports {
 
 impl Ports {
     /// Binds them. Giving them back leaves no trace.
-    pub(crate) async fn bind(listen: SocketAddr, s3: S3Listen) -> Result<Self, Failure> {
-        let listener = bind("--listen", listen).await?;
+    pub(crate) fn bind(listen: SocketAddr, s3: S3Listen) -> Result<Self, Failure> {
+        let listener = bind("--listen", listen)?;
         let s3 = match s3 {
-            S3Listen::At(address) => Some(bind("--s3-listen", address).await?),
+            S3Listen::At(address) => Some(bind("--s3-listen", address)?),
             S3Listen::Off => None,
         };
         let address = listener.local_addr()?;
@@ -58,7 +62,15 @@ impl Ports {
     }
 }
 
-async fn bind(flag: &str, listen: SocketAddr) -> Result<TcpListener, Failure> {
+fn listen_at(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // A port that was in use a moment ago is free.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+fn bind(flag: &str, listen: SocketAddr) -> Result<TcpListener, Failure> {
     if !listen.ip().is_loopback() {
         return Err(Failure::new(format!(
             "{flag} {listen} is open to other machines, and there are no access tokens yet; \
@@ -66,7 +78,7 @@ async fn bind(flag: &str, listen: SocketAddr) -> Result<TcpListener, Failure> {
             port = listen.port()
         )));
     }
-    TcpListener::bind(listen).await.map_err(|error| {
+    listen_at(listen).map_err(|error| {
         Failure::new(format!(
             "{flag} {listen} cannot be used: {error}; stop what listens there, or choose another \
              port, for example {flag} 127.0.0.1:0 for a free one"

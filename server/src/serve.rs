@@ -3,7 +3,7 @@
 use std::{io::Write, net::SocketAddr, sync::Arc, time::Duration};
 
 use steadfast::{ObjectOptions, background_threads};
-use steadfast_store::{Clock, Health, Store, SystemClock};
+use steadfast_store::{Clock, Commit, Health, Store, SystemClock};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
@@ -27,8 +27,8 @@ use crate::{
 /// How often the store's health is looked at. That reads a flag, never the database.
 const HEALTH_PERIOD: Duration = Duration::from_secs(1);
 
-/// How often the clock is looked at.
-const CLOCK_PERIOD: Duration = Duration::from_secs(1);
+/// How often the clock is looked at, and a store that cannot write is tried.
+const WATCH_PERIOD: Duration = Duration::from_secs(1);
 
 /// Closing the store has so long; what was acknowledged is safe without it.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -85,7 +85,7 @@ async fn serve(args: ServeArgs, work: &Handle) -> Result<(), Failure> {
         _ = &mut serving => unreachable!("serving ends only when it is stopped"),
         () = signals.next() => None,
         reason = failure_of(|| store.health(), clock.as_ref()) => Some(reason),
-        () = watch_clock(store.as_ref()) => None,
+        () = watch(store.as_ref()) => None,
         () = sweeper.run() => None,
     };
     node.drain();
@@ -127,11 +127,11 @@ async fn open(
     let clock_step_max = Duration::from_secs(args.clock_step.into());
     let opening = Opening { clock_step_max, accept_loss: args.accept_loss };
     if !args.wait_for_owner {
-        let ports = Ports::bind(args.listen, args.s3_listen).await?;
+        let ports = Ports::bind(args.listen, args.s3_listen)?;
         return Ok((ports, open_store(place, clock.clone(), opening).await?));
     }
     let store = wait_for_store(place, clock.clone(), opening).await?;
-    match Ports::bind(args.listen, args.s3_listen).await {
+    match Ports::bind(args.listen, args.s3_listen) {
         Ok(ports) => Ok((ports, store)),
         Err(error) => {
             store.close().await;
@@ -150,11 +150,16 @@ async fn failure_of(health: impl Fn() -> Health, clock: &dyn Clock) -> String {
     }
 }
 
-/// Looks at the store's clock, which logs it when the wall clock was set.
-async fn watch_clock(store: &dyn Store) {
+/// Looks at the store's clock, which logs it when the wall clock was set. While the store cannot
+/// write, tries whether it can again: perhaps nobody else does.
+async fn watch(store: &dyn Store) {
     loop {
         store.clock().now();
-        store.clock().sleep(CLOCK_PERIOD).await;
+        if let Health::Degraded { .. } = store.health() {
+            // The store says itself what became of it.
+            let _ = store.commit(Commit::default()).await;
+        }
+        store.clock().sleep(WATCH_PERIOD).await;
     }
 }
 

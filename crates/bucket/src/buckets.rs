@@ -88,7 +88,9 @@ impl BucketsBuilder {
         let account = account(&*store, &*entropy).await?;
         let (book, readers) = (Book::default(), Readers::default());
         let clock = store.clock().clone();
-        let session = session::begin(&*store, &blobs, &*entropy).await?;
+        let begun = session::begin(&*store, &blobs, &*entropy).await;
+        let is_full = begun.as_ref().is_err_and(session::is_full);
+        let session = if is_full { session::State::not_begun() } else { begun? };
         let shared = Shared {
             store,
             blobs,
@@ -102,7 +104,11 @@ impl BucketsBuilder {
             session: tokio::sync::Mutex::new(session),
             next_aborts: NextAborts::default(),
         };
-        Ok(Buckets { shared: Arc::new(shared) })
+        let buckets = Buckets { shared: Arc::new(shared) };
+        if is_full {
+            buckets.begin_session_later();
+        }
+        Ok(buckets)
     }
 }
 

@@ -19,6 +19,8 @@ pub(crate) struct Changes(Mutex<Inner>);
 struct Inner {
     under_way: usize,
     is_closed: bool,
+    /// The session could not be begun, because the disk is full.
+    waits_for_session: bool,
     /// Files that perhaps nothing refers to, and since when.
     doubts: HashMap<FileName, Timestamp>,
     /// There are files to be looked at that are not among them: there were too many, or a change
@@ -51,6 +53,11 @@ impl Changes {
     /// Lets nobody begin any more.
     pub(crate) fn close(&self) {
         self.inner().is_closed = true;
+    }
+
+    /// Lets somebody begin only when the session has begun.
+    pub(crate) fn wait_for_session(&self, waits: bool) {
+        self.inner().waits_for_session = waits;
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -99,6 +106,9 @@ impl Shared {
         let mut inner = self.changes.inner();
         if inner.is_closed {
             return Err(StoreError::Closed.into());
+        }
+        if inner.waits_for_session {
+            return Err(BucketError::DiskFull);
         }
         inner.under_way += 1;
         Ok(Changing(self.clone()))

@@ -21,6 +21,9 @@ use crate::{
 /// Gaps that are remembered one by one; then the last one grows.
 const GAPS_MAX: usize = 64;
 
+/// While the disk is full, the session is tried so often.
+const BEGIN_AGAIN: Duration = Duration::from_secs(1);
+
 /// What the store keeps about the use of its files.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -184,7 +187,46 @@ pub(crate) async fn begin(
     }
 }
 
+/// Whether there was no space for it.
+pub(crate) fn is_full(error: &BucketError) -> bool {
+    matches!(error, BucketError::DiskFull | BucketError::Store(StoreError::DiskFull))
+}
+
+impl State {
+    /// That of buckets that can only be read.
+    pub(crate) fn not_begun() -> Self {
+        Self { session: Session::default(), revision: 0, is_over: true }
+    }
+}
+
 impl Buckets {
+    /// Tries to begin the session until there is space for it. Nothing may be changed before.
+    pub(crate) fn begin_session_later(&self) {
+        self.shared.changes.wait_for_session(true);
+        let shared = Arc::downgrade(&self.shared);
+        let clock = self.shared.clock.clone();
+        tokio::spawn(async move {
+            loop {
+                clock.sleep(BEGIN_AGAIN).await;
+                let Some(shared) = shared.upgrade() else { return };
+                if shared.changes.is_closed() {
+                    return;
+                }
+                match begin(&*shared.store, &shared.blobs, &*shared.entropy).await {
+                    Ok(begun) => {
+                        *shared.session.lock().await = begun;
+                        shared.changes.wait_for_session(false);
+                        return;
+                    }
+                    Err(error) if is_full(&error) => {}
+                    Err(error) => {
+                        tracing::warn!(error = %error, "the session of the blobs was not begun");
+                    }
+                }
+            }
+        });
+    }
+
     /// Ends the use of the files: changes are refused from now on. If everything that was begun is
     /// done, the next one who opens these buckets need not look for files that nothing refers to.
     /// To be called before the store is closed.

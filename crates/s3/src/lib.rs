@@ -27,5 +27,5 @@ mod words;
 
 pub use self::{
     presign::{PRESIGN_MAX, PresignError, PresignMethod, presign},
-    service::S3Api,
+    service::{Refusal, S3Api},
 };

@@ -67,17 +67,23 @@ impl S3Api {
             Ok(answer) => answer,
             Err(error) => errors::response(error),
         };
-        let mut answer = errors::explained(answer, &id).await;
-        let headers = answer.headers_mut();
-        headers.insert(header::SERVER, HeaderValue::from_static("Steadfast"));
-        if let Ok(id) = HeaderValue::from_str(&id) {
-            headers.insert(REQUEST_ID, id);
-        }
+        let mut answer = named(answer, &id).await;
         // Who waits for "100 Continue" and gets an answer instead may not count on this line any
         // more: boto3 would take the next answer for a part of this one.
         if expects && (is_empty || !answer.status().is_success()) {
             answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
+        answer
+    }
+
+    /// The answer to a request that the server gave up.
+    pub async fn refuse(&self, why: Refusal) -> Response<Body> {
+        let error = match why {
+            Refusal::Slow => s3_error!(RequestTimeout, "the body did not come in time"),
+            Refusal::Busy => s3_error!(SlowDown, "requests take all the memory; try again"),
+        };
+        let mut answer = named(errors::response(error), &self.ids.next()).await;
+        answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         answer
     }
 
@@ -102,6 +108,26 @@ impl S3Api {
             }
         }
     }
+}
+
+/// Why the server gave a request up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Its body did not come in time.
+    Slow,
+    /// There is no memory for its body.
+    Busy,
+}
+
+/// An answer with what every answer has.
+async fn named(answer: Response<Body>, id: &str) -> Response<Body> {
+    let mut answer = errors::explained(answer, id).await;
+    let headers = answer.headers_mut();
+    headers.insert(header::SERVER, HeaderValue::from_static("Steadfast"));
+    if let Ok(id) = HeaderValue::from_str(id) {
+        headers.insert(REQUEST_ID, id);
+    }
+    answer
 }
 
 /// Names requests: unlike those of other processes, and counted.

@@ -73,6 +73,9 @@ impl SqliteStore {
         let opened = file::open(&options)?;
         let clock = StoreClock::new(options.clock, options.clock_step_max, opened.clock);
         let status = Arc::new(Status::new(opened.owner, Arc::new(clock)));
+        if opened.is_unwritten {
+            status.set_health(Health::Degraded { reason: StoreError::DiskFull.to_string() });
+        }
         let (queue, requests) = shared::queue();
         let log_bytes_max = options.log_bytes_max;
         let writer = writer::Writer {
@@ -80,6 +83,7 @@ impl SqliteStore {
             requests,
             status: status.clone(),
             epoch: opened.owner.epoch,
+            is_unwritten: opened.is_unwritten,
             checkpointer: checkpoint::start(opened.database.clone(), status.clone(), log_bytes_max),
             known: facts::Known::default(),
             lock: opened.lock,

@@ -24,10 +24,10 @@ fn size(bytes: usize) -> String {
     }
 }
 
-/// Where to ask an object in SQL. It asks with a link, so that a question can be kept.
+/// Where to ask an object in SQL.
 fn question(path: &str, sql: &str, turn: Option<i64>) -> Markup {
     html! {
-        form.ask method="get" action={ (path) "/sql" } {
+        form.ask method="post" action={ (path) "/sql" } {
             label for="sql" { "A statement that reads" }
             textarea #sql name="sql" rows="3" spellcheck="false"
                 placeholder="SELECT name, sql FROM sqlite_schema" { (sql) }

@@ -120,6 +120,11 @@ impl Server {
     /// greets.
     pub(crate) fn begin(mut command: Command, folder: TempDir) -> Result<Self, TempDir> {
         command.arg("--data").arg(folder.path());
+        Self::greet(command, folder)
+    }
+
+    /// Waits until a server that serves another folder greets.
+    pub(crate) fn greet(mut command: Command, folder: TempDir) -> Result<Self, TempDir> {
         let mut child = spawn(command.stdout(Stdio::piped()).stderr(Stdio::null()));
         let mut lines = BufReader::new(child.stdout.take().expect("stdout is piped")).lines();
         let mut greeting = String::new();
@@ -296,6 +301,18 @@ impl Server {
             std::thread::park_timeout(Duration::from_millis(5));
         }
         panic!("{path} never became what was wished: {}", self.json(path));
+    }
+
+    /// Asks for a path until something is as wished, for a bounded time.
+    #[track_caller]
+    pub(crate) fn text_until(&self, path: &str, wished: impl Fn(&str) -> bool) {
+        for _ in 0..ASKED_MAX {
+            if wished(&self.get(path).body) {
+                return;
+            }
+            std::thread::park_timeout(Duration::from_millis(5));
+        }
+        panic!("{path} never became what was wished: {}", self.get(path).body);
     }
 
     /// Sends bytes as they are and reads what comes until the connection ends.

@@ -1,6 +1,7 @@
 //! What a user can see: the real binary on a free port, asked over HTTP and from the command line.
 
 mod api;
+mod bad_clients;
 mod browser;
 mod bucket_bytes;
 mod bucket_cli;
@@ -50,6 +51,7 @@ mod runs;
 mod s3;
 mod seed;
 mod sight;
+mod small_disk;
 mod uploads;
 mod uploads_browser;
 mod uploads_kills;

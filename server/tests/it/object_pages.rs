@@ -29,7 +29,7 @@ fn an_object_shows_its_tables_turns_and_last_error_escaped() {
         "13 bytes",
         "/export\"",
         "<div id=\"live\" data-busy>",
-        "<form class=\"ask\" method=\"get\"",
+        "<form class=\"ask\" method=\"post\"",
     ] {
         assert!(page.contains(shown), "{shown} is missing in {page}");
     }
@@ -89,7 +89,10 @@ fn a_question_is_answered_on_the_page_or_refused_there() {
     let table = server.get(&format!("{path}/tables/counter")).body;
     assert!(table.contains("Rows 1 to 1 after turn 2") && table.contains("<span>7</span>"));
     assert_eq!(server.get(&format!("{path}/tables/no%22%3Cb%3E")).status, 422);
-    let ask = |query: &str| server.get(&format!("{path}/sql?{query}"));
+    let ask = |form: &str| {
+        let kind = [("content-type", "application/x-www-form-urlencoded")];
+        server.post_form(&format!("{path}/sql"), form, &kind)
+    };
     let answer = ask("sql=SELECT+n,+'%3Ci%3E'+AS+'%3Cu%3E',+x'00',+NULL+FROM+counter&turn=1").body;
     for shown in ["1 row after turn 1", "<span>2</span>", "&lt;i&gt;", "&lt;u&gt;", "blob, 1 bytes"]
     {
@@ -103,7 +106,11 @@ fn a_question_is_answered_on_the_page_or_refused_there() {
     assert!(failed.status == 422 && !failed.body.contains("<script>"), "{}", failed.body);
     assert!(ask("turn=1").body.contains("value=\"1\""));
     assert_eq!(ask("sql=SELECT+1&turn=x").status, 400);
-    assert_eq!(server.get("/objects/counter/none/sql?sql=SELECT+1").status, 404);
+    assert_eq!(ask("nonsense=1").status, 400);
+    // Any page may have a link, so a link runs nothing. It fills in the form.
+    let link = server.get(&format!("{path}/sql?sql=SELECT+41%2B1&turn=1")).body;
+    assert!(link.contains("SELECT 41+1") && link.contains("value=\"1\""), "{link}");
+    assert!(!link.contains("1 row after turn"), "{link}");
 }
 
 #[test]

@@ -6,17 +6,25 @@ mod describe;
 mod error;
 mod failures;
 mod find;
+mod functions;
 mod query;
 mod reader;
 mod table;
 mod value;
 
-use std::sync::Arc;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
+use serde_json::json;
 use steadfast_store::{
     self as store, EntityKind, ObjectSummary, Position, StoreError, TurnSummary,
 };
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub(super) use self::failures::Failures;
 pub use self::{
@@ -34,9 +42,14 @@ const COUNT_MAX: usize = 1_000;
 /// Objects looked into at the same time: each may take 256 MiB.
 const AT_ONCE: usize = 4;
 
+/// A statement that did not end at its deadline is left alone after this.
+const GRACE: Duration = Duration::from_millis(500);
+
 /// What looking at objects needs in memory.
 pub(super) struct Desk {
     gate: Arc<Semaphore>,
+    /// Statements that users write have places of their own: pages do not wait for them.
+    questions: Arc<Semaphore>,
     /// Objects that are held for who takes them away, as slowly as they like.
     exports: Arc<Semaphore>,
     pub(super) failures: Failures,
@@ -45,7 +58,7 @@ pub(super) struct Desk {
 impl Default for Desk {
     fn default() -> Self {
         let gate = || Arc::new(Semaphore::new(AT_ONCE));
-        Self { gate: gate(), exports: gate(), failures: Failures::default() }
+        Self { gate: gate(), questions: gate(), exports: gate(), failures: Failures::default() }
     }
 }
 
@@ -121,23 +134,34 @@ impl Objects {
         turn: Option<i64>,
     ) -> Result<Past, InspectError> {
         let (object, _) = self.find(class, name).await?;
-        let export = self.shared.desk.exports.clone().acquire_owned().await;
-        let export = export.map_err(|_| InspectError::Store(StoreError::Closed))?;
-        let _permit = self.permit().await?;
-        Ok(self.past(&object, turn).await?.held(export))
+        let export = self.shared.desk.exports.clone();
+        let export = in_time(export).await?;
+        let permit = self.permit().await?;
+        Ok(self.past(&object, turn, &permit).await?.held(export))
     }
 
-    /// Runs one statement that only reads, on an object as it is or was.
+    /// Runs one statement that only reads, on an object as it is or was. It is stopped after two
+    /// seconds, and when nobody waits for the answer any more.
     pub async fn query(&self, class: &str, name: &str, query: Query) -> Result<Rows, InspectError> {
         let (object, _) = self.find(class, name).await?;
+        let place = in_time(self.shared.desk.questions.clone()).await?;
+        self.ask(object, query, Arc::new(place)).await
+    }
+
+    /// Reads rows of one table or view, behind the first `offset`.
+    pub async fn look_at_rows(
+        &self,
+        class: &str,
+        name: &str,
+        table: &str,
+        offset: usize,
+        limit: usize,
+    ) -> Result<Rows, InspectError> {
+        let (object, _) = self.find(class, name).await?;
         let permit = self.permit().await?;
-        let past = self.past(&object, query.turn).await?;
-        let now = self.shared.clock.now();
-        apart(move || {
-            let _permit = permit;
-            query::run(past, &query, now)
-        })
-        .await
+        let sql = format!("SELECT * FROM \"{}\" LIMIT ? OFFSET ?", table.replace('"', "\"\""));
+        let query = Query { sql, params: json!([limit, offset]), turn: None };
+        self.ask(object, query, permit).await
     }
 
     /// What one turn changed: the rows before and after it.
@@ -149,10 +173,10 @@ impl Objects {
     ) -> Result<Changes, InspectError> {
         let (object, head) = self.find(class, name).await?;
         let permit = self.permit().await?;
-        let after = self.past(&object, Some(turn)).await?;
+        let after = self.past(&object, Some(turn), &permit).await?;
         let before = match turn {
             1 => None,
-            _ => Some(self.past(&object, Some(turn - 1)).await?),
+            _ => Some(self.past(&object, Some(turn - 1), &permit).await?),
         };
         let summary = self.find_turn(&object, &head, turn).await?;
         apart(move || {
@@ -175,7 +199,7 @@ impl Objects {
         let last_failure = self.shared.desk.failures.of(object.id());
         let permit = self.permit().await?;
         let first = self.shared.rooms.first();
-        let inside = match self.past(&object, None).await {
+        let inside = match self.past(&object, None, &permit).await {
             Ok(past) => {
                 let look = move || {
                     let _permit = permit;
@@ -191,15 +215,65 @@ impl Objects {
 }
 
 impl Objects {
+    /// Runs a statement. The place is free when the statement has ended, even if nobody waited.
+    async fn ask(
+        &self,
+        object: store::Address,
+        query: Query,
+        place: Place,
+    ) -> Result<Rows, InspectError> {
+        let past = self.past(&object, query.turn, &place).await?;
+        let now = self.shared.clock.now();
+        let stop = StopOnDrop::default();
+        let stopped = stop.0.clone();
+        let asked = apart(move || {
+            let _place = place;
+            query::run(past, &query, now, stopped)
+        });
+        // A statement looks at the clock between two instructions of SQLite. Should one of those
+        // take long, for example a sort, the asker need not wait for it.
+        let answer = tokio::time::timeout(reader::TIME + GRACE, asked).await;
+        answer.unwrap_or(Err(InspectError::TooLong { seconds: reader::TIME.as_secs() }))
+    }
+
     /// An object as it was, put together away from the async threads: a large one takes long.
-    async fn past(&self, object: &store::Address, turn: Option<i64>) -> Result<Past, HistoryError> {
+    async fn past(
+        &self,
+        object: &store::Address,
+        turn: Option<i64>,
+        place: &Place,
+    ) -> Result<Past, HistoryError> {
         let (store, object) = (self.shared.store.clone(), object.clone());
-        let tokio = self.shared.tokio.clone();
-        let past = move || tokio.block_on(pages_at(&*store, &object, turn));
+        let (tokio, place) = (self.shared.tokio.clone(), place.clone());
+        let past = move || {
+            let _place = place;
+            tokio.block_on(pages_at(&*store, &object, turn))
+        };
         let past = tokio::task::spawn_blocking(past).await;
         past.unwrap_or_else(|error| {
             Err(StoreError::Unavailable { reason: error.to_string() }.into())
         })
+    }
+}
+
+/// A place that is free soon. Who waits for long has more use for an error.
+async fn in_time(places: Arc<Semaphore>) -> Result<OwnedSemaphorePermit, InspectError> {
+    match tokio::time::timeout(reader::TIME, places.acquire_owned()).await {
+        Ok(place) => place.map_err(|_| StoreError::Closed.into()),
+        Err(_) => Err(InspectError::Busy { places: AT_ONCE }),
+    }
+}
+
+/// One of the places, held by everything that works on one question.
+type Place = Arc<OwnedSemaphorePermit>;
+
+/// Stops a statement when the future that waits for it is dropped.
+#[derive(Default)]
+struct StopOnDrop(Arc<AtomicBool>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 

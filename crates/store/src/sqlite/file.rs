@@ -2,7 +2,7 @@
 
 use std::{
     fs::{File, TryLockError},
-    io::{Read, Seek, Write},
+    io::{ErrorKind, Read, Write},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -27,6 +27,8 @@ pub(super) struct Opened {
     pub(super) connection: Connection,
     pub(super) database: PathBuf,
     pub(super) owner: Owner,
+    /// The disk is full, so that it is not written yet who the owner is. The first commit does it.
+    pub(super) is_unwritten: bool,
     pub(super) clock: ClockRecord,
     pub(super) lock: File,
 }
@@ -39,16 +41,25 @@ pub(super) fn open(options: &SqliteOptions) -> Result<Opened, OpenError> {
     let database = folder.join("steadfast.db");
     keep_private(folder, &database).map_err(|error| failed(error.to_string()))?;
     let mut connection = Connection::open(&database).map_err(|error| failed(error.to_string()))?;
-    check_foreign(&connection, &database)?;
+    let is_new = check_foreign(&connection, &database)?;
+    if is_new {
+        settle_new(&connection).map_err(|error| failed(error.to_string()))?;
+    }
     settle(&connection, options).map_err(|error| failed(error.to_string()))?;
     check_flushes(&connection).map_err(failed)?;
     fold_log(&connection).map_err(|error| failed(error.to_string()))?;
     migrate(&mut connection, folder)?;
-    let owner = become_owner(&connection).map_err(|error| failed(error.to_string()))?;
+    let owner = next_owner(&connection).map_err(|error| failed(error.to_string()))?;
+    let is_unwritten = match write_owner(&connection, owner.epoch) {
+        Ok(()) => false,
+        // Everything can be read; that is worth more than no server at all.
+        Err(error) if is_full(&error) => true,
+        Err(error) => return Err(failed(error.to_string())),
+    };
     let clock = read_clock(&connection).map_err(|error| failed(error.to_string()))?;
     // The names of new files must survive a power cut as well.
     sync_folder(folder).map_err(|error| failed(error.to_string()))?;
-    Ok(Opened { connection, database, owner, clock, lock })
+    Ok(Opened { connection, database, owner, is_unwritten, clock, lock })
 }
 
 fn make_folder(folder: &Path) -> std::io::Result<()> {
@@ -84,9 +95,14 @@ fn take_lock(folder: &Path) -> Result<File, OpenError> {
         }
         Err(TryLockError::Error(error)) => return Err(failed(error)),
     }
-    file.set_len(0).and_then(|()| file.rewind()).map_err(failed)?;
-    writeln!(file, "{}", process::describe()).map_err(failed)?;
-    Ok(file)
+    // Written over what is there, which takes no space.
+    let owner = format!("{}\n", process::describe());
+    let written = file.write_all(owner.as_bytes()).and_then(|()| file.set_len(owner.len() as u64));
+    match written {
+        Ok(()) => Ok(file),
+        Err(error) if error.kind() == ErrorKind::StorageFull => Ok(file),
+        Err(error) => Err(failed(error)),
+    }
 }
 
 /// The database is ours alone from the first moment on; SQLite gives its log the same rights. What
@@ -122,7 +138,8 @@ pub(super) fn check_flushes(connection: &Connection) -> Result<(), String> {
     Ok(())
 }
 
-fn check_foreign(connection: &Connection, database: &Path) -> Result<(), OpenError> {
+/// Refuses the database of another program. `true` if there is nothing in it yet.
+fn check_foreign(connection: &Connection, database: &Path) -> Result<bool, OpenError> {
     let foreign =
         |reason: String| OpenError::Foreign { what: database.display().to_string(), reason };
     let read =
@@ -130,12 +147,12 @@ fn check_foreign(connection: &Connection, database: &Path) -> Result<(), OpenErr
     let pages = read("page_count").map_err(|error| foreign(error.to_string()))?;
     let id = read("application_id").map_err(|error| foreign(error.to_string()))?;
     if pages == 0 || id == APPLICATION_ID {
-        return Ok(());
+        return Ok(pages == 0);
     }
     // Ended in the middle of its first start, our own file may be there without its id.
     let tables = connection.query_row("SELECT count(*) FROM sqlite_schema", (), |row| row.get(0));
     match (id, tables.map_err(|error| foreign(error.to_string()))?) {
-        (0, 0) => Ok(()),
+        (0, 0) => Ok(true),
         (id, tables) => Err(foreign(format!("application id {id}, {tables} tables and indexes"))),
     }
 }
@@ -158,7 +175,7 @@ pub(super) fn flush_fully(connection: &Connection) -> rusqlite::Result<()> {
 fn fold_log(connection: &Connection) -> rusqlite::Result<()> {
     match connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(())) {
         // The log stays as it is; what needs room is refused later, one by one.
-        Err(error) if error.sqlite_error_code() == Some(ErrorCode::DiskFull) => {
+        Err(error) if is_full(&error) => {
             tracing::warn!(error = %error, "the log was not folded into the file");
             Ok(())
         }
@@ -166,12 +183,20 @@ fn fold_log(connection: &Connection) -> rusqlite::Result<()> {
     }
 }
 
+fn is_full(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(ErrorCode::DiskFull)
+}
+
+/// Settings that are written to the file.
+fn settle_new(connection: &Connection) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "page_size", 4096)?;
+    connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+    connection.pragma_update(None, "application_id", APPLICATION_ID)
+}
+
 fn settle(connection: &Connection, options: &SqliteOptions) -> rusqlite::Result<()> {
     connection.set_prepared_statement_cache_capacity(64);
     keep_plans(connection)?;
-    connection.pragma_update(None, "page_size", 4096)?;
-    connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
-    connection.pragma_update(None, "application_id", APPLICATION_ID)?;
     connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
     flush_fully(connection)?;
     // Checkpoints run beside the writer, see `checkpoint`.
@@ -219,12 +244,20 @@ fn migrate(connection: &mut Connection, folder: &Path) -> Result<(), OpenError> 
     tx.commit().map_err(failed)
 }
 
-fn become_owner(connection: &Connection) -> rusqlite::Result<Owner> {
-    let take = "UPDATE node SET epoch = epoch + 1, owner = ?1, clean = 0, \
-         suspect = CASE WHEN clean THEN suspect ELSE (SELECT position FROM counter) END \
-         RETURNING epoch, suspect";
+/// Writes that this process is the owner.
+pub(super) fn write_owner(connection: &Connection, epoch: i64) -> rusqlite::Result<()> {
+    let take = format!("UPDATE node SET epoch = ?1, owner = ?2, clean = 0, suspect = {SUSPECT}");
+    connection.execute(&take, params![epoch, process::describe()]).map(drop)
+}
+
+/// Up to which message the last owner may have left work half done, if its end was not clean.
+const SUSPECT: &str = "CASE WHEN clean THEN suspect ELSE (SELECT position FROM counter) END";
+
+/// Who this process is, if it becomes the owner.
+fn next_owner(connection: &Connection) -> rusqlite::Result<Owner> {
+    let next = format!("SELECT epoch + 1, {SUSPECT} FROM node");
     let (epoch, suspect): (i64, i64) =
-        connection.query_row(take, [process::describe()], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        connection.query_row(&next, (), |row| Ok((row.get(0)?, row.get(1)?)))?;
     let is_suspect: bool =
         connection.query_row(queries::IS_SUSPECT, [suspect], |row| row.get(0))?;
     Ok(Owner { epoch, unclean_until: is_suspect.then_some(suspect) })

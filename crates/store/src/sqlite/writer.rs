@@ -9,6 +9,7 @@ use super::{
     apply,
     checkpoint::Checkpointer,
     facts::{self, Known},
+    file::write_owner,
     row::{WriteError, take_steps},
 };
 use crate::{
@@ -22,6 +23,8 @@ pub(super) struct Writer {
     pub(super) requests: Requests,
     pub(super) status: Arc<Status>,
     pub(super) epoch: i64,
+    /// The epoch is not in the file yet: the disk was full when it was opened.
+    pub(super) is_unwritten: bool,
     pub(super) checkpointer: Checkpointer,
     pub(super) known: Known,
     /// Held as long as we may write.
@@ -50,6 +53,7 @@ impl Writer {
         let room = self.checkpointer.make_room(&self.connection);
         match room.and_then(|()| self.transact(&batch)) {
             Ok(plan) => {
+                self.is_unwritten = false;
                 self.known.learn(&plan);
                 self.answer(batch, plan);
             }
@@ -83,6 +87,9 @@ impl Writer {
     fn write(&self, batch: &[Request]) -> Result<Plan, WriteError> {
         let connection = &self.connection;
         crash::point("commit.begun");
+        if self.is_unwritten {
+            write_owner(connection, self.epoch)?;
+        }
         let mut fence = connection.prepare_cached("SELECT epoch FROM node")?;
         let epoch: i64 = fence.query_row((), |row| row.get(0))?;
         if epoch != self.epoch {
@@ -95,6 +102,9 @@ impl Writer {
         crash::point("commit.planned");
         if !plan.is_empty() {
             apply::apply(connection, &plan)?;
+        } else if self.status.health() != Health::Ready {
+            // Only a commit that writes shows that there is space again.
+            connection.execute("UPDATE node SET epoch = epoch", ())?;
         }
         crash::point("commit.written");
         flushed()?;
@@ -136,9 +146,10 @@ impl Writer {
     }
 
     fn finish(self) {
-        let Self { connection, checkpointer, lock, status, .. } = self;
+        let Self { connection, checkpointer, lock, status, is_unwritten, .. } = self;
         drop(checkpointer);
-        if !matches!(status.health(), Health::Failed { .. }) {
+        // An owner that wrote nothing leaves what it found.
+        if !is_unwritten && !matches!(status.health(), Health::Failed { .. }) {
             let goodbye = connection.execute("UPDATE node SET clean = 1", ());
             if let Err(error) = goodbye {
                 tracing::warn!(error = %error, "store could not be marked as closed");

@@ -65,6 +65,7 @@ pub(crate) enum Code {
     NotRevivable,
     Conflict,
     BodyTooLarge,
+    SlowRequest,
     KeyReused,
     WrongInstance,
     Refused,
@@ -176,6 +177,7 @@ impl Code {
             InspectError::Refused { .. } => Code::SqlRefused,
             InspectError::Failed { .. } => Code::SqlFailed,
             InspectError::TooLong { .. } => Code::SqlTooLong,
+            InspectError::Busy { .. } => Code::Busy,
             InspectError::Store(error) => Code::of_store(error),
         }
     }
@@ -286,6 +288,7 @@ impl Code {
             Code::NotRevivable => ("not_revivable", 409, "Not dead or cancelled"),
             Code::Conflict => ("conflict", 409, "Conflict"),
             Code::BodyTooLarge => ("body_too_large", 413, "Body too large"),
+            Code::SlowRequest => ("slow_request", 408, "Request too slow"),
             Code::KeyReused => ("key_reused", 422, "Idempotency key reused"),
             Code::WrongInstance => ("wrong_instance", 422, "Input of another instance"),
             Code::Refused => ("refused", 422, "Refused"),

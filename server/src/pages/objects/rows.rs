@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use axum::{
-    extract::{Path, State},
+    extract::{Form, Path, State, rejection::FormRejection},
     http::StatusCode,
 };
 use maud::{Markup, html};
 use serde::Deserialize;
-use serde_json::{Value, json};
-use utoipa::IntoParams;
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
 
 use super::{
     super::shell::{Section, shell},
@@ -58,14 +58,9 @@ pub(in super::super) async fn table(
     let offset: usize = params.offset.as_deref().map_or(Ok(0), str::parse).map_err(|_| {
         Problem::new(Code::BadQuery, "`offset` must be a number of rows to pass over")
     })?;
-    let quoted = table.replace('"', "\"\"");
-    let (sql, rows) = (format!("SELECT * FROM \"{quoted}\""), ROWS + 1);
-    let page = SqlBody {
-        sql: format!("{sql} LIMIT ? OFFSET ?"),
-        params: json!([rows, offset]),
-        turn: None,
-    };
-    let mut found = read_rows(&node, &class, &name, page).await?;
+    let page = node.objects.look_at_rows(&class, &name, &table, offset, ROWS + 1).await?;
+    let mut found = SqlRows::of(page);
+    let sql = format!("SELECT * FROM \"{}\"", table.replace('"', "\"\""));
     let more = ROWS < found.rows.len();
     found.rows.truncate(ROWS);
     let (path, last) = (path_of(&class, &name), offset + found.rows.len());
@@ -94,8 +89,8 @@ pub(in super::super) async fn table(
     Ok(shell(&table, Section::Objects, &content))
 }
 
-/// The query of a question.
-#[derive(Debug, Deserialize, IntoParams)]
+/// A question.
+#[derive(Debug, Deserialize, IntoParams, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(in super::super) struct SqlParams {
@@ -107,13 +102,29 @@ pub(in super::super) struct SqlParams {
     turn: String,
 }
 
-/// Shows what a statement finds in an object.
+/// Shows the form for a statement. It runs nothing: any page may link here.
 #[utoipa::path(get, path = "/objects/{class}/{name}/sql", tag = "pages",
     params(
         ("class" = String, Path, description = "The class"),
         ("name" = String, Path, description = "The object; a slash in its name is %2F"),
         SqlParams,
     ),
+    responses((status = 200, body = String, content_type = "text/html")),
+)]
+pub(in super::super) async fn sql_form(
+    Path((class, name)): Path<(String, String)>,
+    Params(SqlParams { sql, turn }): Params<SqlParams>,
+) -> Result<Markup, Problem> {
+    Ok(sql_page(&class, &name, &sql, turn_of(&turn)?, &html! {}))
+}
+
+/// Shows what a statement finds in an object.
+#[utoipa::path(post, path = "/objects/{class}/{name}/sql", tag = "pages",
+    params(
+        ("class" = String, Path, description = "The class"),
+        ("name" = String, Path, description = "The object; a slash in its name is %2F"),
+    ),
+    request_body(content = SqlParams, content_type = "application/x-www-form-urlencoded"),
     responses(
         (status = 200, body = String, content_type = "text/html"),
         (status = 422, body = String, content_type = "text/html",
@@ -123,9 +134,11 @@ pub(in super::super) struct SqlParams {
 pub(in super::super) async fn sql(
     State(node): State<Arc<Node>>,
     Path((class, name)): Path<(String, String)>,
-    Params(SqlParams { sql, turn }): Params<SqlParams>,
+    form: Result<Form<SqlParams>, FormRejection>,
 ) -> Result<(StatusCode, Markup), Problem> {
-    let turn = Some(turn.trim()).filter(|it| !it.is_empty()).map(id::turn).transpose()?;
+    let Form(SqlParams { sql, turn }) =
+        form.map_err(|error| Problem::new(Code::BadRequest, error.body_text()))?;
+    let turn = turn_of(&turn)?;
     let asked = if sql.trim().is_empty() {
         None
     } else {
@@ -145,15 +158,23 @@ pub(in super::super) async fn sql(
             )
         }
     };
-    let path = path_of(&class, &name);
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    Ok((status, sql_page(&class, &name, &sql, turn, &answer)))
+}
+
+fn turn_of(text: &str) -> Result<Option<i64>, Problem> {
+    Some(text.trim()).filter(|it| !it.is_empty()).map(id::turn).transpose()
+}
+
+fn sql_page(class: &str, name: &str, sql: &str, turn: Option<i64>, answer: &Markup) -> Markup {
+    let path = path_of(class, name);
     let content = html! {
         p.crumbs { a href=(path) { "← " (name) } }
         h1 { "Ask " span.address { (name) } }
-        (question(&path, &sql, turn))
+        (question(&path, sql, turn))
         (answer)
     };
-    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    Ok((status, shell("Ask", Section::Objects, &content)))
+    shell("Ask", Section::Objects, &content)
 }
 
 fn answer(found: &SqlRows) -> Markup {

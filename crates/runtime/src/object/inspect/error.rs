@@ -43,6 +43,14 @@ pub enum InspectError {
         /// The limit.
         seconds: u64,
     },
+    /// Other statements or exports are under way.
+    #[error(
+        "{places} statements or exports are under way, and no more go at the same time; try again"
+    )]
+    Busy {
+        /// How many run at the same time.
+        places: usize,
+    },
     /// The store gave no answer.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -61,6 +69,7 @@ impl InspectError {
             InspectError::Refused { .. } => "sql_refused",
             InspectError::Failed { .. } => "sql_failed",
             InspectError::TooLong { .. } => "sql_too_long",
+            InspectError::Busy { .. } => "busy",
             InspectError::Store(error) => error.code(),
         }
     }

@@ -1,11 +1,12 @@
 //! Finding what is to be looked at.
 
+use std::sync::Arc;
+
 use steadfast_store::{self as store, EntityKind, Head, Store, StoreError, TurnSummary};
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
     super::{HistoryError, Objects},
-    InspectError,
+    InspectError, Place,
 };
 
 /// Turns read at once while one is looked for.
@@ -26,9 +27,9 @@ impl Objects {
         &*self.shared.store
     }
 
-    pub(super) async fn permit(&self) -> Result<OwnedSemaphorePermit, InspectError> {
+    pub(super) async fn permit(&self) -> Result<Place, InspectError> {
         let permit = self.shared.desk.gate.clone().acquire_owned().await;
-        permit.map_err(|_| InspectError::Store(StoreError::Closed))
+        permit.map(Arc::new).map_err(|_| InspectError::Store(StoreError::Closed))
     }
 
     pub(super) async fn check_class(&self, class: &str) -> Result<(), InspectError> {

@@ -1,5 +1,7 @@
 //! One statement that only reads, with limits on time, rows and bytes.
 
+use std::sync::{Arc, atomic::AtomicBool};
+
 use rusqlite::Statement;
 use serde_json::Value;
 use steadfast_store::Timestamp;
@@ -45,9 +47,14 @@ pub struct Rows {
     pub truncated: bool,
 }
 
-pub(super) fn run(past: Past, query: &Query, now: Timestamp) -> Result<Rows, InspectError> {
+pub(super) fn run(
+    past: Past,
+    query: &Query,
+    now: Timestamp,
+    stopped: Arc<AtomicBool>,
+) -> Result<Rows, InspectError> {
     let turn = past.turn;
-    let reader = Reader::open(past).map_err(|error| damaged(&error))?;
+    let reader = Reader::open_until(past, stopped).map_err(|error| damaged(&error))?;
     at_time(now.0, || read(&reader, query, turn))
 }
 
@@ -123,4 +130,19 @@ fn failed(detail: &str) -> InspectError {
 /// What is stored is not a database.
 pub(super) fn damaged(error: &rusqlite::Error) -> InspectError {
     failed(&format!("the database cannot be opened: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_statement_that_nobody_waits_for_stops() {
+        let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) \
+             SELECT count(*) FROM n";
+        let query = Query { sql: endless.into(), ..Query::default() };
+        let stopped = Arc::new(AtomicBool::new(true));
+        let error = run(Past::nothing(), &query, Timestamp(0), stopped).unwrap_err();
+        assert_eq!(error.code(), "sql_too_long", "{error}");
+    }
 }

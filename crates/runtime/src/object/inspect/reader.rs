@@ -16,11 +16,11 @@ use rusqlite::{
 
 use super::{
     super::{Past, guard::reaches_out},
-    InspectError,
+    InspectError, functions,
 };
 
-/// Instructions of SQLite between two looks at the clock.
-const OPS: i32 = 100;
+/// Instructions of SQLite between two looks at the clock. Each may go over 4 MiB.
+const OPS: i32 = 10;
 
 /// Real time that the statements of one question have.
 pub(super) const TIME: Duration = Duration::from_secs(2);
@@ -58,23 +58,30 @@ pub(super) struct Reader {
 
 impl Reader {
     /// Opens it. Its time begins now.
-    #[expect(clippy::disallowed_methods, reason = "a statement takes real time, in tests as well")]
     pub(super) fn open(past: Past) -> rusqlite::Result<Self> {
+        Self::open_until(past, Arc::default())
+    }
+
+    /// Opens it. Its time begins now, and ends early when `stopped` is set.
+    #[expect(clippy::disallowed_methods, reason = "a statement takes real time, in tests as well")]
+    pub(super) fn open_until(past: Past, stopped: Arc<AtomicBool>) -> rusqlite::Result<Self> {
         let mut connection = past.open()?;
         connection.execute_batch("PRAGMA query_only = ON")?;
         // With the columns of a row, what one may take in memory.
         connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, 4 << 20)?;
         connection.set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, 1 << 20)?;
-        // One comparison is not interrupted.
-        connection.set_limit(Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1_000)?;
+        // One instruction is not interrupted: a comparison, or a function of all its arguments.
+        connection.set_limit(Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 200)?;
+        connection.set_limit(Limit::SQLITE_LIMIT_FUNCTION_ARG, 32)?;
         connection.set_prepared_statement_cache_capacity(32);
         let timed_out = Arc::new(AtomicBool::new(false));
         let (over, deadline) = (timed_out.clone(), Instant::now() + TIME);
         let is_over = move || {
-            let is_over = deadline < Instant::now();
+            let is_over = stopped.load(Ordering::Relaxed) || deadline < Instant::now();
             over.fetch_or(is_over, Ordering::Relaxed);
             is_over
         };
+        functions::bound(&connection, is_over.clone())?;
         connection.progress_handler(OPS, Some(is_over))?;
         let refused = Arc::new(AtomicBool::new(false));
         let denied = refused.clone();
@@ -125,7 +132,7 @@ fn text(error: &rusqlite::Error) -> String {
 fn reads(context: &AuthContext<'_>) -> bool {
     let among = |list: &[&str], name: &str| list.iter().any(|it| it.eq_ignore_ascii_case(name));
     if let AuthAction::Function { function_name } = context.action {
-        return !reaches_out(function_name);
+        return !reaches_out(function_name) && !functions::is_unbounded(function_name);
     }
     if let AuthAction::Pragma { pragma_name, pragma_value } = context.action {
         return among(PRAGMAS, pragma_name)

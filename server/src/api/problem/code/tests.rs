@@ -51,7 +51,7 @@ fn every_error_of_a_look_at_objects_keeps_its_code() {
     let check = |error: InspectError, status: u16| {
         let code = Code::of_inspect(&error);
         assert_eq!((code.tag(), code.http_status()), (error.code(), status));
-        assert!(!code.retryable(), "{error}");
+        assert_eq!(code.retryable(), matches!(error, InspectError::Busy { .. }), "{error}");
     };
     let text = || String::from("x");
     let forgotten = HistoryError::Forgotten { object: text(), turn: 1, oldest: 2 };
@@ -64,6 +64,7 @@ fn every_error_of_a_look_at_objects_keeps_its_code() {
     check(InspectError::Refused { detail: text() }, 422);
     check(InspectError::Failed { detail: text() }, 422);
     check(InspectError::TooLong { seconds: 2 }, 422);
+    check(InspectError::Busy { places: 4 }, 429);
     check(InspectError::Store(StoreError::Closed), 503);
 }
 

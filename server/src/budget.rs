@@ -1,0 +1,185 @@
+//! The memory for bodies of requests that are read whole before they are worked on.
+
+use std::{
+    pin::Pin,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, ready},
+};
+
+use axum::{
+    body::{Body, Bytes, HttpBody},
+    extract::{Request, State},
+    http::{Method, Uri},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use hyper::body::{Frame, SizeHint};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::api::problem::{Code, Problem};
+
+/// Bytes of all bodies together.
+const BYTES_MAX: usize = 256 << 20;
+
+/// What is left of the memory.
+#[derive(Clone)]
+pub(crate) struct Budget {
+    left: Arc<Semaphore>,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self::of(BYTES_MAX)
+    }
+}
+
+impl Budget {
+    fn of(bytes: usize) -> Self {
+        Self { left: Arc::new(Semaphore::new(bytes)) }
+    }
+
+    /// Takes memory for the body of a request as it comes.
+    fn charge(&self, request: Request) -> (Request, Charge) {
+        let charge = Charge::default();
+        let (left, to) = (self.left.clone(), charge.clone());
+        (request.map(|body| Body::new(Charged { body, left, charge: to })), charge)
+    }
+}
+
+/// Answers a request whose body is read whole. Its memory is given back with the answer.
+pub(crate) async fn check(State(budget): State<Budget>, request: Request, next: Next) -> Response {
+    if request.body().is_end_stream() {
+        return next.run(request).await;
+    }
+    let (request, charge) = budget.charge(request);
+    let response = next.run(request).await;
+    if charge.was_refused() {
+        let detail = "bodies of requests take all the memory that they may have; try again";
+        return Problem::new(Code::Busy, detail).into_response();
+    }
+    response
+}
+
+/// The same for S3, where only documents are read whole; `None` means that there is no memory.
+pub(crate) async fn check_s3(
+    budget: &Budget,
+    request: Request,
+    answer: impl AsyncFnOnce(Request) -> Response,
+) -> Option<Response> {
+    if !is_document(request.method(), request.uri()) {
+        return Some(answer(request).await);
+    }
+    let (request, charge) = budget.charge(request);
+    let response = answer(request).await;
+    (!charge.was_refused()).then_some(response)
+}
+
+/// Whether the body is a document about a bucket or an object, like `PUT /b?lifecycle`, and not
+/// what an object contains.
+fn is_document(method: &Method, uri: &Uri) -> bool {
+    let named = |it: &str| !it.is_empty() && (!it.contains('=') || it.ends_with('='));
+    let query = uri.query().unwrap_or_default();
+    *method == Method::POST || query.split('&').any(named)
+}
+
+/// What one request has taken.
+#[derive(Clone, Default)]
+struct Charge {
+    taken: Arc<Mutex<Option<OwnedSemaphorePermit>>>,
+    refused: Arc<AtomicBool>,
+}
+
+impl Charge {
+    fn was_refused(&self) -> bool {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    fn add(&self, more: OwnedSemaphorePermit) {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *taken {
+            Some(taken) => taken.merge(more),
+            None => *taken = Some(more),
+        }
+    }
+}
+
+struct Charged {
+    body: Body,
+    left: Arc<Semaphore>,
+    charge: Charge,
+}
+
+impl HttpBody for Charged {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        let bytes = match &frame {
+            Some(Ok(frame)) => frame.data_ref().map_or(0, Bytes::len),
+            Some(Err(_)) | None => 0,
+        };
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        match self.left.clone().try_acquire_many_owned(bytes) {
+            Ok(taken) => self.charge.add(taken),
+            Err(error) => {
+                self.charge.refused.store(true, Ordering::Relaxed);
+                return Poll::Ready(Some(Err(axum::Error::new(error))));
+            }
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::{Router, middleware, routing::post};
+    use tower::ServiceExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_body_that_does_not_fit_is_refused_and_what_was_taken_comes_back() {
+        let budget = Budget::of(100);
+        let app = Router::new()
+            .route("/", post(async |body: Bytes| body.len().to_string()))
+            .layer(middleware::from_fn_with_state(budget.clone(), check));
+        let send = async |bytes: usize| {
+            let request = Request::post("/").body(Body::from(vec![0; bytes])).unwrap();
+            app.clone().oneshot(request).await.unwrap()
+        };
+        assert_eq!(send(100).await.status(), 200);
+        let refused = send(101).await;
+        assert_eq!(refused.extensions().get::<Problem>().unwrap().code(), Code::Busy);
+        assert_eq!(budget.left.available_permits(), 100);
+        assert_eq!(send(100).await.status(), 200);
+    }
+
+    #[test]
+    fn documents_are_told_from_contents() {
+        for (method, uri, is) in [
+            (Method::PUT, "/b/k", false),
+            (Method::PUT, "/b/k?partNumber=1&uploadId=x", false),
+            (Method::PUT, "/b/k?X-Amz-Signature=00&X-Amz-Date=1", false),
+            (Method::PUT, "/b?lifecycle", true),
+            (Method::PUT, "/b?notification=", true),
+            (Method::POST, "/b/k?uploadId=x", true),
+        ] {
+            assert_eq!(is_document(&method, &uri.parse().unwrap()), is, "{uri}");
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! How long a client may keep us waiting: each byte that it sends or takes gives it time.
+
+use std::{
+    fmt, io,
+    pin::Pin,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use axum::body::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+    time::{Instant, Sleep},
+};
+
+use super::Seat;
+
+/// A client that sends or takes nothing for so long loses its connection.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Bytes for which a client has one second, in the long run.
+const BYTES_PER_SECOND: u64 = 1_024;
+
+/// The time that a client has left. Only waiting for it takes from that.
+struct Allowance {
+    left: Duration,
+    since: Option<Instant>,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl Allowance {
+    const FULL: Self = Self { left: PATIENCE, since: None, timer: None };
+
+    /// Ready when the time is over.
+    fn poll_over(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let since = *self.since.get_or_insert_with(Instant::now);
+        let deadline = since + self.left;
+        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
+        if timer.deadline() != deadline {
+            timer.as_mut().reset(deadline);
+        }
+        timer.as_mut().poll(context)
+    }
+
+    /// So many bytes were moved.
+    fn moved(&mut self, bytes: usize) {
+        let Some(since) = self.since.take() else { return };
+        let earned = Duration::from_micros(bytes as u64 * 1_000_000 / BYTES_PER_SECOND);
+        let left = self.left.saturating_sub(since.elapsed());
+        self.left = (left + earned).min(PATIENCE);
+    }
+}
+
+/// The body of a request, which must come in time.
+pub(super) struct Paced<B> {
+    body: B,
+    allowance: Allowance,
+    seat: Seat,
+}
+
+impl<B> Paced<B> {
+    pub(super) fn new(body: B, seat: Seat) -> Self {
+        Self { body, allowance: Allowance::FULL, seat }
+    }
+}
+
+/// A body did not come in time.
+#[derive(Debug)]
+struct SlowBody;
+
+impl fmt::Display for SlowBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the body did not come in time")
+    }
+}
+
+impl std::error::Error for SlowBody {}
+
+impl<B> Body for Paced<B>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Into<axum::BoxError>,
+{
+    type Data = Bytes;
+    type Error = axum::BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let this = &mut *self;
+        if let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(context) {
+            this.seat.has_read();
+            if let Some(Ok(frame)) = &frame {
+                this.allowance.moved(frame.data_ref().map_or(0, Bytes::len));
+            }
+            return Poll::Ready(frame.map(|it| it.map_err(Into::into)));
+        }
+        this.seat.waits_to_read();
+        ready!(this.allowance.poll_over(context));
+        this.seat.note_slow();
+        Poll::Ready(Some(Err(SlowBody.into())))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl<B> Drop for Paced<B> {
+    fn drop(&mut self) {
+        self.seat.has_read();
+    }
+}
+
+/// The body of an answer. When it has ended, we wait for the next request.
+pub(super) struct Answer<B> {
+    body: B,
+    seat: Seat,
+}
+
+impl<B> Answer<B> {
+    pub(super) fn new(body: B, seat: Seat) -> Self {
+        Self { body, seat }
+    }
+}
+
+impl<B: Body + Unpin> Body for Answer<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl<B> Drop for Answer<B> {
+    fn drop(&mut self) {
+        self.seat.waits_to_read();
+    }
+}
+
+/// A socket whose client must take what it is sent.
+pub(super) struct PacedStream {
+    stream: TcpStream,
+    allowance: Allowance,
+    seat: Seat,
+}
+
+impl PacedStream {
+    pub(super) fn new(stream: TcpStream, seat: Seat) -> Self {
+        Self { stream, allowance: Allowance::FULL, seat }
+    }
+
+    fn paced(
+        &mut self,
+        context: &mut Context<'_>,
+        write: impl FnOnce(Pin<&mut TcpStream>, &mut Context<'_>) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(written) = write(Pin::new(&mut self.stream), context) {
+            self.seat.has_written();
+            self.allowance.moved(*written.as_ref().unwrap_or(&0));
+            return Poll::Ready(written);
+        }
+        self.seat.waits_to_write();
+        ready!(self.allowance.poll_over(context));
+        let detail = "the client does not take what it is sent";
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, detail)))
+    }
+}
+
+impl AsyncRead for PacedStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for PacedStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.paced(context, |stream, context| stream.poll_write(context, bytes))
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.paced(context, |stream, context| stream.poll_write_vectored(context, slices))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

@@ -1,0 +1,234 @@
+//! Clients that keep the server waiting, and questions that would keep it busy: the others are
+//! served meanwhile.
+
+use std::{
+    io::{ErrorKind, Read, Write},
+    net::TcpStream,
+    time::Duration,
+};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde_json::json;
+
+use crate::{
+    buckets::{ok, put, with_bucket},
+    harness::{Server, get_url, put_url},
+    object_views::increment,
+};
+
+/// More than there are places on a port.
+const CLIENTS: usize = 1_100;
+
+/// Sends a part of a request and waits.
+fn begin(host: &str, part: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(host).expect("it listens");
+    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout can be set");
+    stream.write_all(part.as_bytes()).expect("it takes the beginning");
+    stream
+}
+
+/// What the server said before it ended the connection.
+fn end(mut stream: TcpStream) -> String {
+    let mut answer = Vec::new();
+    match stream.read_to_end(&mut answer) {
+        Ok(_) => {}
+        Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{error}"),
+    }
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+fn serves(server: &Server) {
+    for _ in 0..20 {
+        assert_eq!(server.get("/healthz").status, 200);
+        increment(server, "a", 1);
+        assert_eq!(server.get("/objects/counter/a").status, 200);
+    }
+}
+
+#[test]
+fn clients_that_send_one_byte_and_wait_lose_their_places_to_others() {
+    let server = Server::empty();
+    let part = "POST /v1/objects/counter/a/calls/increment HTTP/1.1\r\nHost: localhost\r\n\
+        Content-Length: 100\r\n\r\n{";
+    let slow: Vec<_> = (0..CLIENTS).map(|_| begin(server.host(), part)).collect();
+    serves(&server);
+    let answers: Vec<_> = slow.into_iter().map(end).collect();
+    let told = answers.iter().filter(|it| it.starts_with("HTTP/1.1 408")).count();
+    let cut = answers.iter().filter(|it| it.is_empty()).count();
+    assert_eq!(told + cut, CLIENTS);
+    assert!(0 < told && CLIENTS - 1_024 <= cut, "{told} were told, {cut} were cut");
+    let last = answers.last().unwrap();
+    assert!(last.contains("\"code\":\"slow_request\"") && last.contains("20 s"), "{last}");
+    serves(&server);
+}
+
+#[test]
+fn s3_clients_that_send_one_byte_and_wait_lose_their_places_to_others() {
+    let server = with_bucket("files");
+    put(&server, "files/k", b"first");
+    let presign = |method: &str| {
+        let body = json!({ "key": "k", "method": method }).to_string();
+        let answer = server.post_json("/v1/buckets/files/presign", &body, &[]);
+        ok(&answer)["url"].as_str().unwrap().to_owned()
+    };
+    let (write, read) = (presign("PUT"), presign("GET"));
+    let host = server.s3_url().strip_prefix("http://").unwrap().trim_end_matches('/');
+    let path = write.split_once(host).unwrap().1;
+    let part = format!("PUT {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 100\r\n\r\nx");
+    let slow: Vec<_> = (0..CLIENTS).map(|_| begin(host, &part)).collect();
+    assert_eq!(put_url(&write, b"whole").status, 200);
+    assert_eq!(get_url(&read).body, "whole");
+    let answers: Vec<_> = slow.into_iter().map(end).collect();
+    let told = answers.iter().filter(|it| it.contains("<Code>RequestTimeout</Code>")).count();
+    let cut = answers.iter().filter(|it| it.is_empty()).count();
+    assert_eq!(told + cut, CLIENTS, "{:?}", answers.last());
+    assert!(0 < told && CLIENTS - 1_024 <= cut, "{told} were told, {cut} were cut");
+    assert_eq!(get_url(&read).body, "whole");
+}
+
+#[test]
+fn a_client_that_sends_too_few_bytes_each_second_loses_its_place() {
+    let server = Server::empty();
+    let part = "POST /v1/objects/counter/a/calls/increment HTTP/1.1\r\nHost: localhost\r\n\
+        Content-Length: 100000\r\n\r\n{";
+    let mut slow = begin(server.host(), part);
+    slow.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+    // It never pauses for long, but its bytes are too few.
+    let mut answer = [0; 1_024];
+    let read = loop {
+        match slow.read(&mut answer) {
+            Ok(read) => break read,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                slow.write_all(b" ").expect("it is still there");
+            }
+            Err(error) => panic!("{error}"),
+        }
+    };
+    let answer = String::from_utf8_lossy(&answer[..read]);
+    assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
+}
+
+#[test]
+fn a_client_that_takes_no_bytes_loses_its_place() {
+    let server = with_bucket("files");
+    // More than the system keeps for a socket on both sides.
+    let bytes = vec![b'x'; 64 << 20];
+    let path = "/v1/buckets/files/objects/large";
+    assert!(server.put_bytes(path, &bytes, &[]).status < 300);
+    let ask = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let stuck = begin(server.host(), &ask);
+    let port = stuck.local_addr().unwrap().port();
+    // Nothing is read here: the server must end it alone.
+    server.text_until("/metrics", |_| !has_connection(&server, port));
+    assert!(end(stuck).len() < bytes.len(), "it was cut in the middle");
+    assert_eq!(server.get_with(path, &[("range", "bytes=0-3")]).body, "xxxx");
+}
+
+/// Whether the server still has the connection from a port of ours: its end of it is established.
+fn has_connection(server: &Server, port: u16) -> bool {
+    sockets(server, port).is_some_and(|it| it.established)
+}
+
+struct Socket {
+    established: bool,
+    keeps_alive: bool,
+}
+
+/// The server's end of the connection from a port of ours, as the system sees it.
+fn sockets(server: &Server, port: u16) -> Option<Socket> {
+    let (_, own) = server.host().rsplit_once(':').expect("a port");
+    let own: u16 = own.parse().expect("a port");
+    let table = std::fs::read_to_string("/proc/net/tcp").expect("Linux tells of its sockets");
+    table.lines().skip(1).find_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let ends = |it: &str, port: u16| it.ends_with(&format!(":{port:04X}"));
+        let is_it = ends(words[1], own) && ends(words[2], port);
+        is_it.then(|| Socket {
+            established: words[3] == "01",
+            keeps_alive: words[5].starts_with("02"),
+        })
+    })
+}
+
+#[test]
+fn a_connection_asks_whether_its_other_end_is_there() {
+    let server = Server::empty();
+    // The beginning of a head, so that the server waits.
+    let stream = begin(server.host(), "GET / HTTP/1.1\r\n");
+    let port = stream.local_addr().unwrap().port();
+    server.text_until("/healthz", |_| sockets(&server, port).expect("it is there").keeps_alive);
+}
+
+#[test]
+fn ten_thousand_idle_connections_keep_nobody_out() {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
+    // Where the system allows fewer open files, there are fewer connections, but more than places.
+    let count = maximum.map_or(10_000, |it| usize::try_from(it).unwrap().saturating_sub(1_000));
+    let server = Server::empty();
+    let idle: Vec<_> = (0..count.min(10_000)).map(|_| begin(server.host(), "")).collect();
+    assert!(CLIENTS < idle.len(), "the system allows only {} connections", idle.len());
+    serves(&server);
+    drop(idle);
+    serves(&server);
+}
+
+#[test]
+fn costly_questions_end_in_time_and_pages_do_not_wait_for_them() {
+    let server = Server::empty();
+    increment(&server, "a", 1);
+    let big = "hex(zeroblob(2000000))";
+    let costly = [
+        format!("SELECT trim({big} || 'x', {big} || '0')"),
+        format!("SELECT rtrim('x' || {big}, {big} || '0')"),
+        format!("SELECT instr({big}, {big} || '1')"),
+        format!("SELECT replace({big}, substr({big}, 1, 2000000) || '1', 'x')"),
+        format!("SELECT unhex({big} || 'x', {big} || 'y')"),
+        format!("SELECT max({}) COLLATE NOCASE", vec![big; 100].join(", ")),
+        format!("SELECT printf('%s', {})", vec![big; 100].join(", ")),
+        format!("SELECT {big} LIKE '{}1'", "%_".repeat(400)),
+        format!("SELECT json_patch(json_group_array({big}), '{{}}')"),
+    ];
+    std::thread::scope(|scope| {
+        let asked: Vec<_> = (costly.iter().chain(&costly))
+            .map(|sql| {
+                let server = &server;
+                let ask = move || {
+                    let body = json!({ "sql": sql }).to_string();
+                    server.post_json("/v1/objects/counter/a/sql", &body, &[])
+                };
+                (sql, scope.spawn(ask))
+            })
+            .collect();
+        serves(&server);
+        assert_eq!(server.get("/objects/counter/a/tables/counter").status, 200);
+        for (sql, answer) in asked {
+            let answer = answer.join().unwrap();
+            assert!([422, 429].contains(&answer.status), "{sql:.40}: {}", answer.body);
+        }
+    });
+    // Four that run for as long as they may, and pages that are answered before they end.
+    let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) \
+         SELECT count(*) FROM n";
+    let body = json!({ "sql": endless }).to_string();
+    let ask = format!(
+        "POST /v1/objects/counter/a/sql HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let is_first = || {
+        let asked: Vec<_> = (0..4).map(|_| begin(server.host(), &ask)).collect();
+        let pages = ["/objects/counter/a", "/objects/counter/a/tables/counter"];
+        assert!(pages.iter().all(|it| server.get(it).status == 200));
+        let waits = |stream: &TcpStream| {
+            stream.set_nonblocking(true).unwrap();
+            stream.peek(&mut [0]).is_err()
+        };
+        // On a machine that is busy otherwise the four may have ended by now.
+        asked.iter().all(waits)
+    };
+    assert!((0..20).any(|_| is_first()), "pages wait for questions");
+    // The four were given up, so their places are free.
+    let body = json!({ "sql": "SELECT 1" }).to_string();
+    assert_eq!(server.post_json("/v1/objects/counter/a/sql", &body, &[]).status, 200);
+}

@@ -1,0 +1,207 @@
+//! A disk that is full: the real binary on a real file system of a few megabytes.
+//!
+//! The file system is in memory, and mounted where only the processes of the test see it. That
+//! needs Linux, and a system that lets its users have name spaces of their own.
+
+use std::{
+    collections::BTreeMap,
+    io::{BufRead, BufReader},
+    path::Path,
+    process::{Child, Command, Stdio},
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::harness::{Server, spawn, steadfast};
+
+/// A small file system, for as long as it lives.
+struct SmallDisk {
+    keeper: Child,
+    folder: TempDir,
+    as_user: bool,
+}
+
+impl SmallDisk {
+    /// Makes one; `None` where the system does not let us.
+    fn new() -> Option<Self> {
+        let mount = "mount -t tmpfs -o size=8m,mode=755 small \"$0\" && echo mounted && exec cat";
+        for as_user in [false, true] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let mut keeper = Command::new("unshare");
+            keeper.args(if as_user { ["-m", "-Ur"].as_slice() } else { ["-m"].as_slice() });
+            keeper.args(["sh", "-c", mount]).arg(folder.path());
+            keeper.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+            let mut keeper = spawn(&mut keeper);
+            let mut said = String::new();
+            let _ =
+                BufReader::new(keeper.stdout.as_mut().expect("it is piped")).read_line(&mut said);
+            if said == "mounted\n" {
+                return Some(Self { keeper, folder, as_user });
+            }
+            keeper.wait().expect("it ends");
+        }
+        eprintln!("no small file system can be mounted here, so this is not tested");
+        None
+    }
+
+    /// A command that sees it.
+    fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--target={}", self.keeper.id())).arg("--mount");
+        if self.as_user {
+            command.args(["--user", "--preserve-credentials"]);
+        }
+        command.arg("--").arg(program);
+        command
+    }
+
+    fn shell(&self, script: &str) -> bool {
+        let mut command = self.command(Path::new("/bin/sh"));
+        command.args(["-c", script]).arg(self.folder.path()).stderr(Stdio::null());
+        spawn(&mut command).wait().expect("it ends").success()
+    }
+
+    /// Writes until nothing fits any more.
+    fn fill(&self) {
+        assert!(!self.shell("exec cat /dev/zero >> \"$0/filler\""), "it is full now");
+    }
+
+    fn make_space(&self) {
+        assert!(self.shell("exec rm \"$0/filler\""));
+    }
+
+    fn serve(&self) -> Server {
+        let program = steadfast();
+        let mut command = self.command(Path::new(program.get_program()));
+        for (name, value) in program.get_envs() {
+            command.env(name, value.unwrap_or_default());
+        }
+        command.stdin(Stdio::null()).args(["--listen", "127.0.0.1:0"]);
+        command.arg("--data").arg(self.folder.path().join("data"));
+        Server::greet(command, tempfile::tempdir().expect("a folder")).expect("it greets")
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        drop(self.keeper.stdin.take());
+        let _ = self.keeper.wait();
+    }
+}
+
+/// What clients know of the counters: what was added for sure, and what perhaps.
+#[derive(Default)]
+struct Ledger(Mutex<BTreeMap<usize, (i64, i64)>>);
+
+impl Ledger {
+    /// Adds one to a counter. The answer is that of the server, if there was one.
+    fn add(&self, server: &Server, counter: usize) -> Option<u16> {
+        let path = format!("/v1/objects/counter/{counter}/calls/increment");
+        let answer = server.try_post_json(&path, r#"{"by": 1}"#, &[]).ok();
+        let status = answer.as_ref().map(|it| it.status);
+        let mut ledger = self.0.lock().expect("no client panics");
+        let (surely, perhaps) = ledger.entry(counter).or_default();
+        match status {
+            Some(200) => *surely += 1,
+            Some(507) => answer.expect("it is there").assert_problem(507, "disk_full"),
+            Some(_) | None => *perhaps += 1,
+        }
+        status
+    }
+
+    #[track_caller]
+    fn check(&self, server: &Server) {
+        for (counter, (surely, perhaps)) in &*self.0.lock().expect("no client panics") {
+            if *surely == 0 {
+                continue;
+            }
+            let ask = json!({ "sql": "SELECT n FROM counter" }).to_string();
+            let path = format!("/v1/objects/counter/{counter}/sql");
+            let found =
+                server.post_json(&path, &ask, &[]).json()["rows"][0][0].as_i64().expect("a number");
+            let expected = *surely..=surely + perhaps;
+            assert!(expected.contains(&found), "counter {counter}: {found}, not {expected:?}");
+        }
+    }
+}
+
+/// Ends the load, also if the test fails.
+struct StopOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn is_ready(server: &Server) -> bool {
+    server.get("/readyz").status == 200
+}
+
+#[test]
+fn a_full_disk_under_load_loses_nothing_and_a_server_starts_and_reads_on_it() {
+    let Some(disk) = SmallDisk::new() else { return };
+    let (mut server, ledger) = (disk.serve(), Ledger::default());
+    assert!(server.put_json("/v1/buckets/files", &json!({})).status < 300);
+    let blob = "/v1/buckets/files/objects/a";
+    assert!(server.put_bytes(blob, b"bytes", &[]).status < 300);
+    for round in 0..3 {
+        let (refused, stop) = (AtomicBool::new(false), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            for counter in 0..4 {
+                let (server, ledger, refused, stop) = (&server, &ledger, &refused, &stop);
+                scope.spawn(move || {
+                    while !stop.load(Ordering::Relaxed) {
+                        let status = ledger.add(server, counter);
+                        refused.fetch_or(status == Some(507), Ordering::Relaxed);
+                    }
+                });
+            }
+            let _stop = StopOnDrop(&stop);
+            disk.fill();
+            while !refused.load(Ordering::Relaxed) {
+                std::thread::park_timeout(Duration::from_millis(5));
+                disk.fill();
+            }
+            ledger.check(&server);
+            assert_eq!(server.get(blob).body, "bytes");
+            // In one round it is killed in the middle, in the others it goes on.
+            if round == 1 {
+                server.signal(rustix::process::Signal::KILL);
+            }
+        });
+        if round == 1 {
+            drop(server);
+            server = disk.serve();
+            disk.fill();
+            assert!(!is_ready(&server));
+            let said = server.get("/readyz").body;
+            assert!(said.contains("disk is full"), "{said}");
+            ledger.check(&server);
+            assert_eq!(server.get(blob).body, "bytes");
+            assert_eq!(server.get("/").status, 200);
+            assert_eq!(ledger.add(&server, 0), Some(507));
+            let put = server.put_bytes("/v1/buckets/files/objects/b", &[0; 100_000], &[]);
+            put.assert_problem(507, "disk_full");
+        }
+        disk.make_space();
+        // Nobody writes, and still it notices.
+        server.text_until("/readyz", |_| is_ready(&server));
+        assert_eq!(ledger.add(&server, 0), Some(200));
+        // The session of the files may begin a moment later.
+        server.text_until("/readyz", |_| {
+            server.put_bytes("/v1/buckets/files/objects/b", b"more", &[]).status < 300
+        });
+        ledger.check(&server);
+    }
+    // The doctor says that so small a disk is nearly full, and that all is in order otherwise.
+    let doctor = server.json("/v1/doctor?deep=true");
+    let wrong = doctor["checks"].as_array().unwrap().iter().filter(|it| it["status"] != "ok");
+    assert_eq!(wrong.map(|it| &it["name"]).collect::<Vec<_>>(), ["disk space"], "{doctor}");
+}
