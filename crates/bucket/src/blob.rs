@@ -120,7 +120,7 @@ impl Blob {
             key: BlobKey::new(key)?,
             size: stored.size,
             etag: stored.etag,
-            sequence: entry.revision,
+            sequence: stored.floor + entry.revision,
             modified_at: entry.changed_at,
             attributes: stored.attributes,
             crc32: stored.crc32,
@@ -144,6 +144,13 @@ pub(crate) struct Stored {
     pub(crate) attributes: Attributes,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     parts: Vec<(u64, u64)>,
+    /// The floor of the bucket when it was written.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    floor: i64,
+}
+
+fn is_zero(it: &i64) -> bool {
+    *it == 0
 }
 
 impl Stored {
@@ -151,7 +158,7 @@ impl Stored {
     pub(crate) fn whole(id: ContentId, sums: &Checksums, attributes: Attributes) -> Self {
         let (etag, sha256) = (sums.tag(), sums.sha256.map(|it| hex(&it)));
         let (id, size, crc32) = (id.to_string(), sums.size, sums.crc32);
-        Self { id, size, etag, crc32, sha256, attributes, parts: Vec::new() }
+        Self { id, size, etag, crc32, sha256, attributes, parts: Vec::new(), floor: 0 }
     }
 
     /// A blob that came in parts.
@@ -163,7 +170,7 @@ impl Stored {
         parts: Vec<(u64, u64)>,
     ) -> Self {
         let (id, sha256) = (id.to_string(), sha256.map(|it| hex(&it)));
-        Self { id, size, etag, crc32, sha256, attributes, parts }
+        Self { id, size, etag, crc32, sha256, attributes, parts, floor: 0 }
     }
 
     /// The same bytes under another id.
@@ -176,7 +183,13 @@ impl Stored {
             sha256: blob.sha256.map(|it| hex(&it)),
             attributes,
             parts: blob.parts.clone(),
+            floor: 0,
         }
+    }
+
+    /// The same, written when this was the floor of the bucket.
+    pub(crate) fn above(&self, floor: i64) -> Self {
+        Self { floor, ..self.clone() }
     }
 
     pub(crate) fn json(&self) -> Result<Json, BucketError> {

@@ -31,6 +31,8 @@ pub(crate) struct Known {
     pub(crate) revision: i64,
     pub(crate) created_at: Timestamp,
     pub(crate) settings: BucketSettings,
+    /// The number below which no change of its keys goes.
+    pub(crate) floor: i64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -80,7 +82,7 @@ fn known(entry: &Entry) -> Result<Option<Known>, BucketError> {
         BucketError::Store(StoreError::Corrupt { reason })
     })?;
     let (revision, created_at) = (entry.revision, Timestamp(stored.created_at));
-    Ok(Some(Known { revision, created_at, settings: stored.settings }))
+    Ok(Some(Known { revision, created_at, settings: stored.settings, floor: 0 }))
 }
 
 impl Shared {
@@ -95,9 +97,10 @@ impl Shared {
         };
         let entry = self.store.entry(&bucket.entry()?).await?;
         let found = entry.as_ref().map(known).transpose()?.flatten();
-        let Some(found) = found else {
+        let Some(mut found) = found else {
             return Err(BucketError::UnknownBucket { bucket: bucket.to_string() });
         };
+        found.floor = self.floor(bucket).await?;
         let found = Arc::new(found);
         self.book.learn(bucket, &found, forgotten);
         Ok(found)
@@ -294,7 +297,7 @@ mod tests {
     fn what_was_read_before_a_change_is_not_learned_after_it() {
         let (book, bucket) = (Book::default(), BucketName::new("photos").unwrap());
         let settings = BucketSettings::default();
-        let known = Arc::new(Known { revision: 1, created_at: Timestamp(0), settings });
+        let known = Arc::new(Known { revision: 1, created_at: Timestamp(0), settings, floor: 0 });
         let forgotten = book.find(&bucket).unwrap_err();
         book.forget(&bucket);
         book.learn(&bucket, &known, forgotten);

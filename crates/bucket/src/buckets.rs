@@ -20,7 +20,8 @@ use crate::{
 /// How long things are kept that nobody asked to keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BucketOptions {
-    /// The number of a deleted key: while it is kept, the next write of the key goes on from it.
+    /// The number of a deleted key. While it is kept, the next write of the key takes the next
+    /// number; later it takes one above all that deleted keys of the bucket had.
     pub keep_tombstones: Duration,
     /// An upload in parts that nobody completes, where no lifecycle rule says otherwise.
     pub keep_uploads: Duration,

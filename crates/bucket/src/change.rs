@@ -98,14 +98,15 @@ impl Shared {
                 }
             };
             crash::point("blob.committed");
-            let sequence = revision + 1;
             let after = match &change.content {
                 Some((id, stored)) => {
-                    Some(self.written(&entry, sequence, receipt.at, *id, stored)?)
+                    let stored = stored.above(known.floor);
+                    Some(self.written(&entry, revision + 1, receipt.at, *id, &stored)?)
                 }
                 None => None,
             };
-            return Ok(Changed { before, after, sequence: Some(sequence) });
+            let sequence = Some(known.floor + revision + 1);
+            return Ok(Changed { before, after, sequence });
         }
     }
 
@@ -119,6 +120,7 @@ impl Shared {
     ) -> Result<Commit, BucketError> {
         let put = match &change.content {
             Some((id, stored)) => {
+                let stored = stored.above(known.floor);
                 let (value, reference) = (Some(stored.json()?), Some(id.reference()));
                 Put { entry: entry.clone(), value, reference, expires: None }
             }
@@ -138,7 +140,8 @@ impl Shared {
         }
         let key = change.key.as_str();
         if let Some(rule) = known.settings.rules.iter().find(|it| it.sends(change.action, key)) {
-            let event = self.event(bucket, change, revision + 1, before);
+            let sequence = known.floor + revision + 1;
+            let event = self.event(bucket, change, sequence, before);
             let message = Message::new(&rule.queue, Json::of(&event)?)?.action(ENQUEUE);
             let messages = vec![message.to(&queue_address(&rule.queue)?)];
             commit = commit.write(Write::Append { stream: stream(bucket)?, messages });

@@ -21,6 +21,7 @@ mod lifecycle;
 mod list;
 mod memory;
 mod name;
+mod numbers;
 mod orphans;
 mod part;
 mod readers;

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use steadfast_store::{Commit, EntryRange, StoreError, Timestamp, Write, behind};
+use steadfast_store::{EntryRange, StoreError, Timestamp, behind};
 
 use crate::{
     BucketError, BucketInfo, BucketName, Buckets, LifecycleRule, Part, Upload,
@@ -227,12 +227,15 @@ impl Buckets {
             if entries.is_empty() {
                 return Ok(count);
             }
-            let commit = Commit::of(Write::ExpireEntries { entries });
-            let gone = self.shared.commit(commit).await?.map_or(0, |it| it.forgotten);
-            if gone == 0 {
-                return Ok(count);
+            let (commit, buckets) = self.expiry(entries).await?;
+            let done = self.shared.commit(commit).await;
+            buckets.iter().for_each(|it| self.shared.book.forget(it));
+            match done? {
+                Ok(receipt) if receipt.forgotten == 0 => return Ok(count),
+                Ok(receipt) => count += receipt.forgotten,
+                // A bucket was changed meanwhile.
+                Err(_) => {}
             }
-            count += gone;
         }
     }
 

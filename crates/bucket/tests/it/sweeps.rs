@@ -17,6 +17,8 @@ crate::lab::laws!(
     uploads_that_nobody_completes_are_aborted,
     rows_of_lost_parts_go,
     what_is_damaged_does_not_keep_the_rest_from_being_swept,
+    the_numbers_of_a_key_never_restart,
+    a_write_during_a_sweep_takes_a_number_above_the_swept_one,
 );
 
 const HOUR: Duration = Duration::from_hours(1);
@@ -198,4 +200,55 @@ async fn what_is_damaged_does_not_keep_the_rest_from_being_swept(lab: Lab) {
     let error = lab.buckets.sweep().await.unwrap_err();
     assert_eq!(error.code(), "corrupt");
     assert_eq!(lab.all_files(), [], "neither the old one behind it nor the orphan");
+}
+
+async fn the_numbers_of_a_key_never_restart(lab: Lab) {
+    lab.listen().await;
+    for _ in 0..3 {
+        lab.put("k", b"1").await;
+    }
+    assert_eq!(lab.delete("k").await, Some(4));
+    lab.put("other", b"1").await;
+    let mut last = 4;
+    for round in 0..3 {
+        lab.pass(31 * DAY);
+        assert_eq!(lab.sweep().await.rows, 1, "the tombstone goes in round {round}");
+        let blob = lab.put("k", b"2").await;
+        assert!(last < blob.sequence, "{last} was used before {}", blob.sequence);
+        let found = lab.buckets.head(&bucket(), &key("k")).await.unwrap();
+        assert_eq!(found.sequence, blob.sequence);
+        let told = lab.events().await.last().unwrap().sequence;
+        assert_eq!(told, blob.sequence, "the event has the number of the blob");
+        last = lab.delete("k").await.unwrap();
+        assert!(blob.sequence < last);
+        assert_eq!(lab.events().await.last().unwrap().sequence, last);
+    }
+    // The numbers of a bucket that is deleted and created again go on, too.
+    let other = lab.delete("other").await.unwrap();
+    lab.buckets.delete_bucket(&bucket()).await.unwrap();
+    lab.pass(31 * DAY);
+    assert_eq!(lab.sweep().await.rows, 3, "two keys and the bucket");
+    lab.buckets.create(&bucket()).await.unwrap();
+    assert!(last < lab.put("k", b"3").await.sequence);
+    assert!(other < lab.put("other", b"3").await.sequence);
+}
+
+async fn a_write_during_a_sweep_takes_a_number_above_the_swept_one(lab: Lab) {
+    let (lab, trouble) = lab.troubled().await;
+    lab.put("k", b"1").await;
+    let last = lab.delete("k").await.unwrap();
+    lab.put("other", b"1").await;
+    lab.pass(31 * DAY);
+    // The sweep runs when the bytes of the next write are on the disk, before its commit.
+    let (buckets, runtime) = (lab.buckets.clone(), tokio::runtime::Handle::current());
+    let mut is_first = true;
+    trouble.on(move |at, _| {
+        if at == At::Sealed && std::mem::take(&mut is_first) {
+            assert_eq!(runtime.block_on(buckets.sweep()).unwrap().rows, 1);
+        }
+        Ok(())
+    });
+    let sequence = lab.put("k", b"2").await.sequence;
+    trouble.off();
+    assert!(last < sequence, "{last} was used before {sequence}");
 }

@@ -14,8 +14,10 @@ pub(crate) const DAY: Duration = Duration::from_hours(24);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Album {
     pub(crate) blobs: BTreeMap<String, Shot>,
-    /// The number of each key, and until when that of a deleted one is kept.
+    /// The revision of each key, and until when that of a deleted one is kept.
     pub(crate) numbers: BTreeMap<String, (i64, Option<Timestamp>)>,
+    /// What is added to a revision to get the number of a change.
+    pub(crate) floor: i64,
     /// Every event that was ever sent, in order.
     pub(crate) events: Vec<Told>,
     /// By id: the key, and which bytes each part has. One that is new has no id yet.
@@ -47,9 +49,9 @@ impl Album {
         (bytes, size): (u32, u64),
         (step, written_at): (&str, Timestamp),
     ) -> Self {
-        let sequence = self.numbers.get(at).map_or(0, |it| it.0) + 1;
-        let step = step.to_owned();
-        self.numbers.insert(at.into(), (sequence, None));
+        let revision = self.numbers.get(at).map_or(0, |it| it.0) + 1;
+        let (sequence, step) = (self.floor + revision, step.to_owned());
+        self.numbers.insert(at.into(), (revision, None));
         if self.listens {
             self.events.push((at.into(), action, sequence, Some(size), Some(step.clone())));
         }
@@ -59,8 +61,9 @@ impl Album {
 
     /// After a deletion of a key that is there.
     pub(crate) fn deleted(mut self, at: &str, action: BlobAction, now: Timestamp) -> Self {
-        let sequence = self.numbers[at].0 + 1;
-        self.numbers.insert(at.into(), (sequence, Some(now.after(30 * DAY))));
+        let revision = self.numbers[at].0 + 1;
+        let sequence = self.floor + revision;
+        self.numbers.insert(at.into(), (revision, Some(now.after(30 * DAY))));
         if self.listens {
             self.events.push((at.into(), action, sequence, None, None));
         }
@@ -88,7 +91,10 @@ impl Album {
                 states.push(last.clone());
             }
         }
-        last.numbers.retain(|_, it| it.1.is_none_or(|it| now < it));
+        let is_over = |it: &(i64, Option<Timestamp>)| it.1.is_some_and(|it| it <= now);
+        let gone = last.numbers.values().filter(|it| is_over(it));
+        last.floor += gone.map(|it| it.0).max().unwrap_or(0);
+        last.numbers.retain(|_, it| !is_over(it));
         states.push(last);
         states
     }
@@ -116,6 +122,12 @@ impl Album {
             if let Some(entry) = store.entry(&entry).await.unwrap() {
                 found.numbers.insert(at.into(), (entry.revision, entry.expires_at));
             }
+        }
+        let entry = EntryKey::new("sequence-floor", b"photos").unwrap();
+        if let Some(entry) = store.entry(&entry).await.unwrap() {
+            let value: serde_json::Value =
+                serde_json::from_str(entry.value.unwrap().as_str()).unwrap();
+            found.floor = value["floor"].as_i64().unwrap();
         }
         found.events = events(store, &list.blobs).await;
         for upload in buckets.uploads(&bucket(), "", None, 1_000).await.unwrap() {
@@ -145,9 +157,8 @@ async fn events(store: &dyn Store, blobs: &[steadfast_bucket::Blob]) -> Vec<Told
     let read = |it: &steadfast_store::Recorded| serde_json::from_str(it.data.as_str()).unwrap();
     let events: Vec<BlobEvent> = found.iter().map(read).collect();
     for event in events.iter().filter(|it| !it.action.is_deletion()) {
-        // Numbers begin anew when a deleted key was forgotten; steps do not.
         let its = |it: &&steadfast_bucket::Blob| {
-            it.key.as_str() == event.key() && it.attributes.metadata == event.metadata
+            it.key.as_str() == event.key() && it.sequence == event.sequence
         };
         if let Some(blob) = blobs.iter().find(its) {
             let (version, sequence, size) = (blob.version(), blob.sequence, Some(blob.size));
@@ -155,6 +166,11 @@ async fn events(store: &dyn Store, blobs: &[steadfast_bucket::Blob]) -> Vec<Told
             assert_eq!((&event.version, event.sequence), (&version, sequence));
             assert_eq!((event.object.size, event.object.e_tag.as_deref()), (size, e_tag));
         }
+    }
+    let mut last: BTreeMap<&str, i64> = BTreeMap::new();
+    for event in &events {
+        let before = last.insert(event.key(), event.sequence);
+        assert!(before < Some(event.sequence), "{before:?} came before {event:?}");
     }
     let told = |it: BlobEvent| {
         let step = it.metadata.get("step").cloned();
