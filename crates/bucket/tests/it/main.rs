@@ -9,6 +9,7 @@ mod files;
 mod lab;
 mod lists;
 mod model;
+mod mortal;
 mod races;
 mod sessions;
 mod settings;

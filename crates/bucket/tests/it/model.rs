@@ -15,19 +15,20 @@ use steadfast_store::{
 use self::album::{Album, DAY};
 use crate::{
     lab::{self, START, bucket},
+    mortal::Mortal,
     trouble::Trouble,
 };
 
 /// Where a world is kept, and how it is opened again.
 enum Ground {
-    Memory { store: Arc<MemoryStore>, files: MemoryBlobs },
+    Memory(Arc<MemoryStore>, MemoryBlobs),
     Sqlite(tempfile::TempDir),
     Postgres(String, tempfile::TempDir),
 }
 
 struct World {
     ground: Ground,
-    store: Option<Arc<dyn Store>>,
+    store: Arc<Mortal>,
     buckets: Option<Buckets>,
     files: Arc<dyn Blobs>,
     trouble: Trouble,
@@ -42,27 +43,33 @@ struct World {
     steps: u64,
     /// All that nobody needs has just been old enough to go.
     is_swept: bool,
-    restarts: usize,
+    /// How often the process ended in the middle of a step.
+    crashes: usize,
 }
 
-async fn open_store(ground: &Ground, clock: &ManualClock) -> Arc<dyn Store> {
-    match ground {
-        Ground::Memory { store, .. } => store.clone(),
+async fn open_store(ground: &Ground, clock: &ManualClock) -> Arc<Mortal> {
+    Mortal::new(match ground {
+        Ground::Memory(store, _) => Arc::new(store.restart()),
         Ground::Sqlite(folder) => lab::open_sqlite(folder.path(), clock),
         Ground::Postgres(url, _) => {
             let options = PostgresOptions::new(url.clone(), Arc::new(clock.clone()));
             Arc::new(PostgresStore::open(options).await.unwrap())
         }
-    }
+    })
 }
 
 async fn open_files(ground: &Ground, store: &dyn Store) -> Arc<dyn Blobs> {
     let folder = match ground {
-        Ground::Memory { files, .. } => return Arc::new(files.clone()),
+        Ground::Memory(_, files) => return Arc::new(files.clone()),
         Ground::Sqlite(folder) | Ground::Postgres(_, folder) => folder.path().join("blobs"),
     };
     let name = steadfast_bucket::account(store, &SeededEntropy::new(5)).await.unwrap();
     Arc::new(FileBlobs::open(folder, &name).unwrap())
+}
+
+async fn open_buckets(store: &Arc<Mortal>, files: &Trouble, seed: u64) -> Buckets {
+    let store: Arc<dyn Store> = store.clone();
+    lab::open(&store, Arc::new(files.clone()), seed).await
 }
 
 impl World {
@@ -70,7 +77,7 @@ impl World {
         let store = open_store(&ground, &clock).await;
         let files = open_files(&ground, &*store).await;
         let trouble = Trouble::new(files.clone());
-        let buckets = lab::open(&store, Arc::new(trouble.clone()), seed).await;
+        let buckets = open_buckets(&store, &trouble, seed).await;
         buckets.create(&bucket()).await.unwrap();
         let (id, prefix) = ("old".into(), "old/".into());
         let (delete_after_ms, abort_uploads_after_ms) = (Some(DAY.as_millis() as u64), None);
@@ -78,7 +85,7 @@ impl World {
         buckets.put_lifecycle(&bucket(), rule).await.unwrap();
         Self {
             ground,
-            store: Some(store),
+            store,
             buckets: Some(buckets),
             files,
             trouble,
@@ -90,7 +97,7 @@ impl World {
             sizes: BTreeMap::new(),
             steps: 0,
             is_swept: false,
-            restarts: 0,
+            crashes: 0,
         }
     }
 
@@ -103,38 +110,26 @@ impl World {
     }
 
     async fn found(&self) -> Album {
-        Album::read(&**self.store.as_ref().unwrap(), self.buckets()).await
+        Album::read(&*self.store, self.buckets()).await
     }
 
     fn crash_soon(&self) {
-        if let Ground::Memory { store, .. } = &self.ground {
-            let moment = if self.below(2) == 0 { Moment::Before } else { Moment::After };
-            store.crash_at(1 + self.below(3) as usize, moment);
-        }
+        let moment = if self.below(2) == 0 { Moment::Before } else { Moment::After };
+        self.store.crash_at(1 + self.below(3) as usize, moment);
     }
 
-    fn has_crashed(&self) -> bool {
-        matches!(&self.ground, Ground::Memory { store, .. } if store.has_crashed())
-    }
-
-    /// The next process. On a disk the last one says goodbye; the ones that do not are elsewhere.
+    /// The process ends, wherever it is, and the next one begins.
     async fn restart(&mut self) {
-        self.restarts += 1;
         self.trouble.off();
+        self.store.crash().await;
         drop(self.buckets.take());
         let nothing = Arc::new(MemoryBlobs::default());
         (self.trouble, self.files) = (Trouble::new(nothing.clone()), nothing);
-        match &mut self.ground {
-            Ground::Memory { store, .. } => *store = Arc::new(store.restart()),
-            Ground::Sqlite(_) | Ground::Postgres(..) => self.store.take().unwrap().close().await,
-        }
-        let store = open_store(&self.ground, &self.clock).await;
-        self.files = open_files(&self.ground, &*store).await;
+        self.store = open_store(&self.ground, &self.clock).await;
+        self.files = open_files(&self.ground, &*self.store).await;
         self.trouble = Trouble::new(self.files.clone());
         let seed = self.chance.next();
-        let blobs = Arc::new(self.trouble.clone());
-        self.buckets = Some(lab::open(&store, blobs, seed).await);
-        self.store = Some(store);
+        self.buckets = Some(open_buckets(&self.store, &self.trouble, seed).await);
     }
 
     /// A step, and what must be so after it.
@@ -147,9 +142,10 @@ impl World {
         let (states, answer) = self.step().await;
         self.trouble.off();
         let mut possible = vec![self.model.clone()];
-        if self.has_crashed() {
+        if self.store.has_crashed() {
             // Any moment of it may have been the last one.
             possible.extend(states);
+            self.crashes += 1;
             self.restart().await;
         } else if answer.is_ok() {
             possible = states.into_iter().next_back().into_iter().collect();
@@ -206,9 +202,10 @@ async fn play(ground: Ground, clock: ManualClock, seed: u64, steps: usize) {
         }
         world.restart().await;
         world.compare(vec![world.model.clone()]).await;
-        world.restarts
+        world.crashes
     });
-    assert!(played.await.is_ok(), "seed {seed}: see above");
+    let crashes = played.await.unwrap_or_else(|_| panic!("seed {seed}: see above"));
+    assert!(0 < crashes, "seed {seed}: no step was cut short");
 }
 
 /// `STEADFAST_SOAK=20 ./test` plays twenty times as often.
@@ -221,7 +218,7 @@ async fn whatever_happens_blobs_and_events_are_those_of_one_moment_on_memory() {
     for seed in 0..40 * soak() {
         let clock = ManualClock::at(START);
         let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
-        let ground = Ground::Memory { store, files: MemoryBlobs::default() };
+        let ground = Ground::Memory(store, MemoryBlobs::default());
         play(ground, clock, seed, 60).await;
     }
 }

@@ -6,7 +6,7 @@ use steadfast_bucket::{
     Attributes, BlobAction, BucketError, Condition, CopyOptions, EventType, Expected, PartTag,
     PutOptions, Rule,
 };
-use steadfast_store::Clock;
+use steadfast_store::{Clock, Store};
 
 use super::{
     World,
@@ -180,7 +180,7 @@ impl World {
         self.clock.advance(Duration::from_hours(hours));
         let began = self.begun.iter().map(|(id, it)| (id.clone(), it.0)).collect();
         // After a start nothing is deleted by age until the time can be trusted.
-        let is_held = self.store.as_ref().unwrap().clock().deletion_time().is_none();
+        let is_held = self.store.clock().deletion_time().is_none();
         let states = match is_held {
             true => Vec::new(),
             false => self.model.swept(self.clock.now(), &began),
