@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use steadfast_store::{Entry, Json, StoreError, Timestamp};
 
 use crate::{
-    BlobKey, BucketError,
+    BlobKey, BucketError, MoreSums,
     content::{ContentId, FileName},
     digest::{Checksums, hex, unhex},
 };
@@ -70,6 +70,8 @@ pub struct Blob {
     /// The SHA-256 of its bytes, unless it came through S3 without one; of a blob that came in
     /// parts, that of the SHA-256 of its parts, as S3 has it.
     pub sha256: Option<[u8; 32]>,
+    /// Other checksums that were asked for when it was written.
+    pub more: MoreSums,
     pub(crate) content: ContentId,
     pub(crate) parts: Vec<(u64, u64)>,
 }
@@ -125,6 +127,7 @@ impl Blob {
             attributes: stored.attributes,
             crc32: stored.crc32,
             sha256: stored.sha256.as_deref().and_then(unhex),
+            more: stored.more,
             content,
             parts: stored.parts,
         }))
@@ -140,6 +143,8 @@ pub(crate) struct Stored {
     crc32: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sha256: Option<String>,
+    #[serde(rename = "sums", default, skip_serializing_if = "MoreSums::is_empty")]
+    more: MoreSums,
     #[serde(flatten)]
     pub(crate) attributes: Attributes,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -157,20 +162,19 @@ impl Stored {
     /// A blob in one piece.
     pub(crate) fn whole(id: ContentId, sums: &Checksums, attributes: Attributes) -> Self {
         let (etag, sha256) = (sums.tag(), sums.sha256.map(|it| hex(&it)));
-        let (id, size, crc32) = (id.to_string(), sums.size, sums.crc32);
-        Self { id, size, etag, crc32, sha256, attributes, parts: Vec::new(), floor: 0 }
+        let (id, size, crc32, more) = (id.to_string(), sums.size, sums.crc32, sums.more);
+        Self { id, size, etag, crc32, sha256, more, attributes, parts: Vec::new(), floor: 0 }
     }
 
     /// A blob that came in parts.
     pub(crate) fn of_parts(
         id: ContentId,
-        (size, etag): (u64, String),
-        (crc32, sha256): (u32, Option<[u8; 32]>),
+        etag: String,
+        sums: &Checksums,
         attributes: Attributes,
         parts: Vec<(u64, u64)>,
     ) -> Self {
-        let (id, sha256) = (id.to_string(), sha256.map(|it| hex(&it)));
-        Self { id, size, etag, crc32, sha256, attributes, parts, floor: 0 }
+        Self { etag, parts, ..Self::whole(id, sums, attributes) }
     }
 
     /// The same bytes under another id.
@@ -181,6 +185,7 @@ impl Stored {
             etag: blob.etag.clone(),
             crc32: blob.crc32,
             sha256: blob.sha256.map(|it| hex(&it)),
+            more: blob.more,
             attributes,
             parts: blob.parts.clone(),
             floor: 0,
@@ -207,8 +212,11 @@ mod tests {
     fn a_blob_of_ten_thousand_large_parts_fits_into_an_entry() {
         let (id, attributes) = (ContentId([u8::MAX; 16]), Attributes::default());
         let parts = (0..10_000).map(|it| (u64::MAX - it, 5 << 30)).collect();
-        let whole = (50_000 << 30, "e".repeat(38));
-        let stored = Stored::of_parts(id, whole, (u32::MAX, Some([1; 32])), attributes, parts);
+        let (crc32c, crc64nvme, sha1) = (Some(u32::MAX), Some(u64::MAX), Some([1; 20]));
+        let more = MoreSums { crc32c, crc64nvme, sha1 };
+        let (size, sha256) = (50_000 << 30, Some([1; 32]));
+        let sums = Checksums { size, md5: None, crc32: u32::MAX, sha256, more };
+        let stored = Stored::of_parts(id, "e".repeat(38), &sums, attributes, parts);
         assert!(stored.json().unwrap().as_str().len() < ENTRY_BYTES_MAX / 2);
     }
 }

@@ -4,7 +4,7 @@ use crc32fast::Hasher as Crc32;
 use md5::{Digest, Md5};
 use sha2::Sha256;
 
-use crate::BucketError;
+use crate::{BucketError, MoreHashes, MoreSums, more_sums::MoreDigests};
 
 /// What is computed beside the CRC-32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub(crate) struct Digests {
     md5: Option<Md5>,
     crc32: Crc32,
     sha256: Option<Sha256>,
+    /// In a box, as their tables would make every writer large.
+    more: Box<MoreDigests>,
     size: u64,
 }
 
@@ -29,7 +31,12 @@ impl Digests {
     pub(crate) fn new(hashes: Hashes) -> Self {
         let md5 = (hashes != Hashes::Sha256).then(Md5::new);
         let sha256 = (hashes != Hashes::Md5).then(Sha256::new);
-        Self { md5, crc32: Crc32::new(), sha256, size: 0 }
+        Self { md5, crc32: Crc32::new(), sha256, more: Box::default(), size: 0 }
+    }
+
+    /// Computes these, too.
+    pub(crate) fn and(&mut self, more: MoreHashes) {
+        *self.more = MoreDigests::new(more);
     }
 
     pub(crate) fn add(&mut self, bytes: &[u8]) {
@@ -40,6 +47,7 @@ impl Digests {
         if let Some(sha256) = &mut self.sha256 {
             sha256.update(bytes);
         }
+        self.more.add(bytes);
         self.size += bytes.len() as u64;
     }
 
@@ -49,6 +57,7 @@ impl Digests {
             md5: self.md5.map(|it| it.finalize().into()),
             crc32: self.crc32.finalize(),
             sha256: self.sha256.map(|it| it.finalize().into()),
+            more: self.more.finish(),
         }
     }
 }
@@ -60,6 +69,7 @@ pub(crate) struct Checksums {
     pub(crate) md5: Option<[u8; 16]>,
     pub(crate) crc32: u32,
     pub(crate) sha256: Option<[u8; 32]>,
+    pub(crate) more: MoreSums,
 }
 
 impl Checksums {
@@ -82,15 +92,11 @@ pub struct Expected {
     pub crc32: Option<u32>,
     /// Their SHA-256. It is computed only if it was asked for at the beginning.
     pub sha256: Option<[u8; 32]>,
+    /// Others. They are computed only if they were asked for at the beginning.
+    pub more: MoreSums,
 }
 
 impl Expected {
-    /// Checks what came in parts: the MD5 and the SHA-256 of the whole are not known.
-    pub(crate) fn check_whole(&self, size: u64, crc32: u32) -> Result<(), BucketError> {
-        let Self { md5, sha256, .. } = *self;
-        self.check(&Checksums { size, md5, crc32, sha256 })
-    }
-
     pub(crate) fn check(&self, found: &Checksums) -> Result<(), BucketError> {
         if let Some(expected) = self.size
             && expected != found.size
@@ -106,6 +112,9 @@ impl Expected {
         }
         if self.sha256.is_some() && self.sha256 != found.sha256 {
             return wrong("SHA-256");
+        }
+        if let Some(algorithm) = self.more.wrong(&found.more) {
+            return wrong(algorithm);
         }
         Ok(())
     }

@@ -20,6 +20,7 @@ mod keys;
 mod lifecycle;
 mod list;
 mod memory;
+mod more_sums;
 mod name;
 mod numbers;
 mod orphans;
@@ -48,6 +49,7 @@ pub use self::{
     keys::{AccessKey, Scope, create_key, delete_key, find_key, list_keys},
     list::{LIST_MAX, ListOptions, Listing},
     memory::MemoryBlobs,
+    more_sums::{MoreHashes, MoreSums},
     name::{BlobKey, BucketName, KEY_BYTES_MAX},
     part::{Part, PartWriter},
     reading::{ByteRange, GetOptions, Reading},

@@ -8,7 +8,7 @@ use steadfast_store::{
 };
 
 use crate::{
-    BucketError, BucketName, Buckets, Expected, Upload,
+    BucketError, BucketName, Buckets, Expected, MoreHashes, MoreSums, Upload,
     buckets::Shared,
     change::is_certain,
     content::{ContentId, FileName},
@@ -30,6 +30,8 @@ pub struct Part {
     pub crc32: u32,
     /// The SHA-256 of its bytes, if it was sent.
     pub sha256: Option<[u8; 32]>,
+    /// Other checksums that were asked for when it was sent.
+    pub more: MoreSums,
     /// When it was uploaded.
     pub modified_at: Timestamp,
     pub(crate) file: u64,
@@ -43,13 +45,15 @@ struct StoredPart {
     crc32: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sha256: Option<String>,
+    #[serde(rename = "sums", default, skip_serializing_if = "MoreSums::is_empty")]
+    more: MoreSums,
 }
 
 impl StoredPart {
     fn part(self, number: u32, modified_at: Timestamp) -> Part {
-        let Self { file, size, etag, crc32, sha256 } = self;
+        let Self { file, size, etag, crc32, sha256, more } = self;
         let sha256 = sha256.as_deref().and_then(unhex);
-        Part { number, size, etag, crc32, sha256, modified_at, file }
+        Part { number, size, etag, crc32, sha256, more, modified_at, file }
     }
 }
 
@@ -96,6 +100,12 @@ impl PartWriter {
         self
     }
 
+    /// Computes these checksums, too. To be said before anything is written, behind the others.
+    pub fn with_more(mut self, more: MoreHashes) -> Self {
+        self.bytes = self.bytes.and(more);
+        self
+    }
+
     /// Adds bytes to its end.
     pub async fn write(&mut self, bytes: &[u8]) -> Result<(), BucketError> {
         self.bytes.write(bytes).await
@@ -113,7 +123,8 @@ impl PartWriter {
         let (sums, _changing) = bytes.seal(expected).await?;
         let (file, etag) = (name.part.unwrap_or_default(), sums.tag());
         let sha256 = sums.sha256.map(|it| hex(&it));
-        let stored = StoredPart { file, size: sums.size, etag, crc32: sums.crc32, sha256 };
+        let (size, crc32, more) = (sums.size, sums.crc32, sums.more);
+        let stored = StoredPart { file, size, etag, crc32, sha256, more };
         let result = buckets.shared.put_part(&bucket, &upload, number, stored).await;
         drop(hold);
         match &result {

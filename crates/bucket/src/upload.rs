@@ -10,12 +10,12 @@ use steadfast_store::{
 
 use crate::{
     Attributes, Blob, BlobAction, BlobKey, BucketError, BucketName, Buckets, Condition, Expected,
-    Part, PartTrouble, PartWriter,
+    MoreSums, Part, PartTrouble, PartWriter,
     blob::Stored,
     buckets::Shared,
     change::Change,
     content::{ContentId, FileName},
-    digest::{Hashes, hex, unhex},
+    digest::{Checksums, Hashes, hex, unhex},
     readers::Hold,
     writer::BytesWriter,
 };
@@ -72,7 +72,7 @@ impl Upload {
 }
 
 /// A part as the list of a completed upload names it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PartTag {
     /// Its number.
     pub number: u32,
@@ -82,6 +82,8 @@ pub struct PartTag {
     pub crc32: Option<u32>,
     /// Its SHA-256, if it is to be checked.
     pub sha256: Option<[u8; 32]>,
+    /// Other checksums that are to be checked.
+    pub more: MoreSums,
 }
 
 impl Buckets {
@@ -211,7 +213,8 @@ impl Buckets {
         self.complete_upload_as(bucket, key, id, tags, condition, expected).await
     }
 
-    /// The same, if the whole has this size and this CRC-32.
+    /// The same, if the whole has this size and these checksums. A SHA-256 or SHA-1 is that of the
+    /// parts' ones; what is not known of every part does not fit.
     pub async fn complete_upload_as(
         &self,
         bucket: &BucketName,
@@ -266,10 +269,13 @@ impl Buckets {
         let chosen = choose(&all, tags)?;
         let size = chosen.iter().map(|it| it.size).sum();
         let parts = chosen.iter().map(|it| (it.file, it.size)).collect();
-        let sums = (crc32_of(&chosen), sha256_of(&chosen));
-        expected.check_whole(size, sums.0)?;
-        let (whole, attributes) = ((size, etag_of(&chosen)), upload.attributes.clone());
-        let stored = Stored::of_parts(upload.content, whole, sums, attributes, parts);
+        let (crc32, sha256) = (crc32_of(&chosen), sha256_of(&chosen));
+        let more = MoreSums::of_parts(&chosen);
+        // The MD5 of the whole is not known; the hashes that are known are those of the parts'.
+        let sums = Checksums { size, md5: None, crc32, sha256, more };
+        expected.check(&sums)?;
+        let (etag, attributes) = (etag_of(&chosen), upload.attributes.clone());
+        let stored = Stored::of_parts(upload.content, etag, &sums, attributes, parts);
         let entry = Upload::entry(bucket, &upload.key, upload.content)?;
         let change = Change {
             key: upload.key.clone(),
@@ -374,6 +380,7 @@ fn choose<'a>(all: &'a [Part], tags: &[PartTag]) -> Result<Vec<&'a Part>, Bucket
             tag.etag.as_ref().is_none_or(|etag| *etag == it.etag)
                 && tag.crc32.is_none_or(|crc32| crc32 == it.crc32)
                 && (tag.sha256.is_none() || tag.sha256 == it.sha256)
+                && tag.more.wrong(&it.more).is_none()
         };
         let Some(part) = found.filter(fits) else {
             return wrong(tag.number, PartTrouble::Unknown);

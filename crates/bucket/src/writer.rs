@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     Attributes, Blob, BlobAction, BlobKey, BucketError, BucketName, Buckets, Condition, Expected,
+    MoreHashes,
     blob::Stored,
     buckets::Shared,
     change::{Change, is_certain},
@@ -46,6 +47,12 @@ impl BlobWriter {
     /// written.
     pub fn with_md5_and_sha256(mut self) -> Self {
         self.bytes = self.bytes.with(Hashes::Both);
+        self
+    }
+
+    /// Computes these checksums, too. To be said before anything is written, behind the others.
+    pub fn with_more(mut self, more: MoreHashes) -> Self {
+        self.bytes = self.bytes.and(more);
         self
     }
 
@@ -182,6 +189,15 @@ impl BytesWriter {
             && let Some(state) = &mut self.state
         {
             state.digests = Digests::new(hashes);
+        }
+        self
+    }
+
+    pub(crate) fn and(mut self, more: MoreHashes) -> Self {
+        if self.size == 0
+            && let Some(state) = &mut self.state
+        {
+            state.digests.and(more);
         }
         self
     }

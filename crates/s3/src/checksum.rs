@@ -2,7 +2,7 @@
 
 use http::HeaderMap;
 use s3s::{S3Error, S3ErrorCode, S3Result, s3_error};
-use steadfast_bucket::{Blob, Expected};
+use steadfast_bucket::{Blob, Expected, MoreHashes, MoreSums, Part};
 
 use crate::words::{base64, unbase64};
 
@@ -10,6 +10,9 @@ use crate::words::{base64, unbase64};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Algorithm {
     Crc32,
+    Crc32c,
+    Crc64Nvme,
+    Sha1,
     Sha256,
 }
 
@@ -18,12 +21,31 @@ impl Algorithm {
     pub(crate) fn of(name: &str) -> S3Result<Self> {
         match name.to_ascii_uppercase().as_str() {
             "CRC32" => Ok(Algorithm::Crc32),
+            "CRC32C" => Ok(Algorithm::Crc32c),
+            "CRC64NVME" => Ok(Algorithm::Crc64Nvme),
+            "SHA1" => Ok(Algorithm::Sha1),
             "SHA256" => Ok(Algorithm::Sha256),
             other => Err(s3_error!(
                 InvalidRequest,
-                "the checksum {other} is not supported; use CRC32 or SHA256"
+                "the checksum {other} is not supported; use CRC64NVME, CRC32, CRC32C, SHA1 or \
+                 SHA256"
             )),
         }
+    }
+
+    fn header(self) -> &'static str {
+        match self {
+            Algorithm::Crc32 => "x-amz-checksum-crc32",
+            Algorithm::Crc32c => "x-amz-checksum-crc32c",
+            Algorithm::Crc64Nvme => "x-amz-checksum-crc64nvme",
+            Algorithm::Sha1 => "x-amz-checksum-sha1",
+            Algorithm::Sha256 => "x-amz-checksum-sha256",
+        }
+    }
+
+    /// Whether the checksum of a blob in parts is that of the parts' checksums.
+    pub(crate) fn is_composite(self) -> bool {
+        matches!(self, Algorithm::Sha1 | Algorithm::Sha256)
     }
 }
 
@@ -74,14 +96,21 @@ impl Promise {
         self.expected.sha256.is_some() || self.trailer == Some(Algorithm::Sha256)
     }
 
+    /// What must be computed beside that.
+    pub(crate) fn more(&self) -> MoreHashes {
+        let (more, trailer) = (self.expected.more, self.trailer);
+        MoreHashes {
+            crc32c: more.crc32c.is_some() || trailer == Some(Algorithm::Crc32c),
+            crc64nvme: more.crc64nvme.is_some() || trailer == Some(Algorithm::Crc64Nvme),
+            sha1: more.sha1.is_some() || trailer == Some(Algorithm::Sha1),
+        }
+    }
+
     /// Adds what came behind the body.
     pub(crate) fn keep(self, trailers: Option<&HeaderMap>) -> S3Result<Expected> {
         let Self { mut expected, trailer } = self;
         let Some(algorithm) = trailer else { return Ok(expected) };
-        let name = match algorithm {
-            Algorithm::Crc32 => "x-amz-checksum-crc32",
-            Algorithm::Sha256 => "x-amz-checksum-sha256",
-        };
+        let name = algorithm.header();
         let value = trailers.and_then(|it| it.get(name)).and_then(|it| it.to_str().ok());
         let Some(value) = value else {
             let text = "the trailer that x-amz-trailer announces did not come; nothing was stored";
@@ -95,10 +124,24 @@ impl Promise {
     }
 }
 
-fn promise(expected: &mut Expected, algorithm: Algorithm, value: &str) -> S3Result<()> {
+/// Adds a checksum, in base64, to what is expected.
+pub(crate) fn promise(expected: &mut Expected, algorithm: Algorithm, value: &str) -> S3Result<()> {
     let bad = |name, len| s3_error!(InvalidRequest, "{name} must be the base64 of {len} bytes");
+    let more = &mut expected.more;
     match algorithm {
-        Algorithm::Crc32 => expected.crc32 = Some(crc32(value).ok_or_else(|| bad("CRC32", 4))?),
+        Algorithm::Crc32 => {
+            let it = unbase64(value).map(u32::from_be_bytes);
+            expected.crc32 = Some(it.ok_or_else(|| bad("CRC32", 4))?);
+        }
+        Algorithm::Crc32c => {
+            let it = unbase64(value).map(u32::from_be_bytes);
+            more.crc32c = Some(it.ok_or_else(|| bad("CRC32C", 4))?);
+        }
+        Algorithm::Crc64Nvme => {
+            let it = unbase64(value).map(u64::from_be_bytes);
+            more.crc64nvme = Some(it.ok_or_else(|| bad("CRC64NVME", 8))?);
+        }
+        Algorithm::Sha1 => more.sha1 = Some(unbase64(value).ok_or_else(|| bad("SHA1", 20))?),
         Algorithm::Sha256 => {
             expected.sha256 = Some(unbase64(value).ok_or_else(|| bad("SHA256", 32))?);
         }
@@ -106,33 +149,43 @@ fn promise(expected: &mut Expected, algorithm: Algorithm, value: &str) -> S3Resu
     Ok(())
 }
 
-/// A CRC-32 as S3 writes it.
-pub(crate) fn crc32(text: &str) -> Option<u32> {
-    unbase64(text).map(u32::from_be_bytes)
-}
-
-/// The checksums of a blob or part in the words of S3: one of them.
+/// The checksums of a blob or part in the words of S3: a hash, or else what is known of the whole.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sums {
     pub(crate) crc32: Option<String>,
+    pub(crate) crc32c: Option<String>,
+    pub(crate) crc64nvme: Option<String>,
+    pub(crate) sha1: Option<String>,
     pub(crate) sha256: Option<String>,
     /// Whether it is of the parts rather than of the whole.
     pub(crate) is_composite: bool,
 }
 
 impl Sums {
-    pub(crate) fn of(crc32: u32, sha256: Option<[u8; 32]>) -> Self {
-        match sha256 {
-            Some(it) => Self { sha256: Some(base64(&it)), ..Self::default() },
-            None => Self { crc32: Some(base64(&crc32.to_be_bytes())), ..Self::default() },
+    fn of(crc32: u32, sha256: Option<[u8; 32]>, more: MoreSums) -> Self {
+        let (sha1, sha256) = (more.sha1.map(|it| base64(&it)), sha256.map(|it| base64(&it)));
+        if sha1.is_some() || sha256.is_some() {
+            return Self { sha1, sha256, ..Self::default() };
+        }
+        Self {
+            crc32: Some(base64(&crc32.to_be_bytes())),
+            crc32c: more.crc32c.map(|it| base64(&it.to_be_bytes())),
+            crc64nvme: more.crc64nvme.map(|it| base64(&it.to_be_bytes())),
+            ..Self::default()
         }
     }
 
+    pub(crate) fn of_part(part: &Part) -> Self {
+        Self::of(part.crc32, part.sha256, part.more)
+    }
+
     pub(crate) fn of_blob(blob: &Blob) -> Self {
-        let mut sums = Self::of(blob.crc32, blob.sha256);
-        if let (Some(sha256), parts @ 1..) = (&mut sums.sha256, blob.parts()) {
-            *sha256 = format!("{sha256}-{parts}");
-            sums.is_composite = true;
+        let mut sums = Self::of(blob.crc32, blob.sha256, blob.more);
+        if let parts @ 1.. = blob.parts() {
+            for hash in [&mut sums.sha1, &mut sums.sha256].into_iter().flatten() {
+                *hash = format!("{hash}-{parts}");
+                sums.is_composite = true;
+            }
         }
         sums
     }
@@ -142,6 +195,23 @@ impl Sums {
         Type::from_static(if self.is_composite { Type::COMPOSITE } else { Type::FULL_OBJECT })
     }
 }
+
+/// Fills in the checksums of an answer, whose kinds have the same fields and nothing else in
+/// common.
+macro_rules! with_sums {
+    ($output:ident, $sums:expr) => {{
+        let sums = $sums;
+        $output {
+            checksum_crc32: sums.crc32,
+            checksum_crc32c: sums.crc32c,
+            checksum_crc64nvme: sums.crc64nvme,
+            checksum_sha1: sums.sha1,
+            checksum_sha256: sums.sha256,
+            ..$output::default()
+        }
+    }};
+}
+pub(crate) use with_sums;
 
 #[cfg(test)]
 mod tests {
@@ -176,9 +246,10 @@ mod tests {
         for (headers, code) in [
             (&[("content-md5", "AAAA")][..], "InvalidDigest"),
             (&[("x-amz-checksum-crc32", "AAAA")], "InvalidRequest"),
-            (&[("x-amz-checksum-crc32c", "AAAAAA==")], "InvalidRequest"),
-            (&[("x-amz-checksum-crc64nvme", "AAAAAAAAAAA=")], "InvalidRequest"),
-            (&[("x-amz-trailer", "x-amz-checksum-sha1")], "InvalidRequest"),
+            (&[("x-amz-checksum-crc32c", "AAAA")], "InvalidRequest"),
+            (&[("x-amz-checksum-crc64nvme", "AAAAAA==")], "InvalidRequest"),
+            (&[("x-amz-checksum-md5", "AAAA")], "InvalidRequest"),
+            (&[("x-amz-trailer", "x-amz-checksum-md5")], "InvalidRequest"),
             (&[("x-amz-trailer", "x-other")], "InvalidRequest"),
             (
                 &[("x-amz-checksum-crc32", "AAAAAQ=="), ("x-amz-trailer", "x-amz-checksum-crc32")],

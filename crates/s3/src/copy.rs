@@ -9,7 +9,7 @@ use steadfast_bucket::CopyOptions;
 
 use crate::{
     attributes,
-    checksum::{Algorithm, Sums},
+    checksum::{Algorithm, Sums, with_sums},
     condition,
     edge::Edge,
     errors::s3_error_of,
@@ -58,9 +58,7 @@ impl Edge {
             e_tag: Some(etag(&blob.etag)),
             last_modified: Some(s3_time(blob.modified_at)),
             checksum_type: Some(sums.type_of()),
-            checksum_crc32: sums.crc32,
-            checksum_sha256: sums.sha256,
-            ..CopyObjectResult::default()
+            ..with_sums!(CopyObjectResult, sums)
         };
         let copy_object_result = Some(result);
         Ok(S3Response::new(CopyObjectOutput { copy_object_result, ..CopyObjectOutput::default() }))

@@ -15,12 +15,12 @@ use steadfast_bucket::{Expected, PartTag, Upload};
 
 use crate::{
     attributes,
-    checksum::{Algorithm, Sums, crc32},
+    checksum::{Algorithm, Sums, promise, with_sums},
     condition,
     edge::Edge,
     errors::s3_error_of,
     list::{Encoding, limit},
-    words::{self, etag, s3_time, unbase64},
+    words::{self, etag, s3_time},
 };
 
 impl Edge {
@@ -51,12 +51,20 @@ impl Edge {
         let input = req.input;
         let (bucket, key) = words::place(&input.bucket, &input.key)?;
         let condition = condition::write(input.if_match, input.if_none_match)?;
-        let expected = Expected {
-            size: input.mpu_object_size.map(size).transpose()?,
-            crc32: input.checksum_crc32.as_deref().map(whole_crc32).transpose()?,
-            ..Expected::default()
-        };
         let parts = input.multipart_upload.and_then(|it| it.parts).unwrap_or_default();
+        let mut expected =
+            Expected { size: input.mpu_object_size.map(size).transpose()?, ..Expected::default() };
+        for (algorithm, value) in [
+            (Algorithm::Crc32, &input.checksum_crc32),
+            (Algorithm::Crc32c, &input.checksum_crc32c),
+            (Algorithm::Crc64Nvme, &input.checksum_crc64nvme),
+            (Algorithm::Sha1, &input.checksum_sha1),
+            (Algorithm::Sha256, &input.checksum_sha256),
+        ] {
+            if let Some(value) = value {
+                promise(&mut expected, algorithm, whole(algorithm, value, parts.len())?)?;
+            }
+        }
         let tags = parts.into_iter().map(tag).collect::<S3Result<Vec<_>>>()?;
         let completed = self
             .buckets
@@ -71,9 +79,7 @@ impl Edge {
             key: Some(input.key),
             e_tag: Some(etag(&blob.etag)),
             checksum_type: Some(sums.type_of()),
-            checksum_crc32: sums.crc32,
-            checksum_sha256: sums.sha256,
-            ..CompleteMultipartUploadOutput::default()
+            ..with_sums!(CompleteMultipartUploadOutput, sums)
         }))
     }
 
@@ -141,19 +147,32 @@ impl Edge {
     }
 }
 
-/// Of CRC32 we know that of the whole; of SHA256 that of the parts' checksums.
+/// Of CRCs we know that of the whole; of hashes that of the parts' hashes.
 fn check_type(algorithm: Option<Algorithm>, asked: Option<&ChecksumType>) -> S3Result<()> {
     let fits = match (algorithm, asked.map(ChecksumType::as_str)) {
         (_, None) => true,
-        (Some(Algorithm::Crc32), Some(it)) => it == ChecksumType::FULL_OBJECT,
-        (Some(Algorithm::Sha256), Some(it)) => it == ChecksumType::COMPOSITE,
-        (None, Some(_)) => false,
+        (Some(it), Some(ChecksumType::COMPOSITE)) => it.is_composite(),
+        (Some(it), Some(ChecksumType::FULL_OBJECT)) => !it.is_composite(),
+        (None, Some(_)) | (Some(_), Some(_)) => false,
     };
     if fits {
         return Ok(());
     }
-    let text = "x-amz-checksum-type is FULL_OBJECT with CRC32 and COMPOSITE with SHA256";
+    let text = "x-amz-checksum-type is FULL_OBJECT with CRC64NVME, CRC32 and CRC32C, and COMPOSITE \
+                with SHA1 and SHA256";
     Err(s3_error!(InvalidRequest, "{text}"))
+}
+
+/// The checksum of a blob in parts; behind one of the parts' hashes S3 says how many they are.
+fn whole(algorithm: Algorithm, value: &str, parts: usize) -> S3Result<&str> {
+    match value.split_once('-') {
+        Some((hash, count)) if algorithm.is_composite() && count == parts.to_string() => Ok(hash),
+        Some(_) if algorithm.is_composite() => {
+            let text = "the number behind the checksum is not that of the parts";
+            Err(s3_error!(BadDigest, "{text}"))
+        }
+        Some(_) | None => Ok(value),
+    }
 }
 
 fn size(size: i64) -> S3Result<u64> {
@@ -161,18 +180,22 @@ fn size(size: i64) -> S3Result<u64> {
     u64::try_from(size).map_err(|_| s3_error!(InvalidRequest, "{text}"))
 }
 
-fn whole_crc32(text: &str) -> S3Result<u32> {
-    crc32(text).ok_or_else(|| s3_error!(InvalidRequest, "CRC32 must be the base64 of 4 bytes"))
-}
-
 fn tag(part: CompletedPart) -> S3Result<PartTag> {
     let number = part.part_number.and_then(|it| u32::try_from(it).ok());
     let number = number.ok_or_else(|| s3_error!(MalformedXML, "a part has no PartNumber"))?;
-    let crc32 = part.checksum_crc32.as_deref().map(whole_crc32).transpose()?;
-    let sha256 = part.checksum_sha256.as_deref().map(|it| {
-        unbase64(it)
-            .ok_or_else(|| s3_error!(InvalidRequest, "SHA256 must be the base64 of 32 bytes"))
-    });
-    let (etag, sha256) = (part.e_tag.map(|it| it.into_value()), sha256.transpose()?);
-    Ok(PartTag { number, etag, crc32, sha256 })
+    let mut expected = Expected::default();
+    for (algorithm, value) in [
+        (Algorithm::Crc32, part.checksum_crc32),
+        (Algorithm::Crc32c, part.checksum_crc32c),
+        (Algorithm::Crc64Nvme, part.checksum_crc64nvme),
+        (Algorithm::Sha1, part.checksum_sha1),
+        (Algorithm::Sha256, part.checksum_sha256),
+    ] {
+        if let Some(value) = value {
+            promise(&mut expected, algorithm, &value)?;
+        }
+    }
+    let etag = part.e_tag.map(|it| it.into_value());
+    let Expected { crc32, sha256, more, .. } = expected;
+    Ok(PartTag { number, etag, crc32, sha256, more })
 }

@@ -13,7 +13,7 @@ use steadfast_bucket::{BLOB_BYTES_MAX, Blob, ByteRange, GetOptions, PutOptions};
 
 use crate::{
     attributes,
-    checksum::Sums,
+    checksum::{Sums, with_sums},
     condition,
     edge::Edge,
     errors::s3_error_of,
@@ -64,6 +64,7 @@ impl Edge {
             true => writer.with_md5_and_sha256(),
             false => writer.with_md5(),
         };
+        writer = writer.with_more(incoming.more());
         let expected = incoming.write_to(&mut writer).await?;
         let attributes = attributes::of_request(&req.headers);
         let put = PutOptions { attributes, expected, condition };
@@ -72,9 +73,7 @@ impl Edge {
         Ok(S3Response::new(PutObjectOutput {
             e_tag: Some(etag(&blob.etag)),
             checksum_type: Some(sums.type_of()),
-            checksum_crc32: sums.crc32,
-            checksum_sha256: sums.sha256,
-            ..PutObjectOutput::default()
+            ..with_sums!(PutObjectOutput, sums)
         }))
     }
 
@@ -111,10 +110,8 @@ impl Edge {
             last_modified: Some(s3_time(blob.modified_at)),
             parts_count: input.part_number.and_then(|_| parts_count(&blob)),
             checksum_type: sums.as_ref().map(Sums::type_of),
-            checksum_crc32: sums.as_ref().and_then(|it| it.crc32.clone()),
-            checksum_sha256: sums.and_then(|it| it.sha256),
             body: Some(outgoing::body(reading)),
-            ..GetObjectOutput::default()
+            ..with_sums!(GetObjectOutput, sums.unwrap_or_default())
         };
         Ok(S3Response::with_headers(output, described(&blob, &overrides)))
     }
@@ -138,9 +135,7 @@ impl Edge {
             last_modified: Some(s3_time(blob.modified_at)),
             parts_count: input.part_number.and_then(|_| parts_count(&blob)),
             checksum_type: sums.as_ref().map(Sums::type_of),
-            checksum_crc32: sums.as_ref().and_then(|it| it.crc32.clone()),
-            checksum_sha256: sums.and_then(|it| it.sha256),
-            ..HeadObjectOutput::default()
+            ..with_sums!(HeadObjectOutput, sums.unwrap_or_default())
         };
         Ok(S3Response::with_headers(output, described(&blob, &overrides)))
     }

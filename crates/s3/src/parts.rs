@@ -9,11 +9,11 @@ use s3s::{
     s3_error,
 };
 use steadfast_bucket::{
-    BucketError, ByteRange, Expected, GetOptions, PART_BYTES_MAX, Part, PartTrouble,
+    BucketError, ByteRange, Expected, GetOptions, MoreHashes, PART_BYTES_MAX, Part, PartTrouble,
 };
 
 use crate::{
-    checksum::Sums,
+    checksum::{Sums, with_sums},
     condition,
     edge::Edge,
     errors::s3_error_of,
@@ -37,14 +37,13 @@ impl Edge {
         if incoming.needs_sha256() {
             writer = writer.with_sha256();
         }
+        // That of the whole may be checked when the upload is completed, as S3 does by default.
+        writer = writer.with_more(MoreHashes { crc64nvme: true, ..incoming.more() });
         let expected = incoming.write_to(&mut writer).await?;
         let part = writer.finish(expected).await.map_err(s3_error_of)?;
-        let sums = Sums::of(part.crc32, part.sha256);
         Ok(S3Response::new(UploadPartOutput {
             e_tag: Some(etag(&part.etag)),
-            checksum_crc32: sums.crc32,
-            checksum_sha256: sums.sha256,
-            ..UploadPartOutput::default()
+            ..with_sums!(UploadPartOutput, Sums::of_part(&part))
         }))
     }
 
@@ -64,7 +63,8 @@ impl Edge {
         )?;
         let range = input.copy_source_range.as_deref().map(copy_range).transpose()?;
         let writer = self.buckets.part_writer(&bucket, &key, &input.upload_id, number).await;
-        let mut writer = writer.map_err(s3_error_of)?;
+        let more = MoreHashes { crc64nvme: true, ..MoreHashes::default() };
+        let mut writer = writer.map_err(s3_error_of)?.with_more(more);
         let get = GetOptions { range, condition };
         let reading = self.buckets.get(&from.0, &from.1, get).await;
         let mut reading = reading.map_err(|error| s3_error_of(not_modified_fails(error)))?;
@@ -78,13 +78,10 @@ impl Edge {
             writer.write(&bytes).await.map_err(s3_error_of)?;
         }
         let part = writer.finish(Expected::default()).await.map_err(s3_error_of)?;
-        let sums = Sums::of(part.crc32, part.sha256);
         let result = CopyPartResult {
             e_tag: Some(etag(&part.etag)),
             last_modified: Some(s3_time(part.modified_at)),
-            checksum_crc32: sums.crc32,
-            checksum_sha256: sums.sha256,
-            ..CopyPartResult::default()
+            ..with_sums!(CopyPartResult, Sums::of_part(&part))
         };
         let copy_part_result = Some(result);
         let output = UploadPartCopyOutput { copy_part_result, ..UploadPartCopyOutput::default() };
@@ -126,15 +123,12 @@ impl Edge {
 }
 
 fn listed(part: &Part) -> ListedPart {
-    let sums = Sums::of(part.crc32, part.sha256);
     ListedPart {
         part_number: i32::try_from(part.number).ok(),
         e_tag: Some(etag(&part.etag)),
         size: Some(signed(part.size)),
         last_modified: Some(s3_time(part.modified_at)),
-        checksum_crc32: sums.crc32,
-        checksum_sha256: sums.sha256,
-        ..ListedPart::default()
+        ..with_sums!(ListedPart, Sums::of_part(part))
     }
 }
 

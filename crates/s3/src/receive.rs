@@ -3,7 +3,9 @@
 use futures_util::StreamExt;
 use http::HeaderMap;
 use s3s::{S3Request, S3Result, TrailingHeaders, dto::StreamingBlob, s3_error};
-use steadfast_bucket::{BlobWriter, BucketError, BucketName, Buckets, Expected, PartWriter};
+use steadfast_bucket::{
+    BlobWriter, BucketError, BucketName, Buckets, Expected, MoreHashes, PartWriter,
+};
 
 use crate::{
     checksum::Promise,
@@ -50,6 +52,11 @@ impl Incoming {
     /// Whether the SHA-256 must be computed.
     pub(crate) fn needs_sha256(&self) -> bool {
         self.promise.needs_sha256()
+    }
+
+    /// What must be computed beside that.
+    pub(crate) fn more(&self) -> MoreHashes {
+        self.promise.more()
     }
 
     /// Writes it down, and says what it must have come to.

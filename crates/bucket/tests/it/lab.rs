@@ -140,7 +140,7 @@ impl Lab {
         upload: &Upload,
         numbers: &[u32],
     ) -> Result<Blob, BucketError> {
-        let tag = |it: &u32| PartTag { number: *it, etag: None, crc32: None, sha256: None };
+        let tag = |it: &u32| PartTag { number: *it, ..PartTag::default() };
         let tags: Vec<PartTag> = numbers.iter().map(tag).collect();
         let (at, any) = (&upload.key, Condition::default());
         self.buckets.complete_upload(&bucket(), at, &upload.id, &tags, any).await

@@ -73,7 +73,12 @@ async fn checksums_in_headers_are_checked() {
         ("x-amz-checksum-crc32", CRC32, 200, ""),
         ("x-amz-checksum-crc32", "AAAAAA==", 400, "BadDigest"),
         ("x-amz-checksum-crc32", "AAAA", 400, "InvalidRequest"),
-        ("x-amz-checksum-crc32c", "yZRlqg==", 400, "InvalidRequest"),
+        ("x-amz-checksum-crc32c", "yZRlqg==", 200, ""),
+        ("x-amz-checksum-crc32c", "AAAAAA==", 400, "BadDigest"),
+        ("x-amz-checksum-crc64nvme", "jSnVw/bqjr4=", 200, ""),
+        ("x-amz-checksum-crc64nvme", "AAAAAAAAAAA=", 400, "BadDigest"),
+        ("x-amz-checksum-sha1", "Kq5sNclPz7QV2+lfQIuc6R7oRu0=", 200, ""),
+        ("x-amz-checksum-sha1", "AAAAAAAAAAAAAAAAAAAAAAAAAAA=", 400, "BadDigest"),
         ("content-md5", "XrY7u+Ae7tCTyyK7j1rNww==", 200, ""),
         ("content-md5", "AAAAAAAAAAAAAAAAAAAAAA==", 400, "BadDigest"),
         ("content-md5", "x", 400, "InvalidDigest"),
@@ -81,8 +86,16 @@ async fn checksums_in_headers_are_checked() {
         ("x-amz-checksum-sha256", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=", 400, "BadDigest"),
     ] {
         let headers = [("content-length", "11"), (name, value)];
-        lab.put(UNSIGNED, &headers, text("hello world")).await.is(status, code);
+        let answer = lab.put(UNSIGNED, &headers, text("hello world")).await.is(status, code);
         if status == 200 {
+            if name.starts_with("x-amz-checksum-") {
+                assert_eq!(answer.headers[name], value);
+                let mode = [("x-amz-checksum-mode", "ENABLED")];
+                for method in ["GET", "HEAD"] {
+                    let found = lab.ask_as(&lab.key, (method, "/photos/k"), &mode, "").await;
+                    assert_eq!(found.is(200, "").headers[name], value, "{method}");
+                }
+            }
             lab.ask("DELETE", "/photos/k", "").await.is(204, "");
         }
         lab.has_nothing().await;
@@ -110,6 +123,20 @@ async fn a_checksum_in_a_trailer_is_checked_and_must_come() {
     ] {
         lab.put(TRAILER, &headers, text(body)).await.is(400, code);
         lab.has_nothing().await;
+    }
+    for (name, value) in [
+        ("x-amz-checksum-crc64nvme", "jSnVw/bqjr4="),
+        ("x-amz-checksum-crc32c", "yZRlqg=="),
+        ("x-amz-checksum-sha1", "Kq5sNclPz7QV2+lfQIuc6R7oRu0="),
+    ] {
+        let headers = [("x-amz-decoded-content-length", "11"), ("x-amz-trailer", name)];
+        let body = |value: &str| text(&format!("b\r\nhello world\r\n0\r\n{name}:{value}\r\n\r\n"));
+        let wrong = value.replacen(&value[..2], "AA", 1);
+        lab.put(TRAILER, &headers, body(&wrong)).await.is(400, "BadDigest");
+        lab.has_nothing().await;
+        let answer = lab.put(TRAILER, &headers, body(value)).await.is(200, "");
+        assert_eq!(answer.headers[name], value);
+        lab.ask("DELETE", "/photos/k", "").await.is(204, "");
     }
     let good = format!("5\r\nhello\r\n6\r\n world\r\n0\r\nx-amz-checksum-crc32:{CRC32}\r\n\r\n");
     let answer = lab.put(TRAILER, &headers, text(&good)).await.is(200, "");

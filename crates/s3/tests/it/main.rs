@@ -5,5 +5,6 @@
 mod bodies;
 mod lab;
 mod limits;
+mod multipart;
 mod rights;
 mod sign;

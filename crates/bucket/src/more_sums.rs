@@ -1,0 +1,159 @@
+//! Checksums that are computed only if they are asked for before the first byte.
+
+use crc_fast::{
+    CrcAlgorithm::{self, Crc32Iscsi, Crc64Nvme},
+    checksum_combine,
+};
+use serde::{Deserialize, Serialize};
+use sha1::{Digest, Sha1};
+
+use crate::{
+    Part,
+    digest::{hex, unhex},
+};
+
+/// Which of them are computed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MoreHashes {
+    /// CRC-32C.
+    pub crc32c: bool,
+    /// CRC-64/NVME.
+    pub crc64nvme: bool,
+    /// SHA-1.
+    pub sha1: bool,
+}
+
+/// Checksums of a blob or part beside CRC-32 and SHA-256. The SHA-1 of a blob that came in parts is
+/// that of the SHA-1 of its parts, as S3 has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Stored", into = "Stored")]
+pub struct MoreSums {
+    /// CRC-32C.
+    pub crc32c: Option<u32>,
+    /// CRC-64/NVME.
+    pub crc64nvme: Option<u64>,
+    /// SHA-1.
+    pub sha1: Option<[u8; 20]>,
+}
+
+/// As hexadecimal digits: not every reader of JSON has numbers of 64 bits.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    crc32c: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    crc64nvme: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sha1: Option<String>,
+}
+
+impl From<MoreSums> for Stored {
+    fn from(sums: MoreSums) -> Self {
+        Self {
+            crc32c: sums.crc32c.map(|it| hex(&it.to_be_bytes())),
+            crc64nvme: sums.crc64nvme.map(|it| hex(&it.to_be_bytes())),
+            sha1: sums.sha1.map(|it| hex(&it)),
+        }
+    }
+}
+
+impl From<Stored> for MoreSums {
+    fn from(stored: Stored) -> Self {
+        Self {
+            crc32c: stored.crc32c.as_deref().and_then(unhex).map(u32::from_be_bytes),
+            crc64nvme: stored.crc64nvme.as_deref().and_then(unhex).map(u64::from_be_bytes),
+            sha1: stored.sha1.as_deref().and_then(unhex),
+        }
+    }
+}
+
+impl MoreSums {
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The first of these that is not what was found.
+    pub(crate) fn wrong(&self, found: &Self) -> Option<&'static str> {
+        let differs = |it: bool, name| it.then_some(name);
+        differs(self.crc32c.is_some() && self.crc32c != found.crc32c, "CRC-32C")
+            .or(differs(self.crc64nvme.is_some() && self.crc64nvme != found.crc64nvme, "CRC-64"))
+            .or(differs(self.sha1.is_some() && self.sha1 != found.sha1, "SHA-1"))
+    }
+
+    /// Those of a blob, as far as they are known of all its parts.
+    pub(crate) fn of_parts(parts: &[&Part]) -> Self {
+        let crc32c = combined(Crc32Iscsi, parts, |it| it.more.crc32c.map(u64::from));
+        let mut sha1 = Some(Sha1::new());
+        for part in parts {
+            sha1 = sha1.zip(part.more.sha1).map(|(it, next)| it.chain_update(next));
+        }
+        Self {
+            crc32c: crc32c.and_then(|it| u32::try_from(it).ok()),
+            crc64nvme: combined(Crc64Nvme, parts, |it| it.more.crc64nvme),
+            sha1: sha1.map(|it| it.finalize().into()),
+        }
+    }
+}
+
+fn combined(
+    algorithm: CrcAlgorithm,
+    parts: &[&Part],
+    of: impl Fn(&Part) -> Option<u64>,
+) -> Option<u64> {
+    let (first, rest) = parts.split_first()?;
+    rest.iter().try_fold(of(first)?, |whole, part| {
+        Some(checksum_combine(algorithm, whole, of(part)?, part.size))
+    })
+}
+
+/// Computes while bytes come.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct MoreDigests {
+    crc32c: Option<crc_fast::Digest>,
+    crc64nvme: Option<crc_fast::Digest>,
+    sha1: Option<Sha1>,
+}
+
+impl MoreDigests {
+    pub(crate) fn new(hashes: MoreHashes) -> Self {
+        Self {
+            crc32c: hashes.crc32c.then(|| crc_fast::Digest::new(Crc32Iscsi)),
+            crc64nvme: hashes.crc64nvme.then(|| crc_fast::Digest::new(Crc64Nvme)),
+            sha1: hashes.sha1.then(Sha1::new),
+        }
+    }
+
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
+        let Self { crc32c, crc64nvme, sha1 } = self;
+        crc32c.iter_mut().chain(crc64nvme).for_each(|it| it.update(bytes));
+        sha1.iter_mut().for_each(|it| it.update(bytes));
+    }
+
+    pub(crate) fn finish(self) -> MoreSums {
+        MoreSums {
+            crc32c: self.crc32c.and_then(|it| u32::try_from(it.finalize()).ok()),
+            crc64nvme: self.crc64nvme.map(|it| it.finalize()),
+            sha1: self.sha1.map(|it| it.finalize().into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checksums_are_those_of_their_standards_and_come_back() {
+        let all = MoreHashes { crc32c: true, crc64nvme: true, sha1: true };
+        let mut digests = MoreDigests::new(all);
+        digests.add(b"12345");
+        digests.add(b"6789");
+        let sums = digests.finish();
+        assert_eq!(sums.crc32c, Some(0xe306_9283));
+        assert_eq!(sums.crc64nvme, Some(0xae8b_1486_0a79_9888));
+        assert_eq!(hex(&sums.sha1.unwrap()), "f7c3bc1d808e04732adf679965ccc34ca7ae3441");
+        let json = serde_json::to_string(&sums).unwrap();
+        assert_eq!(serde_json::from_str::<MoreSums>(&json).unwrap(), sums);
+        assert_eq!(serde_json::from_str::<MoreSums>("{}").unwrap(), MoreSums::default());
+    }
+}
