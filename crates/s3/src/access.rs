@@ -1,11 +1,12 @@
 //! Who may do what. What is not listed here is not done.
 
+use http::{HeaderMap, Uri};
 use s3s::{
     S3Request, S3Result,
     access::{S3Access, S3AccessContext},
     dto::{
-        CopyObjectInput, CopySource, ListMultipartUploadsInput, ListObjectsInput,
-        ListObjectsV2Input, UploadPartCopyInput,
+        CopyObjectInput, CopySource, ListMultipartUploadsInput, ListObjectVersionsInput,
+        ListObjectsInput, ListObjectsV2Input, UploadPartCopyInput,
     },
     path::S3Path,
     s3_error,
@@ -38,12 +39,32 @@ fn need(operation: &str) -> Option<Need> {
         "HeadBucket"
         | "GetBucketLocation"
         | "GetBucketVersioning"
+        | "GetBucketAccelerateConfiguration"
+        | "GetBucketAcl"
+        | "GetBucketCors"
+        | "GetBucketEncryption"
+        | "GetBucketLifecycleConfiguration"
+        | "GetBucketLogging"
+        | "GetBucketNotificationConfiguration"
+        | "GetBucketOwnershipControls"
+        | "GetBucketPolicy"
+        | "GetBucketPolicyStatus"
+        | "GetBucketReplication"
+        | "GetBucketRequestPayment"
+        | "GetBucketTagging"
+        | "GetBucketWebsite"
+        | "GetObjectLockConfiguration"
+        | "GetPublicAccessBlock"
+        | "ListObjectVersions"
         | "ListObjects"
         | "ListObjectsV2"
         | "ListMultipartUploads" => Need::Bucket,
         "DeleteObjects" => Need::BucketWrite,
-        "GetObject" | "HeadObject" | "ListParts" => Need::Read,
+        "PutBucketAcl" => Need::Everything,
+        "GetObject" | "HeadObject" | "ListParts" | "GetObjectAcl" | "GetObjectLegalHold"
+        | "GetObjectRetention" | "GetObjectTagging" => Need::Read,
         "PutObject"
+        | "PutObjectAcl"
         | "DeleteObject"
         | "CopyObject"
         | "CreateMultipartUpload"
@@ -56,7 +77,26 @@ fn need(operation: &str) -> Option<Need> {
 }
 
 /// Checks rights against the scope of the key that signed.
-pub(crate) struct Rights;
+pub(crate) struct Rights {
+    /// Who owns every bucket.
+    pub(crate) account: String,
+}
+
+/// Refuses a request that is meant for the buckets of somebody else.
+fn check_owner(account: &str, uri: &Uri, headers: &HeaderMap) -> S3Result<()> {
+    const NAMES: [&str; 2] = ["x-amz-expected-bucket-owner", "x-amz-source-expected-bucket-owner"];
+    let query = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
+    let in_query = query.filter(|it| NAMES.contains(&it.0.to_ascii_lowercase().as_str()));
+    let mut expected: Vec<String> = in_query.map(|it| it.1.into_owned()).collect();
+    for value in NAMES.iter().flat_map(|it| headers.get_all(*it)) {
+        expected.push(String::from_utf8_lossy(value.as_bytes()).into_owned());
+    }
+    if expected.iter().all(|it| it == account) {
+        return Ok(());
+    }
+    let text = "the bucket has another owner than x-amz-expected-bucket-owner says";
+    Err(s3_error!(AccessDenied, "{text}; ListBuckets shows who it is"))
+}
 
 #[async_trait::async_trait]
 impl S3Access for Rights {
@@ -71,6 +111,7 @@ impl S3Access for Rights {
             return Err(s3_error!(NotImplemented, "{operation} is not supported"));
         };
         allowed(&scope, need, cx.s3_path())?;
+        check_owner(&self.account, cx.uri(), cx.headers())?;
         unsupported::check(operation, cx.uri(), cx.headers())?;
         cx.extensions_mut().insert(scope);
         Ok(())
@@ -81,6 +122,13 @@ impl S3Access for Rights {
     }
 
     async fn list_objects_v2(&self, req: &mut S3Request<ListObjectsV2Input>) -> S3Result<()> {
+        may_list(scope_of(req)?, &req.input.bucket, req.input.prefix.as_deref())
+    }
+
+    async fn list_object_versions(
+        &self,
+        req: &mut S3Request<ListObjectVersionsInput>,
+    ) -> S3Result<()> {
         may_list(scope_of(req)?, &req.input.bucket, req.input.prefix.as_deref())
     }
 

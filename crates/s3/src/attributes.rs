@@ -46,12 +46,12 @@ pub(crate) fn of_request(headers: &HeaderMap) -> Attributes {
     Attributes { content_type: value(&header::CONTENT_TYPE), headers: kept, metadata }
 }
 
-/// How the bytes were sent is not how they are encoded.
-fn without_chunks(encoding: &str) -> Option<String> {
-    let tokens = encoding.split(',').map(str::trim);
-    let rest: Vec<&str> =
-        tokens.filter(|it| !it.is_empty() && !it.eq_ignore_ascii_case("aws-chunked")).collect();
-    (!rest.is_empty()).then(|| rest.join(","))
+/// The encoding without that of the way here; otherwise as it was sent.
+fn without_chunks(text: &str) -> Option<String> {
+    let is_chunked = |it: &&str| it.trim().eq_ignore_ascii_case("aws-chunked");
+    let rest: Vec<&str> = text.split(',').filter(|it| !is_chunked(it)).collect();
+    let rest = rest.join(",").trim().to_owned();
+    (!rest.is_empty()).then_some(rest)
 }
 
 /// A header in UTF-8, or, as it was meant long ago, in Latin-1.
@@ -123,6 +123,13 @@ mod tests {
     #[test]
     fn chunks_alone_are_no_encoding() {
         assert_eq!(without_chunks("aws-chunked"), None);
-        assert_eq!(without_chunks("gzip, AWS-Chunked, br"), Some("gzip,br".into()));
+        for (sent, kept) in [
+            ("gzip, AWS-Chunked, br", "gzip, br"),
+            ("aws-chunked, gzip", "gzip"),
+            ("gzip,aws-chunked", "gzip"),
+            ("deflate,  gzip", "deflate,  gzip"),
+        ] {
+            assert_eq!(without_chunks(sent).as_deref(), Some(kept));
+        }
     }
 }

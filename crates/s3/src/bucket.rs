@@ -116,7 +116,7 @@ impl Edge {
     }
 
     /// A bucket that must be there.
-    async fn known(&self, name: &str) -> S3Result<BucketName> {
+    pub(crate) async fn known(&self, name: &str) -> S3Result<BucketName> {
         let bucket = words::bucket(name)?;
         Ok(self.buckets.bucket(&bucket).await.map_err(s3_error_of)?.name)
     }

@@ -16,7 +16,10 @@ impl Edge {
 
 /// Writes the trait's methods, which only name those that do the work.
 macro_rules! operations {
-    ($($name:ident => $method:ident($input:ident) -> $output:ident;)*) => {
+    (
+        $($name:ident => $method:ident($input:ident) -> $output:ident;)*
+        @unset $($unset:ident($unset_input:ident) -> $unset_output:ident = $code:literal;)*
+    ) => {
         #[async_trait::async_trait]
         impl S3 for Edge {
             $(
@@ -25,6 +28,15 @@ macro_rules! operations {
                     req: S3Request<dto::$input>,
                 ) -> S3Result<S3Response<dto::$output>> {
                     self.$method(req).await
+                }
+            )*
+
+            $(
+                async fn $unset(
+                    &self,
+                    req: S3Request<dto::$unset_input>,
+                ) -> S3Result<S3Response<dto::$unset_output>> {
+                    self.unset(&req.input.bucket, $code).await
                 }
             )*
         }
@@ -58,4 +70,40 @@ operations! {
     upload_part => part_put(UploadPartInput) -> UploadPartOutput;
     upload_part_copy => part_copy(UploadPartCopyInput) -> UploadPartCopyOutput;
     list_parts => parts_list(ListPartsInput) -> ListPartsOutput;
+    list_object_versions => versions_list(ListObjectVersionsInput) -> ListObjectVersionsOutput;
+    get_bucket_acl => bucket_acl_get(GetBucketAclInput) -> GetBucketAclOutput;
+    put_bucket_acl => bucket_acl_put(PutBucketAclInput) -> PutBucketAclOutput;
+    get_object_acl => object_acl_get(GetObjectAclInput) -> GetObjectAclOutput;
+    put_object_acl => object_acl_put(PutObjectAclInput) -> PutObjectAclOutput;
+    get_object_tagging => tags_get(GetObjectTaggingInput) -> GetObjectTaggingOutput;
+    get_object_retention => retention_get(GetObjectRetentionInput) -> GetObjectRetentionOutput;
+    get_object_legal_hold => legal_hold_get(GetObjectLegalHoldInput) -> GetObjectLegalHoldOutput;
+    get_bucket_lifecycle_configuration => lifecycle_get(GetBucketLifecycleConfigurationInput)
+        -> GetBucketLifecycleConfigurationOutput;
+    get_bucket_logging => logging_get(GetBucketLoggingInput) -> GetBucketLoggingOutput;
+    get_bucket_accelerate_configuration => accelerate_get(GetBucketAccelerateConfigurationInput)
+        -> GetBucketAccelerateConfigurationOutput;
+    get_bucket_notification_configuration => notification_get(
+        GetBucketNotificationConfigurationInput
+    ) -> GetBucketNotificationConfigurationOutput;
+    get_bucket_request_payment => payment_get(GetBucketRequestPaymentInput)
+        -> GetBucketRequestPaymentOutput;
+    @unset
+    get_bucket_policy(GetBucketPolicyInput) -> GetBucketPolicyOutput = "NoSuchBucketPolicy";
+    get_bucket_policy_status(GetBucketPolicyStatusInput) -> GetBucketPolicyStatusOutput
+        = "NoSuchBucketPolicy";
+    get_bucket_cors(GetBucketCorsInput) -> GetBucketCorsOutput = "NoSuchCORSConfiguration";
+    get_bucket_tagging(GetBucketTaggingInput) -> GetBucketTaggingOutput = "NoSuchTagSet";
+    get_bucket_website(GetBucketWebsiteInput) -> GetBucketWebsiteOutput
+        = "NoSuchWebsiteConfiguration";
+    get_bucket_encryption(GetBucketEncryptionInput) -> GetBucketEncryptionOutput
+        = "ServerSideEncryptionConfigurationNotFoundError";
+    get_bucket_replication(GetBucketReplicationInput) -> GetBucketReplicationOutput
+        = "ReplicationConfigurationNotFoundError";
+    get_bucket_ownership_controls(GetBucketOwnershipControlsInput)
+        -> GetBucketOwnershipControlsOutput = "OwnershipControlsNotFoundError";
+    get_object_lock_configuration(GetObjectLockConfigurationInput)
+        -> GetObjectLockConfigurationOutput = "ObjectLockConfigurationNotFoundError";
+    get_public_access_block(GetPublicAccessBlockInput) -> GetPublicAccessBlockOutput
+        = "NoSuchPublicAccessBlockConfiguration";
 }

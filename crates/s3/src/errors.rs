@@ -8,7 +8,7 @@ use s3s::{Body, S3Error, S3ErrorCode, StdError, dto::StreamingBlob};
 use steadfast_bucket::{BucketError, PartTrouble};
 use steadfast_store::StoreError;
 
-use crate::words;
+use crate::{presign::REGION, words};
 
 /// What S3 calls an error of the buckets.
 pub(crate) fn s3_error_of(error: BucketError) -> S3Error {
@@ -137,7 +137,10 @@ pub(crate) async fn explained(answer: Response<Body>, id: &str) -> Response<Body
             true => String::new(),
             false => format!("<Message>{}</Message>", text_of(&code)),
         };
-        xml.insert_str(end, &format!("{message}<RequestId>{id}</RequestId>"));
+        let is_region =
+            ["AuthorizationHeaderMalformed", "AuthorizationQueryParametersError"].contains(&&*code);
+        let region = if is_region { format!("<Region>{REGION}</Region>") } else { String::new() };
+        xml.insert_str(end, &format!("{message}{region}<RequestId>{id}</RequestId>"));
     }
     parts.headers.remove(header::CONTENT_LENGTH);
     Response::from_parts(parts, Body::from(Bytes::from(xml)))

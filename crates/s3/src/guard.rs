@@ -6,7 +6,7 @@ use steadfast_bucket::BLOB_BYTES_MAX;
 
 use crate::{
     chunks::Chunks,
-    presign::PRESIGN_MAX,
+    presign::{PRESIGN_MAX, REGION},
     signed::{Claims, Signed},
 };
 
@@ -14,6 +14,7 @@ use crate::{
 pub(crate) const DECODED_LENGTH: HeaderName =
     HeaderName::from_static("x-amz-decoded-content-length");
 const CONTENT_SHA256: &str = "x-amz-content-sha256";
+const AMZ_DATE: HeaderName = HeaderName::from_static("x-amz-date");
 
 /// Refuses what is not safe, and says how the body is cut into chunks.
 pub(crate) fn check(parts: &mut Parts) -> S3Result<Chunks> {
@@ -22,8 +23,10 @@ pub(crate) fn check(parts: &mut Parts) -> S3Result<Chunks> {
         Signed::Old => {
             return Err(s3_error!(
                 InvalidRequest,
-                "Signature Version 2 is not supported; use AWS4-HMAC-SHA256 (signature_version \
-                 s3v4 in boto3 and awscli)"
+                "Signature Version 2 is not supported; use AWS4-HMAC-SHA256: in boto3 \
+                 Config(signature_version=\"s3v4\"), for awscli `aws configure set \
+                 default.s3.signature_version s3v4`, in s3cmd signature_v2 = False. A presigned \
+                 URL must be made anew"
             ));
         }
         Signed::Twice => {
@@ -46,6 +49,7 @@ pub(crate) fn check(parts: &mut Parts) -> S3Result<Chunks> {
         return Err(s3_error!(NotImplemented, "{text}"));
     }
     check_lengths(parts)?;
+    date_for_the_library(parts);
     drop_strange_range(parts);
     Ok(chunks_of(parts))
 }
@@ -55,6 +59,19 @@ pub(crate) fn check(parts: &mut Parts) -> S3Result<Chunks> {
 fn check_claims(parts: &Parts, claims: &Claims<'_>, in_query: bool) -> S3Result<()> {
     if claims.service() != Some("s3") {
         return Err(s3_error!(InvalidRequest, "sign for the service s3, not for another one"));
+    }
+    let is_region = |it: &str| {
+        let fits = |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'-';
+        !it.is_empty() && it.bytes().all(fits)
+    };
+    if !claims.region().is_some_and(is_region) {
+        // Clients read the region from the answer, and ask again.
+        let region = claims.region().unwrap_or_default();
+        let text = format!("the region '{region}' is wrong; expecting '{REGION}'");
+        return Err(match in_query {
+            true => s3_error!(AuthorizationQueryParametersError, "{text}"),
+            false => s3_error!(AuthorizationHeaderMalformed, "{text}"),
+        });
     }
     let must = |name: &str| {
         name == "host" || (name.starts_with("x-amz-") && !(in_query && name == CONTENT_SHA256))
@@ -69,6 +86,26 @@ fn check_claims(parts: &Parts, claims: &Claims<'_>, in_query: bool) -> S3Result<
             Err(s3_error!(AccessDenied, "the signature must cover the header host"))
         }
         None => Ok(()),
+    }
+}
+
+/// A signature may take its time from `Date`; the library knows only `X-Amz-Date`. The time is part
+/// of what is signed, so that nobody can add another one.
+fn date_for_the_library(parts: &mut Parts) {
+    let is_signed = parts.headers.contains_key(header::AUTHORIZATION);
+    if !is_signed || parts.headers.contains_key(AMZ_DATE) {
+        return;
+    }
+    let Some(date) = parts.headers.get(header::DATE).and_then(|it| it.to_str().ok()) else {
+        return;
+    };
+    let time = match jiff::fmt::rfc2822::parse(date) {
+        Ok(it) => it.timestamp().strftime("%Y%m%dT%H%M%SZ").to_string(),
+        // Some send it as they would send the other one.
+        Err(_) => date.to_owned(),
+    };
+    if let Ok(time) = HeaderValue::from_str(&time) {
+        parts.headers.insert(AMZ_DATE, time);
     }
 }
 

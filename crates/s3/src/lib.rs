@@ -22,7 +22,9 @@ mod presign;
 mod receive;
 mod service;
 mod signed;
+mod unset;
 mod unsupported;
+mod versions;
 mod words;
 
 pub use self::{

@@ -85,7 +85,7 @@ impl Edge {
             is_truncated: Some(next.is_some()),
             contents: Some(contents),
             common_prefixes: Some(prefixes),
-            delimiter: encoding.option(input.delimiter.as_deref()),
+            delimiter: encoding.option(input.delimiter.as_deref().filter(|it| !it.is_empty())),
             next_marker: encoding.option(next.as_deref()),
             encoding_type: encoding.0,
             request_charged: None,
@@ -124,14 +124,14 @@ impl Edge {
             next_continuation_token: next.as_deref().map(token),
             contents: Some(contents),
             common_prefixes: Some(prefixes),
-            delimiter: encoding.option(input.delimiter.as_deref()),
+            delimiter: encoding.option(input.delimiter.as_deref().filter(|it| !it.is_empty())),
             encoding_type: encoding.0.clone(),
             start_after: encoding.option(input.start_after.as_deref()),
             request_charged: None,
         }))
     }
 
-    async fn listing(
+    pub(crate) async fn listing(
         &self,
         bucket: &str,
         prefix: Option<&str>,

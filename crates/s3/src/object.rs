@@ -160,9 +160,8 @@ fn part_of(blob: &Blob, number: i32) -> S3Result<ByteRange> {
         Some(range) if range.is_empty() => Ok(ByteRange::From(range.start)),
         Some(range) => Ok(ByteRange::Between(range.start, range.end - 1)),
         None => {
-            let mut error = s3_error!(InvalidRange, "the blob has no part {number}");
-            error.set_status_code(http::StatusCode::RANGE_NOT_SATISFIABLE);
-            Err(error)
+            let count = blob.parts().max(1);
+            Err(s3_error!(InvalidPart, "the blob has no part {number}; the last one is {count}"))
         }
     }
 }

@@ -12,7 +12,7 @@ use steadfast_store::Timestamp;
 pub const PRESIGN_MAX: Duration = Duration::from_hours(7 * 24);
 
 /// The region that is named in signatures; any other is accepted, too.
-const REGION: &str = "us-east-1";
+pub(crate) const REGION: &str = "us-east-1";
 
 /// All but what RFC 3986 calls unreserved.
 const VALUE: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');

@@ -21,7 +21,7 @@ use crate::{
     auth::{Keys, remembering},
     chunks,
     edge::Edge,
-    errors, guard,
+    errors, guard, unsupported,
 };
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
@@ -46,10 +46,11 @@ impl S3Api {
         config.form_max_field_size = 1;
         config.form_max_fields_size = 1;
         config.form_max_parts = 1;
+        let account = buckets.account().to_owned();
         let mut builder = S3ServiceBuilder::new(Edge::new(buckets));
         builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));
         builder.set_auth(Keys::new(store));
-        builder.set_access(Rights);
+        builder.set_access(Rights { account });
         Self { service: builder.build(), ids: Arc::new(RequestIds::new()) }
     }
 
@@ -63,11 +64,17 @@ impl S3Api {
         let id = self.ids.next();
         let expects = request.headers().contains_key(header::EXPECT);
         let is_empty = request.body().is_end_stream();
+        let ignored_acl = unsupported::ignored_acl(request.headers());
         let answer = match self.call(request).await {
             Ok(answer) => answer,
             Err(error) => errors::response(error),
         };
-        let mut answer = named(answer, &id).await;
+let mut answer = named(answer, &id).await;
+        if let Some(warning) = ignored_acl
+            && answer.status().is_success()
+        {
+            answer.headers_mut().insert(header::WARNING, warning);
+        }
         // Who waits for "100 Continue" and gets an answer instead may not count on this line any
         // more: boto3 would take the next answer for a part of this one.
         if expects && (is_empty || !answer.status().is_success()) {

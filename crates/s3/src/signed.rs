@@ -39,6 +39,11 @@ impl Claims<'_> {
         self.headers.split(';').any(|it| it.eq_ignore_ascii_case(name))
     }
 
+    /// For which region it was made.
+    pub(crate) fn region(&self) -> Option<&str> {
+        self.credential.rsplit('/').nth(2)
+    }
+
     /// For which service it was made.
     pub(crate) fn service(&self) -> Option<&str> {
         self.credential.rsplit('/').nth(1)

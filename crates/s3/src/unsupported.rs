@@ -1,6 +1,6 @@
 //! What S3 has and we do not: said, and never ignored where ignoring would be a promise.
 
-use http::{HeaderMap, Uri};
+use http::{HeaderMap, HeaderValue, Uri};
 use s3s::{S3Result, s3_error};
 
 /// Headers that would be ignored, by what they begin with, and what they ask for.
@@ -31,17 +31,31 @@ pub(crate) fn check(operation: &str, uri: &Uri, headers: &HeaderMap) -> S3Result
     if !value("x-amz-tagging").is_empty() {
         return Err(s3_error!(NotImplemented, "tags are not supported; use metadata instead"));
     }
-    let acl = value("x-amz-acl");
-    if !["", "private", "bucket-owner-full-control", "bucket-owner-read"].contains(&acl) {
-        let text = "is not supported; only access keys and presigned URLs give access";
-        return Err(s3_error!(NotImplemented, "x-amz-acl: {acl} {text}"));
-    }
     let class = value("x-amz-storage-class");
     if !["", "STANDARD"].contains(&class) {
         return Err(s3_error!(InvalidStorageClass, "the only storage class is STANDARD"));
     }
     check_version(operation, uri)
 }
+
+/// What is said of an access control list that a blob or bucket was to get and did not get: it is
+/// there, and private. Tools send one with each upload, so that refusing it would refuse the upload.
+pub(crate) fn ignored_acl(headers: &HeaderMap) -> Option<HeaderValue> {
+    let acl = headers.get("x-amz-acl")?.to_str().ok()?;
+    if PRIVATE.contains(&acl) {
+        return None;
+    }
+    let shown: String = acl.chars().filter(|it| it.is_ascii_alphanumeric() || *it == '-').collect();
+    let text = format!(
+        "299 - \"x-amz-acl {shown} was not applied: it is private; only access keys and presigned \
+         URLs give access\""
+    );
+    HeaderValue::from_str(&text).ok()
+}
+
+/// Access control lists that give nobody else access.
+pub(crate) const PRIVATE: [&str; 4] =
+    ["", "private", "bucket-owner-full-control", "bucket-owner-read"];
 
 /// A bucket keeps one version of each blob, which S3 calls `null`.
 fn check_version(operation: &str, uri: &Uri) -> S3Result<()> {
@@ -58,7 +72,7 @@ fn check_version(operation: &str, uri: &Uri) -> S3Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use http::{HeaderName, HeaderValue};
+    use http::HeaderName;
     use s3s::S3ErrorCode;
 
     use super::*;
@@ -77,7 +91,6 @@ mod tests {
             ("x-amz-server-side-encryption", "AES256"),
             ("x-amz-server-side-encryption-customer-key", "x"),
             ("x-amz-tagging", "a=b"),
-            ("x-amz-acl", "public-read"),
             ("x-amz-grant-read", "x"),
         ] {
             assert_eq!(code("/b/k", header), Some(none.clone()), "{header:?}");

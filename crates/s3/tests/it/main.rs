@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that meets something else has failed")]
 
 mod bodies;
+mod corners;
 mod lab;
 mod limits;
 mod multipart;

@@ -134,7 +134,7 @@ async fn nobody_and_what_we_do_not_do_are_refused() {
     let lab = Lab::new().await;
     let host = [("host".into(), "localhost".into())];
     lab.send("GET", "/photos/a", &host, Vec::new()).await.is(403, "AccessDenied");
-    lab.ask("GET", "/photos?policy", "").await.is(501, "NotImplemented");
+    lab.ask("PUT", "/photos?policy", "{}").await.is(501, "NotImplemented");
     let headers = [("x-amz-server-side-encryption", "AES256")];
     let answer = lab.ask_as(&lab.key, ("PUT", "/photos/a"), &headers, "x").await;
     answer.is(501, "NotImplemented");

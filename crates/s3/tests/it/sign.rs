@@ -26,11 +26,26 @@ pub(crate) fn sign(
     headers: &[(&str, &str)],
     payload: &str,
 ) -> (Vec<(String, String)>, Seal) {
+    sign_in(SCOPE, true, key, method, target, headers, payload)
+}
+
+/// The same for another scope, or with the time in `Date`.
+pub(crate) fn sign_in(
+    scope: &str,
+    with_amz_date: bool,
+    key: &AccessKey,
+    method: &str,
+    target: &str,
+    headers: &[(&str, &str)],
+    payload: &str,
+) -> (Vec<(String, String)>, Seal) {
     // The library looks at the system's clock.
     let now = jiff::Timestamp::from_millisecond(SystemClock.now().0).unwrap();
     let (time, day) =
         (now.strftime("%Y%m%dT%H%M%SZ").to_string(), now.strftime("%Y%m%d").to_string());
-    let own = [("host", "localhost"), ("x-amz-content-sha256", payload), ("x-amz-date", &time)];
+    let date = now.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
+    let when = if with_amz_date { ("x-amz-date", time.as_str()) } else { ("date", &*date) };
+    let own = [("host", "localhost"), ("x-amz-content-sha256", payload), when];
     let mut all: Vec<(String, String)> =
         own.iter().chain(headers).map(|(name, value)| ((*name).into(), (*value).into())).collect();
     all.sort();
@@ -48,10 +63,11 @@ pub(crate) fn sign(
         writeln!(lines, "{name}:{value}").unwrap();
     }
     write!(lines, "\n{names}\n{payload}").unwrap();
-    let scope = format!("{day}/{SCOPE}");
+    let steps = scope;
+    let scope = format!("{day}/{steps}");
     let text = format!("AWS4-HMAC-SHA256\n{time}\n{scope}\n{}", hash(lines.as_bytes()));
     let mut secret = format!("AWS4{}", key.secret).into_bytes();
-    for step in [day.as_str(), "us-east-1", "s3", "aws4_request"] {
+    for step in [day.as_str()].into_iter().chain(steps.split('/')) {
         secret = mac(&secret, step);
     }
     let signature = hex(&mac(&secret, &text));

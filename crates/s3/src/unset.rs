@@ -1,0 +1,183 @@
+//! What S3 has and buckets here never have: answered as S3 does where it is not set. So clients that
+//! look before they act go on.
+
+use s3s::{
+    S3Error, S3ErrorCode, S3Request, S3Response, S3Result,
+    dto::{
+        AccessControlPolicy, GetBucketAccelerateConfigurationInput,
+        GetBucketAccelerateConfigurationOutput, GetBucketAclInput, GetBucketAclOutput,
+        GetBucketLifecycleConfigurationInput, GetBucketLifecycleConfigurationOutput,
+        GetBucketLoggingInput, GetBucketLoggingOutput, GetBucketNotificationConfigurationInput,
+        GetBucketNotificationConfigurationOutput, GetBucketRequestPaymentInput,
+        GetBucketRequestPaymentOutput, GetObjectAclInput, GetObjectAclOutput,
+        GetObjectLegalHoldInput, GetObjectLegalHoldOutput, GetObjectRetentionInput,
+        GetObjectRetentionOutput, GetObjectTaggingInput, GetObjectTaggingOutput, Grant, Grantee,
+        Payer, Permission, PutBucketAclInput, PutBucketAclOutput, PutObjectAclInput,
+        PutObjectAclOutput, Type,
+    },
+    s3_error,
+};
+
+use crate::{edge::Edge, errors::s3_error_of, unsupported::PRIVATE, words};
+
+impl Edge {
+    /// That something is not set for a bucket, which must be there.
+    pub(crate) async fn unset<T>(&self, bucket: &str, code: &'static str) -> S3Result<T> {
+        self.known(bucket).await?;
+        let code = S3ErrorCode::from_bytes(code.as_bytes())
+            .unwrap_or_else(|| S3ErrorCode::Custom(code.into()));
+        let text = "this is not set for the bucket, and cannot be set here";
+        let mut error = S3Error::with_message(code, text);
+        error.set_status_code(http::StatusCode::NOT_FOUND);
+        Err(error)
+    }
+
+    pub(crate) async fn lifecycle_get(
+        &self,
+        req: S3Request<GetBucketLifecycleConfigurationInput>,
+    ) -> S3Result<S3Response<GetBucketLifecycleConfigurationOutput>> {
+        let bucket = words::bucket(&req.input.bucket)?;
+        let found = self.buckets.bucket(&bucket).await.map_err(s3_error_of)?;
+        if found.settings.lifecycle.is_empty() {
+            return self.unset(&req.input.bucket, "NoSuchLifecycleConfiguration").await;
+        }
+        let text = "the bucket has lifecycle rules; `steadfast buckets lifecycle list` shows them";
+        Err(s3_error!(NotImplemented, "{text}"))
+    }
+
+    pub(crate) async fn logging_get(
+        &self,
+        req: S3Request<GetBucketLoggingInput>,
+    ) -> S3Result<S3Response<GetBucketLoggingOutput>> {
+        self.known(&req.input.bucket).await?;
+        Ok(S3Response::new(GetBucketLoggingOutput::default()))
+    }
+
+    pub(crate) async fn accelerate_get(
+        &self,
+        req: S3Request<GetBucketAccelerateConfigurationInput>,
+    ) -> S3Result<S3Response<GetBucketAccelerateConfigurationOutput>> {
+        self.known(&req.input.bucket).await?;
+        Ok(S3Response::new(GetBucketAccelerateConfigurationOutput::default()))
+    }
+
+    pub(crate) async fn notification_get(
+        &self,
+        req: S3Request<GetBucketNotificationConfigurationInput>,
+    ) -> S3Result<S3Response<GetBucketNotificationConfigurationOutput>> {
+        self.known(&req.input.bucket).await?;
+        // Rules send to queues here, which are none that S3 could name.
+        Ok(S3Response::new(GetBucketNotificationConfigurationOutput::default()))
+    }
+
+    pub(crate) async fn payment_get(
+        &self,
+        req: S3Request<GetBucketRequestPaymentInput>,
+    ) -> S3Result<S3Response<GetBucketRequestPaymentOutput>> {
+        self.known(&req.input.bucket).await?;
+        let payer = Some(Payer::from_static(Payer::BUCKET_OWNER));
+        Ok(S3Response::new(GetBucketRequestPaymentOutput { payer }))
+    }
+
+    pub(crate) async fn tags_get(
+        &self,
+        req: S3Request<GetObjectTaggingInput>,
+    ) -> S3Result<S3Response<GetObjectTaggingOutput>> {
+        self.blob_known(&req.input.bucket, &req.input.key).await?;
+        let output = GetObjectTaggingOutput { tag_set: Vec::new(), version_id: None };
+        Ok(S3Response::new(output))
+    }
+
+    pub(crate) async fn retention_get(
+        &self,
+        req: S3Request<GetObjectRetentionInput>,
+    ) -> S3Result<S3Response<GetObjectRetentionOutput>> {
+        self.known(&req.input.bucket).await?;
+        Err(no_lock())
+    }
+
+    pub(crate) async fn legal_hold_get(
+        &self,
+        req: S3Request<GetObjectLegalHoldInput>,
+    ) -> S3Result<S3Response<GetObjectLegalHoldOutput>> {
+        self.known(&req.input.bucket).await?;
+        Err(no_lock())
+    }
+
+    pub(crate) async fn bucket_acl_get(
+        &self,
+        req: S3Request<GetBucketAclInput>,
+    ) -> S3Result<S3Response<GetBucketAclOutput>> {
+        self.known(&req.input.bucket).await?;
+        let (grants, owner) = (Some(vec![self.all_to_owner()]), Some(self.owner()));
+        Ok(S3Response::new(GetBucketAclOutput { grants, owner }))
+    }
+
+    pub(crate) async fn object_acl_get(
+        &self,
+        req: S3Request<GetObjectAclInput>,
+    ) -> S3Result<S3Response<GetObjectAclOutput>> {
+        self.blob_known(&req.input.bucket, &req.input.key).await?;
+        let (grants, owner) = (Some(vec![self.all_to_owner()]), Some(self.owner()));
+        Ok(S3Response::new(GetObjectAclOutput { grants, owner, request_charged: None }))
+    }
+
+    pub(crate) async fn bucket_acl_put(
+        &self,
+        req: S3Request<PutBucketAclInput>,
+    ) -> S3Result<S3Response<PutBucketAclOutput>> {
+        self.known(&req.input.bucket).await?;
+        let canned = req.input.acl.as_ref().map(|it| it.as_str());
+        self.check_acl(canned, req.input.access_control_policy.as_ref())?;
+        Ok(S3Response::new(PutBucketAclOutput::default()))
+    }
+
+    pub(crate) async fn object_acl_put(
+        &self,
+        req: S3Request<PutObjectAclInput>,
+    ) -> S3Result<S3Response<PutObjectAclOutput>> {
+        self.blob_known(&req.input.bucket, &req.input.key).await?;
+        let canned = req.input.acl.as_ref().map(|it| it.as_str());
+        self.check_acl(canned, req.input.access_control_policy.as_ref())?;
+        Ok(S3Response::new(PutObjectAclOutput::default()))
+    }
+
+    /// Refuses every list but that which is in force.
+    fn check_acl(
+        &self,
+        canned: Option<&str>,
+        policy: Option<&AccessControlPolicy>,
+    ) -> S3Result<()> {
+        let id = self.owner().id;
+        let is_owners = |it: &Grant| it.grantee.as_ref().is_some_and(|it| it.id == id);
+        let grants = policy.and_then(|it| it.grants.as_deref());
+        let is_same = canned.is_none_or(|it| PRIVATE.contains(&it))
+            && grants.is_none_or(|it| it.iter().all(is_owners));
+        if is_same {
+            return Ok(());
+        }
+        let code = S3ErrorCode::Custom("AccessControlListNotSupported".into());
+        let text = "buckets have no access control lists: all is private; give access with access \
+                    keys (`steadfast keys create`) or presigned URLs";
+        let mut error = S3Error::with_message(code, text);
+        error.set_status_code(http::StatusCode::BAD_REQUEST);
+        Err(error)
+    }
+
+    fn all_to_owner(&self) -> Grant {
+        let type_ = Type::from_static(Type::CANONICAL_USER);
+        let id = self.owner().id;
+        let grantee = Grantee { id, type_, display_name: None, email_address: None, uri: None };
+        let permission = Some(Permission::from_static(Permission::FULL_CONTROL));
+        Grant { grantee: Some(grantee), permission }
+    }
+
+    async fn blob_known(&self, bucket: &str, key: &str) -> S3Result<()> {
+        let (bucket, key) = words::place(bucket, key)?;
+        self.buckets.head(&bucket, &key).await.map(drop).map_err(s3_error_of)
+    }
+}
+
+fn no_lock() -> S3Error {
+    s3_error!(InvalidRequest, "the bucket has no object lock configuration")
+}

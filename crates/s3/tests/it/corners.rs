@@ -1,0 +1,191 @@
+//! Corners of S3 that common clients and a conformance suite look into.
+
+use steadfast_bucket::{BucketName, LifecycleRule};
+
+use crate::{
+    lab::Lab,
+    sign::{hash, sign_in},
+};
+
+#[tokio::test]
+async fn a_bucket_is_only_for_its_owner() {
+    let lab = Lab::new().await;
+    let owner = lab.buckets.account().to_owned();
+    for name in ["x-amz-expected-bucket-owner", "x-amz-source-expected-bucket-owner"] {
+        for (value, status) in [(owner.as_str(), 200), ("123456789012", 403), ("", 403)] {
+            let answer = lab.ask_as(&lab.key, ("PUT", "/photos/a"), &[(name, value)], "x").await;
+            assert_eq!(answer.status, status, "{name}: {value}: {}", answer.body);
+        }
+    }
+    let target = "/photos/a?x-amz-expected-bucket-owner=123456789012";
+    lab.ask("GET", target, "").await.is(403, "AccessDenied");
+    lab.ask("GET", &format!("/photos/a?x-amz-expected-bucket-owner={owner}"), "").await.is(200, "");
+}
+
+#[tokio::test]
+async fn a_region_that_is_none_is_answered_with_the_right_one() {
+    let lab = Lab::new().await;
+    for (region, status, code) in [
+        ("us-east-1", 200, ""),
+        ("eu-central-1", 200, ""),
+        ("US", 400, "AuthorizationHeaderMalformed"),
+        ("", 400, "AuthorizationHeaderMalformed"),
+    ] {
+        let scope = format!("{region}/s3/aws4_request");
+        let payload = hash(b"");
+        let (headers, _) = sign_in(&scope, true, &lab.key, "GET", "/photos", &[], &payload);
+        let answer = lab.send("GET", "/photos", &headers, Vec::new()).await.is(status, code);
+        let says = answer.body.contains("<Region>us-east-1</Region>");
+        assert_eq!(says, status == 400, "{}", answer.body);
+    }
+}
+
+#[tokio::test]
+async fn the_time_of_a_signature_may_come_in_date() {
+    let lab = Lab::new().await;
+    let (scope, payload) = ("us-east-1/s3/aws4_request", hash(b""));
+    let (mut headers, _) = sign_in(scope, false, &lab.key, "GET", "/photos", &[], &payload);
+    assert!(headers.iter().any(|it| it.0 == "date"));
+    lab.send("GET", "/photos", &headers, Vec::new()).await.is(200, "");
+    let date = headers.iter_mut().find(|it| it.0 == "date").unwrap();
+    date.1 = "Fri, 24 May 2013 00:00:00 GMT".into();
+    let answer = lab.send("GET", "/photos", &headers, Vec::new()).await;
+    assert!(answer.status.is_client_error(), "another time is not what was signed");
+}
+
+#[tokio::test]
+async fn an_empty_delimiter_is_none() {
+    let lab = Lab::new().await;
+    lab.ask("PUT", "/photos/a/b", "x").await.is(200, "");
+    for target in [
+        "/photos?delimiter=",
+        "/photos?delimiter=&list-type=2",
+        "/photos?delimiter=&versions",
+        "/photos?delimiter=&uploads",
+    ] {
+        let body = lab.ask("GET", target, "").await.is(200, "").body;
+        assert!(!body.contains("Delimiter"), "{target}: {body}");
+    }
+    let body = lab.ask("GET", "/photos?delimiter=%2F", "").await.is(200, "").body;
+    assert!(body.contains("<Delimiter>/</Delimiter>"), "{body}");
+}
+
+#[tokio::test]
+async fn an_encoding_comes_back_as_it_was_sent() {
+    let lab = Lab::new().await;
+    for encoding in ["gzip, deflate", "gzip,deflate", "deflate , gzip"] {
+        let headers = [("content-encoding", encoding)];
+        lab.ask_as(&lab.key, ("PUT", "/photos/a"), &headers, "x").await.is(200, "");
+        let found = lab.ask("HEAD", "/photos/a", "").await.is(200, "");
+        assert_eq!(found.headers["content-encoding"], encoding);
+    }
+}
+
+#[tokio::test]
+async fn a_part_that_is_not_there_is_refused() {
+    let lab = Lab::new().await;
+    lab.ask("PUT", "/photos/a", "x").await.is(200, "");
+    lab.ask("GET", "/photos/a?partNumber=1", "").await.is(206, "");
+    for number in ["0", "-1", "2", "10001"] {
+        let target = format!("/photos/a?partNumber={number}");
+        lab.ask("GET", &target, "").await.is(400, "InvalidPart");
+        assert_eq!(lab.ask("HEAD", &target, "").await.status, 400);
+    }
+    let begun = lab.ask("POST", "/photos/k?uploads", "").await.is(200, "").body;
+    let id = begun.split_once("<UploadId>").unwrap().1.split_once('<').unwrap().0;
+    for number in ["0", "-1", "10001"] {
+        let target = format!("/photos/k?partNumber={number}&uploadId={id}");
+        lab.ask("PUT", &target, "x").await.is(400, "InvalidArgument");
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_set_is_answered_as_s3_does() {
+    let lab = Lab::new().await;
+    lab.ask("PUT", "/photos/a", "x").await.is(200, "");
+    for (what, code) in [
+        ("policy", "NoSuchBucketPolicy"),
+        ("policyStatus", "NoSuchBucketPolicy"),
+        ("cors", "NoSuchCORSConfiguration"),
+        ("tagging", "NoSuchTagSet"),
+        ("website", "NoSuchWebsiteConfiguration"),
+        ("encryption", "ServerSideEncryptionConfigurationNotFoundError"),
+        ("replication", "ReplicationConfigurationNotFoundError"),
+        ("ownershipControls", "OwnershipControlsNotFoundError"),
+        ("object-lock", "ObjectLockConfigurationNotFoundError"),
+        ("publicAccessBlock", "NoSuchPublicAccessBlockConfiguration"),
+        ("lifecycle", "NoSuchLifecycleConfiguration"),
+    ] {
+        lab.ask("GET", &format!("/photos?{what}"), "").await.is(404, code);
+        lab.ask("GET", &format!("/nowhere?{what}"), "").await.is(404, "NoSuchBucket");
+    }
+    for what in ["logging", "notification", "accelerate", "requestPayment"] {
+        lab.ask("GET", &format!("/photos?{what}"), "").await.is(200, "");
+    }
+    lab.ask("GET", "/photos/a?tagging", "").await.is(200, "");
+    lab.ask("GET", "/photos/b?tagging", "").await.is(404, "NoSuchKey");
+    lab.ask("GET", "/photos/a?retention", "").await.is(400, "InvalidRequest");
+    lab.ask("GET", "/photos/a?legal-hold", "").await.is(400, "InvalidRequest");
+    let (id, prefix) = ("old".into(), String::new());
+    let (delete_after_ms, abort_uploads_after_ms) = (Some(86_400_000), None);
+    let rule = LifecycleRule { id, prefix, delete_after_ms, abort_uploads_after_ms };
+    lab.buckets.put_lifecycle(&BucketName::new("photos").unwrap(), rule).await.unwrap();
+    // It has some, which S3 could not show as they are.
+    lab.ask("GET", "/photos?lifecycle", "").await.is(501, "NotImplemented");
+}
+
+#[tokio::test]
+async fn the_versions_of_a_bucket_are_its_blobs() {
+    let lab = Lab::new().await;
+    for target in ["/photos/a", "/photos/b", "/photos/c/d"] {
+        lab.ask("PUT", target, "x").await.is(200, "");
+    }
+    let body = lab.ask("GET", "/photos?delimiter=%2F&versions", "").await.is(200, "").body;
+    assert_eq!(body.matches("<Version>").count(), 2, "{body}");
+    assert_eq!(body.matches("<VersionId>null</VersionId>").count(), 2, "{body}");
+    assert!(body.contains("<Prefix>c/</Prefix>"), "{body}");
+    let body = lab.ask("GET", "/photos?versions&max-keys=2", "").await.is(200, "").body;
+    assert!(body.contains("<NextKeyMarker>b</NextKeyMarker>"), "{body}");
+    let target = "/photos?versions&key-marker=b&version-id-marker=null";
+    let body = lab.ask("GET", target, "").await.is(200, "").body;
+    assert!(body.contains("<Key>c/d</Key>") && !body.contains("<Key>b</Key>"), "{body}");
+    let key = lab.key("photos", Some("a"), true).await;
+    lab.ask_as(&key, ("GET", "/photos?versions"), &[], "").await.is(403, "AccessDenied");
+    lab.ask_as(&key, ("GET", "/photos?prefix=a&versions"), &[], "").await.is(200, "");
+}
+
+#[tokio::test]
+async fn an_upload_that_is_to_be_public_is_stored_and_told_that_it_is_private() {
+    let lab = Lab::new().await;
+    for (acl, is_told) in [("public-read", true), ("private", false), ("authenticated-read", true)]
+    {
+        let headers = [("x-amz-acl", acl)];
+        let answer = lab.ask_as(&lab.key, ("PUT", "/photos/a"), &headers, "x").await.is(200, "");
+        assert_eq!(answer.headers.contains_key("warning"), is_told, "{acl}");
+        let host = [("host".into(), "localhost".into())];
+        lab.send("GET", "/photos/a", &host, Vec::new()).await.is(403, "AccessDenied");
+    }
+    let owner = format!("<ID>{}</ID>", lab.buckets.account());
+    for target in ["/photos?acl", "/photos/a?acl"] {
+        let body = lab.ask("GET", target, "").await.is(200, "").body;
+        assert_eq!(body.matches("<Grant>").count(), 1, "{body}");
+        assert_eq!(body.matches(&owner).count(), 2, "{body}");
+        assert!(body.contains("<Permission>FULL_CONTROL</Permission>"), "{body}");
+        lab.ask_as(&lab.key, ("PUT", target), &[("x-amz-acl", "private")], "").await.is(200, "");
+        let public = [("x-amz-acl", "public-read")];
+        let answer = lab.ask_as(&lab.key, ("PUT", target), &public, "").await;
+        answer.is(400, "AccessControlListNotSupported");
+    }
+    lab.ask("GET", "/photos/b?acl", "").await.is(404, "NoSuchKey");
+}
+
+#[tokio::test]
+async fn a_url_with_the_old_signature_says_what_to_set() {
+    let lab = Lab::new().await;
+    let host = [("host".into(), "localhost".into())];
+    let target = "/photos/a?AWSAccessKeyId=K&Signature=x&Expires=1";
+    let answer = lab.send("GET", target, &host, Vec::new()).await.is(400, "InvalidRequest");
+    for text in ["signature_version", "s3v4", "aws configure set", "presigned"] {
+        assert!(answer.body.contains(text), "{}", answer.body);
+    }
+}
