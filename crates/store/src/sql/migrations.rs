@@ -73,6 +73,12 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("../../migrations/0009.sqlite.sql"),
         postgres: include_str!("../../migrations/0009.postgres.sql"),
     },
+    Migration {
+        number: 10,
+        needs: 9,
+        sqlite: include_str!("../../migrations/0010.sqlite.sql"),
+        postgres: include_str!("../../migrations/0010.postgres.sql"),
+    },
 ];
 
 /// The newest schema that this binary knows.

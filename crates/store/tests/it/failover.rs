@@ -362,7 +362,7 @@ async fn a_migration_has_all_the_time_it_needs_and_goes_on_where_it_was_interrup
     assert_eq!(schema_of(url(&lab)).await, 6, "what was done before stays done");
     lab::execute(url(&lab), "ALTER TABLE counter DROP COLUMN delete_from").await;
     open(&lab, false).await.unwrap().close().await;
-    assert_eq!(schema_of(url(&lab)).await, 9);
+    assert_eq!(schema_of(url(&lab)).await, 10);
     let client = lab::client(url(&lab)).await;
     let noted = client.query("SELECT DISTINCT value FROM noted", &[]).await.unwrap();
     assert_eq!(noted.iter().map(|it| it.get(0)).collect::<Vec<String>>(), ["0"]);

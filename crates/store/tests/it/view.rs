@@ -10,7 +10,7 @@ use crate::lab::{self, Lab, Place, address, command, event};
 async fn fill(lab: &Lab) {
     let stream = address("order-1");
     let input = event("OrderPlaced").input();
-    let outputs = (0..4).map(|_| command(&stream));
+    let outputs = (0..5).map(|_| command(&stream));
     let messages = std::iter::once(input).chain(outputs).collect();
     let positions = lab.append(&stream, messages).await;
     lab.clock.advance(Duration::from_millis(250));
@@ -22,6 +22,9 @@ async fn fill(lab: &Lab) {
         error: Some("no such guest".into()),
     };
     lab.committed(Commit::of(die)).await;
+    let (position, as_) = (positions[5], SettledAs::Cancelled);
+    let cancel = Write::Settle { position, lease: None, as_, error: None };
+    lab.committed(Commit::of(cancel)).await;
     lab.claim(positions[3], 1).await.committed().unwrap();
 }
 
@@ -31,24 +34,25 @@ const COLUMNS: &str = "SELECT workflow_id, position, kind, direction, message_ty
     CAST(error AS TEXT) FROM workflow_messages WHERE workflow_id = 'stream/lab/order-1' \
     ORDER BY position";
 
+/// As the note has it.
 const PENDING: &str = "SELECT position FROM workflow_messages WHERE kind = 'C' AND \
-    direction = 'O' AND processed = false AND state = 'pending' ORDER BY created_at, position";
+    direction = 'O' AND processed = false ORDER BY created_at, position";
 
 fn check(rows: &[Vec<Option<String>>]) {
     let columns = |index: usize| -> Vec<&str> {
         rows.iter().map(|row| row[index].as_deref().unwrap_or("NULL")).collect()
     };
-    assert_eq!(columns(1), ["1", "2", "3", "4", "5"]);
-    assert_eq!(columns(2), ["E", "C", "C", "C", "C"]);
-    assert_eq!(columns(3), ["I", "O", "O", "O", "O"]);
-    assert_eq!(columns(4), ["OrderPlaced", "do", "do", "do", "do"]);
-    assert_eq!(columns(5), ["{}"; 5]);
-    assert_eq!(columns(6), ["{}"; 5]);
-    assert_eq!(columns(7), ["NULL", "true", "false", "false", "false"]);
-    assert_eq!(columns(8), ["1700000000000"; 5]);
-    assert_eq!(columns(9), ["NULL", "1700000000250", "NULL", "NULL", "NULL"]);
-    assert_eq!(columns(10), ["NULL", "done", "dead", "in flight", "pending"]);
-    assert_eq!(columns(11), ["NULL", "NULL", "no such guest", "NULL", "NULL"]);
+    assert_eq!(columns(1), ["1", "2", "3", "4", "5", "6"]);
+    assert_eq!(columns(2), ["E", "C", "C", "C", "C", "C"]);
+    assert_eq!(columns(3), ["I", "O", "O", "O", "O", "O"]);
+    assert_eq!(columns(4), ["OrderPlaced", "do", "do", "do", "do", "do"]);
+    assert_eq!(columns(5), ["{}"; 6]);
+    assert_eq!(columns(6), ["{}"; 6]);
+    assert_eq!(columns(7), ["NULL", "true", "NULL", "false", "false", "NULL"]);
+    assert_eq!(columns(8), ["1700000000000"; 6]);
+    assert_eq!(columns(9), ["NULL", "1700000000250", "NULL", "NULL", "NULL", "NULL"]);
+    assert_eq!(columns(10), ["NULL", "done", "dead", "in flight", "pending", "cancelled"]);
+    assert_eq!(columns(11), ["NULL", "NULL", "no such guest", "NULL", "NULL", "NULL"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -72,8 +76,10 @@ async fn sqlite_answers_the_questions_of_the_note() {
             .collect()
     });
     check(&rows.unwrap().collect::<Result<Vec<_>, _>>().unwrap());
-    let pending: i64 = file.query_row(PENDING, (), |row| row.get(0)).unwrap();
-    assert_eq!(pending, 5);
+    let mut pending = file.prepare(PENDING).unwrap();
+    let pending = pending.query_map((), |row| row.get(0)).unwrap();
+    let pending: Vec<i64> = pending.collect::<Result<_, _>>().unwrap();
+    assert_eq!(pending, [4, 5], "in flight and waiting, neither dead nor cancelled");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -92,8 +98,9 @@ async fn postgres_answers_the_questions_of_the_note() {
             .collect()
     });
     check(&rows.collect::<Vec<_>>());
-    let pending: i64 = client.query_one(PENDING, &[]).await.unwrap().get(0);
-    assert_eq!(pending, 5);
+    let pending = client.query(PENDING, &[]).await.unwrap();
+    let pending: Vec<i64> = pending.iter().map(|row| row.get(0)).collect();
+    assert_eq!(pending, [4, 5], "in flight and waiting, neither dead nor cancelled");
 }
 
 #[tokio::test(flavor = "multi_thread")]
