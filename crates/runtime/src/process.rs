@@ -7,6 +7,7 @@ mod execute;
 mod handlers;
 mod instance;
 pub mod kit;
+mod publish;
 mod record;
 mod registry;
 mod runner;
@@ -21,6 +22,7 @@ pub use self::{
     error::InputError,
     event::{Event, EventOf, translate},
     execute::Execute,
+    publish::Published,
     registry::{InstanceView, Processes},
     runner::{Decided, Output},
 };
@@ -74,11 +76,14 @@ pub trait Process: Send + Sync + Sized + 'static {
 /// What a process decides.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action<I, O> {
-    /// Answers whoever waits for the input.
+    /// Answers whoever gave the input, with [`Decided::reply`]. It is recorded: who gives the input
+    /// again with the same key gets the same reply.
     Reply(O),
     /// Has a command executed.
     Send(O),
-    /// Says that something happened.
+    /// Says that something happened, to all who subscribe to it: see
+    /// [`Builder::subscribe`](crate::Builder::subscribe) and
+    /// [`Builder::follow`](crate::Builder::follow).
     Publish(O),
     /// Gives itself an input later: a timeout is one.
     Schedule(Duration, I),

@@ -12,7 +12,7 @@ use crate::{
     Sweeper, Unknown,
     bucket::{self, Blobs, BucketOptions},
     object::{Lists, ObjectsBuilder, PendingCall},
-    process::{Decided, Execute, InputError, Process, Processes},
+    process::{Decided, Execute, InputError, Process, Processes, Published},
     queue::Declared,
     workflow::{RunAddress, RunError, Runs, Script, Started, Workflow},
 };
@@ -58,6 +58,21 @@ impl Builder {
     /// Runs a process, and has its commands executed.
     pub fn process<P: Process>(mut self, executor: impl Execute<P>) -> Self {
         self.processes.push(Box::new(|it| it.with::<P>(executor)));
+        self
+    }
+
+    /// Puts everything that a process publishes into a queue, in the commit of the decision.
+    pub fn subscribe<P: Process>(mut self, queue: Queue<Published>) -> Self {
+        self.processes.push(Box::new(move |it| it.subscribe::<P>(queue)));
+        self
+    }
+
+    /// Gives process `Q` an input for what process `P` publishes, once for each.
+    pub fn follow<P: Process, Q: Process>(
+        mut self,
+        input: impl Fn(P::Output) -> Option<Q::Input> + Send + Sync + 'static,
+    ) -> Self {
+        self.processes.push(Box::new(|it| it.follow::<P, Q>(input)));
         self
     }
 

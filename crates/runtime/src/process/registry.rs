@@ -9,16 +9,18 @@ use steadfast_store::{Recorded, Store, Version};
 use super::{
     Decided, Execute, InputError, Process, codec,
     handlers::{Scheduled, Sent},
+    publish::{Published, Subscribers},
     record::Beside,
     runner::Runner,
 };
-use crate::{Handler, Router};
+use crate::{Handler, Queue, Router};
 
 /// The processes that a program runs.
 #[derive(Clone)]
 pub struct Processes {
     store: Arc<dyn Store>,
     by_name: BTreeMap<&'static str, Arc<dyn AnyProcess>>,
+    subscribers: Subscribers,
 }
 
 /// An instance, for people.
@@ -35,15 +37,30 @@ pub struct InstanceView {
 impl Processes {
     /// No processes yet.
     pub fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, by_name: BTreeMap::new() }
+        Self { store, by_name: BTreeMap::new(), subscribers: Subscribers::default() }
     }
 
     /// Adds a process and what executes its commands.
     pub fn with<P: Process>(mut self, executor: impl Execute<P>) -> Self {
-        let runner = Arc::new(Runner::<P>::new(self.store.clone()));
+        let runner = Arc::new(Runner::<P>::new(self.store.clone(), self.subscribers.clone()));
         let sent = Arc::new(Sent { runner: runner.clone(), executor: Arc::new(executor) });
         let scheduled = Arc::new(Scheduled { runner: runner.clone() });
         self.by_name.insert(P::NAME, Arc::new(Registered { runner, sent, scheduled }));
+        self
+    }
+
+    /// Puts everything that a process publishes into a queue.
+    pub fn subscribe<P: Process>(self, queue: Queue<Published>) -> Self {
+        self.subscribers.add_queue::<P>(queue.name());
+        self
+    }
+
+    /// Gives a process an input for what another one publishes.
+    pub fn follow<P: Process, Q: Process>(
+        self,
+        input: impl Fn(P::Output) -> Option<Q::Input> + Send + Sync + 'static,
+    ) -> Self {
+        self.subscribers.add_process::<P, Q>(input);
         self
     }
 

@@ -11,7 +11,10 @@ use steadfast_store::{
     Remember, SettledAs, Store, StoreError, Version, Write,
 };
 
-use super::{Event, EventOf, InputError, Process, codec, instance::Instance, record, translate};
+use super::{
+    Event, EventOf, InputError, Process, codec, instance::Instance, publish::Subscribers, record,
+    translate,
+};
 use crate::dispatch::Delivery;
 
 /// How often a decision is made again because somebody else decided first.
@@ -61,12 +64,13 @@ pub(super) struct Runner<P: Process> {
     held: Mutex<HashMap<EntityId, Instance<P>>>,
     /// One decides at a time, for each part of the instances.
     turns: [tokio::sync::Mutex<()>; 256],
+    subscribers: Subscribers,
 }
 
 impl<P: Process> Runner<P> {
-    pub(super) fn new(store: Arc<dyn Store>) -> Self {
+    pub(super) fn new(store: Arc<dyn Store>, subscribers: Subscribers) -> Self {
         let turns = std::array::from_fn(|_| tokio::sync::Mutex::default());
-        Self { store, held: Mutex::default(), turns }
+        Self { store, held: Mutex::default(), turns, subscribers }
     }
 
     pub(super) fn stream(name: &str) -> Result<Address, InputError> {
@@ -187,6 +191,9 @@ impl<P: Process> Runner<P> {
         instance.unkept += messages.len() as Version;
         let outputs = outputs::<P>(&events)?;
         let mut commit = Commit::append(stream, expected, messages);
+        if let Some((stream, messages)) = self.subscribers.messages::<P>(stream, &events)? {
+            commit = commit.write(Write::Append { stream, messages });
+        }
         if let Some(key) = key {
             commit = commit.write(Write::Remember(remember(stream, key, input, delivery)?));
         }

@@ -68,10 +68,29 @@ async fn hole_5_a_later_command_does_not_pass_over_a_scheduled_one(lab: Lab) {
 }
 
 async fn hole_9_commands_can_keep_their_order(lab: Lab) {
-    let seen = Seen::default();
-    lab.append(&address("a"), (0..40).map(|_| scheduled(0, true)).collect()).await;
-    let dispatcher = dispatcher(&lab).on("do", Does(seen.clone(), ok)).start().await.unwrap();
-    dispatcher.settled().await;
-    assert_eq!(seen.positions(), (1..=40).collect::<Vec<_>>());
-    dispatcher.stop().await;
+    let fails_once = |delivery: &steadfast::dispatch::Delivery| match delivery.message.version {
+        1 if delivery.attempt == 1 => Err(Failure::retry("not yet")),
+        _ => Ok(Commit::default()),
+    };
+    for (name, ordered) in [("ordered", true), ("free", false)] {
+        let seen = Seen::default();
+        let commands = (0..40).map(|_| scheduled(0, ordered)).collect();
+        let first = lab.append(&address(name), commands).await[0];
+        let handler = Does(seen.clone(), fails_once);
+        let dispatcher = dispatcher(&lab).on("do", handler).start().await.unwrap();
+        dispatcher.settled().await;
+        // The first has failed. In order, those behind it wait until it is done.
+        assert_eq!(seen.all().len(), if ordered { 1 } else { 40 }, "{name}");
+        lab.clock.advance(Duration::from_mins(10));
+        dispatcher.settled().await;
+        let mut positions = seen.positions();
+        assert_eq!(positions.len(), 41, "{name}");
+        if ordered {
+            positions.remove(0);
+            assert_eq!(positions, (first..first + 40).collect::<Vec<_>>());
+        } else {
+            assert_eq!(positions.last(), Some(&first), "it did not hold up the others");
+        }
+        dispatcher.stop().await;
+    }
 }

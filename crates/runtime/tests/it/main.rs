@@ -29,6 +29,7 @@ mod post;
 mod process;
 mod process_crashes;
 mod process_edges;
+mod process_publish;
 mod process_versions;
 mod queue;
 mod queue_batches;

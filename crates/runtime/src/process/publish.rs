@@ -1,0 +1,127 @@
+//! What a process publishes goes to its subscribers in the commit of the decision.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, PoisonError, RwLock},
+    time::Duration,
+};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use steadfast_store::{
+    Address, Due, ENQUEUE, EntityKind, Json, Message, StoreError, Task, queue_address,
+};
+
+use super::{
+    CodecError, Event, EventOf, InputError, Process, codec, record::Beside, runner::Runner,
+};
+
+/// What a process published, as a queue has it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Published {
+    /// The process.
+    pub process: String,
+    /// Which instance of it.
+    pub instance: String,
+    /// The type of the output.
+    #[serde(rename = "type")]
+    pub message_type: String,
+    /// What it says.
+    pub data: Value,
+}
+
+impl Published {
+    /// The output of the process.
+    pub fn output<P: Process>(&self) -> Result<P::Output, CodecError> {
+        codec::decode(&self.message_type, self.data.clone())
+    }
+}
+
+/// Makes the message that a subscriber gets; `None` if it wants none of this.
+type Subscriber =
+    Arc<dyn Fn(&Published) -> Result<Option<Message>, InputError> + Send + Sync + 'static>;
+
+/// Who gets what processes publish, by the names of the processes.
+#[derive(Clone, Default)]
+pub(super) struct Subscribers(Arc<RwLock<BTreeMap<&'static str, Vec<Subscriber>>>>);
+
+impl Subscribers {
+    fn add(&self, process: &'static str, subscriber: Subscriber) {
+        let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        all.entry(process).or_default().push(subscriber);
+    }
+
+    /// Puts everything that a process publishes into a queue.
+    pub(super) fn add_queue<P: Process>(&self, queue: &'static str) {
+        self.add(
+            P::NAME,
+            Arc::new(move |published| Ok(Some(letter(published)?.to(&queue_address(queue)?)))),
+        );
+    }
+
+    /// Gives another process an input for what this one publishes.
+    pub(super) fn add_process<P: Process, Q: Process>(
+        &self,
+        input: impl Fn(P::Output) -> Option<Q::Input> + Send + Sync + 'static,
+    ) {
+        self.add(
+            P::NAME,
+            Arc::new(move |published| {
+                let Some(input) = input(published.output::<P>()?) else { return Ok(None) };
+                let Some(instance) = Q::route(&input) else { return Ok(None) };
+                let (target, due) = (Runner::<Q>::stream(&instance)?, Due::After(Duration::ZERO));
+                let task = Task { target, ordered: Q::ORDERED, due };
+                Ok(Some(input_for::<Q>(&input)?.task(task)))
+            }),
+        );
+    }
+
+    /// The messages for all subscribers, and the stream that they stand in.
+    pub(super) fn messages<P: Process>(
+        &self,
+        instance: &Address,
+        events: &[EventOf<P>],
+    ) -> Result<Option<(Address, Vec<Message>)>, InputError> {
+        let subscribers = {
+            let all = self.0.read().unwrap_or_else(PoisonError::into_inner);
+            all.get(P::NAME).cloned().unwrap_or_default()
+        };
+        let mut messages = Vec::new();
+        for event in events {
+            let Event::Published(output) = event else { continue };
+            if subscribers.is_empty() {
+                break;
+            }
+            let (message_type, data) = codec::encode(output)?;
+            let corrupt = |error: serde_json::Error| {
+                InputError::Store(StoreError::Corrupt { reason: error.to_string() })
+            };
+            let published = Published {
+                process: P::NAME.into(),
+                instance: instance.name().to_owned(),
+                message_type,
+                data: serde_json::from_str(data.as_str()).map_err(corrupt)?,
+            };
+            for subscriber in &subscribers {
+                messages.extend(subscriber(&published)?);
+            }
+        }
+        if messages.is_empty() {
+            return Ok(None);
+        }
+        let stream = Address::new(EntityKind::Stream, "published", P::NAME)?;
+        Ok(Some((stream, messages)))
+    }
+}
+
+fn letter(published: &Published) -> Result<Message, CodecError> {
+    Ok(Message::new(&published.message_type, Json::of(published)?)?.action(ENQUEUE))
+}
+
+/// Delivered as what the other process scheduled for itself would be.
+fn input_for<Q: Process>(input: &Q::Input) -> Result<Message, CodecError> {
+    let (message_type, data) = codec::encode(input)?;
+    let beside = Json::of(&Beside { process: Q::NAME.into(), after_ms: None })?;
+    let message = Message::new(&message_type, data)?.schema(Q::SCHEMA);
+    Ok(message.action("schedule").metadata(beside)?)
+}
