@@ -40,8 +40,9 @@ pub(crate) async fn declare(buckets: &Buckets) -> Result<(), BucketError> {
 
 /// The processes of a server on this store.
 pub(crate) fn processes(store: Arc<dyn Store>) -> Processes {
-    let hotel = Hotel::new(Arc::new(SystemClock)).unpaid([UNPAID]);
-    Processes::new(store).with::<GroupCheckout>(hotel).with::<TrafficFine>(Office)
+    let hotel = Hotel::new(Arc::new(SystemClock)).unpaid([UNPAID]).remembering(store.clone());
+    let office = Office::default().remembering(store.clone());
+    Processes::new(store).with::<GroupCheckout>(hotel).with::<TrafficFine>(office)
 }
 
 /// The objects of a server on this store, read on the async runtime that this is called in.

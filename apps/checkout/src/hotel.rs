@@ -3,9 +3,16 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use steadfast::{Failure, process::Execute, store::Clock};
+use steadfast::{
+    Failure,
+    process::Execute,
+    store::{Clock, Store},
+};
 
-use crate::group_checkout::{GroupCheckout, Input, Output, Reason};
+use crate::{
+    answers::Answers,
+    group_checkout::{GroupCheckout, Input, Output, Reason},
+};
 
 /// Checks out guests, except those who have not paid.
 #[derive(Debug)]
@@ -13,18 +20,27 @@ pub struct Hotel {
     clock: Arc<dyn Clock>,
     delay: Duration,
     unpaid: BTreeSet<String>,
+    answers: Answers,
 }
 
 impl Hotel {
     /// A hotel where everybody has paid, and which answers at once.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, delay: Duration::ZERO, unpaid: BTreeSet::new() }
+        let answers = Answers::in_memory("hotel");
+        Self { clock, delay: Duration::ZERO, unpaid: BTreeSet::new(), answers }
     }
 
     /// Takes so long for each guest.
     #[must_use]
     pub fn taking(mut self, delay: Duration) -> Self {
         self.delay = delay;
+        self
+    }
+
+    /// Remembers in a store what it has done, so that it knows after a crash.
+    #[must_use]
+    pub fn remembering(mut self, store: Arc<dyn Store>) -> Self {
+        self.answers.keep_in(store);
         self
     }
 
@@ -38,15 +54,18 @@ impl Hotel {
 
 #[async_trait]
 impl Execute<GroupCheckout> for Hotel {
-    async fn execute(&self, output: Output, _key: &str) -> Result<Option<Input>, Failure> {
+    async fn execute(&self, output: Output, key: &str) -> Result<Option<Input>, Failure> {
         let Output::CheckOut { guest_stay_account_id, group_checkout_id } = output else {
             return Ok(None);
         };
+        if let Some(answer) = self.answers.find(key).await? {
+            return Ok(Some(answer));
+        }
         self.clock.sleep(self.delay).await;
 
         let now = self.clock.now().0;
         let group_checkout_id = Some(group_checkout_id);
-        Ok(Some(if self.unpaid.contains(&guest_stay_account_id) {
+        let answer = if self.unpaid.contains(&guest_stay_account_id) {
             Input::GuestCheckoutFailed {
                 guest_stay_account_id,
                 reason: Reason::BalanceNotSettled,
@@ -55,6 +74,7 @@ impl Execute<GroupCheckout> for Hotel {
             }
         } else {
             Input::GuestCheckedOut { guest_stay_account_id, checked_out_at: now, group_checkout_id }
-        }))
+        };
+        self.answers.keep(key, answer).await.map(Some)
     }
 }

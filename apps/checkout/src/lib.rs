@@ -6,6 +6,7 @@
 pub mod group_checkout;
 pub mod traffic_fine;
 
+mod answers;
 mod hotel;
 mod office;
 

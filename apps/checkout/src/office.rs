@@ -1,9 +1,17 @@
 //! The office: where fines get their numbers.
 
-use async_trait::async_trait;
-use steadfast::{Failure, process::Execute};
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
 
-use crate::traffic_fine::{Input, Output, TrafficFine};
+use async_trait::async_trait;
+use steadfast::{Failure, process::Execute, store::Store};
+
+use crate::{
+    answers::Answers,
+    traffic_fine::{Input, Output, TrafficFine},
+};
 
 /// The report that is in every example, with the number and the code it has there.
 const EXAMPLE: (&str, &str, &str) = ("XG.96.L1.5000267/2023", "PPXRG/23TV8457", "XMfhyM");
@@ -12,14 +20,40 @@ const CAPITALS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const DIGITS: &[u8] = b"0123456789";
 
-/// Makes numbers and codes. A report always gets the same ones: asking again does no harm.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Office;
+/// Makes numbers and codes, and sends letters: one for each command, however often it comes.
+#[derive(Debug)]
+pub struct Office {
+    answers: Answers,
+    letters: AtomicUsize,
+}
+
+impl Default for Office {
+    fn default() -> Self {
+        Self { answers: Answers::in_memory("office"), letters: AtomicUsize::new(0) }
+    }
+}
+
+impl Office {
+    /// Remembers in a store what it has done, so that it knows after a crash.
+    #[must_use]
+    pub fn remembering(mut self, store: Arc<dyn Store>) -> Self {
+        self.answers.keep_in(store);
+        self
+    }
+
+    /// How many letters it has sent since it opened.
+    pub fn letters(&self) -> usize {
+        self.letters.load(Ordering::Relaxed)
+    }
+}
 
 #[async_trait]
 impl Execute<TrafficFine> for Office {
-    async fn execute(&self, output: Output, _key: &str) -> Result<Option<Input>, Failure> {
-        Ok(match output {
+    async fn execute(&self, output: Output, key: &str) -> Result<Option<Input>, Failure> {
+        if let Some(answer) = self.answers.find(key).await? {
+            return Ok(answer);
+        }
+        let answer = match output {
             Output::GenerateTrafficFineSystemNumber { police_report_id } => {
                 let number = system_number(&police_report_id);
                 Some(Input::TrafficFineSystemNumberGenerated { police_report_id, number })
@@ -36,8 +70,12 @@ impl Execute<TrafficFine> for Office {
                 })
             }
             // The letter goes out; nobody answers.
-            Output::IssueTrafficFine { .. } => None,
-        })
+            Output::IssueTrafficFine { .. } => {
+                self.letters.fetch_add(1, Ordering::Relaxed);
+                None
+            }
+        };
+        self.answers.keep(key, answer).await
     }
 }
 

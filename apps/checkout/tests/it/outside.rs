@@ -5,7 +5,7 @@ use std::{future::Future, pin::pin, sync::Arc, task::Context, time::Duration};
 use steadfast::{
     Failure,
     process::Execute,
-    store::{ManualClock, Timestamp},
+    store::{ManualClock, MemoryStore, Store, Timestamp},
 };
 use steadfast_checkout::{Hotel, Office, group_checkout, traffic_fine};
 
@@ -25,7 +25,7 @@ async fn ask(hotel: &Hotel, guest: &str) -> Result<Option<group_checkout::Input>
 async fn guests_who_have_paid_leave_and_others_do_not() {
     let hotel = Hotel::new(Arc::new(clock())).unpaid(["bob"]);
     assert_eq!(ask(&hotel, "ann").await, Ok(Some(left("ann"))));
-    assert_eq!(ask(&hotel, "bob").await, Ok(Some(stayed("bob"))));
+    assert_eq!(hotel.execute(check_out("bob"), "group-1/4").await, Ok(Some(stayed("bob"))));
 }
 
 #[tokio::test]
@@ -51,7 +51,7 @@ async fn the_hotel_has_no_answer_to_what_is_only_said() {
 async fn number_and_code(report: &str) -> (String, String) {
     let generate_number =
         traffic_fine::Output::GenerateTrafficFineSystemNumber { police_report_id: report.into() };
-    let answer = Office.execute(generate_number, "1").await;
+    let answer = Office::default().execute(generate_number, "1").await;
     let Ok(Some(traffic_fine::Input::TrafficFineSystemNumberGenerated { number, .. })) = answer
     else {
         panic!("{answer:?}");
@@ -60,7 +60,7 @@ async fn number_and_code(report: &str) -> (String, String) {
         police_report_id: report.into(),
         system_number: number.clone(),
     };
-    let answer = Office.execute(generate_code, "2").await;
+    let answer = Office::default().execute(generate_code, "2").await;
     let Ok(Some(traffic_fine::Input::TrafficFineManualIdentificationCodeGenerated {
         police_report_id,
         number: same_number,
@@ -95,5 +95,30 @@ async fn nobody_answers_a_fine() {
         system_number: "n".into(),
         manual_identification_code: "c".into(),
     };
-    assert_eq!(Office.execute(issue, "3").await, Ok(None));
+    assert_eq!(Office::default().execute(issue, "3").await, Ok(None));
+}
+
+#[tokio::test]
+async fn a_command_that_comes_again_gets_the_first_answer_also_after_a_restart() {
+    let clock = clock();
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
+    let hotel = || Hotel::new(Arc::new(clock.clone())).remembering(store.clone());
+    assert_eq!(ask(&hotel(), "ann").await, Ok(Some(left("ann"))));
+    clock.advance(Duration::from_secs(9));
+    let again = hotel().unpaid(["ann"]);
+    assert_eq!(ask(&again, "ann").await, Ok(Some(left("ann"))), "she has left, and when");
+    let issue = || traffic_fine::Output::IssueTrafficFine {
+        police_report_id: REPORT.into(),
+        system_number: "n".into(),
+        manual_identification_code: "c".into(),
+    };
+    let office = Office::default().remembering(store.clone());
+    for _ in 0..3 {
+        assert_eq!(office.execute(issue(), "fine-1/7").await, Ok(None));
+    }
+    let reopened = Office::default().remembering(store.clone());
+    assert_eq!(reopened.execute(issue(), "fine-1/7").await, Ok(None));
+    assert_eq!((office.letters(), reopened.letters()), (1, 0), "one letter for one command");
+    assert_eq!(reopened.execute(issue(), "fine-2/7").await, Ok(None));
+    assert_eq!(reopened.letters(), 1);
 }

@@ -1,0 +1,88 @@
+//! What was answered to each command, by its key: a command that comes again gets the same answer, and
+//! nothing is done twice.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use serde::{Serialize, de::DeserializeOwned};
+use steadfast::{
+    Failure,
+    store::{Commit, EntryKey, Expect, Json, Outcome, Put, Store, StoreError, Write},
+};
+
+/// So long an answer is kept: a command does not come again after it was given up.
+const KEEP: Duration = Duration::from_hours(30 * 24);
+
+/// The answers of one department.
+pub(crate) struct Answers {
+    department: &'static str,
+    /// Where they survive the end of the process; without one they are in memory.
+    store: Option<Arc<dyn Store>>,
+    held: Mutex<BTreeMap<String, String>>,
+}
+
+impl fmt::Debug for Answers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Answers({})", self.department)
+    }
+}
+
+impl Answers {
+    pub(crate) fn in_memory(department: &'static str) -> Self {
+        Self { department, store: None, held: Mutex::default() }
+    }
+
+    pub(crate) fn keep_in(&mut self, store: Arc<dyn Store>) {
+        self.store = Some(store);
+    }
+
+    /// What was answered before.
+    pub(crate) async fn find<T: DeserializeOwned>(&self, key: &str) -> Result<Option<T>, Failure> {
+        let text = match &self.store {
+            Some(store) => {
+                let found = store.entry(&self.entry(key)?).await.map_err(later)?;
+                found.and_then(|it| it.value).map(|it| it.as_str().to_owned())
+            }
+            None => self.held.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned(),
+        };
+        let read = |it: String| serde_json::from_str(&it);
+        text.map(read).transpose().map_err(|error| Failure::fatal(error.to_string()))
+    }
+
+    /// Keeps an answer, and gives back that which was first.
+    pub(crate) async fn keep<T: Serialize + DeserializeOwned>(
+        &self,
+        key: &str,
+        answer: T,
+    ) -> Result<T, Failure> {
+        let json = Json::of(&answer).map_err(|error| Failure::fatal(error.to_string()))?;
+        let Some(store) = &self.store else {
+            let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+            held.entry(key.into()).or_insert_with(|| json.as_str().to_owned());
+            return Ok(answer);
+        };
+        let entry = self.entry(key)?;
+        let expect = Expect::Revision { entry: entry.clone(), revision: 0 };
+        let put = Put { entry, value: Some(json), reference: None, expires: Some(KEEP) };
+        match store.commit(Commit::of(Write::Put(put)).expect(expect)).await.map_err(later)? {
+            Outcome::Committed(_) => Ok(answer),
+            // Another attempt was faster.
+            Outcome::Rejected(_) | Outcome::Duplicate(_) => {
+                self.find(key).await?.ok_or_else(|| Failure::retry("the answer is not there yet"))
+            }
+        }
+    }
+
+    fn entry(&self, key: &str) -> Result<EntryKey, Failure> {
+        let key = EntryKey::new(self.department, key.as_bytes());
+        key.map_err(|error| Failure::fatal(error.to_string()))
+    }
+}
+
+fn later(error: StoreError) -> Failure {
+    Failure::retry(error.to_string())
+}

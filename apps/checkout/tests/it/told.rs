@@ -1,0 +1,52 @@
+//! Who hears of a group checkout: subscribers of what it publishes, and the clerk who asks.
+
+use std::sync::{Arc, Mutex};
+
+use steadfast::{
+    Consumer, Delivery, Queue, Result, Runtime, Settled, process::Published, store::ManualClock,
+};
+use steadfast_checkout::{
+    GroupCheckout, Hotel,
+    group_checkout::{Output, Rejection},
+};
+
+use crate::group::{GROUP, LATER, NOW, initiate, initiated};
+
+const NEWS: Queue<Published> = Queue::named("checkout-news");
+
+#[derive(Clone, Default)]
+struct Board(Arc<Mutex<Vec<Output>>>);
+
+impl Consumer for Board {
+    type Message = Published;
+
+    async fn deliver(&self, delivery: Delivery<Published>) -> Result<Settled> {
+        let output = delivery.message.output::<GroupCheckout>()?;
+        self.0.lock().unwrap().push(output);
+        Ok(delivery.done())
+    }
+}
+
+#[tokio::test]
+async fn what_a_group_publishes_is_on_the_board_and_a_second_clerk_gets_a_reply() {
+    let board = Board::default();
+    let clock = Arc::new(ManualClock::at(steadfast::store::Timestamp(LATER)));
+    let program = Runtime::builder()
+        .process::<GroupCheckout>(Hotel::new(clock))
+        .subscribe::<GroupCheckout>(NEWS)
+        .consume(NEWS, board.clone());
+    let app = program.test().await.unwrap();
+    let first = app.processes().input::<GroupCheckout>(&initiate(&["ann"]), None).await.unwrap();
+    assert!(first.reply().is_none());
+    let second = app.processes().input::<GroupCheckout>(&initiate(&["ann"]), None).await.unwrap();
+    let reply = second.reply().expect("the second clerk gets an answer");
+    assert_eq!(reply.message_type, "GroupCheckoutRejected");
+    assert_eq!(reply.data["reason"], serde_json::to_value(Rejection::AlreadyInitiated).unwrap());
+    assert_eq!((reply.data["groupCheckoutId"].as_str(), NOW), (Some(GROUP), NOW));
+    app.settle().await;
+    let told = board.0.lock().unwrap().clone();
+    assert!(told.contains(&initiated(&["ann"])), "{told:?}");
+    let is_over = |it: &Output| matches!(it, Output::GroupCheckoutCompleted { .. });
+    assert!(told.iter().any(is_over), "{told:?}");
+    assert_eq!(told.len(), 2, "the reply is for the clerk alone");
+}
