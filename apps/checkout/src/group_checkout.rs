@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use steadfast::{
     process::{
-        Action::{Complete, Publish, Schedule, Send},
+        Action::{Complete, Publish, Reply, Schedule, Send},
         Actions, Event, Process, Refused,
     },
     store::Timestamp,
@@ -64,6 +64,14 @@ impl Process for GroupCheckout {
             ) => {
                 let guests = Guests::pending(guest_stay_account_ids);
                 initiate(group_checkout_id, clerk_id, &guests, *now)
+            }
+            // The clerk hears of it; what is under way goes on.
+            (Input::InitiateGroupCheckout { group_checkout_id, now, .. }, State::Pending(_)) => {
+                vec![Reply(Output::GroupCheckoutRejected {
+                    group_checkout_id: group_checkout_id.clone(),
+                    reason: Rejection::AlreadyInitiated,
+                    rejected_at: *now,
+                })]
             }
             (
                 Input::GuestCheckedOut {

@@ -46,4 +46,6 @@ pub enum Output {
 pub enum Rejection {
     /// There is nobody to check out.
     NoGuestStays,
+    /// It has begun before.
+    AlreadyInitiated,
 }

@@ -1,7 +1,7 @@
 //! What a group checkout decides.
 
 use steadfast::process::{
-    Action::{Complete, Publish, Schedule, Send},
+    Action::{Complete, Publish, Reply, Schedule, Send},
     Process,
     kit::given,
 };
@@ -61,8 +61,13 @@ fn a_group_without_guests_is_rejected() {
 }
 
 #[test]
-fn initiating_again_is_ignored_while_pending() {
-    given::<GroupCheckout>([initiate(&["ann"])]).when(initiate(&["bob"])).then_nothing();
+fn initiating_again_is_answered_while_pending() {
+    let rejected = Output::GroupCheckoutRejected {
+        group_checkout_id: GROUP.into(),
+        reason: Rejection::AlreadyInitiated,
+        rejected_at: NOW,
+    };
+    given::<GroupCheckout>([initiate(&["ann"])]).when(initiate(&["bob"])).then([Reply(rejected)]);
     given::<GroupCheckout>([initiate(&["ann"]), initiate(&["bob"])])
         .when(left("ann"))
         .then(completed(&["ann"]));

@@ -5,5 +5,6 @@ mod group_checkout;
 mod json;
 mod outside;
 mod stream;
+mod told;
 mod traffic_fine;
 mod whole;

@@ -22,7 +22,7 @@ impl Consumer for Board {
 
     async fn deliver(&self, delivery: Delivery<Published>) -> Result<Settled> {
         let output = delivery.message.output::<GroupCheckout>()?;
-        self.0.lock().unwrap().push(output);
+        self.0.lock().expect("the board is whole").push(output);
         Ok(delivery.done())
     }
 }
