@@ -69,7 +69,7 @@ impl S3Api {
             Ok(answer) => answer,
             Err(error) => errors::response(error),
         };
-let mut answer = named(answer, &id).await;
+        let mut answer = named(answer, &id).await;
         if let Some(warning) = ignored_acl
             && answer.status().is_success()
         {
