@@ -12,7 +12,7 @@ use steadfast_generations::{
     ARTIFACTS, Studio, StudioOptions,
     http::{Site, router},
 };
-use steadfast_store::{Entropy, SeededEntropy, SystemClock};
+use steadfast_store::{SeededEntropy, SystemClock};
 
 use crate::{args::GenerationArgs, failure::Failure, node::Node, uploads::connector};
 
@@ -56,9 +56,9 @@ fn embedded() -> Result<Providers, Failure> {
 }
 
 fn studio_of(providers: Providers, options: StudioOptions, buckets: &Buckets) -> Arc<Studio> {
-    let (buckets, process) = (buckets.clone(), SeededEntropy::from_system().next());
+    let buckets = buckets.clone();
     let place = Arc::new(move || ARTIFACTS.of(&buckets));
-    Arc::new(Studio::new(providers, options, place, format!("{process:016x}")))
+    Arc::new(Studio::new(providers, options, place))
 }
 
 /// The routes of the application.

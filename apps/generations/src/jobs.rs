@@ -34,8 +34,6 @@ pub struct Submit {
     pub earlier: Vec<String>,
     /// Where the provider may tell of it.
     pub webhook: Option<String>,
-    /// The process that asked for this. In another one it may have been done already.
-    pub process: String,
 }
 
 /// How a provider has taken a task.
@@ -54,6 +52,14 @@ pub enum Taken {
     },
     /// It was not asked: nobody waits for the task any more.
     Withdrawn,
+    /// It has too many requests and did not take the task now.
+    #[serde(rename_all = "camelCase")]
+    Later {
+        /// How long it wants to be left alone, in milliseconds.
+        after_ms: u64,
+        /// Whether an earlier attempt may have handed the task over.
+        may_be_known: bool,
+    },
 }
 
 impl Job for Submit {
@@ -108,6 +114,8 @@ pub enum AtProvider {
     Failed(TaskError),
     /// Nothing is known of it.
     Unknown,
+    /// It has too many requests: it wants to be left alone for so many milliseconds.
+    Busy(u64),
 }
 
 impl Job for Poll {

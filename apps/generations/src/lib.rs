@@ -37,8 +37,8 @@ pub use self::{
     task::{Made, TaskError, TaskState, TaskView, artifact_id, task_id},
     view::{Artifact, Counts, Generation, GenerationStatus, Request},
     wire::{
-        AskAgain, AskLate, Cancel, Create, Delete, Forget, GenerationMessage, GetState, Retry,
-        TimeOut, Wanted, Webhook,
+        AskAgain, AskLate, Begin, Begun, Cancel, Create, Delete, Forget, GenerationMessage,
+        GetState, Retry, SubmitAgain, TimeOut, Webhook,
     },
 };
 

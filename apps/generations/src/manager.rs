@@ -11,11 +11,11 @@ use std::{sync::Arc, time::Duration};
 
 use steadfast::{Connection, Error, Handle, Live, Object, Outcome, Result, Turn};
 
-use self::rows::{HEARD, ROUNDS, SCHEMA};
+use self::rows::{HEARD, ROUNDS, SCHEMA, TURNED_AWAY, TaskRow};
 use crate::{
-    AskAgain, AskLate, Cancel, Create, Delete, Discard, Fetch, FetchHere, Forget, Generation,
-    GetState, LibraryChanged, LibraryHeard, Poll, Retry, Studio, Submit, SubmitHere, TaskState,
-    TimeOut, Wanted, Webhook,
+    AskAgain, AskLate, Begin, Begun, Cancel, Create, Delete, Discard, Fetch, FetchHere, Forget,
+    Generation, GetState, LibraryChanged, LibraryHeard, Poll, Retry, Studio, Submit, SubmitAgain,
+    SubmitHere, TaskState, TimeOut, Webhook,
 };
 
 /// How long a finished generation stays here, for webhooks that come late.
@@ -36,7 +36,8 @@ impl Object for GenerationManager {
     type Calls = (
         Create,
         GetState,
-        Wanted,
+        Begin,
+        SubmitAgain,
         Webhook,
         Cancel,
         Retry,
@@ -54,7 +55,7 @@ impl Object for GenerationManager {
         Outcome<FetchHere>,
         Outcome<Discard>,
     );
-    const MIGRATIONS: &'static [&'static str] = &[SCHEMA, ROUNDS, HEARD];
+    const MIGRATIONS: &'static [&'static str] = &[SCHEMA, ROUNDS, HEARD, TURNED_AWAY];
 }
 
 impl Live for GenerationManager {
@@ -81,15 +82,28 @@ impl Handle<GetState> for GenerationManager {
     }
 }
 
-impl Handle<Wanted> for GenerationManager {
-    const NAME: &'static str = "wanted";
-    type Reply = bool;
+impl Handle<Begin> for GenerationManager {
+    const NAME: &'static str = "begin";
+    type Reply = Begun;
 
-    /// Cancelled, deleted, given up for another round or overtaken by a late success: no.
-    fn handle(&self, turn: &Turn<Self>, msg: Wanted) -> Result<bool> {
-        let is_there = rows::request(turn)?.is_some_and(|it| !it.is_deleted);
-        let task = if is_there { rows::task_at(turn, msg.index)? } else { None };
-        Ok(task.is_some_and(|it| it.id == msg.task && UNDER_WAY.contains(&it.state)))
+    /// That the provider is asked is durable before it is asked: nothing is paid for twice after a
+    /// crash, and nothing that was cancelled, deleted or overtaken by a late success is paid for.
+    fn handle(&self, turn: &Turn<Self>, msg: Begin) -> Result<Begun> {
+        let Some(kept) = rows::request(turn)?.filter(|it| !it.is_deleted) else {
+            return Ok(Begun::Unwanted);
+        };
+        let task = rows::task_at(turn, msg.index)?;
+        let is_wanted = |it: &TaskRow| it.id == msg.task && UNDER_WAY.contains(&it.state);
+        match task.filter(is_wanted) {
+            None => Ok(Begun::Unwanted),
+            Some(task) if task.submitted_at.is_some() => Ok(Begun::Again),
+            Some(task) => {
+                let update = "UPDATE task SET submittedAt = ?2 WHERE idx = ?1";
+                turn.sql().execute(update, (task.index, turn.now().0))?;
+                progress::watch_time(turn, &kept)?;
+                Ok(Begun::First)
+            }
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 mod work;
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -16,7 +16,7 @@ use steadfast_ai::generate::{
 };
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::{AtProvider, Made, Progress, Submit, TaskError};
+use crate::{AtProvider, Made, Progress, TaskError, jobs::is_here};
 
 /// What can be set.
 #[derive(Clone, Debug)]
@@ -56,31 +56,18 @@ pub struct Studio {
     providers: Providers,
     options: StudioOptions,
     place: Place,
-    /// Names this process.
-    process: String,
     /// Places at each provider.
     limits: HashMap<&'static str, Semaphore>,
-    /// Tasks that this process has handed over, or has begun to, until their managers know.
-    begun: Mutex<HashSet<String>>,
-    /// Tasks that are not waited for any more, while their submissions may still wait here.
-    withdrawn: Mutex<HashSet<String>>,
     /// Whom to ask whether a task is still wanted.
     reach: Mutex<Option<Reach>>,
 }
 
 impl Studio {
-    /// A studio of these providers. `process` is another one for each process.
-    pub fn new(
-        providers: Providers,
-        options: StudioOptions,
-        place: Place,
-        process: impl Into<String>,
-    ) -> Self {
+    /// A studio of these providers.
+    pub fn new(providers: Providers, options: StudioOptions, place: Place) -> Self {
         let limit = |it: &Arc<dyn Provider>| (it.name(), Semaphore::new(options.at_once.max(1)));
         let limits = providers.iter().map(limit).collect();
-        let (begun, withdrawn, reach) = (Mutex::default(), Mutex::default(), Mutex::default());
-        let process = process.into();
-        Self { providers, options, place, process, limits, begun, withdrawn, reach }
+        Self { providers, options, place, limits, reach: Mutex::default() }
     }
 
     /// Says where managers are asked whether they still want something. Without it nothing is
@@ -98,11 +85,6 @@ impl Studio {
         let reach = self.reach.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let objects = reach.and_then(|it| it());
         objects.ok_or_else(|| Error::retryable("managers cannot be asked; it is tried again"))
-    }
-
-    /// Names this process.
-    pub fn process(&self) -> &str {
-        &self.process
     }
 
     /// Models to offer.
@@ -172,33 +154,10 @@ impl Studio {
         limit.acquire().await.map_err(Error::retryable)
     }
 
-    /// Places of all providers together. Each has its own limit; here nobody is to wait for one.
+    /// Places of all providers elsewhere together. No job that holds a lease waits long for one.
     fn places(&self) -> usize {
-        self.options.at_once.max(1).saturating_mul(self.limits.len().max(1))
-    }
-
-    /// Whether a task may be known to its provider: another process may have handed it over, and
-    /// this one may have, without an answer.
-    fn may_be_known(&self, job: &Submit) -> bool {
-        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
-        !begun.insert(job.task.clone()) || job.process != self.process
-    }
-
-    /// A manager of this process does not wait for a task any more. Should its turn be undone, it
-    /// submits the task anew.
-    pub(crate) fn withdraw(&self, task: &str) {
-        self.withdrawn.lock().unwrap_or_else(PoisonError::into_inner).insert(task.into());
-    }
-
-    fn is_withdrawn(&self, task: &str) -> bool {
-        self.withdrawn.lock().unwrap_or_else(PoisonError::into_inner).contains(task)
-    }
-
-    /// How a task was taken has come to its manager. Before that it may be lost, and the job done
-    /// again.
-    pub(crate) fn end(&self, task: &str) {
-        self.begun.lock().unwrap_or_else(PoisonError::into_inner).remove(task);
-        self.withdrawn.lock().unwrap_or_else(PoisonError::into_inner).remove(task);
+        let elsewhere = self.limits.keys().filter(|it| !is_here(it)).count();
+        self.options.at_once.max(1).saturating_mul(elsewhere.max(1))
     }
 }
 

@@ -24,13 +24,36 @@ pub struct Create {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GetState;
 
-/// Whether a task is still waited for. Who is about to have it made asks this.
+/// The job that submits a task has a place at the provider and is about to ask it. The time of the
+/// provider starts now.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Wanted {
+pub struct Begin {
     /// The place in the request.
     pub index: u32,
-    /// The id that the provider would get.
+    /// The id that the provider gets.
     pub task: String,
+}
+
+/// What the manager answers to [`Begin`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Begun {
+    /// The provider was never asked for this task: submit it.
+    First,
+    /// The provider may have the task already: poll before you submit it.
+    Again,
+    /// The task is cancelled, deleted or overtaken: do not submit it.
+    Unwanted,
+}
+
+/// A task that the provider turned away is submitted again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SubmitAgain {
+    /// The place in the request.
+    pub index: u32,
+    /// The id that the provider gets.
+    pub task: String,
+    /// The ids of earlier rounds.
+    pub earlier: Vec<String>,
 }
 
 /// A provider tells of a task.

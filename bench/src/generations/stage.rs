@@ -51,7 +51,6 @@ impl Stage {
             Providers::new().with(Shared(provider.clone())),
             StudioOptions { at_once: AT_ONCE, ..StudioOptions::default() },
             Arc::new(move || place.bucket(ARTIFACTS)),
-            "bench",
         ));
         let managers = link.clone();
         studio.connect(move || managers.objects());

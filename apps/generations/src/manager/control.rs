@@ -1,14 +1,12 @@
 //! What people do with a generation.
 
-use std::time::Duration;
-
 use serde_json::{Map, Value};
 use steadfast::{Handle, Object, Result, Turn};
 
 use super::{GenerationManager, progress, rows, rows::Kept, unknown};
 use crate::{
     Cancel, Create, Delete, DeleteGeneration, Forget, Generation, GenerationMessage, Library,
-    Request, Retry, Studio, Submit, SubmitHere, TaskState, TimeOut, jobs::is_here, task_id,
+    Request, Retry, Submit, SubmitAgain, SubmitHere, TaskState, jobs::is_here, task_id,
 };
 use steadfast_ai::generate::webhook_token;
 
@@ -42,49 +40,55 @@ impl Handle<Create> for GenerationManager {
             )?;
         }
         for index in 0..kept.request.count {
-            self.submit(turn, &kept, index, Vec::new(), true)?;
+            submit(turn, &kept, index, Vec::new())?;
         }
-        wait(turn, &kept);
         progress::publish(turn, &kept)?;
         rows::generation(turn, &kept)
     }
 }
 
-impl GenerationManager {
-    /// Asks for a task to be submitted: once for each of its ids, however often it is tried.
-    /// The first time nobody can know it yet; else its provider is asked before.
-    pub(super) fn submit(
-        &self,
-        turn: &Turn<Self>,
-        kept: &Kept,
-        index: u32,
-        earlier: Vec<String>,
-        is_first: bool,
-    ) -> Result<()> {
-        let Some(task) = rows::task_at(turn, index)? else { return Ok(()) };
-        let update = "UPDATE task SET submittedAt = ?2, isUnsent = 0 WHERE idx = ?1";
-        turn.sql().execute(update, (index, turn.now().0))?;
-        let webhook = kept.webhooks.as_ref().map(|base| {
-            let token = webhook_token(kept.secret.as_bytes(), turn.name(), &task.id);
-            format!("{base}/webhooks/{}/{}/{}/{token}", kept.request.provider, turn.name(), task.id)
-        });
-        let job = Submit {
-            provider: kept.request.provider.clone(),
-            model: kept.request.model.clone(),
-            kind: kept.request.kind,
-            input: input_of(&kept.request, index),
-            generation: turn.name().into(),
-            index,
-            task: task.id,
-            earlier,
-            webhook,
-            process: if is_first { self.studio.process().into() } else { String::new() },
-        };
-        match is_here(&kept.request.provider) {
-            true => turn.perform(&SubmitHere(job)),
-            false => turn.perform(&job),
+/// Asks for a task to be submitted: once for each of its ids, however often it is tried.
+pub(super) fn submit(
+    turn: &Turn<GenerationManager>,
+    kept: &Kept,
+    index: u32,
+    earlier: Vec<String>,
+) -> Result<()> {
+    let Some(task) = rows::task_at(turn, index)? else { return Ok(()) };
+    turn.sql().execute("UPDATE task SET isUnsent = 0 WHERE idx = ?1", [index])?;
+    let webhook = kept.webhooks.as_ref().map(|base| {
+        let token = webhook_token(kept.secret.as_bytes(), turn.name(), &task.id);
+        format!("{base}/webhooks/{}/{}/{}/{token}", kept.request.provider, turn.name(), task.id)
+    });
+    let job = Submit {
+        provider: kept.request.provider.clone(),
+        model: kept.request.model.clone(),
+        kind: kept.request.kind,
+        input: input_of(&kept.request, index),
+        generation: turn.name().into(),
+        index,
+        task: task.id,
+        earlier,
+        webhook,
+    };
+    match is_here(&kept.request.provider) {
+        true => turn.perform(&SubmitHere(job)),
+        false => turn.perform(&job),
+    }
+    Ok(())
+}
+
+impl Handle<SubmitAgain> for GenerationManager {
+    const NAME: &'static str = "submit-again";
+    type Reply = ();
+
+    fn handle(&self, turn: &Turn<Self>, msg: SubmitAgain) -> Result<()> {
+        let Some(kept) = rows::request(turn)?.filter(|it| !it.is_deleted) else { return Ok(()) };
+        let task = rows::task_at(turn, msg.index)?;
+        match task.filter(|it| it.id == msg.task && it.state == TaskState::Pending) {
+            Some(task) => submit(turn, &kept, task.index, msg.earlier),
+            None => Ok(()),
         }
-        Ok(())
     }
 }
 
@@ -97,10 +101,6 @@ fn input_of(request: &Request, index: u32) -> Map<String, Value> {
     input
 }
 
-fn wait(turn: &Turn<GenerationManager>, kept: &Kept) {
-    turn.set_alarm("timeout", Duration::from_millis(kept.timeout_ms), TimeOut);
-}
-
 impl Handle<Cancel> for GenerationManager {
     const NAME: &'static str = "cancel";
     type Reply = Generation;
@@ -108,7 +108,7 @@ impl Handle<Cancel> for GenerationManager {
     fn handle(&self, turn: &Turn<Self>, _: Cancel) -> Result<Generation> {
         let kept = present(turn)?;
         // What was over before ended then, and everybody knows.
-        if cancel_all(turn, &self.studio)? {
+        if cancel_all(turn)? {
             progress::publish(turn, &kept)?;
         }
         let kept = present(turn)?;
@@ -121,9 +121,9 @@ fn present(turn: &Turn<GenerationManager>) -> Result<Kept> {
 }
 
 /// `true` if there was something to cancel.
-fn cancel_all(turn: &Turn<GenerationManager>, studio: &Studio) -> Result<bool> {
+fn cancel_all(turn: &Turn<GenerationManager>) -> Result<bool> {
     let tasks = rows::tasks(turn)?;
-    tasks.iter().try_fold(false, |any, it| Ok(progress::cancelled(turn, studio, it)? || any))
+    tasks.iter().try_fold(false, |any, it| Ok(progress::cancelled(turn, it)? || any))
 }
 
 impl Handle<Retry> for GenerationManager {
@@ -151,12 +151,11 @@ impl Handle<Retry> for GenerationManager {
             let earlier = earlier.filter(|it| !is_lost(it)).collect();
             turn.sql().execute(
                 "UPDATE task SET state = 'pending', round = ?2, id = ?3, error = NULL, \
-                 made = NULL, progress = NULL WHERE idx = ?1",
+                 made = NULL, progress = NULL, submittedAt = NULL, turnedAway = 0 WHERE idx = ?1",
                 (index, round, task_id(turn.name(), index, round)),
             )?;
-            self.submit(turn, &kept, index, earlier, true)?;
+            submit(turn, &kept, index, earlier)?;
         }
-        wait(turn, &kept);
         progress::publish(turn, &kept)?;
         let kept = present(turn)?;
         rows::generation(turn, &kept)
@@ -170,7 +169,7 @@ impl Handle<Delete> for GenerationManager {
     /// The library removes rows and blobs; what is still on its way finds nobody who wants it.
     fn handle(&self, turn: &Turn<Self>, _: Delete) -> Result<()> {
         let kept = present(turn)?;
-        cancel_all(turn, &self.studio)?;
+        cancel_all(turn)?;
         turn.sql().execute("UPDATE request SET isDeleted = 1", ())?;
         for alarm in ["ask", "late", "timeout"] {
             turn.cancel_alarm(alarm);

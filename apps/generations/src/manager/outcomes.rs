@@ -3,12 +3,12 @@
 use steadfast::{Error, Handle, Outcome, Result, Turn};
 
 use super::{
-    GenerationManager, UNDER_WAY, progress, rows,
+    GenerationManager, UNDER_WAY, control, progress, rows,
     rows::{Kept, TaskRow},
     unknown,
 };
 use crate::{
-    AskAgain, AskLate, AtProvider, Discard, Fetch, FetchHere, Made, Poll, Progress, Studio, Submit,
+    AskAgain, AskLate, AtProvider, Discard, Fetch, FetchHere, Made, Poll, Progress, Submit,
     SubmitHere, Taken, TaskError, TaskState, TimeOut, Webhook,
 };
 use steadfast_ai::generate::verify_webhook_token;
@@ -19,15 +19,9 @@ fn error_of(error: &Error) -> TaskError {
 
 /// A task that was given up for another round was made after all: of all that is said about it,
 /// only that counts.
-fn made_late(
-    turn: &Turn<GenerationManager>,
-    studio: &Studio,
-    kept: &Kept,
-    id: &str,
-    made: Made,
-) -> Result<()> {
+fn made_late(turn: &Turn<GenerationManager>, kept: &Kept, id: &str, made: Made) -> Result<()> {
     let Some(task) = rows::place_of_earlier(turn, id)? else { return Ok(()) };
-    progress::made(turn, studio, kept, &task, id, made)
+    progress::made(turn, kept, &task, id, made)
 }
 
 /// Its submission is over, and it was not handed over: should it be waited for again, it has to be.
@@ -41,43 +35,33 @@ impl Handle<Outcome<Submit>> for GenerationManager {
     type Reply = ();
 
     fn handle(&self, turn: &Turn<Self>, msg: Outcome<Submit>) -> Result<()> {
-        let id = msg.job.task.clone();
-        let taken = self.taken(turn, msg);
-        // Behind what may withdraw it: its submission is over.
-        self.studio.end(&id);
-        taken
-    }
-}
-
-impl GenerationManager {
-    /// An answer to an id that is not the task's any more is about an earlier round.
-    fn taken(&self, turn: &Turn<Self>, msg: Outcome<Submit>) -> Result<()> {
+        // An answer to an id that is not the task's any more is about an earlier round.
         let (Some(kept), id) = (rows::request(turn)?, &msg.job.task) else { return Ok(()) };
         let Some(task) = rows::task_of(turn, id)? else {
             return match msg.result {
-                Ok(Taken::Made(made)) => made_late(turn, &self.studio, &kept, id, made),
-                Ok(Taken::MadeEarlier { task, made }) => {
-                    made_late(turn, &self.studio, &kept, &task, made)
-                }
-                Ok(Taken::Accepted | Taken::Withdrawn) | Err(_) => Ok(()),
+                Ok(Taken::Made(made)) => made_late(turn, &kept, id, made),
+                Ok(Taken::MadeEarlier { task, made }) => made_late(turn, &kept, &task, made),
+                Ok(Taken::Accepted | Taken::Withdrawn | Taken::Later { .. }) | Err(_) => Ok(()),
             };
         };
         match msg.result {
-            Ok(Taken::Made(made)) => progress::made(turn, &self.studio, &kept, &task, id, made),
+            Ok(Taken::Later { after_ms, may_be_known }) => {
+                let earlier = msg.job.earlier;
+                progress::turned_away(turn, &kept, &task, earlier, after_ms, may_be_known)
+            }
+            Ok(Taken::Made(made)) => progress::made(turn, &kept, &task, id, made),
             Ok(Taken::Accepted) => progress::submitted(turn, &task, kept.webhooks.is_some()),
             // It was waited for again meanwhile.
             Ok(Taken::Withdrawn) if UNDER_WAY.contains(&task.state) => {
-                self.submit(turn, &kept, task.index, Vec::new(), false)
+                control::submit(turn, &kept, task.index, Vec::new())
             }
             Ok(Taken::Withdrawn) => unsent(turn, &task),
             Ok(Taken::MadeEarlier { task: earlier, made }) => {
                 unsent(turn, &task)?;
-                made_late(turn, &self.studio, &kept, &earlier, made)
+                made_late(turn, &kept, &earlier, made)
             }
             // Who has told of a success by a webhook meanwhile is right.
-            Err(error) => {
-                progress::failed(turn, &self.studio, &kept, &task, &UNDER_WAY, &error_of(&error))
-            }
+            Err(error) => progress::failed(turn, &kept, &task, &UNDER_WAY, &error_of(&error)),
         }
     }
 }
@@ -111,18 +95,20 @@ impl GenerationManager {
         let Some(kept) = rows::request(turn)? else { return Ok(()) };
         let Some(task) = rows::task_of(turn, id)? else {
             return match state {
-                AtProvider::Made(made) => made_late(turn, &self.studio, &kept, id, made),
-                AtProvider::Working(_) | AtProvider::Failed(_) | AtProvider::Unknown => Ok(()),
+                AtProvider::Made(made) => made_late(turn, &kept, id, made),
+                AtProvider::Working(_)
+                | AtProvider::Failed(_)
+                | AtProvider::Unknown
+                | AtProvider::Busy(_) => Ok(()),
             };
         };
         match state {
-            AtProvider::Made(made) => progress::made(turn, &self.studio, &kept, &task, id, made),
+            AtProvider::Made(made) => progress::made(turn, &kept, &task, id, made),
             AtProvider::Working(per_cent) => progress::went_on(turn, &task, per_cent),
-            AtProvider::Failed(error) => {
-                progress::failed(turn, &self.studio, &kept, &task, &UNDER_WAY, &error)
-            }
+            AtProvider::Failed(error) => progress::failed(turn, &kept, &task, &UNDER_WAY, &error),
             // It may not know it yet. If it never does, time ends it.
             AtProvider::Unknown => Ok(()),
+            AtProvider::Busy(after_ms) => progress::ask_not_before(turn, after_ms),
         }
     }
 }
@@ -165,15 +151,18 @@ impl Handle<TimeOut> for GenerationManager {
     const NAME: &'static str = "time-out";
     type Reply = ();
 
-    /// What is on its way into the bucket comes to its own end.
+    /// Only tasks whose provider was asked so long ago. What is on its way into the bucket comes to
+    /// its own end.
     fn handle(&self, turn: &Turn<Self>, _: TimeOut) -> Result<()> {
         let Some(kept) = rows::request(turn)? else { return Ok(()) };
         let message = format!("the provider took longer than {} s", kept.timeout_ms / 1_000);
         let error = TaskError { code: "timeout".into(), message };
         for task in rows::tasks(turn)? {
-            progress::failed(turn, &self.studio, &kept, &task, &UNDER_WAY, &error)?;
+            if task.deadline(&kept).is_some_and(|it| it <= turn.now()) {
+                progress::failed(turn, &kept, &task, &UNDER_WAY, &error)?;
+            }
         }
-        Ok(())
+        progress::watch_time(turn, &kept)
     }
 }
 
@@ -196,9 +185,9 @@ impl Handle<Outcome<Fetch>> for GenerationManager {
             }
             Err(error) => {
                 let is_earlier = !msg.job.task.is_empty() && msg.job.task != task.id;
-                if is_earlier && progress::wait_again(turn, &task)? {
+                if is_earlier && progress::wait_again(turn, &kept, &task)? {
                     return match task.is_unsent {
-                        true => self.submit(turn, &kept, task.index, Vec::new(), false),
+                        true => control::submit(turn, &kept, task.index, Vec::new()),
                         false => Ok(()),
                     };
                 }
@@ -208,7 +197,7 @@ impl Handle<Outcome<Fetch>> for GenerationManager {
                     return Ok(());
                 }
                 let from = [TaskState::Streaming];
-                progress::failed(turn, &self.studio, &kept, &task, &from, &error_of(&error))
+                progress::failed(turn, &kept, &task, &from, &error_of(&error))
             }
         }
     }

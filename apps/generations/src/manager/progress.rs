@@ -7,13 +7,20 @@ use serde::Serialize;
 use steadfast::{Object, Result, Turn};
 
 use super::{
-    GRACE, GenerationManager, mirror,
+    GRACE, GenerationManager, UNDER_WAY, mirror,
     rows::{self, Kept, TaskRow},
 };
 use crate::{
     AskAgain, AskLate, Fetch, FetchHere, Forget, GenerationChanged, GenerationMessage,
-    GenerationStatus, Library, Made, Studio, TaskError, TaskState, artifact_id, jobs::is_here,
+    GenerationStatus, Library, Made, SubmitAgain, TaskError, TaskState, TimeOut, artifact_id,
+    jobs::is_here,
 };
+
+/// The longest wait that a provider can ask for, in milliseconds.
+const AFTER_MAX_MS: u64 = 3_600_000;
+
+/// How often a provider may turn a task away until the task fails.
+const TURNED_AWAY_MAX: u32 = 100;
 
 type ManagerTurn = Turn<GenerationManager>;
 
@@ -64,6 +71,67 @@ pub(super) fn ask_late(turn: &ManagerTurn, asked: u32) {
     turn.set_alarm("late", Duration::from_secs(wait), AskLate { asked: asked + 1 });
 }
 
+/// The provider has too many questions: the next one comes when it wants to be asked again.
+pub(super) fn ask_not_before(turn: &ManagerTurn, after_ms: u64) -> Result<()> {
+    let after = Duration::from_millis(after_ms.min(AFTER_MAX_MS));
+    let earliest = turn.now().after(after);
+    let alarms = turn.alarms()?;
+    // Only what is to be asked at all.
+    if alarms.iter().any(|it| it.name == "ask" && it.due_at < earliest) {
+        turn.set_alarm("ask", after, AskAgain { asked: 1 });
+    }
+    if alarms.iter().any(|it| it.name == "late" && it.due_at < earliest) {
+        turn.set_alarm("late", after, AskLate { asked: 1 });
+    }
+    Ok(())
+}
+
+/// Sets the alarm for the first task whose provider takes too long. A task that waits for a place
+/// at the provider has no deadline.
+pub(super) fn watch_time(turn: &ManagerTurn, kept: &Kept) -> Result<()> {
+    let tasks = rows::tasks(turn)?;
+    let under_way = tasks.iter().filter(|it| UNDER_WAY.contains(&it.state));
+    if let Some(first) = under_way.filter_map(|it| it.deadline(kept)).min() {
+        turn.set_alarm_at("timeout", first, TimeOut);
+    }
+    Ok(())
+}
+
+/// The provider has too many requests. The task is submitted again when the provider wants to be
+/// asked again; until then no job exists that could submit it.
+pub(super) fn turned_away(
+    turn: &ManagerTurn,
+    kept: &Kept,
+    task: &TaskRow,
+    earlier: Vec<String>,
+    after_ms: u64,
+    may_be_known: bool,
+) -> Result<()> {
+    let update = match may_be_known {
+        true => "UPDATE task SET isUnsent = 1, turnedAway = turnedAway + 1 WHERE idx = ?1",
+        false => {
+            "UPDATE task SET isUnsent = 1, turnedAway = turnedAway + 1, submittedAt = NULL \
+             WHERE idx = ?1"
+        }
+    };
+    turn.sql().execute(update, [task.index])?;
+    if task.state != TaskState::Pending {
+        return Ok(());
+    }
+    if TURNED_AWAY_MAX <= task.turned_away {
+        let message = format!("the provider had too many requests {TURNED_AWAY_MAX} times");
+        let error = TaskError { code: "provider_rate_limited".into(), message };
+        return failed(turn, kept, task, &[TaskState::Pending], &error);
+    }
+    // Tasks that were turned away together come back one after the other.
+    let chance = u64::from_str_radix(task.id.get(..4).unwrap_or_default(), 16).unwrap_or_default();
+    let spread = (1_000_u64 << task.turned_away.min(8)) * chance / 0xffff;
+    let after = Duration::from_millis(after_ms.min(AFTER_MAX_MS) + spread);
+    let again = SubmitAgain { index: task.index, task: task.id.clone(), earlier };
+    turn.set_alarm(&format!("submit-{}", task.index), after, again);
+    Ok(())
+}
+
 /// Says how far a task is.
 pub(super) fn went_on(turn: &ManagerTurn, task: &TaskRow, per_cent: Option<u8>) -> Result<()> {
     if task.state == TaskState::Submitted && per_cent.is_some() && per_cent != task.progress {
@@ -80,7 +148,6 @@ pub(super) fn went_on(turn: &ManagerTurn, task: &TaskRow, per_cent: Option<u8>) 
 /// it overtakes comes too late then.
 pub(super) fn made(
     turn: &ManagerTurn,
-    studio: &Studio,
     kept: &Kept,
     task: &TaskRow,
     id: &str,
@@ -90,7 +157,6 @@ pub(super) fn made(
     if kept.is_deleted || !change(turn, task, &from, TaskState::Streaming)? {
         return Ok(());
     }
-    withdraw(studio, task);
     set(turn, task, "made", &made)?;
     fetch(turn, kept, task, id, made)?;
     if task.state == TaskState::Failed {
@@ -100,8 +166,9 @@ pub(super) fn made(
 }
 
 fn fetch(turn: &ManagerTurn, kept: &Kept, task: &TaskRow, id: &str, made: Made) -> Result<()> {
-    let update = "UPDATE task SET error = NULL, madeBy = ?2 WHERE idx = ?1";
-    turn.sql().execute(update, (task.index, id))?;
+    let update = "UPDATE task SET madeBy = ?2, \
+                  submittedAt = coalesce(submittedAt, ?3) WHERE idx = ?1";
+    turn.sql().execute(update, (task.index, id, turn.now().0))?;
     let job = Fetch {
         provider: kept.request.provider.clone(),
         index: task.index,
@@ -132,8 +199,10 @@ pub(super) fn fetch_again(turn: &ManagerTurn, kept: &Kept, task: &TaskRow) -> Re
 
 /// What an earlier round had made cannot be had: the round that it overtook is waited for again, as
 /// long as there is time. `false` if there is none.
-pub(super) fn wait_again(turn: &ManagerTurn, task: &TaskRow) -> Result<bool> {
-    let has_time = turn.alarms()?.iter().any(|it| it.name == "timeout");
+pub(super) fn wait_again(turn: &ManagerTurn, kept: &Kept, task: &TaskRow) -> Result<bool> {
+    // Its error is still there if it had failed before.
+    let is_open = task.error.is_none();
+    let has_time = is_open && task.deadline(kept).is_none_or(|it| turn.now() < it);
     let to = if task.is_unsent { TaskState::Pending } else { TaskState::Submitted };
     if !has_time || !change(turn, task, &[TaskState::Streaming], to)? {
         return Ok(false);
@@ -141,6 +210,7 @@ pub(super) fn wait_again(turn: &ManagerTurn, task: &TaskRow) -> Result<bool> {
     turn.sql().execute("UPDATE task SET made = NULL WHERE idx = ?1", [task.index])?;
     // Its own success may have come meanwhile, so it is asked soon.
     ask_again(turn, 0, false)?;
+    watch_time(turn, kept)?;
     tell(turn, task.index)?;
     Ok(true)
 }
@@ -148,14 +218,12 @@ pub(super) fn wait_again(turn: &ManagerTurn, task: &TaskRow) -> Result<bool> {
 /// It came to nothing.
 pub(super) fn failed(
     turn: &ManagerTurn,
-    studio: &Studio,
     kept: &Kept,
     task: &TaskRow,
     from: &[TaskState],
     error: &TaskError,
 ) -> Result<()> {
     if change(turn, task, from, TaskState::Failed)? {
-        withdraw(studio, task);
         set(turn, task, "error", error)?;
         tell(turn, task.index)?;
         publish(turn, kept)?;
@@ -174,7 +242,7 @@ pub(super) fn ready(
         return Ok(task.state == TaskState::Ready && !kept.is_deleted);
     }
     set(turn, task, "fetched", fetched)?;
-    let update = "UPDATE task SET readyAt = ?2, progress = 100 WHERE idx = ?1";
+    let update = "UPDATE task SET readyAt = ?2, progress = 100, error = NULL WHERE idx = ?1";
     turn.sql().execute(update, (task.index, turn.now().0))?;
     tell(turn, task.index)?;
     publish(turn, kept)?;
@@ -182,21 +250,13 @@ pub(super) fn ready(
 }
 
 /// Nobody wants it any more. `false` if it was over before.
-pub(super) fn cancelled(turn: &ManagerTurn, studio: &Studio, task: &TaskRow) -> Result<bool> {
+pub(super) fn cancelled(turn: &ManagerTurn, task: &TaskRow) -> Result<bool> {
     let from = [TaskState::Pending, TaskState::Submitted, TaskState::Streaming];
     let is_changed = change(turn, task, &from, TaskState::Cancelled)?;
     if is_changed {
-        withdraw(studio, task);
         tell(turn, task.index)?;
     }
     Ok(is_changed)
-}
-
-/// It is not to be submitted any more, if it still waits for that.
-fn withdraw(studio: &Studio, task: &TaskRow) {
-    if task.state == TaskState::Pending {
-        studio.withdraw(&task.id);
-    }
 }
 
 fn tell(turn: &ManagerTurn, index: u32) -> Result<()> {

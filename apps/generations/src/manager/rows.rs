@@ -3,6 +3,7 @@
 use steadfast::{
     Result, Turn,
     rusqlite::{OptionalExtension, Row},
+    store::Timestamp,
 };
 
 use super::GenerationManager;
@@ -55,6 +56,10 @@ pub(super) const HEARD: &str = "\
     ALTER TABLE request ADD COLUMN completedTold INTEGER;
     ALTER TABLE request ADD COLUMN heard INTEGER NOT NULL DEFAULT 0";
 
+/// How often the provider turned a task away because it had too many requests.
+pub(super) const TURNED_AWAY: &str =
+    "ALTER TABLE task ADD COLUMN turnedAway INTEGER NOT NULL DEFAULT 0";
+
 /// The request of a generation.
 pub(super) struct Kept {
     pub(super) request: Request,
@@ -89,8 +94,10 @@ pub(super) struct TaskRow {
     pub(super) made_by: Option<String>,
     pub(super) is_unsent: bool,
     pub(super) fetched: Option<Fetched>,
+    /// When the provider was asked. Time before that is time in our own line.
     pub(super) submitted_at: Option<i64>,
     pub(super) ready_at: Option<i64>,
+    pub(super) turned_away: u32,
 }
 
 pub(super) fn request(turn: &Turn<GenerationManager>) -> Result<Option<Kept>> {
@@ -132,6 +139,7 @@ fn read_task(row: &Row<'_>) -> steadfast::rusqlite::Result<TaskRow> {
         fetched: json(row, "fetched"),
         submitted_at: row.get("submittedAt")?,
         ready_at: row.get("readyAt")?,
+        turned_away: row.get("turnedAway")?,
     })
 }
 
@@ -172,6 +180,12 @@ const REFUSALS: [&str; 6] = [
 ];
 
 impl TaskRow {
+    /// When the time of its provider is over; nothing while it waits in our own line.
+    pub(super) fn deadline(&self, kept: &Kept) -> Option<Timestamp> {
+        let timeout = i64::try_from(kept.timeout_ms).unwrap_or(i64::MAX);
+        self.submitted_at.map(|it| Timestamp(it.saturating_add(timeout)))
+    }
+
     /// Whether it was given up while its provider may still be at it.
     pub(super) fn may_still_come(&self) -> bool {
         let is_refused = self.error.as_ref().is_some_and(|it| REFUSALS.contains(&&*it.code));
@@ -191,7 +205,7 @@ impl TaskRow {
             status: self.state,
             progress: self.progress,
             artifact_id: artifact_id(generation, self.index),
-            error: self.error.clone(),
+            error: self.error.clone().filter(|_| self.state == TaskState::Failed),
         }
     }
 

@@ -1,18 +1,18 @@
 //! The work that turns ask for.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use steadfast::{
     BucketError, Error, Object, Perform, Result,
     bucket::{Attributes, PutOptions},
     store::crash,
 };
-use steadfast_ai::generate::{ErrorKind, OutputSource, Provider, Submitted, Task};
+use steadfast_ai::generate::{ErrorKind, GenerateError, OutputSource, Provider, Submitted, Task};
 
 use super::{Studio, at_provider, failure, made};
 use crate::{
-    AtProvider, Discard, Fetch, FetchHere, Fetched, GenerationManager, Poll, Progress, Submit,
-    SubmitHere, Taken, Wanted, blob_key,
+    AtProvider, Begin, Begun, Discard, Fetch, FetchHere, Fetched, GenerationManager, Poll,
+    Progress, Submit, SubmitHere, Taken, blob_key,
 };
 
 /// Metadata of a blob: the task that it was made for, and how its file is called.
@@ -20,20 +20,58 @@ const TASK: &str = "task";
 const EXTENSION: &str = "extension";
 
 impl Studio {
-    /// Whether the manager still waits for this task: it may have waited here for long. Whose
-    /// manager has asked from this process says so here, and need not be asked.
-    async fn is_wanted(&self, job: &Submit) -> Result<bool> {
-        if job.process == self.process {
-            return Ok(!self.is_withdrawn(&job.task));
-        }
-        // Asked for before managers could be asked.
+    /// Tells the manager that the provider is about to be asked.
+    async fn begin(&self, job: &Submit) -> Result<Begun> {
+        // Jobs of the first version do not name their manager.
         if job.generation.is_empty() {
-            return Ok(true);
+            return Ok(Begun::Again);
         }
-        let wanted = Wanted { index: job.index, task: job.task.clone() };
-        let objects = self.objects()?;
-        let answer = objects.call(GenerationManager::at(&job.generation), wanted).await;
-        answer.map_err(Error::retryable)
+        let begin = Begin { index: job.index, task: job.task.clone() };
+        let manager = GenerationManager::at(&job.generation);
+        self.objects()?.call(manager, begin).await.map_err(Error::retryable)
+    }
+
+    /// Submits a task, unless an earlier attempt or round has made it.
+    async fn submit(&self, job: Submit, begun: Begun) -> Result<Taken> {
+        let provider = self.named(&job.provider)?;
+        let may_be_known = begun == Begun::Again;
+        if !job.earlier.is_empty() {
+            match self.made_earlier(provider, &job).await {
+                Ok(None) => {}
+                Ok(Some(taken)) => return Ok(taken),
+                Err(error) => return later(error, may_be_known),
+            }
+        }
+        if may_be_known {
+            let reports = match provider.poll(std::slice::from_ref(&job.task)).await {
+                Ok(reports) => reports,
+                Err(error) => return later(error, may_be_known),
+            };
+            match reports.into_iter().next().map(at_provider) {
+                Some(AtProvider::Made(made)) => return Ok(Taken::Made(made)),
+                Some(AtProvider::Working(_)) => return Ok(Taken::Accepted),
+                Some(AtProvider::Failed(error)) => {
+                    return Err(Error::terminal(error.message).with_code(&error.code));
+                }
+                Some(AtProvider::Unknown | AtProvider::Busy(_)) | None => {}
+            }
+        }
+        let task = Task {
+            id: job.task,
+            model: job.model,
+            kind: job.kind,
+            input: job.input,
+            webhook_url: job.webhook,
+        };
+        crash::point("generation.submit.before");
+        let taken = match provider.submit(&task).await {
+            Ok(Submitted::Finished(outputs)) => made(outputs).map_or(Taken::Accepted, Taken::Made),
+            Ok(Submitted::Accepted) => Taken::Accepted,
+            // A task that is turned away is not taken, so nobody has to be asked about it.
+            Err(error) => return later(error, false),
+        };
+        crash::point("generation.submit.after");
+        Ok(taken)
     }
 
     /// What was made for an earlier round, if something was. Without that nobody pays again.
@@ -41,20 +79,20 @@ impl Studio {
         &self,
         provider: &Arc<dyn Provider>,
         job: &Submit,
-    ) -> Result<Option<Taken>> {
-        if job.earlier.is_empty() {
-            return Ok(None);
-        }
+    ) -> Result<Option<Taken>, GenerateError> {
         let reports = match provider.poll(&job.earlier).await {
             Ok(reports) => reports,
-            Err(error) if error.is_retryable() => return Err(failure(error)),
+            Err(error) if error.is_retryable() => return Err(error),
             // Who retries wants another one if there will never be a word about this one.
             Err(_) => return Ok(None),
         };
         let reports = job.earlier.iter().zip(reports);
         Ok(reports.into_iter().find_map(|(task, report)| match at_provider(report) {
             AtProvider::Made(made) => Some(Taken::MadeEarlier { task: task.clone(), made }),
-            AtProvider::Working(_) | AtProvider::Failed(_) | AtProvider::Unknown => None,
+            AtProvider::Working(_)
+            | AtProvider::Failed(_)
+            | AtProvider::Unknown
+            | AtProvider::Busy(_) => None,
         }))
     }
 
@@ -73,48 +111,30 @@ impl Studio {
     }
 }
 
+fn millis(duration: Option<Duration>) -> u64 {
+    duration.map_or(0, |it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// A provider that has too many requests says how long it wants to be left alone.
+fn later(error: GenerateError, may_be_known: bool) -> Result<Taken> {
+    match error.kind {
+        ErrorKind::RateLimited => {
+            Ok(Taken::Later { after_ms: millis(error.retry_after), may_be_known })
+        }
+        _ => Err(failure(error)),
+    }
+}
+
 impl Perform<Submit> for Arc<Studio> {
     /// What may have been handed over is asked for before it is handed over again: nothing is paid
     /// for twice. What nobody waits for any more is not handed over at all.
     async fn perform(&self, job: Submit, _: &str) -> Result<Taken> {
-        let provider = self.named(&job.provider)?;
+        self.named(&job.provider)?;
         let _place = self.place_at(&job.provider).await?;
-        if !self.is_wanted(&job).await? {
-            return Ok(Taken::Withdrawn);
+        match self.begin(&job).await? {
+            Begun::Unwanted => Ok(Taken::Withdrawn),
+            begun => self.submit(job, begun).await,
         }
-        if let Some(taken) = self.made_earlier(provider, &job).await? {
-            return Ok(taken);
-        }
-        if self.may_be_known(&job) {
-            let reports = provider.poll(std::slice::from_ref(&job.task)).await.map_err(failure)?;
-            match reports.into_iter().next().map(at_provider) {
-                Some(AtProvider::Made(made)) => return Ok(Taken::Made(made)),
-                Some(AtProvider::Working(_)) => return Ok(Taken::Accepted),
-                Some(AtProvider::Failed(error)) => {
-                    return Err(Error::terminal(error.message).with_code(&error.code));
-                }
-                Some(AtProvider::Unknown) | None => {}
-            }
-        }
-        let task = Task {
-            id: job.task.clone(),
-            model: job.model,
-            kind: job.kind,
-            input: job.input,
-            webhook_url: job.webhook,
-        };
-        crash::point("generation.submit.before");
-        let submitted = provider.submit(&task).await;
-        if submitted.as_ref().is_err_and(|it| it.kind == ErrorKind::RateLimited) {
-            // It was turned away at the door, so nobody has to be asked about it.
-            self.end(&job.task);
-        }
-        let taken = match submitted.map_err(failure)? {
-            Submitted::Finished(outputs) => made(outputs).map_or(Taken::Accepted, Taken::Made),
-            Submitted::Accepted => Taken::Accepted,
-        };
-        crash::point("generation.submit.after");
-        Ok(taken)
     }
 
     fn at_once(&self) -> Option<usize> {
@@ -123,8 +143,9 @@ impl Perform<Submit> for Arc<Studio> {
 }
 
 impl Perform<SubmitHere> for Arc<Studio> {
-    async fn perform(&self, job: SubmitHere, key: &str) -> Result<Taken> {
-        self.perform(job.0, key).await
+    /// What is made here is not paid for, and takes no time before it is drawn.
+    async fn perform(&self, job: SubmitHere, _: &str) -> Result<Taken> {
+        self.submit(job.0, Begun::First).await
     }
 
     fn at_once(&self) -> Option<usize> {
@@ -134,7 +155,15 @@ impl Perform<SubmitHere> for Arc<Studio> {
 
 impl Perform<Poll> for Arc<Studio> {
     async fn perform(&self, job: Poll, _: &str) -> Result<Vec<Progress>> {
-        let reports = self.named(&job.provider)?.poll(&job.tasks).await.map_err(failure)?;
+        let reports = match self.named(&job.provider)?.poll(&job.tasks).await {
+            Ok(reports) => reports,
+            Err(error) if error.kind == ErrorKind::RateLimited => {
+                let state = AtProvider::Busy(millis(error.retry_after));
+                let busy = |task| Progress { task, state: state.clone() };
+                return Ok(job.tasks.into_iter().take(1).map(busy).collect());
+            }
+            Err(error) => return Err(failure(error)),
+        };
         let with_task = |(task, report)| Progress { task, state: at_provider(report) };
         Ok(job.tasks.into_iter().zip(reports).map(with_task).collect())
     }

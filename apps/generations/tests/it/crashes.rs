@@ -1,7 +1,5 @@
 //! An end of the process before and after every commit, from the request to the library.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use steadfast::{Object, test::assert_survives_crashes};
 use steadfast_generations::{DEFAULT_WORKSPACE, GenerationManager, GetGeneration, Library};
 
@@ -10,13 +8,9 @@ use crate::stage::{Fake, ID, program, request};
 #[tokio::test]
 async fn no_end_of_the_process_pays_twice_or_loses_or_doubles_an_artifact() {
     for prompt in ["now", "lost"] {
-        let (fake, process) = (Fake::new(), AtomicUsize::new(0));
+        let fake = Fake::new();
         let survived = assert_survives_crashes(
-            || {
-                // Each game is a customer of its own; within it the provider remembers.
-                let number = process.fetch_add(1, Ordering::SeqCst);
-                program(&fake, &number.to_string())
-            },
+            || program(&fake),
             async |app| {
                 app.call(GenerationManager::at(ID), request(prompt, 2)).await?;
                 app.advance(std::time::Duration::from_secs(120)).await;

@@ -16,7 +16,7 @@ use crate::stage::{ID, advance, blobs, kept, live, program_with, request, tell};
 
 async fn start(options: RunwareOptions) -> App {
     let providers = Providers::new().with(Runware::new(options).unwrap());
-    program_with(providers, "one").test().await.unwrap()
+    program_with(providers).test().await.unwrap()
 }
 
 /// Asks for one clip, which comes by a webhook.

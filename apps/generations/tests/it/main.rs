@@ -9,6 +9,7 @@ mod holes_runware;
 mod late;
 mod late_asked;
 mod library;
+mod line;
 mod money;
 mod places;
 mod stage;

@@ -92,7 +92,6 @@ async fn a_job_whose_outcome_was_lost_in_the_same_process_asks_before_it_submits
         task: task_id(ID, 0, 0),
         earlier: Vec::new(),
         webhook: None,
-        process: "one".into(),
     };
     // The store does not take the outcome of the first one, so it is performed again.
     for _ in 0..3 {

@@ -16,7 +16,7 @@ use crate::stage::{Fake, program_with, request};
 async fn what_is_made_here_does_not_wait_for_places_at_another_provider() {
     let here = Embedded::new(Pool::new("here", 1).unwrap());
     let providers = Providers::new().with(Fake::new()).with(here);
-    let app = program_with(providers, "one").test().await.unwrap();
+    let app = program_with(providers).test().await.unwrap();
     let id = |number: u32| format!("0190b0a0-0000-7000-8000-{number:012}");
     // More than all providers together have places for, and none of them comes to an end.
     for number in 0..4 {

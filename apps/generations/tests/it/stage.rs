@@ -15,6 +15,8 @@ use steadfast_ai::generate::{
     Checked, Embedded, ErrorKind, GenerateError, Model, Output, OutputKind, OutputSource,
     OutputStream, Provider, Providers, Report, Request as Asked, Submitted, Task, TaskState,
 };
+use tokio::sync::watch;
+
 use steadfast_generations::{
     ARTIFACTS, Create, DEFAULT_WORKSPACE, Generation, GenerationManager, GetGeneration, GetState,
     Library, Made, Request, Studio, StudioOptions, Webhook, task_id,
@@ -33,6 +35,8 @@ pub(crate) struct Books {
     pub(crate) polled: u32,
     /// Nobody answers.
     pub(crate) is_down: bool,
+    /// It has too many requests, and wants to be left alone for so long.
+    pub(crate) busy: Option<Duration>,
     /// Why nothing that it made can be had.
     pub(crate) withheld: Option<ErrorKind>,
 }
@@ -48,6 +52,8 @@ pub(crate) enum State {
 #[derive(Clone)]
 pub(crate) struct Fake {
     pub(crate) books: Arc<Mutex<Books>>,
+    /// Calls of the prompt `held` are answered when something is sent here.
+    pub(crate) calls: watch::Sender<u32>,
     embedded: Arc<Embedded>,
     /// What it makes, always the same.
     source: OutputSource,
@@ -69,7 +75,7 @@ impl Fake {
         let made = embedded.submit(&task).now_or_never().unwrap().unwrap();
         let Submitted::Finished(outputs) = made else { panic!("it draws at once") };
         let source = outputs[0].source.clone();
-        Self { books: Arc::default(), embedded, source }
+        Self { books: Arc::default(), calls: watch::Sender::new(0), embedded, source }
     }
 
     pub(crate) fn books(&self) -> MutexGuard<'_, Books> {
@@ -124,6 +130,11 @@ fn unavailable() -> GenerateError {
     GenerateError::new(ErrorKind::Unavailable, "the provider is down")
 }
 
+fn busy(retry_after: Option<Duration>) -> GenerateError {
+    let error = GenerateError::new(ErrorKind::RateLimited, "the provider has too many requests");
+    GenerateError { retry_after, ..error }
+}
+
 #[async_trait]
 impl Provider for Fake {
     fn name(&self) -> &'static str {
@@ -143,17 +154,24 @@ impl Provider for Fake {
         if prompt == "endless" {
             return std::future::pending().await;
         }
+        if prompt == "held" {
+            let mut calls = self.calls.subscribe();
+            calls.changed().await.unwrap();
+        }
         let mut books = self.books();
         books.submitted += 1;
         if books.is_down {
             return Err(unavailable());
+        }
+        if books.busy.is_some() {
+            return Err(busy(books.busy));
         }
         if prompt == "refused" {
             return Err(GenerateError::new(ErrorKind::Content, "not such a picture"));
         }
         *books.paid.entry(task.id.clone()).or_default() += 1;
         match prompt.as_str() {
-            "now" => {
+            "now" | "held" => {
                 books.known.insert(task.id.clone(), State::Done);
                 drop(books);
                 Ok(Submitted::Finished(vec![self.output(&task.id)]))
@@ -175,6 +193,9 @@ impl Provider for Fake {
         books.polled += 1;
         if books.is_down {
             return Err(unavailable());
+        }
+        if books.busy.is_some() {
+            return Err(busy(books.busy));
         }
         let state = |task: &String| match books.known.get(task) {
             None => TaskState::Unknown,
@@ -211,30 +232,50 @@ impl Provider for Fake {
     }
 }
 
-/// The application, as a process of its own each time.
-pub(crate) fn program(fake: &Fake, process: &str) -> Builder {
-    program_with(Providers::new().with(fake.clone()), process)
+/// The same claims on every store.
+macro_rules! on_all {
+    ($($claim:ident),+ $(,)?) => {
+        crate::stage::on_all!(@on memory, in_memory: $($claim),+);
+        crate::stage::on_all!(@on sqlite, on_sqlite: $($claim),+);
+        crate::stage::on_all!(@on postgres, on_postgres: $($claim),+);
+    };
+    (@on $store:ident, $world:ident: $($claim:ident),+) => {
+        mod $store {
+            $(#[test]
+            fn $claim() {
+                let fake = crate::stage::Fake::new();
+                let its = fake.clone();
+                let world = steadfast_world::World::$world(move || crate::stage::program(&its));
+                world.on(async |app| super::$claim(app, &fake).await);
+            })+
+        }
+    };
+}
+pub(crate) use on_all;
+
+/// The application.
+pub(crate) fn program(fake: &Fake) -> Builder {
+    program_with(Providers::new().with(fake.clone()))
 }
 
 /// The application, and the studio that works for it.
 pub(crate) async fn start_with_studio(fake: &Fake) -> (App, Arc<Studio>) {
-    let (program, studio) = program_and_studio(Providers::new().with(fake.clone()), "one");
+    let (program, studio) = program_and_studio(Providers::new().with(fake.clone()));
     (program.test().await.unwrap(), studio)
 }
 
 /// The same with other providers.
-pub(crate) fn program_with(providers: Providers, process: &str) -> Builder {
-    program_and_studio(providers, process).0
+pub(crate) fn program_with(providers: Providers) -> Builder {
+    program_and_studio(providers).0
 }
 
-fn program_and_studio(providers: Providers, process: &str) -> (Builder, Arc<Studio>) {
+fn program_and_studio(providers: Providers) -> (Builder, Arc<Studio>) {
     let link = Link::default();
     let place = link.clone();
     let studio = Arc::new(Studio::new(
         providers,
         StudioOptions::default(),
         Arc::new(move || place.bucket(ARTIFACTS)),
-        process,
     ));
     let (managers, works) = (link.clone(), studio.clone());
     studio.connect(move || managers.objects());
@@ -253,7 +294,7 @@ fn program_and_studio(providers: Providers, process: &str) -> (Builder, Arc<Stud
 }
 
 pub(crate) async fn start(fake: &Fake) -> App {
-    program(fake, "one").test().await.unwrap()
+    program(fake).test().await.unwrap()
 }
 
 pub(crate) const ID: &str = "0190b0a0-0000-7000-8000-000000000001";
