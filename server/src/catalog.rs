@@ -12,7 +12,8 @@ use steadfast_checkout::{GroupCheckout, Hotel, Office, TrafficFine};
 use steadfast_counter::Counter;
 use steadfast_drift::{CompareEnvironments, Pairs};
 use steadfast_generations::{
-    ARTIFACTS, Discard, Fetch, FetchHere, GenerationManager, Library, Poll, Submit, SubmitHere,
+    ARTIFACTS, Discard, Fetch, FetchHere, GenerationManager, Library, Poll, Record, Submit,
+    SubmitHere,
 };
 use steadfast_mail::{Counting, DEAD_MAIL, MAIL, Mailbox, OPENS, Postman, Tally};
 use steadfast_order::{Inventory, Invoice, Order, Reminder};
@@ -70,6 +71,7 @@ pub(crate) fn objects(
         .perform::<Poll>(studio.clone())
         .perform::<Fetch>(studio.clone())
         .perform::<FetchHere>(studio.clone())
+        .perform::<Record>(studio.clone())
         .perform::<Discard>(studio)
         .start()
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use steadfast::{Job, store::RetryPolicy};
 use steadfast_ai::generate::{Embedded, OutputKind};
 
-use crate::{Made, TaskError};
+use crate::{GenerationChanged, Made, TaskError};
 
 /// Has a provider begin with a task.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -171,12 +171,35 @@ impl Job for FetchHere {
     type Output = Fetched;
 }
 
+/// Has the library record how a generation stands, and says why it does not: for words that the
+/// library has not confirmed.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Record {
+    /// The workspace of the library.
+    pub workspace: String,
+    /// Which generation.
+    pub generation: String,
+    /// How it stands; nothing if it was deleted.
+    pub changed: Option<Box<GenerationChanged>>,
+}
+
+impl Job for Record {
+    const NAME: &'static str = "generation-record";
+    // The next alarm tries again.
+    const RETRY: RetryPolicy = RetryPolicy { attempts_max: 1, ..RetryPolicy::DEFAULT };
+    type Output = ();
+}
+
 /// Removes blobs that nobody refers to any more.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Discard {
     /// The artifacts that they were of.
     pub artifacts: Vec<String>,
 }
+
+/// How long after its last attempt a job that could not remove blobs is asked for again.
+pub(crate) const DISCARD_AGAIN: Duration = Duration::from_hours(1);
 
 impl Job for Discard {
     const NAME: &'static str = "generation-discard";

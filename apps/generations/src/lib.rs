@@ -24,7 +24,8 @@ use steadfast::Bucket;
 pub use self::{
     ids::new_id,
     jobs::{
-        AtProvider, Discard, Fetch, FetchHere, Fetched, Poll, Progress, Submit, SubmitHere, Taken,
+        AtProvider, Discard, Fetch, FetchHere, Fetched, Poll, Progress, Record, Submit, SubmitHere,
+        Taken,
     },
     library::{
         Changed, ClaimKey, DEFAULT_WORKSPACE, DeleteArtifact, DeleteGeneration, GenerationChanged,
@@ -37,8 +38,8 @@ pub use self::{
     task::{Made, TaskError, TaskState, TaskView, artifact_id, task_id},
     view::{Artifact, Counts, Generation, GenerationStatus, Request},
     wire::{
-        AskAgain, AskLate, Begin, Begun, Cancel, Create, Delete, Forget, GenerationMessage,
-        GetState, Retry, SubmitAgain, TimeOut, Webhook,
+        AskAgain, AskLate, Begin, Begun, Cancel, Confirm, Create, Delete, DiscardAgain, Forget,
+        GenerationMessage, GetState, GetWord, Retry, SubmitAgain, TimeOut, Webhook,
     },
 };
 

@@ -17,7 +17,7 @@ pub use self::messages::{
 pub use self::mirror::{Changed, LibraryChanged, LibraryHeard};
 use self::rows::SCHEMA;
 pub use self::tags::{TAG_MAX, TAGS_MAX, is_tag};
-use crate::Discard;
+use crate::{Discard, DiscardAgain};
 
 /// The library of one workspace.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +48,7 @@ impl Object for Library {
         ListArtifacts,
         ListTags,
         Outcome<Discard>,
+        DiscardAgain,
     );
     const MIGRATIONS: &'static [&'static str] = &[SCHEMA];
 }

@@ -11,11 +11,11 @@ use std::{sync::Arc, time::Duration};
 
 use steadfast::{Connection, Error, Handle, Live, Object, Outcome, Result, Turn};
 
-use self::rows::{HEARD, ROUNDS, SCHEMA, TURNED_AWAY, TaskRow};
+use self::rows::{CONFIRMED, HEARD, ROUNDS, SCHEMA, TURNED_AWAY, TaskRow};
 use crate::{
-    AskAgain, AskLate, Begin, Begun, Cancel, Create, Delete, Discard, Fetch, FetchHere, Forget,
-    Generation, GetState, LibraryChanged, LibraryHeard, Poll, Retry, Studio, Submit, SubmitAgain,
-    SubmitHere, TaskState, TimeOut, Webhook,
+    AskAgain, AskLate, Begin, Begun, Cancel, Confirm, Create, Delete, Discard, DiscardAgain, Fetch,
+    FetchHere, Forget, Generation, GetState, GetWord, LibraryChanged, LibraryHeard, Poll, Record,
+    Retry, Studio, Submit, SubmitAgain, SubmitHere, TaskState, TimeOut, Webhook,
 };
 
 /// How long a finished generation stays here, for webhooks that come late.
@@ -48,6 +48,10 @@ impl Object for GenerationManager {
         Forget,
         LibraryChanged,
         LibraryHeard,
+        GetWord,
+        Confirm,
+        DiscardAgain,
+        Outcome<Record>,
         Outcome<Submit>,
         Outcome<SubmitHere>,
         Outcome<Poll>,
@@ -55,7 +59,7 @@ impl Object for GenerationManager {
         Outcome<FetchHere>,
         Outcome<Discard>,
     );
-    const MIGRATIONS: &'static [&'static str] = &[SCHEMA, ROUNDS, HEARD, TURNED_AWAY];
+    const MIGRATIONS: &'static [&'static str] = &[SCHEMA, ROUNDS, HEARD, TURNED_AWAY, CONFIRMED];
 }
 
 impl Live for GenerationManager {

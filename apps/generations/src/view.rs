@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use steadfast_ai::generate::OutputKind;
 
-use crate::{DEFAULT_WORKSPACE, TaskView};
+use crate::{DEFAULT_WORKSPACE, TaskError, TaskView};
 
 /// How far a generation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,6 +97,9 @@ pub struct Generation {
     pub created_at: i64,
     /// When the last task ended.
     pub completed_at: Option<i64>,
+    /// Why the library does not take what was made. It is told again until it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub library_error: Option<TaskError>,
 }
 
 /// An artifact: what is kept for ever.

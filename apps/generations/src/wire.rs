@@ -97,6 +97,24 @@ pub struct AskLate {
     pub asked: u32,
 }
 
+/// The last word that the library was told. Who brings it there sees it there at once.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct GetWord;
+
+/// The library has not confirmed what it was told: it is time to tell it again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Confirm {
+    /// How often it was told again.
+    pub tried: u32,
+}
+
+/// Blobs could not be removed: it is time to try again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DiscardAgain {
+    /// The artifacts that they were of.
+    pub artifacts: Vec<String>,
+}
+
 /// Everything is in the library, and nobody asks here any more.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Forget;

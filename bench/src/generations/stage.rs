@@ -14,8 +14,8 @@ use steadfast_ai::{
 };
 use steadfast_generations::{
     ARTIFACTS, DEFAULT_WORKSPACE, Discard, Fetch, Generation, GenerationManager, GenerationMessage,
-    GenerationStatus, GetState, Library, ListGenerations, Narrow, Poll, Studio, StudioOptions,
-    Submit,
+    GenerationStatus, GetState, Library, ListGenerations, Narrow, Poll, Record, Studio,
+    StudioOptions, Submit,
     http::{Site, router},
 };
 use steadfast_web::Connect;
@@ -67,6 +67,7 @@ impl Stage {
             .perform::<Submit>(studio.clone())
             .perform::<Poll>(studio.clone())
             .perform::<Fetch>(studio.clone())
+            .perform::<Record>(studio.clone())
             .perform::<Discard>(studio.clone());
         let (app, of_app) = (app.start(store.clone()), work.handle().clone());
         let app = of_app.spawn(app).await.expect("no panic").expect("starts");

@@ -1,7 +1,5 @@
 //! Generations: live while they are active, from the library afterwards, in one shape.
 
-use std::time::Duration;
-
 use axum::{
     Json,
     extract::{Path, Query, Request, State},
@@ -18,12 +16,8 @@ use super::{
 };
 use crate::{
     Cancel, Delete, DeleteGeneration, Generation, GenerationManager, GenerationStatus,
-    GetGeneration, GetState, ListGenerations, Retry,
+    GetGeneration, GetState, GetWord, LibraryHeard, ListGenerations, Retry,
 };
-
-/// How often and how long is waited for the library.
-const LOOKS: usize = 200;
-const LOOK: Duration = Duration::from_millis(5);
 
 pub(super) async fn list(
     State(site): State<Site>,
@@ -87,19 +81,20 @@ pub(super) async fn cancel(
         return Ok(Json(found));
     }
     site.objects.call(GenerationManager::at(&id), Cancel).await?;
-    over(&site, &workspace, &id).await.map(Json)
+    bring(&site, &workspace, &id).await?;
+    present(&site, &workspace, &id).await.map(Json)
 }
 
-/// A generation that is about to be over: when the library knows that it is, which takes a moment.
-async fn over(site: &Site, workspace: &Workspace, id: &str) -> Result<Generation, Problem> {
-    for _ in 0..LOOKS {
-        let found = present(site, workspace, id).await?;
-        if found.status != GenerationStatus::Active {
-            return Ok(found);
-        }
-        site.clock.sleep(LOOK).await;
-    }
-    present(site, workspace, id).await
+/// Brings the last word of a manager to the library, so that whoever asks next finds it there. The
+/// message that is on its way changes nothing then.
+pub(super) async fn bring(site: &Site, workspace: &Workspace, id: &str) -> Result<(), Problem> {
+    let word = site.objects.call(GenerationManager::at(id), GetWord).await?;
+    let Some(word) = word.filter(|it| it.generation.workspace == workspace.name()) else {
+        return Ok(());
+    };
+    let heard = LibraryHeard { version: word.version };
+    site.objects.call(workspace.library(), word).await?;
+    Ok(site.objects.call(GenerationManager::at(id), heard).await?)
 }
 
 pub(super) async fn retry(

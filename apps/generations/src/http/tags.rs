@@ -7,7 +7,12 @@ use axum::{
 };
 use serde_json::{Value, json};
 
-use super::{problem::Problem, site::Site, workspace::Workspace};
+use super::{
+    api::{bring, is_id},
+    problem::Problem,
+    site::Site,
+    workspace::Workspace,
+};
 use crate::{ListTags, SetTag, TAG_MAX, TagTarget, is_tag};
 
 pub(super) async fn list(
@@ -30,7 +35,13 @@ pub(super) async fn set(
         return Err(Problem::bad("invalid_tag", detail));
     }
     let set = SetTag { target, id: id.clone(), tag, is_on };
-    if let Some(changed) = site.objects.call(workspace.library(), set).await? {
+    let mut changed = site.objects.call(workspace.library(), set.clone()).await?;
+    if changed.is_none() && target == TagTarget::Generation && is_id(&id) {
+        // It may be on its way to the library.
+        bring(site, workspace, &id).await?;
+        changed = site.objects.call(workspace.library(), set).await?;
+    }
+    if let Some(changed) = changed {
         site.show(changed).await?;
         return Ok(StatusCode::NO_CONTENT);
     }

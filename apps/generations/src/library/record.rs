@@ -8,7 +8,7 @@ use super::{
     Changed, ClaimKey, DeleteArtifact, DeleteGeneration, GenerationChanged, Library, LibraryHeard,
     mirror, rows,
 };
-use crate::{Artifact, Discard, GenerationManager};
+use crate::{Artifact, Discard, DiscardAgain, GenerationManager, jobs::DISCARD_AGAIN};
 
 /// How long a key of a request is remembered, in milliseconds.
 const KEEP_KEYS: i64 = 24 * 3_600_000;
@@ -75,7 +75,7 @@ impl Handle<GenerationChanged> for Library {
         )?;
         artifacts.iter().try_for_each(|it| record(turn, it))?;
         crash::point("generation.library.written");
-        if generation.completed_at.is_some() {
+        if generation.completed_at.is_some() || !artifacts.is_empty() {
             let heard = LibraryHeard { version: msg.version };
             turn.send(GenerationManager::at(&generation.id), heard);
         }
@@ -160,10 +160,22 @@ impl Handle<Outcome<Discard>> for Library {
     const NAME: &'static str = "discarded";
     type Reply = ();
 
-    fn handle(&self, _: &Turn<Self>, msg: Outcome<Discard>) -> Result<()> {
+    fn handle(&self, turn: &Turn<Self>, msg: Outcome<Discard>) -> Result<()> {
         if let Err(error) = msg.result {
-            tracing::warn!(%error, artifacts = ?msg.job.artifacts, "blobs were not removed");
+            let Discard { artifacts } = msg.job;
+            tracing::warn!(%error, ?artifacts, "blobs were not removed; it is tried again");
+            turn.send_after(DISCARD_AGAIN, turn.address(), DiscardAgain { artifacts });
         }
+        Ok(())
+    }
+}
+
+impl Handle<DiscardAgain> for Library {
+    const NAME: &'static str = "discard-again";
+    type Reply = ();
+
+    fn handle(&self, turn: &Turn<Self>, msg: DiscardAgain) -> Result<()> {
+        turn.perform(&Discard { artifacts: msg.artifacts });
         Ok(())
     }
 }

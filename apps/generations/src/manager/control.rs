@@ -1,14 +1,22 @@
 //! What people do with a generation.
 
+use std::time::Duration;
+
 use serde_json::{Map, Value};
 use steadfast::{Handle, Object, Result, Turn};
 
-use super::{GenerationManager, progress, rows, rows::Kept, unknown};
+use super::{
+    GenerationManager, mirror, progress, progress::CONFIRM_AFTER, rows, rows::Kept, unknown,
+};
 use crate::{
-    Cancel, Create, Delete, DeleteGeneration, Forget, Generation, GenerationMessage, Library,
-    Request, Retry, Submit, SubmitAgain, SubmitHere, TaskState, jobs::is_here, task_id,
+    Cancel, Confirm, Create, Delete, DeleteGeneration, Discard, Forget, Generation,
+    GenerationMessage, Library, Request, Retry, Submit, SubmitAgain, SubmitHere, TaskState,
+    artifact_id, jobs::is_here, task_id,
 };
 use steadfast_ai::generate::webhook_token;
+
+/// How long a manager stays at least that the library has not confirmed.
+const FORGET_AGAIN: Duration = Duration::from_hours(1);
 
 impl Handle<Create> for GenerationManager {
     const NAME: &'static str = "create";
@@ -158,7 +166,7 @@ impl Handle<Retry> for GenerationManager {
         }
         progress::publish(turn, &kept)?;
         let kept = present(turn)?;
-        rows::generation(turn, &kept)
+        mirror::shown(turn, &kept)
     }
 }
 
@@ -169,11 +177,19 @@ impl Handle<Delete> for GenerationManager {
     /// The library removes rows and blobs; what is still on its way finds nobody who wants it.
     fn handle(&self, turn: &Turn<Self>, _: Delete) -> Result<()> {
         let kept = present(turn)?;
+        // The library cannot remove what it never heard of.
+        let tasks = rows::tasks(turn)?;
+        let unheard = tasks.iter().filter(|it| it.is_unconfirmed(&kept));
+        let artifacts: Vec<String> = unheard.map(|it| artifact_id(turn.name(), it.index)).collect();
+        if !artifacts.is_empty() {
+            turn.perform(&Discard { artifacts });
+        }
         cancel_all(turn)?;
-        turn.sql().execute("UPDATE request SET isDeleted = 1", ())?;
+        turn.sql().execute("UPDATE request SET isDeleted = 1, told = told + 1", ())?;
         for alarm in ["ask", "late", "timeout"] {
             turn.cancel_alarm(alarm);
         }
+        turn.set_alarm("confirm", CONFIRM_AFTER, Confirm { tried: 0 });
         turn.set_alarm("forget", super::GRACE, Forget);
         let id = turn.name().to_owned();
         turn.send(Library::at(&kept.workspace), DeleteGeneration { id: id.clone() });
@@ -186,10 +202,17 @@ impl Handle<Forget> for GenerationManager {
     const NAME: &'static str = "forget";
     type Reply = ();
 
+    /// Only when the library has confirmed everything: before that the manager is all there is.
     fn handle(&self, turn: &Turn<Self>, _: Forget) -> Result<()> {
-        let tasks = rows::tasks(turn)?;
-        if tasks.iter().all(|it| it.state.is_final()) {
+        let Some(kept) = rows::request(turn)? else { return Ok(()) };
+        let is_heard = kept.told <= kept.heard;
+        if is_heard && rows::tasks(turn)?.iter().all(|it| it.state.is_final()) {
             turn.delete();
+        } else {
+            turn.set_alarm("forget", FORGET_AGAIN, Forget);
+            if !turn.alarms()?.iter().any(|it| it.name == "confirm") {
+                turn.set_alarm("confirm", Duration::ZERO, Confirm { tried: 0 });
+            }
         }
         Ok(())
     }

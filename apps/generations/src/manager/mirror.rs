@@ -1,15 +1,18 @@
 //! What the library has of this generation: whether it has heard of the end, and what people have
 //! changed.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
-use steadfast::{Handle, Result, Turn};
+use steadfast::{Handle, Outcome, Result, Turn};
 
 use super::{
-    GenerationManager,
+    GenerationManager, progress,
     rows::{self, Kept},
 };
-use crate::{Generation, GenerationMessage, GenerationStatus, LibraryChanged, LibraryHeard};
+use crate::{
+    Confirm, Generation, GenerationChanged, GenerationMessage, GenerationStatus, GetWord,
+    LibraryChanged, LibraryHeard, Record, TaskError, TaskState,
+};
 
 impl Handle<LibraryChanged> for GenerationManager {
     const NAME: &'static str = "library-changed";
@@ -38,13 +41,99 @@ impl Handle<LibraryHeard> for GenerationManager {
         let Some(before) = rows::request(turn)?.filter(|it| it.heard < msg.version) else {
             return Ok(());
         };
-        turn.sql().execute("UPDATE request SET heard = ?1", [msg.version])?;
-        let was_over = before.is_over();
-        let kept = Kept { heard: msg.version, ..before };
-        if !was_over && kept.is_over() && !kept.is_deleted {
-            tell_of_the_end(turn, &kept)?;
+        heard(turn, before, msg.version)
+    }
+}
+
+/// The library has confirmed a word: now everybody is told of it.
+fn heard(turn: &Turn<GenerationManager>, before: Kept, version: i64) -> Result<()> {
+    turn.sql().execute("UPDATE request SET heard = ?1, libraryError = NULL", [version])?;
+    let was_over = before.is_over();
+    let tasks = rows::tasks(turn)?;
+    let new: Vec<_> = tasks.iter().filter(|it| it.is_unconfirmed(&before)).collect();
+    let kept = Kept { heard: version, library_error: None, ..before };
+    if kept.told <= version {
+        turn.cancel_alarm("confirm");
+    }
+    if kept.is_deleted {
+        return Ok(());
+    }
+    for task in new.into_iter().filter(|it| !it.is_unconfirmed(&kept)) {
+        progress::tell(turn, task.index)?;
+    }
+    if !was_over && kept.is_over() {
+        tell_of_the_end(turn, &kept)?;
+    }
+    Ok(())
+}
+
+impl Handle<GetWord> for GenerationManager {
+    const NAME: &'static str = "get-word";
+    type Reply = Option<GenerationChanged>;
+
+    fn handle(&self, turn: &Turn<Self>, _: GetWord) -> Result<Option<GenerationChanged>> {
+        match rows::request(turn)?.filter(|it| !it.is_deleted) {
+            Some(kept) => word(turn, &kept).map(Some),
+            None => Ok(None),
         }
+    }
+}
+
+fn word(turn: &Turn<GenerationManager>, kept: &Kept) -> Result<GenerationChanged> {
+    Ok(GenerationChanged { generation: rows::generation(turn, kept)?, version: kept.told })
+}
+
+impl Handle<Confirm> for GenerationManager {
+    const NAME: &'static str = "confirm";
+    type Reply = ();
+
+    /// A message that the library refuses is given up, so that it is told by a job, which says why.
+    fn handle(&self, turn: &Turn<Self>, msg: Confirm) -> Result<()> {
+        let Some(kept) = rows::request(turn)? else { return Ok(()) };
+        if kept.told <= kept.heard && !kept.is_deleted {
+            return Ok(());
+        }
+        let changed = match kept.is_deleted {
+            true => None,
+            false => Some(Box::new(word(turn, &kept)?)),
+        };
+        turn.perform(&Record {
+            workspace: kept.workspace,
+            generation: turn.name().into(),
+            changed,
+        });
+        let wait = 60_u64 << msg.tried.min(6);
+        let next = Confirm { tried: msg.tried.saturating_add(1) };
+        turn.set_alarm("confirm", Duration::from_secs(wait.min(3_600)), next);
         Ok(())
+    }
+}
+
+impl Handle<Outcome<Record>> for GenerationManager {
+    const NAME: &'static str = "recorded";
+    type Reply = ();
+
+    fn handle(&self, turn: &Turn<Self>, msg: Outcome<Record>) -> Result<()> {
+        let Some(kept) = rows::request(turn)? else { return Ok(()) };
+        match (msg.result, msg.job.changed) {
+            (Ok(()), Some(changed)) if kept.heard < changed.version => {
+                heard(turn, kept, changed.version)
+            }
+            (Ok(()), Some(_)) => Ok(()),
+            (Ok(()), None) => {
+                let heard = "UPDATE request SET heard = told, libraryError = NULL";
+                turn.sql().execute(heard, ())?;
+                turn.cancel_alarm("confirm");
+                Ok(())
+            }
+            (Err(error), _) => {
+                tracing::warn!(%error, generation = turn.name(), "the library refuses a change");
+                let error = TaskError { code: error.code().into(), message: error.to_string() };
+                let update = "UPDATE request SET libraryError = ?1";
+                turn.sql().execute(update, [serde_json::to_string(&error)?])?;
+                Ok(())
+            }
+        }
     }
 }
 
@@ -59,6 +148,14 @@ pub(super) fn tell_of_the_end(turn: &Turn<GenerationManager>, kept: &Kept) -> Re
 /// before it is over there.
 pub(super) fn shown(turn: &Turn<GenerationManager>, kept: &Kept) -> Result<Generation> {
     let mut generation = rows::generation(turn, kept)?;
+    generation.library_error.clone_from(&kept.library_error);
+    for task in rows::tasks(turn)?.iter().filter(|it| it.is_unconfirmed(kept)) {
+        generation.artifacts.retain(|it| it.index != task.index);
+        generation.counts.ready = generation.counts.ready.saturating_sub(1);
+        for shown in generation.tasks.iter_mut().filter(|it| it.index == task.index) {
+            shown.status = TaskState::Streaming;
+        }
+    }
     if !kept.is_over() {
         (generation.status, generation.completed_at) = (GenerationStatus::Active, None);
     }

@@ -8,8 +8,8 @@ use super::{
     unknown,
 };
 use crate::{
-    AskAgain, AskLate, AtProvider, Discard, Fetch, FetchHere, Made, Poll, Progress, Submit,
-    SubmitHere, Taken, TaskError, TaskState, TimeOut, Webhook,
+    AskAgain, AskLate, AtProvider, Discard, DiscardAgain, Fetch, FetchHere, Made, Poll, Progress,
+    Submit, SubmitHere, Taken, TaskError, TaskState, TimeOut, Webhook, jobs::DISCARD_AGAIN,
 };
 use steadfast_ai::generate::verify_webhook_token;
 
@@ -217,10 +217,22 @@ impl Handle<Outcome<Discard>> for GenerationManager {
     const NAME: &'static str = "discarded";
     type Reply = ();
 
-    fn handle(&self, _: &Turn<Self>, msg: Outcome<Discard>) -> Result<()> {
+    fn handle(&self, turn: &Turn<Self>, msg: Outcome<Discard>) -> Result<()> {
         if let Err(error) = msg.result {
-            tracing::warn!(%error, artifacts = ?msg.job.artifacts, "blobs were not removed");
+            let Discard { artifacts } = msg.job;
+            tracing::warn!(%error, ?artifacts, "blobs were not removed; it is tried again");
+            turn.send_after(DISCARD_AGAIN, turn.address(), DiscardAgain { artifacts });
         }
+        Ok(())
+    }
+}
+
+impl Handle<DiscardAgain> for GenerationManager {
+    const NAME: &'static str = "discard-again";
+    type Reply = ();
+
+    fn handle(&self, turn: &Turn<Self>, msg: DiscardAgain) -> Result<()> {
+        turn.perform(&Discard { artifacts: msg.artifacts });
         Ok(())
     }
 }

@@ -11,13 +11,16 @@ use super::{
     rows::{self, Kept, TaskRow},
 };
 use crate::{
-    AskAgain, AskLate, Fetch, FetchHere, Forget, GenerationChanged, GenerationMessage,
+    AskAgain, AskLate, Confirm, Fetch, FetchHere, Forget, GenerationChanged, GenerationMessage,
     GenerationStatus, Library, Made, SubmitAgain, TaskError, TaskState, TimeOut, artifact_id,
     jobs::is_here,
 };
 
 /// The longest wait that a provider can ask for, in milliseconds.
 const AFTER_MAX_MS: u64 = 3_600_000;
+
+/// How long the library may take until it is told again.
+pub(super) const CONFIRM_AFTER: Duration = Duration::from_secs(30);
 
 /// How often a provider may turn a task away until the task fails.
 const TURNED_AWAY_MAX: u32 = 100;
@@ -244,7 +247,7 @@ pub(super) fn ready(
     set(turn, task, "fetched", fetched)?;
     let update = "UPDATE task SET readyAt = ?2, progress = 100, error = NULL WHERE idx = ?1";
     turn.sql().execute(update, (task.index, turn.now().0))?;
-    tell(turn, task.index)?;
+    // Nobody is told before the library has it.
     publish(turn, kept)?;
     Ok(true)
 }
@@ -259,7 +262,7 @@ pub(super) fn cancelled(turn: &ManagerTurn, task: &TaskRow) -> Result<bool> {
     Ok(is_changed)
 }
 
-fn tell(turn: &ManagerTurn, index: u32) -> Result<()> {
+pub(super) fn tell(turn: &ManagerTurn, index: u32) -> Result<()> {
     if let Some(task) = rows::task_at(turn, index)? {
         turn.broadcast(&GenerationMessage::TaskChanged { task: task.view(turn.name()) });
     }
@@ -274,7 +277,9 @@ pub(super) fn publish(turn: &ManagerTurn, kept: &Kept) -> Result<()> {
     let next = "UPDATE request SET told = told + 1, completedAt = ?1, completedTold = CASE \
                 WHEN ?1 IS NULL THEN NULL WHEN completedAt IS NULL THEN told + 1 \
                 ELSE completedTold END RETURNING told";
-    let version = turn.sql().query_row(next, [completed_at], |row| row.get(0))?;
+    let version: i64 = turn.sql().query_row(next, [completed_at], |row| row.get(0))?;
+    let first = "UPDATE task SET readyTold = ?1 WHERE state = 'ready' AND readyTold IS NULL";
+    turn.sql().execute(first, [version])?;
     let mut generation = rows::generation(turn, kept)?;
     generation.completed_at = completed_at;
     if completed_at.is_some() {
@@ -292,6 +297,10 @@ pub(super) fn publish(turn: &ManagerTurn, kept: &Kept) -> Result<()> {
         for alarm in ["forget", "late"] {
             turn.cancel_alarm(alarm);
         }
+    }
+    let is_confirmed = completed_at.is_some() || !generation.artifacts.is_empty();
+    if is_confirmed && !turn.alarms()?.iter().any(|it| it.name == "confirm") {
+        turn.set_alarm("confirm", CONFIRM_AFTER, Confirm { tried: 0 });
     }
     let changed = GenerationChanged { generation, version };
     turn.send(Library::at(&kept.workspace), changed);

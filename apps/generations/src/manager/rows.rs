@@ -60,6 +60,12 @@ pub(super) const HEARD: &str = "\
 pub(super) const TURNED_AWAY: &str =
     "ALTER TABLE task ADD COLUMN turnedAway INTEGER NOT NULL DEFAULT 0";
 
+/// The number of the word that an artifact was first told with, and why the library refuses.
+pub(super) const CONFIRMED: &str = "\
+    ALTER TABLE task ADD COLUMN readyTold INTEGER;
+    UPDATE task SET readyTold = 0 WHERE state = 'ready';
+    ALTER TABLE request ADD COLUMN libraryError TEXT";
+
 /// The request of a generation.
 pub(super) struct Kept {
     pub(super) request: Request,
@@ -71,7 +77,10 @@ pub(super) struct Kept {
     pub(super) created_at: i64,
     pub(super) completed_at: Option<i64>,
     pub(super) completed_told: Option<i64>,
+    /// The number of the last word that the library was told.
+    pub(super) told: i64,
     pub(super) heard: i64,
+    pub(super) library_error: Option<TaskError>,
 }
 
 impl Kept {
@@ -98,6 +107,8 @@ pub(super) struct TaskRow {
     pub(super) submitted_at: Option<i64>,
     pub(super) ready_at: Option<i64>,
     pub(super) turned_away: u32,
+    /// The number of the word that its artifact was first told with.
+    pub(super) ready_told: Option<i64>,
 }
 
 pub(super) fn request(turn: &Turn<GenerationManager>) -> Result<Option<Kept>> {
@@ -112,7 +123,9 @@ pub(super) fn request(turn: &Turn<GenerationManager>) -> Result<Option<Kept>> {
             created_at: row.get("createdAt")?,
             completed_at: row.get("completedAt")?,
             completed_told: row.get("completedTold")?,
+            told: row.get("told")?,
             heard: row.get("heard")?,
+            library_error: json(row, "libraryError"),
         })
     };
     Ok(turn.sql().query_row("SELECT * FROM request", (), read).optional()?)
@@ -140,6 +153,7 @@ fn read_task(row: &Row<'_>) -> steadfast::rusqlite::Result<TaskRow> {
         submitted_at: row.get("submittedAt")?,
         ready_at: row.get("readyAt")?,
         turned_away: row.get("turnedAway")?,
+        ready_told: row.get("readyTold")?,
     })
 }
 
@@ -180,6 +194,11 @@ const REFUSALS: [&str; 6] = [
 ];
 
 impl TaskRow {
+    /// Whether its artifact is made, and the library has not confirmed that it has it.
+    pub(super) fn is_unconfirmed(&self, kept: &Kept) -> bool {
+        self.state == TaskState::Ready && self.ready_told.is_none_or(|it| kept.heard < it)
+    }
+
     /// When the time of its provider is over; nothing while it waits in our own line.
     pub(super) fn deadline(&self, kept: &Kept) -> Option<Timestamp> {
         let timeout = i64::try_from(kept.timeout_ms).unwrap_or(i64::MAX);
@@ -277,5 +296,6 @@ pub(super) fn generation(turn: &Turn<GenerationManager>, kept: &Kept) -> Result<
         artifacts: tasks.iter().filter_map(|it| it.artifact(id, &kept.request)).collect(),
         created_at: kept.created_at,
         completed_at: kept.completed_at,
+        library_error: None,
     })
 }

@@ -11,8 +11,8 @@ use steadfast_ai::generate::{ErrorKind, GenerateError, OutputSource, Provider, S
 
 use super::{Studio, at_provider, failure, made};
 use crate::{
-    AtProvider, Begin, Begun, Discard, Fetch, FetchHere, Fetched, GenerationManager, Poll,
-    Progress, Submit, SubmitHere, Taken, blob_key,
+    AtProvider, Begin, Begun, DeleteGeneration, Discard, Fetch, FetchHere, Fetched,
+    GenerationManager, Library, Poll, Progress, Record, Submit, SubmitHere, Taken, blob_key,
 };
 
 /// Metadata of a blob: the task that it was made for, and how its file is called.
@@ -117,12 +117,10 @@ fn millis(duration: Option<Duration>) -> u64 {
 
 /// A provider that has too many requests says how long it wants to be left alone.
 fn later(error: GenerateError, may_be_known: bool) -> Result<Taken> {
-    match error.kind {
-        ErrorKind::RateLimited => {
-            Ok(Taken::Later { after_ms: millis(error.retry_after), may_be_known })
-        }
-        _ => Err(failure(error)),
+    if error.kind != ErrorKind::RateLimited {
+        return Err(failure(error));
     }
+    Ok(Taken::Later { after_ms: millis(error.retry_after), may_be_known })
 }
 
 impl Perform<Submit> for Arc<Studio> {
@@ -133,7 +131,7 @@ impl Perform<Submit> for Arc<Studio> {
         let _place = self.place_at(&job.provider).await?;
         match self.begin(&job).await? {
             Begun::Unwanted => Ok(Taken::Withdrawn),
-            begun => self.submit(job, begun).await,
+            begun @ (Begun::First | Begun::Again) => self.submit(job, begun).await,
         }
     }
 
@@ -213,6 +211,20 @@ impl Perform<FetchHere> for Arc<Studio> {
 
     fn at_once(&self) -> Option<usize> {
         Some(self.places())
+    }
+}
+
+impl Perform<Record> for Arc<Studio> {
+    async fn perform(&self, job: Record, _: &str) -> Result<()> {
+        let (objects, library) = (self.objects()?, Library::at(&job.workspace));
+        let recorded = match job.changed {
+            Some(changed) => objects.call(library, *changed).await,
+            None => objects.call(library, DeleteGeneration { id: job.generation }).await,
+        };
+        recorded.map_err(|error| {
+            let code = error.code().to_owned();
+            Error::retryable(error).with_code(&code)
+        })
     }
 }
 

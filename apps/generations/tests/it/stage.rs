@@ -9,7 +9,9 @@ use std::{
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use serde_json::{Map, Value, json};
-use steadfast::{Builder, Link, Object, Runtime, bucket::ListOptions, test::App};
+use steadfast::{
+    Bucket, Builder, Error, Handle, Link, Object, Runtime, Turn, bucket::ListOptions, test::App,
+};
 use steadfast_ai::classify::Pool;
 use steadfast_ai::generate::{
     Checked, Embedded, ErrorKind, GenerateError, Model, Output, OutputKind, OutputSource,
@@ -18,8 +20,9 @@ use steadfast_ai::generate::{
 use tokio::sync::watch;
 
 use steadfast_generations::{
-    ARTIFACTS, Create, DEFAULT_WORKSPACE, Generation, GenerationManager, GetGeneration, GetState,
-    Library, Made, Request, Studio, StudioOptions, Webhook, task_id,
+    ARTIFACTS, Create, DEFAULT_WORKSPACE, DeleteGeneration, Generation, GenerationChanged,
+    GenerationManager, GetGeneration, GetState, Library, Made, Request, Studio, StudioOptions,
+    Webhook, task_id,
 };
 
 /// What a provider remembers, over the ends of the process that asks it.
@@ -37,6 +40,10 @@ pub(crate) struct Books {
     pub(crate) is_down: bool,
     /// It has too many requests, and wants to be left alone for so long.
     pub(crate) busy: Option<Duration>,
+    /// The bucket of the artifacts cannot be reached.
+    pub(crate) is_bucket_away: bool,
+    /// The library refuses everything, in the next process.
+    pub(crate) is_library_full: bool,
     /// Why nothing that it made can be had.
     pub(crate) withheld: Option<ErrorKind>,
 }
@@ -232,6 +239,37 @@ impl Provider for Fake {
     }
 }
 
+/// A library that takes nothing.
+#[derive(Clone)]
+struct Full;
+
+impl Object for Full {
+    const CLASS: &'static str = Library::CLASS;
+    type Calls = (GenerationChanged, DeleteGeneration);
+}
+
+fn full() -> Error {
+    Error::terminal("the library is full").with_code("library_full")
+}
+
+impl Handle<GenerationChanged> for Full {
+    const NAME: &'static str = <Library as Handle<GenerationChanged>>::NAME;
+    type Reply = ();
+
+    fn handle(&self, _: &Turn<Self>, _: GenerationChanged) -> Result<(), Error> {
+        Err(full())
+    }
+}
+
+impl Handle<DeleteGeneration> for Full {
+    const NAME: &'static str = <Library as Handle<DeleteGeneration>>::NAME;
+    type Reply = ();
+
+    fn handle(&self, _: &Turn<Self>, _: DeleteGeneration) -> Result<(), Error> {
+        Err(full())
+    }
+}
+
 /// The same claims on every store.
 macro_rules! on_all {
     ($($claim:ident),+ $(,)?) => {
@@ -255,27 +293,31 @@ pub(crate) use on_all;
 
 /// The application.
 pub(crate) fn program(fake: &Fake) -> Builder {
-    program_with(Providers::new().with(fake.clone()))
+    program_and_studio(Providers::new().with(fake.clone()), Some(fake)).0
 }
 
 /// The application, and the studio that works for it.
 pub(crate) async fn start_with_studio(fake: &Fake) -> (App, Arc<Studio>) {
-    let (program, studio) = program_and_studio(Providers::new().with(fake.clone()));
+    let (program, studio) = program_and_studio(Providers::new().with(fake.clone()), Some(fake));
     (program.test().await.unwrap(), studio)
 }
 
 /// The same with other providers.
 pub(crate) fn program_with(providers: Providers) -> Builder {
-    program_and_studio(providers).0
+    program_and_studio(providers, None).0
 }
 
-fn program_and_studio(providers: Providers) -> (Builder, Arc<Studio>) {
+fn program_and_studio(providers: Providers, fake: Option<&Fake>) -> (Builder, Arc<Studio>) {
     let link = Link::default();
-    let place = link.clone();
+    let (place, books) = (link.clone(), fake.map(|it| it.books.clone()));
+    let is_away = move || books.as_ref().is_some_and(|it| it.lock().unwrap().is_bucket_away);
     let studio = Arc::new(Studio::new(
         providers,
         StudioOptions::default(),
-        Arc::new(move || place.bucket(ARTIFACTS)),
+        Arc::new(move || match is_away() {
+            true => place.bucket(Bucket::named("away")),
+            false => place.bucket(ARTIFACTS),
+        }),
     ));
     let (managers, works) = (link.clone(), studio.clone());
     studio.connect(move || managers.objects());
@@ -283,13 +325,17 @@ fn program_and_studio(providers: Providers) -> (Builder, Arc<Studio>) {
         .link(&link)
         .bucket(ARTIFACTS)
         .live_object(GenerationManager { studio: studio.clone() })
-        .object(Library)
         .perform::<steadfast_generations::Submit>(studio.clone())
         .perform::<steadfast_generations::SubmitHere>(studio.clone())
         .perform::<steadfast_generations::Poll>(studio.clone())
         .perform::<steadfast_generations::Fetch>(studio.clone())
         .perform::<steadfast_generations::FetchHere>(studio.clone())
+        .perform::<steadfast_generations::Record>(studio.clone())
         .perform::<steadfast_generations::Discard>(studio);
+    let program = match fake.is_some_and(|it| it.books().is_library_full) {
+        true => program.object(Full),
+        false => program.object(Library),
+    };
     (program, works)
 }
 
