@@ -29,7 +29,7 @@ pub(crate) use self::{
     classifier::{ClassifierArgs, ClassifierChoice, ModelsVerb, PullArgs, PullChoice},
     drift::{CompareArgs, DriftArgs},
     example::{CheckoutArgs, ExampleVerb},
-    generations::GenerationArgs,
+    generations::{GenerationArgs, RunwareReconcile},
     keys::{KeyCreateArgs, KeysVerb},
     objects::{CallArgs, ExportArgs, ObjectArgs, ObjectsVerb, SqlArgs},
     processes::{ProcessesVerb, SendArgs, StatusArg},

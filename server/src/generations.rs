@@ -6,7 +6,7 @@ use axum::Router;
 use steadfast::Buckets;
 use steadfast_ai::{
     classify::{Copies, Pool},
-    generate::{Embedded, Providers, Runware, RunwareOptions},
+    generate::{Delivery, Embedded, Providers, Reconcile, Runware, RunwareOptions},
 };
 use steadfast_generations::{
     ARTIFACTS, Studio, StudioOptions,
@@ -14,7 +14,12 @@ use steadfast_generations::{
 };
 use steadfast_store::{SeededEntropy, SystemClock};
 
-use crate::{args::GenerationArgs, failure::Failure, node::Node, uploads::connector};
+use crate::{
+    args::{GenerationArgs, RunwareReconcile},
+    failure::Failure,
+    node::Node,
+    uploads::connector,
+};
 
 /// The providers that there are: the embedded one, and Runware if there is a key.
 pub(crate) fn studio(args: &GenerationArgs, buckets: &Buckets) -> Result<Arc<Studio>, Failure> {
@@ -31,6 +36,10 @@ pub(crate) fn studio(args: &GenerationArgs, buckets: &Buckets) -> Result<Arc<Stu
         // Its own limits must not be narrower than what was asked for.
         options.concurrent = args.provider_requests.into();
         options.fetch.concurrent = options.concurrent.clamp(8, 64);
+        (options.reconcile, options.image_delivery) = match args.runware_reconcile {
+            RunwareReconcile::Response => (Reconcile::Response, Delivery::Async),
+            RunwareReconcile::Details => (Reconcile::Details, Delivery::Sync),
+        };
         if let Some(url) = &args.runware_url {
             options.base_url.clone_from(url);
         }

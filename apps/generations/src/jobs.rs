@@ -152,6 +152,12 @@ pub struct Fetched {
     pub content_type: String,
     /// What its file is called behind the dot.
     pub extension: String,
+    /// Pixels from left to right, if the file says so.
+    #[serde(default)]
+    pub width: Option<u32>,
+    /// Pixels from top to bottom.
+    #[serde(default)]
+    pub height: Option<u32>,
 }
 
 impl Job for Fetch {

@@ -25,7 +25,7 @@ use steadfast_egress::Network;
 pub use self::behaviour::{Behaviour, Webhooks};
 use self::record::Record;
 
-use crate::generate::{FetchOptions, RunwareOptions};
+use crate::generate::{Delivery, FetchOptions, Reconcile, RunwareOptions};
 
 /// The key that it knows.
 pub const KEY: &str = "fake-key";
@@ -77,11 +77,13 @@ impl FakeRunware {
         format!("http://{}/v1", self.shared.address)
     }
 
-    /// Options for a client of it, with short waits.
+    /// Options for a client of it, with short waits. Images come with the answer.
     pub fn options(&self) -> RunwareOptions {
         RunwareOptions {
             base_url: self.url(),
             timeout: Duration::from_secs(5),
+            image_delivery: Delivery::Sync,
+            reconcile: Reconcile::Details,
             fetch: FetchOptions {
                 hosts: Vec::new(),
                 private: vec![Network::from(self.shared.address.ip())],

@@ -9,6 +9,7 @@ mod error;
 mod fetch;
 mod input;
 mod media;
+mod media_size;
 mod provider;
 mod providers;
 mod runware;
@@ -20,12 +21,13 @@ pub use self::{
     error::{ErrorKind, GenerateError},
     fetch::FetchOptions,
     media::{MediaKind, SNIFF_BYTES, sniff_media},
+    media_size::{SIZE_BYTES, media_size},
     provider::{
         Checked, Model, Output, OutputKind, OutputSource, Provider, Report, Request, Submitted,
         Task, TaskState,
     },
     providers::Providers,
-    runware::{Delivery, Runware, RunwareOptions},
+    runware::{Delivery, Reconcile, Runware, RunwareOptions},
     stream::OutputStream,
     token::{verify_webhook_token, webhook_token},
 };

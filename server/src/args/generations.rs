@@ -3,6 +3,15 @@
 use clap::Args;
 use steadfast_egress::Network;
 
+/// How a task of Runware is found whose answer was lost.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(crate) enum RunwareReconcile {
+    /// By `getResponse`.
+    Response,
+    /// By `getTaskDetails`.
+    Details,
+}
+
 /// Who makes pictures and clips, and how long they may take.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct GenerationArgs {
@@ -13,6 +22,16 @@ pub(crate) struct GenerationArgs {
     /// Where Runware is, if not at its own address
     #[arg(long, env = "STEADFAST_RUNWARE_URL", value_name = "URL")]
     pub(crate) runware_url: Option<String>,
+    /// How a task is found whose answer was lost: `response` asks as documented and has images
+    /// delivered later, `details` asks what is not documented and has images delivered at once
+    #[arg(
+        long,
+        env = "STEADFAST_RUNWARE_RECONCILE",
+        value_name = "HOW",
+        value_enum,
+        default_value = "response"
+    )]
+    pub(crate) runware_reconcile: RunwareReconcile,
     /// Networks that outputs of Runware may be fetched from although they are not public
     #[arg(
         long,

@@ -158,7 +158,7 @@ fn artifacts_are_tagged_filtered_and_deleted_with_their_bytes() {
         tags,
         json!([
             { "tag": "best one", "generations": 0, "artifacts": 1 },
-            { "tag": "test", "generations": 1, "artifacts": 0 },
+            { "tag": "test", "generations": 1, "artifacts": 2 },
         ])
     );
     assert_eq!(server.delete(&tag).status, 204);
@@ -168,6 +168,39 @@ fn artifacts_are_tagged_filtered_and_deleted_with_their_bytes() {
     assert_eq!(server.delete(&format!("{GENERATIONS}/{id}")).status, 202);
     server.get(&format!("{GENERATIONS}/{id}")).assert_problem(404, "unknown_generation");
     server.json_until("/v1/buckets/generations/objects", |it| it["items"] == json!([]));
+}
+
+#[test]
+fn a_tag_right_after_the_answer_is_taken() {
+    let server = Server::empty();
+    for number in 0..20 {
+        let id = ask(&server, 1, &format!("boat {number}"));
+        let tag = format!("{GENERATIONS}/{id}/tags/now");
+        assert_eq!(server.put_bytes(&tag, b"", &[]).status, 204);
+        let shown = server.json(&format!("{GENERATIONS}/{id}"));
+        assert_eq!(shown["tags"], json!(["now", "test"]));
+    }
+}
+
+#[test]
+fn what_is_told_to_be_ready_is_in_the_library() {
+    let server = Server::empty();
+    let id = ask(&server, 8, "eight bells");
+    let url = format!("ws://{}{GENERATIONS}/{id}/events", server.host());
+    let (socket, _) = tungstenite::client(url, server.connect()).unwrap();
+    let mut guest = Guest { socket };
+    while server.json(&format!("{GENERATIONS}/{id}"))["status"] == "active" {
+        let told = guest.event().unwrap();
+        if told["task"]["status"] == "ready" {
+            let artifact = told["task"]["artifactId"].as_str().unwrap();
+            assert_eq!(server.get(&format!("/api/artifacts/{artifact}")).status, 200);
+            assert_eq!(server.get(&format!("/artifacts/{artifact}/file?w=8")).status, 200);
+        }
+        if told["type"] == "generation_finished" {
+            break;
+        }
+    }
+    assert_eq!(ready(&server, &id)["ready"], 8);
 }
 
 #[test]

@@ -11,6 +11,21 @@ fn keep(window: &Window<'_>, name: &str) {
 }
 
 #[test]
+fn a_seed_that_no_number_of_the_page_can_hold_arrives_as_it_was_written() {
+    let Some(browser) = Browser::start() else { return };
+    let server = Server::empty();
+    let window = browser.open(&format!("{}/generations", server.url));
+    window.write("#bench textarea", "a large seed");
+    window.evaluate("document.querySelector('#bench [name=count]').value = 1");
+    window.write("#bench [name=seed]", "9007199254740993");
+    window.click("#bench button.main");
+    window.wait_for("document.querySelectorAll('.grid li').length === 1");
+    let made = server.get("/api/artifacts").body;
+    assert!(made.contains("\"seed\":9007199254740993"), "{made}");
+    browser.assert_quiet();
+}
+
+#[test]
 fn four_pictures_fill_in_one_is_tagged_found_inspected_and_deleted() {
     let Some(browser) = Browser::start() else { return };
     let server = Server::empty();

@@ -38,12 +38,8 @@ pub(crate) fn flags(
     flags.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect()
 }
 
-/// A server that asks this provider; with an address for webhooks, or without one.
-fn serve(fake: &FakeRunware, host: &str, folder: TempDir, webhooks: bool) -> Server {
-    serve_on(fake, host, folder, webhooks, None)
-}
-
-/// The same, on a store of its own or in a database.
+/// A server that asks this provider; with an address for webhooks, or without one; on a store of
+/// its own or in a database.
 fn serve_on(
     fake: &FakeRunware,
     host: &str,
@@ -134,8 +130,17 @@ fn pictures(cluster: Option<&Cluster>) {
 
 #[test]
 fn clips_come_by_polling_or_time_ends_them() {
+    polled_clips(None);
+}
+
+#[test]
+fn clips_come_by_polling_or_time_ends_them_on_postgres() {
+    polled_clips(Some(&Cluster::start()));
+}
+
+fn polled_clips(cluster: Option<&Cluster>) {
     let fake = FakeRunware::start().expect("it starts");
-    let server = serve(&fake, &free_host(), folder(), false);
+    let server = serve_on(&fake, &free_host(), folder(), false, cluster);
     let prompts = [
         ("a clip", "ready"),
         ("polls:2", "ready"),
@@ -148,9 +153,46 @@ fn clips_come_by_polling_or_time_ends_them() {
 
 #[test]
 fn clips_come_by_webhooks_early_twice_and_late() {
+    told_clips(None);
+}
+
+#[test]
+fn clips_come_by_webhooks_early_twice_and_late_on_postgres() {
+    told_clips(Some(&Cluster::start()));
+}
+
+#[test]
+fn what_is_under_way_is_cancelled_and_what_failed_is_retried_over_http() {
+    let fake = FakeRunware::start().expect("it starts");
+    let server = serve_on(&fake, &free_host(), folder(), false, None);
+    let id = ask(&server, "never-done", true);
+    let path = format!("/api/generations/{id}");
+    server.json_until(&path, |it| it["tasks"][0]["progress"] == 50);
+    let cancelled = server.post_json(&format!("{path}/cancel"), "", &[]);
+    assert_eq!((cancelled.status, &cancelled.json()["status"]), (200, &json!("cancelled")));
+    let listed = server.json("/api/generations?status=cancelled");
+    assert_eq!(listed["items"][0]["id"], *id, "the library knows it as well");
+    server.post_json(&format!("{path}/retry"), "", &[]).assert_problem(409, "nothing_to_retry");
+    let id = ask(&server, "gone", false);
+    assert_eq!(ended(&server, &id)["tasks"][0]["error"]["code"], "output_gone");
+    let again = server.post_json(&format!("/api/generations/{id}/retry"), "", &[]);
+    assert_eq!((again.status, &again.json()["status"]), (200, &json!("active")));
+    assert_eq!(ended(&server, &id)["status"], "failed");
+    // An older one is on the page with its button, however many are newer.
+    let old = ask(&server, "an old one never-done", true);
+    for number in 0..13 {
+        ended(&server, &ask(&server, &format!("newer {number}"), false));
+    }
+    let page = server.get("/generations").body;
+    assert!(page.contains(&format!("data-id=\"{old}\"")), "{page}");
+    assert_eq!(server.json("/api/artifacts?limit=1")["items"][0]["width"], 64, "of the file");
+    assert_eq!(fake.billings_max(), 1);
+}
+
+fn told_clips(cluster: Option<&Cluster>) {
     let fake = FakeRunware::start().expect("it starts");
     let host = free_host();
-    let server = serve(&fake, &host, folder(), true);
+    let server = serve_on(&fake, &host, folder(), true, cluster);
     let prompts = [("a clip", "ready"), ("duplicate-webhook", "ready"), ("webhook-first", "ready")];
     outcomes(&server, &prompts, true);
     let late = ask(&server, "late-webhook never-done", true);

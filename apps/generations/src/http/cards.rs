@@ -144,7 +144,7 @@ pub(super) fn library(shown: &Shown) -> Markup {
                 @for it in &shown.tags {
                     a href=(page(&[("tag", &it.tag)]))
                         aria-current=[(shown.tag.as_ref() == Some(&it.tag)).then_some("page")] {
-                        (it.tag) " " span.quiet { (it.generations + it.artifacts) }
+                        (it.tag) " " span.quiet { (it.artifacts) }
                     }
                 }
             }

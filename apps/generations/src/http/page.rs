@@ -27,7 +27,9 @@ const SCRIPT: &str = include_str!("../../assets/generations.js");
 const ICON: &str = include_str!("../../assets/generations.svg");
 /// Artifacts of one page.
 const PAGE: u32 = 48;
-/// Generations that are shown above the library.
+/// Generations under way that are shown above the library.
+const ACTIVE: u32 = 200;
+/// Generations that are looked at for what did not go well.
 const RECENT: u32 = 12;
 
 pub(super) async fn style() -> Response {
@@ -88,19 +90,24 @@ async fn collect(
     let ask = ListArtifacts { generation: query.generation.clone(), narrow };
     let artifacts = site.objects.call(library(), ask).await?;
     let found = super::list::page(artifacts, PAGE as usize, |it| (it.created_at, &it.id));
-    let recent = Narrow { limit: RECENT, ..Narrow::default() };
-    let recent = ListGenerations { status: None, narrow: recent };
-    let recent = site.objects.call(library(), recent).await?;
+    let generations = |status, limit| {
+        let ask = ListGenerations { status, narrow: Narrow { limit, ..Narrow::default() } };
+        site.objects.call(library(), ask)
+    };
+    // All that are under way, however many are newer.
     let mut active = Vec::new();
-    for generation in recent {
+    for generation in generations(Some(GenerationStatus::Active), ACTIVE).await? {
+        active.extend(super::api::find(site, &workspace, &generation.id).await?);
+    }
+    for generation in generations(None, RECENT).await? {
         // What went well is in the library below; the rest is to be seen.
         let is_whole = generation.counts.ready == generation.request.count;
-        if generation.status == GenerationStatus::Active {
-            active.extend(super::api::find(site, &workspace, &generation.id).await?);
-        } else if !is_whole {
+        let is_shown = active.iter().any(|it| it.id == generation.id);
+        if generation.status != GenerationStatus::Active && !is_whole && !is_shown {
             active.push(generation);
         }
     }
+    active.sort_by(|one, two| (two.created_at, &two.id).cmp(&(one.created_at, &one.id)));
     let inspected = match &view.artifact {
         Some(id) => inspect(site, &workspace, id).await?,
         None => None,

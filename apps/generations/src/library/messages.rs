@@ -131,6 +131,6 @@ pub struct TagCount {
     pub tag: String,
     /// So many generations.
     pub generations: u64,
-    /// So many artifacts.
+    /// So many artifacts, their own tags and those of their generations.
     pub artifacts: u64,
 }

@@ -90,10 +90,19 @@ impl Handle<ListTags> for Library {
     const NAME: &'static str = "list-tags";
     type Reply = Vec<TagCount>;
 
+    /// Counts what a list that is narrowed by the tag has.
     fn handle(&self, turn: &Turn<Self>, _: ListTags) -> Result<Vec<TagCount>> {
         let mut select = turn.sql().prepare(
-            "SELECT tag, count(*) FILTER (WHERE targetType = 'generation'), \
-             count(*) FILTER (WHERE targetType = 'artifact') FROM tags GROUP BY tag ORDER BY tag",
+            "SELECT tag, sum(isGeneration), count(DISTINCT artifact) FROM ( \
+                 SELECT tag, 1 AS isGeneration, NULL AS artifact FROM tags \
+                 WHERE targetType = 'generation' \
+             UNION ALL \
+                 SELECT tag, 0, targetId FROM tags WHERE targetType = 'artifact' \
+             UNION ALL \
+                 SELECT tag, 0, artifacts.id FROM tags \
+                 JOIN artifacts ON artifacts.generationId = tags.targetId \
+                 WHERE targetType = 'generation') \
+             GROUP BY tag ORDER BY tag",
         )?;
         let rows = select.query_map((), |row| {
             Ok(TagCount { tag: row.get(0)?, generations: row.get(1)?, artifacts: row.get(2)? })

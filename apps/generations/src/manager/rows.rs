@@ -243,8 +243,8 @@ impl TaskRow {
             content_type: fetched.content_type.clone(),
             extension: fetched.extension.clone(),
             size: fetched.size,
-            width: pixels(request, "width"),
-            height: pixels(request, "height"),
+            width: fetched.width,
+            height: fetched.height,
             seed: made.seed,
             cost: made.cost,
             response: made.response.clone(),
@@ -253,11 +253,6 @@ impl TaskRow {
             tags: Vec::new(),
         })
     }
-}
-
-/// A size as it was asked for.
-fn pixels(request: &Request, name: &str) -> Option<u32> {
-    request.input.get(name)?.as_u64()?.try_into().ok()
 }
 
 pub(super) fn counts(tasks: &[TaskRow]) -> Counts {

@@ -7,7 +7,9 @@ use steadfast::{
     bucket::{Attributes, PutOptions},
     store::crash,
 };
-use steadfast_ai::generate::{ErrorKind, GenerateError, OutputSource, Provider, Submitted, Task};
+use steadfast_ai::generate::{
+    ErrorKind, GenerateError, OutputSource, Provider, SIZE_BYTES, Submitted, Task, media_size,
+};
 
 use super::{Studio, at_provider, failure, made};
 use crate::{
@@ -18,6 +20,9 @@ use crate::{
 /// Metadata of a blob: the task that it was made for, and how its file is called.
 const TASK: &str = "task";
 const EXTENSION: &str = "extension";
+/// And how many pixels it has.
+const WIDTH: &str = "width";
+const HEIGHT: &str = "height";
 
 impl Studio {
     /// Tells the manager that the provider is about to be asked.
@@ -104,7 +109,9 @@ impl Studio {
         let of = |name: &str| metadata.get(name).cloned();
         Ok(match (of(TASK), of(EXTENSION), content_type) {
             (Some(task), Some(extension), Some(content_type)) if task == job.task => {
-                Some(Fetched { size: blob.size, content_type, extension })
+                let pixels = |name| of(name).and_then(|it| it.parse().ok());
+                let (width, height) = (pixels(WIDTH), pixels(HEIGHT));
+                Some(Fetched { size: blob.size, content_type, extension, width, height })
             }
             _ => None,
         })
@@ -181,13 +188,19 @@ impl Perform<Fetch> for Arc<Studio> {
         let mut stream = provider.open(&source, max).await.map_err(failure)?;
         let media = stream.media();
         let mut writer = (self.place)().writer(&blob_key(&job.artifact)).await?;
+        let mut head = Vec::new();
         while let Some(chunk) = stream.chunk().await.map_err(failure)? {
+            head.extend_from_slice(&chunk[..chunk.len().min(SIZE_BYTES - head.len())]);
             writer.write(&chunk).await?;
             crash::point("generation.fetch.half");
         }
         let mut attributes = Attributes::of_type(media.content_type());
         attributes.metadata.insert(TASK.into(), job.task);
         attributes.metadata.insert(EXTENSION.into(), media.extension().into());
+        let size = media_size(media, &head);
+        for (name, pixels) in size.into_iter().flat_map(|it| [(WIDTH, it.0), (HEIGHT, it.1)]) {
+            attributes.metadata.insert(name.into(), pixels.to_string());
+        }
         let put = PutOptions { attributes, ..PutOptions::default() };
         let blob = writer.finish(put).await?;
         crash::point("generation.fetch.after");
@@ -195,6 +208,8 @@ impl Perform<Fetch> for Arc<Studio> {
             size: blob.size,
             content_type: media.content_type().into(),
             extension: media.extension().into(),
+            width: size.map(|it| it.0),
+            height: size.map(|it| it.1),
         })
     }
 

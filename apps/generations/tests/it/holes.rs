@@ -149,6 +149,9 @@ async fn hole_10_and_11_an_answer_at_once_is_stored_under_the_id_of_its_place() 
     let app = start(&fake).await;
     create(&app, "now", 3).await;
     app.settle().await;
+    let size = |it: &steadfast_generations::Artifact| (it.width, it.height);
+    let sizes: Vec<_> = kept(&app).await.unwrap().artifacts.iter().map(size).collect();
+    assert_eq!(sizes, [(Some(64), Some(64)); 3], "those of the file");
     let expected: Vec<String> = (0..3).map(|it| artifact_id(ID, it)).collect();
     let ids: Vec<_> = kept(&app).await.unwrap().artifacts.into_iter().map(|it| it.id).collect();
     assert_eq!(ids, expected);

@@ -7,6 +7,7 @@ mod crashes;
 mod fetching;
 mod holes;
 mod holes_runware;
+mod interleavings;
 mod late;
 mod late_asked;
 mod library;

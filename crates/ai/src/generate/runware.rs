@@ -2,11 +2,12 @@
 //!
 //! What its documents and its own clients say, and what this relies on: a task's id is ours; a
 //! second submission of a task that still runs is refused with `conflictTaskUUID` and not billed;
-//! `getResponse` knows tasks that were to be polled, `getTaskDetails` knows all; a webhook comes
-//! once or more often, unsigned. `getResponse` alone is no proof that a task was never taken, as
-//! nobody says that it keeps what was delivered at once. `getTaskDetails` is in none of the
-//! documents: where there is none, a task that may have been taken ends in its refusal and is not
-//! submitted again.
+//! `getResponse` knows tasks that were to be polled; a webhook comes once or more often, unsigned.
+//! Nobody says that `getResponse` keeps what was delivered at once. So images are delivered later
+//! as well, and a task that `getResponse` does not know was never taken ([`Reconcile::Response`]).
+//! `getTaskDetails` knows tasks of both kinds, but is in none of the documents; who wants it chooses
+//! it ([`Reconcile::Details`]). There, a task that may have been taken ends in its refusal and is
+//! not submitted again.
 
 mod check;
 mod client;
@@ -44,6 +45,15 @@ pub enum Delivery {
     Async,
 }
 
+/// How it is found out whether a task was taken whose answer was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reconcile {
+    /// By `getResponse`, which is documented for tasks that are delivered later.
+    Response,
+    /// By `getTaskDetails`, which is not documented.
+    Details,
+}
+
 /// Whom to ask, and how.
 #[derive(Clone)]
 pub struct RunwareOptions {
@@ -55,6 +65,8 @@ pub struct RunwareOptions {
     pub timeout: Duration,
     /// How images are delivered.
     pub image_delivery: Delivery,
+    /// How it is found out whether a task was taken.
+    pub reconcile: Reconcile,
     /// Models to offer.
     pub models: Vec<Model>,
     /// Whether other models are refused. If not, all that are written like one are taken.
@@ -77,7 +89,8 @@ impl RunwareOptions {
             api_key: api_key.into(),
             base_url: "https://api.runware.ai/v1".into(),
             timeout: Duration::from_secs(120),
-            image_delivery: Delivery::Sync,
+            image_delivery: Delivery::Async,
+            reconcile: Reconcile::Response,
             models: vec![
                 flux("runware:100@1", "FLUX.1 [schnell]"),
                 flux("runware:101@1", "FLUX.1 [dev]"),
@@ -95,6 +108,7 @@ impl std::fmt::Debug for RunwareOptions {
             .field("base_url", &self.base_url)
             .field("timeout", &self.timeout)
             .field("image_delivery", &self.image_delivery)
+            .field("reconcile", &self.reconcile)
             .field("fetch", &self.fetch)
             .finish_non_exhaustive()
     }
@@ -160,6 +174,7 @@ impl Runware {
                 matches!(&state, TaskState::Failed(error) if taxonomy::is_missing(error));
             let state = match is_missing {
                 false => state,
+                true if self.options.reconcile == Reconcile::Response => TaskState::Unknown,
                 true => match self.look_closer(task).await {
                     // Nothing is known of this one. That must not hide what is known of others.
                     Err(error) if 1 < tasks.len() && !error.is_retryable() => nothing_known(),

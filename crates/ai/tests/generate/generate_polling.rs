@@ -117,3 +117,26 @@ async fn a_part_of_a_result_is_no_result_yet() {
     assert_eq!((progress, outputs.len()), (Some(80), 1));
     finished(world.poll(&task).await.unwrap());
 }
+
+#[tokio::test]
+async fn by_the_documented_question_a_lost_answer_is_found_and_nothing_else_is_asked() {
+    let world = World::with(|it| RunwareOptions {
+        image_delivery: Delivery::Async,
+        reconcile: Reconcile::Response,
+        ..it
+    });
+    // Whoever asks for the details would end in this refusal.
+    let task = world.image("drop-answer details:unauthorized");
+    assert_eq!(world.poll(&task).await.unwrap(), TaskState::Unknown, "it was never taken");
+    world.runware.submit(&task).await.unwrap_err();
+    for _ in 0..2 {
+        assert!(world.ask_then_submit(&task).await.unwrap().is_some());
+    }
+    assert_eq!((world.fake.submissions(&task.id), world.fake.billings(&task.id)), (1, 1));
+    let lost = world.task(7, json!({ "positivePrompt": "fail:503:1 details:unauthorized" }));
+    world.runware.submit(&lost).await.unwrap_err();
+    assert_eq!(world.poll(&lost).await.unwrap(), TaskState::Unknown);
+    let defaults = RunwareOptions::new("key");
+    assert_eq!(defaults.reconcile, Reconcile::Response);
+    assert_eq!(defaults.image_delivery, Delivery::Async);
+}

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use steadfast_ai::{
     fake::FakeRunware,
     generate::{
-        Delivery, GenerateError, Output, OutputSource, OutputStream, Provider, Request, Runware,
-        RunwareOptions, Submitted, Task, TaskState,
+        Delivery, GenerateError, Output, OutputSource, OutputStream, Provider, Reconcile, Request,
+        Runware, RunwareOptions, Submitted, Task, TaskState,
     },
 };
 

@@ -1,0 +1,72 @@
+//! What comes between: polls and webhooks during a call to the provider, and the end of the process
+//! right after an answer.
+
+use std::time::Duration;
+
+use steadfast::test::App;
+use steadfast_generations::{GenerationStatus, TaskState};
+use steadfast_world::World;
+
+use crate::stage::{Fake, advance, create, kept, live, on_all, program, webhook};
+
+on_all!(hole_01_polls_and_webhooks_are_answered_during_a_slow_call_and_no_change_is_lost);
+
+async fn hole_01_polls_and_webhooks_are_answered_during_a_slow_call_and_no_change_is_lost(
+    app: &App,
+    fake: &Fake,
+) {
+    create(app, "held", 3).await;
+    let open = async {
+        while fake.calls.receiver_count() < 3 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(120), open).await.expect("all are asked for");
+    let now = live(app).await.unwrap();
+    assert_eq!(now.status, GenerationStatus::Active);
+    assert!(now.tasks.iter().all(|it| it.status == TaskState::Pending));
+    webhook(app, 1).await.unwrap();
+    let now = live(app).await.unwrap();
+    assert_ne!(now.tasks[1].status, TaskState::Pending, "it is told while the calls are open");
+    assert_eq!(now.tasks[0].status, TaskState::Pending);
+    fake.calls.send(1).unwrap();
+    app.settle().await;
+    let whole = kept(app).await.unwrap();
+    assert_eq!((whole.status, whole.counts.ready), (GenerationStatus::Ready, 3));
+    assert_eq!(whole.artifacts.len(), 3);
+    fake.assert_fair();
+}
+
+/// The provider tells once, gets its answer, and the process ends at once.
+fn hole_04(world: impl FnOnce(Box<dyn Fn() -> steadfast::Builder>) -> World) {
+    let fake = Fake::new();
+    let its = fake.clone();
+    let mut world = world(Box::new(move || program(&its)));
+    world.on(async |app| {
+        create(app, "slow", 1).await;
+        app.settle().await;
+    });
+    world.end_during(u64::MAX / 2, async |app| webhook(app, 0).await.unwrap());
+    world.on(async |app| {
+        // It is not told again, and whoever asks hears that it is under way.
+        advance(app, 60).await;
+        let whole = kept(app).await.unwrap();
+        assert_eq!((whole.status, whole.artifacts.len()), (GenerationStatus::Ready, 1));
+    });
+    fake.assert_fair();
+}
+
+#[test]
+fn hole_04_what_a_webhook_said_is_there_after_a_restart_in_memory() {
+    hole_04(|it| World::in_memory(it));
+}
+
+#[test]
+fn hole_04_what_a_webhook_said_is_there_after_a_restart_on_sqlite() {
+    hole_04(|it| World::on_sqlite(it));
+}
+
+#[test]
+fn hole_04_what_a_webhook_said_is_there_after_a_restart_on_postgres() {
+    hole_04(|it| World::on_postgres(it));
+}

@@ -1,0 +1,133 @@
+//! How many pixels an output has, by the header of its file.
+
+use super::media::MediaKind;
+
+/// So many bytes of a file are enough to find its size.
+pub const SIZE_BYTES: usize = 256 << 10;
+
+/// Width and height, as the first bytes of a file say. `None` if they do not: a clip may have them
+/// at its end.
+pub fn media_size(kind: MediaKind, first: &[u8]) -> Option<(u32, u32)> {
+    let (width, height) = match kind {
+        MediaKind::Png => (be32(first, 16)?, be32(first, 20)?),
+        MediaKind::Gif => (le16(first, 6)?, le16(first, 8)?),
+        MediaKind::Jpeg => jpeg(first)?,
+        MediaKind::Webp => webp(first)?,
+        MediaKind::Mp4 => mp4(first)?,
+        MediaKind::Webm => return None,
+    };
+    (0 < width && 0 < height).then_some((width, height))
+}
+
+fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..at.checked_add(N)?)?.try_into().ok()
+}
+
+fn be32(bytes: &[u8], at: usize) -> Option<u32> {
+    array(bytes, at).map(u32::from_be_bytes)
+}
+
+fn be16(bytes: &[u8], at: usize) -> Option<u32> {
+    array(bytes, at).map(u16::from_be_bytes).map(u32::from)
+}
+
+fn le16(bytes: &[u8], at: usize) -> Option<u32> {
+    array(bytes, at).map(u16::from_le_bytes).map(u32::from)
+}
+
+fn le24(bytes: &[u8], at: usize) -> Option<u32> {
+    let [a, b, c] = array(bytes, at)?;
+    Some(u32::from_le_bytes([a, b, c, 0]))
+}
+
+/// Goes from marker to marker until the one of the frame.
+fn jpeg(bytes: &[u8]) -> Option<(u32, u32)> {
+    let mut at = 2;
+    loop {
+        if *bytes.get(at)? != 0xff {
+            return None;
+        }
+        match *bytes.get(at + 1)? {
+            0xff => at += 1,
+            0x01 | 0xd0..=0xd8 => at += 2,
+            0xc4 | 0xc8 | 0xcc => at += 2 + usize::try_from(be16(bytes, at + 2)?).ok()?,
+            0xc0..=0xcf => return Some((be16(bytes, at + 7)?, be16(bytes, at + 5)?)),
+            0xd9 | 0xda => return None,
+            _ => at += 2 + usize::try_from(be16(bytes, at + 2)?).ok()?,
+        }
+    }
+}
+
+fn webp(bytes: &[u8]) -> Option<(u32, u32)> {
+    match bytes.get(12..16)? {
+        b"VP8X" => Some((le24(bytes, 24)? + 1, le24(bytes, 27)? + 1)),
+        b"VP8L" => {
+            let bits = u32::from_le_bytes(array(bytes, 21)?);
+            Some(((bits & 0x3fff) + 1, ((bits >> 14) & 0x3fff) + 1))
+        }
+        b"VP8 " => Some((le16(bytes, 26)? & 0x3fff, le16(bytes, 28)? & 0x3fff)),
+        _ => None,
+    }
+}
+
+/// The header of the first track that is seen: the last numbers of its box, in 65,536ths.
+fn mp4(bytes: &[u8]) -> Option<(u32, u32)> {
+    let headers = bytes.windows(4).enumerate().filter(|(_, it)| *it == b"tkhd");
+    headers.filter_map(|(at, _)| track(bytes, at)).find(|it| 0 < it.0 && 0 < it.1)
+}
+
+fn track(bytes: &[u8], name: usize) -> Option<(u32, u32)> {
+    let from = name.checked_sub(4)?;
+    let end = from.checked_add(usize::try_from(be32(bytes, from)?).ok()?)?;
+    let (width, height) = (end.checked_sub(8)?, end.checked_sub(4)?);
+    Some((be32(bytes, width)? >> 16, be32(bytes, height)? >> 16))
+}
+
+#[cfg(test)]
+mod tests {
+    use image::{DynamicImage, ImageFormat};
+
+    use super::*;
+
+    #[test]
+    fn the_size_of_every_format_is_that_of_its_pixels() {
+        for (format, kind) in [
+            (ImageFormat::Png, MediaKind::Png),
+            (ImageFormat::Jpeg, MediaKind::Jpeg),
+            (ImageFormat::Gif, MediaKind::Gif),
+            (ImageFormat::WebP, MediaKind::Webp),
+        ] {
+            let mut bytes = std::io::Cursor::new(Vec::new());
+            let image = DynamicImage::new_rgb8(300, 20);
+            let image = if kind == MediaKind::Webp { image.to_rgba8().into() } else { image };
+            if image.write_to(&mut bytes, format).is_err() {
+                // The encoder is not built in.
+                assert_eq!(kind, MediaKind::Webp);
+                continue;
+            }
+            let bytes = bytes.into_inner();
+            assert_eq!(media_size(kind, &bytes), Some((300, 20)), "{kind:?}");
+            assert_eq!(media_size(kind, &bytes[..8]), None, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn heads_by_hand() {
+        let extended = b"RIFF\0\0\0\0WEBPVP8X\x0a\0\0\0\0\0\0\0\x2b\x01\0\x13\0\0";
+        assert_eq!(media_size(MediaKind::Webp, extended), Some((300, 20)));
+        let lossy = b"RIFF\0\0\0\0WEBPVP8 \0\0\0\0\0\0\0\x9d\x01\x2a\x2c\x41\x14\x40";
+        assert_eq!(media_size(MediaKind::Webp, lossy), Some((300, 20)));
+        let mut clip = b"\0\0\0\x18ftypisom\0\0\x02\0isommp42".to_vec();
+        for (width, height) in [(0_u32, 0_u32), (640 << 16, 360 << 16)] {
+            clip.extend_from_slice(b"\0\0\0\x5ctkhd");
+            clip.extend_from_slice(&[0; 76]);
+            clip.extend_from_slice(&width.to_be_bytes());
+            clip.extend_from_slice(&height.to_be_bytes());
+        }
+        assert_eq!(media_size(MediaKind::Mp4, &clip), Some((640, 360)));
+        assert_eq!(media_size(MediaKind::Mp4, &clip[..60]), None);
+        // A table comes before the frame, and a fill byte.
+        let jpeg = b"\xff\xd8\xff\xc4\0\x04ab\xff\xff\xc0\0\x0b\x08\0\x14\x01\x2c\x03\0\0";
+        assert_eq!(media_size(MediaKind::Jpeg, jpeg), Some((300, 20)));
+    }
+}
