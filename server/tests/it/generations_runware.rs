@@ -164,7 +164,7 @@ fn clips_come_by_webhooks_early_twice_and_late_on_postgres() {
 #[test]
 fn what_is_under_way_is_cancelled_and_what_failed_is_retried_over_http() {
     let fake = FakeRunware::start().expect("it starts");
-    let server = serve_on(&fake, &free_host(), folder(), false, None);
+    let server = serve_for(&fake, &free_host(), folder(), false, None, 600);
     let id = ask(&server, "never-done", true);
     let path = format!("/api/generations/{id}");
     server.json_until(&path, |it| it["tasks"][0]["progress"] == 50);
@@ -180,11 +180,16 @@ fn what_is_under_way_is_cancelled_and_what_failed_is_retried_over_http() {
     assert_eq!(ended(&server, &id)["status"], "failed");
     // An older one is on the page with its button, however many are newer.
     let old = ask(&server, "an old one never-done", true);
-    for number in 0..13 {
-        ended(&server, &ask(&server, &format!("newer {number}"), false));
+    let newer: Vec<String> =
+        (0..13).map(|it| ask(&server, &format!("newer {it}"), false)).collect();
+    for id in &newer {
+        assert_eq!(ended(&server, id)["status"], "ready");
     }
     let page = server.get("/generations").body;
-    assert!(page.contains(&format!("data-id=\"{old}\"")), "{page}");
+    assert!(page.contains(&format!("data-id=\"{old}\" data-status=\"active\"")), "{page}");
+    let form = [("content-type", "application/x-www-form-urlencoded")];
+    server.post_form("/generations", &format!("do=cancel&id={old}"), &form);
+    assert_eq!(ended(&server, &old)["status"], "cancelled");
     assert_eq!(server.json("/api/artifacts?limit=1")["items"][0]["width"], 64, "of the file");
     assert_eq!(fake.billings_max(), 1);
 }
