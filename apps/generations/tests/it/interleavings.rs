@@ -58,15 +58,15 @@ fn hole_04(world: impl FnOnce(Box<dyn Fn() -> steadfast::Builder>) -> World) {
 
 #[test]
 fn hole_04_what_a_webhook_said_is_there_after_a_restart_in_memory() {
-    hole_04(|it| World::in_memory(it));
+    hole_04(World::in_memory);
 }
 
 #[test]
 fn hole_04_what_a_webhook_said_is_there_after_a_restart_on_sqlite() {
-    hole_04(|it| World::on_sqlite(it));
+    hole_04(World::on_sqlite);
 }
 
 #[test]
 fn hole_04_what_a_webhook_said_is_there_after_a_restart_on_postgres() {
-    hole_04(|it| World::on_postgres(it));
+    hole_04(World::on_postgres);
 }
