@@ -117,14 +117,14 @@ impl MemoryStore {
         let facts = tables.facts(&Needs::of([commit]));
         let mut plan = plan::plan(facts, self.status.clock.record(), [commit]);
         let answer = plan.answers.pop().expect("one commit has one answer");
-        self.status.count_batch(1);
         tables.apply(&plan);
         drop(tables);
-        if !is_answered {
-            return Err(StoreError::Closed);
+        if is_answered {
+            // Who sees the count may rely on the notices.
+            self.status.notices.publish(&plan);
         }
-        self.status.notices.publish(&plan);
-        Ok(answer)
+        self.status.count_batch(1);
+        if is_answered { Ok(answer) } else { Err(StoreError::Closed) }
     }
 
     fn tables(&self) -> MutexGuard<'_, Tables> {

@@ -118,8 +118,9 @@ impl Writer {
         if plan.frees_space() {
             self.give_space_back();
         }
-        self.status.count_batch(batch.len());
+        // Who sees the count may rely on the notices.
         self.status.notices.publish(&plan);
+        self.status.count_batch(batch.len());
         for (request, answer) in batch.into_iter().zip(plan.answers) {
             request.answer(Ok(answer));
         }
