@@ -15,9 +15,12 @@ use crate::{
     OrganizationMessage, OrganizationWorkflow, PersistClassificationFailure,
     PersistClassificationSuccess, ReportError, ReportProgress, RetryUpload, Status,
     SweepTombstones, Upload, event_id,
-    upload::{self, SCHEMA},
+    upload::{self, HIDDEN_ARE_DELETED, SCHEMA},
     workflow_id,
 };
+
+/// The alarm that removes expired tombstones.
+const SWEEP_TOMBSTONES: &str = "sweep-tombstones";
 
 /// The images of one organization.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +51,7 @@ impl Object for OrganizationAgent {
         ReportError,
         SweepTombstones,
     );
-    const MIGRATIONS: &'static [&'static str] = &[SCHEMA];
+    const MIGRATIONS: &'static [&'static str] = &[SCHEMA, HIDDEN_ARE_DELETED];
 }
 
 impl Live for OrganizationAgent {
@@ -71,7 +74,7 @@ impl Handle<IngestUploadEvent> for OrganizationAgent {
     /// the event. What is known already, or older than what is known, changes nothing.
     fn handle(&self, turn: &Turn<Self>, msg: IngestUploadEvent) -> Result<Option<Upload>> {
         let sql = turn.sql();
-        if msg.sequence <= upload::last_sequence(sql, &msg.name)? {
+        if msg.sequence <= self.last_sequence(turn, &msg.name)? {
             // The event may have been faster than whoever knows the type.
             sql.execute(
                 "UPDATE Upload SET contentType = coalesce(contentType, ?2) \
@@ -85,9 +88,12 @@ impl Handle<IngestUploadEvent> for OrganizationAgent {
         let (workflow_id, now) = (workflow_id(&event_id, 0), turn.now().0);
         sql.execute("DELETE FROM Tombstone WHERE name = ?1", [&msg.name])?;
         sql.execute(
-            "INSERT OR REPLACE INTO Upload (name, eventId, workflowId, status, sequence, version, \
-             size, contentType, createdAt, updatedAt) \
-             VALUES (?1, ?2, ?3, 'queued', ?4, ?5, ?6, ?7, ?8, ?8)",
+            "INSERT INTO Upload (name, eventId, workflowId, status, sequence, version, size, \
+             contentType, createdAt, updatedAt) VALUES (?1, ?2, ?3, 'queued', ?4, ?5, ?6, ?7, ?8, ?8) \
+             ON CONFLICT (name) DO UPDATE SET eventId = ?2, workflowId = ?3, status = 'queued', \
+             sequence = ?4, version = ?5, size = ?6, contentType = ?7, updatedAt = ?8, \
+             classificationLabel = NULL, classificationScore = NULL, topFive = NULL, error = NULL, \
+             retries = 0, completedAt = NULL",
             (
                 &msg.name,
                 &event_id,
@@ -116,25 +122,8 @@ impl Handle<OnDelete> for OrganizationAgent {
     const NAME: &'static str = "on-delete";
     type Reply = ();
 
-    /// The row really goes; the number of the deletion is remembered, so that an older event that
-    /// comes later does not bring it back.
     fn handle(&self, turn: &Turn<Self>, msg: OnDelete) -> Result<()> {
-        let sql = turn.sql();
-        if msg.sequence <= upload::last_sequence(sql, &msg.name)? {
-            return Ok(());
-        }
-        stop_run(turn, &msg.name)?;
-        let gone = sql.execute("DELETE FROM Upload WHERE name = ?1", [&msg.name])?;
-        sql.execute(
-            "INSERT OR REPLACE INTO Tombstone (name, sequence, deletedAt) VALUES (?1, ?2, ?3)",
-            (&msg.name, msg.sequence, turn.now().0),
-        )?;
-        turn.set_alarm("sweep-tombstones", self.keep_tombstones, SweepTombstones);
-        if 0 < gone {
-            let (name, sequence) = (msg.name, msg.sequence);
-            turn.broadcast(&OrganizationMessage::UploadDeleted { name, sequence });
-        }
-        Ok(())
+        self.delete(turn, msg.name, msg.sequence)
     }
 }
 
@@ -142,16 +131,46 @@ impl Handle<HideUpload> for OrganizationAgent {
     const NAME: &'static str = "hide-upload";
     type Reply = ();
 
+    /// The bucket has deleted the blob, so this is the deletion. Its event finds nothing to do.
     fn handle(&self, turn: &Turn<Self>, msg: HideUpload) -> Result<()> {
-        let hidden = turn.sql().execute(
-            "UPDATE Upload SET hiddenBy = ?2 WHERE name = ?1 AND sequence < ?2",
-            (&msg.name, msg.sequence),
+        self.delete(turn, msg.name, msg.sequence)
+    }
+}
+
+impl OrganizationAgent {
+    /// Removes the row and ends its run. The tombstone keeps an older event that comes later from
+    /// bringing the row back.
+    fn delete(&self, turn: &Turn<Self>, name: String, sequence: i64) -> Result<()> {
+        let sql = turn.sql();
+        if sequence <= self.last_sequence(turn, &name)? {
+            return Ok(());
+        }
+        stop_run(turn, &name)?;
+        let deleted = sql.execute("DELETE FROM Upload WHERE name = ?1", [&name])?;
+        sql.execute(
+            "INSERT OR REPLACE INTO Tombstone (name, sequence, deletedAt) VALUES (?1, ?2, ?3)",
+            (&name, sequence, turn.now().0),
         )?;
-        if 0 < hidden {
-            let (name, sequence) = (msg.name, msg.sequence);
+        // An alarm that is set stays: many deletions must not postpone it for ever.
+        if !is_set(turn, SWEEP_TOMBSTONES)? {
+            turn.set_alarm(SWEEP_TOMBSTONES, self.keep_tombstones, SweepTombstones);
+        }
+        if 0 < deleted {
             turn.broadcast(&OrganizationMessage::UploadDeleted { name, sequence });
         }
         Ok(())
+    }
+
+    /// The number of the last known change of a name, deletions included. A tombstone counts only
+    /// for its time, swept or not.
+    fn last_sequence(&self, turn: &Turn<Self>, name: &str) -> Result<i64> {
+        upload::last_sequence(turn.sql(), name, self.tombstones_expire(turn))
+    }
+
+    /// Tombstones that are not younger than this have expired.
+    fn tombstones_expire(&self, turn: &Turn<Self>) -> i64 {
+        let keep = i64::try_from(self.keep_tombstones.as_millis()).unwrap_or(i64::MAX);
+        turn.now().0.saturating_sub(keep)
     }
 }
 
@@ -236,7 +255,7 @@ impl Handle<ReportProgress> for OrganizationAgent {
     fn handle(&self, turn: &Turn<Self>, msg: ReportProgress) -> Result<()> {
         let ReportProgress { event_id, workflow_id, message } = msg;
         let running = "SELECT name FROM Upload WHERE eventId = ?1 AND workflowId = ?2 \
-                       AND status = 'running' AND hiddenBy IS NULL";
+                       AND status = 'running'";
         let name = turn.sql().query_row(running, (event_id, &workflow_id), |row| row.get(0));
         if let Some(name) = name.optional()? {
             turn.broadcast(&OrganizationMessage::WorkflowProgress { name, workflow_id, message });
@@ -289,7 +308,7 @@ impl Handle<GetUploads> for OrganizationAgent {
         let (at, name) = msg.after.unwrap_or((i64::MAX, String::new()));
         let status = msg.status.map(Status::name);
         let mut select = turn.sql().prepare(
-            "SELECT * FROM Upload WHERE hiddenBy IS NULL AND (createdAt, name) < (?1, ?2) \
+            "SELECT * FROM Upload WHERE (createdAt, name) < (?1, ?2) \
              AND (?3 IS NULL OR status = ?3) AND (?4 IS NULL OR classificationLabel = ?4) \
              ORDER BY createdAt DESC, name DESC LIMIT ?5",
         )?;
@@ -314,17 +333,21 @@ impl Handle<SweepTombstones> for OrganizationAgent {
     type Reply = ();
 
     fn handle(&self, turn: &Turn<Self>, _: SweepTombstones) -> Result<()> {
-        let keep = i64::try_from(self.keep_tombstones.as_millis()).unwrap_or(i64::MAX);
-        let until = turn.now().0.saturating_sub(keep);
+        let until = self.tombstones_expire(turn);
         turn.sql().execute("DELETE FROM Tombstone WHERE deletedAt <= ?1", [until])?;
         let oldest = "SELECT min(deletedAt) FROM Tombstone";
         let oldest: Option<i64> = turn.sql().query_row(oldest, (), |row| row.get(0))?;
         if let Some(oldest) = oldest {
             let wait = Duration::from_millis(u64::try_from(oldest - until).unwrap_or(0));
-            turn.set_alarm("sweep-tombstones", wait, SweepTombstones);
+            turn.set_alarm(SWEEP_TOMBSTONES, wait, SweepTombstones);
         }
         Ok(())
     }
+}
+
+/// Whether an alarm is set and will ring.
+fn is_set(turn: &Turn<OrganizationAgent>, alarm: &str) -> Result<bool> {
+    Ok(turn.alarms()?.iter().any(|it| it.name == alarm && !it.failed))
 }
 
 fn start_run(
@@ -347,7 +370,6 @@ fn start_run(
 /// Ends the run of what is replaced or deleted. If that fails it does no harm: its result is for an
 /// event that is not there any more.
 fn stop_run(turn: &Turn<OrganizationAgent>, name: &str) -> Result<()> {
-    // Also of one that is hidden.
     let going = "SELECT workflowId FROM Upload WHERE name = ?1 AND status IN ('queued', 'running')";
     let run: Option<String> = turn.sql().query_row(going, [name], |row| row.get(0)).optional()?;
     if let Some(run) = run {

@@ -37,6 +37,13 @@ pub(crate) const SCHEMA: &str = "\
     ) STRICT;
     CREATE INDEX TombstoneDeleted ON Tombstone (deletedAt)";
 
+/// Earlier versions hid the row of a deleted image until the event of the deletion came.
+pub(crate) const HIDDEN_ARE_DELETED: &str = "\
+    INSERT OR REPLACE INTO Tombstone (name, sequence, deletedAt)
+        SELECT name, hiddenBy, updatedAt FROM Upload WHERE hiddenBy IS NOT NULL;
+    DELETE FROM Upload WHERE hiddenBy IS NOT NULL;
+    ALTER TABLE Upload DROP COLUMN hiddenBy";
+
 /// How far an image is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -131,17 +138,16 @@ pub(crate) fn read(row: &Row<'_>) -> steadfast::rusqlite::Result<Upload> {
     })
 }
 
-/// The row of a name, unless it is hidden.
+/// The row of a name.
 pub(crate) fn find(sql: &Sql, name: &str) -> Result<Option<Upload>> {
-    let select = "SELECT * FROM Upload WHERE name = ?1 AND hiddenBy IS NULL";
-    Ok(sql.query_row(select, [name], read).optional()?)
+    Ok(sql.query_row("SELECT * FROM Upload WHERE name = ?1", [name], read).optional()?)
 }
 
-/// The number of the last change of a name that is known, of a deletion as well.
-pub(crate) fn last_sequence(sql: &Sql, name: &str) -> Result<i64> {
+/// The number of the last known change of a name. Tombstones up to `expired` do not count.
+pub(crate) fn last_sequence(sql: &Sql, name: &str, expired: i64) -> Result<i64> {
     let select = "SELECT max(sequence) FROM (SELECT sequence FROM Upload WHERE name = ?1 \
-                  UNION ALL SELECT sequence FROM Tombstone WHERE name = ?1)";
-    let last: Option<i64> = sql.query_row(select, [name], |row| row.get(0))?;
+                  UNION ALL SELECT sequence FROM Tombstone WHERE name = ?1 AND ?2 < deletedAt)";
+    let last: Option<i64> = sql.query_row(select, (name, expired), |row| row.get(0))?;
     Ok(last.unwrap_or(0))
 }
 

@@ -32,7 +32,7 @@ pub struct OnDelete {
     pub sequence: i64,
 }
 
-/// An image was deleted by somebody who waits: it is not shown any more, and goes with its event.
+/// An image was deleted through the application, which does not wait for the event of the bucket.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct HideUpload {
     /// Its name.

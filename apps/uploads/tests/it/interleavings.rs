@@ -18,8 +18,9 @@ use steadfast::{
 };
 use steadfast_ai::classify::Label;
 use steadfast_uploads::{
-    MarkRunning, OrganizationAgent, PersistClassificationFailure, PersistClassificationSuccess,
-    Status, UPLOAD_EVENTS, UPLOAD_EVENTS_DLQ, UPLOADS, event_id, workflow_id,
+    HideUpload, MarkRunning, OrganizationAgent, PersistClassificationFailure,
+    PersistClassificationSuccess, Status, UPLOAD_EVENTS, UPLOAD_EVENTS_DLQ, UPLOADS, event_id,
+    workflow_id,
 };
 
 use steadfast_world::World;
@@ -75,6 +76,8 @@ struct History {
     chance: SeededEntropy,
     /// Events on their way.
     late: Vec<BlobEvent>,
+    /// Deletions that the application has not told the agent yet.
+    hides: Vec<i64>,
     /// The image that is in the bucket, as far as its client knows, and its bytes.
     newest: Option<(Blob, &'static str)>,
     /// Those that are not there any more.
@@ -84,8 +87,9 @@ struct History {
 
 impl History {
     fn new(seed: u64, world: World, is_ready: Arc<AtomicBool>, told: bool) -> Self {
-        let (late, past, chance) = (Vec::new(), Vec::new(), SeededEntropy::new(seed));
-        Self { world, is_ready, told, chance, late, newest: None, past, ends: 0 }
+        let (late, hides, past) = (Vec::new(), Vec::new(), Vec::new());
+        let chance = SeededEntropy::new(seed);
+        Self { world, is_ready, told, chance, late, hides, newest: None, past, ends: 0 }
     }
 
     fn below(&self, limit: usize) -> usize {
@@ -99,6 +103,9 @@ impl History {
             while !self.late.is_empty() && self.below(3) == 0 {
                 self.arrive();
             }
+            if !self.hides.is_empty() && self.below(2) == 0 {
+                self.hide();
+            }
             if !self.past.is_empty() && self.below(3) == 0 {
                 self.tell_too_late();
             }
@@ -111,6 +118,9 @@ impl History {
         while !self.late.is_empty() {
             let event = self.late.swap_remove(self.below(self.late.len()));
             self.world.on(async |app| deliver(app, &event).await);
+        }
+        while !self.hides.is_empty() && self.below(2) == 0 {
+            self.hide();
         }
         self.is_ready.store(true, Ordering::SeqCst);
         self.world.on(async |app| {
@@ -156,6 +166,7 @@ impl History {
         } else if is_there.is_some() {
             let sequence = self.world.on(async |app| delete(app, NAME).await);
             self.late.push(delete_event(NAME, sequence));
+            self.hides.push(sequence);
             self.past.extend(self.newest.take());
         }
     }
@@ -170,6 +181,18 @@ impl History {
         if self.below(2) == 0 {
             self.perhaps_end(async |app| app.settle().await);
         }
+    }
+
+    /// The application tells the agent of a deletion, soon or late. From then on nothing older is
+    /// shown.
+    fn hide(&mut self) {
+        let sequence = self.hides.swap_remove(self.below(self.hides.len()));
+        self.world.on(async |app| {
+            let hide = HideUpload { name: NAME.into(), sequence };
+            app.call(OrganizationAgent::at(ACME), hide).await.unwrap();
+            let shown = row(app, NAME).await;
+            assert!(shown.is_none_or(|it| sequence < it.sequence), "it came back");
+        });
     }
 
     /// The run of an image that is not there any more says something.

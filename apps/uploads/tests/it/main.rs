@@ -3,8 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "a test that meets something else has failed")]
 
 mod crashes;
+mod deletions;
 mod holes_classify;
 mod holes_delete;
 mod interleavings;
 mod notes;
 mod stage;
+mod stored;

@@ -52,6 +52,27 @@ async fn two_uploads_of_one_name_end_as_the_newest() {
     assert_eq!(rows(&app).await.len(), 1);
 }
 
+/// The ingest upsert of the first note does not set `createdAt` of a row that is there.
+#[tokio::test]
+async fn a_replacement_keeps_when_its_image_was_created_and_nothing_else() {
+    let app = start(&Fake::default(), true).await;
+    put(&app, "pet.png", "cat").await;
+    app.settle().await;
+    let cat = row(&app, "pet.png").await.unwrap();
+    app.advance(std::time::Duration::from_hours(1)).await;
+    put(&app, "pet.png", "later").await;
+    app.settle().await;
+    let later = row(&app, "pet.png").await.unwrap();
+    assert_eq!((later.created_at, later.status), (cat.created_at, Status::Running));
+    assert!(cat.updated_at < later.updated_at);
+    assert_eq!((later.classification_label, later.classification_score), (None, None));
+    assert_eq!((later.top_five, later.error, later.completed_at), (vec![], None, None));
+    delete(&app, "pet.png").await;
+    put(&app, "pet.png", "cat").await;
+    app.settle().await;
+    assert!(cat.created_at < row(&app, "pet.png").await.unwrap().created_at, "another image");
+}
+
 /// Acceptance 3, validation 3.
 #[tokio::test]
 async fn an_old_workflow_completion_cannot_overwrite_a_newer_row() {

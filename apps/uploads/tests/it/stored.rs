@@ -1,0 +1,93 @@
+//! Data that earlier versions have written.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use steadfast::{
+    Handle, Object, Result, Runtime, Turn,
+    bucket::MemoryBlobs,
+    store::{ManualClock, MemoryStore, Timestamp},
+};
+
+use crate::stage::{ACME, Fake, delete_event, deliver, program, row, rows};
+
+/// The tables as they were while rows could be hidden.
+const HIDING: &str = "\
+    CREATE TABLE Upload (
+        name TEXT PRIMARY KEY,
+        eventId TEXT NOT NULL UNIQUE,
+        workflowId TEXT NOT NULL UNIQUE,
+        status TEXT NOT NULL CHECK (status IN ('queued', 'running', 'classified', 'failed')),
+        classificationLabel TEXT,
+        classificationScore REAL,
+        topFive TEXT,
+        error TEXT,
+        sequence INTEGER NOT NULL,
+        version TEXT NOT NULL,
+        size INTEGER NOT NULL,
+        contentType TEXT,
+        retries INTEGER NOT NULL DEFAULT 0,
+        hiddenBy INTEGER,
+        createdAt INTEGER NOT NULL,
+        updatedAt INTEGER NOT NULL,
+        completedAt INTEGER
+    ) STRICT;
+    CREATE INDEX UploadCreated ON Upload (createdAt, name);
+    CREATE TABLE Tombstone (
+        name TEXT PRIMARY KEY,
+        sequence INTEGER NOT NULL,
+        deletedAt INTEGER NOT NULL
+    ) STRICT;
+    CREATE INDEX TombstoneDeleted ON Tombstone (deletedAt)";
+
+struct Before;
+
+#[derive(Serialize, Deserialize)]
+struct Write(String);
+
+impl Object for Before {
+    const CLASS: &'static str = "organization";
+    type Calls = (Write,);
+    const MIGRATIONS: &'static [&'static str] = &[HIDING];
+}
+
+impl Handle<Write> for Before {
+    const NAME: &'static str = "write";
+    type Reply = ();
+
+    fn handle(&self, turn: &Turn<Self>, msg: Write) -> Result<()> {
+        Ok(turn.sql().execute_batch(&msg.0)?)
+    }
+}
+
+#[tokio::test]
+async fn rows_that_an_earlier_version_has_hidden_are_deleted_and_others_stay() {
+    let clock = ManualClock::at(Timestamp(1_700_000_000_000));
+    let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
+    let before = Runtime::builder().object(Before).test_on(store.clone(), clock.clone());
+    let before = before.await.unwrap();
+    let insert = |name: &str, hidden: &str| {
+        format!(
+            "INSERT INTO Upload (name, eventId, workflowId, status, sequence, version, size, \
+             hiddenBy, createdAt, updatedAt) VALUES ('{name}', 'e{name}', 'w{name}', \
+             'classified', 3, 'v', 1, {hidden}, 1700000000000, 1700000000000);"
+        )
+    };
+    let rows_then = insert("cat.png", "NULL") + &insert("dog.png", "4");
+    before.call(Before::at(ACME), Write(rows_then)).await.unwrap();
+    drop(before);
+
+    let now = program(&Fake::default(), true);
+    let now = now
+        .blobs(Arc::new(MemoryBlobs::default()))
+        .test_on(Arc::new(store.restart()), clock)
+        .await
+        .unwrap();
+    let shown: Vec<String> = rows(&now).await.into_iter().map(|it| it.name).collect();
+    assert_eq!(shown, ["cat.png"]);
+    // The event of the deletion is still on its way.
+    deliver(&now, &delete_event("dog.png", 4)).await;
+    deliver(&now, &delete_event("cat.png", 4)).await;
+    now.settle().await;
+    assert_eq!((row(&now, "dog.png").await, row(&now, "cat.png").await), (None, None));
+}
