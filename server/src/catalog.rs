@@ -6,7 +6,6 @@ use steadfast::{
     BucketError, BucketSpec, Buckets, ObjectOptions, Objects, QueueSettings, Queues, Runs,
     process::Processes,
 };
-use steadfast_ai::classify::Classifier;
 use steadfast_chat::Chat;
 use steadfast_checkout::{GroupCheckout, Hotel, Office, TrafficFine};
 use steadfast_counter::Counter;
@@ -19,10 +18,11 @@ use steadfast_mail::{Counting, DEAD_MAIL, MAIL, Mailbox, OPENS, Postman, Tally};
 use steadfast_order::{Inventory, Invoice, Order, Reminder};
 use steadfast_store::{SeededEntropy, Store, StoreError, SystemClock};
 use steadfast_uploads::{
-    GaveUp, Ingestion, OrganizationAgent, OrganizationWorkflow, UPLOAD_EVENTS, UPLOAD_EVENTS_DLQ,
+    FindLostRuns, GaveUp, INCOMING, INCOMING_DLQ, Ingestion, OrganizationAgent,
+    OrganizationWorkflow, RunLookup, UPLOAD_EVENTS_DLQ,
 };
 
-use crate::node::Apps;
+use crate::{classifier::Sight, node::Apps};
 
 /// The guest who has not paid, so that both ends of a checkout can be seen.
 const UNPAID: &str = "unpaid";
@@ -52,7 +52,7 @@ pub(crate) fn objects(
     options: ObjectOptions,
     apps: &Apps,
 ) -> Result<Objects, StoreError> {
-    let studio = apps.studio.clone();
+    let (studio, runs) = (apps.studio.clone(), apps.sight.runs.clone());
     let chat = Chat { idle: CHAT_IDLE };
     let objects = Objects::builder(store).options(options);
     objects
@@ -73,11 +73,13 @@ pub(crate) fn objects(
         .perform::<FetchHere>(studio.clone())
         .perform::<Record>(studio.clone())
         .perform::<Discard>(studio)
+        .perform::<FindLostRuns>(RunLookup::new(move || runs.get().cloned()))
         .start()
 }
 
 /// The queues of a server on this store.
-pub(crate) fn queues(store: Arc<dyn Store>, objects: Objects) -> Queues {
+pub(crate) fn queues(store: Arc<dyn Store>, objects: Objects, sight: &Sight) -> Queues {
+    let malformed = &sight.malformed;
     Queues::builder(store)
         .queue(MAIL.dead_letters(DEAD_MAIL))
         .queue(DEAD_MAIL)
@@ -86,8 +88,8 @@ pub(crate) fn queues(store: Arc<dyn Store>, objects: Objects) -> Queues {
         .consume_batches(OPENS, Counting)
         .queue(steadfast_uploads::queue())
         .queue(UPLOAD_EVENTS_DLQ)
-        .consume(UPLOAD_EVENTS, Ingestion)
-        .consume(UPLOAD_EVENTS_DLQ, GaveUp)
+        .consume(INCOMING, Ingestion { malformed: malformed.clone() })
+        .consume(INCOMING_DLQ, GaveUp { malformed: malformed.clone() })
         .build(objects)
 }
 
@@ -96,14 +98,15 @@ pub(crate) fn runs(
     store: Arc<dyn Store>,
     objects: Objects,
     buckets: Buckets,
-    (classifier, compare): (Arc<dyn Classifier>, CompareEnvironments),
+    (sight, compare): (&Sight, CompareEnvironments),
 ) -> Runs {
     let entropy = Arc::new(SeededEntropy::from_system());
+    let classify = OrganizationWorkflow::new(sight.classifier.clone(), PATIENCE);
     Runs::new(store, entropy, objects)
         .with_buckets(Some(buckets))
         .with(Invoice)
         .with(Order)
         .with(Reminder)
-        .with(OrganizationWorkflow::new(classifier, PATIENCE))
+        .with(classify.bytes_max(sight.limits.bytes_max))
         .with(compare)
 }

@@ -2,14 +2,17 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, OnceLock, PoisonError, atomic::AtomicU64},
+    time::Duration,
 };
 
 use async_trait::async_trait;
+use steadfast::Runs;
 use steadfast_ai::classify::{
     Classifier, ClassifyError, Embedded, ImageLimits, Label, ModelState, Onnx, OnnxOptions, Pool,
     Recipe, WorkersAi, WorkersAiOptions, default_models_folder,
 };
+use steadfast_store::{Clock, SystemClock, Timestamp};
 
 use crate::{
     args::{ClassifierArgs, ClassifierChoice, PullChoice},
@@ -32,13 +35,17 @@ pub(crate) struct Sight {
     /// Who looks at images before they are stored. Those that are classified do not stand in its
     /// way.
     pub(crate) pool: Pool,
+    /// The runs that classify, once they work.
+    pub(crate) runs: Arc<OnceLock<Runs>>,
+    /// Messages in the queues of uploads that are no events.
+    pub(crate) malformed: Arc<AtomicU64>,
 }
 
 impl Sight {
     /// None: where only questions are asked, nothing is classified.
     pub(crate) fn none() -> Result<Self, Failure> {
         let (classifier, limits) = (Arc::new(Blind), ImageLimits::default());
-        Ok(Self { classifier, notice: Arc::new(|| None), limits, pool: pool("images")? })
+        Self::with(classifier, Arc::new(|| None), limits)
     }
 
     /// The one that the command line chose. Without a home for models they are in the data folder.
@@ -55,7 +62,16 @@ impl Sight {
             ClassifierChoice::WorkersAi => (Arc::new(workers_ai(args, &limits)?), nothing),
             ClassifierChoice::Onnx => (Arc::new(onnx(args, &limits)?), nothing),
         };
-        Ok(Self { classifier, notice, limits, pool: pool("images")? })
+        Self::with(classifier, notice, limits)
+    }
+
+    fn with(
+        classifier: Arc<dyn Classifier>,
+        notice: Notice,
+        limits: ImageLimits,
+    ) -> Result<Self, Failure> {
+        let (runs, malformed) = (Arc::default(), Arc::default());
+        Ok(Self { classifier, notice, limits, pool: pool("images")?, runs, malformed })
     }
 }
 
@@ -87,28 +103,71 @@ fn embedded(
             Some(format!("The model resnet-50 was not fetched: {message} {MISSING}"))
         }
     });
+    let pulls = pulls.then(|| Pulls::new(Arc::new(SystemClock)));
     Ok((Arc::new(Fetching { embedded, pulls }), notice))
 }
 
 const MISSING: &str = "Images wait for it. Fetch it with `steadfast models pull resnet-50`, or on \
                        a machine without network with `--from FILE`.";
 
+/// How long a failed download waits at first before it is tried again; then twice as long each
+/// time.
+const PULL_AGAIN: Duration = Duration::from_secs(10);
+const PULL_AGAIN_MAX: Duration = Duration::from_mins(10);
+
 /// The embedded model, which the first image that needs it has fetched.
 struct Fetching {
     embedded: Embedded,
-    pulls: bool,
+    /// Set if it may be fetched.
+    pulls: Option<Pulls>,
+}
+
+/// When the model is fetched.
+struct Pulls {
+    clock: Arc<dyn Clock>,
+    /// Downloads that were begun, and when the next may begin.
+    tried: Mutex<(u32, Timestamp)>,
+}
+
+impl Pulls {
+    fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, tried: Mutex::new((0, Timestamp(0))) }
+    }
+
+    /// Begins a download if the model is missing and the wait after the last failure is over.
+    fn begin_if_due(&self, model: &ModelState, begin: impl FnOnce()) {
+        if matches!(model, ModelState::Ready | ModelState::Pulling { .. }) {
+            return;
+        }
+        let mut tried = self.tried.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.clock.now();
+        if tried.1 <= now {
+            let wait = PULL_AGAIN.saturating_mul(1 << tried.0.min(10)).min(PULL_AGAIN_MAX);
+            *tried = (tried.0 + 1, now.after(wait));
+            begin();
+        }
+    }
+}
+
+impl Fetching {
+    fn pull_if_missing<T>(&self, answer: &Result<T, ClassifyError>) {
+        if let (Err(ClassifyError::NotReady { .. }), Some(pulls)) = (answer, &self.pulls) {
+            pulls.begin_if_due(&self.embedded.progress(), || self.embedded.begin_pull());
+        }
+    }
 }
 
 #[async_trait]
 impl Classifier for Fetching {
     async fn classify(&self, image: &[u8]) -> Result<Vec<Label>, ClassifyError> {
         let answer = self.embedded.classify(image).await;
-        if matches!(answer, Err(ClassifyError::NotReady { .. }))
-            && self.pulls
-            && self.embedded.progress() == ModelState::Missing
-        {
-            self.embedded.begin_pull();
-        }
+        self.pull_if_missing(&answer);
+        answer
+    }
+
+    async fn ready(&self) -> Result<(), ClassifyError> {
+        let answer = self.embedded.ready().await;
+        self.pull_if_missing(&answer);
         answer
     }
 
@@ -168,10 +227,45 @@ struct Blind;
 #[async_trait]
 impl Classifier for Blind {
     async fn classify(&self, _: &[u8]) -> Result<Vec<Label>, ClassifyError> {
+        self.ready().await.map(|()| Vec::new())
+    }
+
+    async fn ready(&self) -> Result<(), ClassifyError> {
         Err(ClassifyError::NotReady { message: "nothing is classified here".into() })
     }
 
     fn name(&self) -> String {
         "none".into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use steadfast_ai::classify::{Progress, Stage};
+    use steadfast_store::ManualClock;
+
+    use super::*;
+
+    #[test]
+    fn a_failed_download_is_tried_again_with_growing_waits() {
+        let clock = ManualClock::at(Timestamp(1_700_000_000_000));
+        let pulls = Pulls::new(Arc::new(clock.clone()));
+        let begins = |model: &ModelState| {
+            let mut begun = false;
+            pulls.begin_if_due(model, || begun = true);
+            begun
+        };
+        let failed = ModelState::Failed { code: "npm_missing", message: "as the test says".into() };
+        assert!(begins(&ModelState::Missing));
+        let progress = Progress { stage: Stage::Fetching, percent: 3 };
+        assert!(!begins(&ModelState::Pulling { progress }));
+        for wait in [10, 20, 40, 80, 160, 320, 600, 600] {
+            assert!(!begins(&failed), "not before {wait} s");
+            clock.advance(Duration::from_secs(wait) - Duration::from_millis(1));
+            assert!(!begins(&failed), "not before {wait} s");
+            clock.advance(Duration::from_millis(1));
+            assert!(!begins(&ModelState::Ready));
+            assert!(begins(&failed), "after {wait} s");
+        }
     }
 }

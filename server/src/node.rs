@@ -108,13 +108,14 @@ impl Node {
         buckets: Buckets,
         apps: Apps,
     ) -> Arc<Self> {
-        let parts = (apps.sight.classifier.clone(), apps.drift.compare.clone());
+        let parts = (&apps.sight, apps.drift.compare.clone());
+        let runs = catalog::runs(store.clone(), objects.clone(), buckets.clone(), parts);
         Arc::new(Self {
             processes: catalog::processes(store.clone()),
-            runs: catalog::runs(store.clone(), objects.clone(), buckets.clone(), parts),
+            runs,
             tokens: Tokens::new(store.clone()),
+            queues: catalog::queues(store.clone(), objects.clone(), &apps.sight),
             apps,
-            queues: catalog::queues(store.clone(), objects.clone()),
             objects,
             buckets,
             s3_address: OnceLock::new(),
@@ -144,6 +145,7 @@ impl Node {
             .options(options);
         let objects = self.objects.clone();
         self.apps.studio.connect(move || Some(objects.clone()));
+        let _ = self.apps.sight.runs.set(self.runs.clone());
         self.queues.work(&self.runs, options.grace).await?;
         *self.dispatcher.lock().await = Some(dispatcher.start().await?);
         Ok(())

@@ -7,15 +7,16 @@
 use std::time::Duration;
 
 use steadfast::{
-    Connection, Error, Handle, Live, Object, Result, Turn, Workflow, rusqlite::OptionalExtension,
+    Connection, Error, Handle, Live, Object, Outcome, Result, Turn, Workflow,
+    rusqlite::OptionalExtension,
 };
 
 use crate::{
-    Classification, GetUpload, GetUploads, HideUpload, IngestUploadEvent, MarkRunning, OnDelete,
-    OrganizationMessage, OrganizationWorkflow, PersistClassificationFailure,
-    PersistClassificationSuccess, ReportError, ReportProgress, RetryUpload, Status,
-    SweepTombstones, Upload, event_id,
-    upload::{self, HIDDEN_ARE_DELETED, SCHEMA},
+    Classification, FindLostRuns, GetUpload, GetUploads, HideUpload, IngestUploadEvent,
+    MarkRunning, OnDelete, OrganizationMessage, OrganizationWorkflow, PersistClassificationFailure,
+    PersistClassificationSuccess, ProgressStep, ReportError, ReportProgress, RetryUpload, Status,
+    SweepStuck, SweepTombstones, Upload, event_id, stuck,
+    upload::{self, HIDDEN_ARE_DELETED, OPEN_ROWS, SCHEMA},
     workflow_id,
 };
 
@@ -27,11 +28,14 @@ const SWEEP_TOMBSTONES: &str = "sweep-tombstones";
 pub struct OrganizationAgent {
     /// How long a deletion is remembered. It must be longer than events can be late.
     pub keep_tombstones: Duration,
+    /// A row that did not change for so long is looked at: its run may be lost.
+    pub stuck_after: Duration,
 }
 
 impl Default for OrganizationAgent {
     fn default() -> Self {
-        Self { keep_tombstones: Duration::from_hours(30 * 24) }
+        let keep_tombstones = Duration::from_hours(30 * 24);
+        Self { keep_tombstones, stuck_after: Duration::from_mins(10) }
     }
 }
 
@@ -50,8 +54,10 @@ impl Object for OrganizationAgent {
         GetUploads,
         ReportError,
         SweepTombstones,
+        SweepStuck,
+        Outcome<FindLostRuns>,
     );
-    const MIGRATIONS: &'static [&'static str] = &[SCHEMA, HIDDEN_ARE_DELETED];
+    const MIGRATIONS: &'static [&'static str] = &[SCHEMA, HIDDEN_ARE_DELETED, OPEN_ROWS];
 }
 
 impl Live for OrganizationAgent {
@@ -112,7 +118,7 @@ impl Handle<IngestUploadEvent> for OrganizationAgent {
         turn.broadcast(&received);
         match msg.failed {
             Some(error) => fail(turn, &event_id, &workflow_id, &error).map(drop)?,
-            None => start_run(turn, &msg.name, &msg.version, &event_id, &workflow_id),
+            None => self.start_run(turn, &msg.name, &msg.version, &event_id, &workflow_id)?,
         }
         upload::find(sql, &msg.name)
     }
@@ -161,6 +167,38 @@ impl OrganizationAgent {
         Ok(())
     }
 
+    fn start_run(
+        &self,
+        turn: &Turn<Self>,
+        name: &str,
+        version: &str,
+        event_id: &str,
+        workflow_id: &str,
+    ) -> Result<()> {
+        let input = Classification {
+            organization: turn.name().into(),
+            name: name.into(),
+            version: version.into(),
+            event_id: event_id.into(),
+            workflow_id: workflow_id.into(),
+        };
+        turn.start(&OrganizationWorkflow::at(workflow_id), &input);
+        stuck::watch(turn, self.stuck_after)
+    }
+
+    /// Queues a row again, with a new run.
+    pub(crate) fn retry(&self, turn: &Turn<Self>, row: &Upload) -> Result<()> {
+        stop_run(turn, &row.name)?;
+        let retries = row.retries + 1;
+        let workflow_id = workflow_id(&row.event_id, retries);
+        turn.sql().execute(
+            "UPDATE Upload SET status = 'queued', error = NULL, completedAt = NULL, retries = ?2, \
+             workflowId = ?3, updatedAt = ?4 WHERE name = ?1",
+            (&row.name, retries, &workflow_id, turn.now().0),
+        )?;
+        self.start_run(turn, &row.name, &row.version, &row.event_id, &workflow_id)
+    }
+
     /// The number of the last known change of a name, deletions included. A tombstone counts only
     /// for its time, swept or not.
     fn last_sequence(&self, turn: &Turn<Self>, name: &str) -> Result<i64> {
@@ -194,6 +232,8 @@ impl Handle<MarkRunning> for OrganizationAgent {
         }
         let MarkRunning { event_id, workflow_id } = msg;
         let name = name_of(turn, &event_id)?;
+        let told = (&*name, &*workflow_id, Status::Running);
+        progress(turn, told, ProgressStep::LoadImage, "The image is loaded.".into());
         turn.broadcast(&OrganizationMessage::ClassificationWorkflowStarted {
             name,
             event_id,
@@ -231,6 +271,8 @@ impl Handle<PersistClassificationSuccess> for OrganizationAgent {
             return Ok(false);
         }
         let name = name_of(turn, &msg.event_id)?;
+        let told = (&*name, &*msg.workflow_id, Status::Classified);
+        progress(turn, told, ProgressStep::PersistResult, format!("It shows {}.", best.label));
         let (label, score) = (best.label.clone(), best.score);
         let event_id = msg.event_id;
         let told = OrganizationMessage::ClassificationUpdated { name, event_id, label, score };
@@ -257,8 +299,10 @@ impl Handle<ReportProgress> for OrganizationAgent {
         let running = "SELECT name FROM Upload WHERE eventId = ?1 AND workflowId = ?2 \
                        AND status = 'running'";
         let name = turn.sql().query_row(running, (event_id, &workflow_id), |row| row.get(0));
-        if let Some(name) = name.optional()? {
-            turn.broadcast(&OrganizationMessage::WorkflowProgress { name, workflow_id, message });
+        let name: Option<String> = name.optional()?;
+        if let Some(name) = name {
+            let told = (&*name, &*workflow_id, Status::Running);
+            progress(turn, told, ProgressStep::ClassifyImage, message);
         }
         Ok(())
     }
@@ -268,23 +312,16 @@ impl Handle<RetryUpload> for OrganizationAgent {
     const NAME: &'static str = "retry-upload";
     type Reply = Upload;
 
-    /// The only way from failed back to queued: a new run, with a name of its own.
+    /// Begins a new run of its own name, also where one is under way: its user says that it does
+    /// not get on. A label is final.
     fn handle(&self, turn: &Turn<Self>, msg: RetryUpload) -> Result<Upload> {
         let sql = turn.sql();
         let found = upload::find(sql, &msg.name)?.ok_or_else(|| upload::unknown(&msg.name))?;
-        if found.status != Status::Failed {
-            let status = found.status.name();
-            let text = format!("upload `{}` is {status}; only a failed one is retried", msg.name);
+        if found.status == Status::Classified {
+            let text = format!("upload `{}` is classified; there is nothing to retry", msg.name);
             return Err(Error::terminal(text).with_code("wrong_status"));
         }
-        let retries = found.retries + 1;
-        let workflow_id = workflow_id(&found.event_id, retries);
-        sql.execute(
-            "UPDATE Upload SET status = 'queued', error = NULL, completedAt = NULL, retries = ?2, \
-             workflowId = ?3, updatedAt = ?4 WHERE name = ?1",
-            (&msg.name, retries, &workflow_id, turn.now().0),
-        )?;
-        start_run(turn, &msg.name, &found.version, &found.event_id, &workflow_id);
+        self.retry(turn, &found)?;
         upload::find(sql, &msg.name)?.ok_or_else(|| upload::unknown(&msg.name))
     }
 }
@@ -346,25 +383,8 @@ impl Handle<SweepTombstones> for OrganizationAgent {
 }
 
 /// Whether an alarm is set and will ring.
-fn is_set(turn: &Turn<OrganizationAgent>, alarm: &str) -> Result<bool> {
+pub(crate) fn is_set(turn: &Turn<OrganizationAgent>, alarm: &str) -> Result<bool> {
     Ok(turn.alarms()?.iter().any(|it| it.name == alarm && !it.failed))
-}
-
-fn start_run(
-    turn: &Turn<OrganizationAgent>,
-    name: &str,
-    version: &str,
-    event_id: &str,
-    workflow_id: &str,
-) {
-    let input = Classification {
-        organization: turn.name().into(),
-        name: name.into(),
-        version: version.into(),
-        event_id: event_id.into(),
-        workflow_id: workflow_id.into(),
-    };
-    turn.start(&OrganizationWorkflow::at(workflow_id), &input);
 }
 
 /// Ends the run of what is replaced or deleted. If that fails it does no harm: its result is for an
@@ -378,7 +398,7 @@ fn stop_run(turn: &Turn<OrganizationAgent>, name: &str) -> Result<()> {
     Ok(())
 }
 
-fn fail(
+pub(crate) fn fail(
     turn: &Turn<OrganizationAgent>,
     event_id: &str,
     workflow_id: &str,
@@ -393,9 +413,28 @@ fn fail(
         return Ok(false);
     }
     let name = name_of(turn, event_id)?;
+    let told = (&*name, workflow_id, Status::Failed);
+    progress(turn, told, ProgressStep::PersistResult, error.to_owned());
     let (event_id, error) = (event_id.to_owned(), error.to_owned());
     turn.broadcast(&OrganizationMessage::ClassificationError { name, event_id, error });
     Ok(true)
+}
+
+/// Tells how far a run is: the image, the run and the status of the row.
+fn progress(
+    turn: &Turn<OrganizationAgent>,
+    (name, workflow_id, status): (&str, &str, Status),
+    step: ProgressStep,
+    message: String,
+) {
+    let (name, workflow_id) = (name.to_owned(), workflow_id.to_owned());
+    turn.broadcast(&OrganizationMessage::WorkflowProgress {
+        name,
+        workflow_id,
+        status,
+        step,
+        message,
+    });
 }
 
 fn name_of(turn: &Turn<OrganizationAgent>, event_id: &str) -> Result<String> {

@@ -12,6 +12,7 @@ mod agent;
 mod consumer;
 pub mod http;
 mod identity;
+mod stuck;
 mod upload;
 mod wire;
 mod workflow;
@@ -20,13 +21,14 @@ use steadfast::{BlobEvent, Bucket, BucketSpec, Queue, QueueSettings, QueueSpec};
 
 pub use self::{
     agent::OrganizationAgent,
-    consumer::{GaveUp, Ingestion},
+    consumer::{GaveUp, Ingestion, UploadEvent},
     identity::{event_id, is_name, split_key, workflow_id},
+    stuck::{FindLostRuns, RunLookup, SweepStuck},
     upload::{Status, Upload},
     wire::{
         GetUpload, GetUploads, HideUpload, IngestUploadEvent, MarkRunning, OnDelete,
         OrganizationMessage, PersistClassificationFailure, PersistClassificationSuccess,
-        ReportError, ReportProgress, RetryUpload, SweepTombstones,
+        ProgressStep, ReportError, ReportProgress, RetryUpload, SweepTombstones,
     },
     workflow::{Classification, OrganizationWorkflow, Outcome},
 };
@@ -37,15 +39,20 @@ pub const UPLOADS: Bucket = Bucket::named("uploads");
 pub const UPLOAD_EVENTS: Queue<BlobEvent> = Queue::named("upload-events");
 /// Changes that could not be handled.
 pub const UPLOAD_EVENTS_DLQ: Queue<BlobEvent> = Queue::named("upload-events-dlq");
+/// The queue of changes as its consumer reads it: anything may have been sent to it.
+pub const INCOMING: Queue<UploadEvent> = Queue::named(UPLOAD_EVENTS.name());
+/// The changes that could not be handled, as their consumer reads them.
+pub const INCOMING_DLQ: Queue<UploadEvent> = Queue::named(UPLOAD_EVENTS_DLQ.name());
 
 /// The bucket, with the rule that tells of its changes.
 pub fn bucket() -> BucketSpec {
     UPLOADS.notify("", UPLOAD_EVENTS)
 }
 
-/// The queue of changes: three retries with growing waits, then the dead letters.
+/// The queue of changes: twenty retries with growing waits, which is about an hour, then the dead
+/// letters.
 pub fn queue() -> QueueSpec<BlobEvent> {
     UPLOAD_EVENTS
-        .with(QueueSettings { max_retries: 3, ..QueueSettings::default() })
+        .with(QueueSettings { max_retries: 20, ..QueueSettings::default() })
         .dead_letters(UPLOAD_EVENTS_DLQ)
 }

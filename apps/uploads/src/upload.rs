@@ -44,6 +44,10 @@ pub(crate) const HIDDEN_ARE_DELETED: &str = "\
     DELETE FROM Upload WHERE hiddenBy IS NOT NULL;
     ALTER TABLE Upload DROP COLUMN hiddenBy";
 
+/// Finds the rows that are not final without a look at all others.
+pub(crate) const OPEN_ROWS: &str =
+    "CREATE INDEX UploadOpen ON Upload (name) WHERE status IN ('queued', 'running')";
+
 /// How far an image is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -141,6 +145,22 @@ pub(crate) fn read(row: &Row<'_>) -> steadfast::rusqlite::Result<Upload> {
 /// The row of a name.
 pub(crate) fn find(sql: &Sql, name: &str) -> Result<Option<Upload>> {
     Ok(sql.query_row("SELECT * FROM Upload WHERE name = ?1", [name], read).optional()?)
+}
+
+/// Rows that are not final, by name, behind one.
+pub(crate) fn open_rows(sql: &Sql, after: &str, limit: usize) -> Result<Vec<Upload>> {
+    let mut select = sql.prepare(
+        "SELECT * FROM Upload WHERE status IN ('queued', 'running') AND ?1 < name \
+         ORDER BY name LIMIT ?2",
+    )?;
+    let rows = select.query_map((after, limit), read)?;
+    Ok(rows.collect::<steadfast::rusqlite::Result<_>>()?)
+}
+
+/// The row of a run, if it is not final.
+pub(crate) fn find_open(sql: &Sql, workflow_id: &str) -> Result<Option<Upload>> {
+    let select = "SELECT * FROM Upload WHERE workflowId = ?1 AND status IN ('queued', 'running')";
+    Ok(sql.query_row(select, [workflow_id], read).optional()?)
 }
 
 /// The number of the last known change of a name. Tombstones up to `expired` do not count.

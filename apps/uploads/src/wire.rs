@@ -89,7 +89,7 @@ pub struct PersistClassificationFailure {
     pub error: String,
 }
 
-/// Somebody wants a failed image to be tried again.
+/// Somebody wants an image that has no label to be tried again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RetryUpload {
     /// Its name.
@@ -129,6 +129,18 @@ pub struct ReportError {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SweepTombstones;
 
+/// The part of a run that progress is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProgressStep {
+    /// It reads the image.
+    LoadImage,
+    /// It asks the classifier, or waits for it.
+    ClassifyImage,
+    /// It writes the result into the row.
+    PersistResult,
+}
+
 /// What everybody hears who watches an organization.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
@@ -155,6 +167,10 @@ pub enum OrganizationMessage {
         name: String,
         /// Which run.
         workflow_id: String,
+        /// How far the image is.
+        status: Status,
+        /// How far the run is.
+        step: ProgressStep,
         /// In words.
         message: String,
     },

@@ -1,39 +1,96 @@
 //! The run that classifies one write of an image.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use serde::{Deserialize, Serialize};
 use steadfast::{
-    BucketError, Ctx, Error, Object, Result, Workflow,
+    BucketError, Ctx, Error, Object, Result, Retry, Workflow,
     bucket::{Condition, GetOptions},
 };
-use steadfast_ai::classify::{Classifier, ClassifyError, ImageFormat, Label};
-use tokio::sync::Semaphore;
+use steadfast_ai::classify::{
+    Classifier, ClassifyError, ImageError, ImageFormat, ImageLimits, Label,
+};
+use tokio::sync::{Mutex, Semaphore};
 
 use crate::{
     MarkRunning, OrganizationAgent, PersistClassificationFailure, PersistClassificationSuccess,
     ReportProgress, UPLOADS,
 };
 
-/// A run that waits is read again each time, so it does not look too often.
-const PATIENCE_MAX: Duration = Duration::from_mins(1);
+/// How long a run waits at most between two questions whether the classifier is back.
+const WAIT_MAX: Duration = Duration::from_mins(4);
+
+/// How long a run waits at most before it tries an image again that the classifier did not take.
+const PAUSE_MAX: Duration = Duration::from_mins(5);
+
+/// An image is given up when it was not taken so often, by a classifier that is there.
+const REFUSALS_MAX: u32 = 10;
+
+/// An image is given up when the answers to it made no sense so often.
+const ANSWERS_MAX: u32 = 5;
+
+/// Reading an image is tried again for about an hour.
+const READ: Retry =
+    Retry::exponential(Duration::from_secs(1)).limit(20).delay_max(Duration::from_mins(5));
+
+/// Most of this is the wait for a place.
+const LOOK_TIMEOUT: Duration = Duration::from_hours(1);
 
 /// Classifies images.
 #[derive(Clone)]
 pub struct OrganizationWorkflow {
-    /// Who knows what images show.
+    /// Names what images show.
     pub classifier: Arc<dyn Classifier>,
-    /// How long to wait at first for a classifier that is not there yet; then longer and longer, up
-    /// to a minute.
+    /// How long to wait at first for a classifier that is away; then longer and longer, up to four
+    /// minutes.
     pub patience: Duration,
     /// Places for images in memory: however many runs there are, only so many hold one.
     pub places: Arc<Semaphore>,
+    /// Bytes that an image may have. Larger ones are not read.
+    pub bytes_max: usize,
+    probe: Arc<Probe>,
 }
 
 impl OrganizationWorkflow {
-    /// With places for 32 images.
+    /// With places for 32 images, and the usual limits.
     pub fn new(classifier: Arc<dyn Classifier>, patience: Duration) -> Self {
-        Self { classifier, patience, places: Arc::new(Semaphore::new(32)) }
+        let (places, bytes_max) = (Arc::new(Semaphore::new(32)), ImageLimits::default().bytes_max);
+        Self { classifier, patience, places, bytes_max, probe: Arc::default() }
+    }
+
+    /// Images may have so many bytes.
+    pub fn bytes_max(mut self, bytes_max: usize) -> Self {
+        self.bytes_max = bytes_max;
+        self
+    }
+}
+
+/// Asks whether the classifier is there: once for all runs that want to know at the same time.
+#[derive(Default)]
+struct Probe {
+    asked: AtomicU64,
+    last: Mutex<Option<Result<(), ClassifyError>>>,
+}
+
+impl Probe {
+    async fn ask(&self, classifier: &dyn Classifier) -> Result<(), ClassifyError> {
+        let seen = self.asked.load(Ordering::SeqCst);
+        let mut last = self.last.lock().await;
+        if let Some(last) = &*last
+            && seen != self.asked.load(Ordering::SeqCst)
+        {
+            return last.clone();
+        }
+        let answer = classifier.ready().await;
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        *last = Some(answer.clone());
+        answer
     }
 }
 
@@ -68,8 +125,16 @@ pub enum Outcome {
 /// What one look at the image came to.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Look {
-    Labels { top_five: Vec<Label>, content_type: Option<String> },
+    Labels {
+        top_five: Vec<Label>,
+        content_type: Option<String>,
+    },
+    /// Only in records of earlier versions.
     NotReady(String),
+    /// The classifier did not take the image now.
+    Away(String),
+    /// The classifier answered nonsense.
+    Answer(String),
     Hopeless(String),
     Superseded,
 }
@@ -86,9 +151,10 @@ impl Workflow for OrganizationWorkflow {
         if !ctx.call(agent(), begin).await? {
             return Ok(Outcome::Superseded);
         }
-        let mut wait = self.patience;
+        let (mut wait, mut refusals) = (self.patience, 0);
         let error = loop {
-            match ctx.step("classify", async || self.look(ctx, &input).await).await {
+            let look = ctx.step("classify", async || self.look(ctx, &input).await);
+            let (message, limit) = match look.retry(READ).timeout(LOOK_TIMEOUT).await {
                 Ok(Look::Labels { top_five, content_type }) => {
                     let told = PersistClassificationSuccess {
                         event_id,
@@ -100,16 +166,28 @@ impl Workflow for OrganizationWorkflow {
                     return Ok(if is_current { Outcome::Classified } else { Outcome::Superseded });
                 }
                 Ok(Look::NotReady(message)) => {
-                    ctx.progress(message.clone(), None);
-                    let (event_id, workflow_id) = (event_id.clone(), workflow_id.clone());
-                    let told = ReportProgress { event_id, workflow_id, message };
-                    ctx.call(agent(), told).await?;
+                    self.tell(ctx, &input, message).await?;
                     ctx.sleep("classifier", wait).await?;
-                    wait = (2 * wait).min(PATIENCE_MAX);
+                    wait = (2 * wait).min(Duration::from_mins(1));
+                    continue;
                 }
+                Ok(Look::Away(message)) => {
+                    self.tell(ctx, &input, message.clone()).await?;
+                    self.wait_for_classifier(ctx).await?;
+                    (message, REFUSALS_MAX)
+                }
+                Ok(Look::Answer(message)) => (message, ANSWERS_MAX),
                 Ok(Look::Superseded) => return Ok(Outcome::Superseded),
                 Ok(Look::Hopeless(error)) => break error,
                 Err(error) => break error.to_string(),
+            };
+            refusals += 1;
+            if limit <= refusals {
+                break message;
+            }
+            if 1 < refusals {
+                let pause = self.patience.saturating_mul(1 << (refusals - 2));
+                ctx.sleep("again", pause.min(PAUSE_MAX)).await?;
             }
         };
         let told = PersistClassificationFailure { event_id, workflow_id, error };
@@ -119,6 +197,21 @@ impl Workflow for OrganizationWorkflow {
 }
 
 impl OrganizationWorkflow {
+    async fn tell(&self, ctx: &Ctx, input: &Classification, message: String) -> Result<()> {
+        ctx.progress(message.clone(), None);
+        let (event_id, workflow_id) = (input.event_id.clone(), input.workflow_id.clone());
+        let told = ReportProgress { event_id, workflow_id, message };
+        ctx.call(OrganizationAgent::at(&input.organization), told).await
+    }
+
+    /// Waits as long as it takes: one step, which does not read the image. It ends at once if the
+    /// classifier is there, and then the image may be what it does not take.
+    async fn wait_for_classifier(&self, ctx: &Ctx) -> Result<()> {
+        let ready = async || self.probe.ask(&*self.classifier).await.map_err(Error::retryable);
+        let wait = Retry::linear(self.patience).limit(u32::MAX).delay_max(WAIT_MAX);
+        ctx.step("wait-for-classifier", ready).retry(wait).await
+    }
+
     /// Loads and classifies in one step: images do not go through the record of a run.
     async fn look(&self, ctx: &Ctx, input: &Classification) -> Result<Look> {
         let key = format!("{}/{}", input.organization, input.name);
@@ -126,6 +219,11 @@ impl OrganizationWorkflow {
         let get = GetOptions { condition, ..GetOptions::default() };
         let _place = self.places.acquire().await.map_err(Error::retryable)?;
         let image = match ctx.bucket(UPLOADS).read(&key, get).await {
+            Ok(reading) if (self.bytes_max as u64) < reading.blob.size => {
+                let bytes = usize::try_from(reading.blob.size).unwrap_or(usize::MAX);
+                let error = ImageError::TooLarge { bytes, max: self.bytes_max };
+                return Ok(Look::Hopeless(error.to_string()));
+            }
             Ok(reading) => reading.bytes().await?,
             Err(BucketError::Condition { .. } | BucketError::UnknownBlob { .. }) => {
                 return Ok(Look::Superseded);
@@ -138,11 +236,11 @@ impl OrganizationWorkflow {
                 let content_type = format.map(|it| it.content_type().to_owned());
                 Ok(Look::Labels { top_five, content_type })
             }
-            Err(ClassifyError::NotReady { message }) => Ok(Look::NotReady(message)),
-            Err(error @ ClassifyError::Image(_)) => Ok(Look::Hopeless(error.to_string())),
-            Err(error @ (ClassifyError::Unavailable { .. } | ClassifyError::Answer { .. })) => {
-                Err(Error::retryable(error))
+            Err(ClassifyError::NotReady { message } | ClassifyError::Unavailable { message }) => {
+                Ok(Look::Away(message))
             }
+            Err(ClassifyError::Answer { message }) => Ok(Look::Answer(message)),
+            Err(error @ ClassifyError::Image(_)) => Ok(Look::Hopeless(error.to_string())),
         }
     }
 }

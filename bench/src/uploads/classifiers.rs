@@ -25,6 +25,10 @@ impl Classifier for AtOnce {
         Ok(labels())
     }
 
+    async fn ready(&self) -> Result<(), ClassifyError> {
+        Ok(())
+    }
+
     fn name(&self) -> String {
         "answers at once".into()
     }
@@ -51,6 +55,10 @@ impl Classifier for Busy {
             }
         };
         Ok(self.0.run(work).await.expect("runs"))
+    }
+
+    async fn ready(&self) -> Result<(), ClassifyError> {
+        Ok(())
     }
 
     fn name(&self) -> String {
@@ -111,6 +119,10 @@ impl Classifier for Watched {
             }
         };
         self.pool.run(work).await.expect("runs")
+    }
+
+    async fn ready(&self) -> Result<(), ClassifyError> {
+        Ok(())
     }
 
     fn name(&self) -> String {

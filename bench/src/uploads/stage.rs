@@ -9,13 +9,13 @@ use std::{
 
 use axum::{http::StatusCode, response::IntoResponse};
 use steadfast::{
-    Arrival, Object, Runtime, Tokens,
+    Arrival, Link, Object, Runtime, Tokens,
     store::{SqliteOptions, SqliteStore, Store, SystemClock},
 };
 use steadfast_ai::classify::{Classifier, Copies, ImageLimits, Pool};
 use steadfast_uploads::{
-    GaveUp, Ingestion, OrganizationAgent, OrganizationMessage, OrganizationWorkflow, UPLOAD_EVENTS,
-    UPLOAD_EVENTS_DLQ, UPLOADS, bucket,
+    FindLostRuns, GaveUp, INCOMING, INCOMING_DLQ, Ingestion, OrganizationAgent,
+    OrganizationMessage, OrganizationWorkflow, RunLookup, UPLOAD_EVENTS_DLQ, UPLOADS, bucket,
     http::{Site, router},
     queue,
 };
@@ -60,13 +60,17 @@ impl Stage {
         let folder = tempfile::tempdir().expect("temporary folder");
         let options = SqliteOptions::new(folder.path().join("store"), Arc::new(SystemClock));
         let store: Arc<dyn Store> = Arc::new(SqliteStore::open(options).expect("store opens"));
+        let link = Link::default();
+        let lookup = link.clone();
         let app = Runtime::builder()
+            .link(&link)
+            .perform::<FindLostRuns>(RunLookup::new(move || lookup.runs()))
             .bucket(bucket())
             .blob_folder(folder.path().join("blobs"))
             .queue(queue())
             .queue(UPLOAD_EVENTS_DLQ)
-            .consume(UPLOAD_EVENTS, Ingestion)
-            .consume(UPLOAD_EVENTS_DLQ, GaveUp)
+            .consume(INCOMING, Ingestion::default())
+            .consume(INCOMING_DLQ, GaveUp::default())
             .live_object(OrganizationAgent::default())
             .workflow(OrganizationWorkflow::new(classifier, Duration::from_secs(2)))
             .start(store.clone())

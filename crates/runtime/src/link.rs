@@ -66,6 +66,11 @@ impl Link {
         self.linked().map(|it| it.objects)
     }
 
+    /// The runs of the program, while it runs.
+    pub fn runs(&self) -> Option<Runs> {
+        self.linked().map(|it| it.runs)
+    }
+
     /// A bucket of the program.
     pub fn bucket(&self, bucket: Bucket) -> BucketHandle {
         BucketHandle::new(self.linked().and_then(|it| it.buckets), bucket)

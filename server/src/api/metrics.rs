@@ -1,6 +1,6 @@
 //! Figures for Prometheus.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering};
 
 use axum::{
     extract::State,
@@ -26,6 +26,7 @@ pub(crate) async fn metrics(State(node): State<Arc<Node>>) -> Result<Response, P
         ready: node.store.health() == Health::Ready,
         awake: node.objects.awake(),
         connections: node.objects.connections(),
+        malformed_uploads: node.apps.sight.malformed.load(Ordering::Relaxed),
         queues: node.queues.list().await.unwrap_or_default(),
     };
     let text = node.metrics.write(&figures);

@@ -56,8 +56,16 @@ fn whoever_watches_hears_of_every_change_over_a_websocket_and_as_events() {
     upload(&server, "acme", "a.png", &picture(RED));
     let received = ears.hear("upload_received");
     assert_eq!(received["name"], "a.png");
+    let progress = ears.hear("workflow_progress");
+    assert_eq!((&progress["status"], &progress["step"]), (&"running".into(), &"load-image".into()));
     let started = ears.hear("classification_workflow_started");
     assert_eq!(started["eventId"], received["eventId"]);
+    assert_eq!(progress["workflowId"], started["workflowId"]);
+    let progress = ears.hear("workflow_progress");
+    assert_eq!(
+        (&progress["status"], &progress["step"]),
+        (&"classified".into(), &"persist-result".into())
+    );
     let updated = ears.hear("classification_updated");
     assert_eq!((&updated["label"], &updated["eventId"]), (&"RED".into(), &received["eventId"]));
     server.delete("/api/organizations/acme/uploads/a.png");
@@ -66,6 +74,15 @@ fn whoever_watches_hears_of_every_change_over_a_websocket_and_as_events() {
     assert_eq!(ears.hear("classification_error")["name"], "no.png");
     server.put_bytes("/v1/buckets/uploads/objects/acme/a/b.png", &picture(BLUE), &[]);
     assert_eq!(ears.hear("upload_error")["name"], "acme/a/b.png");
+    // A message that is no event is acknowledged and counted, and harms nobody.
+    let sent = server.post_json("/v1/queues/upload-events/messages", r#"{"body":{"x":1}}"#, &[]);
+    assert!((200..300).contains(&sent.status), "{}", sent.body);
+    server.json_until("/v1/queues/upload-events", |it| it["depth"] == 0);
+    for queue in ["upload-events", "upload-events-dlq"] {
+        assert_eq!(server.json(&format!("/v1/queues/{queue}"))["dead"], 0);
+    }
+    let metrics = server.get("/metrics").body;
+    assert!(metrics.contains("steadfast_upload_events_malformed_total 1"), "{metrics}");
 }
 
 #[test]
@@ -75,8 +92,10 @@ fn a_run_that_waits_for_its_model_says_so() {
     let server = Server::with(folder(), &flags);
     let mut ears = Ears::open(&server);
     upload(&server, "acme", "a.png", &picture(RED));
+    assert_eq!(ears.hear("workflow_progress")["step"], "load-image");
     let told = ears.hear("workflow_progress");
-    assert_eq!(told["name"], "a.png");
+    assert_eq!((&told["name"], &told["status"]), (&"a.png".into(), &"running".into()));
+    assert_eq!(told["step"], "classify-image");
     assert!(told["message"].as_str().is_some_and(|it| it.contains("resnet-50")), "{told}");
 }
 

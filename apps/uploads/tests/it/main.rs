@@ -4,9 +4,12 @@
 
 mod crashes;
 mod deletions;
+mod events;
 mod holes_classify;
 mod holes_delete;
 mod interleavings;
 mod notes;
+mod outages;
 mod stage;
 mod stored;
+mod stuck;

@@ -5,8 +5,10 @@ use std::sync::atomic::Ordering;
 use steadfast::Object;
 use steadfast_uploads::{OrganizationAgent, RetryUpload, Status, event_id, workflow_id};
 
+use steadfast_world::World;
+
 use crate::stage::{
-    ACME, Fake, delete, delete_event, deliver, put, put_event, row, rows, runs, start,
+    ACME, Fake, delete, delete_event, deliver, program, put, put_event, row, rows, runs, start,
 };
 
 #[tokio::test]
@@ -112,11 +114,34 @@ async fn a_row_goes_from_queued_to_running_to_its_end_and_never_back() {
     assert_eq!(row(&app, "pet.png").await, Some(done));
 }
 
+/// Acceptance 4, validation 4: the delivery ends in the commit of the row and the start of its run,
+/// so an end of the process before that leaves the message in the queue.
+#[test]
+fn an_end_before_the_row_is_durable_is_a_delivery_again() {
+    for commits in 0..8 {
+        let mut world = World::in_memory(|| program(&Fake::default(), false));
+        let event = world.on(async |app| put_event(&put(app, "cat.png", "cat").await));
+        world.end_during(commits, async |app| {
+            deliver(app, &event).await;
+            app.settle().await;
+        });
+        world.on(async |app| {
+            // Whether it was sent before the end is not known: the sender sends it again.
+            deliver(app, &event).await;
+            app.advance(std::time::Duration::from_mins(30)).await;
+            assert_eq!(row(app, "cat.png").await.unwrap().status, Status::Classified);
+            assert_eq!(runs(app).await, 1);
+        });
+    }
+}
+
 /// Validation 5 of the first note.
 #[tokio::test]
 async fn a_failure_of_the_classifier_marks_the_row_failed_with_its_error() {
     for bytes in ["down", "nonsense"] {
-        let app = start(&Fake::default(), true).await;
+        let fake = Fake::default();
+        fake.is_ready.store(true, Ordering::SeqCst);
+        let app = start(&fake, true).await;
         put(&app, "pet.png", bytes).await;
         app.advance(std::time::Duration::from_hours(1)).await;
         let pet = row(&app, "pet.png").await.unwrap();
@@ -126,22 +151,32 @@ async fn a_failure_of_the_classifier_marks_the_row_failed_with_its_error() {
 }
 
 #[tokio::test]
-async fn a_retry_of_a_failed_row_is_a_run_of_its_own_and_the_only_way_back() {
-    let fake = Fake::default();
-    let app = start(&fake, true).await;
-    put(&app, "pet.png", "nonsense").await;
+async fn every_retry_is_a_run_of_its_own_and_a_label_is_final() {
+    let app = start(&Fake::default(), true).await;
+    put(&app, "pet.png", "later").await;
+    put(&app, "cat.png", "cat").await;
     let agent = || OrganizationAgent::at(ACME);
-    let retry = || RetryUpload { name: "pet.png".into() };
+    let retry = |name: &str| RetryUpload { name: name.into() };
     app.settle().await;
-    let early = app.call(agent(), retry()).await.unwrap_err();
-    assert!(early.to_string().contains("only a failed one is retried"), "{early}");
-    app.advance(std::time::Duration::from_hours(1)).await;
-    let queued = app.call(agent(), retry()).await.unwrap();
+    let running = row(&app, "pet.png").await.unwrap();
+    assert_eq!(running.status, Status::Running);
+    let queued = app.call(agent(), retry("pet.png")).await.unwrap();
     assert_eq!((queued.status, queued.retries), (Status::Queued, 1));
     assert!(queued.workflow_id.ends_with("-r1"), "{}", queued.workflow_id);
+    app.settle().await;
+    let old = app.runs().run("image-classification", &running.workflow_id).await.unwrap();
+    assert!(old.status.is_final(), "the run before is ended: {:?}", old.status);
+    assert_eq!(row(&app, "pet.png").await.unwrap().status, Status::Running);
+
+    put(&app, "pet.png", "nonsense").await;
     app.advance(std::time::Duration::from_hours(1)).await;
-    let again = row(&app, "pet.png").await.unwrap();
-    assert_eq!((again.status, runs(&app).await), (Status::Failed, 2));
+    assert_eq!(row(&app, "pet.png").await.unwrap().status, Status::Failed);
+    let queued = app.call(agent(), retry("pet.png")).await.unwrap();
+    assert_eq!((queued.status, queued.retries, queued.error), (Status::Queued, 1, None));
+    let refused = app.call(agent(), retry("cat.png")).await.unwrap_err();
+    assert_eq!(refused.code(), "wrong_status", "{refused}");
+    let unknown = app.call(agent(), retry("dog.png")).await.unwrap_err();
+    assert_eq!(unknown.code(), "unknown_upload", "{unknown}");
 }
 
 /// Second note, 1 and 2.

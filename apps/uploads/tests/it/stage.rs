@@ -11,14 +11,15 @@ use std::{
 
 use async_trait::async_trait;
 use steadfast::{
-    BlobAction, BlobEvent, Builder, Object, Runtime,
+    BlobAction, BlobEvent, Builder, Consumer, Link, Object, Runtime,
     bucket::{Blob, EventObject},
     test::App,
 };
 use steadfast_ai::classify::{Classifier, ClassifyError, Label};
 use steadfast_uploads::{
-    GaveUp, GetUpload, GetUploads, Ingestion, OrganizationAgent, OrganizationWorkflow,
-    UPLOAD_EVENTS, UPLOAD_EVENTS_DLQ, UPLOADS, Upload, bucket, queue,
+    FindLostRuns, GaveUp, GetUpload, GetUploads, INCOMING, INCOMING_DLQ, Ingestion,
+    OrganizationAgent, OrganizationWorkflow, RunLookup, UPLOAD_EVENTS, UPLOAD_EVENTS_DLQ, UPLOADS,
+    Upload, UploadEvent, bucket, queue,
 };
 
 /// Answers with what the bytes say; some bytes make trouble.
@@ -27,14 +28,17 @@ pub(crate) struct Fake {
     pub(crate) calls: Arc<AtomicUsize>,
     /// Set when the model is there.
     pub(crate) is_ready: Arc<AtomicBool>,
+    /// Set while the provider answers nothing but errors.
+    pub(crate) is_down: Arc<AtomicBool>,
 }
 
 #[async_trait]
 impl Classifier for Fake {
     async fn classify(&self, image: &[u8]) -> Result<Vec<Label>, ClassifyError> {
         let call = self.calls.fetch_add(1, Ordering::SeqCst);
-        let text = String::from_utf8_lossy(image).into_owned();
+        let text = String::from_utf8_lossy(&image[..image.len().min(20)]).into_owned();
         let message = format!("as the image wants: {text}");
+        self.answer()?;
         match text.as_str() {
             "down" => Err(ClassifyError::Unavailable { message }),
             "flaky" if call == 0 => Err(ClassifyError::Unavailable { message }),
@@ -46,8 +50,25 @@ impl Classifier for Fake {
         }
     }
 
+    async fn ready(&self) -> Result<(), ClassifyError> {
+        self.answer()?;
+        match self.is_ready.load(Ordering::SeqCst) {
+            true => Ok(()),
+            false => Err(ClassifyError::NotReady { message: "not yet".into() }),
+        }
+    }
+
     fn name(&self) -> String {
         "fake".into()
+    }
+}
+
+impl Fake {
+    fn answer(&self) -> Result<(), ClassifyError> {
+        match self.is_down.load(Ordering::SeqCst) {
+            true => Err(ClassifyError::Unavailable { message: "the provider is down".into() }),
+            false => Ok(()),
+        }
     }
 }
 
@@ -61,14 +82,27 @@ fn label(text: &str, place: i32) -> Label {
 
 /// The application; `told` says whether the bucket tells of its changes, or the test does.
 pub(crate) fn program(fake: &Fake, told: bool) -> Builder {
+    program_with(fake, told, Ingestion::default())
+}
+
+/// The same with another consumer of events.
+pub(crate) fn program_with(
+    fake: &Fake,
+    told: bool,
+    consumer: impl Consumer<Message = UploadEvent>,
+) -> Builder {
     let classifier: Arc<dyn Classifier> = Arc::new(fake.clone());
     let patience = Duration::from_secs(5);
+    let link = Link::default();
+    let lookup = link.clone();
     Runtime::builder()
+        .link(&link)
+        .perform::<FindLostRuns>(RunLookup::new(move || lookup.runs()))
         .bucket(if told { bucket() } else { UPLOADS.into() })
         .queue(queue())
         .queue(UPLOAD_EVENTS_DLQ)
-        .consume(UPLOAD_EVENTS, Ingestion)
-        .consume(UPLOAD_EVENTS_DLQ, GaveUp)
+        .consume(INCOMING, consumer)
+        .consume(INCOMING_DLQ, GaveUp::default())
         .live_object(OrganizationAgent::default())
         .workflow(OrganizationWorkflow::new(classifier, patience))
 }

@@ -26,6 +26,10 @@ pub trait Classifier: Send + Sync + 'static {
     /// many as there are images.
     async fn classify(&self, image: &[u8]) -> Result<Vec<Label>, ClassifyError>;
 
+    /// Whether it can be asked now. Call it when [`classify`](Classifier::classify) said that it is
+    /// not ready or not available: a classifier that is there did not take that one image.
+    async fn ready(&self) -> Result<(), ClassifyError>;
+
     /// Its name, for people: `resnet-50 (embedded)`.
     fn name(&self) -> String;
 }

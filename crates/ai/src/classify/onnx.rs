@@ -93,6 +93,12 @@ impl Classifier for Onnx {
         done.unwrap_or_else(|error| Err(ClassifyError::Unavailable { message: error.to_string() }))
     }
 
+    async fn ready(&self) -> Result<(), ClassifyError> {
+        let shared = Arc::clone(&self.shared);
+        let done = self.shared.pool.run(|| move || shared.network().map(drop)).await;
+        done.unwrap_or_else(|error| Err(ClassifyError::Unavailable { message: error.to_string() }))
+    }
+
     fn name(&self) -> String {
         let file = self.shared.options.file.file_stem().unwrap_or_default();
         format!("{} (ONNX)", file.to_string_lossy())

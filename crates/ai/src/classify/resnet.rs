@@ -223,6 +223,12 @@ impl Classifier for Embedded {
         done.unwrap_or_else(|error| Err(ClassifyError::Unavailable { message: error.to_string() }))
     }
 
+    async fn ready(&self) -> Result<(), ClassifyError> {
+        let shared = Arc::clone(&self.shared);
+        let done = self.shared.pool.run(|| move || shared.network().map(drop)).await;
+        done.unwrap_or_else(|error| Err(ClassifyError::Unavailable { message: error.to_string() }))
+    }
+
     fn name(&self) -> String {
         format!("{} (embedded)", installed::NAME)
     }

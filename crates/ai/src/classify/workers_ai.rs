@@ -1,6 +1,6 @@
 //! The classifier of Workers AI, over its REST interface.
 
-use std::{sync::Arc, time::Duration};
+use std::{io::Cursor, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use serde::Deserialize;
@@ -151,6 +151,15 @@ impl Shared {
     }
 }
 
+/// A PNG that every model takes.
+fn small_picture() -> Result<Vec<u8>, ClassifyError> {
+    let mut bytes = Cursor::new(Vec::new());
+    let picture = image::RgbImage::from_pixel(64, 64, image::Rgb([90, 120, 150]));
+    let written = picture.write_to(&mut bytes, image::ImageFormat::Png);
+    written.map_err(|error| unavailable(&error.to_string()))?;
+    Ok(bytes.into_inner())
+}
+
 fn unavailable(reason: &str) -> ClassifyError {
     ClassifyError::Unavailable { message: format!("Workers AI is not to be had: {reason}") }
 }
@@ -225,6 +234,17 @@ impl Classifier for WorkersAi {
         };
         let done = shared.pool.run(work).await;
         done.unwrap_or_else(|error| Err(ClassifyError::Unavailable { message: error.to_string() }))
+    }
+
+    /// Asks with a small picture of one colour.
+    async fn ready(&self) -> Result<(), ClassifyError> {
+        match self.classify(&small_picture()?).await {
+            Err(error @ (ClassifyError::NotReady { .. } | ClassifyError::Unavailable { .. })) => {
+                Err(error)
+            }
+            // It is there, whatever it thinks of the picture.
+            Ok(_) | Err(ClassifyError::Image(_) | ClassifyError::Answer { .. }) => Ok(()),
+        }
     }
 
     fn name(&self) -> String {

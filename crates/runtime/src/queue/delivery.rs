@@ -119,6 +119,11 @@ impl<T> Delivery<T> {
         self.parcel.attempt
     }
 
+    /// Why the last failed attempt failed, also one in the queue whose dead letter it is.
+    pub fn last_error(&self) -> Option<&str> {
+        self.parcel.letter.message.last_error.as_deref()
+    }
+
     /// When it was sent.
     pub fn enqueued_at(&self) -> Timestamp {
         self.parcel.letter.message.created_at
