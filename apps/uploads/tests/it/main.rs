@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that meets something else has failed")]
 
 mod crashes;
+mod day;
 mod deletions;
 mod events;
 mod holes_classify;

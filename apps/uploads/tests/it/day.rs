@@ -1,0 +1,251 @@
+//! A day of uploads: images come, are replaced and deleted, the model and the queue are away for a
+//! while, runs are terminated, and the process ends without a goodbye. In the end the rows are
+//! exactly what the bucket says.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use steadfast::{
+    Builder, Consumer, Delivery, Error, Object, Result, Settled,
+    bucket::ListOptions,
+    store::{Entropy, RunStatus, SeededEntropy},
+    test::App,
+};
+use steadfast_uploads::{
+    GetUploads, HideUpload, Ingestion, OrganizationAgent, RetryUpload, Status, UPLOAD_EVENTS,
+    UPLOAD_EVENTS_DLQ, UPLOADS, Upload, UploadEvent,
+};
+use steadfast_world::World;
+
+use crate::stage::{ACME, Fake, program_with, put};
+
+/// Changes that are made before anything else happens.
+const BATCH: usize = 10;
+
+/// Images of a day: 10,000 if `STEADFAST_SOAK` is set, else so many.
+fn images(otherwise: usize) -> usize {
+    std::env::var_os("STEADFAST_SOAK").map_or(otherwise, |_| 10_000)
+}
+
+/// Takes events in, unless it is away.
+struct Queue {
+    ingestion: Ingestion,
+    is_away: Arc<AtomicBool>,
+}
+
+impl Consumer for Queue {
+    type Message = UploadEvent;
+
+    async fn deliver(&self, delivery: Delivery<UploadEvent>) -> Result<Settled> {
+        match self.is_away.load(Ordering::SeqCst) {
+            true => Err(Error::retryable("the consumer is away")),
+            false => self.ingestion.deliver(delivery).await,
+        }
+    }
+}
+
+struct Day {
+    world: World,
+    chance: SeededEntropy,
+    model: Fake,
+    queue: Arc<AtomicBool>,
+    names: usize,
+}
+
+impl Day {
+    fn new(seed: u64, images: usize, world: impl Fn(Box<dyn Fn() -> Builder>) -> World) -> Self {
+        let (model, queue) = (Fake::default(), Arc::<AtomicBool>::default());
+        model.is_ready.store(true, Ordering::SeqCst);
+        let (fake, is_away) = (model.clone(), queue.clone());
+        let program = move || {
+            let (ingestion, is_away) = (Ingestion::default(), is_away.clone());
+            program_with(&fake, true, Queue { ingestion, is_away })
+        };
+        let (world, chance) = (world(Box::new(program)), SeededEntropy::new(seed));
+        Self { world, chance, model, queue, names: images / 2 }
+    }
+
+    fn below(&self, limit: usize) -> usize {
+        (self.chance.next() % limit as u64) as usize
+    }
+
+    fn play(mut self, images: usize) {
+        for _ in 0..images / BATCH {
+            let changes: Vec<Change> = (0..BATCH).map(|_| self.choose()).collect();
+            let wait = Duration::from_secs(self.below(300) as u64);
+            let work = async |app: &App| {
+                for change in &changes {
+                    change.make(app).await;
+                }
+                app.advance(wait).await;
+            };
+            match self.below(10) {
+                0 => self.world.end_during(self.below(60) as u64, work),
+                _ => self.world.on(work),
+            }
+            self.outages();
+        }
+        self.model.is_down.store(false, Ordering::SeqCst);
+        self.queue.store(false, Ordering::SeqCst);
+        self.world.on(async |app| {
+            // Longer than any wait for a model, a retry or a sweep.
+            for _ in 0..20 {
+                app.advance(Duration::from_mins(10)).await;
+                if wrong(app).await.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(wrong(app).await, None);
+            app.advance(Duration::from_hours(1)).await;
+            assert_eq!(wrong(app).await, None, "and it stays so");
+        });
+    }
+
+    /// What is away comes back more often than it goes.
+    fn outages(&self) {
+        for away in [&self.model.is_down, &self.queue] {
+            let is_away = away.load(Ordering::SeqCst);
+            let limit = if is_away { 3 } else { 10 };
+            if self.below(limit) == 0 {
+                away.store(!is_away, Ordering::SeqCst);
+            }
+        }
+    }
+
+    fn choose(&self) -> Change {
+        let name = format!("{}.png", self.below(self.names));
+        match self.below(20) {
+            0..=12 => Change::Put(name, ["cat", "dog", "bird"][self.below(3)]),
+            13 => Change::Put(name, "nonsense"),
+            14 | 15 => Change::Delete { name, is_told: true },
+            16 | 17 => Change::Delete { name, is_told: false },
+            18 => Change::Terminate,
+            _ => Change::Retry(name),
+        }
+    }
+}
+
+enum Change {
+    Put(String, &'static str),
+    /// Whether the agent is told at once, or by the event alone.
+    Delete {
+        name: String,
+        is_told: bool,
+    },
+    /// Of the newest image that is being classified.
+    Terminate,
+    Retry(String),
+}
+
+impl Change {
+    async fn make(&self, app: &App) {
+        let agent = || OrganizationAgent::at(ACME);
+        match self {
+            Change::Put(name, bytes) => _ = put(app, name, bytes).await,
+            Change::Delete { name, is_told } => {
+                let sequence = app.bucket(UPLOADS).delete(&format!("{ACME}/{name}")).await.unwrap();
+                if let Some(sequence) = sequence.filter(|_| *is_told) {
+                    let hide = HideUpload { name: name.clone(), sequence };
+                    app.call(agent(), hide).await.unwrap();
+                }
+            }
+            Change::Terminate => {
+                let open = GetUploads { status: Some(Status::Running), limit: 1, ..all() };
+                for row in app.call(agent(), open).await.unwrap() {
+                    // It may end by itself meanwhile.
+                    let _ = app.runs().terminate("image-classification", &row.workflow_id).await;
+                }
+            }
+            // One that is not there or has a label is not retried.
+            Change::Retry(name) => {
+                _ = app.call(agent(), RetryUpload { name: name.clone() }).await;
+            }
+        }
+    }
+}
+
+fn all() -> GetUploads {
+    GetUploads { limit: 500, ..GetUploads::default() }
+}
+
+async fn rows(app: &App) -> BTreeMap<String, Upload> {
+    let (mut rows, mut ask) = (BTreeMap::new(), all());
+    loop {
+        let page = app.call(OrganizationAgent::at(ACME), ask.clone()).await.unwrap();
+        ask.after = page.last().map(|it| (it.created_at, it.name.clone()));
+        if page.is_empty() {
+            return rows;
+        }
+        rows.extend(page.into_iter().map(|it| (it.name.clone(), it)));
+    }
+}
+
+/// What is not as the bucket says.
+async fn wrong(app: &App) -> Option<String> {
+    let (mut rows, bucket) = (rows(app).await, app.bucket(UPLOADS));
+    let mut list = ListOptions::default();
+    loop {
+        let page = bucket.list(&list).await.unwrap();
+        for blob in &page.blobs {
+            let name = blob.key.as_str().strip_prefix("acme/").unwrap();
+            let Some(row) = rows.remove(name) else { return Some(format!("{name} has no row")) };
+            let bytes = bucket.get(blob.key.as_str()).await.unwrap().unwrap();
+            let (status, label) = match &*String::from_utf8(bytes).unwrap() {
+                "nonsense" => (Status::Failed, None),
+                text => (Status::Classified, Some(text.to_uppercase())),
+            };
+            let shown = (&row.version, row.sequence, row.status, &row.classification_label);
+            if shown != (&blob.version(), blob.sequence, status, &label) {
+                return Some(format!("{name} shows {row:?}"));
+            }
+        }
+        match page.next {
+            Some(next) => list.after = Some(next),
+            None => break,
+        }
+    }
+    if let Some((name, _)) = rows.first_key_value() {
+        return Some(format!("{name} has no blob"));
+    }
+    for queue in [UPLOAD_EVENTS, UPLOAD_EVENTS_DLQ] {
+        let depth = app.queues().show(queue.name()).await.unwrap().depth;
+        if 0 < depth.ready + depth.delayed + depth.leased + depth.dead {
+            return Some(format!("in the queue {} is left: {depth:?}", queue.name()));
+        }
+    }
+    for status in [RunStatus::Queued, RunStatus::Waiting, RunStatus::Paused] {
+        let count = app.store().count_runs("image-classification", Some(status), 100).await;
+        if 0 < count.unwrap() {
+            return Some(format!("a run is {status:?}"));
+        }
+    }
+    None
+}
+
+#[test]
+fn after_a_day_of_uploads_the_rows_are_what_the_bucket_says_in_memory() {
+    let images = images(400);
+    // One long day takes as long as many short ones.
+    for seed in 0..if images == 400 { 3 } else { 1 } {
+        eprintln!("seed {seed}");
+        Day::new(seed, images, World::in_memory).play(images);
+    }
+}
+
+#[test]
+fn after_a_day_of_uploads_the_rows_are_what_the_bucket_says_on_sqlite() {
+    let images = images(300);
+    Day::new(10, images, World::on_sqlite).play(images);
+}
+
+#[test]
+fn after_a_day_of_uploads_the_rows_are_what_the_bucket_says_on_postgres() {
+    let images = images(200);
+    Day::new(20, images, World::on_postgres).play(images);
+}
