@@ -52,8 +52,9 @@ async function refresh() {
       if (!answer.ok) break;
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       place(page.getElementById("cards"));
-      const notice = page.getElementById("notice");
-      document.getElementById("notice").replaceChildren(...notice.childNodes);
+      for (const id of ["notice", "pages"]) {
+        document.getElementById(id).replaceChildren(...page.getElementById(id).childNodes);
+      }
       const empty = page.getElementById("empty"), here = document.getElementById("empty");
       if (here && !empty) here.remove();
       if (!here && empty) cards.after(empty);

@@ -56,4 +56,5 @@ mod uploads;
 mod uploads_browser;
 mod uploads_kills;
 mod uploads_live;
+mod uploads_pages;
 mod uploads_photos;

@@ -63,9 +63,9 @@ pub(super) struct ListQuery {
     #[serde(default)]
     pub(super) label: Option<String>,
     #[serde(default)]
-    cursor: Option<String>,
+    pub(super) cursor: Option<String>,
     #[serde(default)]
-    limit: Option<u32>,
+    pub(super) limit: Option<u32>,
 }
 
 #[derive(Serialize)]
@@ -85,33 +85,18 @@ pub(super) async fn list(
     if !(1..=1_000).contains(&limit) {
         return Err(Problem::bad("bad_query", "`limit` must be 1 to 1,000"));
     }
-    let cursor = query.cursor.as_deref().map(|it| it.split_once('.').and_then(cursor));
-    let after = match cursor {
-        Some(None) => return Err(Problem::bad("bad_cursor", "take the cursor from `next`")),
-        Some(after) => after,
-        None => None,
-    };
-    let mut found = find(&site, &organization, &query, after, limit + 1).await?;
-    let is_more = limit < u32::try_from(found.len()).unwrap_or(u32::MAX);
-    found.truncate(limit as usize);
-    let next = found.last().filter(|_| is_more);
-    let next = next.map(|it| format!("{}.{}", it.created_at, it.name));
+    let (found, next) = find(&site, &organization, &query, limit).await?;
     let items = found.into_iter().map(|it| Shown::new(&organization, it)).collect();
     Ok(Json(List { items, next }).into_response())
 }
 
-fn cursor((at, name): (&str, &str)) -> Option<(i64, String)> {
-    Some((at.parse().ok()?, name.to_owned()))
-}
-
-/// The images that pass the filters of a query.
+/// A page of the images that pass the filters of a query, and the cursor of the next page.
 pub(super) async fn find(
     site: &Site,
     organization: &str,
     query: &ListQuery,
-    after: Option<(i64, String)>,
     limit: u32,
-) -> Result<Vec<Upload>, Problem> {
+) -> Result<(Vec<Upload>, Option<String>), Problem> {
     let status = query.status.as_deref().filter(|it| !it.is_empty());
     let status = match status.map(Status::from_name) {
         Some(None) => {
@@ -121,9 +106,24 @@ pub(super) async fn find(
         Some(status) => status,
         None => None,
     };
+    let after = match query.cursor.as_deref().filter(|it| !it.is_empty()).map(read_cursor) {
+        Some(None) => return Err(Problem::bad("bad_cursor", "take the cursor from `next`")),
+        Some(after) => after,
+        None => None,
+    };
     let label = query.label.clone().filter(|it| !it.is_empty());
-    let ask = GetUploads { status, label, after, limit };
-    Ok(site.objects.call(OrganizationAgent::at(organization), ask).await?)
+    let ask = GetUploads { status, label, after, limit: limit + 1 };
+    let mut found = site.objects.call(OrganizationAgent::at(organization), ask).await?;
+    let is_more = (limit as usize) < found.len();
+    found.truncate(limit as usize);
+    let next = found.last().filter(|_| is_more);
+    let next = next.map(|it| format!("{}.{}", it.created_at, it.name));
+    Ok((found, next))
+}
+
+fn read_cursor(cursor: &str) -> Option<(i64, String)> {
+    let (at, name) = cursor.split_once('.')?;
+    Some((at.parse().ok()?, name.to_owned()))
 }
 
 async fn one(site: &Site, organization: &str, name: &str) -> Result<Upload, Problem> {

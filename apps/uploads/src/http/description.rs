@@ -14,7 +14,7 @@ const ROUTES: &[Route] = &[
     ("/api/organizations/{organization}/uploads/{name}/thumbnail", "get", "A small copy", "200"),
     ("/api/organizations/{organization}/events", "get", "A WebSocket, or events", "200"),
     ("/uploads/{organization}", "get", "The page of an organization", "200"),
-    ("/uploads/{organization}", "post", "Takes an image from the page", "303"),
+    ("/uploads/{organization}", "post", "Takes images from the page", "303"),
     ("/uploads/{organization}/token", "post", "Keeps a token for the browser", "303"),
     ("/uploads/{organization}/{name}/delete", "post", "Deletes from the page", "303"),
     ("/uploads/{organization}/{name}/retry", "post", "Classifies again from the page", "303"),

@@ -13,10 +13,13 @@ use super::{
     api::remove,
     page::refused,
     problem::Problem,
-    receive,
+    receive::{self, File},
     site::{Action, COOKIE, Site},
 };
 use crate::{OrganizationAgent, RetryUpload};
+
+/// Files of one form.
+pub(super) const FILES_MAX: usize = 20;
 
 fn back(organization: &str, done: Result<(), Problem>) -> Response {
     match done {
@@ -34,10 +37,41 @@ pub(super) async fn upload(
     let done = async {
         site.admit(&headers, &organization, Action::Write).await?;
         let form = form.map_err(|error| Problem::bad("malformed_form", error.body_text()))?;
-        let received = receive::read(&site, form).await?;
-        receive::store(&site, &organization, received).await.map(drop)
+        store_all(&site, &organization, form).await
     };
     back(&organization, done.await)
+}
+
+/// Stores the files of a form one after the other, so that only one is in memory. What is wrong
+/// with some of them does not keep the others out.
+async fn store_all(site: &Site, organization: &str, mut form: Multipart) -> Result<(), Problem> {
+    let (mut name, mut files, mut refused) = (None, 0, Vec::new());
+    while let Some(File { name: file, bytes }) =
+        receive::next_file(site, &mut form, &mut name).await?
+    {
+        files += 1;
+        if FILES_MAX < files {
+            let detail = format!("send {FILES_MAX} files at most at a time; the first are stored");
+            return Err(Problem::bad("too_many_files", detail));
+        }
+        let stored = async {
+            let received = receive::named(name.take(), file.as_deref(), bytes?)?;
+            receive::store(site, organization, received).await
+        };
+        if let Err(problem) = stored.await {
+            refused.push((file.unwrap_or_default(), problem));
+        }
+    }
+    let Some((_, first)) = refused.first() else {
+        return match files {
+            0 => Err(Problem::bad("no_file", "the form has no field `file`")),
+            _ => Ok(()),
+        };
+    };
+    let (status, stored) = (first.status, files - refused.len());
+    let reasons: Vec<_> = refused.iter().map(|(it, why)| format!("{it}: {}", why.detail)).collect();
+    let detail = format!("{stored} of {files} images are stored. {}", reasons.join(". "));
+    Err(Problem::new(status, "image_refused", detail))
 }
 
 pub(super) async fn delete(

@@ -42,9 +42,11 @@ pub(super) async fn show(
     headers: HeaderMap,
 ) -> Response {
     match cards(&site, &organization, &query, &headers).await {
-        Ok(uploads) => {
+        Ok((uploads, next)) => {
             let notice = (site.notice)();
-            page(&organization, &main(&organization, &query, notice.as_deref(), &uploads))
+            let next = next.map(|it| next_page(&query, &it));
+            let shown = (&*uploads, next.as_deref());
+            page(&organization, &main(&organization, &query, notice.as_deref(), shown))
         }
         Err(problem) => refused(&organization, &problem),
     }
@@ -55,9 +57,31 @@ async fn cards(
     organization: &str,
     query: &ListQuery,
     headers: &HeaderMap,
-) -> Result<Vec<Upload>, Problem> {
+) -> Result<(Vec<Upload>, Option<String>), Problem> {
     site.admit(headers, organization, Action::Read).await?;
-    find(site, organization, query, None, CARDS).await
+    let limit = query.limit.unwrap_or(CARDS).clamp(1, CARDS);
+    find(site, organization, query, limit).await
+}
+
+/// Where the images are that come behind those of this page.
+fn next_page(query: &ListQuery, cursor: &str) -> String {
+    let limit = query.limit.map(|it| it.to_string());
+    let parts = [
+        ("status", query.status.as_deref()),
+        ("label", query.label.as_deref()),
+        ("limit", limit.as_deref()),
+        ("cursor", Some(cursor)),
+    ];
+    let parts = parts.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    let parts: Vec<_> = parts.map(|(name, value)| format!("{name}={}", encode(value))).collect();
+    format!("?{}", parts.join("&"))
+}
+
+/// Percent-encodes a value of a query.
+fn encode(value: &str) -> String {
+    let plain = |it: u8| it.is_ascii_alphanumeric() || b"-._~".contains(&it);
+    let encode = |it: u8| if plain(it) { char::from(it).to_string() } else { format!("%{it:02X}") };
+    value.bytes().map(encode).collect()
 }
 
 /// A page that says why there is nothing to see, and asks for a token where one is needed.
@@ -83,7 +107,12 @@ fn page(organization: &str, body: &Markup) -> Response {
     steadfast_web::page(page, body).into_response()
 }
 
-fn main(organization: &str, query: &ListQuery, notice: Option<&str>, uploads: &[Upload]) -> Markup {
+fn main(
+    organization: &str,
+    query: &ListQuery,
+    notice: Option<&str>,
+    (uploads, next): (&[Upload], Option<&str>),
+) -> Markup {
     html! {
         div #notice { @if let Some(notice) = notice { p.notice { (notice) } } }
         form #drop method="post" enctype="multipart/form-data"
@@ -99,6 +128,7 @@ fn main(organization: &str, query: &ListQuery, notice: Option<&str>, uploads: &[
             @for upload in uploads { (card(organization, upload)) }
         }
         @if uploads.is_empty() { p #empty { "There are no images yet." } }
+        nav #pages { @if let Some(next) = next { a href=(next) { "Older images" } } }
         details #feed { summary { "What happens" } ol {} }
     }
 }
@@ -164,7 +194,7 @@ fn card(organization: &str, upload: &Upload) -> Markup {
                     }
                     button { "Replace" }
                 }
-                @if upload.status == Status::Failed {
+                @if upload.status != Status::Classified {
                     form.retry method="post" action=(action("retry")) { button { "Retry" } }
                 }
             }

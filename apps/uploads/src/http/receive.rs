@@ -21,30 +21,60 @@ pub(super) struct Received {
     pub(super) bytes: Vec<u8>,
 }
 
-/// Reads a form with `file` and, if it is wanted, `name`.
-pub(super) async fn read(site: &Site, mut form: Multipart) -> Result<Received, Problem> {
-    let (mut name, mut file, mut file_name) = (None, None, None);
+/// One file of a form, as far as it fits.
+pub(super) struct File {
+    /// What the form calls it.
+    pub(super) name: Option<String>,
+    pub(super) bytes: Result<Vec<u8>, Problem>,
+}
+
+/// The next file of a form. A name in front of it is left in `name`.
+pub(super) async fn next_file(
+    site: &Site,
+    form: &mut Multipart,
+    name: &mut Option<String>,
+) -> Result<Option<File>, Problem> {
     while let Some(mut field) = form.next_field().await.map_err(broken)? {
         match field.name() {
-            Some("name") => name = Some(field.text().await.map_err(broken)?),
-            Some("file") if file.is_none() => {
-                file_name = field.file_name().map(str::to_owned);
+            Some("name") => *name = Some(field.text().await.map_err(broken)?),
+            Some("file") => {
+                let name = field.file_name().map(str::to_owned);
                 let mut bytes = Vec::new();
                 while let Some(piece) = field.chunk().await.map_err(broken)? {
                     if site.limits.bytes_max < bytes.len() + piece.len() {
-                        return Err(too_large(site));
+                        // The rest of it is skipped with the next field.
+                        return Ok(Some(File { name, bytes: Err(too_large(site)) }));
                     }
                     bytes.extend_from_slice(&piece);
                 }
-                file = Some(bytes);
+                return Ok(Some(File { name, bytes: Ok(bytes) }));
             }
-            Some("file") => return Err(Problem::bad("one_file", "send one file at a time")),
             _ => {}
         }
     }
-    let bytes = file.ok_or_else(|| Problem::bad("no_file", "the form has no field `file`"))?;
+    Ok(None)
+}
+
+/// Reads a form with one `file` and, if it is wanted, `name`.
+pub(super) async fn read(site: &Site, mut form: Multipart) -> Result<Received, Problem> {
+    let mut name = None;
+    let file = next_file(site, &mut form, &mut name).await?;
+    let file = file.ok_or_else(|| Problem::bad("no_file", "the form has no field `file`"))?;
+    let bytes = file.bytes?;
+    if next_file(site, &mut form, &mut name).await?.is_some() {
+        return Err(Problem::bad("one_file", "send one file at a time"));
+    }
+    named(name, file.name.as_deref(), bytes)
+}
+
+/// An image under the name that is wanted, or under that of its file.
+pub(super) fn named(
+    name: Option<String>,
+    file: Option<&str>,
+    bytes: Vec<u8>,
+) -> Result<Received, Problem> {
     let name = name.map(|it| it.trim().to_owned()).filter(|it| !it.is_empty());
-    let name = name.or_else(|| file_name.as_deref().map(name_of_file)).unwrap_or_default();
+    let name = name.or_else(|| file.map(name_of_file)).unwrap_or_default();
     if !is_name(&name) {
         let detail = format!(
             "`{name}` cannot be the name of an image: 1 to 100 letters, digits, `.`, `_` and `-`, \
