@@ -5,8 +5,8 @@ use std::{sync::atomic::Ordering, time::Duration};
 use serde_json::{Value, json};
 use steadfast::{BlobAction, Consumer, Delivery, Error, Object, Queue, Result, Settled, test::App};
 use steadfast_uploads::{
-    INCOMING_DLQ, Ingestion, OrganizationAgent, RetryUpload, Status, UPLOAD_EVENTS,
-    UPLOAD_EVENTS_DLQ, UploadEvent,
+    HideUpload, INCOMING_DLQ, IngestUploadEvent, Ingestion, OrganizationAgent, RetryUpload, Status,
+    UPLOAD_EVENTS, UPLOAD_EVENTS_DLQ, UploadEvent,
 };
 
 use crate::stage::{
@@ -121,6 +121,32 @@ async fn an_event_that_was_given_up_leaves_its_real_error_in_the_row() {
     app.call(OrganizationAgent::at(ACME), retry).await.unwrap();
     app.settle().await;
     assert_eq!(row(&app, "cat.png").await.unwrap().status, Status::Classified);
+}
+
+/// Hole 5 of the second note: what somebody deletes is gone, whatever becomes of its event.
+#[tokio::test]
+async fn hole_5_a_deletion_whose_event_never_arrives_leaves_no_ghost() {
+    let app = troubled(u32::MAX).await;
+    let blob = put(&app, "cat.png", "cat").await;
+    // The route that takes an image tells the agent itself.
+    let ingest = IngestUploadEvent {
+        name: "cat.png".into(),
+        sequence: blob.sequence,
+        version: blob.version(),
+        size: blob.size,
+        content_type: None,
+        failed: None,
+    };
+    app.call(OrganizationAgent::at(ACME), ingest).await.unwrap();
+    app.settle().await;
+    assert_eq!(row(&app, "cat.png").await.unwrap().status, Status::Classified);
+    let sequence = delete(&app, "cat.png").await;
+    let hide = HideUpload { name: "cat.png".into(), sequence };
+    app.call(OrganizationAgent::at(ACME), hide).await.unwrap();
+    assert_eq!(rows(&app).await, [], "before its event");
+    app.advance(Duration::from_hours(12)).await;
+    assert_eq!(rows(&app).await, [], "after both events were given up");
+    assert!(is_empty(&app).await);
 }
 
 /// Hole 8 of the second note: an event whose time is nonsense is as good as any other.
