@@ -95,7 +95,8 @@ impl Handle<IngestUploadEvent> for OrganizationAgent {
         sql.execute("DELETE FROM Tombstone WHERE name = ?1", [&msg.name])?;
         sql.execute(
             "INSERT INTO Upload (name, eventId, workflowId, status, sequence, version, size, \
-             contentType, createdAt, updatedAt) VALUES (?1, ?2, ?3, 'queued', ?4, ?5, ?6, ?7, ?8, ?8) \
+             contentType, createdAt, updatedAt) \
+             VALUES (?1, ?2, ?3, 'queued', ?4, ?5, ?6, ?7, ?8, ?8) \
              ON CONFLICT (name) DO UPDATE SET eventId = ?2, workflowId = ?3, status = 'queued', \
              sequence = ?4, version = ?5, size = ?6, contentType = ?7, updatedAt = ?8, \
              classificationLabel = NULL, classificationScore = NULL, topFive = NULL, error = NULL, \

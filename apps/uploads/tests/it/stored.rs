@@ -1,15 +1,18 @@
 //! Data that earlier versions have written.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use steadfast::{
     Handle, Object, Result, Runtime, Turn,
     bucket::MemoryBlobs,
     store::{ManualClock, MemoryStore, Timestamp},
 };
 
-use crate::stage::{ACME, Fake, delete_event, deliver, program, row, rows};
+use steadfast_uploads::{OrganizationWorkflow, Status};
+
+use crate::stage::{ACME, Fake, delete_event, deliver, program, put, row, rows, start};
 
 /// The tables as they were while rows could be hidden.
 const HIDING: &str = "\
@@ -90,4 +93,22 @@ async fn rows_that_an_earlier_version_has_hidden_are_deleted_and_others_stay() {
     deliver(&now, &delete_event("cat.png", 4)).await;
     now.settle().await;
     assert_eq!((row(&now, "dog.png").await, row(&now, "cat.png").await), (None, None));
+}
+
+#[tokio::test]
+async fn a_run_whose_record_an_earlier_version_has_written_goes_on() {
+    let app = start(&Fake::default(), true).await;
+    // How a step ended then that found no model.
+    let not_ready = json!({ "NotReady": "model resnet-50 is not there" });
+    let looks = app.script::<OrganizationWorkflow>("classify");
+    looks.gives(&not_ready).gives(&not_ready);
+    put(&app, "cat.png", "cat").await;
+    app.settle().await;
+    let waiting = row(&app, "cat.png").await.unwrap();
+    assert_eq!(waiting.status, Status::Running);
+    app.advance(Duration::from_mins(1)).await;
+    assert_eq!(row(&app, "cat.png").await.unwrap().status, Status::Classified);
+    let run = app.runs().run("image-classification", &waiting.workflow_id).await.unwrap();
+    let steps: Vec<&str> = run.steps.iter().map(|it| it.0.as_str()).collect();
+    assert!(steps.iter().any(|it| it.contains("classifier")), "it waited as then: {steps:?}");
 }

@@ -66,6 +66,25 @@ async fn asked(answer: Option<String>) -> Result<Vec<Label>, ClassifyError> {
 }
 
 #[tokio::test]
+async fn a_service_that_answers_at_all_is_ready_and_one_that_is_away_is_not() {
+    let labels = r#"{"result":[{"label":"HEN","score":0.9}],"success":true}"#;
+    for (answer, is_ready) in [
+        (http("200 OK", labels), true),
+        (http("400 Bad Request", r#"{"success":false}"#), true),
+        (http("429 Too Many Requests", "{}"), false),
+        (http("503 Service Unavailable", "{}"), false),
+        (http("401 Unauthorized", "{}"), false),
+        (None, false),
+    ] {
+        let (url, seen) = server(vec![answer.clone()]);
+        let ready = client(&url).ready().await;
+        assert_eq!(ready.is_ok(), is_ready, "{answer:?}: {ready:?}");
+        let (_, sent) = seen.recv().unwrap();
+        assert!(image::load_from_memory(&sent).is_ok(), "it is asked with a picture");
+    }
+}
+
+#[tokio::test]
 async fn the_image_goes_as_it_is_and_the_labels_come_back_in_order() {
     let body = r#"{"result":[{"label":"Hen","score":0.02},{"label":"COCK","score":0.9},
         {"label":"a","score":0.001},{"label":"b","score":0},{"label":"c","score":0.01},
