@@ -8,7 +8,7 @@ use steadfast_ai::{
     explain::{Chat, ChatOptions, Embedded, Explainer},
 };
 use steadfast_drift::{
-    CompareEnvironments, EnvPair,
+    CompareEnvironments, EnvPair, Vault,
     http::{Site, router},
     probe::{ProbeOptions, Prober},
 };
@@ -54,7 +54,7 @@ impl Drift {
 
     fn new(policy: Policy, explainer: Arc<dyn Explainer>) -> Self {
         let prober = Prober::new(Gate::new(policy.clone()), ProbeOptions::default());
-        let compare = CompareEnvironments { prober, explainer };
+        let compare = CompareEnvironments { prober, explainer, vault: Vault::default() };
         Self { policy, pair: EnvPair::default(), compare }
     }
 }
@@ -76,6 +76,7 @@ fn policy(args: &DriftArgs, listen: SocketAddr) -> Result<Policy, EgressError> {
 /// The routes of the application.
 pub(crate) fn routes(node: &Arc<Node>) -> Router {
     router(Site {
+        vault: node.apps.drift.compare.vault.clone(),
         objects: node.objects.clone(),
         policy: node.apps.drift.policy.clone(),
         entropy: Arc::new(SeededEntropy::from_system()),

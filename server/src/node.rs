@@ -108,6 +108,7 @@ impl Node {
         buckets: Buckets,
         apps: Apps,
     ) -> Arc<Self> {
+        apps.drift.compare.vault.keep_in(store.clone());
         let parts = (&apps.sight, apps.drift.compare.clone());
         let runs = catalog::runs(store.clone(), objects.clone(), buckets.clone(), parts);
         Arc::new(Self {

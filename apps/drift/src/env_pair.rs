@@ -8,11 +8,12 @@ use steadfast::{
     Connection, Error, Handle, Live, Object, Result, Turn, Workflow, rusqlite::OptionalExtension,
 };
 
-use self::rows::{SCHEMA, find};
+use self::rows::{SCHEMA, SEALED, find};
 use crate::{
     AttachExplanation, Brief, CompareEnvironments, CompareError, CompareInput, CreateComparison,
-    Earlier, FailComparison, GetComparison, GetComparisonsForHistory, ListComparisons, Overdue,
-    PairMessage, PairSeen, Pairs, ReportStep, SaveProbe, SaveResult, Shown, Status, trend::Past,
+    Earlier, FailComparison, GetComparison, GetComparisonsForHistory, GetSealed, ListComparisons,
+    Overdue, PairMessage, PairSeen, Pairs, ReportStep, SaveProbe, SaveResult, Shown, Status,
+    trend::Past,
 };
 
 /// How long a comparison may take.
@@ -43,11 +44,12 @@ impl Object for EnvPair {
         AttachExplanation,
         FailComparison,
         GetComparison,
+        GetSealed,
         GetComparisonsForHistory,
         ListComparisons,
         Overdue,
     );
-    const MIGRATIONS: &'static [&'static str] = &[SCHEMA];
+    const MIGRATIONS: &'static [&'static str] = &[SCHEMA, SEALED];
 }
 
 impl Live for EnvPair {
@@ -101,16 +103,17 @@ impl Handle<CreateComparison> for EnvPair {
             return Err(Error::terminal(text).with_code("too_many_running"));
         }
         sql.execute(
-            "INSERT INTO comparisons (id, comparison, direction, status, createdAt) \
-             VALUES (?1, ?2, ?3, 'running', ?4)",
-            (&id, serde_json::to_string(&kept)?, &msg.direction, turn.now().0),
+            "INSERT INTO comparisons (id, comparison, direction, status, createdAt, sealed) \
+             VALUES (?1, ?2, ?3, 'running', ?4, ?5)",
+            (&id, serde_json::to_string(&kept)?, &msg.direction, turn.now().0, &msg.sealed),
         )?;
         let run = run_id(&id, sql.last_insert_rowid());
         turn.set_alarm(&alarm(&id), TIME_MAX, Overdue { comparison_id: id.clone() });
         let input = CompareInput {
             pair: turn.name().into(),
             comparison_id: id.clone(),
-            comparison: msg.comparison,
+            comparison: kept.clone(),
+            sealed: msg.sealed,
         };
         turn.start(&CompareEnvironments::at(&run), &input);
         let seen = PairSeen {
@@ -299,6 +302,15 @@ impl Handle<GetComparison> for EnvPair {
 
     fn handle(&self, turn: &Turn<Self>, msg: GetComparison) -> Result<Option<Shown>> {
         find(turn.sql(), &msg.comparison_id)
+    }
+}
+
+impl Handle<GetSealed> for EnvPair {
+    const NAME: &'static str = "get-sealed";
+    type Reply = Option<String>;
+
+    fn handle(&self, turn: &Turn<Self>, msg: GetSealed) -> Result<Option<String>> {
+        rows::sealed(turn.sql(), &msg.comparison_id)
     }
 }
 

@@ -20,6 +20,8 @@ use steadfast::{
 use steadfast_egress::Policy;
 use steadfast_web::Connect;
 
+use crate::Vault;
+
 pub use self::description::paths;
 
 /// What the routes work with. Cheap to clone.
@@ -29,6 +31,8 @@ pub struct Site {
     pub objects: Objects,
     /// What may be asked.
     pub policy: Policy,
+    /// Encrypts URLs with secrets in them.
+    pub vault: Vault,
     /// Chance, for ids.
     pub entropy: Arc<dyn Entropy>,
     /// The time.

@@ -17,16 +17,18 @@ pub mod trend;
 mod env_pair;
 pub mod http;
 mod pairs;
+mod vault;
 mod wire;
 mod workflow;
 
 pub use self::{
     env_pair::EnvPair,
     pairs::{ListPairs, PairEntry, PairSeen, Pairs},
+    vault::{Vault, VaultError},
     wire::{
         AttachExplanation, Brief, CompareError, CompareResult, Comparison, CreateComparison,
-        Earlier, FailComparison, GetComparison, GetComparisonsForHistory, ListComparisons, Overdue,
-        PairMessage, ReportStep, SaveProbe, SaveResult, Shown, Status,
+        Earlier, FailComparison, GetComparison, GetComparisonsForHistory, GetSealed,
+        ListComparisons, Overdue, PairMessage, ReportStep, SaveProbe, SaveResult, Shown, Status,
     },
     workflow::{CompareEnvironments, CompareInput},
 };

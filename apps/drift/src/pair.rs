@@ -6,6 +6,8 @@ use sha2::{Digest, Sha256};
 use steadfast_egress::EgressError;
 use url::Url;
 
+use crate::probe::redacted_url;
+
 /// How long a pair's key is, in hexadecimal digits.
 pub const PAIR_KEY_LEN: usize = 40;
 
@@ -29,7 +31,7 @@ pub enum PairError {
     /// Both are the same.
     #[error("both URLs are {url}; give two different ones")]
     Same {
-        /// The URL.
+        /// The URL, without secrets.
         url: String,
     },
 }
@@ -49,7 +51,7 @@ impl Pair {
     pub fn new(left: &Url, right: &Url) -> Result<Self, PairError> {
         let (left, right) = (normalized(left), normalized(right));
         if left == right {
-            return Err(PairError::Same { url: left });
+            return Err(PairError::Same { url: redacted_url(&left) });
         }
         let key = pair_key(&left, &right);
         Ok(Self { left, right, key })
@@ -205,6 +207,9 @@ mod tests {
     fn equal_urls_are_no_pair() {
         let error = pair("http://a.example:80/x/", "HTTP://a.example/x").unwrap_err();
         assert_eq!(error.code(), "invalid_request");
+        let secret = "http://a.example/?token=hush";
+        let text = pair(secret, secret).unwrap_err().to_string();
+        assert!(text.contains("token=[redacted]") && !text.contains("hush"), "{text}");
     }
 
     #[test]

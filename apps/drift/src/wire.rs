@@ -159,6 +159,9 @@ pub struct CreateComparison {
     /// Names both URLs in their order, see [`Pair::direction`](crate::pair::Pair::direction): the
     /// history is of this direction.
     pub direction: String,
+    /// The URLs, encrypted, if there are secrets in them; see [`Vault`](crate::Vault).
+    #[serde(default)]
+    pub sealed: Option<String>,
 }
 
 /// A side was probed. `false` if the comparison has ended.
@@ -227,6 +230,14 @@ pub struct FailComparison {
 #[serde(rename_all = "camelCase")]
 pub struct GetComparison {
     /// Which one.
+    pub comparison_id: String,
+}
+
+/// The encrypted URLs of a comparison; none if there are no secrets in them.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GetSealed {
+    /// Of which comparison.
     pub comparison_id: String,
 }
 

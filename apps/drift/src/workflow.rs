@@ -8,7 +8,7 @@ use steadfast_ai::explain::{Explainer, Explanation, HistorySummary, Weight};
 
 use crate::{
     AttachExplanation, CompareError, Comparison, Earlier, EnvPair, FailComparison,
-    GetComparisonsForHistory, ReportStep, SaveProbe, SaveResult, Status,
+    GetComparisonsForHistory, ReportStep, SaveProbe, SaveResult, Status, Vault, VaultError,
     diff::{DiffOptions, EnvDiff, compute},
     envelope::{Side, SignalEnvelope},
     explain::{Labels, summary, weight},
@@ -34,6 +34,8 @@ pub struct CompareEnvironments {
     pub prober: Prober,
     /// Who says why they differ.
     pub explainer: Arc<dyn Explainer>,
+    /// Decrypts URLs with secrets in them.
+    pub vault: Vault,
 }
 
 /// What a run begins with.
@@ -44,8 +46,11 @@ pub struct CompareInput {
     pub pair: String,
     /// The comparison.
     pub comparison_id: String,
-    /// What is compared.
+    /// What is compared, without secrets.
     pub comparison: Comparison,
+    /// The URLs, encrypted, if there are secrets in them.
+    #[serde(default)]
+    pub sealed: Option<String>,
 }
 
 impl Workflow for CompareEnvironments {
@@ -125,12 +130,19 @@ impl CompareEnvironments {
         side: Side,
         now: Timestamp,
     ) -> Result<SignalEnvelope> {
-        let Comparison { left_url, right_url, head, .. } = &input.comparison;
-        let url = match side {
-            Side::Left => left_url.clone(),
-            Side::Right => right_url.clone(),
+        let Comparison { left_url, right_url, head, .. } = input.comparison.clone();
+        let [left_url, right_url] = match &input.sealed {
+            None => [left_url, right_url],
+            Some(sealed) => self.vault.open(sealed).await.map_err(|error| match &error {
+                VaultError::Store(_) => Error::retryable(&error).with_code(error.code()),
+                VaultError::Unreadable => Error::terminal(&error).with_code(error.code()),
+            })?,
         };
-        let method = if *head { Method::Head } else { Method::Get };
+        let url = match side {
+            Side::Left => left_url,
+            Side::Right => right_url,
+        };
+        let method = if head { Method::Head } else { Method::Get };
         let options = ProbeOptions { method, ..self.prober.options().clone() };
         let comparison_id = input.comparison_id.clone();
         let request = ProbeRequest { comparison_id, side, url, now_ms: now.0 };

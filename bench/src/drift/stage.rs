@@ -16,7 +16,7 @@ use steadfast::{
 };
 use steadfast_ai::explain::Embedded;
 use steadfast_drift::{
-    CompareEnvironments, EnvPair, PairMessage, Pairs, Shown,
+    CompareEnvironments, EnvPair, PairMessage, Pairs, Shown, Vault,
     http::{Site, router},
     pair::Pair,
     probe::{ProbeOptions, Prober},
@@ -93,10 +93,12 @@ impl Stage {
         let network = "127.0.0.0/8".parse().expect("a network");
         let policy = Policy::public_only().allow_network(network);
         let prober = Prober::new(Gate::new(policy.clone()), ProbeOptions::default());
+        let (explainer, vault) = (Arc::new(Embedded), Vault::default());
+        vault.keep_in(store.clone());
         let app = Runtime::builder()
             .live_object(EnvPair::default())
             .object(Pairs)
-            .workflow(CompareEnvironments { prober, explainer: Arc::new(Embedded) })
+            .workflow(CompareEnvironments { prober, explainer, vault: vault.clone() })
             .start(store.clone())
             .await
             .expect("starts");
@@ -106,6 +108,7 @@ impl Stage {
         let routes = router(Site {
             objects: app.objects().clone(),
             policy,
+            vault,
             entropy: Arc::new(SeededEntropy::from_system()),
             clock: Arc::new(SystemClock),
             connect,

@@ -14,6 +14,7 @@ mod clock;
 mod cluster;
 mod drift;
 mod drift_cli;
+mod drift_secrets;
 mod example;
 mod failover;
 mod fixtures;

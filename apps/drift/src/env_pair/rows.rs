@@ -37,6 +37,9 @@ pub(super) const SCHEMA: &str = "\
     ) STRICT;
     CREATE INDEX probesComparison ON probes (comparisonId)";
 
+/// The URLs, encrypted, of comparisons with secrets in them.
+pub(super) const SEALED: &str = "ALTER TABLE comparisons ADD COLUMN sealed TEXT";
+
 /// What is kept of a result; the probes are beside it.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -64,6 +67,12 @@ pub(super) fn standing(sql: &Sql, id: &str) -> Result<Option<(Status, Option<Str
 pub(super) fn direction(sql: &Sql, id: &str) -> Result<String> {
     let select = "SELECT direction FROM comparisons WHERE id = ?1";
     Ok(sql.query_row(select, [id], |row| row.get(0))?)
+}
+
+/// Its encrypted URLs.
+pub(super) fn sealed(sql: &Sql, id: &str) -> Result<Option<String>> {
+    let select = "SELECT sealed FROM comparisons WHERE id = ?1";
+    Ok(sql.query_row(select, [id], |row| row.get(0)).optional()?.flatten())
 }
 
 /// Its place in the history; 0 if there is none.

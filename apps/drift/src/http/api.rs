@@ -14,7 +14,8 @@ use steadfast::Object;
 
 use super::{Site, problem::Problem};
 use crate::{
-    Comparison, CreateComparison, EnvPair, GetComparison, ListComparisons, ListPairs, Pairs, Shown,
+    Comparison, CreateComparison, EnvPair, GetComparison, GetSealed, ListComparisons, ListPairs,
+    Pairs, Shown,
     pair::{Pair, pair_key_of},
 };
 
@@ -93,10 +94,12 @@ pub(super) async fn begin(
             uuid(bytes)
         }
     };
+    let (comparison, sealed) = site.vault.seal(&comparison).await?;
     let create = CreateComparison {
         comparison_id: pair.comparison_id(&uuid),
         comparison,
         direction: pair.direction(),
+        sealed,
     };
     Ok(site.objects.call(EnvPair::at(pair.key()), create).await?)
 }
@@ -116,6 +119,30 @@ pub(super) async fn find(site: &Site, id: &str) -> Result<Shown, Problem> {
     let ask = GetComparison { comparison_id: id.into() };
     let found = site.objects.call(EnvPair::at(pair), ask).await?;
     found.ok_or_else(|| Problem::unknown(id))
+}
+
+/// The comparison with the URLs that an earlier one asked, wherever it has those that were shown of
+/// them: secrets are shown to nobody, and asking again must not need them.
+pub(super) async fn as_before(
+    site: &Site,
+    mut comparison: Comparison,
+    earlier: &str,
+) -> Result<Comparison, Problem> {
+    let shown = find(site, earlier).await?.result.map(|it| it.comparison);
+    let pair = pair_key_of(earlier).unwrap_or_default();
+    let ask = GetSealed { comparison_id: earlier.into() };
+    let sealed = site.objects.call(EnvPair::at(pair), ask).await?;
+    let (Some(shown), Some(sealed)) = (shown, sealed) else { return Ok(comparison) };
+    let [left, right] = site.vault.open(&sealed).await?;
+    let (left, right) = ((&shown.left_url, &left), (&shown.right_url, &right));
+    let replace = |url: &mut String, first: (&String, &String), second: (&String, &String)| {
+        let real = [first, second].into_iter().find(|it| it.0 == url);
+        real.into_iter().for_each(|(_, real)| url.clone_from(real));
+    };
+    // Somebody may have swapped them; what looks the same stays on its side.
+    replace(&mut comparison.left_url, left, right);
+    replace(&mut comparison.right_url, right, left);
+    Ok(comparison)
 }
 
 pub(super) async fn show(

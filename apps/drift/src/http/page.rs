@@ -68,7 +68,7 @@ pub(super) async fn show(
     };
     match found.await {
         Ok((shown, history)) => {
-            let comparison = shown.result.as_ref().map(|it| &it.comparison);
+            let comparison = shown.result.as_ref().map(|it| (&it.comparison, &*id));
             page(&html! {
                 (form(comparison, &own_address(&headers)))
                 (result(&shown, &history))
@@ -88,6 +88,9 @@ pub(super) struct Asked {
     left_label: String,
     #[serde(default)]
     right_label: String,
+    /// The comparison that is on the page, if there is one.
+    #[serde(default)]
+    again: String,
 }
 
 pub(super) async fn submit(
@@ -110,9 +113,16 @@ pub(super) async fn submit(
         right_label: label(asked.right_label),
         head: false,
     };
-    match api::begin(&site, comparison.clone(), None).await {
+    let begun = async {
+        let comparison = match asked.again.as_str() {
+            "" => comparison.clone(),
+            earlier => api::as_before(&site, comparison.clone(), earlier).await?,
+        };
+        api::begin(&site, comparison, None).await
+    };
+    match begun.await {
         Ok(shown) => Redirect::to(&format!("/drift/{}", shown.comparison_id)).into_response(),
-        Err(problem) => refused(&problem, Some(&comparison), &own),
+        Err(problem) => refused(&problem, Some((&comparison, &asked.again)), &own),
     }
 }
 
@@ -122,7 +132,7 @@ fn page(body: &Markup) -> Markup {
 }
 
 /// Why not, above what was asked for.
-fn refused(problem: &Problem, asked: Option<&Comparison>, own: &str) -> Response {
+fn refused(problem: &Problem, asked: Option<(&Comparison, &str)>, own: &str) -> Response {
     let body = html! {
         p.error role="alert" { (problem.detail) }
         (form(asked, own))

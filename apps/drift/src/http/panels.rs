@@ -14,8 +14,10 @@ use crate::{
 /// What a comparison does, one after the other.
 const STEPS: [&str; 3] = ["probing", "comparing", "explaining"];
 
-/// Two URLs, with names.
-pub(super) fn form(comparison: Option<&Comparison>, own: &str) -> Markup {
+/// Two URLs, with names; those of a comparison are asked again as they were.
+pub(super) fn form(comparison: Option<(&Comparison, &str)>, own: &str) -> Markup {
+    let again = comparison.map_or("", |it| it.1);
+    let comparison = comparison.map(|it| it.0);
     let text = |of: fn(&Comparison) -> Option<&str>| comparison.and_then(of).unwrap_or_default();
     html! {
         form #compare method="post" action="/drift" {
@@ -28,6 +30,7 @@ pub(super) fn form(comparison: Option<&Comparison>, own: &str) -> Markup {
                         placeholder="https://…"; }
                 label { "called" input name={ (side) "Label" } value=(label) maxlength="100"; }
             }
+            @if !again.is_empty() { input type="hidden" name="again" value=(again); }
             button.main { "Compare" }
             button #swap type="button" hidden { "Swap" }
         }

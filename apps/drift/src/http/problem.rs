@@ -7,7 +7,7 @@ use axum::{
 };
 use steadfast::CallError;
 
-use crate::pair::PairError;
+use crate::{VaultError, pair::PairError};
 use steadfast_egress::EgressError;
 use steadfast_web::problem;
 
@@ -49,6 +49,16 @@ impl From<EgressError> for Problem {
 impl From<PairError> for Problem {
     fn from(error: PairError) -> Self {
         Self::bad(error.code(), error.to_string())
+    }
+}
+
+impl From<VaultError> for Problem {
+    fn from(error: VaultError) -> Self {
+        let status = match &error {
+            VaultError::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
+            VaultError::Unreadable => StatusCode::CONFLICT,
+        };
+        Self::new(status, error.code(), error.to_string())
     }
 }
 

@@ -18,6 +18,7 @@ pub(super) fn is_readable(it: char) -> bool {
 
 /// Words in the names of headers and parameters whose values are secrets.
 const SECRET_WORDS: &[&str] = &[
+    "accesskey",
     "apikey",
     "assertion",
     "auth",
@@ -28,6 +29,7 @@ const SECRET_WORDS: &[&str] = &[
     "nonce",
     "passwd",
     "password",
+    "privatekey",
     "secret",
     "session",
     "signature",
@@ -36,18 +38,63 @@ const SECRET_WORDS: &[&str] = &[
 ];
 
 /// Whole names of that kind, too short to be looked for within others.
-const SECRET_NAMES: &[&str] = &["access", "code", "key", "pass", "pwd", "sid", "sig", "state"];
+const SECRET_NAMES: &[&str] = &["key", "pass", "pwd", "sid", "sig"];
+
+/// Whole names that hold a secret in one place and a plain word in another: `state=open`.
+const DOUBTFUL_NAMES: &[&str] = &["access", "code", "state"];
 
 /// Headers with such a word in their name whose values are no secrets.
 const OPEN_HEADERS: &[&str] = &["www-authenticate", "proxy-authenticate", "x-xss-protection"];
 
+/// The words of a name: `sortKey`, `sort_key` and `sort-key` have two.
+fn words(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut was_lower = false;
+    for it in name.chars() {
+        if !it.is_ascii_alphanumeric() || (was_lower && it.is_ascii_uppercase()) {
+            words.push(String::new());
+        }
+        if it.is_ascii_alphanumeric() {
+            words.last_mut().into_iter().for_each(|word| word.push(it.to_ascii_lowercase()));
+        }
+        was_lower = it.is_ascii_lowercase();
+    }
+    words
+}
+
 fn is_secret(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    let joined: String = name.chars().filter(|it| it.is_ascii_alphanumeric()).collect();
-    let mut words = name.split(|it: char| !it.is_ascii_alphanumeric());
+    let words = words(name);
+    let joined = words.concat();
+    // Who wrote something is no secret, unlike an authorization.
+    let joined = match joined.contains("authoriz") {
+        true => joined,
+        false => joined.replace("author", ""),
+    };
     SECRET_WORDS.iter().any(|it| joined.contains(it))
-        || joined.ends_with("key")
-        || words.any(|it| SECRET_NAMES.contains(&it))
+        || words.iter().any(|it| SECRET_NAMES.contains(&&**it))
+}
+
+/// Whether a parameter is a secret by its name and its value.
+fn is_secret_parameter(name: &str, value: &str) -> bool {
+    let is_doubtful = || words(name).iter().any(|it| DOUBTFUL_NAMES.contains(&&**it));
+    is_secret(name) || looks_secret(value) || (is_doubtful() && !is_plain(value))
+}
+
+/// Whether a value is made of words and small numbers, which nobody needs to hide: `north-west`,
+/// `404`, `SPRING2026`.
+fn is_plain(value: &str) -> bool {
+    let is_word = |it: &str| {
+        let letters = it.trim_end_matches(|it: char| it.is_ascii_digit());
+        let (first, rest) = letters.split_at_checked(1).unwrap_or_default();
+        let has_case = |of: fn(&u8) -> bool| rest.bytes().all(|it| of(&it));
+        let is_alphabetic = letters.bytes().all(|it| it.is_ascii_alphabetic());
+        let is_upper = has_case(u8::is_ascii_uppercase) && first != first.to_ascii_lowercase();
+        let is_lower = has_case(u8::is_ascii_lowercase);
+        letters.len() <= 15
+            && it.len() - letters.len() <= 4
+            && (letters.is_empty() || (is_alphabetic && (is_upper || is_lower)))
+    };
+    value.len() <= 40 && value.replace("%20", "-").split(['-', '_', '.', '+']).all(is_word)
 }
 
 /// The value of a header without its secrets.
@@ -149,6 +196,11 @@ pub fn redacted_url(text: &str) -> String {
     let _ = url.set_username("");
     let _ = url.set_password(None);
     url.set_fragment(None);
+    let segment = |it: &str| if looks_secret(it) { REDACTED.to_owned() } else { it.to_owned() };
+    let path = url.path().split('/').map(segment).collect::<Vec<String>>().join("/");
+    if path != url.path() {
+        url.set_path(&path);
+    }
     if let Some(query) = url.query() {
         let query = redacted_query(query);
         url.set_query(Some(&query));
@@ -158,7 +210,7 @@ pub fn redacted_url(text: &str) -> String {
 
 fn redacted_query(query: &str) -> String {
     let part = |it: &str| match it.split_once('=') {
-        Some((name, value)) if is_secret(name) || looks_secret(value) => {
+        Some((name, value)) if is_secret_parameter(name, value) => {
             format!("{name}={REDACTED}")
         }
         _ => it.to_owned(),

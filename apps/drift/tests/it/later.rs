@@ -97,14 +97,18 @@ async fn an_explainer_that_stays_down_is_given_up_and_the_result_says_so() {
 
 #[tokio::test]
 async fn a_secret_in_a_url_is_for_the_one_who_is_asked() {
-    let (left, right) = (Environment::start("one"), Environment::start("two"));
+    let (left_side, right_side) = (Environment::start("one"), Environment::start("two"));
+    let (left, right) = (&left_side, &right_side);
     let moody = Moody::default();
     let app = program(&moody).test().await.unwrap();
+    moody.vault.keep_in(app.store().clone());
     let secret = "SuperSecret123";
     let (left, right) =
         (format!("{}?token={secret}", left.url), format!("{}?token={secret}", right.url));
     let (pair, mut create) = create(&left, &right, 1);
     create.comparison.left_label = None;
+    let heads = [left_side.clone(), right_side.clone()];
+    (create.comparison, create.sealed) = moody.vault.seal(&create.comparison).await.unwrap();
     let id = create.comparison_id.clone();
     app.call(EnvPair::at(&pair), create).await.unwrap();
     let shown = ended(&app, &pair, &id).await;
@@ -114,6 +118,14 @@ async fn a_secret_in_a_url_is_for_the_one_who_is_asked() {
     let all = format!("{shown:?} {pairs:?} {:?} {told:?}", all(&app, &pair).await);
     assert!(told.len() == 1 && all.contains("[redacted]"), "{all}");
     assert!(!all.contains(secret), "{all}");
+    // Who is asked gets it, and everything that an operator can look at does not.
+    for side in heads {
+        let heads = side.heads.lock().unwrap().concat();
+        assert!(heads.contains(&format!("?token={secret} ")), "{heads}");
+    }
+    let run = format!("{id}-{}", shown.sequence);
+    let run = app.runs().run("compare-environments", &run).await.unwrap();
+    assert!(!format!("{run:?}").contains(secret), "{run:?}");
 }
 
 #[tokio::test]

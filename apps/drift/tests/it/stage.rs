@@ -15,7 +15,7 @@ use steadfast::{Builder, Object, Runtime, test::App};
 use steadfast_ai::explain::{DriftSummary, Embedded, ExplainError, Explainer, Explanation};
 use steadfast_drift::{
     Brief, CompareEnvironments, CompareError, Comparison, CreateComparison, EnvPair,
-    FailComparison, GetComparison, ListComparisons, Pairs, Shown,
+    FailComparison, GetComparison, ListComparisons, Pairs, Shown, Vault,
     pair::Pair,
     probe::{ProbeOptions, Prober},
 };
@@ -26,6 +26,8 @@ use steadfast_egress::{Gate, Policy};
 pub(crate) struct Environment {
     pub(crate) url: String,
     pub(crate) asked: Arc<AtomicUsize>,
+    /// The first line of every request.
+    pub(crate) heads: Arc<Mutex<Vec<String>>>,
 }
 
 impl Environment {
@@ -43,7 +45,7 @@ impl Environment {
         let url = format!("http://{}/", listener.local_addr().unwrap());
         // It is there until the tests end.
         std::mem::forget(listener);
-        Self { url, asked: Arc::default() }
+        Self { url, asked: Arc::default(), heads: Arc::default() }
     }
 
     /// One that answers with this.
@@ -51,11 +53,15 @@ impl Environment {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
         let asked = Arc::new(AtomicUsize::new(0));
-        let count = asked.clone();
+        let (count, heads) = (asked.clone(), Arc::<Mutex<Vec<String>>>::default());
+        let seen = heads.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut reader = BufReader::new(stream.unwrap());
                 let mut line = String::new();
+                if reader.read_line(&mut line).is_ok() {
+                    seen.lock().unwrap().push(std::mem::take(&mut line));
+                }
                 while reader.read_line(&mut line).is_ok_and(|it| 2 < it) {
                     line.clear();
                 }
@@ -64,7 +70,7 @@ impl Environment {
                 let _ = reader.get_mut().write_all(answer.as_bytes());
             }
         });
-        Self { url, asked }
+        Self { url, asked, heads }
     }
 }
 
@@ -73,6 +79,8 @@ impl Environment {
 pub(crate) struct Moody {
     pub(crate) is_down: Arc<AtomicBool>,
     pub(crate) refuses: Arc<AtomicBool>,
+    /// Where the key for secrets in URLs is.
+    pub(crate) vault: Vault,
     /// What it was told.
     pub(crate) told: Arc<Mutex<Vec<DriftSummary>>>,
 }
@@ -123,7 +131,7 @@ pub(crate) fn program(moody: &Moody) -> Builder {
     Runtime::builder()
         .live_object(EnvPair { keep: 50, running_max: 100 })
         .object(Pairs)
-        .workflow(CompareEnvironments { prober, explainer })
+        .workflow(CompareEnvironments { prober, explainer, vault: moody.vault.clone() })
 }
 
 /// A comparison of two environments, under an id of its own.
@@ -138,7 +146,8 @@ pub(crate) fn create(left: &str, right: &str, number: u32) -> (String, CreateCom
         head: false,
     };
     let direction = pair.direction();
-    (pair.key().to_owned(), CreateComparison { comparison_id: id, comparison, direction })
+    let sealed = None;
+    (pair.key().to_owned(), CreateComparison { comparison_id: id, comparison, direction, sealed })
 }
 
 pub(crate) async fn find(app: &App, pair: &str, id: &str) -> Option<Shown> {

@@ -113,6 +113,46 @@ fn what_is_no_secret_stays() {
 }
 
 #[test]
+fn only_secrets_are_taken_out_of_a_query() {
+    for open in [
+        "state=open",
+        "state=CA",
+        "state=North-Carolina",
+        "state=new%20york",
+        "code=404",
+        "code=SPRING2026",
+        "country_code=de",
+        "access=public",
+        "author=jane",
+        "authority=2",
+        "monkey=7",
+    ] {
+        let url = format!("https://a.example/x?{open}");
+        assert_eq!(redacted_url(&url), url);
+    }
+    for secret in [
+        "state=SplxlOBeZQQYbYS6WxSbIA",
+        "state=b7f3e2",
+        "code=4%2F0AX4XfWh",
+        "code=123456",
+        "code=s3cr3t",
+        "access=qwertyuiopasdfghjklz",
+        "oauth_verifier=x",
+        "authorization=x",
+        "sortKey=x",
+        "api-key=x",
+        "x=eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln",
+    ] {
+        let (name, _) = secret.split_once('=').unwrap();
+        let url = format!("https://a.example/x?{secret}&page=2");
+        let shown = format!("https://a.example/x?{name}=[redacted]&page=2");
+        assert_eq!(redacted_url(&url), shown);
+    }
+    let path = "https://a.example/in/eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln/x";
+    assert_eq!(redacted_url(path), "https://a.example/in/[redacted]/x");
+}
+
+#[test]
 fn flags_of_cookies_are_read_in_any_spelling() {
     let sorted = sorted(&[
         ("set-cookie", b"b=1; SECURE; httponly; SameSite=None"),

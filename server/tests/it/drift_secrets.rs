@@ -1,0 +1,115 @@
+//! Secrets in URLs: who is asked gets them, and nobody else does.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    net::TcpListener,
+    sync::{Arc, Mutex},
+};
+
+use serde_json::{Value, json};
+
+use crate::harness::Server;
+
+const SECRET: &str = "Hu5hHu5h";
+
+/// A server that remembers what it was asked for.
+struct Site {
+    url: String,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Site {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let asked = Arc::<Mutex<Vec<String>>>::default();
+        let seen = asked.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut reader = BufReader::new(stream.unwrap());
+                let mut line = String::new();
+                let _ = reader.read_line(&mut line);
+                seen.lock().unwrap().push(line.clone());
+                while reader.read_line(&mut line).is_ok_and(|it| 2 < it) {}
+                let answer = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok";
+                let _ = reader.get_mut().write_all(answer.as_bytes());
+            }
+        });
+        Self { url, asked }
+    }
+
+    fn asked(&self) -> Vec<String> {
+        std::mem::take(&mut *self.asked.lock().unwrap())
+    }
+}
+
+fn server() -> Server {
+    Server::with(tempfile::tempdir().unwrap(), &["--drift-networks", "127.0.0.0/8"])
+}
+
+/// Everything that an operator can look at.
+fn everything(server: &Server, id: &str, pair: &str) -> String {
+    let run = format!("/v1/workflows/compare-environments/runs/{id}-1");
+    let mut seen = Vec::new();
+    for path in [
+        format!("/api/compare/{id}"),
+        "/api/pairs".into(),
+        format!("/api/pairs/{pair}/comparisons"),
+        format!("/drift/{id}"),
+        "/drift".into(),
+        run.clone(),
+        format!("/v1/objects/env-pair/{pair}"),
+        format!("/v1/objects/env-pair/{pair}/turns/1"),
+        format!("/workflows/compare-environments/{id}-1"),
+        format!("/objects/env-pair/{pair}"),
+    ] {
+        let answer = server.get(&path);
+        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+        seen.push(answer.body);
+    }
+    for table in ["comparisons", "probes"] {
+        let body = json!({ "sql": format!("SELECT * FROM {table}") }).to_string();
+        let path = format!("/v1/objects/env-pair/{pair}/sql");
+        let answer = server.post_json(&path, &body, &[]);
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        seen.push(answer.body);
+    }
+    seen.concat()
+}
+
+fn completed(server: &Server, id: &str) -> Value {
+    let shown = server.json_until(&format!("/api/compare/{id}"), |it| it["status"] != "running");
+    assert_eq!(shown["status"], "completed", "{shown}");
+    shown
+}
+
+#[test]
+fn a_secret_in_a_url_is_seen_by_nobody_but_who_is_asked_and_asked_again() {
+    let (server, left, right) = (server(), Site::start(), Site::start());
+    let left_url = format!("{}/?token={SECRET}&state=open", left.url);
+    let body = json!({ "leftUrl": left_url, "rightUrl": right.url }).to_string();
+    let begun = server.post_json("/api/compare", &body, &[]).json();
+    let (id, pair) = (begun["comparisonId"].as_str().unwrap(), begun["pairKey"].as_str().unwrap());
+    completed(&server, id);
+    let real = format!("GET /?token={SECRET}&state=open HTTP/1.1");
+    assert!(left.asked().iter().all(|it| it.trim() == real));
+    let seen = everything(&server, id, pair);
+    assert!(seen.contains("token=[redacted]&state=open"), "{seen}");
+    assert!(!seen.contains(SECRET), "{seen}");
+    // The form of the result page, as it is and with both sides swapped.
+    let shown = format!("{}/?token=[redacted]&state=open", left.url);
+    let field = |text: &str| text.replace('&', "%26").replace('+', "%2B");
+    for (first, second) in [(&shown, &right.url), (&right.url, &shown)] {
+        let form = format!("again={id}&leftUrl={}&rightUrl={}", field(first), field(second));
+        let kind = [("content-type", "application/x-www-form-urlencoded")];
+        let answer = server.post_form("/drift", &form, &kind);
+        assert_eq!(answer.status, 303, "{}", answer.body);
+        let to = answer.header("location").to_owned();
+        let again = to.strip_prefix("/drift/").unwrap();
+        assert!(again.starts_with(pair), "{again} is another pair");
+        completed(&server, again);
+        let asked = left.asked();
+        assert!(!asked.is_empty() && asked.iter().all(|it| it.trim() == real), "{asked:?}");
+    }
+    assert!(!everything(&server, id, pair).contains(SECRET));
+}
