@@ -20,9 +20,11 @@ use crate::{
 const HISTORY: u32 = 10;
 /// Of those, how many an explanation hears of.
 const TOLD: usize = 3;
-/// How long a result waits for its explanation. A diff that is done must not fail because an
-/// explainer is slow.
-const EXPLAINS_FOR: Duration = Duration::from_secs(20);
+/// How long one attempt to explain may take.
+const EXPLAINS_FOR: Duration = Duration::from_mins(1);
+/// How an explanation is tried before the result is complete without it. A diff that is done must
+/// not fail because an explainer is slow: all attempts fit into the time of a comparison.
+const EXPLAINS: Retry = Retry::exponential(Duration::from_secs(2)).limit(2);
 /// When an explanation that failed is tried again.
 const LATER: [Duration; 3] =
     [Duration::from_secs(30), Duration::from_mins(5), Duration::from_hours(1)];
@@ -149,7 +151,7 @@ impl CompareEnvironments {
         Ok(self.prober.with_options(options).probe(&request).await)
     }
 
-    /// Asks once. What cannot be explained now is a result all the same.
+    /// What cannot be explained now is a result all the same.
     async fn explain(
         &self,
         ctx: &Ctx,
@@ -168,9 +170,12 @@ impl CompareEnvironments {
         let summary = summary(labels, diff, trend, history);
         let ask = async || {
             let explained = self.explainer.explain(&summary).await;
-            explained.map_err(|error| Error::terminal(&error).with_code(error.code()))
+            explained.map_err(|error| match error.is_worth_a_retry() {
+                true => Error::retryable(&error).with_code(error.code()),
+                false => Error::terminal(&error).with_code(error.code()),
+            })
         };
-        ctx.step("explain", ask).retry(Retry::NEVER).timeout(EXPLAINS_FOR).await
+        ctx.step("explain", ask).retry(EXPLAINS).timeout(EXPLAINS_FOR).await
     }
 
     async fn explain_later(

@@ -1,12 +1,21 @@
 //! What happens when nobody asks: an explanation that comes later, and a comparison that never
 //! ends.
 
-use std::{sync::atomic::Ordering, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
-use steadfast::{Object, Runtime, store::RunStatus, test::App};
+use steadfast::{
+    Object, Runtime,
+    store::{ManualClock, MemoryStore, RunStatus, Timestamp},
+    test::App,
+};
 use steadfast_drift::{
     CompareEnvironments, CompareResult, EnvPair, FailComparison, ListPairs, Pairs, Status,
 };
+
+use tokio::sync::Notify;
 
 use crate::stage::{Environment, Moody, all, begin, create, ended, failed, find, program};
 
@@ -59,11 +68,43 @@ async fn compared(app: &App, left: &Environment, right: &Environment) -> Compare
 async fn hole_10_an_explainer_that_takes_too_long_does_not_fail_a_diff() {
     let (left, right) = (Environment::start("one"), Environment::start("two"));
     let app = program(&Moody::default()).test().await.unwrap();
-    let _ = app.script::<CompareEnvironments>("explain").times_out();
+    let _ = app.script::<CompareEnvironments>("explain").times_out().times_out().times_out();
     let result = compared(&app, &left, &right).await;
     assert!(result.diff.is_some() && result.explanation.is_none());
     let error = result.explanation_error.unwrap().message;
     assert!(error.ends_with("it is tried again within an hour"), "{error}");
+}
+
+#[tokio::test]
+async fn an_explainer_that_fails_twice_is_asked_a_third_time_before_the_result() {
+    let (left, right) = (Environment::start("one"), Environment::start("two"));
+    let moody = Moody::default();
+    moody.fails.store(2, Ordering::SeqCst);
+    let app = program(&moody).test().await.unwrap();
+    let result = compared(&app, &left, &right).await;
+    assert!(result.explanation.is_some() && result.explanation_error.is_none());
+    assert_eq!(moody.told.lock().unwrap().len(), 3);
+}
+
+#[tokio::test]
+async fn an_explanation_has_a_minute_of_its_own() {
+    let (left, right) = (Environment::start("one"), Environment::start("two"));
+    let release = Arc::new(Notify::new());
+    let moody = Moody { slow: Some(release.clone()), ..Moody::default() };
+    let clock = ManualClock::at(Timestamp(1_700_000_000_000));
+    let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
+    let app = program(&moody).test_on(store, clock.clone()).await.unwrap();
+    let (pair, create) = create(&left.url, &right.url, 1);
+    let id = create.comparison_id.clone();
+    app.call(EnvPair::at(&pair), create).await.unwrap();
+    while moody.told.lock().unwrap().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    clock.advance(Duration::from_secs(50));
+    release.notify_one();
+    let result = ended(&app, &pair, &id).await.result.unwrap();
+    assert!(result.explanation.is_some(), "{:?}", result.explanation_error);
+    assert_eq!(moody.told.lock().unwrap().len(), 1, "asked once");
 }
 
 #[tokio::test]

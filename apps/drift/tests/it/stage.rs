@@ -8,6 +8,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -20,6 +21,7 @@ use steadfast_drift::{
     probe::{ProbeOptions, Prober},
 };
 use steadfast_egress::{Gate, Policy};
+use tokio::sync::Notify;
 
 /// An environment: it answers with its name, and counts.
 #[derive(Clone)]
@@ -79,6 +81,10 @@ impl Environment {
 pub(crate) struct Moody {
     pub(crate) is_down: Arc<AtomicBool>,
     pub(crate) refuses: Arc<AtomicBool>,
+    /// How often it fails before it explains.
+    pub(crate) fails: Arc<AtomicUsize>,
+    /// What it waits for, if it is slow.
+    pub(crate) slow: Option<Arc<Notify>>,
     /// Where the key for secrets in URLs is.
     pub(crate) vault: Vault,
     /// What it was told.
@@ -89,6 +95,14 @@ pub(crate) struct Moody {
 impl Explainer for Moody {
     async fn explain(&self, summary: &DriftSummary) -> Result<Explanation, ExplainError> {
         self.told.lock().unwrap().push(summary.clone());
+        if let Some(slow) = &self.slow {
+            slow.notified().await;
+        }
+        let failed =
+            self.fails.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |it| it.checked_sub(1));
+        if failed.is_ok() {
+            return Err(ExplainError::Answer { message: "no sense".into() });
+        }
         if self.refuses.load(Ordering::SeqCst) {
             return Err(ExplainError::Refused { message: "the key is wrong".into() });
         }
@@ -166,6 +180,10 @@ pub(crate) async fn ended(app: &App, pair: &str, id: &str) -> Shown {
         let shown = find(app, pair, id).await.unwrap();
         if shown.status != steadfast_drift::Status::Running {
             return shown;
+        }
+        // The clock stands still, and an explanation that failed is tried again later.
+        if shown.step.as_deref() == Some("explaining") {
+            app.advance(Duration::from_secs(1)).await;
         }
         tokio::task::yield_now().await;
     }

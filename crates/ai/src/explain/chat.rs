@@ -1,7 +1,10 @@
 //! An explainer behind the chat API that OpenAI made common. Workers AI, gateways and local servers
 //! speak it too.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
@@ -69,6 +72,8 @@ struct Shared {
     url: String,
     agent: Agent,
     pool: Pool,
+    /// How the model was last asked successfully, as far as it is known.
+    manner: Mutex<Manner>,
 }
 
 impl Chat {
@@ -86,23 +91,53 @@ impl Chat {
             return Err(ExplainError::Refused { message: message.into() });
         }
         let url = format!("{}/chat/completions", base_url.trim_end_matches('/'));
-        let agent = agent(base_url, *timeout);
-        Ok(Self { shared: Arc::new(Shared { options, url, agent, pool }) })
+        let (agent, manner) = (agent(base_url, *timeout), Mutex::new(Manner::FULL));
+        Ok(Self { shared: Arc::new(Shared { options, url, agent, pool, manner }) })
     }
 }
 
 impl Shared {
+    /// Asks, and asks again without a parameter that the model refuses.
     fn ask(&self, user: &str) -> Result<Explanation, ExplainError> {
-        let body = json!({
+        loop {
+            let manner = *self.manner.lock().unwrap_or_else(PoisonError::into_inner);
+            let (status, answer) = self.send(user, manner)?;
+            match status {
+                200 => return explanation(&answer),
+                408 | 409 | 425 | 429 | 500.. => {
+                    return Err(unavailable(&format!("status {status}{}", reason(&answer))));
+                }
+                _ => {}
+            }
+            let Some(without) = manner.without(&answer).filter(|_| [400, 422].contains(&status))
+            else {
+                let message = format!(
+                    "the chat API refuses with status {status}{}; check address, key and model",
+                    reason(&answer)
+                );
+                return Err(ExplainError::Refused { message });
+            };
+            // The next explanation is asked for in this way at once.
+            *self.manner.lock().unwrap_or_else(PoisonError::into_inner) = without;
+        }
+    }
+
+    /// Sends a request; gives the status and the body of its answer.
+    fn send(&self, user: &str, manner: Manner) -> Result<(u16, Vec<u8>), ExplainError> {
+        let mut body = json!({
             "model": self.options.model,
             "messages": [
                 { "role": "system", "content": prompt::SYSTEM },
                 { "role": "user", "content": user },
             ],
-            "max_tokens": self.options.tokens_max,
-            "temperature": 0,
             "stream": false,
         });
+        if let Some(name) = manner.limit.name() {
+            body[name] = self.options.tokens_max.into();
+        }
+        if manner.has_temperature {
+            body["temperature"] = 0.into();
+        }
         let mut request = self.agent.post(&self.url).header("content-type", "application/json");
         if let Some(key) = &self.options.key {
             request = request.header("authorization", format!("Bearer {key}"));
@@ -115,18 +150,52 @@ impl Shared {
             Err(ureq::Error::BodyExceedsLimit(_)) => return Err(nonsense("it does not end")),
             read => read.map_err(|error| unavailable(&error.to_string()))?,
         };
-        match status {
-            200 => explanation(&answer),
-            408 | 409 | 425 | 429 | 500.. => {
-                Err(unavailable(&format!("status {status}{}", reason(&answer))))
-            }
-            _ => Err(ExplainError::Refused {
-                message: format!(
-                    "the chat API refuses with status {status}{}; check address, key and model",
-                    reason(&answer)
-                ),
-            }),
+        Ok((status, answer))
+    }
+}
+
+/// Which parameters a model is asked with: not every model takes all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Manner {
+    has_temperature: bool,
+    limit: Limit,
+}
+
+/// The parameter that bounds the length of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Limit {
+    /// What most services call it.
+    Tokens,
+    /// What models that think before they answer call it.
+    Completion,
+    /// The model decides.
+    None,
+}
+
+impl Limit {
+    fn name(self) -> Option<&'static str> {
+        match self {
+            Limit::Tokens => Some("max_tokens"),
+            Limit::Completion => Some("max_completion_tokens"),
+            Limit::None => None,
         }
+    }
+}
+
+impl Manner {
+    const FULL: Self = Self { has_temperature: true, limit: Limit::Tokens };
+
+    /// How to ask after a refusal that names a parameter; `None` if it names none that was sent.
+    fn without(self, answer: &[u8]) -> Option<Self> {
+        let body: Value = serde_json::from_slice(answer).unwrap_or_default();
+        let named = body.pointer("/error/param").and_then(Value::as_str);
+        let text = named.map_or_else(|| said(&body).unwrap_or_default(), str::to_owned);
+        if self.has_temperature && text.contains("temperature") {
+            return Some(Self { has_temperature: false, ..self });
+        }
+        self.limit.name().filter(|it| text.contains(it))?;
+        let limit = if self.limit == Limit::Tokens { Limit::Completion } else { Limit::None };
+        Some(Self { limit, ..self })
     }
 }
 
@@ -141,10 +210,15 @@ fn nonsense(reason: &str) -> ExplainError {
 /// What the service says to it, for people; short, as it comes from elsewhere.
 fn reason(body: &[u8]) -> String {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
-    let places = ["/error/message", "/errors/0/message", "/error", "/message"];
+    let clean = |it: String| it.chars().filter(|it| !it.is_control()).take(200).collect::<String>();
+    said(&body).map(|it| format!(" ({})", clean(it))).unwrap_or_default()
+}
+
+/// The message of an error, wherever a service puts it.
+fn said(body: &Value) -> Option<String> {
+    let places = ["/error/message", "/errors/0/message", "/detail/0/msg", "/error", "/message"];
     let text = places.iter().find_map(|it| body.pointer(it).and_then(Value::as_str));
-    let clean = |it: &str| it.chars().filter(|it| !it.is_control()).take(200).collect::<String>();
-    text.map(|it| format!(" ({})", clean(it))).unwrap_or_default()
+    text.or_else(|| body.get("detail").and_then(Value::as_str)).map(str::to_owned)
 }
 
 /// The explanation in an answer. Gateways wrap it in envelopes of their own.

@@ -19,25 +19,33 @@ type Seen = (String, Value);
 /// A server that answers one request with these bytes. `None` says nothing until the client gives
 /// up.
 fn server(answer: Option<String>) -> (String, Receiver<Seen>) {
+    serving(move |_| answer.clone())
+}
+
+/// A server that answers each request by its body.
+fn serving(answer: impl Fn(&Value) -> Option<String> + Send + 'static) -> (String, Receiver<Seen>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/v1/", listener.local_addr().unwrap());
     let (sender, seen) = channel();
     thread::spawn(move || {
-        let (stream, _) = listener.accept().unwrap();
-        let mut reader = BufReader::new(stream);
-        let mut head = String::new();
-        while !head.ends_with("\r\n\r\n") {
-            reader.read_line(&mut head).unwrap();
-        }
-        let lower = head.to_lowercase();
-        let len = lower.lines().find_map(|it| it.strip_prefix("content-length: "));
-        let mut body = vec![0; len.unwrap().parse().unwrap()];
-        reader.read_exact(&mut body).unwrap();
-        let _ = sender.send((head, serde_json::from_slice(&body).unwrap()));
-        match answer {
-            // It may have given up already.
-            Some(answer) => drop(reader.get_mut().write_all(answer.as_bytes())),
-            None => drop(reader.read(&mut [0])),
+        while let Ok((stream, _)) = listener.accept() {
+            let mut reader = BufReader::new(stream);
+            let mut head = String::new();
+            while !head.ends_with("\r\n\r\n") {
+                reader.read_line(&mut head).unwrap();
+            }
+            let lower = head.to_lowercase();
+            let len = lower.lines().find_map(|it| it.strip_prefix("content-length: "));
+            let mut body = vec![0; len.unwrap().parse().unwrap()];
+            reader.read_exact(&mut body).unwrap();
+            let body: Value = serde_json::from_slice(&body).unwrap();
+            let answer = answer(&body);
+            let _ = sender.send((head, body));
+            match answer {
+                // It may have given up already.
+                Some(answer) => drop(reader.get_mut().write_all(answer.as_bytes())),
+                None => drop(reader.read(&mut [0])),
+            }
         }
     });
     (url, seen)
@@ -134,6 +142,45 @@ async fn a_busy_a_silent_and_an_absent_service_may_be_asked_again() {
     for error in errors {
         assert_eq!(error.code(), "explainer_unavailable", "{error}");
         assert!(error.is_worth_a_retry());
+    }
+}
+
+/// Names of the parameters of a request that not every model takes.
+fn parameters((_, body): &Seen) -> Vec<&'static str> {
+    let names = ["max_tokens", "max_completion_tokens", "temperature"];
+    names.into_iter().filter(|it| body.get(it).is_some()).collect()
+}
+
+#[tokio::test]
+async fn a_model_that_refuses_a_parameter_is_asked_without_it() {
+    let unsupported = |name: &str, with_param: bool| {
+        let message = format!("Unsupported parameter: '{name}' is not supported with this model.");
+        let param = if with_param { json!(name) } else { Value::Null };
+        json!({ "error": { "message": message, "param": param } }).to_string()
+    };
+    for (refused, last) in [
+        (&["temperature"][..], &["max_tokens"][..]),
+        (&["max_tokens"], &["max_completion_tokens", "temperature"]),
+        (&["temperature", "max_tokens"], &["max_completion_tokens"]),
+        (&["temperature", "max_tokens", "max_completion_tokens"], &[]),
+    ] {
+        for (status, with_param) in [("400 Bad", true), ("422 No", false)] {
+            let (url, seen) = serving(move |body| {
+                let name = refused.iter().find(|it| body.get(**it).is_some());
+                match name {
+                    Some(name) => http(status, &unsupported(name, with_param)),
+                    None => http("200 OK", &said(json!(GOOD))),
+                }
+            });
+            let client = client(&url, Duration::from_secs(20));
+            client.explain(&summary(Vec::new())).await.unwrap();
+            client.explain(&summary(Vec::new())).await.unwrap();
+            let asked: Vec<Seen> = seen.try_iter().collect();
+            assert_eq!(parameters(&asked[0]), ["max_tokens", "temperature"]);
+            assert_eq!(parameters(&asked[asked.len() - 2]), last, "{refused:?}");
+            // The second time it is known.
+            assert_eq!(asked.len(), refused.len() + 2, "{refused:?}");
+        }
     }
 }
 
