@@ -63,15 +63,12 @@ pub struct CfContext {
     /// The place, from the end of `cf-ray`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub colo: Option<String>,
-    /// The country, if a source knows it; the probe does not.
+    /// The country, if a header of the answer names it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub country: Option<String>,
-    /// The network's number, if a source knows it.
+    /// The network's number, if a header of the answer names it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub asn: Option<u32>,
-    /// The network's owner, if a source knows it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub as_organization: Option<String>,
     /// The version of TLS.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls_version: Option<String>,

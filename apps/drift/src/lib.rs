@@ -23,7 +23,7 @@ mod workflow;
 
 pub use self::{
     env_pair::EnvPair,
-    pairs::{ListPairs, PairEntry, PairSeen, Pairs},
+    pairs::{ClaimKey, ListPairs, PairEntry, PairSeen, Pairs},
     vault::{Vault, VaultError},
     wire::{
         AttachExplanation, Brief, CompareError, CompareResult, Comparison, CreateComparison,

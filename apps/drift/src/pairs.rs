@@ -1,7 +1,9 @@
 //! All pairs that were ever compared, the latest first.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
-use steadfast::{Handle, Object, Result, Turn};
+use steadfast::{Error, Handle, Object, Result, Turn};
 
 use crate::Comparison;
 
@@ -35,7 +37,23 @@ pub struct PairSeen {
 pub struct ListPairs {
     /// So many.
     pub limit: u32,
+    /// After the pair with this time and key.
+    #[serde(default)]
+    pub after: Option<(i64, String)>,
 }
+
+/// A key that a client chose names this comparison, and no other. Fails with `key_reused`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClaimKey {
+    /// Names the key.
+    pub key: String,
+    /// The comparison.
+    pub comparison_id: String,
+}
+
+/// How long a key names its comparison.
+const KEYS_KEPT: Duration = Duration::from_hours(30 * 24);
 
 /// A pair.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,14 +74,21 @@ pub struct PairEntry {
 
 impl Object for Pairs {
     const CLASS: &'static str = "env-pairs";
-    type Calls = (PairSeen, ListPairs);
-    const MIGRATIONS: &'static [&'static str] = &["\
-        CREATE TABLE pairs (
+    type Calls = (PairSeen, ListPairs, ClaimKey);
+    const MIGRATIONS: &'static [&'static str] = &[
+        "CREATE TABLE pairs (
             pair TEXT PRIMARY KEY,
             entry TEXT NOT NULL,
             at INTEGER NOT NULL
         ) STRICT;
-        CREATE INDEX pairsAt ON pairs (at)"];
+        CREATE INDEX pairsAt ON pairs (at)",
+        "CREATE TABLE keys (
+            key TEXT PRIMARY KEY,
+            comparisonId TEXT NOT NULL,
+            at INTEGER NOT NULL
+        ) STRICT;
+        CREATE INDEX keysAt ON keys (at)",
+    ];
 }
 
 impl Handle<PairSeen> for Pairs {
@@ -94,9 +119,34 @@ impl Handle<ListPairs> for Pairs {
     type Reply = Vec<PairEntry>;
 
     fn handle(&self, turn: &Turn<Self>, msg: ListPairs) -> Result<Vec<PairEntry>> {
-        let mut select =
-            turn.sql().prepare("SELECT entry FROM pairs ORDER BY at DESC, pair LIMIT ?1")?;
-        let rows = select.query_map([msg.limit], |row| row.get::<_, String>(0))?;
+        let mut select = turn.sql().prepare(
+            "SELECT entry FROM pairs WHERE at <= ?1 AND (at < ?1 OR pair > ?2) \
+             ORDER BY at DESC, pair LIMIT ?3",
+        )?;
+        let (at, pair) = msg.after.unwrap_or((i64::MAX, String::new()));
+        let rows = select.query_map((at, pair, msg.limit), |row| row.get::<_, String>(0))?;
         rows.map(|it| Ok(serde_json::from_str(&it?)?)).collect()
+    }
+}
+
+impl Handle<ClaimKey> for Pairs {
+    const NAME: &'static str = "claim-key";
+    type Reply = ();
+
+    fn handle(&self, turn: &Turn<Self>, msg: ClaimKey) -> Result<()> {
+        let (sql, now) = (turn.sql(), turn.now().0);
+        let kept = i64::try_from(KEYS_KEPT.as_millis()).unwrap_or(i64::MAX);
+        sql.execute("DELETE FROM keys WHERE at < ?1", [now.saturating_sub(kept)])?;
+        sql.execute(
+            "INSERT OR IGNORE INTO keys (key, comparisonId, at) VALUES (?1, ?2, ?3)",
+            (&msg.key, &msg.comparison_id, now),
+        )?;
+        let select = "SELECT comparisonId FROM keys WHERE key = ?1";
+        let owner: String = sql.query_row(select, [&msg.key], |row| row.get(0))?;
+        if owner == msg.comparison_id {
+            return Ok(());
+        }
+        let text = format!("the key belongs to `{owner}`; use another key for this comparison");
+        Err(Error::terminal(text).with_code("key_reused"))
     }
 }

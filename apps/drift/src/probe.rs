@@ -215,11 +215,13 @@ impl Prober {
 
 /// Where the answer came from, as far as it says so.
 fn context(answer: &Answer, hop: Option<&Hop>) -> CfContext {
+    let headers::Place { colo, country, asn } = answer.place.clone();
     CfContext {
-        colo: answer.colo.clone(),
+        colo,
+        country,
+        asn,
         tls_version: hop.and_then(|it| it.tls.as_ref()).map(|it| it.version.clone()),
         http_protocol: hop.map(|it| it.protocol.clone()),
-        ..CfContext::default()
     }
 }
 

@@ -81,8 +81,8 @@ impl Vault {
 
     /// The left and the right URL of what [`Vault::seal`] gave.
     pub async fn open(&self, sealed: &str) -> Result<[String; 2], VaultError> {
-        let key = self.key().await?;
         let mut bytes = unhex(sealed).ok_or(VaultError::Unreadable)?;
+        let key = self.key().await?;
         let (nonce, text) = bytes.split_at_mut_checked(NONCE_LEN).ok_or(VaultError::Unreadable)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| VaultError::Unreadable)?;
         let text = key.open_in_place(nonce, Aad::empty(), text);

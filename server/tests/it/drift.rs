@@ -29,6 +29,9 @@ fn the_demo_is_compared_explained_and_remembered() {
     let other = json!({ "leftUrl": right, "rightUrl": left }).to_string();
     let reused = server.post_json("/api/compare", &other, &[("idempotency-key", "one")]);
     reused.assert_problem(409, "key_reused");
+    let pair = json!({ "leftUrl": format!("{left}?2"), "rightUrl": right }).to_string();
+    let reused = server.post_json("/api/compare", &pair, &[("idempotency-key", "one")]);
+    reused.assert_problem(409, "key_reused");
     let id = begun["comparisonId"].as_str().unwrap();
     let shown = completed(&server, id);
     assert_eq!(shown["status"], "completed", "{shown}");
@@ -81,7 +84,7 @@ fn what_may_not_be_asked_is_refused_at_once() {
     let empty = server.post_json("/api/compare", &body, &[("idempotency-key", "")]);
     empty.assert_problem(400, "invalid_request");
     server.get("/api/pairs?limit=many").assert_problem(400, "bad_query");
-    server.get("/api/pairs?before=1").assert_problem(400, "bad_query");
+    server.get("/api/pairs?before=nonsense").assert_problem(400, "bad_query");
     let form = [("content-type", "application/x-www-form-urlencoded")];
     let refused = server.post_form("/drift", "leftUrl=http://10.0.0.1/&rightUrl=http://b/", &form);
     assert_eq!(refused.status, 400);
@@ -91,6 +94,49 @@ fn what_may_not_be_asked_is_refused_at_once() {
     server.get(&nobody).assert_problem(404, "unknown_pair");
     assert_eq!(server.json("/api/pairs")["items"], json!([]));
     assert_eq!(server.json("/v1/objects/env-pair")["items"], json!([]));
+}
+
+#[test]
+fn hole_2_more_comparisons_of_a_pair_than_may_run_are_refused() {
+    let server = Server::with(tempfile::tempdir().unwrap(), &["--drift-networks", "127.0.0.0/8"]);
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let left = format!("http://{}/", silent.local_addr().unwrap());
+    let body = json!({ "leftUrl": left, "rightUrl": format!("{left}x") }).to_string();
+    for _ in 0..20 {
+        assert_eq!(server.post_json("/api/compare", &body, &[]).status, 202);
+    }
+    server.post_json("/api/compare", &body, &[]).assert_problem(429, "too_many_running");
+}
+
+#[test]
+fn pairs_are_listed_in_parts() {
+    let server = Server::empty();
+    let (left, right) = demo(&server);
+    let mut begun = Vec::new();
+    for number in 0..5 {
+        let key = format!("key {number}");
+        let pair = compare(&server, &format!("{left}?{number}"), &right, &key);
+        completed(&server, pair["comparisonId"].as_str().unwrap());
+        begun.push(pair["pairKey"].clone());
+    }
+    begun.reverse();
+    // The list is told of each end; that may take a moment.
+    let keys = |list: &Value| -> Vec<Value> {
+        list["items"].as_array().unwrap().iter().map(|it| it["pairKey"].clone()).collect()
+    };
+    let is_told =
+        |it: &Value| it["items"].as_array().unwrap().iter().all(|it| !it["maxSeverity"].is_null());
+    let all = server
+        .json_until("/api/pairs", |it| it["items"].as_array().unwrap().len() == 5 && is_told(it));
+    assert_eq!((keys(&all), &all["next"]), (begun.clone(), &Value::Null));
+    let (mut found, mut path) = (Vec::new(), "/api/pairs?limit=2".to_owned());
+    loop {
+        let part = server.json(&path);
+        found.extend(keys(&part));
+        let Some(next) = part["next"].as_str() else { break };
+        path = format!("/api/pairs?limit=2&before={next}");
+    }
+    assert_eq!(found, begun);
 }
 
 #[test]

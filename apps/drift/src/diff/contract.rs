@@ -203,9 +203,6 @@ pub struct CfDiff {
     /// The network's number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub asn: Option<Change<u32>>,
-    /// The network's owner.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub as_organization: Option<Change<String>>,
     /// The version of TLS.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls_version: Option<Change<String>>,

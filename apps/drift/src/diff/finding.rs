@@ -116,6 +116,8 @@ codes! {
     SecurityHeaderDrift "SECURITY_HEADER_DRIFT",
     /// A cookie is protected differently.
     CookieFlagDrift "COOKIE_FLAG_DRIFT",
+    /// Only one side sets a cookie.
+    CookiePresenceDrift "COOKIE_PRESENCE_DRIFT",
     /// Another header differs.
     UnknownDrift "UNKNOWN_DRIFT",
 }

@@ -56,6 +56,7 @@ pub(super) fn apply(
     protection::cors(&scene, &mut found);
     protection::security_headers(&scene, &mut found);
     cookies::flags(&scene, &mut found);
+    cookies::presence(&scene, &mut found);
     // D
     headers::cache_control(&scene, &mut found);
     headers::vary(&scene, &mut found);

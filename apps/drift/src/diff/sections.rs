@@ -167,7 +167,6 @@ fn cf(left: Option<&CfContext>, right: Option<&CfContext>) -> Option<CfDiff> {
         colo: field(left, right, |it| &it.colo),
         country: field(left, right, |it| &it.country),
         asn: field(left, right, |it| &it.asn),
-        as_organization: field(left, right, |it| &it.as_organization),
         tls_version: field(left, right, |it| &it.tls_version),
         http_protocol: field(left, right, |it| &it.http_protocol),
     };

@@ -14,8 +14,8 @@ use steadfast::Object;
 
 use super::{Site, problem::Problem};
 use crate::{
-    Comparison, CreateComparison, EnvPair, GetComparison, GetSealed, ListComparisons, ListPairs,
-    Pairs, Shown,
+    ClaimKey, Comparison, CreateComparison, EnvPair, GetComparison, GetSealed, ListComparisons,
+    ListPairs, PairEntry, Pairs, Shown,
     pair::{Pair, pair_key_of},
 };
 
@@ -94,13 +94,15 @@ pub(super) async fn begin(
             uuid(bytes)
         }
     };
+    let comparison_id = pair.comparison_id(&uuid);
+    if key.is_some() {
+        // The pair knows its own keys; this is for keys that came with another pair.
+        let claim = ClaimKey { key: uuid, comparison_id: comparison_id.clone() };
+        site.objects.call(Pairs::at(Pairs::ALL), claim).await?;
+    }
     let (comparison, sealed) = site.vault.seal(&comparison).await?;
-    let create = CreateComparison {
-        comparison_id: pair.comparison_id(&uuid),
-        comparison,
-        direction: pair.direction(),
-        sealed,
-    };
+    let create =
+        CreateComparison { comparison_id, comparison, direction: pair.direction(), sealed };
     Ok(site.objects.call(EnvPair::at(pair.key()), create).await?)
 }
 
@@ -175,10 +177,12 @@ pub(super) struct Part {
     limit: Option<u32>,
 }
 
-/// The beginning of a list.
+/// A part of the list of pairs.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct First {
+pub(super) struct PairsPart {
+    #[serde(default)]
+    before: Option<String>,
     #[serde(default)]
     limit: Option<u32>,
 }
@@ -198,11 +202,33 @@ fn limit(limit: Option<u32>) -> Result<u32, Problem> {
 
 pub(super) async fn pairs(
     State(site): State<Site>,
-    query: Asked<First>,
+    query: Asked<PairsPart>,
 ) -> Result<Json<Value>, Problem> {
-    let ask = ListPairs { limit: limit(asked(query)?.limit)? };
-    let found = site.objects.call(Pairs::at(Pairs::ALL), ask).await?;
-    Ok(Json(json!({ "items": found })))
+    let PairsPart { before, limit: most } = asked(query)?;
+    let (found, next) = pairs_before(&site, before.as_deref(), limit(most)?).await?;
+    Ok(Json(json!({ "items": found, "next": next })))
+}
+
+/// A part of the pairs, and where the next one begins.
+pub(super) async fn pairs_before(
+    site: &Site,
+    before: Option<&str>,
+    limit: u32,
+) -> Result<(Vec<PairEntry>, Option<String>), Problem> {
+    let place = |it: &str| {
+        let (at, pair) = it.split_once('-')?;
+        Some((at.parse().ok()?, pair.to_owned()))
+    };
+    let after = match before {
+        None => None,
+        Some(text) => Some(place(text).ok_or_else(|| {
+            Problem::bad("bad_query", "`before` must be the `next` of another answer")
+        })?),
+    };
+    let found = site.objects.call(Pairs::at(Pairs::ALL), ListPairs { limit, after }).await?;
+    let full = usize::try_from(limit).is_ok_and(|it| found.len() == it);
+    let next = found.last().filter(|_| full).map(|it| format!("{}-{}", it.last_at, it.pair_key));
+    Ok((found, next))
 }
 
 pub(super) async fn history(

@@ -2,7 +2,7 @@
 
 use axum::{
     Form,
-    extract::{Path, State, rejection::FormRejection},
+    extract::{Path, Query, State, rejection::FormRejection},
     http::{HeaderMap, header},
     response::{IntoResponse, Redirect, Response},
 };
@@ -16,9 +16,7 @@ use super::{
     panels::{form, pair_list, result},
     problem::Problem,
 };
-use crate::{
-    Brief, Comparison, EnvPair, ListComparisons, ListPairs, Pairs, Shown, pair::pair_key_of,
-};
+use crate::{Brief, Comparison, EnvPair, ListComparisons, Shown, pair::pair_key_of};
 
 const STYLE: &str = include_str!("../../assets/drift.css");
 const SCRIPT: &str = include_str!("../../assets/drift.js");
@@ -36,15 +34,26 @@ pub(super) async fn icon() -> Response {
     steadfast_web::icon(ICON)
 }
 
-pub(super) async fn home(State(site): State<Site>, headers: HeaderMap) -> Response {
-    let pairs = site.objects.call(Pairs::at(Pairs::ALL), ListPairs { limit: 20 }).await;
-    match pairs {
-        Ok(pairs) => page(&html! {
+/// Which part of the list.
+#[derive(Deserialize)]
+pub(super) struct Part {
+    #[serde(default)]
+    before: Option<String>,
+}
+
+pub(super) async fn home(
+    State(site): State<Site>,
+    Query(part): Query<Part>,
+    headers: HeaderMap,
+) -> Response {
+    match api::pairs_before(&site, part.before.as_deref(), 20).await {
+        Ok((pairs, next)) => page(&html! {
             (form(None, &own_address(&headers)))
             (pair_list(&pairs))
+            @if let Some(next) = next { p { a.older href={ "/drift?before=" (next) } { "Older" } } }
         })
         .into_response(),
-        Err(error) => refused(&error.into(), None, &own_address(&headers)),
+        Err(problem) => refused(&problem, None, &own_address(&headers)),
     }
 }
 

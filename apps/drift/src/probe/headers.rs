@@ -24,8 +24,29 @@ pub(super) struct Sorted {
     pub(super) groups: HeaderGroups,
     pub(super) cookies: Vec<Cookie>,
     pub(super) platform: Platform,
-    pub(super) colo: Option<String>,
+    pub(super) place: Place,
 }
+
+/// Where an answer comes from, as far as its headers say so.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) colo: Option<String>,
+    pub(super) country: Option<String>,
+    pub(super) asn: Option<u32>,
+}
+
+/// Headers that name a country, by two letters.
+const COUNTRY: &[&str] = &[
+    "cf-ipcountry",
+    "cloudfront-viewer-country",
+    "x-vercel-ip-country",
+    "x-country-code",
+    "x-geo-country",
+    "x-country",
+];
+/// Headers that name a network, by its number.
+const NETWORK: &[&str] =
+    &["cloudfront-viewer-asn", "x-vercel-ip-as-number", "x-client-asn", "x-asn"];
 
 /// Sorts headers. Values that are not UTF-8 keep what is readable of them.
 pub(super) fn sort(headers: &HeaderMap) -> Sorted {
@@ -57,7 +78,11 @@ pub(super) fn sort(headers: &HeaderMap) -> Sorted {
     let of = |name: &str| other.get(name).cloned();
     let (server, via, powered_by) = (of("server"), of("via"), of("x-powered-by"));
     sorted.platform = Platform { server, via, powered_by };
-    sorted.colo = of("cf-ray").and_then(|it| colo(&it));
+    sorted.place = Place {
+        colo: of("cf-ray").and_then(|it| colo(&it)),
+        country: COUNTRY.iter().find_map(|it| country(&of(it)?)),
+        asn: NETWORK.iter().find_map(|it| asn(&of(it)?)),
+    };
     sorted.groups.access_control = Some(access_control).filter(|it| !it.is_empty());
     sorted.groups.other = Some(other).filter(|it| !it.is_empty());
     sorted
@@ -74,6 +99,18 @@ fn colo(ray: &str) -> Option<String> {
     let is_place =
         (3..=4).contains(&place.len()) && place.bytes().all(|it| it.is_ascii_uppercase());
     is_place.then(|| place.to_owned())
+}
+
+/// `DE`. Cloudflare writes `XX` for a country that it does not know, and `T1` for Tor.
+fn country(value: &str) -> Option<String> {
+    let is_country = value.len() == 2 && value.bytes().all(|it| it.is_ascii_alphabetic());
+    is_country.then(|| value.to_ascii_uppercase()).filter(|it| it != "XX")
+}
+
+/// `64500` or `AS64500`.
+fn asn(value: &str) -> Option<u32> {
+    let digits = value.strip_prefix("AS").unwrap_or(value);
+    digits.parse().ok().filter(|it| *it != 0)
 }
 
 /// A cookie without its value.

@@ -49,7 +49,7 @@ pub(super) enum End {
 pub(super) struct Answer {
     pub(super) response: ResponseMetadata,
     pub(super) platform: Platform,
-    pub(super) colo: Option<String>,
+    pub(super) place: headers::Place,
 }
 
 /// The tasks that drive a connection. HTTP/2 starts some of its own, which would wait for a peer
@@ -282,7 +282,7 @@ async fn read(
             body_error: None,
         },
         platform: sorted.platform,
-        colo: sorted.colo,
+        place: sorted.place,
     };
     if prober.options.method == Method::Head {
         // As below.

@@ -6,7 +6,7 @@ use steadfast::{Builder, Object, Workflow, store::RunStatus};
 use steadfast_drift::{CompareEnvironments, EnvPair, Shown, Status};
 use steadfast_world::World;
 
-use crate::stage::{Environment, Moody, all, create, ended, program};
+use crate::stage::{Environment, Moody, all, create, ended, find, program};
 
 /// More commits than a comparison has.
 const COMMITS_MAX: u64 = 60;
@@ -70,6 +70,62 @@ fn findings(shown: &Shown) -> Vec<String> {
     let codes = diff.findings.iter().map(|it| format!("{:?}", it.code));
     // How long they took is chance.
     codes.filter(|it| it != "TimingDrift").collect()
+}
+
+fn hole_9_wherever_the_process_ends_a_comparison_that_fails_does_so_once(
+    world: impl Fn(Box<dyn Fn() -> Builder>) -> World,
+) {
+    let (left, right) = (Environment::start("one"), Environment::start("two"));
+    let (pair, mut create) = create(&left.url, &right.url, 1);
+    // Nobody can decrypt it: the step that would probe fails.
+    create.sealed = Some("nonsense".into());
+    let id = &create.comparison_id;
+    for commits in 0..COMMITS_MAX {
+        let moody = Moody::default();
+        let mut world = world(Box::new(move || program(&moody)));
+        let mut has_ended = false;
+        world.end_during(commits, async |app| {
+            app.call(EnvPair::at(&pair), create.clone()).await.unwrap();
+            ended(app, &pair, id).await;
+            app.settle().await;
+            has_ended = true;
+        });
+        world.on(async |app| {
+            app.call(EnvPair::at(&pair), create.clone()).await.unwrap();
+            let shown = ended(app, &pair, id).await;
+            let code = shown.error.as_ref().map(|it| it.code.as_str());
+            assert_eq!((shown.status, code), (Status::Failed, Some("urls_unreadable")));
+            app.settle().await;
+            // Not even the alarm says something else.
+            app.advance(std::time::Duration::from_mins(10)).await;
+            assert_eq!(find(app, &pair, id).await, Some(shown), "after {commits} commits");
+            assert_eq!(all(app, &pair).await.len(), 1, "one comparison");
+            let store = app.store();
+            let count = |status| store.count_runs(CompareEnvironments::NAME, Some(status), 9);
+            assert_eq!(count(RunStatus::Complete).await.unwrap(), 1, "the run has ended");
+        });
+        assert_eq!(left.asked.load(Ordering::SeqCst), 0);
+        if has_ended {
+            assert!(3 < commits, "only {commits} commits");
+            return;
+        }
+    }
+    panic!("a comparison that fails has more than {COMMITS_MAX} commits");
+}
+
+#[test]
+fn hole_9_wherever_the_process_ends_a_comparison_that_fails_does_so_once_in_memory() {
+    hole_9_wherever_the_process_ends_a_comparison_that_fails_does_so_once(World::in_memory);
+}
+
+#[test]
+fn hole_9_wherever_the_process_ends_a_comparison_that_fails_does_so_once_on_sqlite() {
+    hole_9_wherever_the_process_ends_a_comparison_that_fails_does_so_once(World::on_sqlite);
+}
+
+#[test]
+fn hole_9_wherever_the_process_ends_a_comparison_that_fails_does_so_once_on_postgres() {
+    hole_9_wherever_the_process_ends_a_comparison_that_fails_does_so_once(World::on_postgres);
 }
 
 #[test]

@@ -5,12 +5,13 @@ use std::sync::atomic::Ordering;
 use serde_json::json;
 use steadfast::{Object, Workflow, test::App};
 use steadfast_drift::{
-    CompareEnvironments, EnvPair, ListPairs, Overdue, Pairs, SaveProbe, Status,
+    AttachExplanation, CompareEnvironments, EnvPair, ListPairs, Overdue, Pairs, SaveProbe,
+    SaveResult, Status,
     envelope::{Side, SignalEnvelope},
     pair::pair_key_of,
 };
 
-use crate::stage::{Environment, all, begin, create, ended, failed, find, on_all};
+use crate::stage::{Environment, RUNNING_MAX, all, begin, create, ended, failed, find, on_all};
 
 on_all!(
     two_environments_are_compared_and_explained,
@@ -18,7 +19,9 @@ on_all!(
     hole_2_what_is_under_way_is_never_forgotten,
     hole_3_what_was_never_begun_is_not_under_way,
     hole_4_the_same_id_is_one_comparison_and_one_run,
+    hole_2_one_more_than_may_run_is_refused_until_one_has_ended,
     hole_5_and_9_an_end_is_final_whoever_speaks_later,
+    hole_5_a_late_result_does_not_change_a_failed_comparison,
     hole_6_the_id_of_a_comparison_names_its_run_and_leads_to_its_pair,
     hole_7_a_pair_has_a_database_of_its_own,
     hole_8_spellings_are_one_pair_and_directions_are_told_apart,
@@ -48,7 +51,7 @@ async fn two_environments_are_compared_and_explained(app: &App) {
     assert!(!diff.findings.is_empty());
     assert!(result.left.is_some() && result.right.is_some());
     assert!(!result.explanation.unwrap().summary.is_empty());
-    let pairs = app.call(Pairs::at(Pairs::ALL), ListPairs { limit: 9 }).await.unwrap();
+    let pairs = app.call(Pairs::at(Pairs::ALL), ListPairs { limit: 9, after: None }).await.unwrap();
     assert_eq!((pairs.len(), &pairs[0].pair_key), (1, &pair));
     // The second time it is known.
     let (_, second) = create(&left.url, &right.url, 2);
@@ -99,6 +102,21 @@ async fn hole_2_what_is_under_way_is_never_forgotten(app: &App) {
     assert!(app.call(EnvPair::at(&pair), failed(&running, "test")).await.unwrap());
 }
 
+async fn hole_2_one_more_than_may_run_is_refused_until_one_has_ended(app: &App) {
+    let (left, right) = (Environment::silent(), Environment::silent());
+    let ids = begin(app, &left.url, &right.url, 0..RUNNING_MAX).await;
+    let (pair, more) = create(&left.url, &right.url, RUNNING_MAX);
+    let refused = app.call(EnvPair::at(&pair), more.clone()).await.unwrap_err();
+    assert_eq!(refused.code(), "too_many_running");
+    assert_eq!(find(app, &pair, &more.comparison_id).await, None);
+    // Who repeats one that is under way is answered.
+    let (_, first) = create(&left.url, &right.url, 0);
+    app.call(EnvPair::at(&pair), first).await.unwrap();
+    assert!(app.call(EnvPair::at(&pair), failed(&ids[0], "test")).await.unwrap());
+    let shown = app.call(EnvPair::at(&pair), more).await.unwrap();
+    assert_eq!(shown.status, Status::Running);
+}
+
 async fn hole_3_what_was_never_begun_is_not_under_way(app: &App) {
     let (pair, create) = create("http://127.0.0.1:1/", "http://127.0.0.1:2/", 1);
     assert_eq!(find(app, &pair, &create.comparison_id).await, None);
@@ -127,6 +145,34 @@ async fn hole_5_and_9_an_end_is_final_whoever_speaks_later(app: &App) {
     let late = SaveProbe { comparison_id: id.clone(), side: Side::Right, envelope };
     assert!(!app.call(EnvPair::at(&pair), late).await.unwrap());
     assert_eq!(find(app, &pair, &id).await, Some(shown));
+}
+
+async fn hole_5_a_late_result_does_not_change_a_failed_comparison(app: &App) {
+    let (left, right) = (Environment::start("one"), Environment::start("two"));
+    let (pair, first) = create(&left.url, &right.url, 1);
+    let id = first.comparison_id.clone();
+    app.call(EnvPair::at(&pair), first).await.unwrap();
+    let done = ended(app, &pair, &id).await.result.unwrap();
+    let (left, right) = (Environment::silent(), Environment::silent());
+    let (pair, second) = create(&left.url, &right.url, 1);
+    let id = second.comparison_id.clone();
+    app.call(EnvPair::at(&pair), second).await.unwrap();
+    assert!(app.call(EnvPair::at(&pair), failed(&id, "test")).await.unwrap());
+    let before = find(app, &pair, &id).await;
+    let late = SaveResult {
+        comparison_id: id.clone(),
+        diff: done.diff.unwrap(),
+        trend: done.trend.unwrap(),
+        explanation: done.explanation.clone(),
+        explanation_error: None,
+    };
+    assert!(!app.call(EnvPair::at(&pair), late).await.unwrap());
+    let (comparison_id, explanation) = (id.clone(), done.explanation);
+    let attach = AttachExplanation { comparison_id, explanation, error: None };
+    assert!(!app.call(EnvPair::at(&pair), attach).await.unwrap());
+    assert_eq!(find(app, &pair, &id).await, before);
+    let shown = before.unwrap();
+    assert_eq!((shown.status, shown.error.unwrap().code.as_str()), (Status::Failed, "test"));
 }
 
 async fn a_comparison_that_takes_too_long_fails_and_stays_failed(app: &App) {

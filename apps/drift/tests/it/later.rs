@@ -154,7 +154,7 @@ async fn a_secret_in_a_url_is_for_the_one_who_is_asked() {
     app.call(EnvPair::at(&pair), create).await.unwrap();
     let shown = ended(&app, &pair, &id).await;
     app.settle().await;
-    let pairs = app.call(Pairs::at(Pairs::ALL), ListPairs { limit: 9 }).await.unwrap();
+    let pairs = app.call(Pairs::at(Pairs::ALL), ListPairs { limit: 9, after: None }).await.unwrap();
     let told = moody.told.lock().unwrap().clone();
     let all = format!("{shown:?} {pairs:?} {:?} {told:?}", all(&app, &pair).await);
     assert!(told.len() == 1 && all.contains("[redacted]"), "{all}");

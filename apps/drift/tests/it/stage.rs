@@ -117,6 +117,9 @@ impl Explainer for Moody {
     }
 }
 
+/// Comparisons of a pair that may be under way at a time.
+pub(crate) const RUNNING_MAX: u32 = 100;
+
 /// The same claims on every store.
 macro_rules! on_all {
     ($($claim:ident),+ $(,)?) => {
@@ -143,7 +146,7 @@ pub(crate) fn program(moody: &Moody) -> Builder {
     let prober = Prober::new(Gate::new(policy), ProbeOptions::default());
     let explainer: Arc<dyn Explainer> = Arc::new(moody.clone());
     Runtime::builder()
-        .live_object(EnvPair { keep: 50, running_max: 100 })
+        .live_object(EnvPair { keep: 50, running_max: RUNNING_MAX })
         .object(Pairs)
         .workflow(CompareEnvironments { prober, explainer, vault: moody.vault.clone() })
 }

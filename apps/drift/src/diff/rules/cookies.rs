@@ -32,6 +32,29 @@ pub(super) fn flags(scene: &Scene<'_>, found: &mut Found) {
     );
 }
 
+/// A cookie is set by one side only. One finding names them all.
+pub(super) fn presence(scene: &Scene<'_>, found: &mut Found) {
+    let (left, right) = (by_name(&scene.left_probe.response), by_name(&scene.right_probe.response));
+    let only = |here: &BTreeMap<&str, &Cookie>, there: &BTreeMap<&str, &Cookie>| {
+        let names = here.keys().filter(|it| !there.contains_key(*it));
+        names.map(|it| (*it).to_owned()).collect::<Vec<String>>()
+    };
+    let (lefts, rights) = (only(&left, &right), only(&right, &left));
+    let names = [lefts.as_slice(), &rights].concat();
+    if names.is_empty() {
+        return;
+    }
+    let message = format!("Only one side sets cookies: {}", names.join(", "));
+    let evidence = Evidence::new(Section::Headers, ["set-cookie"]);
+    let (code, category) = (Code::CookiePresenceDrift, Category::Security);
+    let shown = |names: &[String]| (!names.is_empty()).then(|| names.join("; "));
+    found.push(
+        DiffFinding::new(code, category, Severity::Warn, message, evidence)
+            .values(shown(&lefts).as_deref(), shown(&rights).as_deref())
+            .advise("Check which application or proxy sets it, and whether users need it there."),
+    );
+}
+
 fn by_name(response: &ResponseMetadata) -> BTreeMap<&str, &Cookie> {
     response.cookies.iter().map(|it| (&*it.name, it)).collect()
 }

@@ -102,7 +102,6 @@ fn flags_of_cookies_are_compared_by_name() {
         (cookie("sid", true, true, "strict"), Some((id, "info"))),
         (cookie("sid", true, true, ""), Some((id, "info"))),
         (cookie("sid", true, true, "lax"), None),
-        (cookie("another", false, false, ""), None),
     ] {
         let diff = responses(|l, r| {
             l.cookies = vec![base.clone()];
@@ -110,4 +109,21 @@ fn flags_of_cookies_are_compared_by_name() {
         });
         assert_eq!(only(&diff), expected, "{changed:?}");
     }
+}
+
+#[test]
+fn a_cookie_on_one_side_only_is_told() {
+    let of = |left: &[&str], right: &[&str]| {
+        let all = |names: &[&str]| names.iter().map(|it| cookie(it, true, true, "lax")).collect();
+        responses(|l, r| (l.cookies, r.cookies) = (all(left), all(right)))
+    };
+    let id = "COOKIE_PRESENCE_DRIFT:headers:set-cookie";
+    for (left, right) in [(&["a"][..], &[][..]), (&[], &["a"]), (&["a", "b"], &["b", "c"])] {
+        assert_eq!(only(&of(left, right)), Some((id, "warn")), "{left:?} {right:?}");
+    }
+    assert_eq!(only(&of(&["a", "b"], &["b", "a"])), None);
+    let finding = &of(&["a", "b"], &["b", "c"]).findings[0];
+    assert_eq!(finding.message, "Only one side sets cookies: a, c");
+    let values = (finding.left_value.as_deref(), finding.right_value.as_deref());
+    assert_eq!(values, (Some("a"), Some("c")));
 }

@@ -30,14 +30,31 @@ fn headers_are_grouped_joined_and_sorted() {
     let other = sorted.groups.other.unwrap();
     assert_eq!((&*other["x-empty"], &*other["x-odd"]), ("", "caf\u{fffd}"));
     assert_eq!(sorted.platform.server.as_deref(), Some("nginx"));
-    assert_eq!(sorted.colo.as_deref(), Some("FRA"));
+    assert_eq!(sorted.place.colo.as_deref(), Some("FRA"));
 }
 
 #[test]
 fn groups_without_headers_are_left_out() {
     assert_eq!(sorted(&[]), Sorted::default());
-    assert_eq!(sorted(&[("cf-ray", b"8f3c")]).colo, None);
-    assert_eq!(sorted(&[("cf-ray", b"8f3c-x1")]).colo, None);
+    assert_eq!(sorted(&[("cf-ray", b"8f3c")]).place.colo, None);
+    assert_eq!(sorted(&[("cf-ray", b"8f3c-x1")]).place.colo, None);
+}
+
+#[test]
+fn country_and_network_are_told_where_the_answer_names_them() {
+    let of = |name: &str, value: &str| {
+        let place = sorted(&[(name, value.as_bytes())]).place;
+        (place.country, place.asn)
+    };
+    assert_eq!(of("CF-IPCountry", "de"), (Some("DE".into()), None));
+    assert_eq!(of("cloudfront-viewer-country", "NL"), (Some("NL".into()), None));
+    assert_eq!(of("x-country", "Germany"), (None, None));
+    assert_eq!(of("cf-ipcountry", "XX"), (None, None));
+    assert_eq!(of("cf-ipcountry", "T1"), (None, None));
+    assert_eq!(of("x-asn", "AS64500"), (None, Some(64_500)));
+    assert_eq!(of("cloudfront-viewer-asn", "64500"), (None, Some(64_500)));
+    assert_eq!(of("x-asn", "nobody"), (None, None));
+    assert_eq!(of("x-asn", "0"), (None, None));
 }
 
 #[test]

@@ -260,7 +260,7 @@ fn encryption(case: &Case<'_>) -> Option<Draft> {
 
 fn hardening(case: &Case<'_>) -> Option<Draft> {
     case.draft(
-        &["SECURITY_HEADER_DRIFT", "COOKIE_FLAG_DRIFT"],
+        &["SECURITY_HEADER_DRIFT", "COOKIE_FLAG_DRIFT", "COOKIE_PRESENCE_DRIFT"],
         0.65,
         "Headers and flags that protect users are set in one environment only.",
         "Set security headers and cookie flags in one place that both environments share.",
