@@ -7,6 +7,7 @@ mod contract;
 mod finding;
 mod rules;
 mod sections;
+mod steady;
 
 pub use self::{
     contract::{
@@ -18,6 +19,7 @@ pub use self::{
         ABS_DELTA_CRIT_MS, ABS_DELTA_WARN_MS, CERTIFICATE_CRIT_DAYS, CERTIFICATE_WARN_DAYS,
         MIN_TIMING_MS, RATIO_CRIT, RATIO_WARN,
     },
+    steady::{Unsteady, settle},
 };
 
 use crate::envelope::SignalEnvelope;

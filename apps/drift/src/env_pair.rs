@@ -114,6 +114,7 @@ impl Handle<CreateComparison> for EnvPair {
             comparison_id: id.clone(),
             comparison: kept.clone(),
             sealed: msg.sealed,
+            samples: true,
         };
         turn.start(&CompareEnvironments::at(&run), &input);
         let seen = PairSeen {

@@ -141,6 +141,18 @@ pub struct ProbeResponse {
     pub hops: Vec<Hop>,
     /// From the start to the end of the last body, or as much of it as is read.
     pub duration_ms: u64,
+    /// How long each of several requests took, this one first; empty if it was the only one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub samples_ms: Vec<u64>,
+}
+
+impl ProbeResponse {
+    /// How long a request takes: the one in the middle of several.
+    pub fn typical_ms(&self) -> u64 {
+        let mut all = self.samples_ms.clone();
+        all.sort_unstable();
+        all.get(all.len() / 2).copied().unwrap_or(self.duration_ms)
+    }
 }
 
 /// A probe that got none.

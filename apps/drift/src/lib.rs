@@ -17,6 +17,7 @@ pub mod trend;
 mod env_pair;
 pub mod http;
 mod pairs;
+mod sampling;
 mod vault;
 mod wire;
 mod workflow;

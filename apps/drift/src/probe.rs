@@ -49,6 +49,12 @@ pub struct ProbeOptions {
     pub body_bytes_max: usize,
     /// What the probe calls itself.
     pub user_agent: String,
+    /// How often a difference is looked at again before it is told.
+    pub rounds: usize,
+    /// How long to wait before each of these rounds.
+    pub pause: Duration,
+    /// How long all rounds together may take; one that has begun is ended.
+    pub sampling_max: Duration,
 }
 
 impl Default for ProbeOptions {
@@ -59,6 +65,9 @@ impl Default for ProbeOptions {
             redirects_max: 10,
             body_bytes_max: 1 << 20,
             user_agent: concat!("steadfast-drift/", env!("CARGO_PKG_VERSION")).to_owned(),
+            rounds: 9,
+            pause: Duration::from_millis(150),
+            sampling_max: Duration::from_secs(30),
         }
     }
 }
@@ -128,7 +137,15 @@ impl Prober {
                 let ok = answer.response.status < 400;
                 let response = answer.response;
                 ProbeResult::Response(
-                    ProbeResponse { ok, response, redirects, hops, duration_ms }.into(),
+                    ProbeResponse {
+                        ok,
+                        response,
+                        redirects,
+                        hops,
+                        duration_ms,
+                        samples_ms: Vec::new(),
+                    }
+                    .into(),
                 )
             }
             Err(error) => {

@@ -9,10 +9,11 @@ use steadfast_ai::explain::{Explainer, Explanation, HistorySummary, Weight};
 use crate::{
     AttachExplanation, CompareError, Comparison, Earlier, EnvPair, FailComparison,
     GetComparisonsForHistory, ReportStep, SaveProbe, SaveResult, Status, Vault, VaultError,
-    diff::{DiffOptions, EnvDiff, compute},
+    diff::{DiffOptions, EnvDiff, Unsteady, compute, settle},
     envelope::{Side, SignalEnvelope},
     explain::{Labels, summary, weight},
     probe::{Method, ProbeOptions, ProbeRequest, Prober},
+    sampling::{Asked, Samples, is_worth_sampling, sample},
     trend::{Past, Trend},
 };
 
@@ -28,6 +29,9 @@ const EXPLAINS: Retry = Retry::exponential(Duration::from_secs(2)).limit(2);
 /// When an explanation that failed is tried again.
 const LATER: [Duration; 3] =
     [Duration::from_secs(30), Duration::from_mins(5), Duration::from_hours(1)];
+
+/// Staging and production have different hosts by nature.
+const OPTIONS: DiffOptions = DiffOptions { expect_requested: true };
 
 /// Compares two environments.
 #[derive(Clone)]
@@ -53,6 +57,9 @@ pub struct CompareInput {
     /// The URLs, encrypted, if there are secrets in them.
     #[serde(default)]
     pub sealed: Option<String>,
+    /// Whether differences are looked at again; not in runs of versions that did not.
+    #[serde(default)]
+    pub samples: bool,
 }
 
 impl Workflow for CompareEnvironments {
@@ -82,6 +89,7 @@ impl CompareEnvironments {
         let left = ctx.step("probe-left", async || self.probe(input, Side::Left, now).await);
         let right = ctx.step("probe-right", async || self.probe(input, Side::Right, now).await);
         let (left, right) = ctx.join(left, right).await?;
+        let (left, right, unsteady) = self.look_again(ctx, input, now, (left, right)).await?;
         for (side, envelope) in [(Side::Left, &left), (Side::Right, &right)] {
             let envelope = envelope.clone();
             let save = SaveProbe { comparison_id: id.clone(), side, envelope };
@@ -91,8 +99,7 @@ impl CompareEnvironments {
         }
         self.tell(ctx, input, "comparing").await?;
         // Pure: a replay comes to the same.
-        let options = DiffOptions { expect_requested: true };
-        let diff = compute(id, &left, &right, options);
+        let diff = settle(compute(id, &left, &right, OPTIONS), &unsteady);
         let ask = GetComparisonsForHistory { comparison_id: id.clone(), limit: HISTORY };
         let earlier = ctx.call(pair(), ask).await?;
         let past: Vec<Past> = earlier.iter().map(|it| it.past.clone()).collect();
@@ -126,12 +133,47 @@ impl CompareEnvironments {
         ctx.call(EnvPair::at(&input.pair), ReportStep { comparison_id, step }).await
     }
 
+    /// Asks both sides again if they differ. What one answer says may be chance.
+    async fn look_again(
+        &self,
+        ctx: &Ctx,
+        input: &CompareInput,
+        now: Timestamp,
+        (left, right): (SignalEnvelope, SignalEnvelope),
+    ) -> Result<(SignalEnvelope, SignalEnvelope, Vec<Unsteady>)> {
+        let first = compute(&input.comparison_id, &left, &right, OPTIONS);
+        if !input.samples || !is_worth_sampling(&first) {
+            return Ok((left, right, Vec::new()));
+        }
+        let ask = async || {
+            let (prober, left_request) = self.asked(input, Side::Left, now).await?;
+            let (_, right_request) = self.asked(input, Side::Right, now).await?;
+            let left = Asked { request: left_request, first: &left };
+            let right = Asked { request: right_request, first: &right };
+            Ok(Box::pin(sample(&prober, &left, &right, OPTIONS)).await)
+        };
+        let samples: Samples = ctx.step("sample", ask).await?;
+        let (left, right) = samples.timed(&left, &right);
+        Ok((left, right, samples.unsteady))
+    }
+
     async fn probe(
         &self,
         input: &CompareInput,
         side: Side,
         now: Timestamp,
     ) -> Result<SignalEnvelope> {
+        let (prober, request) = self.asked(input, side, now).await?;
+        Ok(prober.probe(&request).await)
+    }
+
+    /// What a side is asked, and how.
+    async fn asked(
+        &self,
+        input: &CompareInput,
+        side: Side,
+        now: Timestamp,
+    ) -> Result<(Prober, ProbeRequest)> {
         let Comparison { left_url, right_url, head, .. } = input.comparison.clone();
         let [left_url, right_url] = match &input.sealed {
             None => [left_url, right_url],
@@ -148,7 +190,7 @@ impl CompareEnvironments {
         let options = ProbeOptions { method, ..self.prober.options().clone() };
         let comparison_id = input.comparison_id.clone();
         let request = ProbeRequest { comparison_id, side, url, now_ms: now.0 };
-        Ok(self.prober.with_options(options).probe(&request).await)
+        Ok((self.prober.with_options(options), request))
     }
 
     /// What cannot be explained now is a result all the same.

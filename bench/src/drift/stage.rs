@@ -92,7 +92,9 @@ impl Stage {
         let store: Arc<dyn Store> = Arc::new(SqliteStore::open(options).expect("store opens"));
         let network = "127.0.0.0/8".parse().expect("a network");
         let policy = Policy::public_only().allow_network(network);
-        let prober = Prober::new(Gate::new(policy.clone()), ProbeOptions::default());
+        // What a look again takes is mostly pauses.
+        let options = ProbeOptions { rounds: 0, ..ProbeOptions::default() };
+        let prober = Prober::new(Gate::new(policy.clone()), options);
         let (explainer, vault) = (Arc::new(Embedded), Vault::default());
         vault.keep_in(store.clone());
         let app = Runtime::builder()

@@ -34,12 +34,11 @@ fn the_exit_code_says_how_bad_the_differences_are() {
         assert_eq!(found.status.code(), Some(1), "{}", stderr(&found));
         assert!(!stderr(&found).contains("error"), "{}", stderr(&found));
     }
-    // Another query is another URL, and nothing worse, unless this machine is busy.
+    // Another query is another URL, and nothing worse.
     let other = format!("{staging}?again");
     let found = drift(&staging, &other, &["--fail-on", "critical", "--json"]);
     let shown: Value = serde_json::from_str(&stdout(&found)).unwrap();
-    let is_critical = shown["result"]["diff"]["maxSeverity"] == "critical";
-    assert_eq!(found.status.code(), Some(i32::from(is_critical)), "{shown}");
+    assert_eq!(found.status.code(), Some(0), "{shown}");
     assert_eq!(server.json("/api/pairs")["items"], Value::Array(vec![]), "nothing is kept");
 }
 

@@ -20,16 +20,16 @@ struct Site {
 
 impl Site {
     fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
         let asked = Arc::<Mutex<Vec<String>>>::default();
         let seen = asked.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming() {
-                let mut reader = BufReader::new(stream.unwrap());
+                let mut reader = BufReader::new(stream.expect("a connection"));
                 let mut line = String::new();
                 let _ = reader.read_line(&mut line);
-                seen.lock().unwrap().push(line.clone());
+                seen.lock().expect("no panic").push(line.clone());
                 while reader.read_line(&mut line).is_ok_and(|it| 2 < it) {}
                 let answer = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok";
                 let _ = reader.get_mut().write_all(answer.as_bytes());
@@ -39,12 +39,12 @@ impl Site {
     }
 
     fn asked(&self) -> Vec<String> {
-        std::mem::take(&mut *self.asked.lock().unwrap())
+        std::mem::take(&mut *self.asked.lock().expect("no panic"))
     }
 }
 
 fn server() -> Server {
-    Server::with(tempfile::tempdir().unwrap(), &["--drift-networks", "127.0.0.0/8"])
+    Server::with(tempfile::tempdir().expect("a folder"), &["--drift-networks", "127.0.0.0/8"])
 }
 
 /// Everything that an operator can look at.

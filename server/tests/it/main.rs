@@ -15,6 +15,7 @@ mod cluster;
 mod drift;
 mod drift_cli;
 mod drift_secrets;
+mod drift_zoo;
 mod example;
 mod failover;
 mod fixtures;

@@ -182,7 +182,7 @@ pub struct ContentDiff {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TimingDiff {
-    /// In all.
+    /// In all; of several requests, the one in the middle.
     pub duration_ms: Change<u64>,
     /// The slower one over the faster one, to the hundredth.
     pub ratio: f64,

@@ -98,6 +98,8 @@ codes! {
     ContentTypeDrift "CONTENT_TYPE_DRIFT",
     /// The bodies differ.
     BodyHashDrift "BODY_HASH_DRIFT",
+    /// The bodies of a side differ from request to request.
+    DynamicContent "DYNAMIC_CONTENT",
     /// The sizes differ.
     ContentLengthDrift "CONTENT_LENGTH_DRIFT",
     /// A side is slower.

@@ -43,7 +43,7 @@ pub(super) fn sections(
         diff.headers = Some(headers(&l.response.headers, &r.response.headers));
         diff.redirects = redirects(l, r);
         diff.content = Some(content(&l.response, &r.response));
-        diff.timing = Some(timing(l.duration_ms, r.duration_ms));
+        diff.timing = Some(timing(l.typical_ms(), r.typical_ms()));
         diff.cf = cf(left.cf.as_ref(), right.cf.as_ref());
         diff.platform = platform(left.platform.as_ref(), right.platform.as_ref());
         diff.tls = tls(last_tls(l), last_tls(r));

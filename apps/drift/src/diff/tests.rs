@@ -37,7 +37,14 @@ fn answer(side: Side) -> SignalEnvelope {
         tls: Some(tls()),
     };
     let (redirects, hops) = (Vec::new(), vec![hop]);
-    let result = ProbeResponse { ok: true, response, redirects, hops, duration_ms: 40 };
+    let result = ProbeResponse {
+        ok: true,
+        response,
+        redirects,
+        hops,
+        duration_ms: 40,
+        samples_ms: Vec::new(),
+    };
     SignalEnvelope {
         schema_version: 1,
         comparison_id: "c".into(),

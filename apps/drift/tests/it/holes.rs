@@ -11,7 +11,9 @@ use steadfast_drift::{
     pair::pair_key_of,
 };
 
-use crate::stage::{Environment, RUNNING_MAX, all, begin, create, ended, failed, find, on_all};
+use crate::stage::{
+    Environment, ROUNDS, RUNNING_MAX, all, begin, create, ended, failed, find, on_all,
+};
 
 on_all!(
     two_environments_are_compared_and_explained,
@@ -130,7 +132,7 @@ async fn hole_4_the_same_id_is_one_comparison_and_one_run(app: &App) {
     }
     ended(app, &pair, &create.comparison_id).await;
     assert_eq!(all(app, &pair).await.len(), 1);
-    assert_eq!(left.asked.load(Ordering::SeqCst), 1, "probed once");
+    assert_eq!(left.asked.load(Ordering::SeqCst), 1 + ROUNDS, "probed once, and looked at again");
 }
 
 async fn hole_5_and_9_an_end_is_final_whoever_speaks_later(app: &App) {

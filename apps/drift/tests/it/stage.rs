@@ -117,6 +117,9 @@ impl Explainer for Moody {
     }
 }
 
+/// How often a difference is looked at again.
+pub(crate) const ROUNDS: usize = 2;
+
 /// Comparisons of a pair that may be under way at a time.
 pub(crate) const RUNNING_MAX: u32 = 100;
 
@@ -143,7 +146,9 @@ pub(crate) use on_all;
 
 pub(crate) fn program(moody: &Moody) -> Builder {
     let policy = Policy::public_only().allow_network("127.0.0.0/8".parse().unwrap());
-    let prober = Prober::new(Gate::new(policy), ProbeOptions::default());
+    let pause = Duration::from_millis(1);
+    let options = ProbeOptions { rounds: ROUNDS, pause, ..ProbeOptions::default() };
+    let prober = Prober::new(Gate::new(policy), options);
     let explainer: Arc<dyn Explainer> = Arc::new(moody.clone());
     Runtime::builder()
         .live_object(EnvPair { keep: 50, running_max: RUNNING_MAX })

@@ -1,7 +1,7 @@
 //! E and F: how long it takes, and who answers from where.
 
 use super::{Category, Code, DiffFinding, Evidence, Found, Scene, Section, Severity};
-use crate::diff::contract::Change;
+use crate::{diff::contract::Change, envelope::ProbeResponse};
 
 /// If neither side takes as long, nothing is said: it would be noise.
 pub const MIN_TIMING_MS: u64 = 50;
@@ -14,16 +14,51 @@ pub const RATIO_WARN: f64 = 1.5;
 /// Slower over faster that users notice.
 pub const RATIO_CRIT: f64 = 2.5;
 
-/// E1: a side is slower. Says so only beyond a threshold, and returns whether it did.
+/// Fewer requests than this are no proof of anything critical, unless there was only one.
+const SAMPLES_CRIT: usize = 3;
+/// From this many requests on, the slowest one of the faster side may be an accident.
+const SAMPLES_MANY: usize = 5;
+
+/// The fastest request of a side, and the slowest that was no accident.
+fn range(probe: &ProbeResponse) -> (u64, u64) {
+    let mut all = probe.samples_ms.clone();
+    all.sort_unstable();
+    let (Some(min), Some(max)) = (all.first(), all.last()) else {
+        return (probe.duration_ms, probe.duration_ms);
+    };
+    let high = if all.len() < SAMPLES_MANY { max } else { &all[all.len() - 2] };
+    (*min, *high)
+}
+
+/// A duration in words.
+fn shown(probe: &ProbeResponse) -> String {
+    let typical = probe.typical_ms();
+    let (min, max) = (probe.samples_ms.iter().min(), probe.samples_ms.iter().max());
+    match (min, max) {
+        (Some(min), Some(max)) if 1 < probe.samples_ms.len() => {
+            format!("{typical} ms ({min} to {max} ms in {} requests)", probe.samples_ms.len())
+        }
+        _ => format!("{typical} ms"),
+    }
+}
+
+/// E1: a side is slower, each time it was asked. Says so only beyond a threshold, and returns
+/// whether it did.
 pub(super) fn duration(scene: &Scene<'_>, found: &mut Found) -> bool {
-    let (left, right) = (scene.left_probe.duration_ms, scene.right_probe.duration_ms);
-    let (slow, fast, delta) = (left.max(right), left.min(right), left.abs_diff(right));
-    if slow < MIN_TIMING_MS {
+    let (left_probe, right_probe) = (scene.left_probe, scene.right_probe);
+    let (left, right) = (left_probe.typical_ms(), right_probe.typical_ms());
+    let (slower, faster) =
+        if right < left { (left_probe, right_probe) } else { (right_probe, left_probe) };
+    let (slow, fast) = (range(slower).0, range(faster).1);
+    if slow < MIN_TIMING_MS || slow <= fast {
         return false;
     }
+    let delta = slow - fast;
     // Not the rounded ratio of the diff: 2.496 is not 2.5.
     let ratio = slow as f64 / fast.max(1) as f64;
-    let severity = if ratio >= RATIO_CRIT || delta >= ABS_DELTA_CRIT_MS {
+    let samples = left_probe.samples_ms.len().min(right_probe.samples_ms.len());
+    let is_proof = samples == 0 || SAMPLES_CRIT <= samples;
+    let severity = if is_proof && (ratio >= RATIO_CRIT || delta >= ABS_DELTA_CRIT_MS) {
         Severity::Critical
     } else if ratio >= RATIO_WARN || delta >= ABS_DELTA_WARN_MS {
         Severity::Warn
@@ -35,9 +70,8 @@ pub(super) fn duration(scene: &Scene<'_>, found: &mut Found) -> bool {
     let evidence = Evidence::new(Section::Timing, ["duration_ms"]);
     found.push(
         DiffFinding::new(Code::TimingDrift, Category::Timing, severity, message, evidence)
-            .values(Some(&format!("{left} ms")), Some(&format!("{right} ms")))
-            .advise("Look at the phases: DNS, connect, TLS or first byte tells who is slow.")
-            .advise("Compare again before acting: one measurement may be an accident."),
+            .values(Some(&shown(left_probe)), Some(&shown(right_probe)))
+            .advise("Look at the phases: DNS, connect, TLS or first byte tells who is slow."),
     );
     true
 }
