@@ -5,6 +5,7 @@
 mod accounts;
 mod buckets;
 mod checkouts;
+mod claims;
 mod crash_points;
 #[path = "../src/deeds.rs"]
 mod deeds;

@@ -30,12 +30,12 @@ const ROOT: &[&str] = &[
     "tests",
 ];
 
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
 /// Every text file of ours below a folder.
-fn texts(folder: &Path, found: &mut Vec<(PathBuf, String)>) {
+pub(crate) fn texts(folder: &Path, found: &mut Vec<(PathBuf, String)>) {
     for entry in fs::read_dir(folder).expect("folder is readable") {
         let path = entry.expect("entry is readable").path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();

@@ -1,0 +1,197 @@
+//! What the documents say about tests and files is true.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use crate::tidy::{root, texts};
+
+/// A name of so many words is that of a test: nothing else of ours is called a sentence.
+const WORDS_MIN: usize = 4;
+
+/// Every file of ours, by its path from the root.
+fn files() -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    texts(&root(), &mut found);
+    let from_root = |path: &PathBuf| {
+        let path = path.strip_prefix(root()).unwrap_or(path);
+        path.to_string_lossy().replace('\\', "/")
+    };
+    found.iter().map(|(path, text)| (from_root(path), text.clone())).collect()
+}
+
+/// The identifier that a text begins with.
+fn identifier(text: &str) -> &str {
+    let end = text.find(|it: char| !it.is_ascii_alphanumeric() && it != '_');
+    &text[..end.unwrap_or(text.len())]
+}
+
+fn is_test_attribute(line: &str) -> bool {
+    line.starts_with("#[test]") || line.starts_with("#[tokio::test")
+}
+
+/// Macros that make tests of the functions that they are given.
+fn test_macros(files: &[(String, String)]) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for (_, text) in files {
+        for part in text.split("macro_rules! ").skip(1) {
+            let body = part.split("\n}").next().unwrap_or_default();
+            let makes_tests = body
+                .lines()
+                .any(|it| is_test_attribute(it.trim_start().trim_start_matches("$(").trim_start()));
+            if makes_tests && (body.contains("fn $") || body.contains("mod $")) {
+                found.insert(identifier(part).to_owned());
+            }
+        }
+    }
+    found
+}
+
+/// The names of all tests of a file that are run: written out, or given to a macro.
+fn tests_of(text: &str, macros: &BTreeSet<String>) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut is_test = false;
+    for line in text.lines().map(str::trim_start) {
+        if line.starts_with("#[ignore") {
+            is_test = false;
+        } else if is_test_attribute(line) {
+            is_test = true;
+        } else if let Some((_, name)) = line.split_once("fn ").filter(|_| is_test) {
+            found.insert(identifier(name).to_owned());
+            is_test = false;
+        }
+    }
+    for (at, _) in text.match_indices("!(\n").chain(text.match_indices("!(@on ")) {
+        let path = text[..at].lines().last().unwrap_or_default().trim_start();
+        if !macros.contains(path.rsplit("::").next().unwrap_or_default()) {
+            continue;
+        }
+        let given = text[at..].split(')').next().unwrap_or_default();
+        let names = given.split(|it: char| !it.is_ascii_alphanumeric() && it != '_');
+        let is_written = |it: &&str| text.contains(&format!("fn {it}("));
+        found.extend(names.filter(|it| !it.is_empty()).filter(is_written).map(str::to_owned));
+    }
+    found
+}
+
+fn all_tests(files: &[(String, String)]) -> BTreeSet<String> {
+    let macros = test_macros(files);
+    let rust = files.iter().filter(|it| it.0.ends_with(".rs"));
+    rust.flat_map(|it| tests_of(&it.1, &macros)).collect()
+}
+
+/// What stands between backticks, outside of blocks of code, with the number of its line.
+fn quoted(text: &str) -> Vec<(usize, &str)> {
+    let (mut is_code, mut found) = (false, Vec::new());
+    for (at, line) in text.lines().enumerate() {
+        is_code ^= line.trim_start().starts_with("```");
+        if !is_code {
+            found.extend(line.split('`').skip(1).step_by(2).map(|it| (at + 1, it)));
+        }
+    }
+    found
+}
+
+fn is_snake(text: &str) -> bool {
+    let fits = |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'_';
+    !text.is_empty() && text.bytes().all(fits)
+}
+
+fn is_test_name(text: &str) -> bool {
+    is_snake(text) && (text.starts_with("hole_") || WORDS_MIN <= text.split('_').count())
+}
+
+/// The documents that make claims.
+fn documents(files: &[(String, String)]) -> impl Iterator<Item = &(String, String)> {
+    let is_one = |path: &str| {
+        let is_below =
+            path.starts_with("docs/") && Path::new(path).extension().is_some_and(|it| it == "md");
+        ["README.md", "ARCHITECTURE.md"].contains(&path) || is_below
+    };
+    files.iter().filter(move |it| is_one(&it.0))
+}
+
+#[test]
+fn every_test_that_a_document_names_is_there() {
+    let files = files();
+    let tests = all_tests(&files);
+    assert!(500 < tests.len(), "{} tests are found: look at how they are read", tests.len());
+    let (mut complaints, mut named) = (Vec::new(), 0);
+    for (path, text) in documents(&files) {
+        for (line, name) in quoted(text).into_iter().filter(|it| is_test_name(it.1)) {
+            named += 1;
+            if !tests.contains(name) {
+                complaints.push(format!("{path}:{line}: there is no test `{name}`"));
+            }
+        }
+    }
+    assert!(50 < named, "{named} tests are named: look at how they are read");
+    assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
+}
+
+#[test]
+fn every_promise_of_the_readme_names_its_test() {
+    let files = files();
+    let tests = all_tests(&files);
+    let readme = fs::read_to_string(root().join("README.md")).expect("README.md");
+    let rows = readme.split("| Promise | Exactly | Test |").nth(1).expect("the table of promises");
+    let rows = rows.lines().skip(2).take_while(|it| it.starts_with('|'));
+    let mut count = 0;
+    for row in rows {
+        count += 1;
+        let cell = row.trim_end_matches('|').rsplit('|').next().unwrap_or_default();
+        let names: Vec<&str> = quoted(cell).into_iter().map(|it| it.1).collect();
+        assert!(!names.is_empty(), "no test in {row}");
+        for name in names {
+            assert!(tests.contains(name), "there is no test `{name}` in {row}");
+        }
+    }
+    assert!(20 < count, "{count} promises");
+}
+
+#[test]
+fn every_file_that_a_document_names_is_there() {
+    let files = files();
+    let rust: Vec<&str> = files.iter().map(|it| &*it.0).filter(|it| it.ends_with(".rs")).collect();
+    let mut complaints = Vec::new();
+    for (path, text) in documents(&files) {
+        for (line, name) in quoted(text) {
+            let is_path = ["apps/", "bench/", "crates/", "docs/", "server/", "tests/"]
+                .iter()
+                .any(|it| name.starts_with(it) && !name.contains([' ', '{', '*']));
+            let is_below = |it: &&str| *it == name || it.ends_with(&format!("/{name}"));
+            let is_there = match name.ends_with(".rs") {
+                true => rust.iter().any(is_below),
+                false => !is_path || root().join(name).exists(),
+            };
+            if !is_there {
+                complaints.push(format!("{path}:{line}: there is no `{name}`"));
+            }
+        }
+    }
+    assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
+}
+
+#[test]
+fn a_test_is_found_however_it_is_written_and_nothing_else_is() {
+    let source = concat!(
+        "macro_rules! on_all {\n    ($($law:ident),*) => {\n",
+        "        $(#[test]\n        fn $law() {})*\n    };\n}\n",
+        "super::on_all!(\n    one_of_three,\n    two_of_three,\n    not_written\n);\n",
+        "fn one_of_three() {}\nasync fn two_of_three(lab: Lab) {}\n",
+        "#[test]\nfn written_out() {}\n",
+        "#[tokio::test(flavor = \"x\")]\nasync fn waits() {}\n",
+        "#[test]\n#[ignore = \"no\"]\nfn ignored() {}\n",
+        "// #[test]\n// fn commented_out() {}\nfn helper() {}\n",
+    );
+    let files = vec![("a.rs".to_owned(), source.to_owned())];
+    let expected = ["one_of_three", "two_of_three", "waits", "written_out"];
+    assert_eq!(all_tests(&files).iter().collect::<Vec<_>>(), expected);
+    let text =
+        "`a_b` and `hole_1_x`\n```\n`not_this_one_here`\n```\n`a_name_of_many_words` `A_B_C_D`";
+    let names: Vec<&str> = quoted(text).into_iter().map(|it| it.1).collect();
+    let named: Vec<&str> = names.into_iter().filter(|it| is_test_name(it)).collect();
+    assert_eq!(named, ["hole_1_x", "a_name_of_many_words"]);
+}
