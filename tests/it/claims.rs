@@ -174,6 +174,38 @@ fn every_file_that_a_document_names_is_there() {
     assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
 }
 
+/// The notes, where the tests of their holes are, and how many holes each has.
+const NOTES: &[(&str, &[&str], u32)] = &[
+    ("classifying uploads", &["apps/uploads/tests/it/holes_classify.rs"], 11),
+    ("deleting uploads", &["apps/uploads/tests/it/holes_delete.rs"], 9),
+    ("generations", &["apps/generations/tests/"], 16),
+    ("drift", &["apps/drift/tests/"], 12),
+    ("the processed flag", &["crates/store/tests/", "crates/runtime/tests/"], 15),
+];
+
+/// The holes in the name of a test: `hole_5_and_9_an_end_is_final` is of two.
+fn holes(name: &str) -> Vec<u32> {
+    let Some(rest) = name.strip_prefix("hole_") else { return Vec::new() };
+    let words = rest.split('_').take_while(|it| *it == "and" || it.parse::<u32>().is_ok());
+    words.filter_map(|it| it.parse().ok()).collect()
+}
+
+#[test]
+fn every_hole_of_a_note_has_a_test_of_its_name() {
+    let files = files();
+    let macros = test_macros(&files);
+    let mut complaints = Vec::new();
+    for (note, places, count) in NOTES {
+        let is_here = |path: &str| places.iter().any(|it| path.starts_with(it));
+        let tests =
+            files.iter().filter(|it| is_here(&it.0)).flat_map(|it| tests_of(&it.1, &macros));
+        let found: BTreeSet<u32> = tests.flat_map(|it| holes(&it)).collect();
+        let missing = (1..=*count).filter(|it| !found.contains(it));
+        complaints.extend(missing.map(|it| format!("{note}: no test of hole {it}")));
+    }
+    assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
+}
+
 #[test]
 fn a_test_is_found_however_it_is_written_and_nothing_else_is() {
     let source = concat!(
