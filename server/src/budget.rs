@@ -80,10 +80,17 @@ pub(crate) async fn check_s3(
 /// Whether the body is a document about a bucket or an object, like `PUT /b?lifecycle`, and not
 /// what an object contains.
 fn is_document(method: &Method, uri: &Uri) -> bool {
-    let named = |it: &str| !it.is_empty() && (!it.contains('=') || it.ends_with('='));
+    let has_key = uri.path().trim_start_matches('/').contains('/');
+    let of_object = |it: &str| {
+        let name = it.split('=').next().unwrap_or_default();
+        name.is_empty() || OF_OBJECTS.contains(&name) || name.starts_with("X-Amz-")
+    };
     let query = uri.query().unwrap_or_default();
-    *method == Method::POST || query.split('&').any(named)
+    *method == Method::POST || !has_key || !query.split('&').all(of_object)
 }
+
+/// What the query of a request may have whose body is a part of an object.
+const OF_OBJECTS: &[&str] = &["partNumber", "uploadId", "x-id"];
 
 /// What one request has taken.
 #[derive(Clone, Default)]
@@ -177,6 +184,9 @@ mod tests {
             (Method::PUT, "/b/k?X-Amz-Signature=00&X-Amz-Date=1", false),
             (Method::PUT, "/b?lifecycle", true),
             (Method::PUT, "/b?notification=", true),
+            (Method::PUT, "/b", true),
+            (Method::PUT, "/b/k?acl=1", true),
+            (Method::PUT, "/b/k?x-id=PutObject", false),
             (Method::POST, "/b/k?uploadId=x", true),
         ] {
             assert_eq!(is_document(&method, &uri.parse().unwrap()), is, "{uri}");

@@ -14,7 +14,7 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
-use rustix::net::sockopt;
+use socket2::{SockRef, TcpKeepalive};
 use steadfast_store::Clock;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -37,6 +37,10 @@ pub(crate) const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A connection that is silent for so long is asked whether its other end is still there.
 const KEEP_ALIVE: Duration = Duration::from_secs(60);
+
+/// Bytes that the system takes from us for a client before the network has room for them.
+#[cfg(target_os = "linux")]
+const UNSENT_BYTES: u32 = 32 << 10;
 
 /// It is asked again after this, three times.
 const KEEP_ALIVE_AGAIN: Duration = Duration::from_secs(10);
@@ -104,8 +108,8 @@ async fn accept(listener: &TcpListener, places: &Arc<Places>) -> io::Result<(Tcp
 async fn connection(stream: TcpStream, app: Router, stop: CancellationToken, seat: Seat) {
     // Small answers must not wait for the acknowledgement of the last one.
     let _ = stream.set_nodelay(true);
-    if let Err(error) = keep_alive(&stream) {
-        tracing::debug!(%error, "no keep-alive");
+    if let Err(error) = settle(&stream) {
+        tracing::debug!(%error, "options of a socket not set");
     }
     seat.waits_to_read();
     let socket = TokioIo::new(PacedStream::new(stream, seat.clone()));
@@ -146,6 +150,7 @@ impl Drop for Leaves {
 
 async fn answer(app: Router, request: Request<Incoming>, seat: Seat) -> Answered {
     seat.has_read();
+    seat.note_slow(false);
     let mut request = request.map(|body| {
         if body.is_end_stream() {
             return Body::empty();
@@ -159,12 +164,15 @@ async fn answer(app: Router, request: Request<Incoming>, seat: Seat) -> Answered
 
 type Answered = Result<axum::http::Response<Answer<Body>>, std::convert::Infallible>;
 
-/// Finds out that the other end is gone when nothing is sent.
-fn keep_alive(stream: &TcpStream) -> io::Result<()> {
-    sockopt::set_socket_keepalive(stream, true)?;
-    sockopt::set_tcp_keepidle(stream, KEEP_ALIVE)?;
-    sockopt::set_tcp_keepintvl(stream, KEEP_ALIVE_AGAIN)?;
-    Ok(sockopt::set_tcp_keepcnt(stream, 3)?)
+/// Finds out that the other end is gone when nothing is sent, and how fast it takes what is.
+fn settle(stream: &TcpStream) -> io::Result<()> {
+    let socket = SockRef::from(stream);
+    let keep_alive = TcpKeepalive::new().with_time(KEEP_ALIVE).with_interval(KEEP_ALIVE_AGAIN);
+    socket.set_tcp_keepalive(&keep_alive.with_retries(3))?;
+    // Otherwise the system takes megabytes at once, and a slow client seems to take nothing.
+    #[cfg(target_os = "linux")]
+    socket.set_tcp_notsent_lowat(UNSENT_BYTES)?;
+    Ok(())
 }
 
 #[cfg(test)]

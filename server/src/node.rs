@@ -6,6 +6,7 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use steadfast::{
@@ -15,13 +16,16 @@ use steadfast::{
 use steadfast_bucket::Buckets;
 use steadfast_generations::Studio;
 use steadfast_store::{Store, StoreError};
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::{Mutex, OnceCell, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     budget::Budget, catalog, classifier::Sight, drift::Drift, failure::Failure, generations,
     metrics::Metrics, place::Place, request_id::RequestIds,
 };
+
+/// While the disk is full, the beginning of work is tried so often.
+const WORK_AGAIN: Duration = Duration::from_secs(1);
 
 /// What the applications need beside the platform.
 pub(crate) struct Apps {
@@ -64,6 +68,8 @@ pub(crate) struct Node {
     pub(crate) metrics: Metrics,
     /// Names of requests.
     pub(crate) request_ids: RequestIds,
+    /// Set when queues are worked off.
+    queues_work: OnceCell<()>,
     /// The memory for bodies of requests.
     pub(crate) budget: Budget,
     /// The API's description, written when the routes are known.
@@ -125,6 +131,7 @@ impl Node {
             place,
             metrics: Metrics::new(),
             request_ids: RequestIds::new(),
+            queues_work: OnceCell::new(),
             budget: Budget::default(),
             openapi: OnceLock::new(),
             examination: Mutex::new(()),
@@ -135,7 +142,26 @@ impl Node {
     }
 
     /// Begins to execute what is due.
-    pub(crate) async fn work(&self) -> Result<(), StoreError> {
+    pub(crate) async fn work(self: &Arc<Self>) -> Result<(), StoreError> {
+        let began = self.try_to_work().await;
+        let Err(StoreError::DiskFull) = began else { return began };
+        tracing::warn!("disk is full: reads are served, and work begins when there is space");
+        let node = self.clone();
+        tokio::spawn(async move {
+            while !node.is_draining() {
+                node.store.clock().sleep(WORK_AGAIN).await;
+                match node.try_to_work().await {
+                    Err(StoreError::DiskFull) => {}
+                    Ok(()) => return tracing::info!("work begins"),
+                    Err(error) => return tracing::error!(error = %error, "work does not begin"),
+                }
+            }
+        });
+        Ok(())
+    }
+
+    /// Takes over what the last process left unfinished, which writes, and begins.
+    async fn try_to_work(&self) -> Result<(), StoreError> {
         // The folder may belong to a program with handlers of its own.
         let options = DispatcherOptions { unknown: Unknown::Waits, ..DispatcherOptions::default() };
         let dispatcher = Dispatcher::builder(self.store.clone())
@@ -147,8 +173,12 @@ impl Node {
         let objects = self.objects.clone();
         self.apps.studio.connect(move || Some(objects.clone()));
         let _ = self.apps.sight.runs.set(self.runs.clone());
-        self.queues.work(&self.runs, options.grace).await?;
-        *self.dispatcher.lock().await = Some(dispatcher.start().await?);
+        let queues = async || self.queues.work(&self.runs, options.grace).await;
+        self.queues_work.get_or_try_init(queues).await?;
+        let mut running = self.dispatcher.lock().await;
+        if !self.is_draining() {
+            *running = Some(dispatcher.start().await?);
+        }
         Ok(())
     }
 

@@ -177,7 +177,11 @@ fn every_file_that_a_document_names_is_there() {
 /// The notes, where the tests of their holes are, and how many holes each has.
 const NOTES: &[(&str, &[&str], u32)] = &[
     ("classifying uploads", &["apps/uploads/tests/it/holes_classify.rs"], 11),
-    ("deleting uploads", &["apps/uploads/tests/it/holes_delete.rs"], 9),
+    (
+        "deleting uploads",
+        &["apps/uploads/tests/it/holes_delete.rs", "apps/uploads/tests/it/events.rs"],
+        9,
+    ),
     ("generations", &["apps/generations/tests/"], 16),
     ("drift", &["apps/drift/tests/"], 12),
     ("the processed flag", &["crates/store/tests/", "crates/runtime/tests/"], 15),

@@ -98,7 +98,7 @@ async fn deed(buckets: &Buckets, number: u64) -> Result<Option<i64>, BucketError
             if deed == Deed::Abort {
                 return buckets.abort_upload(&bucket, &key, &id).await.map(|()| None);
             }
-            let tags = [PartTag { number: 1, etag: None, crc32: None, sha256: None }];
+            let tags = [PartTag { number: 1, ..PartTag::default() }];
             let any = Condition::default();
             let blob = buckets.complete_upload(&bucket, &key, &id, &tags, any).await?;
             Ok(Some(blob.sequence))

@@ -1,5 +1,5 @@
-//! What was answered to each command, by its key: a command that comes again gets the same answer, and
-//! nothing is done twice.
+//! What was answered to each command, by its key: a command that comes again gets the same answer,
+//! and nothing is done twice.
 
 use std::{
     collections::BTreeMap,

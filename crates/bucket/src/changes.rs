@@ -60,6 +60,11 @@ impl Changes {
         self.inner().waits_for_session = waits;
     }
 
+    /// Whether the session has not begun.
+    pub(crate) fn has_no_session(&self) -> bool {
+        self.inner().waits_for_session
+    }
+
     pub(crate) fn is_closed(&self) -> bool {
         self.inner().is_closed
     }

@@ -76,6 +76,10 @@ impl Buckets {
     pub async fn sweep(&self) -> Result<Swept, BucketError> {
         let Some(now) = self.shared.clock.deletion_time() else { return Ok(Swept::default()) };
         let (mut swept, mut failed) = (Swept::default(), None);
+        // Nobody knows yet whether this store used the files last.
+        if self.shared.changes.has_no_session() {
+            return Ok(swept);
+        }
         // A newer store than this one may still need what is old here.
         if !self.is_restored().await {
             self.sweep_buckets(&mut swept, &mut failed).await?;

@@ -1,5 +1,5 @@
-//! What S3 has and buckets here never have: answered as S3 does where it is not set. So clients that
-//! look before they act go on.
+//! What S3 has and buckets here never have: answered as S3 does where it is not set. So clients
+//! that look before they act go on.
 
 use s3s::{
     S3Error, S3ErrorCode, S3Request, S3Response, S3Result,

@@ -39,7 +39,7 @@ pub(crate) fn check(operation: &str, uri: &Uri, headers: &HeaderMap) -> S3Result
 }
 
 /// What is said of an access control list that a blob or bucket was to get and did not get: it is
-/// there, and private. Tools send one with each upload, so that refusing it would refuse the upload.
+/// there, and private. Tools send one with each upload: refusing it would refuse the upload.
 pub(crate) fn ignored_acl(headers: &HeaderMap) -> Option<HeaderValue> {
     let acl = headers.get("x-amz-acl")?.to_str().ok()?;
     if PRIVATE.contains(&acl) {

@@ -46,9 +46,9 @@ impl Allowance {
 
     /// So many bytes were moved.
     fn moved(&mut self, bytes: usize) {
-        let Some(since) = self.since.take() else { return };
+        let waited = self.since.take().map_or(Duration::ZERO, |it| it.elapsed());
         let earned = Duration::from_micros(bytes as u64 * 1_000_000 / BYTES_PER_SECOND);
-        let left = self.left.saturating_sub(since.elapsed());
+        let left = self.left.saturating_sub(waited);
         self.left = (left + earned).min(PATIENCE);
     }
 }
@@ -100,7 +100,7 @@ where
         }
         this.seat.waits_to_read();
         ready!(this.allowance.poll_over(context));
-        this.seat.note_slow();
+        this.seat.note_slow(true);
         Poll::Ready(Some(Err(SlowBody.into())))
     }
 

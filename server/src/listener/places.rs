@@ -143,8 +143,8 @@ impl Seat {
         self.taken.slow.load(Ordering::Relaxed)
     }
 
-    pub(super) fn note_slow(&self) {
-        self.taken.slow.store(true, Ordering::Relaxed);
+    pub(super) fn note_slow(&self, is_slow: bool) {
+        self.taken.slow.store(is_slow, Ordering::Relaxed);
     }
 
     /// From now on we wait for bytes of the client.

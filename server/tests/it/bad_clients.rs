@@ -124,6 +124,24 @@ fn a_client_that_takes_no_bytes_loses_its_place() {
     assert_eq!(server.get_with(path, &[("range", "bytes=0-3")]).body, "xxxx");
 }
 
+#[test]
+fn a_client_that_takes_bytes_slowly_keeps_its_place() {
+    let server = with_bucket("files");
+    let bytes = vec![b'x'; 64 << 20];
+    let path = "/v1/buckets/files/objects/large";
+    assert!(server.put_bytes(path, &bytes, &[]).status < 300);
+    let ask = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let mut slow = begin(server.host(), &ask);
+    let port = slow.local_addr().unwrap().port();
+    // 16 KiB a second, for longer than one who takes nothing has.
+    let mut piece = vec![0; 16 << 10];
+    for _ in 0..35 {
+        slow.read_exact(&mut piece).expect("it goes on");
+        std::thread::park_timeout(Duration::from_secs(1));
+    }
+    assert!(has_connection(&server, port), "it was cut");
+}
+
 /// Whether the server still has the connection from a port of ours: its end of it is established.
 fn has_connection(server: &Server, port: u16) -> bool {
     sockets(server, port).is_some_and(|it| it.established)

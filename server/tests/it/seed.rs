@@ -141,6 +141,30 @@ async fn fill_order(store: &dyn Store, streams: &Streams) {
     }
 }
 
+/// Leaves a message behind whose delivery was under way, in a folder that is for copying: it stays
+/// open. Returns its position.
+pub(crate) fn fill_claimed(folder: &Path) -> Position {
+    let _alone = alone();
+    block_on(async {
+        let store = Arc::new(open(folder));
+        let greet = message("greet", "null").to(&address("object/warehouse/main"));
+        let stream = address("stream/claimed/a");
+        // So many that the log does not fit into the file as it is.
+        let long = format!("\"{}\"", "x".repeat(4_000));
+        let mut messages = vec![greet];
+        messages.extend((0..100).map(|_| message("noted", &long).event()));
+        Streams::new(store.clone()).append(&stream, 0, messages).await.expect("appended");
+        let position = store.read_stream(stream.id(), 1, 1).await.expect("read")[0].position;
+        let lease = Lease { holder: store.owner().epoch, number: 1 };
+        let claim = Write::Claim { position, lease, lasts: Duration::from_mins(1) };
+        let outcome = store.commit(Commit::of(claim)).await.expect("answered");
+        outcome.committed().expect("committed");
+        // As a process leaves it that is killed.
+        std::mem::forget(store);
+        position
+    })
+}
+
 /// Leaves an object behind of a class that the server does not know.
 pub(crate) fn fill_parrot(folder: &Path) {
     let _alone = alone();

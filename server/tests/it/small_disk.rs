@@ -18,7 +18,10 @@ use std::{
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::harness::{Server, spawn, steadfast};
+use crate::{
+    harness::{Server, spawn, steadfast},
+    seed,
+};
 
 /// A small file system, for as long as it lives.
 struct SmallDisk {
@@ -171,6 +174,10 @@ fn a_full_disk_under_load_loses_nothing_and_a_server_starts_and_reads_on_it() {
             }
             ledger.check(&server);
             assert_eq!(server.get(blob).body, "bytes");
+            server.text_until("/readyz", |said| {
+                disk.fill();
+                said.contains("disk is full")
+            });
             // In one round it is killed in the middle, in the others it goes on.
             if round == 1 {
                 server.signal(rustix::process::Signal::KILL);
@@ -204,4 +211,21 @@ fn a_full_disk_under_load_loses_nothing_and_a_server_starts_and_reads_on_it() {
     let doctor = server.json("/v1/doctor?deep=true");
     let wrong = doctor["checks"].as_array().unwrap().iter().filter(|it| it["status"] != "ok");
     assert_eq!(wrong.map(|it| &it["name"]).collect::<Vec<_>>(), ["disk space"], "{doctor}");
+}
+
+#[test]
+fn a_server_that_has_work_to_take_over_starts_on_a_full_disk_and_works_when_there_is_space() {
+    let Some(disk) = SmallDisk::new() else { return };
+    let seeded = Server::empty().kill();
+    let position = seed::fill_claimed(seeded.path());
+    let copy = format!("exec cp -a '{}' \"$0/data\"", seeded.path().display());
+    assert!(disk.shell(&copy));
+    disk.fill();
+    let server = disk.serve();
+    assert!(!is_ready(&server));
+    let path = format!("/v1/messages/{position}");
+    assert!(!server.get(&path).body.contains("the process ended"));
+    disk.make_space();
+    server.text_until(&path, |told| told.contains("the process ended during attempt 1"));
+    assert!(is_ready(&server));
 }

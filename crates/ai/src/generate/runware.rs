@@ -5,8 +5,8 @@
 //! `getResponse` knows tasks that were to be polled; a webhook comes once or more often, unsigned.
 //! Nobody says that `getResponse` keeps what was delivered at once. So images are delivered later
 //! as well, and a task that `getResponse` does not know was never taken ([`Reconcile::Response`]).
-//! `getTaskDetails` knows tasks of both kinds, but is in none of the documents; who wants it chooses
-//! it ([`Reconcile::Details`]). There, a task that may have been taken ends in its refusal and is
+//! `getTaskDetails` knows tasks of both kinds, but no document has it; who wants it chooses it
+//! ([`Reconcile::Details`]). There, a task that may have been taken ends in its refusal and is
 //! not submitted again.
 
 mod check;

@@ -7,7 +7,9 @@ use std::{
     time::Duration,
 };
 
-use rusqlite::{Connection, ErrorCode, OptionalExtension, config::DbConfig, params, types::Value};
+use rusqlite::{
+    Connection, ErrorCode, OptionalExtension, config::DbConfig, ffi, params, types::Value,
+};
 
 use super::SqliteOptions;
 use crate::{
@@ -51,7 +53,8 @@ pub(super) fn open(options: &SqliteOptions) -> Result<Opened, OpenError> {
     migrate(&mut connection, folder)?;
     let owner = next_owner(&connection).map_err(|error| failed(error.to_string()))?;
     let is_unwritten = match write_owner(&connection, owner.epoch) {
-        Ok(()) => false,
+        Ok(true) => false,
+        Ok(false) => return Err(failed("another process has become its owner".into())),
         // Everything can be read; that is worth more than no server at all.
         Err(error) if is_full(&error) => true,
         Err(error) => return Err(failed(error.to_string())),
@@ -184,7 +187,9 @@ fn fold_log(connection: &Connection) -> rusqlite::Result<()> {
 }
 
 fn is_full(error: &rusqlite::Error) -> bool {
-    error.sqlite_error_code() == Some(ErrorCode::DiskFull)
+    // The index of the log has no room.
+    let no_index = error.sqlite_extended_error_code() == Some(ffi::SQLITE_IOERR_SHMSIZE);
+    no_index || error.sqlite_error_code() == Some(ErrorCode::DiskFull)
 }
 
 /// Settings that are written to the file.
@@ -244,10 +249,13 @@ fn migrate(connection: &mut Connection, folder: &Path) -> Result<(), OpenError> 
     tx.commit().map_err(failed)
 }
 
-/// Writes that this process is the owner.
-pub(super) fn write_owner(connection: &Connection, epoch: i64) -> rusqlite::Result<()> {
-    let take = format!("UPDATE node SET epoch = ?1, owner = ?2, clean = 0, suspect = {SUSPECT}");
-    connection.execute(&take, params![epoch, process::describe()]).map(drop)
+/// Writes that this process is the owner. `false` if somebody else was first.
+pub(super) fn write_owner(connection: &Connection, epoch: i64) -> rusqlite::Result<bool> {
+    let take = format!(
+        "UPDATE node SET epoch = ?1, owner = ?2, clean = 0, suspect = {SUSPECT} \
+         WHERE epoch = ?1 - 1"
+    );
+    Ok(connection.execute(&take, params![epoch, process::describe()])? == 1)
 }
 
 /// Up to which message the last owner may have left work half done, if its end was not clean.

@@ -18,6 +18,10 @@ use crate::{
     writer::{Request, Requests, Status},
 };
 
+/// Changes a byte: what stays the same SQLite does not write.
+const TOUCH: &str = "UPDATE node SET owner = CASE WHEN owner LIKE '% ' THEN rtrim(owner) \
+     ELSE owner || ' ' END";
+
 pub(super) struct Writer {
     pub(super) connection: Connection,
     pub(super) requests: Requests,
@@ -88,12 +92,15 @@ impl Writer {
         let connection = &self.connection;
         crash::point("commit.begun");
         if self.is_unwritten {
-            write_owner(connection, self.epoch)?;
+            // Only what was found when the store was opened is followed by this owner.
+            if !write_owner(connection, self.epoch)? {
+                return Err(self.fenced());
+            }
         }
         let mut fence = connection.prepare_cached("SELECT epoch FROM node")?;
         let epoch: i64 = fence.query_row((), |row| row.get(0))?;
         if epoch != self.epoch {
-            return Err(WriteError::Fatal(StoreError::Fenced { epoch: self.epoch }.to_string()));
+            return Err(self.fenced());
         }
         let needs = Needs::of(batch.iter().map(|it| &it.commit));
         let facts = facts::read(connection, &needs, &self.known)?;
@@ -104,13 +111,17 @@ impl Writer {
             apply::apply(connection, &plan)?;
         } else if self.status.health() != Health::Ready {
             // Only a commit that writes shows that there is space again.
-            connection.execute("UPDATE node SET epoch = epoch", ())?;
+            connection.execute(TOUCH, ())?;
         }
         crash::point("commit.written");
         flushed()?;
         connection.prepare_cached("COMMIT")?.execute(())?;
         crash::point("commit.durable");
         Ok(plan)
+    }
+
+    fn fenced(&self) -> WriteError {
+        WriteError::Fatal(StoreError::Fenced { epoch: self.epoch }.to_string())
     }
 
     fn answer(&self, batch: Vec<Request>, plan: Plan) {

@@ -58,6 +58,18 @@ async fn a_full_disk_is_reported_until_a_commit_goes_through() {
     assert!(reason.starts_with("disk is full"), "{reason}");
     store.commit(Commit::append(&address("a"), 0, vec![event("x")])).await.unwrap();
     assert_eq!(store.health(), Health::Ready);
+    // A commit that changes nothing shows only then that there is space, if it writes something.
+    let too_large = Commit::append(&address("a"), 1, vec![large(), large(), large()]);
+    store.commit(too_large).await.unwrap_err();
+    for _ in 0..2 {
+        let before = store.activity().log_bytes;
+        assert!(matches!(store.health(), Health::Degraded { .. }));
+        store.commit(Commit::default()).await.unwrap();
+        assert!(before < store.activity().log_bytes, "nothing was written");
+        assert_eq!(store.health(), Health::Ready);
+        let too_large = Commit::append(&address("a"), 1, vec![large(), large(), large()]);
+        store.commit(too_large).await.unwrap_err();
+    }
     store.close().await;
 }
 

@@ -6,8 +6,9 @@ use std::sync::{Mutex, PoisonError};
 use rusqlite::{
     Connection, Error, Result, ffi,
     functions::{Context, FunctionFlags},
+    limits::Limit,
     params_from_iter,
-    types::{ToSqlOutput, Value, ValueRef},
+    types::{ToSql, ToSqlOutput, Value, ValueRef},
 };
 
 /// Bytes of the first argument times bytes of the second.
@@ -17,9 +18,13 @@ const PRODUCT_MAX: usize = 100_000_000;
 const PRODUCTS: &[(&str, i32)] =
     &[("instr", 2), ("ltrim", 2), ("replace", 3), ("rtrim", 2), ("trim", 2), ("unhex", 2)];
 
-/// Its answer is marked as JSON, which a function in its place cannot do.
+/// Bytes of one value.
+pub(super) const LENGTH_MAX: i32 = 4 << 20;
+
+/// Their answers are marked as JSON, which a function in their place cannot do.
 pub(super) fn is_unbounded(function: &str) -> bool {
-    function.eq_ignore_ascii_case("json_patch")
+    let unbounded = ["json_patch", "jsonb_patch", "json_pretty"];
+    unbounded.iter().any(|it| it.eq_ignore_ascii_case(function))
 }
 
 /// Puts functions with a limit in place of those without.
@@ -59,15 +64,39 @@ fn check(name: &str, context: &Context<'_>) -> Result<()> {
     Err(Error::UserFunctionError(detail.into()))
 }
 
-fn call(plain: &mut Option<Connection>, name: &str, context: &Context<'_>) -> Result<Value> {
+fn call(plain: &mut Option<Connection>, name: &str, context: &Context<'_>) -> Result<Found> {
     let plain = match plain {
         Some(open) => open,
-        None => plain.insert(Connection::open_in_memory()?),
+        None => {
+            let open = Connection::open_in_memory()?;
+            open.set_limit(Limit::SQLITE_LIMIT_LENGTH, LENGTH_MAX)?;
+            plain.insert(open)
+        }
     };
     let marks = vec!["?"; context.len()].join(", ");
     let arguments = (0..context.len()).map(|index| ToSqlOutput::Borrowed(context.get_raw(index)));
     let mut statement = plain.prepare_cached(&format!("SELECT {name}({marks})"))?;
-    statement.query_row(params_from_iter(arguments), |row| row.get(0))
+    statement.query_row(params_from_iter(arguments), |row| match row.get_ref(0)? {
+        ValueRef::Text(bytes) => Ok(Found::Text(bytes.to_vec())),
+        other @ (ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) | ValueRef::Blob(_)) => {
+            Ok(Found::Value(other.try_into()?))
+        }
+    })
+}
+
+/// What a function gave. Text need not be UTF-8.
+enum Found {
+    Text(Vec<u8>),
+    Value(Value),
+}
+
+impl ToSql for Found {
+    fn to_sql(&self) -> Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Found::Text(bytes) => ValueRef::Text(bytes),
+            Found::Value(value) => ValueRef::from(value),
+        }))
+    }
 }
 
 #[cfg(test)]
@@ -95,6 +124,7 @@ mod tests {
             "typeof(replace(1, 1, 2))",
             "hex(unhex('ab cd', ' '))",
             "unhex('zz', ' ') IS NULL",
+            "hex(trim(CAST(x'ff61' AS TEXT), 'a'))",
         ] {
             let ask = |it: &Connection| {
                 it.query_row(&format!("SELECT {sql}"), (), |row| row.get::<_, Value>(0)).unwrap()
@@ -113,6 +143,10 @@ mod tests {
             let error = connection.query_row(&sql, (), |_| Ok(())).unwrap_err().to_string();
             assert_eq!(error, format!("{name}() of 20000 and 20000 bytes takes too long here"));
         }
+        // What it would give is too long, although the product is small.
+        let long = "SELECT replace(hex(zeroblob(100)), '0', hex(zeroblob(1000000)))";
+        let error = connection.query_row(long, (), |_| Ok(())).unwrap_err().to_string();
+        assert_eq!(error, "string or blob too big");
         bound(&connection, || true).unwrap();
         let error = connection.query_row("SELECT trim('a', 'b')", (), |_| Ok(())).unwrap_err();
         assert_eq!(error.sqlite_error_code(), Some(ErrorCode::OperationInterrupted));

@@ -68,10 +68,12 @@ impl Reader {
         let mut connection = past.open()?;
         connection.execute_batch("PRAGMA query_only = ON")?;
         // With the columns of a row, what one may take in memory.
-        connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, 4 << 20)?;
+        connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, functions::LENGTH_MAX)?;
         connection.set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, 1 << 20)?;
         // One instruction is not interrupted: a comparison, or a function of all its arguments.
         connection.set_limit(Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 200)?;
+        // The object's own triggers and views are read before: they may have functions with more.
+        connection.query_row("SELECT count(*) FROM sqlite_schema", (), |_| Ok(()))?;
         connection.set_limit(Limit::SQLITE_LIMIT_FUNCTION_ARG, 32)?;
         connection.set_prepared_statement_cache_capacity(32);
         let timed_out = Arc::new(AtomicBool::new(false));
