@@ -37,12 +37,12 @@ pub(crate) const SCHEMA: &str = "\
     ) STRICT;
     CREATE INDEX TombstoneDeleted ON Tombstone (deletedAt)";
 
-/// Earlier versions hid the row of a deleted image until the event of the deletion came.
+/// Earlier versions hid the row of a deleted image until the event of the deletion came. The column
+/// stays: to drop it would write every row, more than one turn may change where there are many.
 pub(crate) const HIDDEN_ARE_DELETED: &str = "\
     INSERT OR REPLACE INTO Tombstone (name, sequence, deletedAt)
         SELECT name, hiddenBy, updatedAt FROM Upload WHERE hiddenBy IS NOT NULL;
-    DELETE FROM Upload WHERE hiddenBy IS NOT NULL;
-    ALTER TABLE Upload DROP COLUMN hiddenBy";
+    DELETE FROM Upload WHERE hiddenBy IS NOT NULL";
 
 /// Finds the rows that are not final without a look at all others.
 pub(crate) const OPEN_ROWS: &str =

@@ -82,6 +82,11 @@ impl Blob {
         self.content.to_string()
     }
 
+    pub(crate) fn sums(&self) -> Checksums {
+        let Self { size, crc32, sha256, more, .. } = *self;
+        Checksums { size, md5: None, crc32, sha256, more }
+    }
+
     /// How many parts it was uploaded in; 0 if in one piece.
     pub fn parts(&self) -> usize {
         self.parts.len()

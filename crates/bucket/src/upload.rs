@@ -230,7 +230,9 @@ impl Buckets {
                 Err(error @ BucketError::UnknownUpload { .. }) => {
                     // Who did not hear of the end may ask again.
                     let found = self.head(bucket, key).await.ok();
-                    return found.filter(|it| it.version() == id).ok_or(error);
+                    let found = found.filter(|it| it.version() == id).ok_or(error)?;
+                    expected.check(&found.sums())?;
+                    return Ok(found);
                 }
                 Err(error) => return Err(error),
             };

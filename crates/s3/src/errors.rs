@@ -132,15 +132,20 @@ pub(crate) async fn explained(answer: Response<Body>, id: &str) -> Response<Body
     }
     let mut xml = String::from_utf8(xml).unwrap_or_default();
     let code = between(&xml, "<Code>", "</Code>").unwrap_or_default().to_owned();
+    let is_region =
+        ["AuthorizationHeaderMalformed", "AuthorizationQueryParametersError"].contains(&&*code);
     if let Some(end) = xml.rfind("</Error>") {
         let message = match xml.contains("<Message>") {
             true => String::new(),
             false => format!("<Message>{}</Message>", text_of(&code)),
         };
-        let is_region =
-            ["AuthorizationHeaderMalformed", "AuthorizationQueryParametersError"].contains(&&*code);
         let region = if is_region { format!("<Region>{REGION}</Region>") } else { String::new() };
         xml.insert_str(end, &format!("{message}{region}<RequestId>{id}</RequestId>"));
+    }
+    if is_region {
+        // An answer to HEAD has no body to say it in.
+        let region = HeaderValue::from_static(REGION);
+        parts.headers.insert("x-amz-bucket-region", region);
     }
     parts.headers.remove(header::CONTENT_LENGTH);
     Response::from_parts(parts, Body::from(Bytes::from(xml)))

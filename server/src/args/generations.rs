@@ -6,9 +6,9 @@ use steadfast_egress::Network;
 /// How a task of Runware is found whose answer was lost.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub(crate) enum RunwareReconcile {
-    /// By `getResponse`.
+    // By `getResponse`. What stands here as documentation would be shown by `--help`.
     Response,
-    /// By `getTaskDetails`.
+    // By `getTaskDetails`.
     Details,
 }
 

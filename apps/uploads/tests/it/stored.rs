@@ -95,6 +95,35 @@ async fn rows_that_an_earlier_version_has_hidden_are_deleted_and_others_stay() {
     assert_eq!((row(&now, "dog.png").await, row(&now, "cat.png").await), (None, None));
 }
 
+/// What a turn may change has a limit, so a migration must not write every row.
+#[tokio::test]
+async fn an_organization_with_many_images_of_an_earlier_version_goes_on() {
+    let clock = ManualClock::at(Timestamp(1_700_000_000_000));
+    let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
+    let before = Runtime::builder().object(Before).test_on(store.clone(), clock.clone());
+    let before = before.await.unwrap();
+    for part in 0..10 {
+        let rows = format!(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 5000)
+             INSERT INTO Upload (name, eventId, workflowId, status, topFive, sequence, version,
+             size, createdAt, updatedAt) SELECT 'p{part}-' || i, 'e{part}-' || i, 'w{part}-' || i,
+             'classified', hex(zeroblob(200)), 3, 'v', 1, 1700000000000, 1700000000000 FROM n"
+        );
+        before.call(Before::at(ACME), Write(rows)).await.unwrap();
+    }
+    drop(before);
+    let now = program(&Fake::default(), true);
+    let now = now
+        .blobs(Arc::new(MemoryBlobs::default()))
+        .test_on(Arc::new(store.restart()), clock)
+        .await
+        .unwrap();
+    deliver(&now, &delete_event("p0-1", 4)).await;
+    now.settle().await;
+    assert_eq!(row(&now, "p0-1").await, None);
+    assert!(row(&now, "p9-5000").await.is_some());
+}
+
 #[tokio::test]
 async fn a_run_whose_record_an_earlier_version_has_written_goes_on() {
     let app = start(&Fake::default(), true).await;

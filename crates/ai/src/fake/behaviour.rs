@@ -16,6 +16,7 @@
 /// | `never-done` | all of them do |
 /// | `partial` | the first poll and the first webhook have a part of it |
 /// | `forget-response`, `forget` | polls do not know it; the account's records neither |
+/// | `expire-response` | polls say that it is expired |
 /// | `details:CODE`, `details-silent` | the records refuse with this code, or say nothing |
 /// | `slow`, `stall`, `cut` | the file comes in drops, stops halfway, ends halfway |
 /// | `huge`, `huge-length` | it has no end, or says it has a terabyte |

@@ -129,12 +129,19 @@ impl Shared {
         // What was delivered with its answer is not kept for polls.
         let is_known = |it: &&mut Record| {
             let has = |word| it.behaviour.has(word);
-            !it.is_sync() && !has("forget") && !has("forget-response") && 0 < it.submissions
+            !it.is_sync()
+                && !has("forget")
+                && !has("forget-response")
+                && !has("expire-response")
+                && 0 < it.submissions
         };
         let is_taken = |it: &&mut Record| 0 < it.billings || it.error().is_some();
         let Some(record) = tasks.get_mut(id).filter(is_known).filter(is_taken) else {
             if let Some(record) = tasks.get_mut(id) {
                 record.polls += 1;
+                if record.behaviour.has("expire-response") {
+                    return errors.push(error("taskExpired", id));
+                }
             }
             return errors.push(error("taskFailedOrNotFound", id));
         };

@@ -159,6 +159,7 @@ impl Runware {
         let answer = self.ask("getResponse", tasks).await?;
         let found = reports(&answer);
         let nobodys = found.iter().find(|it| it.task.is_none()).map(|it| it.state.clone());
+        let by_response = self.options.reconcile == Reconcile::Response;
         let mut all = Vec::with_capacity(tasks.len());
         for task in tasks {
             let ours = found.iter().find(|it| it.task.is_some() && it.concerns(task));
@@ -170,12 +171,21 @@ impl Runware {
                 // Not a word about it. That is no proof that it was never taken.
                 (None, None) => nothing_known(),
             };
-            let is_missing =
-                matches!(&state, TaskState::Failed(error) if taxonomy::is_missing(error));
-            let state = match is_missing {
-                false => state,
-                true if self.options.reconcile == Reconcile::Response => TaskState::Unknown,
-                true => match self.look_closer(task).await {
+            let missing = match &state {
+                TaskState::Failed(error) if taxonomy::is_missing(error) => Some(error),
+                TaskState::Failed(_)
+                | TaskState::Finished(_)
+                | TaskState::InProgress { .. }
+                | TaskState::Unknown => None,
+            }
+            .map(taxonomy::is_unknown);
+            let state = match missing {
+                None => state,
+                Some(true) if by_response => TaskState::Unknown,
+                // It was taken, and nobody knows what became of it: to submit it again could make
+                // and bill it twice.
+                Some(false) if by_response => state,
+                Some(_) => match self.look_closer(task).await {
                     // Nothing is known of this one. That must not hide what is known of others.
                     Err(error) if 1 < tasks.len() && !error.is_retryable() => nothing_known(),
                     looked => looked?,

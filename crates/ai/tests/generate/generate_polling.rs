@@ -136,6 +136,12 @@ async fn by_the_documented_question_a_lost_answer_is_found_and_nothing_else_is_a
     let lost = world.task(7, json!({ "positivePrompt": "fail:503:1 details:unauthorized" }));
     world.runware.submit(&lost).await.unwrap_err();
     assert_eq!(world.poll(&lost).await.unwrap(), TaskState::Unknown);
+    // What is expired was taken: it is not made and billed again.
+    let prompt = json!({ "positivePrompt": "drop-answer expire-response" });
+    let expired = world.task(8, prompt);
+    world.runware.submit(&expired).await.unwrap_err();
+    let state = world.poll(&expired).await.unwrap();
+    assert!(matches!(state, TaskState::Failed(_)), "{state:?}");
     let defaults = RunwareOptions::new("key");
     assert_eq!(defaults.reconcile, Reconcile::Response);
     assert_eq!(defaults.image_delivery, Delivery::Async);

@@ -182,6 +182,9 @@ async fn an_upload_in_parts_appears_at_once_or_not_at_all(lab: Lab) {
     assert!(blob.etag.ends_with("-2"), "{}", blob.etag);
     assert_eq!(blob.size, (5 << 20) + 1_000);
     assert_eq!(complete(&tags).await.unwrap(), blob, "who did not hear of it may ask again");
+    let (any, other) = (Condition::default(), Expected { crc32: Some(1), ..Expected::default() });
+    let again = lab.buckets.complete_upload_as(&bucket, &at, &upload.id, &tags, any, other).await;
+    assert_eq!(again.unwrap_err().code(), "checksum_mismatch", "but not for something else");
     let bytes = lab.get("big").await;
     assert_eq!(crc32fast::hash(&bytes), blob.crc32);
     assert_eq!((bytes[0], bytes[bytes.len() - 1]), (1, 2));

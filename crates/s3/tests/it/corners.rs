@@ -37,6 +37,11 @@ async fn a_region_that_is_none_is_answered_with_the_right_one() {
         let answer = lab.send("GET", "/photos", &headers, Vec::new()).await.is(status, code);
         let says = answer.body.contains("<Region>us-east-1</Region>");
         assert_eq!(says, status == 400, "{}", answer.body);
+        let (headers, _) = sign_in(&scope, true, &lab.key, "HEAD", "/photos", &[], &payload);
+        let answer = lab.send("HEAD", "/photos", &headers, Vec::new()).await;
+        assert_eq!(answer.status, status);
+        let told = answer.headers.get("x-amz-bucket-region").is_some_and(|it| it == "us-east-1");
+        assert!(told || status == 200, "{:?}", answer.headers);
     }
 }
 
