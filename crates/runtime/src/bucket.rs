@@ -6,9 +6,9 @@ mod place;
 
 pub use steadfast_bucket::{
     Attributes, Blob, BlobAction, BlobEvent, BlobKey, Blobs, BucketError, BucketName,
-    BucketOptions, Buckets, ByteRange, Condition, CopyOptions, CopySource, EventObject, EventType,
-    Expected, FileBlobs, GetOptions, LifecycleRule, ListOptions, Listing, Match, MemoryBlobs,
-    PutOptions, Reading, Rule,
+    BucketOptions, Buckets, ByteRange, Condition, Content, CopyOptions, CopySource, Draft,
+    EventObject, EventType, Expected, FileBlobs, FileName, GetOptions, LifecycleRule, ListOptions,
+    Listing, Match, MemoryBlobs, Part, PartTag, PartWriter, PutOptions, Reading, Rule, Upload,
 };
 
 pub(crate) use self::place::{Declared, Place};

@@ -59,6 +59,12 @@ impl Ctx {
         BucketHandle::new(self.0.around.buckets.clone(), bucket)
     }
 
+    /// The clock of the store, for the bodies of steps: what it says is not recorded. Elsewhere
+    /// use [`now`](Ctx::now).
+    pub fn clock(&self) -> &StoreClock {
+        &self.0.around.clock
+    }
+
     /// The time, as it was when this was first asked for here.
     #[track_caller]
     pub fn now(&self) -> impl Future<Output = Result<Timestamp>> + Send {

@@ -104,6 +104,15 @@ impl Runs {
         Ok(cut(items, limit))
     }
 
+    /// How far a run is. Reads one row, however long the record of the run is.
+    pub async fn phase(&self, workflow: &str, id: &str) -> Result<Phase, RunError> {
+        let run = address(workflow, id)?;
+        match self.shared.store.run(run.id()).await? {
+            Some(row) => Ok(self.item(&row).status),
+            None => Err(RunError::UnknownRun { run: run.to_string() }),
+        }
+    }
+
     /// Those that are awake: there are never many.
     async fn list_awake(
         &self,

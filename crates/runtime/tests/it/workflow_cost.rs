@@ -19,6 +19,7 @@ crate::object::on_all!(
     a_wake_up_reads_what_is_new_however_long_the_record_is,
     the_next_process_reads_a_record_once,
     what_is_known_of_a_run_is_not_taken_for_another_one_of_its_id,
+    how_far_a_run_is_is_known_without_its_record,
 );
 
 /// Does so many steps, and then what events say.
@@ -209,4 +210,26 @@ async fn what_is_known_of_a_run_is_not_taken_for_another_one_of_its_id(lab: Lab)
     assert_eq!(bench.theatre.stage.ran("woken"), 1);
     bench.theatre.app.stop().await;
     bench.lab.assert_sound().await;
+}
+
+async fn how_far_a_run_is_is_known_without_its_record(lab: Lab) {
+    let bench = Bench::on(lab).await;
+    bench.start("one", 100).await;
+    bench.theatre.app.stop().await;
+    // Nothing is in memory.
+    let bench = Bench::on(bench.lab).await;
+    let runs = bench.theatre.app.runs();
+    let phase = async |wanted| {
+        bench.watched.rows();
+        assert_eq!(runs.phase("play", "one").await.unwrap(), wanted);
+        assert_eq!(bench.watched.rows(), (0, 0), "no message is read");
+    };
+    phase(Phase::Waiting).await;
+    runs.pause("play", "one").await.unwrap();
+    phase(Phase::Paused).await;
+    runs.terminate("play", "one").await.unwrap();
+    phase(Phase::Terminated).await;
+    assert_eq!(runs.phase("play", "two").await.unwrap_err().code(), "run_not_found");
+    assert_eq!(runs.phase("play", "").await.unwrap_err().code(), "invalid_id");
+    bench.theatre.app.stop().await;
 }
