@@ -19,7 +19,7 @@ use steadfast_order::{Inventory, Invoice, Order, Reminder};
 use steadfast_store::{SeededEntropy, Store, StoreError, SystemClock};
 use steadfast_uploads::{
     FindLostRuns, GaveUp, INCOMING, INCOMING_DLQ, Ingestion, OrganizationAgent,
-    OrganizationWorkflow, RunLookup, UPLOAD_EVENTS_DLQ,
+    OrganizationWorkflow, RunLookup,
 };
 
 use crate::{classifier::Sight, node::Apps};
@@ -87,7 +87,7 @@ pub(crate) fn queues(store: Arc<dyn Store>, objects: Objects, sight: &Sight) -> 
         .consume(MAIL, Postman)
         .consume_batches(OPENS, Counting)
         .queue(steadfast_uploads::queue())
-        .queue(UPLOAD_EVENTS_DLQ)
+        .queue(steadfast_uploads::dead_letters())
         .consume(INCOMING, Ingestion { malformed: malformed.clone() })
         .consume(INCOMING_DLQ, GaveUp { malformed: malformed.clone() })
         .build(objects)

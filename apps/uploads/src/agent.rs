@@ -15,13 +15,10 @@ use crate::{
     Classification, FindLostRuns, GetUpload, GetUploads, HideUpload, IngestUploadEvent,
     MarkRunning, OnDelete, OrganizationMessage, OrganizationWorkflow, PersistClassificationFailure,
     PersistClassificationSuccess, ProgressStep, ReportError, ReportProgress, RetryUpload, Status,
-    SweepStuck, SweepTombstones, Upload, event_id, stuck,
-    upload::{self, HIDDEN_ARE_DELETED, OPEN_ROWS, SCHEMA},
+    SweepStuck, SweepTombstones, Upload, alarms, event_id,
+    upload::{self, HIDDEN_ARE_DELETED, LOST_RUNS, OPEN_ROWS, SCHEMA},
     workflow_id,
 };
-
-/// The alarm that removes expired tombstones.
-const SWEEP_TOMBSTONES: &str = "sweep-tombstones";
 
 /// The images of one organization.
 #[derive(Clone, Copy, Debug)]
@@ -57,14 +54,14 @@ impl Object for OrganizationAgent {
         SweepStuck,
         Outcome<FindLostRuns>,
     );
-    const MIGRATIONS: &'static [&'static str] = &[SCHEMA, HIDDEN_ARE_DELETED, OPEN_ROWS];
+    const MIGRATIONS: &'static [&'static str] = &[SCHEMA, HIDDEN_ARE_DELETED, OPEN_ROWS, LOST_RUNS];
 }
 
 impl Live for OrganizationAgent {
     const AUTO_REPLY: &'static [(&'static str, &'static str)] = &[("ping", r#"{"type":"pong"}"#)];
 
-    fn connected(&self, _: &Turn<Self>, _: &Connection) -> Result<()> {
-        Ok(())
+    fn connected(&self, turn: &Turn<Self>, _: &Connection) -> Result<()> {
+        alarms::arm(self, turn)
     }
 
     fn received(&self, _: &Turn<Self>, _: &Connection, _: &str) -> Result<()> {
@@ -87,12 +84,14 @@ impl Handle<IngestUploadEvent> for OrganizationAgent {
                  WHERE name = ?1 AND sequence = ?3",
                 (&msg.name, &msg.content_type, msg.sequence),
             )?;
+            alarms::arm(self, turn)?;
             return upload::find(sql, &msg.name);
         }
         stop_run(turn, &msg.name)?;
         let event_id = event_id(&format!("{}/{}", turn.name(), msg.name), &msg.version);
         let (workflow_id, now) = (workflow_id(&event_id, 0), turn.now().0);
         sql.execute("DELETE FROM Tombstone WHERE name = ?1", [&msg.name])?;
+        upload::forget_lost_runs(sql, &msg.name)?;
         sql.execute(
             "INSERT INTO Upload (name, eventId, workflowId, status, sequence, version, size, \
              contentType, createdAt, updatedAt) \
@@ -119,8 +118,9 @@ impl Handle<IngestUploadEvent> for OrganizationAgent {
         turn.broadcast(&received);
         match msg.failed {
             Some(error) => fail(turn, &event_id, &workflow_id, &error).map(drop)?,
-            None => self.start_run(turn, &msg.name, &msg.version, &event_id, &workflow_id)?,
+            None => self.start_run(turn, &msg.name, &msg.version, &event_id, &workflow_id),
         }
+        alarms::arm(self, turn)?;
         upload::find(sql, &msg.name)
     }
 }
@@ -150,18 +150,16 @@ impl OrganizationAgent {
     fn delete(&self, turn: &Turn<Self>, name: String, sequence: i64) -> Result<()> {
         let sql = turn.sql();
         if sequence <= self.last_sequence(turn, &name)? {
-            return Ok(());
+            return alarms::arm(self, turn);
         }
         stop_run(turn, &name)?;
         let deleted = sql.execute("DELETE FROM Upload WHERE name = ?1", [&name])?;
+        upload::forget_lost_runs(sql, &name)?;
         sql.execute(
             "INSERT OR REPLACE INTO Tombstone (name, sequence, deletedAt) VALUES (?1, ?2, ?3)",
             (&name, sequence, turn.now().0),
         )?;
-        // An alarm that is set stays: many deletions must not postpone it for ever.
-        if !is_set(turn, SWEEP_TOMBSTONES)? {
-            turn.set_alarm(SWEEP_TOMBSTONES, self.keep_tombstones, SweepTombstones);
-        }
+        alarms::arm(self, turn)?;
         if 0 < deleted {
             turn.broadcast(&OrganizationMessage::UploadDeleted { name, sequence });
         }
@@ -175,7 +173,7 @@ impl OrganizationAgent {
         version: &str,
         event_id: &str,
         workflow_id: &str,
-    ) -> Result<()> {
+    ) {
         let input = Classification {
             organization: turn.name().into(),
             name: name.into(),
@@ -184,20 +182,20 @@ impl OrganizationAgent {
             workflow_id: workflow_id.into(),
         };
         turn.start(&OrganizationWorkflow::at(workflow_id), &input);
-        stuck::watch(turn, self.stuck_after)
     }
 
-    /// Queues a row again, with a new run.
-    pub(crate) fn retry(&self, turn: &Turn<Self>, row: &Upload) -> Result<()> {
+    /// Queues a row again, with a new run: its user wants it, or the one before was lost.
+    pub(crate) fn begin_again(&self, turn: &Turn<Self>, row: &Upload) -> Result<()> {
         stop_run(turn, &row.name)?;
-        let retries = row.retries + 1;
-        let workflow_id = workflow_id(&row.event_id, retries);
+        let (lost, _) = upload::lost_runs(turn.sql(), &row.name)?;
+        let workflow_id = workflow_id(&row.event_id, row.retries + lost);
         turn.sql().execute(
             "UPDATE Upload SET status = 'queued', error = NULL, completedAt = NULL, retries = ?2, \
              workflowId = ?3, updatedAt = ?4 WHERE name = ?1",
-            (&row.name, retries, &workflow_id, turn.now().0),
+            (&row.name, row.retries, &workflow_id, turn.now().0),
         )?;
-        self.start_run(turn, &row.name, &row.version, &row.event_id, &workflow_id)
+        self.start_run(turn, &row.name, &row.version, &row.event_id, &workflow_id);
+        Ok(())
     }
 
     /// The number of the last known change of a name, deletions included. A tombstone counts only
@@ -207,7 +205,7 @@ impl OrganizationAgent {
     }
 
     /// Tombstones that are not younger than this have expired.
-    fn tombstones_expire(&self, turn: &Turn<Self>) -> i64 {
+    pub(crate) fn tombstones_expire(&self, turn: &Turn<Self>) -> i64 {
         let keep = i64::try_from(self.keep_tombstones.as_millis()).unwrap_or(i64::MAX);
         turn.now().0.saturating_sub(keep)
     }
@@ -219,6 +217,7 @@ impl Handle<MarkRunning> for OrganizationAgent {
 
     /// Only what is queued begins to run; a run that was begun twice finds itself running.
     fn handle(&self, turn: &Turn<Self>, msg: MarkRunning) -> Result<bool> {
+        alarms::arm(self, turn)?;
         let begun = turn.sql().execute(
             "UPDATE Upload SET status = 'running', updatedAt = ?3 \
              WHERE eventId = ?1 AND workflowId = ?2 AND status = 'queued'",
@@ -249,6 +248,7 @@ impl Handle<PersistClassificationSuccess> for OrganizationAgent {
     type Reply = bool;
 
     fn handle(&self, turn: &Turn<Self>, msg: PersistClassificationSuccess) -> Result<bool> {
+        alarms::arm(self, turn)?;
         let Some(best) = msg.top_five.first() else {
             return fail(turn, &msg.event_id, &msg.workflow_id, "the classifier gave no label");
         };
@@ -287,6 +287,7 @@ impl Handle<PersistClassificationFailure> for OrganizationAgent {
     type Reply = bool;
 
     fn handle(&self, turn: &Turn<Self>, msg: PersistClassificationFailure) -> Result<bool> {
+        alarms::arm(self, turn)?;
         fail(turn, &msg.event_id, &msg.workflow_id, &msg.error)
     }
 }
@@ -296,6 +297,7 @@ impl Handle<ReportProgress> for OrganizationAgent {
     type Reply = ();
 
     fn handle(&self, turn: &Turn<Self>, msg: ReportProgress) -> Result<()> {
+        alarms::arm(self, turn)?;
         let ReportProgress { event_id, workflow_id, message } = msg;
         let running = "SELECT name FROM Upload WHERE eventId = ?1 AND workflowId = ?2 \
                        AND status = 'running'";
@@ -322,7 +324,9 @@ impl Handle<RetryUpload> for OrganizationAgent {
             let text = format!("upload `{}` is classified; there is nothing to retry", msg.name);
             return Err(Error::terminal(text).with_code("wrong_status"));
         }
-        self.retry(turn, &found)?;
+        sql.execute("UPDATE LostRun SET lostSinceRetry = 0 WHERE name = ?1", [&msg.name])?;
+        self.begin_again(turn, &Upload { retries: found.retries + 1, ..found })?;
+        alarms::arm(self, turn)?;
         upload::find(sql, &msg.name)?.ok_or_else(|| upload::unknown(&msg.name))
     }
 }
@@ -333,6 +337,7 @@ impl Handle<GetUpload> for OrganizationAgent {
     type Reply = Option<Upload>;
 
     fn handle(&self, turn: &Turn<Self>, msg: GetUpload) -> Result<Option<Upload>> {
+        alarms::arm(self, turn)?;
         upload::find(turn.sql(), &msg.name)
     }
 }
@@ -343,6 +348,7 @@ impl Handle<GetUploads> for OrganizationAgent {
     type Reply = Vec<Upload>;
 
     fn handle(&self, turn: &Turn<Self>, msg: GetUploads) -> Result<Vec<Upload>> {
+        alarms::arm(self, turn)?;
         let (at, name) = msg.after.unwrap_or((i64::MAX, String::new()));
         let status = msg.status.map(Status::name);
         let mut select = turn.sql().prepare(
@@ -360,32 +366,11 @@ impl Handle<ReportError> for OrganizationAgent {
     type Reply = ();
 
     fn handle(&self, turn: &Turn<Self>, msg: ReportError) -> Result<()> {
+        alarms::arm(self, turn)?;
         let ReportError { name, error } = msg;
         turn.broadcast(&OrganizationMessage::UploadError { name, error });
         Ok(())
     }
-}
-
-impl Handle<SweepTombstones> for OrganizationAgent {
-    const NAME: &'static str = "sweep-tombstones";
-    type Reply = ();
-
-    fn handle(&self, turn: &Turn<Self>, _: SweepTombstones) -> Result<()> {
-        let until = self.tombstones_expire(turn);
-        turn.sql().execute("DELETE FROM Tombstone WHERE deletedAt <= ?1", [until])?;
-        let oldest = "SELECT min(deletedAt) FROM Tombstone";
-        let oldest: Option<i64> = turn.sql().query_row(oldest, (), |row| row.get(0))?;
-        if let Some(oldest) = oldest {
-            let wait = Duration::from_millis(u64::try_from(oldest - until).unwrap_or(0));
-            turn.set_alarm(SWEEP_TOMBSTONES, wait, SweepTombstones);
-        }
-        Ok(())
-    }
-}
-
-/// Whether an alarm is set and will ring.
-pub(crate) fn is_set(turn: &Turn<OrganizationAgent>, alarm: &str) -> Result<bool> {
-    Ok(turn.alarms()?.iter().any(|it| it.name == alarm && !it.failed))
 }
 
 /// Ends the run of what is replaced or deleted. If that fails it does no harm: its result is for an

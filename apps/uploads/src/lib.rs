@@ -9,9 +9,11 @@
 //! arrived first.
 
 mod agent;
+mod alarms;
 mod consumer;
 pub mod http;
 mod identity;
+mod probe;
 mod stuck;
 mod upload;
 mod wire;
@@ -47,6 +49,12 @@ pub const INCOMING_DLQ: Queue<UploadEvent> = Queue::named(UPLOAD_EVENTS_DLQ.name
 /// The bucket, with the rule that tells of its changes.
 pub fn bucket() -> BucketSpec {
     UPLOADS.notify("", UPLOAD_EVENTS)
+}
+
+/// The queue of changes that could not be handled. Its consumer does nothing but write a row, so what
+/// fails is the program or its store: it tries again for more than two days.
+pub fn dead_letters() -> QueueSpec<BlobEvent> {
+    UPLOAD_EVENTS_DLQ.retries(1_000)
 }
 
 /// The queue of changes: twenty retries with growing waits, which is about an hour, then the dead

@@ -7,18 +7,16 @@ use steadfast::{Error, Handle, Job, Outcome, Perform, Result, RunError, Runs, Tu
 
 use crate::{
     OrganizationAgent, OrganizationWorkflow,
-    agent::{fail, is_set},
+    agent::fail,
+    alarms::{self, SWEEP_STUCK},
     upload,
 };
-
-/// The alarm that looks for such rows. It is set while there may be some.
-const SWEEP_STUCK: &str = "sweep-stuck";
 
 /// Rows that one sweep looks at.
 const PAGE: usize = 200;
 
-/// A row that lost more runs is failed: its user may retry it.
-const RETRIES_MAX: u32 = 5;
+/// A row that lost more runs since its user last retried it is failed: its user may retry it.
+const LOST_MAX: u32 = 5;
 
 /// It is time to look for stuck rows.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -58,8 +56,8 @@ impl Perform<FindLostRuns> for RunLookup {
         let runs = (self.0)().ok_or_else(|| Error::retryable("the program does not run"))?;
         let mut lost = Vec::new();
         for id in job.workflow_ids {
-            match runs.run(OrganizationWorkflow::NAME, &id).await {
-                Ok(run) if run.status.is_final() => lost.push(id),
+            match runs.phase(OrganizationWorkflow::NAME, &id).await {
+                Ok(phase) if phase.is_final() => lost.push(id),
                 Ok(_) => {}
                 Err(RunError::UnknownRun { .. }) => lost.push(id),
                 Err(error) => return Err(Error::retryable(error)),
@@ -67,14 +65,6 @@ impl Perform<FindLostRuns> for RunLookup {
         }
         Ok(lost)
     }
-}
-
-/// Has the row of a run that begins now looked at later.
-pub(crate) fn watch(turn: &Turn<OrganizationAgent>, after: Duration) -> Result<()> {
-    if !is_set(turn, SWEEP_STUCK)? {
-        turn.set_alarm(SWEEP_STUCK, after, SweepStuck { after: String::new() });
-    }
-    Ok(())
 }
 
 impl Handle<SweepStuck> for OrganizationAgent {
@@ -99,11 +89,12 @@ impl Handle<SweepStuck> for OrganizationAgent {
             None if msg.after.is_empty() => {}
             None => turn.set_alarm(SWEEP_STUCK, self.stuck_after, first()),
         }
-        Ok(())
+        alarms::arm(self, turn)
     }
 }
 
-fn first() -> SweepStuck {
+/// A sweep from the first row on.
+pub(crate) fn first() -> SweepStuck {
     SweepStuck { after: String::new() }
 }
 
@@ -117,14 +108,16 @@ impl Handle<Outcome<FindLostRuns>> for OrganizationAgent {
         let Ok(lost) = msg.result else { return Ok(()) };
         for workflow_id in lost {
             let Some(row) = upload::find_open(turn.sql(), &workflow_id)? else { continue };
-            if row.retries < RETRIES_MAX {
-                self.retry(turn, &row)?;
+            let (_, lost) = upload::lost_runs(turn.sql(), &row.name)?;
+            upload::lose_run(turn.sql(), &row.name)?;
+            if lost < LOST_MAX {
+                self.begin_again(turn, &row)?;
             } else {
-                let runs = row.retries + 1;
+                let runs = lost + 1;
                 let error = format!("{runs} runs ended without a result; retry it");
                 fail(turn, &row.event_id, &workflow_id, &error)?;
             }
         }
-        Ok(())
+        alarms::arm(self, turn)
     }
 }

@@ -48,6 +48,15 @@ pub(crate) const HIDDEN_ARE_DELETED: &str = "\
 pub(crate) const OPEN_ROWS: &str =
     "CREATE INDEX UploadOpen ON Upload (name) WHERE status IN ('queued', 'running')";
 
+/// Runs that ended without a result, of images that lost one: of this write in all, and since its
+/// user last retried it.
+pub(crate) const LOST_RUNS: &str = "\
+    CREATE TABLE LostRun (
+        name TEXT PRIMARY KEY,
+        lost INTEGER NOT NULL,
+        lostSinceRetry INTEGER NOT NULL
+    ) STRICT";
+
 /// How far an image is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -161,6 +170,40 @@ pub(crate) fn open_rows(sql: &Sql, after: &str, limit: usize) -> Result<Vec<Uplo
 pub(crate) fn find_open(sql: &Sql, workflow_id: &str) -> Result<Option<Upload>> {
     let select = "SELECT * FROM Upload WHERE workflowId = ?1 AND status IN ('queued', 'running')";
     Ok(sql.query_row(select, [workflow_id], read).optional()?)
+}
+
+/// Whether there are rows that are not final.
+pub(crate) fn has_open_rows(sql: &Sql) -> Result<bool> {
+    let select = "SELECT EXISTS (SELECT 1 FROM Upload INDEXED BY UploadOpen \
+                  WHERE status IN ('queued', 'running'))";
+    Ok(sql.query_row(select, (), |row| row.get(0))?)
+}
+
+/// When the oldest deletion was that is remembered.
+pub(crate) fn oldest_tombstone(sql: &Sql) -> Result<Option<i64>> {
+    Ok(sql.query_row("SELECT min(deletedAt) FROM Tombstone", (), |row| row.get(0))?)
+}
+
+/// Runs of an image that were lost: in all, and since its user last retried it.
+pub(crate) fn lost_runs(sql: &Sql, name: &str) -> Result<(u32, u32)> {
+    let select = "SELECT lost, lostSinceRetry FROM LostRun WHERE name = ?1";
+    let found = sql.query_row(select, [name], |row| Ok((row.get(0)?, row.get(1)?)));
+    Ok(found.optional()?.unwrap_or_default())
+}
+
+/// Counts a run of an image that was lost.
+pub(crate) fn lose_run(sql: &Sql, name: &str) -> Result<()> {
+    let count = "INSERT INTO LostRun (name, lost, lostSinceRetry) VALUES (?1, 1, 1) \
+                 ON CONFLICT (name) DO UPDATE SET lost = lost + 1, \
+                 lostSinceRetry = lostSinceRetry + 1";
+    sql.execute(count, [name])?;
+    Ok(())
+}
+
+/// Another write begins without lost runs.
+pub(crate) fn forget_lost_runs(sql: &Sql, name: &str) -> Result<()> {
+    sql.execute("DELETE FROM LostRun WHERE name = ?1", [name])?;
+    Ok(())
 }
 
 /// The number of the last known change of a name. Tombstones up to `expired` do not count.

@@ -1,12 +1,6 @@
 //! The run that classifies one write of an image.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use steadfast::{
@@ -16,20 +10,21 @@ use steadfast::{
 use steadfast_ai::classify::{
     Classifier, ClassifyError, ImageError, ImageFormat, ImageLimits, Label,
 };
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::Semaphore;
 
 use crate::{
     MarkRunning, OrganizationAgent, PersistClassificationFailure, PersistClassificationSuccess,
-    ReportProgress, UPLOADS,
+    ReportProgress, UPLOADS, probe::Probe,
 };
 
 /// How long a run waits at most between two questions whether the classifier is back.
-const WAIT_MAX: Duration = Duration::from_mins(4);
+const WAIT_MAX: Duration = Duration::from_mins(10);
 
 /// How long a run waits at most before it tries an image again that the classifier did not take.
 const PAUSE_MAX: Duration = Duration::from_mins(5);
 
-/// An image is given up when it was not taken so often, by a classifier that is there.
+/// An image is given up when a classifier that is there did not take it so often. Outages do not
+/// count.
 const REFUSALS_MAX: u32 = 10;
 
 /// An image is given up when the answers to it made no sense so often.
@@ -47,8 +42,8 @@ const LOOK_TIMEOUT: Duration = Duration::from_hours(1);
 pub struct OrganizationWorkflow {
     /// Names what images show.
     pub classifier: Arc<dyn Classifier>,
-    /// How long to wait at first for a classifier that is away; then longer and longer, up to four
-    /// minutes.
+    /// How long to wait at first for a classifier that is away; then twice as long each time, up to
+    /// ten minutes.
     pub patience: Duration,
     /// Places for images in memory: however many runs there are, only so many hold one.
     pub places: Arc<Semaphore>,
@@ -68,29 +63,6 @@ impl OrganizationWorkflow {
     pub fn bytes_max(mut self, bytes_max: usize) -> Self {
         self.bytes_max = bytes_max;
         self
-    }
-}
-
-/// Asks whether the classifier is there: once for all runs that want to know at the same time.
-#[derive(Default)]
-struct Probe {
-    asked: AtomicU64,
-    last: Mutex<Option<Result<(), ClassifyError>>>,
-}
-
-impl Probe {
-    async fn ask(&self, classifier: &dyn Classifier) -> Result<(), ClassifyError> {
-        let seen = self.asked.load(Ordering::SeqCst);
-        let mut last = self.last.lock().await;
-        if let Some(last) = &*last
-            && seen != self.asked.load(Ordering::SeqCst)
-        {
-            return last.clone();
-        }
-        let answer = classifier.ready().await;
-        self.asked.fetch_add(1, Ordering::SeqCst);
-        *last = Some(answer.clone());
-        answer
     }
 }
 
@@ -131,12 +103,43 @@ enum Look {
     },
     /// Only in records of earlier versions.
     NotReady(String),
-    /// The classifier did not take the image now.
+    /// The classifier is away.
     Away(String),
+    /// The classifier is there, and did not take the image.
+    Refused(String),
     /// The classifier answered nonsense.
     Answer(String),
     Hopeless(String),
     Superseded,
+}
+
+/// How often an image was tried in vain.
+#[derive(Default)]
+struct Tries {
+    all: u32,
+    refused: u32,
+    nonsense: u32,
+}
+
+impl Tries {
+    fn is_last_refusal(&mut self) -> bool {
+        self.refused += 1;
+        REFUSALS_MAX <= self.refused
+    }
+
+    fn is_last_answer(&mut self) -> bool {
+        self.nonsense += 1;
+        ANSWERS_MAX <= self.nonsense
+    }
+
+    /// How long to wait before the next try: not before the second, then longer and longer. Old
+    /// records hold these waits, so which try has one may not change.
+    fn pause(&mut self, patience: Duration) -> Option<Duration> {
+        self.all = self.all.saturating_add(1);
+        let doublings = self.all.checked_sub(2)?;
+        let factor = 1_u32.checked_shl(doublings).unwrap_or(u32::MAX);
+        Some(patience.saturating_mul(factor).min(PAUSE_MAX))
+    }
 }
 
 impl Workflow for OrganizationWorkflow {
@@ -151,10 +154,10 @@ impl Workflow for OrganizationWorkflow {
         if !ctx.call(agent(), begin).await? {
             return Ok(Outcome::Superseded);
         }
-        let (mut wait, mut refusals) = (self.patience, 0);
+        let (mut wait, mut tries) = (self.patience, Tries::default());
         let error = loop {
             let look = ctx.step("classify", async || self.look(ctx, &input).await);
-            let (message, limit) = match look.retry(READ).timeout(LOOK_TIMEOUT).await {
+            let (message, is_last) = match look.retry(READ).timeout(LOOK_TIMEOUT).await {
                 Ok(Look::Labels { top_five, content_type }) => {
                     let told = PersistClassificationSuccess {
                         event_id,
@@ -174,20 +177,22 @@ impl Workflow for OrganizationWorkflow {
                 Ok(Look::Away(message)) => {
                     self.tell(ctx, &input, message.clone()).await?;
                     self.wait_for_classifier(ctx).await?;
-                    (message, REFUSALS_MAX)
+                    (message, false)
                 }
-                Ok(Look::Answer(message)) => (message, ANSWERS_MAX),
+                Ok(Look::Refused(message)) => {
+                    self.tell(ctx, &input, message.clone()).await?;
+                    (message, tries.is_last_refusal())
+                }
+                Ok(Look::Answer(message)) => (message, tries.is_last_answer()),
                 Ok(Look::Superseded) => return Ok(Outcome::Superseded),
                 Ok(Look::Hopeless(error)) => break error,
                 Err(error) => break error.to_string(),
             };
-            refusals += 1;
-            if limit <= refusals {
+            if is_last {
                 break message;
             }
-            if 1 < refusals {
-                let pause = self.patience.saturating_mul(1 << (refusals - 2));
-                ctx.sleep("again", pause.min(PAUSE_MAX)).await?;
+            if let Some(pause) = tries.pause(self.patience) {
+                ctx.sleep("again", pause).await?;
             }
         };
         let told = PersistClassificationFailure { event_id, workflow_id, error };
@@ -204,12 +209,15 @@ impl OrganizationWorkflow {
         ctx.call(OrganizationAgent::at(&input.organization), told).await
     }
 
-    /// Waits as long as it takes: one step, which does not read the image. It ends at once if the
-    /// classifier is there, and then the image may be what it does not take.
+    /// Waits as long as it takes: one step, which does not read the image.
     async fn wait_for_classifier(&self, ctx: &Ctx) -> Result<()> {
-        let ready = async || self.probe.ask(&*self.classifier).await.map_err(Error::retryable);
-        let wait = Retry::linear(self.patience).limit(u32::MAX).delay_max(WAIT_MAX);
+        let ready = async || self.is_there(ctx).await.map_err(Error::retryable);
+        let wait = Retry::exponential(self.patience).limit(u32::MAX).delay_max(WAIT_MAX);
         ctx.step("wait-for-classifier", ready).retry(wait).await
+    }
+
+    async fn is_there(&self, ctx: &Ctx) -> Result<(), ClassifyError> {
+        self.probe.ask(&*self.classifier, ctx.clock()).await
     }
 
     /// Loads and classifies in one step: images do not go through the record of a run.
@@ -217,7 +225,7 @@ impl OrganizationWorkflow {
         let key = format!("{}/{}", input.organization, input.name);
         let condition = Condition::version(&input.version);
         let get = GetOptions { condition, ..GetOptions::default() };
-        let _place = self.places.acquire().await.map_err(Error::retryable)?;
+        let place = self.places.acquire().await.map_err(Error::retryable)?;
         let image = match ctx.bucket(UPLOADS).read(&key, get).await {
             Ok(reading) if (self.bytes_max as u64) < reading.blob.size => {
                 let bytes = usize::try_from(reading.blob.size).unwrap_or(usize::MAX);
@@ -237,7 +245,12 @@ impl OrganizationWorkflow {
                 Ok(Look::Labels { top_five, content_type })
             }
             Err(ClassifyError::NotReady { message } | ClassifyError::Unavailable { message }) => {
-                Ok(Look::Away(message))
+                // Neither is needed to ask, and others may use the place meanwhile.
+                drop((image, place));
+                Ok(match self.is_there(ctx).await {
+                    Ok(()) => Look::Refused(message),
+                    Err(_) => Look::Away(message),
+                })
             }
             Err(ClassifyError::Answer { message }) => Ok(Look::Answer(message)),
             Err(error @ ClassifyError::Image(_)) => Ok(Look::Hopeless(error.to_string())),

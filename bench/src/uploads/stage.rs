@@ -15,7 +15,7 @@ use steadfast::{
 use steadfast_ai::classify::{Classifier, Copies, ImageLimits, Pool};
 use steadfast_uploads::{
     FindLostRuns, GaveUp, INCOMING, INCOMING_DLQ, Ingestion, OrganizationAgent,
-    OrganizationMessage, OrganizationWorkflow, RunLookup, UPLOAD_EVENTS_DLQ, UPLOADS, bucket,
+    OrganizationMessage, OrganizationWorkflow, RunLookup, UPLOADS, bucket, dead_letters,
     http::{Site, router},
     queue,
 };
@@ -68,7 +68,7 @@ impl Stage {
             .bucket(bucket())
             .blob_folder(folder.path().join("blobs"))
             .queue(queue())
-            .queue(UPLOAD_EVENTS_DLQ)
+            .queue(dead_letters())
             .consume(INCOMING, Ingestion::default())
             .consume(INCOMING_DLQ, GaveUp::default())
             .live_object(OrganizationAgent::default())

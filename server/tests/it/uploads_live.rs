@@ -81,6 +81,9 @@ fn whoever_watches_hears_of_every_change_over_a_websocket_and_as_events() {
     for queue in ["upload-events", "upload-events-dlq"] {
         assert_eq!(server.json(&format!("/v1/queues/{queue}"))["dead"], 0);
     }
+    // What was given up is not lost in an outage of hours.
+    let settings = server.json("/v1/queues/upload-events-dlq");
+    assert_eq!(settings["settings"]["maxRetries"], 1_000, "{settings}");
     let metrics = server.get("/metrics").body;
     assert!(metrics.contains("steadfast_upload_events_malformed_total 1"), "{metrics}");
 }

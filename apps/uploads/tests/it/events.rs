@@ -1,16 +1,27 @@
 //! Messages of the queue that are no events of the bucket, and events that were given up.
 
-use std::{sync::atomic::Ordering, time::Duration};
-
-use serde_json::{Value, json};
-use steadfast::{BlobAction, Consumer, Delivery, Error, Object, Queue, Result, Settled, test::App};
-use steadfast_uploads::{
-    HideUpload, INCOMING_DLQ, IngestUploadEvent, Ingestion, OrganizationAgent, RetryUpload, Status,
-    UPLOAD_EVENTS, UPLOAD_EVENTS_DLQ, UploadEvent,
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
 
+use serde_json::{Value, json};
+use steadfast::{
+    BlobAction, Builder, Consumer, Delivery, Error, Object, Queue, Result, Settled, test::App,
+};
+use steadfast_uploads::{
+    GaveUp, HideUpload, INCOMING_DLQ, IngestUploadEvent, Ingestion, OrganizationAgent, RetryUpload,
+    Status, UPLOAD_EVENTS, UPLOAD_EVENTS_DLQ, UploadEvent,
+};
+
+use steadfast_world::World;
+
 use crate::stage::{
-    ACME, Fake, delete, delete_event, deliver, program_with, put, put_event, row, rows, start,
+    ACME, Fake, delete, delete_event, deliver, program_of, program_with, put, put_event, row, rows,
+    start,
 };
 
 async fn is_empty(app: &App) -> bool {
@@ -121,6 +132,59 @@ async fn an_event_that_was_given_up_leaves_its_real_error_in_the_row() {
     app.call(OrganizationAgent::at(ACME), retry).await.unwrap();
     app.settle().await;
     assert_eq!(row(&app, "cat.png").await.unwrap().status, Status::Classified);
+}
+
+/// Takes in events that were given up, unless it is away.
+struct AwayGaveUp {
+    gave_up: GaveUp,
+    is_away: Arc<AtomicBool>,
+}
+
+impl Consumer for AwayGaveUp {
+    type Message = UploadEvent;
+
+    async fn deliver(&self, delivery: Delivery<UploadEvent>) -> Result<Settled> {
+        match self.is_away.load(Ordering::SeqCst) {
+            true => Err(Error::retryable("nobody is at home")),
+            false => self.gave_up.deliver(delivery).await,
+        }
+    }
+}
+
+/// An outage of a day: of the consumer of events first, which gives them up, and then of the one of
+/// those that were given up.
+fn an_event_that_was_given_up_outlives_an_outage_of_a_day(
+    world: impl Fn(Box<dyn Fn() -> Builder>) -> World,
+) {
+    let is_away = Arc::new(AtomicBool::new(true));
+    let away = is_away.clone();
+    let world = world(Box::new(move || {
+        let troubled = Troubled { ingestion: Ingestion::default(), fails: u32::MAX };
+        let gave_up = AwayGaveUp { gave_up: GaveUp::default(), is_away: away.clone() };
+        program_of(&Fake::default(), true, troubled, gave_up)
+    }));
+    world.on(async |app| {
+        put(app, "cat.png", "cat").await;
+        put(app, "dog.png", "dog").await;
+        delete(app, "dog.png").await;
+        app.advance(Duration::from_hours(24)).await;
+        assert_eq!(rows(app).await, []);
+        is_away.store(false, Ordering::SeqCst);
+        app.advance(Duration::from_mins(10)).await;
+        let shown: Vec<_> = rows(app).await.into_iter().map(|it| (it.name, it.status)).collect();
+        assert_eq!(shown, [("cat.png".to_owned(), Status::Failed)]);
+        assert!(is_empty(app).await, "none is dead");
+    });
+}
+
+#[test]
+fn an_event_that_was_given_up_outlives_an_outage_of_a_day_on_sqlite() {
+    an_event_that_was_given_up_outlives_an_outage_of_a_day(World::on_sqlite);
+}
+
+#[test]
+fn an_event_that_was_given_up_outlives_an_outage_of_a_day_on_postgres() {
+    an_event_that_was_given_up_outlives_an_outage_of_a_day(World::on_postgres);
 }
 
 /// Hole 5 of the second note: what somebody deletes is gone, whatever becomes of its event.

@@ -2,11 +2,15 @@
 
 use std::{ops::Range, sync::atomic::Ordering, time::Duration};
 
-use steadfast::{BlobAction, Object, Workflow};
+use steadfast::{
+    Link, Object, Perform, Workflow,
+    bucket::{Attributes, BlobKey, BucketName, Condition, Expected, PartTag},
+    test::App,
+};
 use steadfast_ai::classify::Label;
 use steadfast_uploads::{
-    Classification, MarkRunning, OrganizationAgent, OrganizationWorkflow,
-    PersistClassificationFailure, PersistClassificationSuccess, RetryUpload, Status,
+    Classification, FindLostRuns, MarkRunning, OrganizationAgent, OrganizationWorkflow,
+    PersistClassificationFailure, PersistClassificationSuccess, RetryUpload, RunLookup, Status,
     UPLOAD_EVENTS_DLQ, UPLOADS, Upload, event_id, workflow_id,
 };
 use steadfast_world::World;
@@ -109,20 +113,30 @@ async fn hole_5_an_id_that_is_taken_by_an_ended_run_is_not_a_dead_end() {
 
 #[tokio::test]
 async fn hole_6_whether_a_run_was_there_is_an_answer_and_no_text_of_an_error() {
-    let app = start(&Fake::default(), false).await;
-    deliver(&app, &put_event(&put(&app, "cat.png", "later").await)).await;
+    let link = Link::default();
+    let app = program(&Fake::default(), false).link(&link).test().await.unwrap();
+    let event = put_event(&put(&app, "cat.png", "later").await);
+    // The run is asked for by each of them, and made once.
+    for _ in 0..5 {
+        deliver(&app, &event).await;
+    }
     app.settle().await;
     let shown = row(&app, "cat.png").await.unwrap();
-    let input = Classification {
-        organization: ACME.into(),
-        name: shown.name,
-        version: shown.version,
-        event_id: shown.event_id,
-        workflow_id: shown.workflow_id.clone(),
-    };
-    let started = app.start(&OrganizationWorkflow::at(&shown.workflow_id), &input).await.unwrap();
-    assert!(!started.created, "{started:?}");
-    assert_eq!(runs(&app).await, 1);
+    assert_eq!((shown.status, runs(&app).await), (Status::Running, 1));
+    let dead = app.queues().show(UPLOAD_EVENTS_DLQ.name()).await.unwrap();
+    assert_eq!(dead.depth.ready + dead.depth.dead, 0, "nobody took it for a failure");
+    // The sweep tells a run that ended from one that goes on and from one that never was.
+    deliver(&app, &put_event(&put(&app, "dog.png", "dog").await)).await;
+    app.settle().await;
+    let ended = row(&app, "dog.png").await.unwrap().workflow_id;
+    let (unknown, going) = (workflow_id("nothing", 0), shown.workflow_id);
+    let workflow_ids = vec![going, ended.clone(), unknown.clone()];
+    let lookup = RunLookup::new(move || link.runs());
+    let lost = lookup.perform(FindLostRuns { workflow_ids: workflow_ids.clone() }, "key").await;
+    assert_eq!(lost.unwrap(), [ended, unknown]);
+    // One that cannot look says so, and takes no run for lost.
+    let blind = RunLookup::new(|| None).perform(FindLostRuns { workflow_ids }, "key").await;
+    assert!(!blind.unwrap_err().is_terminal());
 }
 
 /// An end of the process after any number of commits.
@@ -169,20 +183,45 @@ async fn hole_8_a_run_reads_its_own_version_or_ends_quietly() {
     assert_eq!((pet.classification_label, fake.calls.load(Ordering::SeqCst)), (None, 0));
 }
 
+/// Uploads an image in parts.
+async fn put_parts(app: &App, name: &str, parts: &[&[u8]]) {
+    let buckets = app.buckets().unwrap();
+    let (uploads, key) = (BucketName::new(UPLOADS.name()), BlobKey::new(&format!("{ACME}/{name}")));
+    let (uploads, key) = (uploads.unwrap(), key.unwrap());
+    let begun = buckets.begin_upload(&uploads, &key, Attributes::default()).await.unwrap();
+    let mut tags = Vec::new();
+    for (number, bytes) in (1..).zip(parts) {
+        let mut part = buckets.part_writer(&uploads, &key, &begun.id, number).await.unwrap();
+        part.write(bytes).await.unwrap();
+        let etag = Some(part.finish(Expected::default()).await.unwrap().etag);
+        tags.push(PartTag { number, etag, ..PartTag::default() });
+    }
+    let done = buckets.complete_upload(&uploads, &key, &begun.id, &tags, Condition::default());
+    done.await.unwrap();
+}
+
 #[tokio::test]
 async fn hole_9_copies_and_uploads_in_parts_make_images_too() {
     let app = start(&Fake::default(), true).await;
     put(&app, "cat.png", "cat").await;
     app.bucket(UPLOADS).copy("acme/cat.png", "acme/copy.png").await.unwrap();
+    put_parts(&app, "part.png", &[b"dog"]).await;
+    let (first, last) = (vec![b'x'; 5 << 20], b"end");
+    put_parts(&app, "parts.png", &[&first, last]).await;
     app.settle().await;
-    let copy = row(&app, "copy.png").await.unwrap();
-    assert_eq!(copy.classification_label.as_deref(), Some("CAT"));
-    let app = start(&Fake::default(), false).await;
-    let mut event = put_event(&put(&app, "parts.png", "dog").await);
-    event.action = BlobAction::CompleteMultipartUpload;
-    deliver(&app, &event).await;
+    for (name, label) in [("copy.png", "CAT"), ("part.png", "DOG")] {
+        let shown = row(&app, name).await.unwrap();
+        assert_eq!(shown.classification_label.as_deref(), Some(label), "{name}");
+    }
+    let parts = row(&app, "parts.png").await.unwrap();
+    assert_eq!((parts.size, parts.status), ((5 << 20) + 3, Status::Failed), "it is too large");
+    // The same bytes in one piece have another tag, and are another write of the image.
+    let before = row(&app, "part.png").await.unwrap();
+    put(&app, "part.png", "dog").await;
     app.settle().await;
-    assert_eq!(row(&app, "parts.png").await.unwrap().status, Status::Classified);
+    let after = row(&app, "part.png").await.unwrap();
+    assert_eq!((after.status, before.sequence < after.sequence), (Status::Classified, true));
+    assert_ne!(after.event_id, before.event_id);
 }
 
 #[tokio::test]
@@ -244,6 +283,6 @@ async fn a_model_that_is_not_there_yet_is_waited_for() {
     app.advance(Duration::from_hours(5)).await;
     assert_eq!(row(&app, "pet.png").await.unwrap().status, Status::Running);
     fake.is_ready.store(true, Ordering::SeqCst);
-    app.advance(Duration::from_mins(5)).await;
+    app.advance(Duration::from_mins(15)).await;
     assert_eq!(row(&app, "pet.png").await.unwrap().status, Status::Classified);
 }

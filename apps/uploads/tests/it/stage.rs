@@ -18,14 +18,18 @@ use steadfast::{
 use steadfast_ai::classify::{Classifier, ClassifyError, Label};
 use steadfast_uploads::{
     FindLostRuns, GaveUp, GetUpload, GetUploads, INCOMING, INCOMING_DLQ, Ingestion,
-    OrganizationAgent, OrganizationWorkflow, RunLookup, UPLOAD_EVENTS, UPLOAD_EVENTS_DLQ, UPLOADS,
-    Upload, UploadEvent, bucket, queue,
+    OrganizationAgent, OrganizationWorkflow, RunLookup, UPLOAD_EVENTS, UPLOADS, Upload,
+    UploadEvent, bucket, dead_letters, queue,
 };
 
 /// Answers with what the bytes say; some bytes make trouble.
 #[derive(Clone, Default)]
 pub(crate) struct Fake {
     pub(crate) calls: Arc<AtomicUsize>,
+    /// How often it was asked whether it is there.
+    pub(crate) asked: Arc<AtomicUsize>,
+    /// Outages that are to come, each with the next image.
+    pub(crate) outages: Arc<AtomicUsize>,
     /// Set when the model is there.
     pub(crate) is_ready: Arc<AtomicBool>,
     /// Set while the provider answers nothing but errors.
@@ -38,6 +42,10 @@ impl Classifier for Fake {
         let call = self.calls.fetch_add(1, Ordering::SeqCst);
         let text = String::from_utf8_lossy(&image[..image.len().min(20)]).into_owned();
         let message = format!("as the image wants: {text}");
+        let fewer = |it: usize| it.checked_sub(1);
+        if self.outages.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fewer).is_ok() {
+            self.is_down.store(true, Ordering::SeqCst);
+        }
         self.answer()?;
         match text.as_str() {
             "down" => Err(ClassifyError::Unavailable { message }),
@@ -51,6 +59,7 @@ impl Classifier for Fake {
     }
 
     async fn ready(&self) -> Result<(), ClassifyError> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
         self.answer()?;
         match self.is_ready.load(Ordering::SeqCst) {
             true => Ok(()),
@@ -91,6 +100,16 @@ pub(crate) fn program_with(
     told: bool,
     consumer: impl Consumer<Message = UploadEvent>,
 ) -> Builder {
+    program_of(fake, told, consumer, GaveUp::default())
+}
+
+/// The same with another consumer of events that were given up as well.
+pub(crate) fn program_of(
+    fake: &Fake,
+    told: bool,
+    consumer: impl Consumer<Message = UploadEvent>,
+    gave_up: impl Consumer<Message = UploadEvent>,
+) -> Builder {
     let classifier: Arc<dyn Classifier> = Arc::new(fake.clone());
     let patience = Duration::from_secs(5);
     let link = Link::default();
@@ -100,9 +119,9 @@ pub(crate) fn program_with(
         .perform::<FindLostRuns>(RunLookup::new(move || lookup.runs()))
         .bucket(if told { bucket() } else { UPLOADS.into() })
         .queue(queue())
-        .queue(UPLOAD_EVENTS_DLQ)
+        .queue(dead_letters())
         .consume(INCOMING, consumer)
-        .consume(INCOMING_DLQ, GaveUp::default())
+        .consume(INCOMING_DLQ, gave_up)
         .live_object(OrganizationAgent::default())
         .workflow(OrganizationWorkflow::new(classifier, patience))
 }

@@ -1,16 +1,18 @@
 //! Data that earlier versions have written.
 
-use std::{sync::Arc, time::Duration};
+use std::{cell::Cell, rc::Rc, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 use steadfast::{
-    Handle, Object, Result, Runtime, Turn,
+    Arrival, Builder, Handle, Object, Result, Runtime, Turn,
     bucket::MemoryBlobs,
+    object::Query,
     store::{ManualClock, MemoryStore, Timestamp},
+    test::App,
 };
-
-use steadfast_uploads::{OrganizationWorkflow, Status};
+use steadfast_uploads::{OrganizationWorkflow, Status, UPLOADS};
+use steadfast_world::World;
 
 use crate::stage::{ACME, Fake, delete_event, deliver, program, put, row, rows, start};
 
@@ -122,6 +124,71 @@ async fn an_organization_with_many_images_of_an_earlier_version_goes_on() {
     now.settle().await;
     assert_eq!(row(&now, "p0-1").await, None);
     assert!(row(&now, "p9-5000").await.is_some());
+}
+
+/// Rows of a version that set no alarms: one is running, and its run is lost, and one is hidden.
+fn rows_that_an_earlier_version_left_open_are_swept_after_any_call(
+    world: impl Fn(Box<dyn Fn() -> Builder>) -> World,
+    call: impl AsyncFn(&App),
+) {
+    let is_old = Rc::new(Cell::new(true));
+    let old = is_old.clone();
+    let mut world = world(Box::new(move || match old.get() {
+        true => Runtime::builder().bucket(UPLOADS).object(Before),
+        false => program(&Fake::default(), true),
+    }));
+    world.on(async |app| {
+        let blob = put(app, "cat.png", "cat").await;
+        let (version, at) = (blob.version(), app.now().0);
+        let rows = format!(
+            "INSERT INTO Upload (name, eventId, workflowId, status, sequence, version, size, \
+             hiddenBy, createdAt, updatedAt) VALUES \
+             ('cat.png', 'e1', 'lost', 'running', {}, '{version}', 3, NULL, {at}, {at}), \
+             ('dog.png', 'e2', 'w2', 'classified', 1, 'v', 3, 2, {at}, {at})",
+            blob.sequence
+        );
+        app.call(Before::at(ACME), Write(rows)).await.unwrap();
+    });
+    is_old.set(false);
+    world.end_during(0, async |_| {});
+    world.on(async |app| {
+        call(app).await;
+        app.advance(Duration::from_mins(25)).await;
+        // Asked without a turn, which would wake it.
+        let asked = "SELECT name, status FROM Upload";
+        assert_eq!(ask(app, asked).await, r#"[["cat.png","classified"]]"#);
+        assert_eq!(ask(app, "SELECT count(*) FROM Tombstone").await, "[[1]]");
+        app.advance(Duration::from_hours(31 * 24)).await;
+        assert_eq!(ask(app, "SELECT count(*) FROM Tombstone").await, "[[0]]", "it was swept");
+    });
+}
+
+async fn ask(app: &App, sql: &str) -> String {
+    let query = Query { sql: sql.into(), params: Value::Null, turn: None };
+    let found = app.objects().query("organization", ACME, query).await.unwrap();
+    serde_json::to_string(&found.rows).unwrap()
+}
+
+#[test]
+fn rows_that_an_earlier_version_left_open_are_swept_on_sqlite() {
+    let look = async |app: &App| _ = rows(app).await;
+    rows_that_an_earlier_version_left_open_are_swept_after_any_call(World::on_sqlite, look);
+}
+
+#[test]
+fn rows_that_an_earlier_version_left_open_are_swept_on_postgres() {
+    let look = async |app: &App| _ = row(app, "cat.png").await;
+    rows_that_an_earlier_version_left_open_are_swept_after_any_call(World::on_postgres, look);
+}
+
+#[test]
+fn rows_that_an_earlier_version_left_open_are_swept_after_a_connection_or_an_old_event() {
+    let connect = async |app: &App| {
+        app.objects().connect("organization", ACME, Arrival::new()).await.unwrap();
+    };
+    rows_that_an_earlier_version_left_open_are_swept_after_any_call(World::in_memory, connect);
+    let event = async |app: &App| deliver(app, &delete_event("dog.png", 2)).await;
+    rows_that_an_earlier_version_left_open_are_swept_after_any_call(World::in_memory, event);
 }
 
 #[tokio::test]
