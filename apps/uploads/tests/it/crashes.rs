@@ -1,16 +1,21 @@
 //! An end of the process before and after every commit from upload to result.
 
-use std::{ops::Range, time::Duration};
+use std::{
+    cell::Cell,
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+    time::Duration,
+};
 
 use steadfast::{
-    Object,
+    BucketError, Object,
     test::{App, assert_survives_crashes},
 };
 use steadfast_uploads::{GetUploads, OrganizationAgent, Status, UPLOADS};
 
 use steadfast_world::World;
 
-use crate::stage::{ACME, Fake, program, row, rows};
+use crate::stage::{ACME, Fake, program, rows};
 
 #[tokio::test]
 async fn no_end_of_the_process_loses_doubles_or_confuses_an_image() {
@@ -46,56 +51,103 @@ async fn no_end_of_the_process_loses_doubles_or_confuses_an_image() {
     assert!(30 < survived.await);
 }
 
-/// The same on a database, with an end after any number of commits: of the changes, of their
-/// deliveries and of their runs.
-fn an_end_after_any_commit_changes_nothing(ends: Range<u64>, world: impl Fn(Fake) -> World) {
+/// What a client does, one after the other: puts an image, or deletes it.
+const CHANGES: [Change; 8] = [
+    ("a.png", Some("cat")),
+    ("b.png", Some("cat")),
+    ("b.png", Some("dog")),
+    ("c.png", Some("cat")),
+    ("c.png", None),
+    ("d.png", Some("bird")),
+    ("a.png", Some("dog")),
+    ("d.png", None),
+];
+
+async fn make(app: &App, (name, bytes): Change) -> Result<(), BucketError> {
+    let (uploads, key) = (app.bucket(UPLOADS), format!("{ACME}/{name}"));
+    match bytes {
+        Some(bytes) => uploads.put(&key, bytes).await.map(drop),
+        None => uploads.delete(&key).await.map(drop),
+    }
+}
+
+type Change = (&'static str, Option<&'static str>);
+
+/// The images and their labels after these changes.
+fn after(mut images: BTreeMap<String, String>, changes: &[Change]) -> BTreeMap<String, String> {
+    for (name, bytes) in changes {
+        match bytes {
+            Some(bytes) => _ = images.insert((*name).to_owned(), bytes.to_uppercase()),
+            None => _ = images.remove(*name),
+        }
+    }
+    images
+}
+
+/// The images and their labels that are shown. All are classified, without a retry, and are those
+/// of the bucket.
+async fn shown(app: &App) -> BTreeMap<String, String> {
+    let mut images = BTreeMap::new();
+    for row in rows(app).await {
+        let blob = app.bucket(UPLOADS).head(&format!("{ACME}/{}", row.name)).await.unwrap();
+        assert_eq!(blob.map(|it| it.version()), Some(row.version), "{}", row.name);
+        assert_eq!((row.status, row.retries), (Status::Classified, 0), "{}", row.name);
+        images.insert(row.name, row.classification_label.unwrap());
+    }
+    images
+}
+
+/// An end after so many commits: of the changes, of their deliveries and of their runs. Nothing is
+/// repeated: what was acknowledged is there, and beside it at most the change that was under way.
+fn an_end_loses_nothing_that_was_acknowledged(ends: Range<u64>, world: impl Fn(Fake) -> World) {
+    let mut cuts = BTreeSet::new();
     for commits in ends {
         let mut world = world(Fake::default());
+        let (begun, acknowledged) = (Cell::new(0), Cell::new(0));
         world.end_during(commits, async |app| {
-            change(app).await;
+            for change in CHANGES {
+                begun.set(begun.get() + 1);
+                if make(app, change).await.is_err() {
+                    return;
+                }
+                acknowledged.set(begun.get());
+            }
             app.settle().await;
         });
         world.on(async |app| {
-            change(app).await;
             app.advance(Duration::from_mins(30)).await;
-            let shown: Vec<_> = rows(app).await.into_iter().map(|it| it.name).collect();
-            assert_eq!(sorted(shown), ["a.png", "b.png"], "{commits} commits");
-            for (name, label) in [("a.png", "CAT"), ("b.png", "DOG")] {
-                let shown = row(app, name).await.unwrap();
-                let blob = app.bucket(UPLOADS).head(&format!("{ACME}/{name}")).await.unwrap();
-                assert_eq!(shown.version, blob.unwrap().version(), "{commits} commits, {name}");
-                let is = (shown.status, shown.classification_label.as_deref(), shown.retries);
-                assert_eq!(is, (Status::Classified, Some(label), 0), "{commits} commits, {name}");
+            let found = shown(app).await;
+            let (heard, rest) = (&CHANGES[..acknowledged.get()], &CHANGES[begun.get()..]);
+            let possible = [heard, &CHANGES[..begun.get()]].map(|it| after(BTreeMap::new(), it));
+            assert!(possible.contains(&found), "{commits} commits: {found:?}, not {possible:?}");
+            for change in rest {
+                make(app, *change).await.unwrap();
             }
+            app.advance(Duration::from_mins(30)).await;
+            assert_eq!(shown(app).await, after(found, rest), "{commits} commits, and the rest");
         });
+        cuts.insert(acknowledged.get());
     }
-}
-
-fn sorted(mut names: Vec<String>) -> Vec<String> {
-    names.sort();
-    names
-}
-
-/// Does the rest of what an earlier process began.
-async fn change(app: &App) {
-    let uploads = app.bucket(UPLOADS);
-    for (name, bytes) in [("a.png", "cat"), ("b.png", "cat"), ("b.png", "dog"), ("c.png", "cat")] {
-        // A process that ended meanwhile answers with an error.
-        let _ = uploads.put(&format!("{ACME}/{name}"), bytes).await;
-    }
-    let _ = uploads.delete(&format!("{ACME}/c.png")).await;
+    assert!(5 < cuts.len(), "the ends fall between the changes: {cuts:?}");
 }
 
 #[test]
-fn an_end_after_any_commit_changes_nothing_on_sqlite() {
-    an_end_after_any_commit_changes_nothing(0..30, |fake| {
+fn an_end_loses_nothing_that_was_acknowledged_in_memory() {
+    an_end_loses_nothing_that_was_acknowledged(0..60, |fake| {
+        World::in_memory(move || program(&fake, true))
+    });
+}
+
+#[test]
+fn an_end_loses_nothing_that_was_acknowledged_on_sqlite() {
+    an_end_loses_nothing_that_was_acknowledged(0..30, |fake| {
         World::on_sqlite(move || program(&fake, true))
     });
 }
 
 #[test]
-fn an_end_after_any_commit_changes_nothing_on_postgres() {
-    an_end_after_any_commit_changes_nothing(0..30, |fake| {
+fn an_end_loses_nothing_that_was_acknowledged_on_postgres() {
+    an_end_loses_nothing_that_was_acknowledged(0..30, |fake| {
         World::on_postgres(move || program(&fake, true))
     });
 }

@@ -3,7 +3,8 @@
 //! exactly what the bucket says.
 
 use std::{
-    collections::BTreeMap,
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -56,6 +57,35 @@ struct Day {
     model: Fake,
     queue: Arc<AtomicBool>,
     names: usize,
+    clients: Clients,
+}
+
+/// What the clients know: what may be under a name, `None` for nothing. It is one thing, unless the
+/// process ended before it had answered.
+#[derive(Default)]
+struct Clients(RefCell<BTreeMap<String, Vec<Option<&'static str>>>>);
+
+impl Clients {
+    fn asks(&self, name: &str, bytes: Option<&'static str>) {
+        let mut all = self.0.borrow_mut();
+        all.entry(name.to_owned()).or_insert_with(|| vec![None]).push(bytes);
+    }
+
+    fn hears(&self, name: &str, bytes: Option<&'static str>) {
+        self.0.borrow_mut().insert(name.to_owned(), vec![bytes]);
+    }
+
+    /// Whether they may find this under a name.
+    fn expect(&self, name: &str, bytes: Option<&str>) -> bool {
+        match self.0.borrow().get(name) {
+            Some(possible) => possible.contains(&bytes),
+            None => bytes.is_none(),
+        }
+    }
+
+    fn names(&self) -> BTreeSet<String> {
+        self.0.borrow().keys().cloned().collect()
+    }
 }
 
 impl Day {
@@ -68,7 +98,7 @@ impl Day {
             program_with(&fake, true, Queue { ingestion, is_away })
         };
         let (world, chance) = (world(Box::new(program)), SeededEntropy::new(seed));
-        Self { world, chance, model, queue, names: images / 2 }
+        Self { world, chance, model, queue, names: images / 2, clients: Clients::default() }
     }
 
     fn below(&self, limit: usize) -> usize {
@@ -76,34 +106,42 @@ impl Day {
     }
 
     fn play(mut self, images: usize) {
-        for _ in 0..images / BATCH {
+        let (mut puts, mut ends) = (0, 0);
+        while puts < images {
             let changes: Vec<Change> = (0..BATCH).map(|_| self.choose()).collect();
+            puts += changes.iter().filter(|it| matches!(it, Change::Put(..))).count();
             let wait = Duration::from_secs(self.below(300) as u64);
+            let clients = &self.clients;
             let work = async |app: &App| {
                 for change in &changes {
-                    change.make(app).await;
+                    change.make(app, clients).await;
                 }
                 app.advance(wait).await;
             };
-            match self.below(10) {
-                0 => self.world.end_during(self.below(60) as u64, work),
-                _ => self.world.on(work),
+            if self.below(10) == 0 {
+                ends += 1;
+                let commits = self.below(60) as u64;
+                self.world.end_during(commits, work);
+            } else {
+                self.world.on(work);
             }
             self.outages();
         }
+        assert!(0 < ends, "no process ended");
         self.model.is_down.store(false, Ordering::SeqCst);
         self.queue.store(false, Ordering::SeqCst);
+        let clients = &self.clients;
         self.world.on(async |app| {
             // Longer than any wait for a model, a retry or a sweep.
             for _ in 0..20 {
                 app.advance(Duration::from_mins(10)).await;
-                if wrong(app).await.is_none() {
+                if wrong(app, clients).await.is_none() {
                     break;
                 }
             }
-            assert_eq!(wrong(app).await, None);
+            assert_eq!(wrong(app, clients).await, None);
             app.advance(Duration::from_hours(1)).await;
-            assert_eq!(wrong(app).await, None, "and it stays so");
+            assert_eq!(wrong(app, clients).await, None, "and it stays so");
         });
     }
 
@@ -144,12 +182,18 @@ enum Change {
 }
 
 impl Change {
-    async fn make(&self, app: &App) {
+    async fn make(&self, app: &App, clients: &Clients) {
         let agent = || OrganizationAgent::at(ACME);
         match self {
-            Change::Put(name, bytes) => _ = put(app, name, bytes).await,
+            Change::Put(name, bytes) => {
+                clients.asks(name, Some(bytes));
+                put(app, name, bytes).await;
+                clients.hears(name, Some(bytes));
+            }
             Change::Delete { name, is_told } => {
+                clients.asks(name, None);
                 let sequence = app.bucket(UPLOADS).delete(&format!("{ACME}/{name}")).await.unwrap();
+                clients.hears(name, None);
                 if let Some(sequence) = sequence.filter(|_| *is_told) {
                     let hide = HideUpload { name: name.clone(), sequence };
                     app.call(agent(), hide).await.unwrap();
@@ -186,9 +230,10 @@ async fn rows(app: &App) -> BTreeMap<String, Upload> {
     }
 }
 
-/// What is not as the bucket says.
-async fn wrong(app: &App) -> Option<String> {
+/// What is not as the bucket says, and in the bucket not as its clients know.
+async fn wrong(app: &App, clients: &Clients) -> Option<String> {
     let (mut rows, bucket) = (rows(app).await, app.bucket(UPLOADS));
+    let mut names = clients.names();
     let mut list = ListOptions::default();
     loop {
         let page = bucket.list(&list).await.unwrap();
@@ -196,7 +241,12 @@ async fn wrong(app: &App) -> Option<String> {
             let name = blob.key.as_str().strip_prefix("acme/").unwrap();
             let Some(row) = rows.remove(name) else { return Some(format!("{name} has no row")) };
             let bytes = bucket.get(blob.key.as_str()).await.unwrap().unwrap();
-            let (status, label) = match &*String::from_utf8(bytes).unwrap() {
+            let text = String::from_utf8(bytes).unwrap();
+            if !clients.expect(name, Some(&text)) {
+                return Some(format!("{name} holds {text}, which nobody expects"));
+            }
+            names.remove(name);
+            let (status, label) = match &*text {
                 "nonsense" => (Status::Failed, None),
                 text => (Status::Classified, Some(text.to_uppercase())),
             };
@@ -212,6 +262,9 @@ async fn wrong(app: &App) -> Option<String> {
     }
     if let Some((name, _)) = rows.first_key_value() {
         return Some(format!("{name} has no blob"));
+    }
+    if let Some(lost) = names.iter().find(|it| !clients.expect(it, None)) {
+        return Some(format!("{lost} was put, and is lost"));
     }
     for queue in [UPLOAD_EVENTS, UPLOAD_EVENTS_DLQ] {
         let depth = app.queues().show(queue.name()).await.unwrap().depth;
