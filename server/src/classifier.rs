@@ -103,7 +103,9 @@ fn embedded(
             Some(format!("The model resnet-50 was not fetched: {message} {MISSING}"))
         }
     });
-    let pulls = pulls.then(|| Pulls::new(Arc::new(SystemClock)));
+    let fetched = embedded.clone();
+    let begin = move || fetched.begin_pull();
+    let pulls = pulls.then(|| Pulls::new(Arc::new(SystemClock), begin));
     Ok((Arc::new(Fetching { embedded, pulls }), notice))
 }
 
@@ -125,17 +127,19 @@ struct Fetching {
 /// When the model is fetched.
 struct Pulls {
     clock: Arc<dyn Clock>,
+    /// Begins a download.
+    begin: Box<dyn Fn() + Send + Sync>,
     /// Downloads that were begun, and when the next may begin.
     tried: Mutex<(u32, Timestamp)>,
 }
 
 impl Pulls {
-    fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, tried: Mutex::new((0, Timestamp(0))) }
+    fn new(clock: Arc<dyn Clock>, begin: impl Fn() + Send + Sync + 'static) -> Self {
+        Self { clock, begin: Box::new(begin), tried: Mutex::new((0, Timestamp(0))) }
     }
 
     /// Begins a download if the model is missing and the wait after the last failure is over.
-    fn begin_if_due(&self, model: &ModelState, begin: impl FnOnce()) {
+    fn begin_if_due(&self, model: &ModelState) {
         if matches!(model, ModelState::Ready | ModelState::Pulling { .. }) {
             return;
         }
@@ -144,7 +148,7 @@ impl Pulls {
         if tried.1 <= now {
             let wait = PULL_AGAIN.saturating_mul(1 << tried.0.min(10)).min(PULL_AGAIN_MAX);
             *tried = (tried.0 + 1, now.after(wait));
-            begin();
+            (self.begin)();
         }
     }
 }
@@ -152,7 +156,7 @@ impl Pulls {
 impl Fetching {
     fn pull_if_missing<T>(&self, answer: &Result<T, ClassifyError>) {
         if let (Err(ClassifyError::NotReady { .. }), Some(pulls)) = (answer, &self.pulls) {
-            pulls.begin_if_due(&self.embedded.progress(), || self.embedded.begin_pull());
+            pulls.begin_if_due(&self.embedded.progress());
         }
     }
 }
@@ -241,19 +245,32 @@ impl Classifier for Blind {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering;
+
     use steadfast_ai::classify::{Progress, Stage};
     use steadfast_store::ManualClock;
 
     use super::*;
 
+    fn clock() -> ManualClock {
+        ManualClock::at(Timestamp(1_700_000_000_000))
+    }
+
+    /// Counts the downloads that are begun.
+    fn counted(clock: &ManualClock) -> (Pulls, Arc<AtomicU64>) {
+        let begun = Arc::<AtomicU64>::default();
+        let count = begun.clone();
+        let begin = move || _ = count.fetch_add(1, Ordering::SeqCst);
+        (Pulls::new(Arc::new(clock.clone()), begin), begun)
+    }
+
     #[test]
     fn a_failed_download_is_tried_again_with_growing_waits() {
-        let clock = ManualClock::at(Timestamp(1_700_000_000_000));
-        let pulls = Pulls::new(Arc::new(clock.clone()));
+        let clock = clock();
+        let (pulls, begun) = counted(&clock);
         let begins = |model: &ModelState| {
-            let mut begun = false;
-            pulls.begin_if_due(model, || begun = true);
-            begun
+            pulls.begin_if_due(model);
+            begun.swap(0, Ordering::SeqCst) == 1
         };
         let failed = ModelState::Failed { code: "npm_missing", message: "as the test says".into() };
         assert!(begins(&ModelState::Missing));
@@ -267,5 +284,34 @@ mod tests {
             assert!(!begins(&ModelState::Ready));
             assert!(begins(&failed), "after {wait} s");
         }
+    }
+
+    /// Runs that wait for the model ask for it, and images are shown to it: both have it fetched,
+    /// and the number of downloads depends on the time alone.
+    #[tokio::test]
+    async fn a_missing_model_is_fetched_again_for_as_long_as_somebody_asks_for_it() {
+        let models = tempfile::tempdir().unwrap();
+        let pool = pool("classify").unwrap_or_else(|_| panic!("threads"));
+        let embedded = Embedded::new(models.path(), ImageLimits::default(), pool);
+        let clock = clock();
+        let (pulls, begun) = counted(&clock);
+        let model = Fetching { embedded: embedded.clone(), pulls: Some(pulls) };
+        let mut tries = Vec::new();
+        for second in 0..1_900 {
+            for asks in 0..3 {
+                let answer = match asks {
+                    0 => model.classify(b"image").await.map(drop),
+                    _ => model.ready().await,
+                };
+                assert_eq!(answer.unwrap_err().code(), "model_not_ready");
+            }
+            let now = begun.swap(0, Ordering::SeqCst);
+            tries.extend((0..now).map(|_| second));
+            clock.advance(Duration::from_secs(1));
+        }
+        assert_eq!(tries, [0, 10, 30, 70, 150, 310, 630, 1_230, 1_830]);
+        let never = Fetching { embedded, pulls: None };
+        assert_eq!(never.ready().await.unwrap_err().code(), "model_not_ready");
+        assert_eq!(begun.load(Ordering::SeqCst), 0, "nothing is fetched that must not be");
     }
 }
