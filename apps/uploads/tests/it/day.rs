@@ -118,7 +118,7 @@ impl Day {
                 }
                 app.advance(wait).await;
             };
-            if self.below(10) == 0 {
+            if self.below(3) == 0 {
                 ends += 1;
                 let commits = self.below(60) as u64;
                 self.world.end_during(commits, work);
