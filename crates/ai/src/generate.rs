@@ -9,7 +9,9 @@ mod error;
 mod fetch;
 mod input;
 mod media;
+mod media_boxes;
 mod media_size;
+mod media_webm;
 mod provider;
 mod providers;
 mod runware;
@@ -21,13 +23,13 @@ pub use self::{
     error::{ErrorKind, GenerateError},
     fetch::FetchOptions,
     media::{MediaKind, SNIFF_BYTES, sniff_media},
-    media_size::{SIZE_BYTES, media_size},
+    media_size::MediaSize,
     provider::{
-        Checked, Model, Output, OutputKind, OutputSource, Provider, Report, Request, Submitted,
-        Task, TaskState,
+        Checked, Delivery, Model, Output, OutputKind, OutputSource, Provider, Report, Request,
+        Submitted, Task, TaskState,
     },
     providers::Providers,
-    runware::{Delivery, Reconcile, Runware, RunwareOptions},
+    runware::{Reconcile, Runware, RunwareOptions},
     stream::OutputStream,
     token::{verify_webhook_token, webhook_token},
 };

@@ -5,6 +5,7 @@
 /// | Word | What happens |
 /// |---|---|
 /// | `fail:503`, `fail:429:2` | submissions end in the status, all of them or the first two |
+/// | `wait:9`, `wait-until:09` | they say how long to wait: in seconds, or as a time |
 /// | `error:CODE` | the task fails with this code |
 /// | `drop-answer` | the task is taken and charged, the connection closed |
 /// | `hang` | the task is taken and charged, and no answer comes |
@@ -72,6 +73,18 @@ impl Behaviour {
     /// What stands behind a word and a colon.
     pub(super) fn after(&self, word: &str) -> Option<&str> {
         self.words.iter().find_map(|it| it.strip_prefix(word)?.strip_prefix(':'))
+    }
+
+    /// The headers of a status: how long to wait, which is 7 seconds for 429.
+    pub(super) fn headers(&self, status: u16) -> String {
+        let day = "Wed, 21 Oct 2015 07:28";
+        if let Some(seconds) = self.after("wait-until") {
+            format!("date: {day}:00 GMT\r\nretry-after: {day}:{seconds} GMT\r\n")
+        } else if let Some(seconds) = self.after("wait").or((status == 429).then_some("7")) {
+            format!("retry-after: {seconds}\r\n")
+        } else {
+            String::new()
+        }
     }
 
     /// The status that a submission ends in, if it does.

@@ -93,9 +93,13 @@ fn png(task: &str) -> Vec<u8> {
     drawing.draw().unwrap_or_default()
 }
 
-/// The head of a clip, and nothing that plays.
+/// The boxes of a clip of 640 by 360 pixels, which does not play. Its tracks come last.
 fn mp4() -> Vec<u8> {
     let mut bytes = b"\0\0\0\x18ftypisom\0\0\x02\0isommp42\0\0\x40\x08mdat".to_vec();
     bytes.resize(24 + 0x4008, 0x5a);
+    bytes.extend_from_slice(b"\0\0\0\x64moov\0\0\0\x5ctkhd");
+    bytes.resize(bytes.len() + 76, 0);
+    bytes.extend_from_slice(&(640_u32 << 16).to_be_bytes());
+    bytes.extend_from_slice(&(360_u32 << 16).to_be_bytes());
     bytes
 }

@@ -12,8 +12,8 @@ enum Taken {
     Data(Option<Value>),
     /// An element for `errors`.
     Error(Value),
-    /// All of the answer.
-    Status(u16),
+    /// All of the answer, with headers.
+    Status(u16, String),
     /// Something that is no answer; the word says what.
     Other(&'static str),
 }
@@ -33,14 +33,14 @@ impl Shared {
         request: &http::Request,
     ) -> io::Result<()> {
         let Ok(Value::Array(tasks)) = serde_json::from_slice(&request.body) else {
-            return refuse(stream, 400, "invalidJSON", None);
+            return refuse(stream, 400, "invalidJSON", "", None);
         };
         let kind = |it: &Value| it.get("taskType").and_then(Value::as_str).map(str::to_owned);
         let inline = tasks.iter().find(|it| kind(it).as_deref() == Some("authentication"));
         let key = inline.and_then(|it| it.get("apiKey")?.as_str());
         let bearer = request.authorization.as_deref().and_then(|it| it.strip_prefix("Bearer "));
         if key.or(bearer) != Some(KEY) {
-            return refuse(stream, 401, "invalidApiKey", None);
+            return refuse(stream, 401, "invalidApiKey", "", None);
         }
         let (mut data, mut errors, mut webhooks) = (Vec::new(), Vec::new(), Vec::new());
         for task in &tasks {
@@ -58,8 +58,8 @@ impl Shared {
                     match taken {
                         Taken::Data(element) => data.extend(element),
                         Taken::Error(error) => errors.push(error),
-                        Taken::Status(status) => {
-                            return refuse(stream, status, code_of(status), Some(&id));
+                        Taken::Status(status, headers) => {
+                            return refuse(stream, status, code_of(status), &headers, Some(&id));
                         }
                         Taken::Other(word) => return misbehave(stream, word),
                     }
@@ -96,7 +96,7 @@ impl Shared {
             return (Taken::Error(error("invalidNumberResults", id)), None);
         }
         if let Some(status) = record.behaviour.failure(record.submissions) {
-            return (Taken::Status(status), None);
+            return (Taken::Status(status, record.behaviour.headers(status)), None);
         }
         let is_running = 0 < record.billings && record.is_under_way();
         if is_running {
@@ -196,14 +196,18 @@ fn code_of(status: u16) -> &'static str {
 }
 
 /// Refuses all of it. Servers in front of the service have no code, and answer in HTML.
-fn refuse(stream: &TcpStream, status: u16, code: &str, task: Option<&str>) -> io::Result<()> {
+fn refuse(
+    stream: &TcpStream,
+    status: u16,
+    code: &str,
+    headers: &str,
+    task: Option<&str>,
+) -> io::Result<()> {
     if code.is_empty() {
-        return http::answer(stream, status, "content-type: text/html\r\n", b"<html>Oh</html>");
+        let headers = format!("content-type: text/html\r\n{headers}");
+        return http::answer(stream, status, &headers, b"<html>Oh</html>");
     }
-    let headers = match status {
-        429 => format!("{JSON}retry-after: 7\r\n"),
-        _ => JSON.to_owned(),
-    };
+    let headers = format!("{JSON}{headers}");
     let mut error = error(code, "");
     match task {
         Some(task) => error["taskUUID"] = json!(task),

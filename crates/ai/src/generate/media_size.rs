@@ -1,29 +1,63 @@
 //! How many pixels an output has, by the header of its file.
 
-use super::media::MediaKind;
+use super::{
+    media::MediaKind,
+    media_boxes::{Boxes, mp4},
+    media_webm::webm,
+};
 
-/// So many bytes of a file are enough to find its size.
-pub const SIZE_BYTES: usize = 256 << 10;
+/// A header that is longer says nothing here.
+pub(super) const HEADER_BYTES: usize = 256 << 10;
 
-/// Width and height, as the first bytes of a file say. `None` if they do not: a clip may have them
-/// at its end.
-pub fn media_size(kind: MediaKind, first: &[u8]) -> Option<(u32, u32)> {
-    let (width, height) = match kind {
-        MediaKind::Png => (be32(first, 16)?, be32(first, 20)?),
-        MediaKind::Gif => (le16(first, 6)?, le16(first, 8)?),
-        MediaKind::Jpeg => jpeg(first)?,
-        MediaKind::Webp => webp(first)?,
-        MediaKind::Mp4 => mp4(first)?,
-        MediaKind::Webm => return None,
-    };
-    (0 < width && 0 < height).then_some((width, height))
+/// Finds width and height while a file passes by, wherever its header is.
+#[derive(Debug)]
+pub struct MediaSize {
+    kind: MediaKind,
+    first: Vec<u8>,
+    boxes: Boxes,
 }
 
-fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+impl MediaSize {
+    /// For a file of this kind.
+    pub fn new(kind: MediaKind) -> Self {
+        Self { kind, first: Vec::new(), boxes: Boxes::default() }
+    }
+
+    /// The next bytes of the file.
+    pub fn add(&mut self, bytes: &[u8]) {
+        match self.kind {
+            MediaKind::Mp4 => self.boxes.add(bytes),
+            MediaKind::Png
+            | MediaKind::Jpeg
+            | MediaKind::Webp
+            | MediaKind::Gif
+            | MediaKind::Webm => {
+                let room = HEADER_BYTES - self.first.len();
+                self.first.extend_from_slice(&bytes[..bytes.len().min(room)]);
+            }
+        }
+    }
+
+    /// Width and height, as the file has them. `None` if it does not say.
+    pub fn find(&self) -> Option<(u32, u32)> {
+        let first = &self.first;
+        let (width, height) = match self.kind {
+            MediaKind::Png => (be32(first, 16)?, be32(first, 20)?),
+            MediaKind::Gif => (le16(first, 6)?, le16(first, 8)?),
+            MediaKind::Jpeg => jpeg(first)?,
+            MediaKind::Webp => webp(first)?,
+            MediaKind::Mp4 => mp4(self.boxes.moov())?,
+            MediaKind::Webm => webm(first)?,
+        };
+        (0 < width && 0 < height).then_some((width, height))
+    }
+}
+
+pub(super) fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..at.checked_add(N)?)?.try_into().ok()
 }
 
-fn be32(bytes: &[u8], at: usize) -> Option<u32> {
+pub(super) fn be32(bytes: &[u8], at: usize) -> Option<u32> {
     array(bytes, at).map(u32::from_be_bytes)
 }
 
@@ -70,24 +104,22 @@ fn webp(bytes: &[u8]) -> Option<(u32, u32)> {
     }
 }
 
-/// The header of the first track that is seen: the last numbers of its box, in 65,536ths.
-fn mp4(bytes: &[u8]) -> Option<(u32, u32)> {
-    let headers = bytes.windows(4).enumerate().filter(|(_, it)| *it == b"tkhd");
-    headers.filter_map(|(at, _)| track(bytes, at)).find(|it| 0 < it.0 && 0 < it.1)
-}
-
-fn track(bytes: &[u8], name: usize) -> Option<(u32, u32)> {
-    let from = name.checked_sub(4)?;
-    let end = from.checked_add(usize::try_from(be32(bytes, from)?).ok()?)?;
-    let (width, height) = (end.checked_sub(8)?, end.checked_sub(4)?);
-    Some((be32(bytes, width)? >> 16, be32(bytes, height)? >> 16))
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use image::{DynamicImage, ImageFormat};
 
     use super::*;
+
+    /// The size of a file that comes in chunks of so many bytes.
+    pub(in super::super) fn size(kind: MediaKind, file: &[u8], chunk: usize) -> Option<(u32, u32)> {
+        let mut size = MediaSize::new(kind);
+        file.chunks(chunk).for_each(|it| size.add(it));
+        size.find()
+    }
+
+    fn media_size(kind: MediaKind, file: &[u8]) -> Option<(u32, u32)> {
+        size(kind, file, 64 << 10)
+    }
 
     #[test]
     fn the_size_of_every_format_is_that_of_its_pixels() {
@@ -117,15 +149,6 @@ mod tests {
         assert_eq!(media_size(MediaKind::Webp, extended), Some((300, 20)));
         let lossy = b"RIFF\0\0\0\0WEBPVP8 \0\0\0\0\0\0\0\x9d\x01\x2a\x2c\x41\x14\x40";
         assert_eq!(media_size(MediaKind::Webp, lossy), Some((300, 20)));
-        let mut clip = b"\0\0\0\x18ftypisom\0\0\x02\0isommp42".to_vec();
-        for (width, height) in [(0_u32, 0_u32), (640 << 16, 360 << 16)] {
-            clip.extend_from_slice(b"\0\0\0\x5ctkhd");
-            clip.extend_from_slice(&[0; 76]);
-            clip.extend_from_slice(&width.to_be_bytes());
-            clip.extend_from_slice(&height.to_be_bytes());
-        }
-        assert_eq!(media_size(MediaKind::Mp4, &clip), Some((640, 360)));
-        assert_eq!(media_size(MediaKind::Mp4, &clip[..60]), None);
         // A table comes before the frame, and a fill byte.
         let jpeg = b"\xff\xd8\xff\xc4\0\x04ab\xff\xff\xc0\0\x0b\x08\0\x14\x01\x2c\x03\0\0";
         assert_eq!(media_size(MediaKind::Jpeg, jpeg), Some((300, 20)));

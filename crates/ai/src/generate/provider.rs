@@ -26,6 +26,16 @@ impl OutputKind {
     }
 }
 
+/// How a provider delivers what it makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Delivery {
+    /// With the answer to the submission.
+    Sync,
+    /// Later, by a poll or a webhook.
+    Async,
+}
+
 /// A model that a provider is known to have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Model {
@@ -158,6 +168,17 @@ pub trait Provider: Send + Sync + 'static {
 
     /// Looks at a request before anything is stored or paid.
     fn check(&self, request: &Request) -> Result<Checked, GenerateError>;
+
+    /// How it delivers what tasks of this kind make.
+    fn delivery(&self, _: OutputKind) -> Delivery {
+        Delivery::Async
+    }
+
+    /// Whether [`TaskState::Unknown`] proves that a task with this delivery was never taken. If it
+    /// does not, a task whose answer was lost must not be submitted again.
+    fn unknown_is_proof(&self, _: Delivery) -> bool {
+        true
+    }
 
     /// Hands a task over.
     ///

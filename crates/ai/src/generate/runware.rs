@@ -27,23 +27,14 @@ use super::{
     error::{ErrorKind, GenerateError},
     fetch::{FetchOptions, Fetcher},
     provider::{
-        Checked, Model, OutputKind, OutputSource, Provider, Report, Request, Submitted, Task,
-        TaskState,
+        Checked, Delivery, Model, OutputKind, OutputSource, Provider, Report, Request, Submitted,
+        Task, TaskState,
     },
     stream::OutputStream,
 };
 
 /// Tasks that are asked about at a time.
 const POLLED_AT_ONCE: usize = 50;
-
-/// How images are delivered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Delivery {
-    /// With the answer to the submission.
-    Sync,
-    /// Later, as videos are.
-    Async,
-}
 
 /// How it is found out whether a task was taken whose answer was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,7 +125,7 @@ impl Runware {
     fn request(&self, task: &Task) -> Map<String, Value> {
         let mut request = task.input.clone();
         let is_image = task.kind == OutputKind::Image;
-        let is_sync = is_image && self.options.image_delivery == Delivery::Sync;
+        let is_sync = self.delivery(task.kind) == Delivery::Sync;
         // Ours come last: nothing in the input decides where results go or who pays twice.
         let ours = json!({
             "taskType": if is_image { "imageInference" } else { "videoInference" },
@@ -253,6 +244,18 @@ impl Provider for Runware {
 
     fn check(&self, request: &Request) -> Result<Checked, GenerateError> {
         check::check(&self.options, request)
+    }
+
+    fn delivery(&self, kind: OutputKind) -> Delivery {
+        match kind {
+            OutputKind::Image => self.options.image_delivery,
+            OutputKind::Video => Delivery::Async,
+        }
+    }
+
+    /// `getResponse` does not keep what was delivered with the answer.
+    fn unknown_is_proof(&self, delivery: Delivery) -> bool {
+        delivery == Delivery::Async || self.options.reconcile == Reconcile::Details
     }
 
     async fn submit(&self, task: &Task) -> Result<Submitted, GenerateError> {

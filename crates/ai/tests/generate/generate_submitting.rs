@@ -73,6 +73,27 @@ async fn statuses_say_what_may_be_tried_again() {
 }
 
 #[tokio::test]
+async fn a_provider_says_how_long_to_wait_in_seconds_or_as_a_time() {
+    let world = World::new();
+    for (number, (prompt, seconds)) in [
+        ("fail:429 wait:30", Some(30)),
+        ("fail:429 wait-until:45", Some(45)),
+        ("fail:429 wait:soon", None),
+        ("fail:503 wait:9", Some(9)),
+        ("fail:503 wait-until:09", Some(9)),
+        ("fail:503", None),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let task = world.task(number as u32, json!({ "positivePrompt": prompt }));
+        let error = world.runware.submit(&task).await.unwrap_err();
+        assert_eq!(error.retry_after, seconds.map(Duration::from_secs), "{prompt}");
+        assert!(error.is_retryable(), "{prompt}");
+    }
+}
+
+#[tokio::test]
 async fn errors_of_a_task_keep_what_the_provider_said() {
     let world = World::new();
     for (number, (code, ours)) in [

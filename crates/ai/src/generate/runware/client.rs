@@ -79,12 +79,24 @@ impl Shared {
             .header("content-type", "application/json");
         let mut response = request.send(tasks.to_string()).map_err(|error| failure(&error))?;
         let status = response.status().as_u16();
-        let header = response.headers().get("retry-after").and_then(|it| it.to_str().ok());
-        let retry_after = header.and_then(|it| it.trim().parse().ok()).map(Duration::from_secs);
+        let header = |name| response.headers().get(name).and_then(|it| it.to_str().ok());
+        let retry_after = header("retry-after").and_then(|it| wait(it, header("date")));
         let body = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec();
         let body = body.map_err(|error| failure(&error))?;
         Answer::parse(status, retry_after, &body)
     }
+}
+
+/// How long a server wants to be left alone: seconds, or a time. A time counts from that of the
+/// answer, whatever the clock of this machine says.
+fn wait(retry_after: &str, date: Option<&str>) -> Option<Duration> {
+    let text = retry_after.trim();
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let at = |text: &str| jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(text).ok();
+    let seconds = at(text)?.as_second().saturating_sub(at(date?.trim())?.as_second());
+    Some(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
 }
 
 fn failure(error: &ureq::Error) -> GenerateError {
@@ -96,4 +108,22 @@ fn failure(error: &ureq::Error) -> GenerateError {
         ErrorKind::Unavailable
     };
     GenerateError::new(kind, format!("Runware cannot be asked: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_is_given_in_seconds_or_as_a_time() {
+        let date = Some("Wed, 21 Oct 2015 07:28:00 GMT");
+        let seconds = |it: &str| wait(it, date).map(|it| it.as_secs());
+        assert_eq!(seconds(" 7 "), Some(7));
+        assert_eq!(seconds("Wed, 21 Oct 2015 07:29:30 GMT"), Some(90));
+        assert_eq!(seconds("Wed, 21 Oct 2015 07:27:00 GMT"), Some(0), "it is over");
+        for bad in ["", "-1", "soon", "Wed, 21 Oct 2015"] {
+            assert_eq!(seconds(bad), None, "{bad}");
+        }
+        assert_eq!(wait("Wed, 21 Oct 2015 07:29:30 GMT", None), None);
+    }
 }
