@@ -11,8 +11,8 @@ use steadfast_checkout::{GroupCheckout, Hotel, Office, TrafficFine};
 use steadfast_counter::Counter;
 use steadfast_drift::{CompareEnvironments, Pairs};
 use steadfast_generations::{
-    ARTIFACTS, Discard, Fetch, FetchHere, GenerationManager, Library, Poll, Record, Submit,
-    SubmitHere,
+    ARTIFACTS, Discard, Fetch, FetchHere, FindOrphans, GenerationManager, Library, OrphanSweep,
+    Poll, Record, Submit, SubmitHere,
 };
 use steadfast_mail::{Counting, DEAD_MAIL, MAIL, Mailbox, OPENS, Postman, Tally};
 use steadfast_order::{Inventory, Invoice, Order, Reminder};
@@ -64,6 +64,7 @@ pub(crate) fn objects(
         .live_class(OrganizationAgent::default())
         .live_class(GenerationManager { studio: studio.clone() })
         .class(Library)
+        .class(OrphanSweep)
         .live_class(apps.drift.pair)
         .class(Pairs)
         .perform::<Submit>(studio.clone())
@@ -72,7 +73,8 @@ pub(crate) fn objects(
         .perform::<Fetch>(studio.clone())
         .perform::<FetchHere>(studio.clone())
         .perform::<Record>(studio.clone())
-        .perform::<Discard>(studio)
+        .perform::<Discard>(studio.clone())
+        .perform::<FindOrphans>(studio)
         .perform::<FindLostRuns>(RunLookup::new(move || runs.get().cloned()))
         .start()
 }

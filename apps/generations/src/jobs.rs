@@ -59,6 +59,9 @@ pub enum Taken {
         after_ms: u64,
         /// Whether an earlier attempt may have handed the task over.
         may_be_known: bool,
+        /// Whether it was not asked, because it told another task to wait.
+        #[serde(default)]
+        is_held: bool,
     },
 }
 
@@ -138,6 +141,12 @@ pub struct Fetch {
     /// The task that it was made for: of an earlier round, if a success came late.
     #[serde(default)]
     pub task: String,
+    /// The generation that it is for.
+    #[serde(default)]
+    pub generation: String,
+    /// The workspace whose library gets it.
+    #[serde(default)]
+    pub workspace: String,
     /// What was made.
     pub made: Made,
 }

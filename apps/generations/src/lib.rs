@@ -14,6 +14,7 @@ mod ids;
 mod jobs;
 mod library;
 mod manager;
+mod orphans;
 mod studio;
 mod task;
 mod view;
@@ -31,9 +32,10 @@ pub use self::{
         Changed, ClaimKey, DEFAULT_WORKSPACE, DeleteArtifact, DeleteGeneration, GenerationChanged,
         GetArtifact, GetGeneration, Library, LibraryChanged, LibraryHeard, ListArtifacts,
         ListGenerations, ListTags, Narrow, SetTag, TAG_MAX, TAGS_MAX, TagCount, TagTarget,
-        WORKSPACE_MAX, is_tag, is_workspace,
+        Unreferred, WORKSPACE_MAX, is_tag, is_workspace,
     },
     manager::GenerationManager,
+    orphans::{FindOrphans, FoundOrphans, OrphanSweep, StartSweep, SweepPage},
     studio::{Place, Studio, StudioOptions},
     task::{Made, TaskError, TaskState, TaskView, artifact_id, task_id},
     view::{Artifact, Counts, Generation, GenerationStatus, Request},

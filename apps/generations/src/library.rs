@@ -12,7 +12,7 @@ use steadfast::{Object, Outcome};
 
 pub use self::messages::{
     ClaimKey, DeleteArtifact, DeleteGeneration, GenerationChanged, GetArtifact, GetGeneration,
-    ListArtifacts, ListGenerations, ListTags, Narrow, SetTag, TagCount, TagTarget,
+    ListArtifacts, ListGenerations, ListTags, Narrow, SetTag, TagCount, TagTarget, Unreferred,
 };
 pub use self::mirror::{Changed, LibraryChanged, LibraryHeard};
 use self::rows::SCHEMA;
@@ -47,6 +47,7 @@ impl Object for Library {
         GetArtifact,
         ListArtifacts,
         ListTags,
+        Unreferred,
         Outcome<Discard>,
         DiscardAgain,
     );

@@ -11,11 +11,11 @@ use std::{sync::Arc, time::Duration};
 
 use steadfast::{Connection, Error, Handle, Live, Object, Outcome, Result, Turn};
 
-use self::rows::{CONFIRMED, HEARD, ROUNDS, SCHEMA, TURNED_AWAY, TaskRow};
+use self::rows::{CONFIRMED, HANDED_OVER, HEARD, ROUNDS, SCHEMA, TURNED_AWAY, TaskRow};
 use crate::{
     AskAgain, AskLate, Begin, Begun, Cancel, Confirm, Create, Delete, Discard, DiscardAgain, Fetch,
     FetchHere, Forget, Generation, GetState, GetWord, LibraryChanged, LibraryHeard, Poll, Record,
-    Retry, Studio, Submit, SubmitAgain, SubmitHere, TaskState, TimeOut, Webhook,
+    Request, Retry, Studio, Submit, SubmitAgain, SubmitHere, TaskState, TimeOut, Webhook,
 };
 
 /// How long a finished generation stays here, for webhooks that come late.
@@ -59,7 +59,8 @@ impl Object for GenerationManager {
         Outcome<FetchHere>,
         Outcome<Discard>,
     );
-    const MIGRATIONS: &'static [&'static str] = &[SCHEMA, ROUNDS, HEARD, TURNED_AWAY, CONFIRMED];
+    const MIGRATIONS: &'static [&'static str] =
+        &[SCHEMA, ROUNDS, HEARD, TURNED_AWAY, CONFIRMED, HANDED_OVER];
 }
 
 impl Live for GenerationManager {
@@ -98,16 +99,23 @@ impl Handle<Begin> for GenerationManager {
         };
         let task = rows::task_at(turn, msg.index)?;
         let is_wanted = |it: &TaskRow| it.id == msg.task && UNDER_WAY.contains(&it.state);
-        match task.filter(is_wanted) {
-            None => Ok(Begun::Unwanted),
-            Some(task) if task.submitted_at.is_some() => Ok(Begun::Again),
-            Some(task) => {
-                let update = "UPDATE task SET submittedAt = ?2 WHERE idx = ?1";
-                turn.sql().execute(update, (task.index, turn.now().0))?;
-                progress::watch_time(turn, &kept)?;
-                Ok(Begun::First)
-            }
+        let Some(task) = task.filter(is_wanted) else { return Ok(Begun::Unwanted) };
+        let Request { provider, kind, .. } = &kept.request;
+        let may_be_known = task.submitted_at.is_some() || task.may_be_known;
+        if let Some(after_ms) = self.studio.hold_of(provider, turn.now()) {
+            return Ok(Begun::Held { after_ms, may_be_known });
         }
+        if task.submitted_at.is_none() {
+            let update = "UPDATE task SET submittedAt = ?2 WHERE idx = ?1";
+            turn.sql().execute(update, (task.index, turn.now().0))?;
+            progress::watch_time(turn, &kept)?;
+        }
+        if may_be_known {
+            return self.studio.begun_again(provider, *kind, task.delivery);
+        }
+        let update = "UPDATE task SET delivery = ?2 WHERE idx = ?1";
+        turn.sql().execute(update, (task.index, serde_json::to_string(&msg.delivery)?))?;
+        Ok(Begun::First)
     }
 }
 

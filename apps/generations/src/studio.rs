@@ -9,14 +9,14 @@ use std::{
 };
 
 use serde_json::{Map, Value};
-use steadfast::{BucketHandle, Error, Objects, Result};
+use steadfast::{BucketHandle, Error, Objects, Result, store::Timestamp};
 use steadfast_ai::generate::{
-    Checked, GenerateError, Model, Output, OutputKind, Provider, Providers, Report,
+    Checked, Delivery, GenerateError, Model, Output, OutputKind, Provider, Providers, Report,
     Request as Asked, TaskState as State,
 };
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::{AtProvider, Made, Progress, TaskError, jobs::is_here};
+use crate::{AtProvider, Begun, Made, Progress, TaskError, jobs::is_here};
 
 /// What can be set.
 #[derive(Clone, Debug)]
@@ -45,6 +45,9 @@ impl Default for StudioOptions {
     }
 }
 
+/// The longest wait that a provider can ask for, in milliseconds.
+pub(crate) const WAIT_MAX_MS: u64 = 3_600_000;
+
 /// Where artifacts are put.
 pub type Place = Arc<dyn Fn() -> BucketHandle + Send + Sync>;
 
@@ -58,6 +61,9 @@ pub struct Studio {
     place: Place,
     /// Places at each provider.
     limits: HashMap<&'static str, Semaphore>,
+    /// Until when each provider wants no tasks. It is known to this process alone: another one
+    /// hears it from the provider.
+    holds: Mutex<HashMap<String, Timestamp>>,
     /// Whom to ask whether a task is still wanted.
     reach: Mutex<Option<Reach>>,
 }
@@ -67,7 +73,8 @@ impl Studio {
     pub fn new(providers: Providers, options: StudioOptions, place: Place) -> Self {
         let limit = |it: &Arc<dyn Provider>| (it.name(), Semaphore::new(options.at_once.max(1)));
         let limits = providers.iter().map(limit).collect();
-        Self { providers, options, place, limits, reach: Mutex::default() }
+        let (holds, reach) = Default::default();
+        Self { providers, options, place, limits, holds, reach }
     }
 
     /// Says where managers are asked whether they still want something. Without it nothing is
@@ -81,7 +88,12 @@ impl Studio {
         *self.reach.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    fn objects(&self) -> Result<Objects> {
+    /// Where artifacts are.
+    pub(crate) fn bucket(&self) -> BucketHandle {
+        (self.place)()
+    }
+
+    pub(crate) fn objects(&self) -> Result<Objects> {
         let reach = self.reach.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let objects = reach.and_then(|it| it());
         objects.ok_or_else(|| Error::retryable("managers cannot be asked; it is tried again"))
@@ -144,6 +156,43 @@ impl Studio {
         self.providers.named(provider).ok_or_else(|| {
             let text = format!("provider `{provider}` is not configured any more");
             Error::terminal(text).with_code("provider_unknown")
+        })
+    }
+
+    /// A provider wants no tasks until then.
+    pub(crate) fn hold(&self, provider: &str, until: Timestamp) {
+        let mut holds = self.holds.lock().unwrap_or_else(PoisonError::into_inner);
+        let hold = holds.entry(provider.into()).or_insert(until);
+        *hold = until.max(*hold);
+    }
+
+    /// How long a provider wants no tasks, in milliseconds, if it does not want any now.
+    pub(crate) fn hold_of(&self, provider: &str, now: Timestamp) -> Option<u64> {
+        let mut holds = self.holds.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = holds.get(provider)?.since(now);
+        // A clock that was set back must not make it longer.
+        let left = u64::try_from(left.as_millis()).unwrap_or(u64::MAX).min(WAIT_MAX_MS);
+        if left == 0 {
+            holds.remove(provider);
+        }
+        (0 < left).then_some(left)
+    }
+
+    /// What to do with a task that an earlier attempt may have handed over.
+    pub(crate) fn begun_again(
+        &self,
+        provider: &str,
+        kind: OutputKind,
+        delivery: Option<Delivery>,
+    ) -> Result<Begun> {
+        // Versions that did not keep it had images delivered with the answer.
+        let before = match kind {
+            OutputKind::Image => Delivery::Sync,
+            OutputKind::Video => Delivery::Async,
+        };
+        Ok(match self.named(provider)?.unknown_is_proof(delivery.unwrap_or(before)) {
+            true => Begun::Again,
+            false => Begun::PollOnly,
         })
     }
 

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use steadfast_ai::generate::Delivery;
+
 use crate::{Generation, Request, TaskView};
 
 /// A request begins. The same one again changes nothing.
@@ -32,6 +34,9 @@ pub struct Begin {
     pub index: u32,
     /// The id that the provider gets.
     pub task: String,
+    /// How the output will be delivered.
+    #[serde(default)]
+    pub delivery: Option<Delivery>,
 }
 
 /// What the manager answers to [`Begin`].
@@ -41,6 +46,16 @@ pub enum Begun {
     First,
     /// The provider may have the task already: poll before you submit it.
     Again,
+    /// The provider may have made the task already and cannot tell: poll, and never submit it.
+    PollOnly,
+    /// The provider takes no tasks now: submit it later.
+    #[serde(rename_all = "camelCase")]
+    Held {
+        /// For how long, in milliseconds.
+        after_ms: u64,
+        /// Whether the provider may have the task already.
+        may_be_known: bool,
+    },
     /// The task is cancelled, deleted or overtaken: do not submit it.
     Unwanted,
 }

@@ -13,9 +13,9 @@ use steadfast_ai::{
     generate::Providers,
 };
 use steadfast_generations::{
-    ARTIFACTS, DEFAULT_WORKSPACE, Discard, Fetch, Generation, GenerationManager, GenerationMessage,
-    GenerationStatus, GetState, Library, ListGenerations, Narrow, Poll, Record, Studio,
-    StudioOptions, Submit,
+    ARTIFACTS, DEFAULT_WORKSPACE, Discard, Fetch, FindOrphans, Generation, GenerationManager,
+    GenerationMessage, GenerationStatus, GetState, Library, ListGenerations, Narrow, OrphanSweep,
+    Poll, Record, Studio, StudioOptions, Submit,
     http::{Site, router},
 };
 use steadfast_web::Connect;
@@ -64,11 +64,13 @@ impl Stage {
             .object_options(objects)
             .live_object(GenerationManager { studio: studio.clone() })
             .object(Library)
+            .object(OrphanSweep)
             .perform::<Submit>(studio.clone())
             .perform::<Poll>(studio.clone())
             .perform::<Fetch>(studio.clone())
             .perform::<Record>(studio.clone())
-            .perform::<Discard>(studio.clone());
+            .perform::<Discard>(studio.clone())
+            .perform::<FindOrphans>(studio.clone());
         let (app, of_app) = (app.start(store.clone()), work.handle().clone());
         let app = of_app.spawn(app).await.expect("no panic").expect("starts");
         // Whoever watches here does it without HTTP.

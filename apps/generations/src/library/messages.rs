@@ -111,6 +111,13 @@ pub struct GetArtifact {
     pub id: String,
 }
 
+/// Which of these artifacts are not in the library.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Unreferred {
+    /// The artifacts.
+    pub ids: Vec<String>,
+}
+
 /// Artifacts, newest first.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ListArtifacts {

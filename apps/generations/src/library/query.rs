@@ -3,7 +3,8 @@
 use steadfast::{Handle, Result, Turn, rusqlite::OptionalExtension};
 
 use super::{
-    GetArtifact, GetGeneration, Library, ListArtifacts, ListGenerations, ListTags, TagCount, rows,
+    GetArtifact, GetGeneration, Library, ListArtifacts, ListGenerations, ListTags, TagCount,
+    Unreferred, rows,
 };
 use crate::{Artifact, Generation};
 
@@ -50,6 +51,22 @@ impl Handle<GetArtifact> for Library {
         let select = "SELECT * FROM artifacts WHERE id = ?1";
         let found = turn.sql().query_row(select, [&msg.id], rows::read_artifact).optional()?;
         found.map(|it| rows::whole_artifact(turn.sql(), it)).transpose()
+    }
+}
+
+impl Handle<Unreferred> for Library {
+    const NAME: &'static str = "unreferred";
+    type Reply = Vec<String>;
+
+    fn handle(&self, turn: &Turn<Self>, msg: Unreferred) -> Result<Vec<String>> {
+        let mut select = turn.sql().prepare("SELECT 1 FROM artifacts WHERE id = ?1")?;
+        let mut unknown = Vec::new();
+        for id in msg.ids {
+            if !select.exists([&id])? {
+                unknown.push(id);
+            }
+        }
+        Ok(unknown)
     }
 }
 

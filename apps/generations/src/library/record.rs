@@ -8,7 +8,10 @@ use super::{
     Changed, ClaimKey, DeleteArtifact, DeleteGeneration, GenerationChanged, Library, LibraryHeard,
     mirror, rows,
 };
-use crate::{Artifact, Discard, DiscardAgain, GenerationManager, jobs::DISCARD_AGAIN};
+use crate::{
+    Artifact, Discard, DiscardAgain, GenerationManager, OrphanSweep, StartSweep,
+    jobs::DISCARD_AGAIN, orphans::SWEEP,
+};
 
 /// How long a key of a request is remembered, in milliseconds.
 const KEEP_KEYS: i64 = 24 * 3_600_000;
@@ -80,6 +83,7 @@ impl Handle<GenerationChanged> for Library {
             turn.send(GenerationManager::at(&generation.id), heard);
         }
         if known.is_none() {
+            start_sweep(turn)?;
             // Only with the first word: later ones must not bring back what somebody has removed.
             for tag in &generation.request.tags {
                 let insert = "INSERT OR IGNORE INTO tags VALUES (?1, 'generation', ?2)";
@@ -88,6 +92,16 @@ impl Handle<GenerationChanged> for Library {
         }
         Ok(())
     }
+}
+
+/// From its first generation on, blobs that nothing refers to are looked for.
+fn start_sweep(turn: &Turn<Library>) -> Result<()> {
+    const STARTED: &str = "sweep-started";
+    if turn.kv().get::<bool>(STARTED)?.is_none() {
+        turn.kv().put(STARTED, &true)?;
+        turn.send(OrphanSweep::at(SWEEP), StartSweep);
+    }
+    Ok(())
 }
 
 /// An artifact that is known, or was deleted, stays as it is.

@@ -159,7 +159,8 @@ impl Handle<Retry> for GenerationManager {
             let earlier = earlier.filter(|it| !is_lost(it)).collect();
             turn.sql().execute(
                 "UPDATE task SET state = 'pending', round = ?2, id = ?3, error = NULL, \
-                 made = NULL, progress = NULL, submittedAt = NULL, turnedAway = 0 WHERE idx = ?1",
+                 made = NULL, progress = NULL, submittedAt = NULL, turnedAway = 0, \
+                 mayBeKnown = 0, acknowledgedAt = NULL, missing = 0 WHERE idx = ?1",
                 (index, round, task_id(turn.name(), index, round)),
             )?;
             submit(turn, &kept, index, earlier)?;
@@ -205,8 +206,14 @@ impl Handle<Forget> for GenerationManager {
     /// Only when the library has confirmed everything: before that the manager is all there is.
     fn handle(&self, turn: &Turn<Self>, _: Forget) -> Result<()> {
         let Some(kept) = rows::request(turn)? else { return Ok(()) };
-        let is_heard = kept.told <= kept.heard;
-        if is_heard && rows::tasks(turn)?.iter().all(|it| it.state.is_final()) {
+        let (is_heard, tasks) = (kept.told <= kept.heard, rows::tasks(turn)?);
+        if is_heard && tasks.iter().all(|it| it.state.is_final()) {
+            // An attempt to fetch them may have put a blob that nobody has heard of.
+            let unwanted = tasks.iter().filter(|it| kept.is_deleted || !it.is_ready());
+            let artifacts: Vec<_> = unwanted.map(|it| artifact_id(turn.name(), it.index)).collect();
+            if !artifacts.is_empty() {
+                turn.perform(&Discard { artifacts });
+            }
             turn.delete();
         } else {
             turn.set_alarm("forget", FORGET_AGAIN, Forget);

@@ -52,7 +52,8 @@ fn heard(turn: &Turn<GenerationManager>, before: Kept, version: i64) -> Result<(
     let tasks = rows::tasks(turn)?;
     let new: Vec<_> = tasks.iter().filter(|it| it.is_unconfirmed(&before)).collect();
     let kept = Kept { heard: version, library_error: None, ..before };
-    if kept.told <= version {
+    // While tasks are under way the alarm stays, for what they will make.
+    if kept.told <= version && kept.completed_at.is_some() {
         turn.cancel_alarm("confirm");
     }
     if kept.is_deleted {
@@ -90,7 +91,11 @@ impl Handle<Confirm> for GenerationManager {
     /// A message that the library refuses is given up, so that it is told by a job, which says why.
     fn handle(&self, turn: &Turn<Self>, msg: Confirm) -> Result<()> {
         let Some(kept) = rows::request(turn)? else { return Ok(()) };
-        if kept.told <= kept.heard && !kept.is_deleted {
+        let is_open = match kept.completed_at {
+            Some(_) => kept.heard < kept.told,
+            None => rows::tasks(turn)?.iter().any(|it| it.is_unconfirmed(&kept)),
+        };
+        if !is_open && !kept.is_deleted {
             return Ok(());
         }
         let changed = match kept.is_deleted {

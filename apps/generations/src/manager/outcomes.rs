@@ -1,15 +1,20 @@
 //! What comes back from outside: outcomes, webhooks, and time.
 
+use std::time::Duration;
+
 use steadfast::{Error, Handle, Outcome, Result, Turn};
 
 use super::{
-    GenerationManager, UNDER_WAY, control, progress, rows,
+    GenerationManager, UNDER_WAY, control, progress,
+    progress::Wait,
+    rows,
     rows::{Kept, TaskRow},
     unknown,
 };
 use crate::{
     AskAgain, AskLate, AtProvider, Discard, DiscardAgain, Fetch, FetchHere, Made, Poll, Progress,
     Submit, SubmitHere, Taken, TaskError, TaskState, TimeOut, Webhook, jobs::DISCARD_AGAIN,
+    studio::WAIT_MAX_MS,
 };
 use steadfast_ai::generate::verify_webhook_token;
 
@@ -45,9 +50,13 @@ impl Handle<Outcome<Submit>> for GenerationManager {
             };
         };
         match msg.result {
-            Ok(Taken::Later { after_ms, may_be_known }) => {
+            Ok(Taken::Later { after_ms, may_be_known, is_held }) => {
+                if !is_held {
+                    self.hold(turn, &kept, after_ms);
+                }
                 let earlier = msg.job.earlier;
-                progress::turned_away(turn, &kept, &task, earlier, after_ms, may_be_known)
+                let wait = Wait { earlier, after_ms, may_be_known, is_held };
+                progress::turned_away(turn, &kept, &task, wait)
             }
             Ok(Taken::Made(made)) => progress::made(turn, &kept, &task, id, made),
             Ok(Taken::Accepted) => progress::submitted(turn, &task, kept.webhooks.is_some()),
@@ -90,6 +99,13 @@ impl Handle<Outcome<Poll>> for GenerationManager {
 }
 
 impl GenerationManager {
+    /// What a provider says to one task holds for all that are not submitted yet.
+    fn hold(&self, turn: &Turn<Self>, kept: &Kept, after_ms: u64) {
+        let after = after_ms.clamp(progress::WAIT_MIN_MS, WAIT_MAX_MS);
+        let until = turn.now().after(Duration::from_millis(after));
+        self.studio.hold(&kept.request.provider, until);
+    }
+
     /// A provider has said how a task stands, however it came.
     fn told(&self, turn: &Turn<Self>, id: &str, state: AtProvider) -> Result<()> {
         let Some(kept) = rows::request(turn)? else { return Ok(()) };
@@ -106,9 +122,11 @@ impl GenerationManager {
             AtProvider::Made(made) => progress::made(turn, &kept, &task, id, made),
             AtProvider::Working(per_cent) => progress::went_on(turn, &task, per_cent),
             AtProvider::Failed(error) => progress::failed(turn, &kept, &task, &UNDER_WAY, &error),
-            // It may not know it yet. If it never does, time ends it.
-            AtProvider::Unknown => Ok(()),
-            AtProvider::Busy(after_ms) => progress::ask_not_before(turn, after_ms),
+            AtProvider::Unknown => progress::missing(turn, &kept, &task),
+            AtProvider::Busy(after_ms) => {
+                self.hold(turn, &kept, after_ms);
+                progress::ask_not_before(turn, after_ms)
+            }
         }
     }
 }

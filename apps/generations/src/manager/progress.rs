@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use steadfast::{Object, Result, Turn};
+use steadfast::{Object, Result, Turn, store::Timestamp};
 
 use super::{
     GRACE, GenerationManager, UNDER_WAY, mirror,
@@ -13,17 +13,22 @@ use super::{
 use crate::{
     AskAgain, AskLate, Confirm, Fetch, FetchHere, Forget, GenerationChanged, GenerationMessage,
     GenerationStatus, Library, Made, SubmitAgain, TaskError, TaskState, TimeOut, artifact_id,
-    jobs::is_here,
+    jobs::is_here, studio::WAIT_MAX_MS,
 };
 
-/// The longest wait that a provider can ask for, in milliseconds.
-const AFTER_MAX_MS: u64 = 3_600_000;
+/// How long a provider is left alone at least that does not say how long, in milliseconds.
+pub(super) const WAIT_MIN_MS: u64 = 1_000;
 
 /// How long the library may take until it is told again.
 pub(super) const CONFIRM_AFTER: Duration = Duration::from_secs(30);
 
 /// How often a provider may turn a task away until the task fails.
 const TURNED_AWAY_MAX: u32 = 100;
+
+/// A provider does not know a task that it acknowledged when so many polls in a row have not found
+/// it, and so much time has passed: right after the acknowledgement it may be late.
+const MISSING_MAX: u32 = 3;
+const MISSING_AFTER: Duration = Duration::from_secs(30);
 
 type ManagerTurn = Turn<GenerationManager>;
 
@@ -45,6 +50,8 @@ fn set(turn: &ManagerTurn, task: &TaskRow, column: &str, value: &impl Serialize)
 
 /// The provider works on it.
 pub(super) fn submitted(turn: &ManagerTurn, task: &TaskRow, webhooks: bool) -> Result<()> {
+    let update = "UPDATE task SET acknowledgedAt = ?2, missing = 0 WHERE idx = ?1";
+    turn.sql().execute(update, (task.index, turn.now().0))?;
     if change(turn, task, &[TaskState::Pending], TaskState::Submitted)? {
         tell(turn, task.index)?;
     }
@@ -76,7 +83,7 @@ pub(super) fn ask_late(turn: &ManagerTurn, asked: u32) {
 
 /// The provider has too many questions: the next one comes when it wants to be asked again.
 pub(super) fn ask_not_before(turn: &ManagerTurn, after_ms: u64) -> Result<()> {
-    let after = Duration::from_millis(after_ms.min(AFTER_MAX_MS));
+    let after = Duration::from_millis(after_ms.min(WAIT_MAX_MS));
     let earliest = turn.now().after(after);
     let alarms = turn.alarms()?;
     // Only what is to be asked at all.
@@ -100,43 +107,76 @@ pub(super) fn watch_time(turn: &ManagerTurn, kept: &Kept) -> Result<()> {
     Ok(())
 }
 
+/// What a provider says that does not take a task now.
+pub(super) struct Wait {
+    /// The ids of earlier rounds.
+    pub(super) earlier: Vec<String>,
+    pub(super) after_ms: u64,
+    /// Whether the provider may have the task from an earlier attempt.
+    pub(super) may_be_known: bool,
+    /// Whether it was not asked at all.
+    pub(super) is_held: bool,
+}
+
 /// The provider has too many requests. The task is submitted again when the provider wants to be
-/// asked again; until then no job exists that could submit it.
+/// asked again; until then no job exists that could submit it, and its time does not run.
 pub(super) fn turned_away(
     turn: &ManagerTurn,
     kept: &Kept,
     task: &TaskRow,
-    earlier: Vec<String>,
-    after_ms: u64,
-    may_be_known: bool,
+    wait: Wait,
 ) -> Result<()> {
-    let update = match may_be_known {
-        true => "UPDATE task SET isUnsent = 1, turnedAway = turnedAway + 1 WHERE idx = ?1",
-        false => {
-            "UPDATE task SET isUnsent = 1, turnedAway = turnedAway + 1, submittedAt = NULL \
-             WHERE idx = ?1"
-        }
-    };
-    turn.sql().execute(update, [task.index])?;
-    if task.state != TaskState::Pending {
+    let Wait { earlier, after_ms, may_be_known, is_held } = wait;
+    let update = "UPDATE task SET isUnsent = 1, submittedAt = NULL, acknowledgedAt = NULL, \
+                  mayBeKnown = ?2, turnedAway = turnedAway + ?3 WHERE idx = ?1";
+    turn.sql().execute(update, (task.index, may_be_known, u32::from(!is_held)))?;
+    if !change(turn, task, &UNDER_WAY, TaskState::Pending)? {
         return Ok(());
     }
-    if TURNED_AWAY_MAX <= task.turned_away {
-        let message = format!("the provider had too many requests {TURNED_AWAY_MAX} times");
-        let error = TaskError { code: "provider_rate_limited".into(), message };
-        return failed(turn, kept, task, &[TaskState::Pending], &error);
+    if task.state != TaskState::Pending {
+        tell(turn, task.index)?;
     }
+    if TURNED_AWAY_MAX <= task.turned_away {
+        let message = format!("the provider asked to wait {TURNED_AWAY_MAX} times");
+        let error = TaskError { code: "provider_rate_limited".into(), message };
+        let Some(task) = rows::task_at(turn, task.index)? else { return Ok(()) };
+        return failed(turn, kept, &task, &[TaskState::Pending], &error);
+    }
+    let backoff = WAIT_MIN_MS << task.turned_away.min(8);
+    let least = if is_held { 0 } else { backoff };
     // Tasks that were turned away together come back one after the other.
     let chance = u64::from_str_radix(task.id.get(..4).unwrap_or_default(), 16).unwrap_or_default();
-    let spread = (1_000_u64 << task.turned_away.min(8)) * chance / 0xffff;
-    let after = Duration::from_millis(after_ms.min(AFTER_MAX_MS) + spread);
+    let spread = backoff * chance / 0xffff;
+    let after = Duration::from_millis(after_ms.clamp(least, WAIT_MAX_MS) + spread);
     let again = SubmitAgain { index: task.index, task: task.id.clone(), earlier };
     turn.set_alarm(&format!("submit-{}", task.index), after, again);
     Ok(())
 }
 
+/// A poll did not find the task. What was not acknowledged may be on its way there.
+pub(super) fn missing(turn: &ManagerTurn, kept: &Kept, task: &TaskRow) -> Result<()> {
+    let is_its = task.state == TaskState::Submitted;
+    let Some(since) = task.acknowledged_at.filter(|_| is_its) else { return Ok(()) };
+    let missing = task.missing + 1;
+    if missing < MISSING_MAX || turn.now() < Timestamp(since).after(MISSING_AFTER) {
+        let update = "UPDATE task SET missing = ?2 WHERE idx = ?1";
+        turn.sql().execute(update, (task.index, missing))?;
+        return Ok(());
+    }
+    let message = format!(
+        "the provider acknowledged task `{}` and does not know it any more; what it still tells \
+         of the task counts, and a retry has it made again",
+        task.id
+    );
+    let error = TaskError { code: "provider_lost_task".into(), message };
+    failed(turn, kept, task, &[TaskState::Submitted], &error)
+}
+
 /// Says how far a task is.
 pub(super) fn went_on(turn: &ManagerTurn, task: &TaskRow, per_cent: Option<u8>) -> Result<()> {
+    if 0 < task.missing {
+        turn.sql().execute("UPDATE task SET missing = 0 WHERE idx = ?1", [task.index])?;
+    }
     if task.state == TaskState::Submitted && per_cent.is_some() && per_cent != task.progress {
         let update = "UPDATE task SET progress = ?2 WHERE idx = ?1";
         turn.sql().execute(update, (task.index, per_cent))?;
@@ -177,6 +217,8 @@ fn fetch(turn: &ManagerTurn, kept: &Kept, task: &TaskRow, id: &str, made: Made) 
         index: task.index,
         artifact: artifact_id(turn.name(), task.index),
         task: id.into(),
+        generation: turn.name().into(),
+        workspace: kept.workspace.clone(),
         made,
     };
     match is_here(&kept.request.provider) {
@@ -298,8 +340,9 @@ pub(super) fn publish(turn: &ManagerTurn, kept: &Kept) -> Result<()> {
             turn.cancel_alarm(alarm);
         }
     }
-    let is_confirmed = completed_at.is_some() || !generation.artifacts.is_empty();
-    if is_confirmed && !turn.alarms()?.iter().any(|it| it.name == "confirm") {
+    // Only the end and new artifacts have to be confirmed, and one alarm is enough for all of them.
+    let is_needed = completed_at.is_some() || tasks.iter().any(|it| it.is_unconfirmed(kept));
+    if is_needed && !turn.alarms()?.iter().any(|it| it.name == "confirm") {
         turn.set_alarm("confirm", CONFIRM_AFTER, Confirm { tried: 0 });
     }
     let changed = GenerationChanged { generation, version };

@@ -5,6 +5,7 @@ use steadfast::{
     rusqlite::{OptionalExtension, Row},
     store::Timestamp,
 };
+use steadfast_ai::generate::Delivery;
 
 use super::GenerationManager;
 use crate::{
@@ -66,6 +67,15 @@ pub(super) const CONFIRMED: &str = "\
     UPDATE task SET readyTold = 0 WHERE state = 'ready';
     ALTER TABLE request ADD COLUMN libraryError TEXT";
 
+/// How a task was handed over; whether the provider may have it although no time runs; when the
+/// provider acknowledged it, and how many polls since then did not find it.
+pub(super) const HANDED_OVER: &str = "\
+    ALTER TABLE task ADD COLUMN delivery TEXT;
+    ALTER TABLE task ADD COLUMN mayBeKnown INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE task ADD COLUMN acknowledgedAt INTEGER;
+    ALTER TABLE task ADD COLUMN missing INTEGER NOT NULL DEFAULT 0;
+    UPDATE task SET acknowledgedAt = submittedAt WHERE state = 'submitted'";
+
 /// The request of a generation.
 pub(super) struct Kept {
     pub(super) request: Request,
@@ -107,6 +117,14 @@ pub(super) struct TaskRow {
     pub(super) submitted_at: Option<i64>,
     pub(super) ready_at: Option<i64>,
     pub(super) turned_away: u32,
+    /// How it was handed over; nothing if an earlier version did.
+    pub(super) delivery: Option<Delivery>,
+    /// Whether the provider may have it, although it is not asked now and no time runs.
+    pub(super) may_be_known: bool,
+    /// When the provider said that it has the task.
+    pub(super) acknowledged_at: Option<i64>,
+    /// How many polls in a row did not find it.
+    pub(super) missing: u32,
     /// The number of the word that its artifact was first told with.
     pub(super) ready_told: Option<i64>,
 }
@@ -153,6 +171,10 @@ fn read_task(row: &Row<'_>) -> steadfast::rusqlite::Result<TaskRow> {
         submitted_at: row.get("submittedAt")?,
         ready_at: row.get("readyAt")?,
         turned_away: row.get("turnedAway")?,
+        delivery: json(row, "delivery"),
+        may_be_known: row.get("mayBeKnown")?,
+        acknowledged_at: row.get("acknowledgedAt")?,
+        missing: row.get("missing")?,
         ready_told: row.get("readyTold")?,
     })
 }
@@ -197,6 +219,10 @@ impl TaskRow {
     /// Whether its artifact is made, and the library has not confirmed that it has it.
     pub(super) fn is_unconfirmed(&self, kept: &Kept) -> bool {
         self.state == TaskState::Ready && self.ready_told.is_none_or(|it| kept.heard < it)
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        self.state == TaskState::Ready
     }
 
     /// When the time of its provider is over; nothing while it waits in our own line.

@@ -8,13 +8,14 @@ use steadfast::{
     store::crash,
 };
 use steadfast_ai::generate::{
-    ErrorKind, GenerateError, OutputSource, Provider, SIZE_BYTES, Submitted, Task, media_size,
+    ErrorKind, GenerateError, MediaSize, OutputSource, Provider, Submitted, Task,
 };
 
 use super::{Studio, at_provider, failure, made};
 use crate::{
     AtProvider, Begin, Begun, DeleteGeneration, Discard, Fetch, FetchHere, Fetched,
     GenerationManager, Library, Poll, Progress, Record, Submit, SubmitHere, Taken, blob_key,
+    orphans::{GENERATION, WORKSPACE},
 };
 
 /// Metadata of a blob: the task that it was made for, and how its file is called.
@@ -29,9 +30,10 @@ impl Studio {
     async fn begin(&self, job: &Submit) -> Result<Begun> {
         // Jobs of the first version do not name their manager.
         if job.generation.is_empty() {
-            return Ok(Begun::Again);
+            return self.begun_again(&job.provider, job.kind, None);
         }
-        let begin = Begin { index: job.index, task: job.task.clone() };
+        let delivery = Some(self.named(&job.provider)?.delivery(job.kind));
+        let begin = Begin { index: job.index, task: job.task.clone(), delivery };
         let manager = GenerationManager::at(&job.generation);
         self.objects()?.call(manager, begin).await.map_err(Error::retryable)
     }
@@ -39,7 +41,7 @@ impl Studio {
     /// Submits a task, unless an earlier attempt or round has made it.
     async fn submit(&self, job: Submit, begun: Begun) -> Result<Taken> {
         let provider = self.named(&job.provider)?;
-        let may_be_known = begun == Begun::Again;
+        let may_be_known = begun != Begun::First;
         if !job.earlier.is_empty() {
             match self.made_earlier(provider, &job).await {
                 Ok(None) => {}
@@ -61,6 +63,23 @@ impl Studio {
                 Some(AtProvider::Unknown | AtProvider::Busy(_)) | None => {}
             }
         }
+        if begun == Begun::PollOnly {
+            return Err(answer_lost(&job));
+        }
+        // Polls take a while, in which somebody may have cancelled the task.
+        if may_be_known || !job.earlier.is_empty() {
+            match self.begin(&job).await? {
+                Begun::First | Begun::Again | Begun::PollOnly => {}
+                Begun::Unwanted => return Ok(Taken::Withdrawn),
+                Begun::Held { after_ms, .. } => {
+                    return Ok(Taken::Later { after_ms, may_be_known, is_held: true });
+                }
+            }
+        }
+        self.hand_over(provider, job).await
+    }
+
+    async fn hand_over(&self, provider: &Arc<dyn Provider>, job: Submit) -> Result<Taken> {
         let task = Task {
             id: job.task,
             model: job.model,
@@ -72,8 +91,12 @@ impl Studio {
         let taken = match provider.submit(&task).await {
             Ok(Submitted::Finished(outputs)) => made(outputs).map_or(Taken::Accepted, Taken::Made),
             Ok(Submitted::Accepted) => Taken::Accepted,
-            // A task that is turned away is not taken, so nobody has to be asked about it.
-            Err(error) => return later(error, false),
+            // A task that is turned away is not taken, so nobody has to be asked about it. After
+            // any other error it may have been taken.
+            Err(error) => {
+                let may_be_known = error.kind != ErrorKind::RateLimited;
+                return later(error, may_be_known);
+            }
         };
         crash::point("generation.submit.after");
         Ok(taken)
@@ -103,7 +126,7 @@ impl Studio {
 
     /// What an earlier attempt has put for the same task, before its outcome was lost.
     async fn fetched_before(&self, job: &Fetch) -> Result<Option<Fetched>> {
-        let blob = (self.place)().head(&blob_key(&job.artifact)).await?;
+        let blob = self.bucket().head(&blob_key(&job.artifact)).await?;
         let Some(blob) = blob.filter(|_| !job.task.is_empty()) else { return Ok(None) };
         let Attributes { content_type, metadata, .. } = blob.attributes;
         let of = |name: &str| metadata.get(name).cloned();
@@ -122,12 +145,28 @@ fn millis(duration: Option<Duration>) -> u64 {
     duration.map_or(0, |it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// A provider that has too many requests says how long it wants to be left alone.
+/// Whether a provider has too many requests, or says when to ask again.
+fn is_busy(error: &GenerateError) -> bool {
+    let says_when = error.is_retryable() && error.retry_after.is_some();
+    error.kind == ErrorKind::RateLimited || says_when
+}
+
+/// A provider that has too many requests, or says how long it wants to be left alone, is asked
+/// later. Other errors are tried again or end the task.
 fn later(error: GenerateError, may_be_known: bool) -> Result<Taken> {
-    if error.kind != ErrorKind::RateLimited {
+    if !is_busy(&error) {
         return Err(failure(error));
     }
-    Ok(Taken::Later { after_ms: millis(error.retry_after), may_be_known })
+    Ok(Taken::Later { after_ms: millis(error.retry_after), may_be_known, is_held: false })
+}
+
+fn answer_lost(job: &Submit) -> Error {
+    let text = format!(
+        "the answer of provider `{}` to task `{}` was lost, and the provider cannot tell whether \
+         it made the output; a retry makes it, and may pay for it, again",
+        job.provider, job.task
+    );
+    Error::terminal(text).with_code("provider_answer_lost")
 }
 
 impl Perform<Submit> for Arc<Studio> {
@@ -138,7 +177,12 @@ impl Perform<Submit> for Arc<Studio> {
         let _place = self.place_at(&job.provider).await?;
         match self.begin(&job).await? {
             Begun::Unwanted => Ok(Taken::Withdrawn),
-            begun @ (Begun::First | Begun::Again) => self.submit(job, begun).await,
+            Begun::Held { after_ms, may_be_known } => {
+                Ok(Taken::Later { after_ms, may_be_known, is_held: true })
+            }
+            begun @ (Begun::First | Begun::Again | Begun::PollOnly) => {
+                self.submit(job, begun).await
+            }
         }
     }
 
@@ -150,7 +194,8 @@ impl Perform<Submit> for Arc<Studio> {
 impl Perform<SubmitHere> for Arc<Studio> {
     /// What is made here is not paid for, and takes no time before it is drawn.
     async fn perform(&self, job: SubmitHere, _: &str) -> Result<Taken> {
-        self.submit(job.0, Begun::First).await
+        let provider = self.named(&job.0.provider)?;
+        self.hand_over(provider, job.0).await
     }
 
     fn at_once(&self) -> Option<usize> {
@@ -159,10 +204,13 @@ impl Perform<SubmitHere> for Arc<Studio> {
 }
 
 impl Perform<Poll> for Arc<Studio> {
+    /// A poll takes a place as well: a submission that has begun waits for nobody.
     async fn perform(&self, job: Poll, _: &str) -> Result<Vec<Progress>> {
-        let reports = match self.named(&job.provider)?.poll(&job.tasks).await {
+        let provider = self.named(&job.provider)?;
+        let _place = self.place_at(&job.provider).await?;
+        let reports = match provider.poll(&job.tasks).await {
             Ok(reports) => reports,
-            Err(error) if error.kind == ErrorKind::RateLimited => {
+            Err(error) if is_busy(&error) => {
                 let state = AtProvider::Busy(millis(error.retry_after));
                 let busy = |task| Progress { task, state: state.clone() };
                 return Ok(job.tasks.into_iter().take(1).map(busy).collect());
@@ -187,17 +235,23 @@ impl Perform<Fetch> for Arc<Studio> {
         crash::point("generation.fetch.before");
         let mut stream = provider.open(&source, max).await.map_err(failure)?;
         let media = stream.media();
-        let mut writer = (self.place)().writer(&blob_key(&job.artifact)).await?;
-        let mut head = Vec::new();
+        let mut writer = self.bucket().writer(&blob_key(&job.artifact)).await?;
+        let mut size = MediaSize::new(media);
         while let Some(chunk) = stream.chunk().await.map_err(failure)? {
-            head.extend_from_slice(&chunk[..chunk.len().min(SIZE_BYTES - head.len())]);
+            size.add(&chunk);
             writer.write(&chunk).await?;
             crash::point("generation.fetch.half");
         }
         let mut attributes = Attributes::of_type(media.content_type());
         attributes.metadata.insert(TASK.into(), job.task);
+        // Jobs of earlier versions do not say who refers to it.
+        for (name, value) in [(GENERATION, job.generation), (WORKSPACE, job.workspace)] {
+            if !value.is_empty() {
+                attributes.metadata.insert(name.into(), value);
+            }
+        }
         attributes.metadata.insert(EXTENSION.into(), media.extension().into());
-        let size = media_size(media, &head);
+        let size = size.find();
         for (name, pixels) in size.into_iter().flat_map(|it| [(WIDTH, it.0), (HEIGHT, it.1)]) {
             attributes.metadata.insert(name.into(), pixels.to_string());
         }
@@ -246,7 +300,7 @@ impl Perform<Record> for Arc<Studio> {
 impl Perform<Discard> for Arc<Studio> {
     async fn perform(&self, job: Discard, _: &str) -> Result<()> {
         for artifact in &job.artifacts {
-            match (self.place)().delete(&blob_key(artifact)).await {
+            match self.bucket().delete(&blob_key(artifact)).await {
                 Ok(_) | Err(BucketError::UnknownBlob { .. }) => {}
                 Err(error) => return Err(error.into()),
             }

@@ -1,12 +1,50 @@
 //! What the library does not confirm is told again, and nobody hears of it before.
 
-use steadfast::Object;
+use std::time::Duration;
+
+use steadfast::{Object, store::Timestamp, test::App};
 use steadfast_generations::{Delete, GenerationManager, GenerationStatus, TaskState};
 use steadfast_world::World;
 
-use crate::stage::{Fake, ID, advance, blobs, create, kept, live, on_all, program};
+use crate::stage::{
+    Fake, ID, advance, blobs, create, kept, live, on_all, program, webhook, webhook_with,
+};
 
-on_all!(a_hard_delete_is_done_when_the_bucket_is_back_after_days);
+on_all!(
+    a_hard_delete_is_done_when_the_bucket_is_back_after_days,
+    one_alarm_is_enough_for_all_that_the_library_has_to_confirm,
+);
+
+/// When the alarm rings that asks the library again.
+async fn alarm(app: &App) -> Option<Timestamp> {
+    let view = app.objects().look_at(GenerationManager::CLASS, ID).await.unwrap();
+    let alarms = view.inside.unwrap().alarms;
+    alarms.iter().find(|it| it.name == "confirm").map(|it| it.due_at)
+}
+
+async fn one_alarm_is_enough_for_all_that_the_library_has_to_confirm(app: &App, fake: &Fake) {
+    create(app, "slow", 4).await;
+    app.settle().await;
+    assert_eq!(alarm(app).await, None, "there is nothing to confirm yet");
+    webhook(app, 0).await.unwrap();
+    app.settle().await;
+    let first = alarm(app).await;
+    assert_eq!(first, Some(app.now().after(Duration::from_secs(30))));
+    advance(app, 5).await;
+    webhook(app, 1).await.unwrap();
+    app.settle().await;
+    assert_eq!(alarm(app).await, first, "it is set once");
+    advance(app, 60).await;
+    assert_eq!(alarm(app).await, None, "everything is confirmed");
+    // A word with nothing new for the library: a task has failed.
+    webhook_with(app, 2, 0, "no").await.unwrap();
+    app.settle().await;
+    assert_eq!((alarm(app).await, live(app).await.unwrap().counts.failed), (None, 1));
+    webhook(app, 3).await.unwrap();
+    app.settle().await;
+    assert_eq!(alarm(app).await, None, "the end is confirmed");
+    fake.assert_fair();
+}
 
 /// The same claims over two processes: in the first one the library takes nothing.
 macro_rules! with_a_full_library {
@@ -85,10 +123,7 @@ fn hole_14_a_deleted_manager_stays_until_the_library_has_confirmed(mut world: Wo
     });
 }
 
-async fn a_hard_delete_is_done_when_the_bucket_is_back_after_days(
-    app: &steadfast::test::App,
-    fake: &Fake,
-) {
+async fn a_hard_delete_is_done_when_the_bucket_is_back_after_days(app: &App, fake: &Fake) {
     create(app, "now", 3).await;
     app.settle().await;
     assert_eq!(blobs(app).await.len(), 3);

@@ -3,10 +3,13 @@
 use steadfast::{Job, Object, Perform};
 use steadfast_ai::generate::{ErrorKind, FetchOptions};
 use steadfast_generations::{
-    ARTIFACTS, Cancel, Fetch, GenerationManager, Retry, TaskState, artifact_id, blob_key, task_id,
+    ARTIFACTS, Cancel, DEFAULT_WORKSPACE, Fetch, GenerationManager, Retry, TaskState, artifact_id,
+    blob_key, task_id,
 };
 
-use crate::stage::{Fake, ID, advance, blobs, create, kept, live, start, start_with_studio};
+use crate::stage::{
+    Fake, ID, advance, blobs, create, kept, live, start, start_with_studio, webhook,
+};
 
 #[tokio::test]
 async fn a_retry_fetches_what_is_made_and_paid_for_and_pays_nothing() {
@@ -58,6 +61,8 @@ async fn a_blob_that_was_put_before_the_outcome_was_lost_is_found_when_its_addre
         artifact: artifact_id(ID, 0),
         made: fake.made(&task),
         task,
+        generation: ID.into(),
+        workspace: DEFAULT_WORKSPACE.into(),
     };
     let first = studio.perform(job.clone(), "key").await.unwrap();
     fake.books().withheld = Some(ErrorKind::OutputGone);
@@ -87,6 +92,27 @@ async fn a_blob_of_what_was_cancelled_is_removed_also_when_its_fetch_fails() {
     advance(&app, 3_600).await;
     assert_eq!(blobs(&app).await, Vec::<String>::new());
     assert_eq!(kept(&app).await.unwrap().counts.cancelled, 1);
+}
+
+#[tokio::test]
+async fn a_blob_whose_fetch_failed_for_good_goes_with_its_manager() {
+    let fake = Fake::new();
+    let app = start(&fake).await;
+    create(&app, "slow", 2).await;
+    app.settle().await;
+    webhook(&app, 1).await.unwrap();
+    app.settle().await;
+    fake.books().withheld = Some(ErrorKind::Unavailable);
+    webhook(&app, 0).await.unwrap();
+    app.settle().await;
+    // As an attempt that nobody heard of any more has left it.
+    app.bucket(ARTIFACTS).put(&blob_key(&artifact_id(ID, 0)), b"bytes").await.unwrap();
+    fake.books().withheld = Some(ErrorKind::OutputGone);
+    advance(&app, 3_600).await;
+    assert_eq!(kept(&app).await.unwrap().counts.failed, 1);
+    advance(&app, 25 * 3_600).await;
+    assert_eq!(live(&app).await, None);
+    assert_eq!(blobs(&app).await, [blob_key(&artifact_id(ID, 1))]);
 }
 
 #[test]

@@ -124,4 +124,6 @@ async fn hole_16_an_artifact_has_as_many_bytes_as_the_bucket_has_of_it() {
     let bucket = app.bucket(steadfast_generations::ARTIFACTS);
     let blob = bucket.get(&steadfast_generations::blob_key(&kept.artifacts[0].id)).await.unwrap();
     assert_eq!(blob.unwrap().len() as u64, kept.artifacts[0].size);
+    let size = (kept.artifacts[0].width, kept.artifacts[0].height);
+    assert_eq!(size, (Some(640), Some(360)), "its header comes last");
 }

@@ -101,11 +101,12 @@ async fn what_is_cancelled_while_the_provider_is_busy_is_never_submitted(app: &A
     fake.books().busy = Some(Duration::from_secs(7));
     create(app, "now", 3).await;
     app.settle().await;
-    assert_eq!(fake.books().submitted, 3);
+    let submitted = fake.books().submitted;
+    assert!((1..=3).contains(&submitted), "those that began before the first was turned away");
     app.call(GenerationManager::at(ID), Cancel).await.unwrap();
     fake.books().busy = None;
     advance(app, 3_600).await;
-    assert_eq!(fake.books().submitted, 3);
+    assert_eq!(fake.books().submitted, submitted);
     assert_eq!(fake.books().paid.len(), 0);
     assert_eq!(kept(app).await.unwrap().status, GenerationStatus::Cancelled);
 }
@@ -114,10 +115,11 @@ async fn what_is_deleted_while_the_provider_is_busy_is_never_submitted(app: &App
     fake.books().busy = Some(Duration::from_secs(7));
     create(app, "now", 3).await;
     app.settle().await;
+    let submitted = fake.books().submitted;
     app.call(GenerationManager::at(ID), Delete).await.unwrap();
     fake.books().busy = None;
     advance(app, 3_600).await;
-    assert_eq!(fake.books().submitted, 3);
+    assert_eq!(fake.books().submitted, submitted);
     assert_eq!(fake.books().paid.len(), 0);
 }
 
@@ -125,12 +127,13 @@ async fn a_busy_provider_is_left_alone_as_long_as_it_says(app: &App, fake: &Fake
     fake.books().busy = Some(Duration::from_secs(400));
     create(app, "now", 2).await;
     app.settle().await;
+    let submitted = fake.books().submitted;
     advance(app, 399).await;
-    assert_eq!(fake.books().submitted, 2, "nobody asks before the time");
+    assert_eq!(fake.books().submitted, submitted, "nobody asks before the time");
     fake.books().busy = None;
     advance(app, 60).await;
     assert_eq!(kept(app).await.unwrap().counts.ready, 2, "that time is not the provider's");
-    assert_eq!(fake.books().submitted, 4);
+    assert_eq!(fake.books().submitted, submitted + 2);
     assert_eq!(fake.books().polled, 0);
     fake.assert_fair();
 }

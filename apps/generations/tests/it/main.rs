@@ -5,6 +5,7 @@
 mod confirm;
 mod crashes;
 mod fetching;
+mod full;
 mod holes;
 mod holes_runware;
 mod interleavings;
@@ -13,5 +14,9 @@ mod late_asked;
 mod library;
 mod line;
 mod money;
+mod orphans;
 mod places;
+mod reconcile;
 mod stage;
+mod upgrade;
+mod waits;

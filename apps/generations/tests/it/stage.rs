@@ -9,9 +9,7 @@ use std::{
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use serde_json::{Map, Value, json};
-use steadfast::{
-    Bucket, Builder, Error, Handle, Link, Object, Runtime, Turn, bucket::ListOptions, test::App,
-};
+use steadfast::{Bucket, Builder, Link, Object, Runtime, bucket::ListOptions, test::App};
 use steadfast_ai::classify::Pool;
 use steadfast_ai::generate::{
     Checked, Embedded, ErrorKind, GenerateError, Model, Output, OutputKind, OutputSource,
@@ -20,10 +18,11 @@ use steadfast_ai::generate::{
 use tokio::sync::watch;
 
 use steadfast_generations::{
-    ARTIFACTS, Create, DEFAULT_WORKSPACE, DeleteGeneration, Generation, GenerationChanged,
-    GenerationManager, GetGeneration, GetState, Library, Made, Request, Studio, StudioOptions,
-    Webhook, task_id,
+    ARTIFACTS, Create, DEFAULT_WORKSPACE, Generation, GenerationManager, GetGeneration, GetState,
+    Library, Made, Request, Studio, StudioOptions, Webhook, task_id,
 };
+
+use crate::full::Full;
 
 /// What a provider remembers, over the ends of the process that asks it.
 #[derive(Default)]
@@ -38,6 +37,10 @@ pub(crate) struct Books {
     pub(crate) polled: u32,
     /// Nobody answers.
     pub(crate) is_down: bool,
+    /// How long it wants to be left alone when nobody answers.
+    pub(crate) down_for: Option<Duration>,
+    /// Polls are answered when something is sent to `calls`.
+    pub(crate) is_poll_held: bool,
     /// It has too many requests, and wants to be left alone for so long.
     pub(crate) busy: Option<Duration>,
     /// The bucket of the artifacts cannot be reached.
@@ -133,8 +136,9 @@ impl Fake {
     }
 }
 
-fn unavailable() -> GenerateError {
-    GenerateError::new(ErrorKind::Unavailable, "the provider is down")
+fn unavailable(retry_after: Option<Duration>) -> GenerateError {
+    let error = GenerateError::new(ErrorKind::Unavailable, "the provider is down");
+    GenerateError { retry_after, ..error }
 }
 
 fn busy(retry_after: Option<Duration>) -> GenerateError {
@@ -168,7 +172,7 @@ impl Provider for Fake {
         let mut books = self.books();
         books.submitted += 1;
         if books.is_down {
-            return Err(unavailable());
+            return Err(unavailable(books.down_for));
         }
         if books.busy.is_some() {
             return Err(busy(books.busy));
@@ -186,7 +190,7 @@ impl Provider for Fake {
             // It has taken it, and the answer is lost.
             "lost" => {
                 books.known.insert(task.id.clone(), State::Done);
-                Err(unavailable())
+                Err(unavailable(None))
             }
             _ => {
                 books.known.insert(task.id.clone(), State::Working(10));
@@ -196,10 +200,15 @@ impl Provider for Fake {
     }
 
     async fn poll(&self, tasks: &[String]) -> Result<Vec<Report>, GenerateError> {
+        let is_held = self.books().is_poll_held;
+        if is_held {
+            let mut calls = self.calls.subscribe();
+            calls.changed().await.unwrap();
+        }
         let mut books = self.books();
         books.polled += 1;
         if books.is_down {
-            return Err(unavailable());
+            return Err(unavailable(books.down_for));
         }
         if books.busy.is_some() {
             return Err(busy(books.busy));
@@ -236,37 +245,6 @@ impl Provider for Fake {
             }
         };
         Ok(vec![Report { task, state }])
-    }
-}
-
-/// A library that takes nothing.
-#[derive(Clone)]
-struct Full;
-
-impl Object for Full {
-    const CLASS: &'static str = Library::CLASS;
-    type Calls = (GenerationChanged, DeleteGeneration);
-}
-
-fn full() -> Error {
-    Error::terminal("the library is full").with_code("library_full")
-}
-
-impl Handle<GenerationChanged> for Full {
-    const NAME: &'static str = <Library as Handle<GenerationChanged>>::NAME;
-    type Reply = ();
-
-    fn handle(&self, _: &Turn<Self>, _: GenerationChanged) -> Result<(), Error> {
-        Err(full())
-    }
-}
-
-impl Handle<DeleteGeneration> for Full {
-    const NAME: &'static str = <Library as Handle<DeleteGeneration>>::NAME;
-    type Reply = ();
-
-    fn handle(&self, _: &Turn<Self>, _: DeleteGeneration) -> Result<(), Error> {
-        Err(full())
     }
 }
 
@@ -331,7 +309,9 @@ fn program_and_studio(providers: Providers, fake: Option<&Fake>) -> (Builder, Ar
         .perform::<steadfast_generations::Fetch>(studio.clone())
         .perform::<steadfast_generations::FetchHere>(studio.clone())
         .perform::<steadfast_generations::Record>(studio.clone())
-        .perform::<steadfast_generations::Discard>(studio);
+        .perform::<steadfast_generations::Discard>(studio.clone())
+        .perform::<steadfast_generations::FindOrphans>(studio)
+        .object(steadfast_generations::OrphanSweep);
     let program = match fake.is_some_and(|it| it.books().is_library_full) {
         true => program.object(Full),
         false => program.object(Library),
@@ -411,6 +391,16 @@ pub(crate) async fn tell(app: &App, task: &str, body: String) -> Result<(), Stri
     let task = task.to_owned();
     let told = Webhook { task, token, body };
     app.call(GenerationManager::at(ID), told).await.map_err(|it| it.code().to_owned())
+}
+
+/// Waits for a condition that comes without the clock.
+pub(crate) async fn until(mut is_true: impl AsyncFnMut() -> bool) {
+    let wait = async {
+        while !is_true().await {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(120), wait).await.expect("it comes true");
 }
 
 pub(crate) async fn advance(app: &App, seconds: u64) {

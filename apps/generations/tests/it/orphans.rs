@@ -1,0 +1,87 @@
+//! Blobs that nothing refers to are found and deleted, and others never.
+
+use steadfast::{
+    Object, Perform,
+    bucket::{Attributes, PutOptions},
+    test::App,
+};
+use steadfast_ai::generate::ErrorKind;
+use steadfast_generations::{
+    ARTIFACTS, Create, DEFAULT_WORKSPACE, Delete, FindOrphans, GenerationManager, artifact_id,
+    blob_key,
+};
+
+use crate::stage::{Fake, ID, advance, blobs, create, on_all, request, start_with_studio, webhook};
+
+const OTHER: &str = "0190b0a0-0000-7000-8000-000000000002";
+const DAY: u64 = 24 * 3_600;
+
+on_all!(
+    blobs_that_nothing_refers_to_are_found_however_long_the_bucket_is_away,
+    blobs_that_are_referred_to_are_never_taken,
+);
+
+/// A blob as a process leaves it that ends before anybody has heard of it.
+async fn leave(app: &App, generation: &str, index: u32, workspace: Option<&str>) -> String {
+    let mut attributes = Attributes::of_type("image/png");
+    attributes.metadata.insert("generation".into(), generation.into());
+    attributes.metadata.extend(workspace.map(|it| ("workspace".into(), it.into())));
+    let put = PutOptions { attributes, ..PutOptions::default() };
+    let key = blob_key(&artifact_id(generation, index));
+    app.bucket(ARTIFACTS).put_with(&key, b"bytes", put).await.unwrap();
+    key
+}
+
+async fn blobs_that_nothing_refers_to_are_found_however_long_the_bucket_is_away(
+    app: &App,
+    fake: &Fake,
+) {
+    create(app, "now", 2).await;
+    app.settle().await;
+    let wanted = blobs(app).await;
+    for index in 0..3 {
+        leave(app, OTHER, index, Some(DEFAULT_WORKSPACE)).await;
+    }
+    fake.books().is_bucket_away = true;
+    advance(app, 4 * DAY).await;
+    assert_eq!(blobs(app).await.len(), 5);
+    fake.books().is_bucket_away = false;
+    advance(app, DAY).await;
+    assert_eq!(blobs(app).await, wanted);
+    // And again, as long as there are artifacts.
+    leave(app, OTHER, 0, Some(DEFAULT_WORKSPACE)).await;
+    advance(app, 2 * DAY).await;
+    assert_eq!(blobs(app).await, wanted);
+}
+
+async fn blobs_that_are_referred_to_are_never_taken(app: &App, fake: &Fake) {
+    create(app, "now", 2).await;
+    let other = Create { workspace: "studio".into(), ..request("now", 2) };
+    app.call(GenerationManager::at(OTHER), other).await.unwrap();
+    app.settle().await;
+    // Nobody knows who refers to a blob of an earlier version.
+    leave(app, "0190b0a0-0000-7000-8000-000000000003", 0, None).await;
+    assert_eq!(blobs(app).await.len(), 5);
+    advance(app, 5 * DAY).await;
+    assert_eq!(blobs(app).await.len(), 5);
+    assert_eq!(fake.books().submitted, 4);
+}
+
+#[tokio::test]
+async fn a_blob_that_its_manager_fetches_is_referred_to() {
+    let fake = Fake::new();
+    let (app, studio) = start_with_studio(&fake).await;
+    create(&app, "slow", 2).await;
+    app.settle().await;
+    fake.books().withheld = Some(ErrorKind::Unavailable);
+    webhook(&app, 0).await.unwrap();
+    app.settle().await;
+    let fetched = leave(&app, ID, 0, Some(DEFAULT_WORKSPACE)).await;
+    leave(&app, ID, 7, Some(DEFAULT_WORKSPACE)).await;
+    let all = FindOrphans { after: None, until: i64::MAX };
+    let found = studio.perform(all.clone(), "key").await.unwrap();
+    assert_eq!(found.deleted, [artifact_id(ID, 7)], "there is no such place");
+    assert_eq!(blobs(&app).await, [fetched]);
+    app.call(GenerationManager::at(ID), Delete).await.unwrap();
+    assert_eq!(studio.perform(all, "key").await.unwrap().deleted, [artifact_id(ID, 0)]);
+}
