@@ -1,7 +1,10 @@
 //! Generations in real windows of a real browser.
 
+use steadfast_ai::fake::FakeRunware;
+
 use crate::{
     browser::{Browser, Window},
+    generations_runware::{flags, free_host},
     harness::Server,
 };
 
@@ -56,5 +59,43 @@ fn four_pictures_fill_in_one_is_tagged_found_inspected_and_deleted() {
     );
     window.wait_for("document.querySelector('#inspector') === null");
     window.wait_for("document.querySelectorAll('.grid li').length === 3");
+    browser.assert_quiet();
+}
+
+#[test]
+fn cards_fill_one_by_one_as_their_pictures_come() {
+    let Some(browser) = Browser::start() else { return };
+    let (fake, host) = (FakeRunware::start().expect("it starts"), free_host());
+    let flags = flags(&fake, Some(&host), None, 300);
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let server = Server::at(&host, tempfile::tempdir().expect("a folder"), &flags);
+    let window = browser.open(&format!("{}/generations", server.url));
+    // Pictures come when the test says.
+    window.write("#bench textarea", "late-webhook never-done");
+    window.evaluate("document.querySelector('#bench [name=model]').value = 'runware:100@1'");
+    window.evaluate("document.querySelector('#bench [name=count]').value = 4");
+    window.click("#bench button.main");
+    let cards = |state: &str| format!("document.querySelectorAll('.task{state}').length");
+    window.wait_for(&format!("{} === 4", cards("[data-status=\"submitted\"]")));
+    assert_eq!(fake.tasks().len(), 4);
+    for (number, task) in fake.tasks().iter().enumerate() {
+        fake.send_webhook(task);
+        // One card after the other has its picture, and the page is not loaded again.
+        if number == 0 {
+            window.evaluate("window.stays = true");
+        }
+        if number < 3 {
+            let filled = number + 1;
+            window.wait_for(&format!("{} === {filled}", cards("[data-status=\"ready\"] img")));
+            window.wait_for(&format!("{} === 4", cards("")));
+            let whole = "Array.from(document.querySelectorAll('.task img'))\
+                         .every((it) => it.complete && 0 < it.naturalWidth)";
+            window.wait_for(whole);
+        }
+    }
+    window.wait_for("document.querySelector('.generation') === null");
+    window.wait_for("document.querySelectorAll('.grid li img').length === 4");
+    window.wait_for("window.stays === true");
+    assert_eq!(fake.billings_max(), 1);
     browser.assert_quiet();
 }

@@ -194,6 +194,34 @@ fn what_is_under_way_is_cancelled_and_what_failed_is_retried_over_http() {
     assert_eq!(fake.billings_max(), 1);
 }
 
+#[test]
+fn the_oldest_of_many_that_are_under_way_is_found_and_cancelled_from_the_page() {
+    let fake = FakeRunware::start().expect("it starts");
+    let host = free_host();
+    let server = serve_for(&fake, &host, folder(), true, None, 600);
+    let ids: Vec<String> =
+        (0..110).map(|it| ask(&server, &format!("never-done no-webhook {it}"), true)).collect();
+    server.json_until("/api/generations?status=active&limit=200", |it| {
+        it["items"].as_array().is_some_and(|it| it.len() == ids.len())
+    });
+    let (mut path, mut shown) = ("/generations".to_owned(), Vec::new());
+    loop {
+        let page = server.get(&path).body;
+        shown.extend(page.split("data-id=\"").skip(1).map(|it| it[..36].to_owned()));
+        // As somebody finds it who looks for the link.
+        let Some((before, _)) = page.split_once("\">Older ones under way") else { break };
+        let (_, link) = before.rsplit_once("href=\"").expect("a link");
+        path = link.replace("&amp;", "&");
+    }
+    assert_eq!(path.split('?').count(), 2, "there are several pages");
+    shown.reverse();
+    assert_eq!(shown, ids, "each is on one page, the newest first");
+    let form = [("content-type", "application/x-www-form-urlencoded")];
+    server.post_form("/generations", &format!("do=cancel&id={}", ids[0]), &form);
+    assert_eq!(ended(&server, &ids[0])["status"], "cancelled");
+    assert_eq!(server.get("/generations?older=x").status, 400);
+}
+
 fn told_clips(cluster: Option<&Cluster>) {
     let fake = FakeRunware::start().expect("it starts");
     let host = free_host();

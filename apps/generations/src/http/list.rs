@@ -47,13 +47,7 @@ impl ListQuery {
         if !(1..=200).contains(&limit) {
             return Err(Problem::bad("bad_query", "`limit` must be 1 to 200"));
         }
-        let cursor = self.cursor.as_deref().filter(|it| !it.is_empty());
-        let cursor = cursor.map(|it| it.split_once(':').and_then(parse));
-        let after = match cursor {
-            Some(None) => return Err(Problem::bad("bad_cursor", "take the cursor from `next`")),
-            Some(after) => after,
-            None => None,
-        };
+        let after = cursor(self.cursor.as_deref())?;
         let some = |it: &Option<String>| it.clone().filter(|it| !it.is_empty());
         let narrow = Narrow {
             model: some(&self.model),
@@ -65,6 +59,13 @@ impl ListQuery {
         };
         Ok((narrow, limit as usize))
     }
+}
+
+/// Where a list goes on, if it does not begin.
+pub(super) fn cursor(text: Option<&str>) -> Result<Option<(i64, String)>, Problem> {
+    let Some(text) = text.filter(|it| !it.is_empty()) else { return Ok(None) };
+    let after = text.split_once(':').and_then(parse);
+    after.map(Some).ok_or_else(|| Problem::bad("bad_cursor", "take the cursor from `next`"))
 }
 
 fn parse((at, id): (&str, &str)) -> Option<(i64, String)> {

@@ -12,7 +12,7 @@ use steadfast_web::Page;
 use super::{
     bench::{Form, act},
     cards::{active, bench, inspector, library},
-    list::ListQuery,
+    list::{ListQuery, cursor},
     problem::Problem,
     site::Site,
     workspace::Workspace,
@@ -27,8 +27,8 @@ const SCRIPT: &str = include_str!("../../assets/generations.js");
 const ICON: &str = include_str!("../../assets/generations.svg");
 /// Artifacts of one page.
 const PAGE: u32 = 48;
-/// Generations under way that are shown above the library.
-const ACTIVE: u32 = 200;
+/// Generations under way that one page shows above the library.
+const ACTIVE: u32 = 50;
 /// Generations that are looked at for what did not go well.
 const RECENT: u32 = 12;
 
@@ -48,12 +48,16 @@ pub(super) async fn icon() -> Response {
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct View {
     artifact: Option<String>,
+    /// Only generations under way that are older: a cursor.
+    older: Option<String>,
 }
 
 /// What the page shows.
 pub(super) struct Shown {
     pub(super) workspace: Workspace,
     pub(super) active: Vec<Generation>,
+    /// Where older generations under way are, if there are more.
+    pub(super) older: Option<String>,
     pub(super) artifacts: Vec<Artifact>,
     pub(super) next: Option<String>,
     pub(super) tags: Vec<TagCount>,
@@ -90,16 +94,38 @@ async fn collect(
     let ask = ListArtifacts { generation: query.generation.clone(), narrow };
     let artifacts = site.objects.call(library(), ask).await?;
     let found = super::list::page(artifacts, PAGE as usize, |it| (it.created_at, &it.id));
-    let generations = |status, limit| {
-        let ask = ListGenerations { status, narrow: Narrow { limit, ..Narrow::default() } };
-        site.objects.call(library(), ask)
+    let (active, older) = under_way(site, &workspace, view).await?;
+    let inspected = match &view.artifact {
+        Some(id) => inspect(site, &workspace, id).await?,
+        None => None,
     };
-    // All that are under way, however many are newer.
+    let tags = site.objects.call(library(), ListTags).await?;
+    let tag = query.tag.clone().filter(|it| !it.is_empty());
+    let (artifacts, next) = (found.items, found.next);
+    Ok(Shown { workspace, active, older, artifacts, next, tags, tag, inspected })
+}
+
+/// A page of what is under way, however many are newer, with what did not go well lately on the
+/// first one; and where the next page begins.
+async fn under_way(
+    site: &Site,
+    workspace: &Workspace,
+    view: &View,
+) -> Result<(Vec<Generation>, Option<String>), Problem> {
+    let after = cursor(view.older.as_deref())?;
+    let is_first = after.is_none();
+    let generations = |status, limit, after| {
+        let narrow = Narrow { limit, after, ..Narrow::default() };
+        site.objects.call(workspace.library(), ListGenerations { status, narrow })
+    };
+    let found = generations(Some(GenerationStatus::Active), ACTIVE + 1, after).await?;
+    let found = super::list::page(found, ACTIVE as usize, |it| (it.created_at, &it.id));
     let mut active = Vec::new();
-    for generation in generations(Some(GenerationStatus::Active), ACTIVE).await? {
-        active.extend(super::api::find(site, &workspace, &generation.id).await?);
+    for generation in found.items {
+        active.extend(super::api::find(site, workspace, &generation.id).await?);
     }
-    for generation in generations(None, RECENT).await? {
+    let recent = if is_first { generations(None, RECENT, None).await? } else { Vec::new() };
+    for generation in recent {
         // What went well is in the library below; the rest is to be seen.
         let is_whole = generation.counts.ready == generation.request.count;
         let is_shown = active.iter().any(|it| it.id == generation.id);
@@ -108,14 +134,7 @@ async fn collect(
         }
     }
     active.sort_by(|one, two| (two.created_at, &two.id).cmp(&(one.created_at, &one.id)));
-    let inspected = match &view.artifact {
-        Some(id) => inspect(site, &workspace, id).await?,
-        None => None,
-    };
-    let tags = site.objects.call(library(), ListTags).await?;
-    let tag = query.tag.clone().filter(|it| !it.is_empty());
-    let (artifacts, next) = (found.items, found.next);
-    Ok(Shown { workspace, active, artifacts, next, tags, tag, inspected })
+    Ok((active, found.next))
 }
 
 async fn inspect(
@@ -136,6 +155,11 @@ fn main(site: &Site, shown: &Shown) -> Markup {
         (bench(&site.studio.models(), &shown.workspace))
         section #live aria-label="Under way" aria-live="polite" {
             @for generation in &shown.active { (active(generation, &shown.workspace)) }
+            @if let Some(older) = &shown.older {
+                a.next href=(shown.workspace.link("/generations", &[("older", older)])) {
+                    "Older ones under way"
+                }
+            }
         }
         (library(shown))
         (inspector(shown))
