@@ -63,7 +63,7 @@ mod tests {
     const HEAD: &[u8] = b"\x1a\x45\xdf\xa3\x87\x42\x82\x84webm";
     /// Of an unknown length, as what is recorded live.
     const SEGMENT: &[u8] = b"\x18\x53\x80\x67\x01\xff\xff\xff\xff\xff\xff\xff";
-    const INFO: &[u8] = b"\x15\x49\xa9\x66\x42\x05abcde";
+    const INFO: &[u8] = b"\x15\x49\xa9\x66\x40\x05abcde";
     const CLUSTER: &[u8] = b"\x1f\x43\xb6\x75\xff";
 
     fn element(id: &[u8], inside: &[u8]) -> Vec<u8> {
