@@ -62,10 +62,10 @@ fn what_may_be_paid_is_not_paid_again(
     let options = RunwareOptions { image_delivery, reconcile, ..fake.options() };
     let world = upgraded(world, &fake, options);
     world.on(async |app| {
+        assert_eq!(fake.billings(&task_id(ID, 0, 0)), 1);
         let kept = kept(app).await.unwrap();
         assert_eq!(kept.status, GenerationStatus::Failed);
         assert_eq!(kept.tasks[0].error.as_ref().unwrap().code, "provider_answer_lost");
-        assert_eq!(fake.billings(&task_id(ID, 0, 0)), 1);
         // Whoever wants it all the same says so.
         app.call(GenerationManager::at(ID), Retry).await.unwrap();
         advance(app, 60).await;
