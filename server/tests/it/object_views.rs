@@ -33,6 +33,7 @@ fn classes_and_objects_are_listed_in_parts() {
         increment(&server, name, 1);
     }
     let expected = json!([
+        {"name": "artifact-sweep", "served": true, "objects": 0, "more": false},
         {"name": "chat", "served": true, "objects": 0, "more": false},
         {"name": "counter", "served": true, "objects": 5, "more": false},
         {"name": "env-pair", "served": true, "objects": 0, "more": false},

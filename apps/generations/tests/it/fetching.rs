@@ -3,8 +3,8 @@
 use steadfast::{Job, Object, Perform};
 use steadfast_ai::generate::{ErrorKind, FetchOptions};
 use steadfast_generations::{
-    ARTIFACTS, Cancel, DEFAULT_WORKSPACE, Fetch, GenerationManager, Retry, TaskState, artifact_id,
-    blob_key, task_id,
+    ARTIFACTS, Cancel, DEFAULT_WORKSPACE, Delete, Fetch, GenerationManager, Retry, TaskState,
+    artifact_id, blob_key, task_id,
 };
 
 use crate::stage::{
@@ -113,6 +113,20 @@ async fn a_blob_whose_fetch_failed_for_good_goes_with_its_manager() {
     advance(&app, 25 * 3_600).await;
     assert_eq!(live(&app).await, None);
     assert_eq!(blobs(&app).await, [blob_key(&artifact_id(ID, 1))]);
+}
+
+#[tokio::test]
+async fn a_blob_that_comes_after_a_hard_delete_goes_with_its_manager() {
+    let fake = Fake::new();
+    let app = start(&fake).await;
+    create(&app, "now", 1).await;
+    app.settle().await;
+    app.call(GenerationManager::at(ID), Delete).await.unwrap();
+    app.settle().await;
+    assert_eq!(blobs(&app).await, Vec::<String>::new());
+    app.bucket(ARTIFACTS).put(&blob_key(&artifact_id(ID, 0)), b"bytes").await.unwrap();
+    advance(&app, 25 * 3_600).await;
+    assert_eq!(blobs(&app).await, Vec::<String>::new());
 }
 
 #[test]
