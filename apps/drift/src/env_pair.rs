@@ -115,6 +115,7 @@ impl Handle<CreateComparison> for EnvPair {
             comparison: kept.clone(),
             sealed: msg.sealed,
             samples: true,
+            retries: true,
         };
         turn.start(&CompareEnvironments::at(&run), &input);
         let seen = PairSeen {

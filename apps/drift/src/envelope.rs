@@ -144,6 +144,12 @@ pub struct ProbeResponse {
     /// How long each of several requests took, this one first; empty if it was the only one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub samples_ms: Vec<u64>,
+    /// How large the body of each of several answers was, this one first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub samples_bytes: Vec<u64>,
+    /// Why earlier requests of the same comparison got no answer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<ProbeErrorCode>,
 }
 
 impl ProbeResponse {

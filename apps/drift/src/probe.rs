@@ -10,6 +10,7 @@ mod certificate;
 mod headers;
 mod hop;
 mod redact;
+mod scrub;
 mod tls;
 
 use std::{collections::BTreeSet, time::Duration};
@@ -19,6 +20,7 @@ use rustls::RootCertStore;
 use steadfast_egress::{EgressError, Gate, Target};
 use tokio::time::Instant;
 
+pub(crate) use self::redact::{Known, is_redacted, urls_within};
 pub use self::redact::{redacted_url, shown_url};
 use self::{hop::Answer, tls::Trust};
 use crate::envelope::{
@@ -49,6 +51,9 @@ pub struct ProbeOptions {
     pub body_bytes_max: usize,
     /// What the probe calls itself.
     pub user_agent: String,
+    /// How often a side that gives no answer is asked again before that is told. Each pause is
+    /// twice as long as the one before.
+    pub retries: usize,
     /// How often a difference is looked at again before it is told.
     pub rounds: usize,
     /// How long to wait before each of these rounds.
@@ -65,6 +70,7 @@ impl Default for ProbeOptions {
             redirects_max: 10,
             body_bytes_max: 1 << 20,
             user_agent: concat!("steadfast-drift/", env!("CARGO_PKG_VERSION")).to_owned(),
+            retries: 4,
             rounds: 9,
             pause: Duration::from_millis(150),
             sampling_max: Duration::from_secs(30),
@@ -98,6 +104,8 @@ pub struct Prober {
 struct Seen {
     redirects: Vec<RedirectHop>,
     hops: Vec<Hop>,
+    /// Secrets of the URLs that were asked.
+    known: Known,
 }
 
 impl Prober {
@@ -129,7 +137,7 @@ impl Prober {
         let ended = self.follow(url, start + self.options.budget, &mut seen).await;
         let duration_ms = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
         let (mut cf, mut platform) = (None, None);
-        let Seen { redirects, hops } = seen;
+        let Seen { redirects, hops, known } = seen;
         let result = match ended {
             Ok(answer) => {
                 cf = Some(context(&answer, hops.last()));
@@ -144,6 +152,8 @@ impl Prober {
                         hops,
                         duration_ms,
                         samples_ms: Vec::new(),
+                        samples_bytes: Vec::new(),
+                        failures: Vec::new(),
                     }
                     .into(),
                 )
@@ -155,7 +165,7 @@ impl Prober {
                 )
             }
         };
-        SignalEnvelope {
+        let mut envelope = SignalEnvelope {
             schema_version: SIGNAL_SCHEMA_VERSION,
             comparison_id: comparison_id.clone(),
             probe_id: format!("{comparison_id}:{}", side.as_str()),
@@ -165,7 +175,9 @@ impl Prober {
             cf,
             platform,
             result,
-        }
+        };
+        scrub::scrub(&mut envelope, &known);
+        envelope
     }
 
     /// Follows redirects to the last response.
@@ -175,6 +187,7 @@ impl Prober {
         deadline: Instant,
         seen: &mut Seen,
     ) -> Result<Answer, ProbeError> {
+        seen.known.learn(url);
         let mut target = self.gate.check(url).map_err(refused)?;
         let mut visited = BTreeSet::new();
         loop {
@@ -221,6 +234,7 @@ impl Prober {
             let message = format!("the redirect of {} leads to no URL", from.host());
             return Err(failed(ProbeErrorCode::InvalidUrl, message));
         };
+        seen.known.learn(url.as_str());
         seen.redirects.push(RedirectHop {
             from_url: redacted_url(from.url().as_str()),
             to_url: redacted_url(url.as_str()),

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::{
     diff::{Code, DiffFinding, DiffOptions, EnvDiff, Severity, Unsteady, compute, settle},
-    envelope::{ProbeResult, Side, SignalEnvelope},
+    envelope::{ProbeErrorCode, ProbeResult, Side, SignalEnvelope},
     probe::{ProbeRequest, Prober},
 };
 
@@ -15,15 +15,29 @@ use crate::{
 const TIMING_ROUNDS: usize = 4;
 /// Rounds for differences that nobody is woken for.
 const WARN_ROUNDS: usize = 2;
+/// How often a side that does not answer in time is asked again: each time takes long.
+const TIMEOUT_RETRIES: usize = 2;
 
 /// What asking again has shown.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Samples {
     /// How long the left side took each time, in milliseconds; the first time comes first.
     pub left_ms: Vec<u64>,
     /// How long the right side took.
     pub right_ms: Vec<u64>,
+    /// How large the bodies of the left side were.
+    #[serde(default)]
+    pub left_bytes: Vec<u64>,
+    /// How large the bodies of the right side were.
+    #[serde(default)]
+    pub right_bytes: Vec<u64>,
+    /// The first answer of the left side, if it gave none at first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_answer: Option<SignalEnvelope>,
+    /// The first answer of the right side, if it gave none at first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub right_answer: Option<SignalEnvelope>,
     /// Differences that a side has with itself.
     pub unsteady: Vec<Unsteady>,
 }
@@ -31,6 +45,50 @@ pub(crate) struct Samples {
 /// Whether a difference should be looked at again.
 pub(crate) fn is_worth_sampling(diff: &EnvDiff) -> bool {
     diff.probe.response_present && diff.max_severity < Severity::Info
+}
+
+/// Whether a side that gave no answer should be asked again.
+pub(crate) fn is_worth_a_retry(first: &SignalEnvelope) -> bool {
+    0 < retries(first, usize::MAX)
+}
+
+/// How often a side is asked again that gave no answer.
+fn retries(first: &SignalEnvelope, most: usize) -> usize {
+    match first.result.failure().map(|it| it.error.code) {
+        // They are the same each time.
+        None | Some(ProbeErrorCode::InvalidUrl | ProbeErrorCode::SsrfBlocked) => 0,
+        Some(ProbeErrorCode::Timeout) => most.min(TIMEOUT_RETRIES),
+        Some(
+            ProbeErrorCode::DnsError
+            | ProbeErrorCode::TlsError
+            | ProbeErrorCode::FetchError
+            | ProbeErrorCode::UnknownError,
+        ) => most,
+    }
+}
+
+/// Asks a side that gave no answer again; gives the answer, if there is one.
+async fn retry(prober: &Prober, asked: &Asked<'_>, until: Instant) -> Option<SignalEnvelope> {
+    let limits = prober.options();
+    let mut failures: Vec<ProbeErrorCode> =
+        asked.first.result.failure().map(|it| it.error.code).into_iter().collect();
+    let mut pause = limits.pause;
+    for _ in 0..retries(asked.first, limits.retries) {
+        if until <= Instant::now() {
+            break;
+        }
+        SystemClock.sleep(pause).await;
+        pause *= 2;
+        let mut envelope = prober.probe(&asked.request).await;
+        match &mut envelope.result {
+            ProbeResult::Response(it) => {
+                it.failures = failures;
+                return Some(envelope);
+            }
+            ProbeResult::Failure(it) => failures.push(it.error.code),
+        }
+    }
+    None
 }
 
 /// A side: what it was asked first, and what it answered.
@@ -50,25 +108,30 @@ pub(crate) async fn sample(
     let limits = prober.options();
     let until = Instant::now() + limits.sampling_max;
     let id = &left.request.comparison_id;
-    let told = compute(id, left.first, right.first, options);
-    let mut samples = Samples {
-        left_ms: duration(left.first).into_iter().collect(),
-        right_ms: duration(right.first).into_iter().collect(),
-        unsteady: Vec::new(),
-    };
+    let (left_answer, right_answer) =
+        tokio::join!(retry(prober, left, until), retry(prober, right, until));
+    let first = (
+        left_answer.clone().unwrap_or_else(|| left.first.clone()),
+        right_answer.clone().unwrap_or_else(|| right.first.clone()),
+    );
+    let told = compute(id, &first.0, &first.1, options);
+    let mut samples = Samples { left_answer, right_answer, ..Samples::default() };
+    samples.add(&first.0, &first.1);
+    if !is_worth_sampling(&told) {
+        return samples;
+    }
     for round in 0..limits.rounds {
         // Content that changes with the clock has time to change.
         SystemClock.sleep(limits.pause).await;
         let (l, r) = tokio::join!(prober.probe(&left.request), prober.probe(&right.request));
-        samples.left_ms.extend(duration(&l));
-        samples.right_ms.extend(duration(&r));
-        for (side, first, again) in [(Side::Left, left.first, &l), (Side::Right, right.first, &r)] {
+        samples.add(&l, &r);
+        for (side, first, again) in [(Side::Left, &first.0, &l), (Side::Right, &first.1, &r)] {
             let own = compute(id, first, again, options);
             note(&mut samples.unsteady, side, &told, &own);
         }
         let rounds = round + 1;
-        let (timed_left, timed_right) = samples.timed(left.first, right.first);
-        let now = settle(compute(id, &timed_left, &timed_right, options), &samples.unsteady);
+        let (all_left, all_right) = samples.all(left.first, right.first);
+        let now = settle(compute(id, &all_left, &all_right, options), &samples.unsteady);
         if !goes_on(&told, &now, rounds) || until <= Instant::now() {
             break;
         }
@@ -96,7 +159,9 @@ fn note(unsteady: &mut Vec<Unsteady>, side: Side, told: &EnvDiff, own: &EnvDiff)
         let is_shared = a_at.keys.is_empty() || a_at.keys.iter().any(|it| b_at.keys.contains(it));
         a.code == b.code && a_at.section == b_at.section && is_shared && b.severity <= a.severity
     };
-    for finding in told.findings.iter().filter(|it| it.code != Code::TimingDrift) {
+    // Those two are told of all requests, not of the first one.
+    let is_of_all = |it: &DiffFinding| matches!(it.code, Code::TimingDrift | Code::ProbeFailure);
+    for finding in told.findings.iter().filter(|it| !is_of_all(it)) {
         if !own.findings.iter().any(|it| is_same(finding, it)) {
             continue;
         }
@@ -112,20 +177,37 @@ fn duration(envelope: &SignalEnvelope) -> Option<u64> {
     envelope.result.response().map(|it| it.duration_ms)
 }
 
+fn size(envelope: &SignalEnvelope) -> Option<u64> {
+    envelope.result.response().and_then(|it| it.response.content_length)
+}
+
 impl Samples {
-    /// The first answers with how long all of them took.
-    pub(crate) fn timed(
+    fn add(&mut self, left: &SignalEnvelope, right: &SignalEnvelope) {
+        self.left_ms.extend(duration(left));
+        self.right_ms.extend(duration(right));
+        self.left_bytes.extend(size(left));
+        self.right_bytes.extend(size(right));
+    }
+
+    /// The first answers with how long and how large all of them were.
+    pub(crate) fn all(
         &self,
         left: &SignalEnvelope,
         right: &SignalEnvelope,
     ) -> (SignalEnvelope, SignalEnvelope) {
-        let with = |envelope: &SignalEnvelope, all: &[u64]| {
+        let with = |envelope: &SignalEnvelope, all_ms: &[u64], all_bytes: &[u64]| {
             let mut envelope = envelope.clone();
             if let ProbeResult::Response(it) = &mut envelope.result {
-                it.samples_ms = all.to_vec();
+                it.samples_ms = all_ms.to_vec();
+                it.samples_bytes = all_bytes.to_vec();
             }
             envelope
         };
-        (with(left, &self.left_ms), with(right, &self.right_ms))
+        let left = self.left_answer.as_ref().unwrap_or(left);
+        let right = self.right_answer.as_ref().unwrap_or(right);
+        (
+            with(left, &self.left_ms, &self.left_bytes),
+            with(right, &self.right_ms, &self.right_bytes),
+        )
     }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     diff::EnvDiff,
     envelope::{Side, SignalEnvelope},
-    probe::shown_url,
+    probe::{Known, shown_url, urls_within},
     trend::{Past, Trend},
 };
 use steadfast_ai::explain::Explanation;
@@ -55,12 +55,23 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// As it may be kept and shown: a secret in a URL is for the one who is asked.
+    /// As it may be kept and shown: a secret in a URL is for the one who is asked. Labels may have
+    /// it, too.
     pub(crate) fn without_secrets(&self) -> Self {
+        let mut known = Known::default();
+        known.learn(&self.left_url);
+        known.learn(&self.right_url);
+        let label = |it: &Option<String>| {
+            let mut label = urls_within(it.as_deref()?);
+            known.take_out(&mut label);
+            Some(label)
+        };
         Self {
             left_url: shown_url(&self.left_url),
             right_url: shown_url(&self.right_url),
-            ..self.clone()
+            left_label: label(&self.left_label),
+            right_label: label(&self.right_label),
+            head: self.head,
         }
     }
 }

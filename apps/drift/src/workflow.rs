@@ -13,7 +13,7 @@ use crate::{
     envelope::{Side, SignalEnvelope},
     explain::{Labels, summary, weight},
     probe::{Method, ProbeOptions, ProbeRequest, Prober},
-    sampling::{Asked, Samples, is_worth_sampling, sample},
+    sampling::{Asked, Samples, is_worth_a_retry, is_worth_sampling, sample},
     trend::{Past, Trend},
 };
 
@@ -60,6 +60,9 @@ pub struct CompareInput {
     /// Whether differences are looked at again; not in runs of versions that did not.
     #[serde(default)]
     pub samples: bool,
+    /// Whether a side that gives no answer is asked again; not in runs of versions that did not.
+    #[serde(default)]
+    pub retries: bool,
 }
 
 impl Workflow for CompareEnvironments {
@@ -133,7 +136,8 @@ impl CompareEnvironments {
         ctx.call(EnvPair::at(&input.pair), ReportStep { comparison_id, step }).await
     }
 
-    /// Asks both sides again if they differ. What one answer says may be chance.
+    /// Asks both sides again if they differ, or one gave no answer. What one request says may be
+    /// chance.
     async fn look_again(
         &self,
         ctx: &Ctx,
@@ -142,7 +146,8 @@ impl CompareEnvironments {
         (left, right): (SignalEnvelope, SignalEnvelope),
     ) -> Result<(SignalEnvelope, SignalEnvelope, Vec<Unsteady>)> {
         let first = compute(&input.comparison_id, &left, &right, OPTIONS);
-        if !input.samples || !is_worth_sampling(&first) {
+        let is_retried = input.retries && [&left, &right].into_iter().any(is_worth_a_retry);
+        if !input.samples || !(is_worth_sampling(&first) || is_retried) {
             return Ok((left, right, Vec::new()));
         }
         let ask = async || {
@@ -153,7 +158,7 @@ impl CompareEnvironments {
             Ok(Box::pin(sample(&prober, &left, &right, OPTIONS)).await)
         };
         let samples: Samples = ctx.step("sample", ask).await?;
-        let (left, right) = samples.timed(&left, &right);
+        let (left, right) = samples.all(&left, &right);
         Ok((left, right, samples.unsteady))
     }
 

@@ -11,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+use serde_json::Value;
 use steadfast_store::{Clock, Entropy, SeededEntropy, SystemClock};
 
 use crate::harness::{run, stderr, stdout};
@@ -36,7 +37,8 @@ impl Visit {
     }
 }
 
-/// An answer: a status with its headers, a body, and how long it takes, in milliseconds.
+/// An answer: a status with its headers, a body, and how long it takes, in milliseconds. Without a
+/// head the connection ends instead.
 struct Answer {
     head: String,
     body: String,
@@ -77,6 +79,9 @@ fn serve_at(address: &str, site: Site, seed: u64) -> String {
                     line.clear();
                 }
                 let Answer { head, body, takes } = site(&visit);
+                if head.is_empty() {
+                    return;
+                }
                 let mut left = Duration::from_millis(takes);
                 let begin = SystemClock.elapsed();
                 while !left.is_zero() {
@@ -168,6 +173,10 @@ fn cache_hits(visit: &Visit) -> Answer {
     Answer { takes: if visit.once_in(2) { 0 } else { 200 }, ..says("page") }
 }
 
+fn drops_connections(visit: &Visit) -> Answer {
+    if visit.once_in(8) { with("", "") } else { says("page") }
+}
+
 /// Sites that answer differently each time; both sides are of the same kind.
 const DYNAMIC: &[(&str, Site)] = &[
     ("a nonce in body, policy and cookie", nonce_everywhere),
@@ -185,6 +194,7 @@ const DYNAMIC: &[(&str, Site)] = &[
     ("a redirect to a session", redirect_to_a_session),
     ("answers that take any time", jitter),
     ("a cache that hits half of the time", cache_hits),
+    ("connections that end without an answer now and then", drops_connections),
 ];
 
 /// Compares two URLs of this machine; gives the exit code and what was said.
@@ -231,6 +241,14 @@ fn page(_: &Visit) -> Answer {
     says("page")
 }
 
+fn long_page_of_any_length(visit: &Visit) -> Answer {
+    says("word ".repeat(1_000 + usize::try_from(visit.chance % 11_000).expect("small")))
+}
+
+fn random_words(visit: &Visit) -> Answer {
+    says("word ".repeat(usize::try_from(visit.chance % 200).expect("small")))
+}
+
 fn greeting(visit: &Visit) -> Answer {
     says(format!("hello {}", visit.chance))
 }
@@ -262,10 +280,9 @@ const DRIFTED: &[(&str, Site, Site)] = &[
     ("a dynamic page that is much longer", greeting, |it| {
         says(format!("{}{}", "hello ".repeat(5_000), it.chance))
     }),
-    ("a side that is slow each time", page, |it| Answer {
-        takes: 800 + it.chance % 100,
-        ..says("page")
-    }),
+    ("a blank page beside one of any length", |_| says(""), long_page_of_any_length),
+    ("a small page beside one of any length", page, long_page_of_any_length),
+    ("a short page of any length beside a long one", random_words, long_page_of_any_length),
     ("a redirect to another host", page, |_| {
         with(&format!("302 There\r\nlocation: {}", ELSEWHERE.wait()), "")
     }),
@@ -288,4 +305,33 @@ fn sites_that_drifted_are_told_each_time() {
         .collect();
     pairs.push(("a side that is down", serve(page, 1), format!("http://{gone}/")));
     play(&pairs, 1);
+}
+
+/// How long a side took, of all requests of a comparison.
+fn samples(shown: &Value, side: &str) -> Vec<u64> {
+    let all = shown["result"][side]["result"]["samplesMs"].as_array().expect("samples");
+    let mut all: Vec<u64> = all.iter().map(|it| it.as_u64().expect("a number")).collect();
+    all.sort_unstable();
+    all
+}
+
+/// A machine that stands still makes a fast side slow: what was measured says what must be told.
+#[test]
+fn a_side_that_is_slow_each_time_is_told() {
+    let (fast, slow) = (serve(page, 1), serve(|_| Answer { takes: 800, ..says("page") }, 2));
+    let mut told = 0;
+    for _ in 0..20 * rounds() {
+        let flags = ["--drift-networks", "127.0.0.0/8", "--json", "--fail-on", "critical"];
+        let done = run(&[&["drift", &*fast, &*slow][..], &flags].concat());
+        let shown: Value = serde_json::from_str(&stdout(&done)).expect("JSON");
+        let (left, right) = (samples(&shown, "left"), samples(&shown, "right"));
+        if left[left.len() - 1] * 5 <= right[0] * 2 {
+            assert_eq!(done.status.code(), Some(1), "{left:?} {right:?}");
+            told += 1;
+        }
+        if told == rounds() {
+            return;
+        }
+    }
+    panic!("the machine was too slow to measure anything: {told} of {} rounds", rounds());
 }

@@ -15,6 +15,7 @@ use super::{
 };
 use crate::envelope::{ProbeFailure, ProbeResponse, Side, SignalEnvelope};
 
+pub(super) use self::content::EACH_TIME;
 pub use self::{
     connection::{CERTIFICATE_CRIT_DAYS, CERTIFICATE_WARN_DAYS},
     timing::{ABS_DELTA_CRIT_MS, ABS_DELTA_WARN_MS, MIN_TIMING_MS, RATIO_CRIT, RATIO_WARN},
@@ -47,6 +48,7 @@ pub(super) fn apply(
     };
     let scene = Scene { left, right, left_probe, right_probe, diff, options };
     let mut found = Found::new();
+    late_answers(&scene, &mut found);
     // B
     routing::status(&scene, &mut found);
     routing::final_url(&scene, &mut found);
@@ -94,6 +96,25 @@ fn failure(left: Option<&ProbeFailure>, right: Option<&ProbeFailure>) -> DiffFin
         .advise(
             "Check that the environment is up, and that its name, port and certificate are right.",
         )
+}
+
+/// A3: a side answered only when it was asked again.
+fn late_answers(scene: &Scene<'_>, found: &mut Found) {
+    for (side, probe) in [(Side::Left, scene.left_probe), (Side::Right, scene.right_probe)] {
+        let Some(first) = probe.failures.first() else { continue };
+        let (failed, side) = (probe.failures.len(), side.as_str());
+        let message = format!(
+            "The {side} side answered request {}; before that it failed ({})",
+            failed + 1,
+            first.as_str()
+        );
+        let evidence = Evidence::new(Section::Probe, [side]);
+        let (code, category) = (Code::ProbeFailure, Category::Unknown);
+        found.push(
+            DiffFinding::new(code, category, Severity::Warn, message, evidence)
+                .advise("Look for restarts, full connection pools and unhealthy instances."),
+        );
+    }
 }
 
 fn one_failed(side: Side, failure: &ProbeFailure) -> String {

@@ -44,6 +44,8 @@ fn answer(side: Side) -> SignalEnvelope {
         hops,
         duration_ms: 40,
         samples_ms: Vec::new(),
+        samples_bytes: Vec::new(),
+        failures: Vec::new(),
     };
     SignalEnvelope {
         schema_version: 1,

@@ -12,11 +12,15 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use steadfast::Object;
 
-use super::{Site, problem::Problem};
+use super::{
+    Site,
+    problem::{Problem, SECRET_MISSING},
+};
 use crate::{
     ClaimKey, Comparison, CreateComparison, EnvPair, GetComparison, GetSealed, ListComparisons,
     ListPairs, PairEntry, Pairs, Shown,
     pair::{Pair, pair_key_of},
+    probe::is_redacted,
 };
 
 #[derive(Deserialize)]
@@ -77,6 +81,10 @@ pub(super) async fn begin(
     comparison: Comparison,
     key: Option<&str>,
 ) -> Result<Shown, Problem> {
+    if is_redacted(&comparison.left_url) || is_redacted(&comparison.right_url) {
+        let text = "a URL has [redacted] in it: its secret is shown nowhere; enter it again";
+        return Err(Problem::bad(SECRET_MISSING, text));
+    }
     let left = site.policy.check(&comparison.left_url)?;
     let right = site.policy.check(&comparison.right_url)?;
     let pair = Pair::new(left.url(), right.url())?;
@@ -124,14 +132,20 @@ pub(super) async fn find(site: &Site, id: &str) -> Result<Shown, Problem> {
 }
 
 /// The comparison with the URLs that an earlier one asked, wherever it has those that were shown of
-/// them: secrets are shown to nobody, and asking again must not need them.
+/// them: secrets are shown to nobody, and asking again must not need them. Fails with
+/// `comparison_forgotten` if it does, because the earlier one is not there any more.
 pub(super) async fn as_before(
     site: &Site,
     mut comparison: Comparison,
     earlier: &str,
 ) -> Result<Comparison, Problem> {
-    let shown = find(site, earlier).await?.result.map(|it| it.comparison);
-    let pair = pair_key_of(earlier).unwrap_or_default();
+    let pair = pair_key_of(earlier).ok_or_else(|| Problem::unknown(earlier))?;
+    let ask = GetComparison { comparison_id: earlier.into() };
+    let Some(found) = site.objects.call(EnvPair::at(pair), ask).await? else {
+        let needs_it = is_redacted(&comparison.left_url) || is_redacted(&comparison.right_url);
+        return if needs_it { Err(Problem::forgotten(earlier)) } else { Ok(comparison) };
+    };
+    let shown = found.result.map(|it| it.comparison);
     let ask = GetSealed { comparison_id: earlier.into() };
     let sealed = site.objects.call(EnvPair::at(pair), ask).await?;
     let (Some(shown), Some(sealed)) = (shown, sealed) else { return Ok(comparison) };

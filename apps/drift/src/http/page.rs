@@ -14,9 +14,11 @@ use steadfast_web::Page;
 use super::{
     Site, api,
     panels::{form, pair_list, result},
-    problem::Problem,
+    problem::{FORGOTTEN, Problem, SECRET_MISSING},
 };
-use crate::{Brief, Comparison, EnvPair, ListComparisons, Shown, pair::pair_key_of};
+use crate::{
+    Brief, Comparison, EnvPair, ListComparisons, Shown, pair::pair_key_of, probe::is_redacted,
+};
 
 const STYLE: &str = include_str!("../../assets/drift.css");
 const SCRIPT: &str = include_str!("../../assets/drift.js");
@@ -131,6 +133,16 @@ pub(super) async fn submit(
     };
     match begun.await {
         Ok(shown) => Redirect::to(&format!("/drift/{}", shown.comparison_id)).into_response(),
+        Err(problem) if [FORGOTTEN, SECRET_MISSING].contains(&&*problem.code) => {
+            // What is missing is entered anew.
+            let mut comparison = comparison;
+            for url in [&mut comparison.left_url, &mut comparison.right_url] {
+                if is_redacted(url) {
+                    url.clear();
+                }
+            }
+            refused(&problem, Some((&comparison, "")), &own)
+        }
         Err(problem) => refused(&problem, Some((&comparison, &asked.again)), &own),
     }
 }

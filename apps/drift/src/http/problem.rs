@@ -15,7 +15,7 @@ use steadfast_web::problem;
 #[derive(Debug)]
 pub(super) struct Problem {
     pub(super) status: StatusCode,
-    code: String,
+    pub(super) code: String,
     pub(super) detail: String,
 }
 
@@ -32,7 +32,20 @@ impl Problem {
         let detail = format!("there is no comparison `{id}`; old ones are forgotten");
         Self::new(StatusCode::NOT_FOUND, "unknown_comparison", detail)
     }
+
+    pub(super) fn forgotten(id: &str) -> Self {
+        let detail = format!(
+            "comparison `{id}` was forgotten meanwhile, and its URLs with their secrets with it; \
+             enter them again"
+        );
+        Self::new(StatusCode::GONE, FORGOTTEN, detail)
+    }
 }
+
+/// The code of a comparison that was there.
+pub(super) const FORGOTTEN: &str = "comparison_forgotten";
+/// The code of a URL that was shown without its secret, and was given as it was shown.
+pub(super) const SECRET_MISSING: &str = "secret_missing";
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {

@@ -3,10 +3,22 @@
 //! A value that is new with every answer is taken out too, such as a nonce: it would be drift
 //! each time.
 
+mod known;
+mod names;
+mod percent;
+
 use url::Url;
+
+pub(crate) use self::known::Known;
+use self::names::{is_secret, is_secret_header, looks_secret};
 
 /// What stands in place of a secret.
 pub(super) const REDACTED: &str = "[redacted]";
+
+/// Whether a text was shown without its secrets.
+pub(crate) fn is_redacted(text: &str) -> bool {
+    percent::decoded_wholly(text).contains(REDACTED)
+}
 
 /// Whether a letter of a stranger is one to read: not one that controls, hides, or turns the
 /// direction of what stands around it.
@@ -16,86 +28,8 @@ pub(super) fn is_readable(it: char) -> bool {
     !it.is_control() && !is_format
 }
 
-/// Words in the names of headers and parameters whose values are secrets.
-const SECRET_WORDS: &[&str] = &[
-    "accesskey",
-    "apikey",
-    "assertion",
-    "auth",
-    "cookie",
-    "credential",
-    "csrf",
-    "jwt",
-    "nonce",
-    "passwd",
-    "password",
-    "privatekey",
-    "secret",
-    "session",
-    "signature",
-    "token",
-    "xsrf",
-];
-
-/// Whole names of that kind, too short to be looked for within others.
-const SECRET_NAMES: &[&str] = &["key", "pass", "pwd", "sid", "sig"];
-
-/// Whole names that hold a secret in one place and a plain word in another: `state=open`.
-const DOUBTFUL_NAMES: &[&str] = &["access", "code", "state"];
-
 /// Headers with such a word in their name whose values are no secrets.
 const OPEN_HEADERS: &[&str] = &["www-authenticate", "proxy-authenticate", "x-xss-protection"];
-
-/// The words of a name: `sortKey`, `sort_key` and `sort-key` have two.
-fn words(name: &str) -> Vec<String> {
-    let mut words = vec![String::new()];
-    let mut was_lower = false;
-    for it in name.chars() {
-        if !it.is_ascii_alphanumeric() || (was_lower && it.is_ascii_uppercase()) {
-            words.push(String::new());
-        }
-        if it.is_ascii_alphanumeric() {
-            words.last_mut().into_iter().for_each(|word| word.push(it.to_ascii_lowercase()));
-        }
-        was_lower = it.is_ascii_lowercase();
-    }
-    words
-}
-
-fn is_secret(name: &str) -> bool {
-    let words = words(name);
-    let joined = words.concat();
-    // Who wrote something is no secret, unlike an authorization.
-    let joined = match joined.contains("authoriz") {
-        true => joined,
-        false => joined.replace("author", ""),
-    };
-    SECRET_WORDS.iter().any(|it| joined.contains(it))
-        || words.iter().any(|it| SECRET_NAMES.contains(&&**it))
-}
-
-/// Whether a parameter is a secret by its name and its value.
-fn is_secret_parameter(name: &str, value: &str) -> bool {
-    let is_doubtful = || words(name).iter().any(|it| DOUBTFUL_NAMES.contains(&&**it));
-    is_secret(name) || looks_secret(value) || (is_doubtful() && !is_plain(value))
-}
-
-/// Whether a value is made of words and small numbers, which nobody needs to hide: `north-west`,
-/// `404`, `SPRING2026`.
-fn is_plain(value: &str) -> bool {
-    let is_word = |it: &str| {
-        let letters = it.trim_end_matches(|it: char| it.is_ascii_digit());
-        let (first, rest) = letters.split_at_checked(1).unwrap_or_default();
-        let has_case = |of: fn(&u8) -> bool| rest.bytes().all(|it| of(&it));
-        let is_alphabetic = letters.bytes().all(|it| it.is_ascii_alphabetic());
-        let is_upper = has_case(u8::is_ascii_uppercase) && first != first.to_ascii_lowercase();
-        let is_lower = has_case(u8::is_ascii_lowercase);
-        letters.len() <= 15
-            && it.len() - letters.len() <= 4
-            && (letters.is_empty() || (is_alphabetic && (is_upper || is_lower)))
-    };
-    value.len() <= 40 && value.replace("%20", "-").split(['-', '_', '.', '+']).all(is_word)
-}
 
 /// The value of a header without its secrets.
 pub(super) fn header(name: &str, value: &str) -> String {
@@ -106,18 +40,9 @@ pub(super) fn header(name: &str, value: &str) -> String {
         }
         "location" | "content-location" | "refresh" | "link" => urls_within(value),
         _ if name.starts_with("access-control-") || OPEN_HEADERS.contains(&name) => value.into(),
-        _ if is_secret(name) || looks_secret(value) => REDACTED.into(),
+        _ if is_secret_header(name, value) => REDACTED.into(),
         _ => urls_within(value),
     }
-}
-
-/// Whether a value is a token by its looks.
-fn looks_secret(value: &str) -> bool {
-    let lower = value.trim_start().to_ascii_lowercase();
-    let is_scheme = lower.starts_with("bearer ") || lower.starts_with("basic ");
-    // The head of every JSON Web Token: `{"` in base64.
-    let is_jwt = |it: &str| it.starts_with("eyJ") && it.matches('.').count() == 2;
-    is_scheme || value.split([' ', ',', ';', '=', '"']).any(is_jwt)
 }
 
 /// A challenge without what is new each time.
@@ -144,27 +69,47 @@ fn nonces(value: &str) -> String {
     value.split(' ').map(word).collect::<Vec<String>>().join(" ")
 }
 
-/// A value that may have URLs in it, without their users, passwords and secrets.
-fn urls_within(value: &str) -> String {
+/// A text that may have URLs in it, without their users, passwords and secrets.
+pub(crate) fn urls_within(value: &str) -> String {
     let is_border = |it: char| it.is_whitespace() || matches!(it, '"' | '\'' | '<' | '>');
-    let words = value.split_inclusive(is_border).map(|it| {
+    let (mut text, mut is_quoted_secret) = (String::new(), false);
+    for it in value.split_inclusive(is_border) {
         let word = it.trim_end_matches(is_border);
-        format!("{}{}", url_word(word), &it[word.len()..])
-    });
-    words.collect()
+        let border = &it[word.len()..];
+        // `token="…"`
+        let name = word.strip_suffix('=').filter(|_| border == "\"");
+        match name {
+            _ if is_quoted_secret && !word.is_empty() => text.push_str(REDACTED),
+            Some(_) => text.push_str(word),
+            None => text.push_str(&redacted_text(word, 0, &mut Vec::new())),
+        }
+        is_quoted_secret = name.is_some_and(|it| is_secret(it, ""));
+        text.push_str(border);
+    }
+    text
 }
 
-/// A word that may be a URL, whole or relative.
-fn url_word(word: &str) -> String {
-    if !word.contains("//") && !word.contains('?') && !word.starts_with('/') {
-        return word.to_owned();
+fn is_url(text: &str) -> bool {
+    text.contains("//") || text.contains('?') || text.starts_with('/')
+}
+
+/// A text that may be a URL, whole or relative, or a query. What is taken out of it is noted.
+fn redacted_text(text: &str, depth: usize, taken: &mut Vec<String>) -> String {
+    if !is_url(text) {
+        return match text.contains('=') {
+            true => redacted_query(text, depth, taken),
+            false => text.to_owned(),
+        };
     }
-    let word = without_user(word);
+    let text = without_user(text);
     // Behind a `#` tokens are handed over.
-    let word = word.split('#').next().unwrap_or_default();
-    match word.split_once('?') {
-        Some((path, query)) => format!("{path}?{}", redacted_query(query)),
-        None => word.to_owned(),
+    let text = text.split('#').next().unwrap_or_default();
+    match text.split_once('?') {
+        Some((path, query)) => {
+            let query = redacted_query(query, depth, taken);
+            format!("{}?{query}", redacted_path(path, depth, taken))
+        }
+        None => redacted_path(text, depth, taken),
     }
 }
 
@@ -184,36 +129,84 @@ pub fn shown_url(text: &str) -> String {
     }
 }
 
-/// A URL without user, password and fragment, and without secrets in its query.
+/// A URL without user, password and fragment, and without secrets in its path and query.
 pub fn redacted_url(text: &str) -> String {
+    redacted_url_of(text, &mut Vec::new())
+}
+
+/// The same, and what was taken out.
+fn redacted_url_of(text: &str, taken: &mut Vec<String>) -> String {
     let parsed = Url::parse(text).ok().filter(Url::has_host);
     let Some(mut url) = parsed else {
         let text: String = text.chars().filter(|it| !it.is_control()).take(2_048).collect();
         // Before the last `@` may be a password.
-        return text.rsplit('@').next().unwrap_or_default().to_owned();
+        let text = text.rsplit('@').next().unwrap_or_default();
+        return redacted_text(text, 0, taken);
     };
     // Both fail only for URLs without a host.
     let _ = url.set_username("");
     let _ = url.set_password(None);
     url.set_fragment(None);
-    let segment = |it: &str| if looks_secret(it) { REDACTED.to_owned() } else { it.to_owned() };
-    let path = url.path().split('/').map(segment).collect::<Vec<String>>().join("/");
+    let path = redacted_path(url.path(), 0, taken);
     if path != url.path() {
         url.set_path(&path);
     }
     if let Some(query) = url.query() {
-        let query = redacted_query(query);
+        let query = redacted_query(query, 0, taken);
         url.set_query(Some(&query));
     }
     url.into()
 }
 
-fn redacted_query(query: &str) -> String {
-    let part = |it: &str| match it.split_once('=') {
-        Some((name, value)) if is_secret_parameter(name, value) => {
-            format!("{name}={REDACTED}")
+fn redacted_path(path: &str, depth: usize, taken: &mut Vec<String>) -> String {
+    let segments = path.split('/').map(|it| redacted_value(it, depth, taken));
+    segments.collect::<Vec<String>>().join("/")
+}
+
+fn redacted_query(query: &str, depth: usize, taken: &mut Vec<String>) -> String {
+    let mut parts = Vec::new();
+    for part in query.split('&') {
+        if let Some(shown) = without_secret(part, taken) {
+            parts.push(shown);
+            continue;
         }
-        _ => it.to_owned(),
-    };
-    query.split('&').map(part).collect::<Vec<String>>().join("&")
+        // Some servers take `;` for `&`.
+        let within = part.split(';').map(|it| redacted_part(it, depth, taken));
+        parts.push(within.collect::<Vec<String>>().join(";"));
+    }
+    parts.join("&")
+}
+
+fn redacted_part(part: &str, depth: usize, taken: &mut Vec<String>) -> String {
+    if let Some(shown) = without_secret(part, taken) {
+        return shown;
+    }
+    match part.split_once('=') {
+        Some((name, value)) => format!("{name}={}", redacted_value(value, depth, taken)),
+        None => redacted_value(part, depth, taken),
+    }
+}
+
+/// A parameter without its value, if that is a secret.
+fn without_secret(part: &str, taken: &mut Vec<String>) -> Option<String> {
+    let (name, value) = part.split_once('=').filter(|it| is_secret(it.0, it.1))?;
+    if value != REDACTED {
+        taken.push(value.to_owned());
+    }
+    Some(format!("{name}={REDACTED}"))
+}
+
+/// A value that may be a token, or a URL or query itself, encoded or not: `/?token=…` in `next`.
+fn redacted_value(value: &str, depth: usize, taken: &mut Vec<String>) -> String {
+    if looks_secret(&percent::decoded_wholly(value)) || percent::LAYERS_MAX < depth {
+        taken.push(value.to_owned());
+        return REDACTED.to_owned();
+    }
+    let decoded = percent::decoded(value);
+    // Each of its parts may be encoded, too.
+    if is_url(value) || value.contains('=') || decoded == value {
+        return redacted_text(value, depth + 1, taken);
+    }
+    let shown = redacted_value(&decoded, depth + 1, taken);
+    if shown == decoded { value.to_owned() } else { percent::encoded(&shown) }
 }

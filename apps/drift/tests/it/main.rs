@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that meets something else has failed")]
 
+mod again;
 mod crashes;
 mod holes;
 mod later;

@@ -34,11 +34,12 @@ pub(crate) struct Environment {
 
 impl Environment {
     pub(crate) fn start(name: &'static str) -> Self {
-        let length = name.len();
-        Self::answering(format!(
-            "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\nx-name: {name}\r\n\
-             cache-control: {name}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{name}"
-        ))
+        Self::answering(answer(name))
+    }
+
+    /// One that ends so many connections without an answer, and answers then.
+    pub(crate) fn dropping(first: usize, name: &'static str) -> Self {
+        Self::serve(first, answer(name))
     }
 
     /// One that takes connections and never answers.
@@ -52,6 +53,10 @@ impl Environment {
 
     /// One that answers with this.
     pub(crate) fn answering(answer: String) -> Self {
+        Self::serve(0, answer)
+    }
+
+    fn serve(dropped: usize, answer: String) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
         let asked = Arc::new(AtomicUsize::new(0));
@@ -67,13 +72,23 @@ impl Environment {
                 while reader.read_line(&mut line).is_ok_and(|it| 2 < it) {
                     line.clear();
                 }
-                count.fetch_add(1, Ordering::SeqCst);
+                if count.fetch_add(1, Ordering::SeqCst) < dropped {
+                    continue;
+                }
                 // Who has gone does not matter.
                 let _ = reader.get_mut().write_all(answer.as_bytes());
             }
         });
         Self { url, asked, heads }
     }
+}
+
+fn answer(name: &str) -> String {
+    let length = name.len();
+    format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\nx-name: {name}\r\n\
+         cache-control: {name}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{name}"
+    )
 }
 
 /// Explains by rules, unless it is down.
@@ -120,6 +135,9 @@ impl Explainer for Moody {
 /// How often a difference is looked at again.
 pub(crate) const ROUNDS: usize = 2;
 
+/// How often a side without an answer is asked again.
+pub(crate) const RETRIES: usize = 3;
+
 /// Comparisons of a pair that may be under way at a time.
 pub(crate) const RUNNING_MAX: u32 = 100;
 
@@ -147,7 +165,8 @@ pub(crate) use on_all;
 pub(crate) fn program(moody: &Moody) -> Builder {
     let policy = Policy::public_only().allow_network("127.0.0.0/8".parse().unwrap());
     let pause = Duration::from_millis(1);
-    let options = ProbeOptions { rounds: ROUNDS, pause, ..ProbeOptions::default() };
+    let options =
+        ProbeOptions { rounds: ROUNDS, retries: RETRIES, pause, ..ProbeOptions::default() };
     let prober = Prober::new(Gate::new(policy), options);
     let explainer: Arc<dyn Explainer> = Arc::new(moody.clone());
     Runtime::builder()

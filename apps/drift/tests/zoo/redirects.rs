@@ -132,3 +132,38 @@ async fn a_redirect_to_another_public_port_is_followed() {
     assert!(second.heads()[0].to_lowercase().contains("host: zoo.example:8080\r\n"));
     assert!(!format!("{probe:?}").contains("s3cret"));
 }
+
+#[tokio::test]
+async fn a_secret_that_a_server_sends_back_is_shown_nowhere() {
+    let secret = "Hu5h-Hu5h/9";
+    // As `encodeURIComponent` writes it, once and twice, and base64 of `/?token=` and it.
+    let (once, twice) = ("Hu5h-Hu5h%2F9", "Hu5h-Hu5h%252F9");
+    let base64 = "Lz90b2tlbj1IdTVoLUh1NWgvOQ";
+    let first = cage(80, None, move |head, mut visitor| async move {
+        let answer = match head.starts_with("GET /?token=") {
+            true => format!(
+                "HTTP/1.1 302 X\r\nLocation: /login?next=%2F%3Ftoken%3D{twice}&t={once}\r\n\r\n"
+            ),
+            false => format!(
+                "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nLink: </a?t={once}>; rel=next\r\n\
+                 Content-Location: /login?next={twice}\r\nServer: echo {secret}\r\n\
+                 X-Back: {base64}\r\nSet-Cookie: c{secret}=1\r\nVary: {secret}\r\n\
+                 Access-Control-Allow-Origin: http://zoo.example/{secret}\r\n\
+                 Content-Type: text/{secret}\r\n\r\n"
+            ),
+        };
+        visitor.write_all(answer.as_bytes()).await.unwrap();
+    })
+    .await;
+    let keeper = Keeper::new(&[&first], patient());
+    let envelope = keeper.probe(&format!("http://zoo.example/?token={once}")).await;
+    assert!(first.heads()[1].starts_with("GET /login?next=%2F%3Ftoken%3DHu5h"), "it is followed");
+    let text = serde_json::to_string(&envelope).unwrap();
+    assert!(!text.contains("Hu5h") && !text.contains("IdTVo"), "{text}");
+    let probe = response(envelope);
+    let shown = "http://zoo.example/login?next=%2F%3Ftoken%3D[redacted]&t=[redacted]";
+    assert_eq!(probe.response.final_url, shown);
+    let other = probe.response.headers.other.unwrap();
+    assert_eq!(other["link"], "</a?t=[redacted]>; rel=next");
+    assert_eq!(other["server"], "echo [redacted]");
+}

@@ -1,11 +1,16 @@
 //! D: what is answered.
 
 use super::{Category, Code, DiffFinding, Evidence, Found, Scene, Section, Severity};
+use crate::envelope::ProbeResponse;
 
 /// Below this many bytes a difference in size is a detail.
 const LENGTH_WARN: u64 = 200;
 /// From this many bytes on it is another page.
 const LENGTH_CRIT: u64 = 2_000;
+/// Fewer sizes than this are no proof of anything critical if one side varies.
+const SIZES_CRIT: usize = 3;
+/// The same if both vary: a few sizes may be apart by chance.
+const SIZES_CRIT_VARYING: usize = 6;
 
 /// D3: the media types differ.
 pub(super) fn media_type(scene: &Scene<'_>, found: &mut Found) {
@@ -68,13 +73,17 @@ pub(super) fn body(scene: &Scene<'_>, found: &mut Found) {
     );
 }
 
-/// D5: the sizes differ.
+/// D5: the sizes differ. Where they differ from request to request, what is between the ranges of
+/// both sides is the difference.
 pub(super) fn length(scene: &Scene<'_>, found: &mut Found) {
     let Some(change) = scene.diff.content.as_ref().and_then(|it| it.content_length.as_ref()) else {
         return;
     };
     let (Some(left), Some(right)) = (change.left, change.right) else { return };
-    let delta = left.abs_diff(right);
+    let (left, right) = (Sizes::of(scene.left_probe, left), Sizes::of(scene.right_probe, right));
+    let is_varying = left.is_varying() || right.is_varying();
+    let gap = left.gap(&right);
+    let delta = if gap == 0 { left.first.abs_diff(right.first) } else { gap };
     let is_other_status = scene.diff.status.as_ref().is_some_and(|it| it.changed);
     if delta == 0 {
         return;
@@ -84,14 +93,63 @@ pub(super) fn length(scene: &Scene<'_>, found: &mut Found) {
         LENGTH_WARN..LENGTH_CRIT => Severity::Warn,
         // Another status has another page: its size is no news of its own.
         _ if is_other_status => Severity::Warn,
+        _ if is_varying && (gap == 0 || !left.is_proof(&right)) => Severity::Warn,
         _ => Severity::Critical,
     };
-    let message = format!("The size differs by {delta} bytes");
-    let evidence = Evidence::new(Section::Content, ["content-length"]);
+    let is_each_time = is_varying && 0 < gap;
+    let (message, note) = match is_each_time {
+        true => (format!("The size differs by {delta} bytes or more each time"), Some(EACH_TIME)),
+        false => (format!("The size differs by {delta} bytes"), None),
+    };
+    let mut evidence = Evidence::new(Section::Content, ["content-length"]);
+    evidence.note = note.map(str::to_owned);
     let code = Code::ContentLengthDrift;
     found.push(
         DiffFinding::new(code, Category::Content, severity, message, evidence)
-            .values(Some(&left.to_string()), Some(&right.to_string()))
+            .values(Some(&left.shown()), Some(&right.shown()))
             .advise("Compare both bodies: look for missing parts, other data or another template."),
     );
+}
+
+/// The note of a difference that every request of both sides shows, whatever else they do.
+pub(in crate::diff) const EACH_TIME: &str = "each time";
+
+/// How large the bodies of a side are.
+struct Sizes {
+    first: u64,
+    min: u64,
+    max: u64,
+    count: usize,
+}
+
+impl Sizes {
+    fn of(probe: &ProbeResponse, first: u64) -> Self {
+        let all = || probe.samples_bytes.iter().copied().chain([first]);
+        let (min, max) = (all().min().unwrap_or(first), all().max().unwrap_or(first));
+        Self { first, min, max, count: probe.samples_bytes.len() }
+    }
+
+    fn is_varying(&self) -> bool {
+        self.min < self.max
+    }
+
+    /// The bytes between both ranges; none if they meet.
+    fn gap(&self, other: &Self) -> u64 {
+        let above = self.min.saturating_sub(other.max);
+        above.max(other.min.saturating_sub(self.max))
+    }
+
+    /// Whether two ranges that do not meet are no chance.
+    fn is_proof(&self, other: &Self) -> bool {
+        let both_vary = self.is_varying() && other.is_varying();
+        let needed = if both_vary { SIZES_CRIT_VARYING } else { SIZES_CRIT };
+        needed <= self.count.min(other.count)
+    }
+
+    fn shown(&self) -> String {
+        match self.is_varying() {
+            true => format!("{} to {} in {} requests", self.min, self.max, self.count),
+            false => self.first.to_string(),
+        }
+    }
 }

@@ -163,3 +163,36 @@ fn headers_that_change_each_time_are_no_drift() {
     assert_eq!(headers.differing(), ["age", "date", "etag", "x-request-id"]);
     assert_eq!((headers.added.len(), headers.removed.len(), headers.changed.len()), (1, 1, 2));
 }
+
+#[test]
+fn sizes_that_vary_are_drift_where_their_ranges_do_not_meet() {
+    let id = "CONTENT_LENGTH_DRIFT:content:content-length";
+    for (left, right, expected) in [
+        // A blank page, or a small one, beside one that varies.
+        (&[0, 0, 0][..], &[5_000, 9_000, 40_000][..], "critical"),
+        (&[60, 60, 60], &[1_000, 9_000, 40_000], "warn"),
+        (&[60, 60, 60], &[100, 9_000, 40_000], "info"),
+        // Too few for anything critical.
+        (&[0, 0], &[5_000, 9_000], "warn"),
+        (&[0, 9, 0], &[5_000, 9_000, 40_000], "warn"),
+        (&[0, 9, 0, 9, 0, 9], &[5_000, 9_000, 40_000, 5_001, 5_002, 5_003], "critical"),
+        // Ranges that meet are no drift, however far the first answers are apart.
+        (&[9, 20_000, 10], &[50_000, 15_000, 40_000], "warn"),
+    ] {
+        for (left, right) in [(left, right), (right, left)] {
+            let diff = compared(|l, r| {
+                for (side, all) in [(l, left), (r, right)] {
+                    probe(side).response.content_length = Some(all[0]);
+                    probe(side).samples_bytes = all.to_vec();
+                }
+            });
+            assert_eq!(only(&diff), Some((id, expected)), "{left:?} {right:?}");
+            // That a side differs from itself says nothing against a gap.
+            let unsteady = Unsteady { id: id.into(), sides: vec![Side::Left, Side::Right] };
+            let settled = settle(diff.clone(), &[unsteady]);
+            let is_apart =
+                left.iter().max() < right.iter().min() || right.iter().max() < left.iter().min();
+            assert_eq!(settled == diff, is_apart, "{left:?} {right:?}");
+        }
+    }
+}

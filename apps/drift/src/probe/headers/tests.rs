@@ -143,6 +143,16 @@ fn only_secrets_are_taken_out_of_a_query() {
         "author=jane",
         "authority=2",
         "monkey=7",
+        "sortKey=name",
+        "sort_key=created_at",
+        "sortKey=createdAt",
+        "max_tokens=100",
+        "tokenizer=bpe",
+        "a=1;b=2",
+        "next=%2Fhome%3Fpage%3D2",
+        "q=c%23",
+        "plan=basic%20tier",
+        "cursor=abc==",
     ] {
         let url = format!("https://a.example/x?{open}");
         assert_eq!(redacted_url(&url), url);
@@ -156,8 +166,14 @@ fn only_secrets_are_taken_out_of_a_query() {
         "access=qwertyuiopasdfghjklz",
         "oauth_verifier=x",
         "authorization=x",
-        "sortKey=x",
         "api-key=x",
+        "apiKey=x",
+        "accesstoken=x",
+        "PHPSESSID=x",
+        "mapsKey=AIzaSyB1x9",
+        "%74oken=x",
+        "%2574oken=x",
+        "token=a;b",
         "x=eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln",
     ] {
         let (name, _) = secret.split_once('=').unwrap();
@@ -167,6 +183,59 @@ fn only_secrets_are_taken_out_of_a_query() {
     }
     let path = "https://a.example/in/eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln/x";
     assert_eq!(redacted_url(path), "https://a.example/in/[redacted]/x");
+}
+
+#[test]
+fn a_secret_is_found_wherever_it_is_in_a_url_and_however_it_is_encoded() {
+    for (query, shown) in [
+        ("a=1;token=hush1", "a=1;token=[redacted]"),
+        ("next=%2F%3Ftoken%3Dhush1%26page%3D2", "next=%2F%3Ftoken%3D[redacted]%26page%3D2"),
+        ("next=%252F%253Ftoken%253Dhush1", "next=%252F%253Ftoken%253D[redacted]"),
+        ("next=https://b.example/?token=hush1", "next=https://b.example/?token=[redacted]"),
+        ("next=%2F%3F%74oken%3Dhush1", "next=%2F%3Ftoken%3D[redacted]"),
+        ("next%3Dtoken%3Dhush1", "next%3Dtoken%3D[redacted]"),
+        ("token%3Dhush1", "token%3D[redacted]"),
+        ("next=%2F%23access_token=hush1", "next=%2F%23access_token=[redacted]"),
+        ("next=%2Fa%23access_token%3Dhush1", "next=%2Fa"),
+        ("next=a/b%3Ftoken%3Dhush1&b=", "next=a%2Fb%3Ftoken%3D[redacted]&b="),
+    ] {
+        let url = redacted_url(&format!("https://a.example/x?{query}"));
+        assert_eq!(url, format!("https://a.example/x?{shown}"), "{query}");
+        assert_eq!(redacted_url(&url), url, "twice is once");
+        let header = redact::header("link", &format!("</x?{query}>; rel=\"next\""));
+        assert_eq!(header, format!("</x?{shown}>; rel=\"next\""));
+    }
+    let path = redacted_url("https://a.example/x;jsessionid=hush1/y");
+    assert_eq!(path, "https://a.example/x;jsessionid=[redacted]/y");
+    assert_eq!(redact::header("x-info", "a=1 token=\"hush1\""), "a=1 token=\"[redacted]\"");
+    assert_eq!(redact::header("content-location", "in?token=hush1&a="), "in?token=[redacted]&a=");
+}
+
+#[test]
+fn a_known_secret_is_taken_out_of_every_text() {
+    let mut known = redact::Known::default();
+    known.learn("https://a.example/?token=Hu5h%2FHu5h&key=hush&code=404&sid=public&page=2");
+    for (text, expected) in [
+        ("x=Hu5h/Hu5h.", "x=[redacted]."),
+        ("x=Hu5h%2FHu5h", "x=[redacted]"),
+        ("x=Hu5h%252FHu5h", "x=[redacted]"),
+        ("x=Hu5h%25252fHu5h%20y", "x=[redacted]%20y"),
+        ("%48u5h/Hu5h", "[redacted]"),
+        ("aHu5h/Hu5hb", "a[redacted]b"),
+        ("hush hushed", "[redacted] hushed"),
+        ("public, 404, page=2", "public, 404, page=2"),
+        ("x=SHU1aC9IdTVo&", "x=[redacted]&"),
+        ("\u{fc}Hu5h/Hu5h\u{fc}", "\u{fc}[redacted]\u{fc}"),
+    ] {
+        let mut text = text.to_owned();
+        known.take_out(&mut text);
+        assert_eq!(text, expected);
+    }
+    let mut known = redact::Known::default();
+    known.learn("https://a.example/?token=redact&sig=dacted");
+    let mut text = "redact".to_owned();
+    known.take_out(&mut text);
+    assert!(!text.starts_with("redact"), "{text}");
 }
 
 #[test]
