@@ -7,7 +7,7 @@ use steadfast::{
     process::Processes,
 };
 use steadfast_chat::Chat;
-use steadfast_checkout::{GroupCheckout, Hotel, Office, TrafficFine};
+use steadfast_checkout::{GroupCheckout, Hotel, NEWS, NoticeBoard, Office, Reception, TrafficFine};
 use steadfast_counter::Counter;
 use steadfast_drift::{CompareEnvironments, Pairs};
 use steadfast_generations::{
@@ -27,6 +27,10 @@ use crate::{classifier::Sight, node::Apps};
 /// The guest who has not paid, so that both ends of a checkout can be seen.
 const UNPAID: &str = "unpaid";
 
+/// The guest who cannot be found, so that a group can be seen that waits: a second clerk gets a
+/// reply.
+const ABSENT: &str = "absent";
+
 /// Who says nothing in a chat room for so long leaves it.
 const CHAT_IDLE: Duration = Duration::from_mins(10);
 
@@ -39,11 +43,15 @@ pub(crate) async fn declare(buckets: &Buckets) -> Result<(), BucketError> {
     steadfast_uploads::bucket().declare(buckets).await
 }
 
-/// The processes of a server on this store.
-pub(crate) fn processes(store: Arc<dyn Store>) -> Processes {
-    let hotel = Hotel::new(Arc::new(SystemClock)).unpaid([UNPAID]).remembering(store.clone());
-    let office = Office::default().remembering(store.clone());
-    Processes::new(store).with::<GroupCheckout>(hotel).with::<TrafficFine>(office)
+/// The processes of a server on this store, which keeps what was given up for so long.
+pub(crate) fn processes(store: Arc<dyn Store>, keep_dead: Duration) -> Processes {
+    let hotel = Hotel::new(Arc::new(SystemClock)).unpaid([UNPAID]).absent([ABSENT]);
+    let hotel = hotel.remembering(store.clone(), keep_dead);
+    let office = Office::default().remembering(store.clone(), keep_dead);
+    Processes::new(store)
+        .with::<GroupCheckout>(hotel)
+        .with::<TrafficFine>(office)
+        .subscribe::<GroupCheckout>(NEWS)
 }
 
 /// The objects of a server on this store, read on the async runtime that this is called in.
@@ -60,6 +68,7 @@ pub(crate) fn objects(
         .live_class(chat)
         .class(Inventory)
         .class(Mailbox)
+        .class(NoticeBoard)
         .class(Tally)
         .live_class(OrganizationAgent::default())
         .live_class(GenerationManager { studio: studio.clone() })
@@ -88,6 +97,7 @@ pub(crate) fn queues(store: Arc<dyn Store>, objects: Objects, sight: &Sight) -> 
         .queue(OPENS.with(QueueSettings { batch_size: 100, ..QueueSettings::default() }))
         .consume(MAIL, Postman)
         .consume_batches(OPENS, Counting)
+        .consume(NEWS, Reception)
         .queue(steadfast_uploads::queue())
         .queue(steadfast_uploads::dead_letters())
         .consume(INCOMING, Ingestion { malformed: malformed.clone() })

@@ -15,7 +15,7 @@ use steadfast::{
 };
 use steadfast_bucket::Buckets;
 use steadfast_generations::Studio;
-use steadfast_store::{Store, StoreError};
+use steadfast_store::{Retention, Store, StoreError};
 use tokio::sync::{Mutex, OnceCell, Semaphore};
 use tokio_util::sync::CancellationToken;
 
@@ -35,6 +35,8 @@ pub(crate) struct Apps {
     pub(crate) studio: Arc<Studio>,
     /// Who compares environments.
     pub(crate) drift: Drift,
+    /// For how long messages are kept that were given up.
+    pub(crate) keep_dead: Duration,
 }
 
 /// Who watches runs at one time; half of the connections are left for others.
@@ -101,7 +103,8 @@ impl Node {
         drift: Drift,
     ) -> Result<Arc<Self>, Failure> {
         let studio = generations::small_studio(&buckets)?;
-        let apps = Apps { sight: Sight::none()?, studio, drift };
+        let keep_dead = Retention::DEFAULT.keep_dead;
+        let apps = Apps { sight: Sight::none()?, studio, drift, keep_dead };
         let objects = catalog::objects(store.clone(), ObjectOptions::default(), &apps)?;
         Ok(Self::with(store, place, objects, buckets, apps))
     }
@@ -118,7 +121,7 @@ impl Node {
         let parts = (&apps.sight, apps.drift.compare.clone());
         let runs = catalog::runs(store.clone(), objects.clone(), buckets.clone(), parts);
         Arc::new(Self {
-            processes: catalog::processes(store.clone()),
+            processes: catalog::processes(store.clone(), apps.keep_dead),
             runs,
             tokens: Tokens::new(store.clone()),
             queues: catalog::queues(store.clone(), objects.clone(), &apps.sight),

@@ -66,7 +66,8 @@ async fn serve(args: ServeArgs, work: &Handle) -> Result<(), Failure> {
     };
     let buckets = open_buckets(store.clone(), &data).await?;
     let studio = generations::studio(&args.generations, &buckets)?;
-    let apps = Apps { sight, studio, drift: Drift::of(&args.drift, ports.address)? };
+    let drift = Drift::of(&args.drift, ports.address)?;
+    let apps = Apps { sight, studio, drift, keep_dead: args.keep().messages.keep_dead };
     let objects = catalog::objects(store.clone(), options, &apps)?;
     catalog::declare(&buckets).await?;
     let node = Node::with(store.clone(), place, objects, buckets, apps);

@@ -11,17 +11,19 @@ use std::{
 use serde::{Serialize, de::DeserializeOwned};
 use steadfast::{
     Failure,
-    store::{Commit, EntryKey, Expect, Json, Outcome, Put, Store, StoreError, Write},
+    store::{Commit, Entry, EntryKey, Expect, Json, Outcome, Put, Store, StoreError, Write},
 };
 
-/// So long an answer is kept: a command does not come again after it was given up.
-const KEEP: Duration = Duration::from_hours(30 * 24);
+/// So long a command may be tried before it is given up. From then on it may be sent again for as
+/// long as it is kept, and an answer must be there still.
+const TRIED: Duration = Duration::from_hours(30 * 24);
 
 /// The answers of one department.
 pub(crate) struct Answers {
     department: &'static str,
     /// Where they survive the end of the process; without one they are in memory.
     store: Option<Arc<dyn Store>>,
+    keep: Duration,
     held: Mutex<BTreeMap<String, String>>,
 }
 
@@ -33,11 +35,13 @@ impl fmt::Debug for Answers {
 
 impl Answers {
     pub(crate) fn in_memory(department: &'static str) -> Self {
-        Self { department, store: None, held: Mutex::default() }
+        Self { department, store: None, keep: TRIED, held: Mutex::default() }
     }
 
-    pub(crate) fn keep_in(&mut self, store: Arc<dyn Store>) {
+    /// Keeps them in a store, which keeps commands that were given up for so long.
+    pub(crate) fn keep_in(&mut self, store: Arc<dyn Store>, keep_dead: Duration) {
         self.store = Some(store);
+        self.keep = TRIED.saturating_add(keep_dead);
     }
 
     /// What was answered before.
@@ -45,12 +49,25 @@ impl Answers {
         let text = match &self.store {
             Some(store) => {
                 let found = store.entry(&self.entry(key)?).await.map_err(later)?;
+                if let Some(found) = &found {
+                    self.keep_longer(&**store, found).await?;
+                }
                 found.and_then(|it| it.value).map(|it| it.as_str().to_owned())
             }
             None => self.held.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned(),
         };
         let read = |it: String| serde_json::from_str(&it);
         text.map(read).transpose().map_err(|error| Failure::fatal(error.to_string()))
+    }
+
+    /// A command that comes again may be given up again, and is kept as long again.
+    async fn keep_longer(&self, store: &dyn Store, found: &Entry) -> Result<(), Failure> {
+        let Entry { entry, revision, value, .. } = found.clone();
+        let expect = Expect::Revision { entry: entry.clone(), revision };
+        let put = Put { entry, value, reference: None, expires: Some(self.keep) };
+        // If it is rejected, another attempt has done the same.
+        store.commit(Commit::of(Write::Put(put)).expect(expect)).await.map_err(later)?;
+        Ok(())
     }
 
     /// Keeps an answer, and gives back that which was first.
@@ -67,7 +84,7 @@ impl Answers {
         };
         let entry = self.entry(key)?;
         let expect = Expect::Revision { entry: entry.clone(), revision: 0 };
-        let put = Put { entry, value: Some(json), reference: None, expires: Some(KEEP) };
+        let put = Put { entry, value: Some(json), reference: None, expires: Some(self.keep) };
         match store.commit(Commit::of(Write::Put(put)).expect(expect)).await.map_err(later)? {
             Outcome::Committed(_) => Ok(answer),
             // Another attempt was faster.

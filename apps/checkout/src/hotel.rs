@@ -20,6 +20,7 @@ pub struct Hotel {
     clock: Arc<dyn Clock>,
     delay: Duration,
     unpaid: BTreeSet<String>,
+    absent: BTreeSet<String>,
     answers: Answers,
 }
 
@@ -27,7 +28,8 @@ impl Hotel {
     /// A hotel where everybody has paid, and which answers at once.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         let answers = Answers::in_memory("hotel");
-        Self { clock, delay: Duration::ZERO, unpaid: BTreeSet::new(), answers }
+        let (unpaid, absent) = (BTreeSet::new(), BTreeSet::new());
+        Self { clock, delay: Duration::ZERO, unpaid, absent, answers }
     }
 
     /// Takes so long for each guest.
@@ -37,10 +39,11 @@ impl Hotel {
         self
     }
 
-    /// Remembers in a store what it has done, so that it knows after a crash.
+    /// Remembers in a store what it has done, so that it knows after a crash; and for as long as
+    /// the store keeps commands that were given up (see `Retention::keep_dead`).
     #[must_use]
-    pub fn remembering(mut self, store: Arc<dyn Store>) -> Self {
-        self.answers.keep_in(store);
+    pub fn remembering(mut self, store: Arc<dyn Store>, keep_dead: Duration) -> Self {
+        self.answers.keep_in(store, keep_dead);
         self
     }
 
@@ -48,6 +51,13 @@ impl Hotel {
     #[must_use]
     pub fn unpaid<T: Into<String>>(mut self, guests: impl IntoIterator<Item = T>) -> Self {
         self.unpaid.extend(guests.into_iter().map(Into::into));
+        self
+    }
+
+    /// These guests cannot be found: their checkout gets no answer, and the group waits.
+    #[must_use]
+    pub fn absent<T: Into<String>>(mut self, guests: impl IntoIterator<Item = T>) -> Self {
+        self.absent.extend(guests.into_iter().map(Into::into));
         self
     }
 }
@@ -58,6 +68,9 @@ impl Execute<GroupCheckout> for Hotel {
         let Output::CheckOut { guest_stay_account_id, group_checkout_id } = output else {
             return Ok(None);
         };
+        if self.absent.contains(&guest_stay_account_id) {
+            return Ok(None);
+        }
         if let Some(answer) = self.answers.find(key).await? {
             return Ok(Some(answer));
         }

@@ -1,8 +1,11 @@
 //! The office: where fines get their numbers.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -34,10 +37,11 @@ impl Default for Office {
 }
 
 impl Office {
-    /// Remembers in a store what it has done, so that it knows after a crash.
+    /// Remembers in a store what it has done, so that it knows after a crash; and for as long as
+    /// the store keeps commands that were given up (see `Retention::keep_dead`).
     #[must_use]
-    pub fn remembering(mut self, store: Arc<dyn Store>) -> Self {
-        self.answers.keep_in(store);
+    pub fn remembering(mut self, store: Arc<dyn Store>, keep_dead: Duration) -> Self {
+        self.answers.keep_in(store, keep_dead);
         self
     }
 

@@ -42,6 +42,7 @@ fn classes_and_objects_are_listed_in_parts() {
         {"name": "inventory", "served": true, "objects": 0, "more": false},
         {"name": "library", "served": true, "objects": 0, "more": false},
         {"name": "mailbox", "served": true, "objects": 0, "more": false},
+        {"name": "notice-board", "served": true, "objects": 0, "more": false},
         {"name": "organization", "served": true, "objects": 0, "more": false},
         {"name": "parrot", "served": false, "objects": 1, "more": false},
         {"name": "tally", "served": true, "objects": 0, "more": false}

@@ -70,6 +70,31 @@ fn the_server_executes_what_a_process_sends() {
 }
 
 #[test]
+fn what_a_group_publishes_is_on_the_notice_board_and_a_second_clerk_gets_a_reply() {
+    let server = server();
+    let path = "group-checkout/g-1";
+    let first = send(&server, path, &initiate("g-1", &["a", "absent"]), None).json();
+    assert_eq!(first.get("reply"), None, "{first}");
+    let second = send(&server, path, &initiate("g-1", &["a", "absent"]), None).json();
+    assert_eq!(second["reply"]["type"], "GroupCheckoutRejected", "{second}");
+    assert_eq!(second["reply"]["data"]["reason"], "AlreadyInitiated", "{second}");
+    send(&server, "group-checkout/g-2", &initiate("g-2", &["a"]), None);
+    let board = "/v1/objects/notice-board/lobby/calls/notices";
+    let types = || {
+        let notices = server.post_json(board, "{}", &[]).json();
+        let shown = |it: &Value| format!("{} {}", it["group"], it["type"]).replace('"', "");
+        let mut all: Vec<String> = notices.as_array().unwrap().iter().map(shown).collect();
+        all.sort();
+        all
+    };
+    server.json_until("/v1/processes/group-checkout/g-2", |it| it["status"] == "completed");
+    server.json_until("/v1/queues/checkout-news", |it| it["depth"] == 0);
+    let expected =
+        ["g-1 GroupCheckoutInitiated", "g-2 GroupCheckoutCompleted", "g-2 GroupCheckoutInitiated"];
+    assert_eq!(types(), expected);
+}
+
+#[test]
 fn a_speeding_report_becomes_a_fine_and_a_parking_one_does_not() {
     let server = server();
     assert_eq!(send(&server, "traffic-fine/r-1", &report("r-1", &speeding()), None).status, 200);

@@ -70,7 +70,9 @@ fn mail_is_delivered_into_its_mailbox_once_also_after_a_kill() {
         .iter()
         .map(|it| it["name"].clone())
         .collect();
-    assert_eq!(named, ["mail", "mail-dead", "opens", "upload-events", "upload-events-dlq"]);
+    let expected =
+        ["checkout-news", "mail", "mail-dead", "opens", "upload-events", "upload-events-dlq"];
+    assert_eq!(named, expected);
 }
 
 #[test]

@@ -5,13 +5,16 @@ use std::{future::Future, pin::pin, sync::Arc, task::Context, time::Duration};
 use steadfast::{
     Failure,
     process::Execute,
-    store::{ManualClock, MemoryStore, Store, Timestamp},
+    store::{Clock, ManualClock, MemoryStore, Store, Timestamp},
 };
 use steadfast_checkout::{Hotel, Office, group_checkout, traffic_fine};
 
 use crate::group::{LATER, check_out, initiated, left, stayed};
 
 const REPORT: &str = "XG.96.L1.5000267/2023";
+
+/// How long commands are kept that were given up.
+const KEEP_DEAD: Duration = Duration::from_hours(90 * 24);
 
 fn clock() -> ManualClock {
     ManualClock::at(Timestamp(LATER))
@@ -102,7 +105,7 @@ async fn nobody_answers_a_fine() {
 async fn a_command_that_comes_again_gets_the_first_answer_also_after_a_restart() {
     let clock = clock();
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
-    let hotel = || Hotel::new(Arc::new(clock.clone())).remembering(store.clone());
+    let hotel = || Hotel::new(Arc::new(clock.clone())).remembering(store.clone(), KEEP_DEAD);
     assert_eq!(ask(&hotel(), "ann").await, Ok(Some(left("ann"))));
     clock.advance(Duration::from_secs(9));
     let again = hotel().unpaid(["ann"]);
@@ -112,13 +115,35 @@ async fn a_command_that_comes_again_gets_the_first_answer_also_after_a_restart()
         system_number: "n".into(),
         manual_identification_code: "c".into(),
     };
-    let office = Office::default().remembering(store.clone());
+    let office = Office::default().remembering(store.clone(), KEEP_DEAD);
     for _ in 0..3 {
         assert_eq!(office.execute(issue(), "fine-1/7").await, Ok(None));
     }
-    let reopened = Office::default().remembering(store.clone());
+    let reopened = Office::default().remembering(store.clone(), KEEP_DEAD);
     assert_eq!(reopened.execute(issue(), "fine-1/7").await, Ok(None));
     assert_eq!((office.letters(), reopened.letters()), (1, 0), "one letter for one command");
     assert_eq!(reopened.execute(issue(), "fine-2/7").await, Ok(None));
     assert_eq!(reopened.letters(), 1);
+}
+
+#[tokio::test]
+async fn an_answer_is_there_for_as_long_as_its_command_may_be_sent_again() {
+    let clock = clock();
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
+    let office = Office::default().remembering(store.clone(), KEEP_DEAD);
+    let issue = || traffic_fine::Output::IssueTrafficFine {
+        police_report_id: REPORT.into(),
+        system_number: "n".into(),
+        manual_identification_code: "c".into(),
+    };
+    assert_eq!(office.execute(issue(), "fine-1/7").await, Ok(None));
+    // It is given up, and sent again on the last day; and that again.
+    for _ in 0..3 {
+        clock.advance(KEEP_DEAD);
+        assert_eq!(store.expired_entries(clock.now(), 9).await.unwrap(), [], "nothing may go");
+        assert_eq!(office.execute(issue(), "fine-1/7").await, Ok(None));
+    }
+    assert_eq!(office.letters(), 1, "one letter for one command");
+    clock.advance(KEEP_DEAD * 2);
+    assert_eq!(store.expired_entries(clock.now(), 9).await.unwrap().len(), 1, "nor stays for ever");
 }

@@ -3,16 +3,17 @@
 use std::sync::{Arc, Mutex};
 
 use steadfast::{
-    Consumer, Delivery, Queue, Result, Runtime, Settled, process::Published, store::ManualClock,
+    Consumer, Delivery, Object, Queue, Result, Runtime, Settled, process::Published,
+    store::ManualClock,
 };
 use steadfast_checkout::{
-    GroupCheckout, Hotel,
+    GroupCheckout, Hotel, NEWS, Notice, NoticeBoard, Notices, Reception,
     group_checkout::{Output, Rejection},
 };
 
 use crate::group::{GROUP, LATER, NOW, initiate, initiated};
 
-const NEWS: Queue<Published> = Queue::named("checkout-news");
+const BOARD: Queue<Published> = Queue::named("board");
 
 #[derive(Clone, Default)]
 struct Board(Arc<Mutex<Vec<Output>>>);
@@ -33,8 +34,11 @@ async fn what_a_group_publishes_is_on_the_board_and_a_second_clerk_gets_a_reply(
     let clock = Arc::new(ManualClock::at(steadfast::store::Timestamp(LATER)));
     let program = Runtime::builder()
         .process::<GroupCheckout>(Hotel::new(clock))
+        .subscribe::<GroupCheckout>(BOARD)
+        .consume(BOARD, board.clone())
         .subscribe::<GroupCheckout>(NEWS)
-        .consume(NEWS, board.clone());
+        .consume(NEWS, Reception)
+        .object(NoticeBoard);
     let app = program.test().await.unwrap();
     let first = app.processes().input::<GroupCheckout>(&initiate(&["ann"]), None).await.unwrap();
     assert!(first.reply().is_none());
@@ -42,11 +46,19 @@ async fn what_a_group_publishes_is_on_the_board_and_a_second_clerk_gets_a_reply(
     let reply = second.reply().expect("the second clerk gets an answer");
     assert_eq!(reply.message_type, "GroupCheckoutRejected");
     assert_eq!(reply.data["reason"], serde_json::to_value(Rejection::AlreadyInitiated).unwrap());
-    assert_eq!((reply.data["groupCheckoutId"].as_str(), NOW), (Some(GROUP), NOW));
+    assert_eq!(reply.data["groupCheckoutId"], GROUP);
+    assert_eq!(reply.data["rejectedAt"], NOW);
     app.settle().await;
     let told = board.0.lock().unwrap().clone();
     assert!(told.contains(&initiated(&["ann"])), "{told:?}");
     let is_over = |it: &Output| matches!(it, Output::GroupCheckoutCompleted { .. });
     assert!(told.iter().any(is_over), "{told:?}");
     assert_eq!(told.len(), 2, "the reply is for the clerk alone");
+    let lobby = NoticeBoard::at(NoticeBoard::LOBBY);
+    let notices = app.call(lobby, Notices {}).await.unwrap();
+    let shown = |it: &Notice| (it.group.clone(), it.message_type.clone());
+    let expected = ["GroupCheckoutCompleted", "GroupCheckoutInitiated"];
+    let expected = expected.map(|it| (GROUP.to_owned(), it.to_owned()));
+    assert_eq!(notices.iter().map(shown).collect::<Vec<_>>(), expected, "the latest first");
+    assert_eq!(notices[1].data["initiatedAt"], NOW);
 }

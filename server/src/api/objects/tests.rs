@@ -111,6 +111,7 @@ async fn router() -> Router {
             sight: Sight::none().unwrap(),
             studio: small_studio(&buckets).unwrap(),
             drift: Drift::none(),
+            keep_dead: Duration::ZERO,
         },
     ))
 }
