@@ -19,6 +19,7 @@ macro_rules! operations {
     (
         $($name:ident => $method:ident($input:ident) -> $output:ident;)*
         @unset $($unset:ident($unset_input:ident) -> $unset_output:ident = $code:literal;)*
+        @empty $($empty:ident($empty_input:ident) -> $empty_output:ident;)*
     ) => {
         #[async_trait::async_trait]
         impl S3 for Edge {
@@ -37,6 +38,18 @@ macro_rules! operations {
                     req: S3Request<dto::$unset_input>,
                 ) -> S3Result<S3Response<dto::$unset_output>> {
                     self.unset(&req.input.bucket, $code).await
+                }
+            )*
+
+            $(
+                async fn $empty(
+                    &self,
+                    req: S3Request<dto::$empty_input>,
+                ) -> S3Result<S3Response<dto::$empty_output>> {
+                    self.known(&req.input.bucket).await?;
+                    let is_truncated = Some(false);
+                    let output = dto::$empty_output { is_truncated, ..Default::default() };
+                    Ok(S3Response::new(output))
                 }
             )*
         }
@@ -106,4 +119,21 @@ operations! {
         -> GetObjectLockConfigurationOutput = "ObjectLockConfigurationNotFoundError";
     get_public_access_block(GetPublicAccessBlockInput) -> GetPublicAccessBlockOutput
         = "NoSuchPublicAccessBlockConfiguration";
+    get_bucket_analytics_configuration(GetBucketAnalyticsConfigurationInput)
+        -> GetBucketAnalyticsConfigurationOutput = "NoSuchConfiguration";
+    get_bucket_intelligent_tiering_configuration(GetBucketIntelligentTieringConfigurationInput)
+        -> GetBucketIntelligentTieringConfigurationOutput = "NoSuchConfiguration";
+    get_bucket_inventory_configuration(GetBucketInventoryConfigurationInput)
+        -> GetBucketInventoryConfigurationOutput = "NoSuchConfiguration";
+    get_bucket_metrics_configuration(GetBucketMetricsConfigurationInput)
+        -> GetBucketMetricsConfigurationOutput = "NoSuchConfiguration";
+    @empty
+    list_bucket_analytics_configurations(ListBucketAnalyticsConfigurationsInput)
+        -> ListBucketAnalyticsConfigurationsOutput;
+    list_bucket_intelligent_tiering_configurations(ListBucketIntelligentTieringConfigurationsInput)
+        -> ListBucketIntelligentTieringConfigurationsOutput;
+    list_bucket_inventory_configurations(ListBucketInventoryConfigurationsInput)
+        -> ListBucketInventoryConfigurationsOutput;
+    list_bucket_metrics_configurations(ListBucketMetricsConfigurationsInput)
+        -> ListBucketMetricsConfigurationsOutput;
 }

@@ -15,6 +15,7 @@ mod errors;
 mod guard;
 mod list;
 mod multipart;
+mod notify;
 mod object;
 mod outgoing;
 mod parts;

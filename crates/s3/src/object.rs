@@ -1,15 +1,15 @@
 //! Blobs: write, read, look.
 
-use http::{HeaderMap, HeaderName, header};
+use http::{HeaderMap, HeaderName, StatusCode, header};
 use s3s::{
-    S3Request, S3Response, S3Result,
+    S3Error, S3ErrorCode, S3Request, S3Response, S3Result,
     dto::{
         ChecksumMode, GetObjectInput, GetObjectOutput, HeadObjectInput, HeadObjectOutput,
         PutObjectInput, PutObjectOutput, Range,
     },
     s3_error,
 };
-use steadfast_bucket::{BLOB_BYTES_MAX, Blob, ByteRange, GetOptions, PutOptions};
+use steadfast_bucket::{BLOB_BYTES_MAX, Blob, ByteRange, GetOptions, PARTS_MAX, PutOptions};
 
 use crate::{
     attributes,
@@ -155,13 +155,21 @@ fn our_range(range: Range) -> ByteRange {
 
 /// The bytes of a part; what came in one piece is its only part.
 fn part_of(blob: &Blob, number: i32) -> S3Result<ByteRange> {
-    let range = u32::try_from(number).ok().and_then(|it| blob.part_range(it));
-    match range {
+    let parts = 1..=PARTS_MAX;
+    let Some(number) = u32::try_from(number).ok().filter(|it| parts.contains(it)) else {
+        let text = format!("a part number must be 1 to {PARTS_MAX}, not {number}");
+        return Err(s3_error!(InvalidArgument, "{text}"));
+    };
+    match blob.part_range(number) {
         Some(range) if range.is_empty() => Ok(ByteRange::From(range.start)),
         Some(range) => Ok(ByteRange::Between(range.start, range.end - 1)),
         None => {
             let count = blob.parts().max(1);
-            Err(s3_error!(InvalidPart, "the blob has no part {number}; the last one is {count}"))
+            let text = format!("the blob has no part {number}; the last one is {count}");
+            let code = S3ErrorCode::Custom("InvalidPartNumber".into());
+            let mut error = S3Error::with_message(code, text);
+            error.set_status_code(StatusCode::RANGE_NOT_SATISFIABLE);
+            Err(error)
         }
     }
 }

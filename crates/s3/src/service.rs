@@ -64,7 +64,7 @@ impl S3Api {
         let id = self.ids.next();
         let expects = request.headers().contains_key(header::EXPECT);
         let is_empty = request.body().is_end_stream();
-        let ignored_acl = unsupported::ignored_acl(request.headers());
+        let ignored_acl = unsupported::ignored_acl(request.uri(), request.headers());
         let answer = match self.call(request).await {
             Ok(answer) => answer,
             Err(error) => errors::response(error),

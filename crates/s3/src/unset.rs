@@ -7,8 +7,7 @@ use s3s::{
         AccessControlPolicy, GetBucketAccelerateConfigurationInput,
         GetBucketAccelerateConfigurationOutput, GetBucketAclInput, GetBucketAclOutput,
         GetBucketLifecycleConfigurationInput, GetBucketLifecycleConfigurationOutput,
-        GetBucketLoggingInput, GetBucketLoggingOutput, GetBucketNotificationConfigurationInput,
-        GetBucketNotificationConfigurationOutput, GetBucketRequestPaymentInput,
+        GetBucketLoggingInput, GetBucketLoggingOutput, GetBucketRequestPaymentInput,
         GetBucketRequestPaymentOutput, GetObjectAclInput, GetObjectAclOutput,
         GetObjectLegalHoldInput, GetObjectLegalHoldOutput, GetObjectRetentionInput,
         GetObjectRetentionOutput, GetObjectTaggingInput, GetObjectTaggingOutput, Grant, Grantee,
@@ -18,7 +17,7 @@ use s3s::{
     s3_error,
 };
 
-use crate::{edge::Edge, errors::s3_error_of, unsupported::PRIVATE, words};
+use crate::{edge::Edge, errors::s3_error_of, unsupported::public_acl, words};
 
 impl Edge {
     /// That something is not set for a bucket, which must be there.
@@ -59,15 +58,6 @@ impl Edge {
     ) -> S3Result<S3Response<GetBucketAccelerateConfigurationOutput>> {
         self.known(&req.input.bucket).await?;
         Ok(S3Response::new(GetBucketAccelerateConfigurationOutput::default()))
-    }
-
-    pub(crate) async fn notification_get(
-        &self,
-        req: S3Request<GetBucketNotificationConfigurationInput>,
-    ) -> S3Result<S3Response<GetBucketNotificationConfigurationOutput>> {
-        self.known(&req.input.bucket).await?;
-        // Rules send to queues here, which are none that S3 could name.
-        Ok(S3Response::new(GetBucketNotificationConfigurationOutput::default()))
     }
 
     pub(crate) async fn payment_get(
@@ -127,8 +117,8 @@ impl Edge {
         req: S3Request<PutBucketAclInput>,
     ) -> S3Result<S3Response<PutBucketAclOutput>> {
         self.known(&req.input.bucket).await?;
-        let canned = req.input.acl.as_ref().map(|it| it.as_str());
-        self.check_acl(canned, req.input.access_control_policy.as_ref())?;
+        let public = public_acl(&req.uri, &req.headers);
+        self.check_acl(public.as_deref(), req.input.access_control_policy.as_ref())?;
         Ok(S3Response::new(PutBucketAclOutput::default()))
     }
 
@@ -137,23 +127,31 @@ impl Edge {
         req: S3Request<PutObjectAclInput>,
     ) -> S3Result<S3Response<PutObjectAclOutput>> {
         self.blob_known(&req.input.bucket, &req.input.key).await?;
-        let canned = req.input.acl.as_ref().map(|it| it.as_str());
-        self.check_acl(canned, req.input.access_control_policy.as_ref())?;
+        let public = public_acl(&req.uri, &req.headers);
+        self.check_acl(public.as_deref(), req.input.access_control_policy.as_ref())?;
         Ok(S3Response::new(PutObjectAclOutput::default()))
     }
 
-    /// Refuses every list but that which is in force.
+    /// Refuses every list but that which is in force: all to the owner, and nothing to others.
     fn check_acl(
         &self,
-        canned: Option<&str>,
+        public: Option<&str>,
         policy: Option<&AccessControlPolicy>,
     ) -> S3Result<()> {
         let id = self.owner().id;
         let is_owners = |it: &Grant| it.grantee.as_ref().is_some_and(|it| it.id == id);
-        let grants = policy.and_then(|it| it.grants.as_deref());
-        let is_same = canned.is_none_or(|it| PRIVATE.contains(&it))
-            && grants.is_none_or(|it| it.iter().all(is_owners));
-        if is_same {
+        let is_all = |it: &Grant| {
+            let permission = it.permission.as_ref().map(|it| it.as_str());
+            permission == Some(Permission::FULL_CONTROL)
+        };
+        let is_in_force = |policy: &AccessControlPolicy| {
+            let grants = policy.grants.as_deref().unwrap_or_default();
+            let owner = policy.owner.as_ref().and_then(|it| it.id.as_ref());
+            owner.is_none_or(|it| Some(it) == id.as_ref())
+                && grants.iter().all(is_owners)
+                && grants.iter().any(is_all)
+        };
+        if public.is_none() && policy.is_none_or(is_in_force) {
             return Ok(());
         }
         let code = S3ErrorCode::Custom("AccessControlListNotSupported".into());

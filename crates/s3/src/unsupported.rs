@@ -17,34 +17,49 @@ const HEADERS: &[(&str, &str)] = &[
     ("x-amz-rename-source", "renaming"),
 ];
 
+/// What a request asks for: in its headers, or in the query of a presigned URL. Names are in lower
+/// case.
+fn asked(uri: &Uri, headers: &HeaderMap) -> Vec<(String, String)> {
+    let text = |it: &HeaderValue| String::from_utf8_lossy(it.as_bytes()).into_owned();
+    let in_headers = headers.iter().map(|(name, value)| (name.as_str().to_owned(), text(value)));
+    let query = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
+    let in_query = query.map(|(name, value)| (name.to_ascii_lowercase(), value.into_owned()));
+    in_headers.chain(in_query).collect()
+}
+
 /// Refuses what this operation would have to ignore.
 pub(crate) fn check(operation: &str, uri: &Uri, headers: &HeaderMap) -> S3Result<()> {
+    let asked = asked(uri, headers);
     for (prefix, what) in HEADERS {
         // Some clients say that they do not want it.
-        let mut wanted =
-            headers.iter().filter(|(_, value)| !value.as_bytes().eq_ignore_ascii_case(b"false"));
-        if let Some((name, _)) = wanted.find(|(name, _)| name.as_str().starts_with(prefix)) {
+        let mut wanted = asked.iter().filter(|(_, value)| !value.eq_ignore_ascii_case("false"));
+        if let Some((name, _)) = wanted.find(|(name, _)| name.starts_with(prefix)) {
             return Err(s3_error!(NotImplemented, "{what} is not supported; leave {name} out"));
         }
     }
-    let value = |name: &str| headers.get(name).and_then(|it| it.to_str().ok()).unwrap_or_default();
-    if !value("x-amz-tagging").is_empty() {
+    let mut values = asked.iter();
+    if values.any(|(name, value)| name == "x-amz-tagging" && !value.is_empty()) {
         return Err(s3_error!(NotImplemented, "tags are not supported; use metadata instead"));
     }
-    let class = value("x-amz-storage-class");
-    if !["", "STANDARD"].contains(&class) {
+    let mut values = asked.iter();
+    let is_usual = |it: &str| ["", "STANDARD"].contains(&it);
+    if values.any(|(name, value)| name == "x-amz-storage-class" && !is_usual(value)) {
         return Err(s3_error!(InvalidStorageClass, "the only storage class is STANDARD"));
     }
     check_version(operation, uri)
 }
 
+/// The access control list that a request asks for and that would give others access.
+pub(crate) fn public_acl(uri: &Uri, headers: &HeaderMap) -> Option<String> {
+    let mut asked = asked(uri, headers).into_iter();
+    let found = asked.find(|(name, value)| name == "x-amz-acl" && !PRIVATE.contains(&&**value));
+    found.map(|it| it.1)
+}
+
 /// What is said of an access control list that a blob or bucket was to get and did not get: it is
 /// there, and private. Tools send one with each upload: refusing it would refuse the upload.
-pub(crate) fn ignored_acl(headers: &HeaderMap) -> Option<HeaderValue> {
-    let acl = headers.get("x-amz-acl")?.to_str().ok()?;
-    if PRIVATE.contains(&acl) {
-        return None;
-    }
+pub(crate) fn ignored_acl(uri: &Uri, headers: &HeaderMap) -> Option<HeaderValue> {
+    let acl = public_acl(uri, headers)?;
     let shown: String = acl.chars().filter(|it| it.is_ascii_alphanumeric() || *it == '-').collect();
     let text = format!(
         "299 - \"x-amz-acl {shown} was not applied: it is private; only access keys and presigned \
@@ -54,8 +69,7 @@ pub(crate) fn ignored_acl(headers: &HeaderMap) -> Option<HeaderValue> {
 }
 
 /// Access control lists that give nobody else access.
-pub(crate) const PRIVATE: [&str; 4] =
-    ["", "private", "bucket-owner-full-control", "bucket-owner-read"];
+const PRIVATE: [&str; 4] = ["", "private", "bucket-owner-full-control", "bucket-owner-read"];
 
 /// A bucket keeps one version of each blob, which S3 calls `null`.
 fn check_version(operation: &str, uri: &Uri) -> S3Result<()> {
@@ -102,6 +116,12 @@ mod tests {
         ] {
             assert_eq!(code("/b/k?versionId=null", header), None, "{header:?}");
         }
+        // A presigned URL has it in its query.
+        let private = ("x-amz-acl", "private");
+        for uri in ["/b/k?x-amz-tagging=a%3Db", "/b/k?X-Amz-Server-Side-Encryption=AES256"] {
+            assert_eq!(code(uri, private), Some(none.clone()), "{uri}");
+        }
+        assert_eq!(code("/b/k?X-Amz-Algorithm=AWS4-HMAC-SHA256", private), None);
         let glacier = ("x-amz-storage-class", "GLACIER");
         assert_eq!(code("/b/k", glacier), Some(S3ErrorCode::InvalidStorageClass));
         let old = code("/b/k?versionId=3", ("x-amz-acl", "private"));

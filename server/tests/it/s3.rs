@@ -1,4 +1,5 @@
-//! The S3 API, tried with the clients that people have: boto3, awscli and rclone, unmodified.
+//! The S3 API, tried with the clients that people have: boto3, awscli, rclone and s3cmd,
+//! unmodified.
 
 use std::process::{Command, Stdio};
 
@@ -46,6 +47,11 @@ fn the_claims_of_awscli_hold() {
 #[test]
 fn the_claims_of_rclone_hold() {
     try_with("rclone");
+}
+
+#[test]
+fn the_claims_of_s3cmd_hold() {
+    try_with("s3cmd");
 }
 
 #[test]

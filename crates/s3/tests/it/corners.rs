@@ -1,6 +1,6 @@
 //! Corners of S3 that common clients and a conformance suite look into.
 
-use steadfast_bucket::{BucketName, LifecycleRule};
+use steadfast_bucket::{BucketName, EventType, LifecycleRule, Rule};
 
 use crate::{
     lab::Lab,
@@ -91,10 +91,16 @@ async fn a_part_that_is_not_there_is_refused() {
     let lab = Lab::new().await;
     lab.ask("PUT", "/photos/a", "x").await.is(200, "");
     lab.ask("GET", "/photos/a?partNumber=1", "").await.is(206, "");
-    for number in ["0", "-1", "2", "10001"] {
+    for (number, status, code) in [
+        ("0", 400, "InvalidArgument"),
+        ("-1", 400, "InvalidArgument"),
+        ("10001", 400, "InvalidArgument"),
+        ("2", 416, "InvalidPartNumber"),
+        ("10000", 416, "InvalidPartNumber"),
+    ] {
         let target = format!("/photos/a?partNumber={number}");
-        lab.ask("GET", &target, "").await.is(400, "InvalidPart");
-        assert_eq!(lab.ask("HEAD", &target, "").await.status, 400);
+        lab.ask("GET", &target, "").await.is(status, code);
+        assert_eq!(lab.ask("HEAD", &target, "").await.status, status);
     }
     let begun = lab.ask("POST", "/photos/k?uploads", "").await.is(200, "").body;
     let id = begun.split_once("<UploadId>").unwrap().1.split_once('<').unwrap().0;
@@ -127,6 +133,15 @@ async fn what_is_not_set_is_answered_as_s3_does() {
     for what in ["logging", "notification", "accelerate", "requestPayment"] {
         lab.ask("GET", &format!("/photos?{what}"), "").await.is(200, "");
     }
+    for what in ["analytics", "intelligent-tiering", "inventory", "metrics"] {
+        let list = lab.ask("GET", &format!("/photos?{what}"), "").await.is(200, "").body;
+        assert!(list.contains("<IsTruncated>false</IsTruncated>"), "{what}: {list}");
+        let one = lab.ask("GET", &format!("/photos?id=a&{what}"), "").await;
+        one.is(404, "NoSuchConfiguration");
+        for query in [what.to_owned(), format!("id=a&{what}")] {
+            lab.ask("GET", &format!("/nowhere?{query}"), "").await.is(404, "NoSuchBucket");
+        }
+    }
     lab.ask("GET", "/photos/a?tagging", "").await.is(200, "");
     lab.ask("GET", "/photos/b?tagging", "").await.is(404, "NoSuchKey");
     lab.ask("GET", "/photos/a?retention", "").await.is(400, "InvalidRequest");
@@ -137,6 +152,34 @@ async fn what_is_not_set_is_answered_as_s3_does() {
     lab.buckets.put_lifecycle(&BucketName::new("photos").unwrap(), rule).await.unwrap();
     // It has some, which S3 could not show as they are.
     lab.ask("GET", "/photos?lifecycle", "").await.is(501, "NotImplemented");
+}
+
+#[tokio::test]
+async fn the_rules_of_a_bucket_are_its_notifications() {
+    let lab = Lab::new().await;
+    let body = lab.ask("GET", "/photos?notification", "").await.is(200, "").body;
+    assert!(!body.contains("Queue"), "{body}");
+    let photos = BucketName::new("photos").unwrap();
+    let events = vec![EventType::ObjectCreate, EventType::ObjectDelete];
+    let (prefix, suffix) = ("a&b/".into(), ".jpg".into());
+    let rule = Rule { id: "all".into(), events, prefix, suffix, queue: "photo-news".into() };
+    lab.buckets.put_rule(&photos, rule).await.unwrap();
+    let body = lab.ask("GET", "/photos?notification", "").await.is(200, "").body;
+    let queue = format!("<Queue>arn:steadfast:sqs:us-east-1:{}:photo-news</Queue>", {
+        lab.buckets.account()
+    });
+    for part in [
+        "<Id>all</Id>",
+        &queue,
+        "<Event>s3:ObjectCreated:*</Event>",
+        "<Event>s3:ObjectRemoved:*</Event>",
+        "<Event>s3:LifecycleExpiration:*</Event>",
+        "<Name>prefix</Name><Value>a&amp;b/</Value>",
+        "<Name>suffix</Name><Value>.jpg</Value>",
+    ] {
+        assert!(body.contains(part), "{part}: {body}");
+    }
+    lab.ask("GET", "/nowhere?notification", "").await.is(404, "NoSuchBucket");
 }
 
 #[tokio::test]
@@ -182,6 +225,55 @@ async fn an_upload_that_is_to_be_public_is_stored_and_told_that_it_is_private() 
         answer.is(400, "AccessControlListNotSupported");
     }
     lab.ask("GET", "/photos/b?acl", "").await.is(404, "NoSuchKey");
+}
+
+#[tokio::test]
+async fn a_list_that_is_not_in_force_is_refused_and_that_which_is_accepted() {
+    let lab = Lab::new().await;
+    lab.ask("PUT", "/photos/a", "x").await.is(200, "");
+    let owner = lab.buckets.account().to_owned();
+    let grant = |id: &str, permission: &str| {
+        format!(
+            "<Grant><Grantee xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\" \
+             xsi:type=\"CanonicalUser\"><ID>{id}</ID></Grantee>\
+             <Permission>{permission}</Permission></Grant>"
+        )
+    };
+    let policy = |of: &str, grants: &str| {
+        format!(
+            "<AccessControlPolicy><Owner><ID>{of}</ID></Owner>\
+             <AccessControlList>{grants}</AccessControlList></AccessControlPolicy>"
+        )
+    };
+    let all = grant(&owner, "FULL_CONTROL");
+    for (body, is_in_force) in [
+        (policy(&owner, &all), true),
+        (policy(&owner, &grant(&owner, "READ")), false),
+        (policy(&owner, &grant(&owner, "WRITE_ACP")), false),
+        (policy(&owner, ""), false),
+        (policy(&owner, &(all.clone() + &grant("0123", "READ"))), false),
+        (policy("0123", &all), false),
+    ] {
+        for target in ["/photos?acl", "/photos/a?acl"] {
+            let answer = lab.ask("PUT", target, &body).await;
+            match is_in_force {
+                true => answer.is(200, ""),
+                false => answer.is(400, "AccessControlListNotSupported"),
+            };
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_presigned_url_that_is_to_make_public_says_that_it_does_not() {
+    let lab = Lab::new().await;
+    for (acl, is_told) in [("public-read", true), ("private", false)] {
+        let target = format!("/photos/a?x-amz-acl={acl}");
+        let answer = lab.ask("PUT", &target, "x").await.is(200, "");
+        assert_eq!(answer.headers.contains_key("warning"), is_told, "{acl}");
+    }
+    let answer = lab.ask("PUT", "/photos/a?acl&x-amz-acl=public-read", "").await;
+    answer.is(400, "AccessControlListNotSupported");
 }
 
 #[tokio::test]

@@ -76,5 +76,5 @@ async fn a_part_of_a_blob_and_ranges_have_no_checksum_of_the_whole() {
     let answer = lab.ask_as(&lab.key, ("GET", "/photos/k"), &behind, "").await;
     assert_eq!(answer.is(416, "InvalidRange").headers["content-range"], "bytes */11");
     lab.ask("GET", "/photos/k?partNumber=1", "").await.is(206, "");
-    lab.ask("GET", "/photos/k?partNumber=2", "").await.is(400, "InvalidPart");
+    lab.ask("GET", "/photos/k?partNumber=2", "").await.is(416, "InvalidPartNumber");
 }

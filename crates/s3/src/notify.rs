@@ -1,0 +1,57 @@
+//! The rules of a bucket, which send its changes to queues, in the words of S3.
+
+use s3s::{
+    S3Request, S3Response, S3Result,
+    dto::{
+        Event, FilterRule, FilterRuleName, GetBucketNotificationConfigurationInput,
+        GetBucketNotificationConfigurationOutput, NotificationConfigurationFilter,
+        QueueConfiguration, S3KeyFilter,
+    },
+};
+use steadfast_bucket::{EventType, Rule};
+
+use crate::{edge::Edge, errors::s3_error_of, presign::REGION, words};
+
+impl Edge {
+    pub(crate) async fn notification_get(
+        &self,
+        req: S3Request<GetBucketNotificationConfigurationInput>,
+    ) -> S3Result<S3Response<GetBucketNotificationConfigurationOutput>> {
+        let bucket = words::bucket(&req.input.bucket)?;
+        let found = self.buckets.bucket(&bucket).await.map_err(s3_error_of)?;
+        let account = self.buckets.account();
+        let shown: Vec<_> = found.settings.rules.iter().map(|it| shown(it, account)).collect();
+        Ok(S3Response::new(GetBucketNotificationConfigurationOutput {
+            queue_configurations: Some(shown).filter(|it| !it.is_empty()),
+            ..GetBucketNotificationConfigurationOutput::default()
+        }))
+    }
+}
+
+fn shown(rule: &Rule, account: &str) -> QueueConfiguration {
+    let filter = |name: &'static str, value: &str| FilterRule {
+        name: Some(FilterRuleName::from_static(name)),
+        value: Some(value.to_owned()),
+    };
+    let filters = [(FilterRuleName::PREFIX, &rule.prefix), (FilterRuleName::SUFFIX, &rule.suffix)];
+    let filters = filters.into_iter().filter(|it| !it.1.is_empty());
+    let filters: Vec<FilterRule> = filters.map(|(name, value)| filter(name, value)).collect();
+    let key = (!filters.is_empty()).then(|| S3KeyFilter { filter_rules: Some(filters) });
+    QueueConfiguration {
+        id: Some(rule.id.clone()),
+        events: rule.events.iter().flat_map(|it| events(*it)).copied().map(event).collect(),
+        filter: key.map(|it| NotificationConfigurationFilter { key: Some(it) }),
+        queue_arn: format!("arn:steadfast:sqs:{REGION}:{account}:{}", rule.queue),
+    }
+}
+
+fn event(name: &'static str) -> Event {
+    Event::from(name.to_owned())
+}
+
+fn events(of: EventType) -> &'static [&'static str] {
+    match of {
+        EventType::ObjectCreate => &["s3:ObjectCreated:*"],
+        EventType::ObjectDelete => &["s3:ObjectRemoved:*", "s3:LifecycleExpiration:*"],
+    }
+}
