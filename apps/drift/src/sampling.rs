@@ -142,9 +142,11 @@ pub(crate) async fn sample(
 /// Whether another round may change something.
 fn goes_on(told: &EnvDiff, now: &EnvDiff, rounds: usize) -> bool {
     let has_timing = |it: &EnvDiff| it.findings.iter().any(|it| it.code == Code::TimingDrift);
+    // More sizes may meet, or prove that they do not.
+    let has_gap = now.findings.iter().any(DiffFinding::is_each_time);
     match now.max_severity {
         Severity::Critical => true,
-        _ if has_timing(now) || (has_timing(told) && rounds < TIMING_ROUNDS) => true,
+        _ if has_gap || has_timing(now) || (has_timing(told) && rounds < TIMING_ROUNDS) => true,
         Severity::Warn => rounds < WARN_ROUNDS,
         Severity::Info => false,
     }

@@ -180,6 +180,9 @@ impl Section {
     }
 }
 
+/// The note of a difference that every request shows.
+pub(super) const EACH_TIME: &str = "each time";
+
 /// Where to look.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
@@ -263,6 +266,11 @@ impl DiffFinding {
             evidence: vec![evidence],
             recommendations: Vec::new(),
         }
+    }
+
+    /// Whether every request of both sides shows it, whatever else they do.
+    pub(crate) fn is_each_time(&self) -> bool {
+        self.evidence.iter().any(|it| it.note.as_deref() == Some(EACH_TIME))
     }
 
     /// With what both sides have. A missing value says that it is missing.

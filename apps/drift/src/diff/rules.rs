@@ -15,7 +15,6 @@ use super::{
 };
 use crate::envelope::{ProbeFailure, ProbeResponse, Side, SignalEnvelope};
 
-pub(super) use self::content::EACH_TIME;
 pub use self::{
     connection::{CERTIFICATE_CRIT_DAYS, CERTIFICATE_WARN_DAYS},
     timing::{ABS_DELTA_CRIT_MS, ABS_DELTA_WARN_MS, MIN_TIMING_MS, RATIO_CRIT, RATIO_WARN},

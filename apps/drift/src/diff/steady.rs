@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 use super::{
     contract::EnvDiff,
     finding::{Category, Code, DiffFinding, Evidence, Section, Severity, ranked},
-    rules::EACH_TIME,
 };
 use crate::envelope::Side;
 
@@ -21,10 +20,9 @@ pub struct Unsteady {
 /// The diff, with what is unsteady told as that.
 pub fn settle(mut diff: EnvDiff, unsteady: &[Unsteady]) -> EnvDiff {
     for finding in &mut diff.findings {
-        // However a side differs from itself, it never comes near the other one.
-        let is_each_time = finding.evidence.iter().any(|it| it.note.as_deref() == Some(EACH_TIME));
         if let Some(it) = unsteady.iter().find(|it| it.id == finding.id)
-            && !is_each_time
+            // However it differs from itself, it never comes near the other one.
+            && !finding.is_each_time()
         {
             *finding = told(finding, &it.sides);
         }

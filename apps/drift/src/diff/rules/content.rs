@@ -1,7 +1,7 @@
 //! D: what is answered.
 
 use super::{Category, Code, DiffFinding, Evidence, Found, Scene, Section, Severity};
-use crate::envelope::ProbeResponse;
+use crate::{diff::finding::EACH_TIME, envelope::ProbeResponse};
 
 /// Below this many bytes a difference in size is a detail.
 const LENGTH_WARN: u64 = 200;
@@ -9,7 +9,7 @@ const LENGTH_WARN: u64 = 200;
 const LENGTH_CRIT: u64 = 2_000;
 /// Fewer sizes than this are no proof of anything critical if one side varies.
 const SIZES_CRIT: usize = 3;
-/// The same if both vary: a few sizes may be apart by chance.
+/// The same if both vary as much as they are apart: a few sizes may be apart by chance.
 const SIZES_CRIT_VARYING: usize = 6;
 
 /// D3: the media types differ.
@@ -111,9 +111,6 @@ pub(super) fn length(scene: &Scene<'_>, found: &mut Found) {
     );
 }
 
-/// The note of a difference that every request of both sides shows, whatever else they do.
-pub(in crate::diff) const EACH_TIME: &str = "each time";
-
 /// How large the bodies of a side are.
 struct Sizes {
     first: u64,
@@ -142,7 +139,8 @@ impl Sizes {
     /// Whether two ranges that do not meet are no chance.
     fn is_proof(&self, other: &Self) -> bool {
         let both_vary = self.is_varying() && other.is_varying();
-        let needed = if both_vary { SIZES_CRIT_VARYING } else { SIZES_CRIT };
+        let is_far = (self.max - self.min).max(other.max - other.min) < self.gap(other) / 2;
+        let needed = if both_vary && !is_far { SIZES_CRIT_VARYING } else { SIZES_CRIT };
         needed <= self.count.min(other.count)
     }
 

@@ -175,6 +175,8 @@ fn sizes_that_vary_are_drift_where_their_ranges_do_not_meet() {
         // Too few for anything critical.
         (&[0, 0], &[5_000, 9_000], "warn"),
         (&[0, 9, 0], &[5_000, 9_000, 40_000], "warn"),
+        // Both vary, but not as much as they are apart.
+        (&[20, 21, 20], &[30_000, 30_009, 30_001], "critical"),
         (&[0, 9, 0, 9, 0, 9], &[5_000, 9_000, 40_000, 5_001, 5_002, 5_003], "critical"),
         // Ranges that meet are no drift, however far the first answers are apart.
         (&[9, 20_000, 10], &[50_000, 15_000, 40_000], "warn"),

@@ -146,7 +146,7 @@ fn is_plain(value: &str) -> bool {
         let first = it.bytes().take_while(u8::is_ascii_lowercase).count();
         let (first, rest) = it.split_at(first);
         let (second, rest) = rest.split_at_checked(1).unwrap_or_default();
-        let rest_is_lower = 1 <= rest.len() && rest.bytes().all(|it| it.is_ascii_lowercase());
+        let rest_is_lower = !rest.is_empty() && rest.bytes().all(|it| it.is_ascii_lowercase());
         3 <= first.len() && it.len() <= 15 && second != second.to_lowercase() && rest_is_lower
     };
     let is_plain = |it: &str| is_word(it) || is_name(it);
