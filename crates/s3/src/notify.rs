@@ -36,7 +36,8 @@ fn shown(rule: &Rule, account: &str) -> QueueConfiguration {
     let filters = [(FilterRuleName::PREFIX, &rule.prefix), (FilterRuleName::SUFFIX, &rule.suffix)];
     let filters = filters.into_iter().filter(|it| !it.1.is_empty());
     let filters: Vec<FilterRule> = filters.map(|(name, value)| filter(name, value)).collect();
-    let key = (!filters.is_empty()).then(|| S3KeyFilter { filter_rules: Some(filters) });
+    let filters = Some(filters).filter(|it| !it.is_empty());
+    let key = filters.map(|it| S3KeyFilter { filter_rules: Some(it) });
     QueueConfiguration {
         id: Some(rule.id.clone()),
         events: rule.events.iter().flat_map(|it| events(*it)).copied().map(event).collect(),
