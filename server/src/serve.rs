@@ -45,6 +45,14 @@ pub(crate) fn run(args: ServeArgs) -> Result<(), Failure> {
     result
 }
 
+fn object_options(args: &ServeArgs) -> ObjectOptions {
+    ObjectOptions {
+        idle_time: Duration::from_secs(args.object_idle.into()),
+        awake_bytes_max: usize::try_from(args.object_memory).unwrap_or(usize::MAX) << 20,
+        ..ObjectOptions::default()
+    }
+}
+
 async fn serve(args: ServeArgs, work: &Handle) -> Result<(), Failure> {
     let data = std::path::absolute(&args.data)?;
     let place = match &args.store {
@@ -59,16 +67,11 @@ async fn serve(args: ServeArgs, work: &Handle) -> Result<(), Failure> {
         opened = open(&args, &place, &clock) => opened?,
         () = signals.next() => return Ok(()),
     };
-    let options = ObjectOptions {
-        idle_time: Duration::from_secs(args.object_idle.into()),
-        awake_bytes_max: usize::try_from(args.object_memory).unwrap_or(usize::MAX) << 20,
-        ..ObjectOptions::default()
-    };
     let buckets = open_buckets(store.clone(), &data).await?;
     let studio = generations::studio(&args.generations, &buckets)?;
     let drift = Drift::of(&args.drift, ports.address)?;
     let apps = Apps { sight, studio, drift, keep_dead: args.keep().messages.keep_dead };
-    let objects = catalog::objects(store.clone(), options, &apps)?;
+    let objects = catalog::objects(store.clone(), object_options(&args), &apps)?;
     catalog::declare(&buckets).await?;
     let node = Node::with(store.clone(), place, objects, buckets, apps);
     if let Some(address) = ports.s3_address {
