@@ -11,7 +11,7 @@ use std::{
 };
 
 use steadfast::{
-    BlobEvent, Bucket, BucketHandle, Queue, Runtime,
+    App, BlobEvent, Bucket, BucketHandle, Queue,
     store::{SqliteOptions, SqliteStore, Store, SystemClock},
 };
 
@@ -31,7 +31,7 @@ pub(crate) async fn run() {
     fs::create_dir(&plain_folder).expect("folder is made");
     let options = SqliteOptions::new(folder.path().join("store"), Arc::new(SystemClock));
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(options).expect("store opens"));
-    let app = Runtime::builder()
+    let app = App::new("test")
         .bucket(BLOBS.notify("", EVENTS))
         .blob_folder(folder.path().join("blobs"))
         .start(store.clone())

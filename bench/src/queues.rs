@@ -7,7 +7,7 @@ use std::sync::{
 
 use serde::{Deserialize, Serialize};
 use steadfast::{
-    Batch, BatchConsumer, ConsumeOptions, Consumer, Delivery, Queue, QueueSettings, Result,
+    App, Batch, BatchConsumer, ConsumeOptions, Consumer, Delivery, Queue, QueueSettings, Result,
     Runtime, Settled, SettledBatch,
     store::{
         Address, Commit, EntityKind, Json, Message, SqliteOptions, SqliteStore, Store, SystemClock,
@@ -82,7 +82,7 @@ pub(crate) async fn run() {
     let settings =
         QueueSettings { batch_size: BATCH, batch_timeout_ms: 20, ..QueueSettings::default() };
     let many = ConsumeOptions { concurrency: 4, ..ConsumeOptions::default() };
-    let app = Runtime::builder()
+    let app = App::new("test")
         .queue(BATCHED.with(settings))
         .consume_batches_with(BATCHED, batched.clone(), many)
         .consume_with(SINGLE, One(single.clone()), ConsumeOptions { concurrency: 64, ..many })

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 use steadfast::{
-    Ctx, Result, Runtime, Workflow,
+    App, Ctx, Result, Workflow,
     store::{
         Address, Commit, EntityKind, Json, Message, SqliteOptions, SqliteStore, Store, SystemClock,
     },
@@ -43,7 +43,7 @@ pub(crate) async fn run() {
     let folder = tempfile::tempdir().expect("temporary folder");
     let options = SqliteOptions::new(folder.path(), Arc::new(SystemClock));
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(options).expect("store opens"));
-    let app = Runtime::builder().workflow(Three).start(store.clone()).await.expect("starts");
+    let app = App::new("test").workflow(Three).start(store.clone()).await.expect("starts");
     in_process(&store, app.runs()).await;
     app.stop().await;
     store.close().await;

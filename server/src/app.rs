@@ -3,6 +3,9 @@
 use std::sync::Arc;
 
 use axum::{Router, middleware, response::IntoResponse};
+use serde_json::{Map, Value};
+use steadfast::App;
+use steadfast_web::{Served, Web, pattern};
 use tower_http::{catch_panic::CatchPanicLayer, limit::RequestBodyLimitLayer};
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
@@ -12,9 +15,11 @@ use crate::{
         self,
         problem::{Code, Problem},
     },
-    budget, drift, envelope, generations, guard,
+    budget,
+    connector::connector,
+    envelope, guard,
     node::Node,
-    pages, uploads,
+    pages,
 };
 
 /// Bytes of a request's body, where no bucket says otherwise.
@@ -27,6 +32,15 @@ const BODY_BYTES_MAX: usize = 2 << 20;
 ))]
 struct Description;
 
+/// Takes the routes of the server for itself: an application with one of them cannot start.
+pub(crate) fn claim_routes(app: &mut App) {
+    let routes = api::routes().merge(pages::routes());
+    let routes = routes.merge(api::large_routes()).merge(pages::large_routes());
+    for path in routes.into_openapi().paths.paths.keys() {
+        app.claim("route", &pattern(path));
+    }
+}
+
 /// Everything that a node answers.
 pub(crate) fn router(node: Arc<Node>) -> Router {
     let whole = middleware::from_fn_with_state(node.budget.clone(), budget::check);
@@ -37,15 +51,17 @@ pub(crate) fn router(node: Arc<Node>) -> Router {
         .layer(whole.clone())
         .merge(api::large_routes())
         .merge(pages::large_routes());
+    let served = Served { runtime: &node.runtime, connect: connector(&node) };
+    let web = node.runtime.extension::<Web>();
+    let of_applications = web.map_or_else(Router::new, |it| it.router(&served));
     let (routes, description) = documented.split_for_parts();
     // A failure to write it is a mistake in a type of ours, which the tests would show.
-    let written = described(description).unwrap_or_default();
+    let paths = web.map(|it| it.paths.clone()).unwrap_or_default();
+    let written = described(description, paths).unwrap_or_default();
     node.openapi.get_or_init(|| written);
     routes
         .with_state(node.clone())
-        .merge(uploads::routes(&node).layer(whole.clone()))
-        .merge(generations::routes(&node).layer(whole.clone()))
-        .merge(drift::routes(&node).layer(whole))
+        .merge(of_applications.layer(whole))
         .fallback(async || Problem::new(Code::UnknownRoute, "no such route; see /openapi.json"))
         .method_not_allowed_fallback(async || {
             Problem::new(Code::WrongMethod, "this route has no such method; see /openapi.json")
@@ -59,15 +75,16 @@ pub(crate) fn router(node: Arc<Node>) -> Router {
 }
 
 /// Writes the description. A route that takes the rest of the path is `{*id}` to the router only.
-fn described(mut openapi: utoipa::openapi::OpenApi) -> serde_json::Result<String> {
+fn described(
+    mut openapi: utoipa::openapi::OpenApi,
+    of_applications: Map<String, Value>,
+) -> serde_json::Result<String> {
     let paths = std::mem::take(&mut openapi.paths.paths);
     openapi.paths.paths =
         paths.into_iter().map(|(path, item)| (path.replace("{*", "{"), item)).collect();
     let mut written = serde_json::to_value(openapi)?;
     if let Some(paths) = written["paths"].as_object_mut() {
-        paths.extend(steadfast_uploads::http::paths());
-        paths.extend(steadfast_generations::http::paths());
-        paths.extend(steadfast_drift::http::paths());
+        paths.extend(of_applications);
     }
     serde_json::to_string(&written)
 }

@@ -2,12 +2,11 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, OnceLock, PoisonError, atomic::AtomicU64},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use async_trait::async_trait;
-use steadfast::Runs;
 use steadfast_ai::classify::{
     Classifier, ClassifyError, Embedded, ImageLimits, Label, ModelState, Onnx, OnnxOptions, Pool,
     Recipe, WorkersAi, WorkersAiOptions, default_models_folder,
@@ -35,10 +34,6 @@ pub(crate) struct Sight {
     /// Who looks at images before they are stored. Those that are classified do not stand in its
     /// way.
     pub(crate) pool: Pool,
-    /// The runs that classify, once they work.
-    pub(crate) runs: Arc<OnceLock<Runs>>,
-    /// Messages in the queues of uploads that are no events.
-    pub(crate) malformed: Arc<AtomicU64>,
 }
 
 impl Sight {
@@ -70,8 +65,7 @@ impl Sight {
         notice: Notice,
         limits: ImageLimits,
     ) -> Result<Self, Failure> {
-        let (runs, malformed) = (Arc::default(), Arc::default());
-        Ok(Self { classifier, notice, limits, pool: pool("images")?, runs, malformed })
+        Ok(Self { classifier, notice, limits, pool: pool("images")? })
     }
 }
 
@@ -245,7 +239,7 @@ impl Classifier for Blind {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::Ordering;
+    use std::sync::atomic::{AtomicU64, Ordering};
 
     use steadfast_ai::classify::{Progress, Stage};
     use steadfast_store::ManualClock;

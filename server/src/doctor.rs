@@ -13,13 +13,12 @@ use crate::{node::Node, place::Place};
 /// Makes all checks. More of them are appended here.
 pub(crate) async fn examine(node: &Node, deep: bool) -> Examination {
     let _one_at_a_time = node.examination.lock().await;
-    let dispatcher = node.dispatcher.lock().await;
-    let mut checks = store::checks(node.store.as_ref(), dispatcher.is_some(), deep).await;
-    if let Some(dispatcher) = dispatcher.as_ref() {
-        checks.push(work::wake_ups(dispatcher).await);
+    let (store, works) = (node.runtime.store(), node.runtime.works());
+    let mut checks = store::checks(store.as_ref(), works, deep).await;
+    if works {
+        checks.push(work::wake_ups(&node.runtime).await);
     }
-    drop(dispatcher);
-    checks.push(clock::check(&node.store.clock().report()));
+    checks.push(clock::check(&store.clock().report()));
     if let Place::Folder(folder) = &node.place {
         checks.extend(disk::checks(folder.clone()).await);
     }

@@ -1,21 +1,18 @@
-//! The application drift, mounted: what may be asked, who explains, and what it needs of this node.
+//! What the application drift may ask, and who explains, as the command line says.
 
 use std::{net::SocketAddr, sync::Arc};
 
-use axum::Router;
 use steadfast_ai::{
     classify::Pool,
     explain::{Chat, ChatOptions, Embedded, Explainer},
 };
 use steadfast_drift::{
     CompareEnvironments, EnvPair, Vault,
-    http::{Site, router},
     probe::{ProbeOptions, Prober},
 };
 use steadfast_egress::{EgressError, Gate, Policy};
-use steadfast_store::{SeededEntropy, SystemClock};
 
-use crate::{args::DriftArgs, failure::Failure, node::Node, uploads::connector};
+use crate::{args::DriftArgs, failure::Failure};
 
 /// What of this server itself may be asked.
 const DEMO: [&str; 2] = ["/api/demo/staging", "/api/demo/production"];
@@ -71,16 +68,4 @@ fn policy(args: &DriftArgs, listen: SocketAddr) -> Result<Policy, EgressError> {
         policy = policy.allow_network(*network);
     }
     Ok(policy)
-}
-
-/// The routes of the application.
-pub(crate) fn routes(node: &Arc<Node>) -> Router {
-    router(Site {
-        vault: node.apps.drift.compare.vault.clone(),
-        objects: node.objects.clone(),
-        policy: node.apps.drift.policy.clone(),
-        entropy: Arc::new(SeededEntropy::from_system()),
-        clock: Arc::new(SystemClock),
-        connect: connector(node),
-    })
 }

@@ -1,6 +1,6 @@
 //! Why a verb failed, in the words that the user reads.
 
-use steadfast_bucket::BucketError;
+use steadfast::StartError;
 use steadfast_store::{OpenError, StoreError};
 
 /// Ends the process with exit code 1.
@@ -31,8 +31,8 @@ impl From<StoreError> for Failure {
     }
 }
 
-impl From<BucketError> for Failure {
-    fn from(error: BucketError) -> Self {
+impl From<StartError> for Failure {
+    fn from(error: StartError) -> Self {
         Failure::Told(error.to_string())
     }
 }

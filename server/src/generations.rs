@@ -1,28 +1,20 @@
-//! The application generations, mounted: its providers, and what it needs of this node.
+//! The providers of the application generations, as the command line says.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
-use axum::Router;
-use steadfast::Buckets;
 use steadfast_ai::{
-    classify::{Copies, Pool},
+    classify::Pool,
     generate::{Delivery, Embedded, Providers, Reconcile, Runware, RunwareOptions},
 };
-use steadfast_generations::{
-    ARTIFACTS, Studio, StudioOptions,
-    http::{Site, router},
-};
-use steadfast_store::{SeededEntropy, SystemClock};
+use steadfast_generations::StudioOptions;
 
 use crate::{
     args::{GenerationArgs, RunwareReconcile},
     failure::Failure,
-    node::Node,
-    uploads::connector,
 };
 
 /// The providers that there are: the embedded one, and Runware if there is a key.
-pub(crate) fn studio(args: &GenerationArgs, buckets: &Buckets) -> Result<Arc<Studio>, Failure> {
+pub(crate) fn providers(args: &GenerationArgs) -> Result<(Providers, StudioOptions), Failure> {
     let options = StudioOptions {
         public_url: args.public_url.as_deref().map(|it| it.trim_end_matches('/').to_owned()),
         image_timeout: Duration::from_secs(args.image_timeout.into()),
@@ -51,36 +43,15 @@ pub(crate) fn studio(args: &GenerationArgs, buckets: &Buckets) -> Result<Arc<Stu
         let runware = Runware::new(options).map_err(|it| Failure::new(it.to_string()))?;
         providers = providers.with(runware);
     }
-    Ok(studio_of(providers, options, buckets))
+    Ok((providers, options))
 }
 
 /// Where only questions are asked, nothing is made but by the embedded provider.
-pub(crate) fn small_studio(buckets: &Buckets) -> Result<Arc<Studio>, Failure> {
-    Ok(studio_of(embedded()?, StudioOptions::default(), buckets))
+pub(crate) fn small() -> Result<(Providers, StudioOptions), Failure> {
+    Ok((embedded()?, StudioOptions::default()))
 }
 
 fn embedded() -> Result<Providers, Failure> {
     let pool = Pool::for_this_machine("generate").map_err(|it| Failure::new(it.to_string()))?;
     Ok(Providers::new().with(Embedded::new(pool)))
-}
-
-fn studio_of(providers: Providers, options: StudioOptions, buckets: &Buckets) -> Arc<Studio> {
-    let buckets = buckets.clone();
-    let place = Arc::new(move || ARTIFACTS.of(&buckets));
-    Arc::new(Studio::new(providers, options, place))
-}
-
-/// The routes of the application.
-pub(crate) fn routes(node: &Arc<Node>) -> Router {
-    router(Site {
-        objects: node.objects.clone(),
-        artifacts: ARTIFACTS.of(&node.buckets),
-        studio: node.apps.studio.clone(),
-        connect: connector(node),
-        clock: Arc::new(SystemClock),
-        entropy: Arc::new(SeededEntropy::from_system()),
-        pool: node.apps.sight.pool.clone(),
-        limits: node.apps.sight.limits.clone(),
-        copies: Copies::default(),
-    })
 }

@@ -7,6 +7,7 @@ mod budget;
 mod catalog;
 mod classifier;
 mod cli;
+mod connector;
 mod doctor;
 mod drift;
 mod envelope;
@@ -30,7 +31,6 @@ mod request_id;
 mod s3;
 mod serve;
 mod signals;
-mod uploads;
 mod waterfall;
 
 use std::{io::Write, process::ExitCode};

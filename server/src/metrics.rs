@@ -50,8 +50,8 @@ pub(crate) struct Figures {
     pub(crate) awake: usize,
     /// Live connections.
     pub(crate) connections: usize,
-    /// Messages in the queues of uploads that were no events.
-    pub(crate) malformed_uploads: u64,
+    /// What the applications count: names, help, values.
+    pub(crate) counters: Vec<(&'static str, &'static str, u64)>,
     /// The queues, if the store answers.
     pub(crate) queues: Vec<QueueView>,
 }
@@ -96,8 +96,10 @@ impl Figures {
             ("read_steps", "Steps that SQLite took to read", steps),
             ("heartbeats", "Signs of life of an idle owner", heartbeats),
             ("log_bytes", "Bytes written to the log of the database", log_bytes),
-            ("upload_events_malformed", "Malformed events acknowledged", self.malformed_uploads),
-        ] {
+        ]
+        .into_iter()
+        .chain(self.counters.iter().copied())
+        {
             registry.register(name, help, ConstCounter::new(value));
         }
         let ready = i64::from(self.ready);

@@ -2,10 +2,9 @@
 
 use std::{io, path::Path, sync::Arc, time::Duration};
 
-use steadfast_bucket::{BucketError, Buckets, FileBlobs, account};
 use steadfast_store::{
-    CLOCK_STEP_MAX, Clock, OpenError, PostgresOptions, PostgresStore, SeededEntropy, SqliteOptions,
-    SqliteStore, Store, private,
+    CLOCK_STEP_MAX, Clock, OpenError, PostgresOptions, PostgresStore, SqliteOptions, SqliteStore,
+    Store, private,
 };
 
 use crate::place::Place;
@@ -93,23 +92,11 @@ pub(crate) async fn open_existing_folder(
     open_store(&place, clock, Opening::DEFAULT).await
 }
 
-/// The buckets of a store, whose files are in the data folder: also those of a database, until
-/// there is a place that several machines share.
-pub(crate) async fn open_buckets(
-    store: Arc<dyn Store>,
-    data: &Path,
-) -> Result<Buckets, BucketError> {
-    let account = account(&*store, &SeededEntropy::from_system()).await?;
+/// Takes the data folder from everybody but its owner. With a database elsewhere nobody else does.
+pub(crate) async fn tighten(data: &Path) -> io::Result<()> {
     let data = data.to_owned();
-    let opened = tokio::task::spawn_blocking(move || {
-        let blobs = FileBlobs::open(data.join("blobs"), &account)?;
-        // With a database elsewhere nobody else has looked at it.
-        private::tighten(&data)?;
-        io::Result::Ok(blobs)
-    });
-    let opened = opened.await;
-    let blobs = opened.map_err(|error| BucketError::Files { reason: error.to_string() })??;
-    Buckets::builder(store).open(Arc::new(blobs)).await
+    tokio::task::spawn_blocking(move || private::tighten(&data)).await??;
+    Ok(())
 }
 
 fn failed(place: &Place, reason: String) -> OpenError {

@@ -2,12 +2,12 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
+use axum::Router;
 use steadfast_store::Clock;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    app,
     args::S3Listen,
     failure::Failure,
     listener::{self, Drained},
@@ -45,6 +45,7 @@ impl Ports {
     /// Serves until `stop`, then finishes the requests in flight.
     pub(crate) async fn serve(
         self,
+        routes: Router,
         node: &Arc<Node>,
         clock: &Arc<dyn Clock>,
         stop: &CancellationToken,
@@ -56,8 +57,7 @@ impl Ports {
                 None => Drained::All,
             }
         };
-        let (one, other) =
-            tokio::join!(serve(self.listener, app::router(node.clone())), s3_serving);
+        let (one, other) = tokio::join!(serve(self.listener, routes), s3_serving);
         one.and(other)
     }
 }

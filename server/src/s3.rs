@@ -8,7 +8,7 @@ use crate::{budget, listener::Seat, node::Node};
 /// Everything that the S3 port answers.
 pub(crate) fn router(node: &Node) -> Router {
     let budget = node.budget.clone();
-    let api = S3Api::new(node.buckets.clone(), node.store.clone());
+    let api = S3Api::new(node.buckets.clone(), node.runtime.store().clone());
     Router::new().fallback(async move |request: Request| -> Response {
         let seat = request.extensions().get::<Seat>().cloned();
         let answer = async |request| api.answer(request).await.map(Body::new);

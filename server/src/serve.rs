@@ -8,16 +8,17 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    app,
     args::{SERVER, ServeArgs},
     catalog,
     classifier::Sight,
     drift::Drift,
     failure::Failure,
     generations,
-    listener::{DRAIN_TIMEOUT, Drained},
+    listener::Drained,
     logging,
-    node::{Apps, Node},
-    open::{Opening, open_buckets, open_store, wait_for_store},
+    node::Node,
+    open::{Opening, open_store, tighten, wait_for_store},
     open_files,
     place::{Place, StoreChoice},
     ports::Ports,
@@ -67,49 +68,42 @@ async fn serve(args: ServeArgs, work: &Handle) -> Result<(), Failure> {
         opened = open(&args, &place, &clock) => opened?,
         () = signals.next() => return Ok(()),
     };
-    let buckets = open_buckets(store.clone(), &data).await?;
-    let studio = generations::studio(&args.generations, &buckets)?;
+    let providers = generations::providers(&args.generations)?;
     let drift = Drift::of(&args.drift, ports.address)?;
-    let apps = Apps { sight, studio, drift, keep_dead: args.keep().messages.keep_dead };
-    let objects = catalog::objects(store.clone(), object_options(&args), &apps)?;
-    catalog::declare(&buckets).await?;
-    let node = Node::with(store.clone(), place, objects, buckets, apps);
+    let program = catalog::app(sight, providers, drift);
+    let program = program
+        .object_options(object_options(&args))
+        .keep(args.keep())
+        .blob_folder(data.join("blobs"));
+    let node = Node::prepare(program, store.clone(), place).await?;
+    tighten(&data).await?;
     if let Some(address) = ports.s3_address {
         let _ = node.s3_address.set(address);
     }
+    // Routes that cannot be together are a panic, which must come before anything is done.
+    let routes = app::router(node.clone());
     let working = node.clone();
-    let started = work.spawn(async move { working.work().await }).await;
+    let started = work.spawn(async move { working.runtime.work().await }).await;
     started.map_err(|error| Failure::new(format!("work does not begin ({error})")))??;
     greet(&node.place, ports.address, ports.s3_address);
     let stop = CancellationToken::new();
-    let serving = ports.serve(&node, &clock, &stop);
+    let serving = ports.serve(routes, &node, &clock, &stop);
     let mut serving = std::pin::pin!(serving);
-    let sweeper = node.sweeper(args.keep());
     let failed = tokio::select! {
         _ = &mut serving => unreachable!("serving ends only when it is stopped"),
         () = signals.next() => None,
         reason = failure_of(|| store.health(), clock.as_ref()) => Some(reason),
         () = watch(store.as_ref()) => None,
-        () = sweeper.run() => None,
     };
     node.drain();
     stop.cancel();
     tracing::info!("draining");
     let ending = async {
         // Connections are told to go, so that those who stay on the line do not hold up the end.
-        let (drained, hung_up) =
-            tokio::join!(serving, tokio::time::timeout(DRAIN_TIMEOUT, node.objects.hang_up()));
+        let (drained, ()) = tokio::join!(serving, node.runtime.hang_up());
         log_drained(&drained);
-        if hung_up.is_err() {
-            let count = node.objects.connections();
-            tracing::warn!(count, "live connections cut off at the deadline");
-        }
-        node.rest().await;
-        let close = async {
-            node.buckets.close().await;
-            store.close().await;
-        };
-        if tokio::time::timeout(CLOSE_TIMEOUT, close).await.is_err() {
+        node.runtime.clone().stop().await;
+        if tokio::time::timeout(CLOSE_TIMEOUT, store.close()).await.is_err() {
             tracing::warn!("store not closed in time");
         }
     };

@@ -1,7 +1,7 @@
 //! kill -9 of a process that sends and consumes: each letter is done once, or dead once.
 
 use steadfast::{
-    Queue, Runtime,
+    App, Queue,
     queue::{PeekState, QUEUE_CRASH_POINTS},
     store::{Entropy, SettledAs, State, crash::COMMIT_POINTS},
 };
@@ -96,7 +96,7 @@ async fn a_letter_that_ends_the_process_is_buried(queue: &'static str) {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().to_str().unwrap();
     let store = open(place).await;
-    let program = Runtime::builder().start(store.clone()).await.unwrap();
+    let program = App::new("test").start(store.clone()).await.unwrap();
     // All the others are done at the first attempt.
     let mut numbers: Vec<u64> = (0..8).map(|it| 10 * it + 6).collect();
     numbers.insert(3, POISON);
@@ -116,7 +116,7 @@ async fn a_letter_that_ends_the_process_is_buried(queue: &'static str) {
             matches!(&message.state, Some(State::Settled(it)) if it.as_ == SettledAs::Done);
         assert!(is_done, "{message:?}");
     }
-    let program = Runtime::builder().start(store.clone()).await.unwrap();
+    let program = App::new("test").start(store.clone()).await.unwrap();
     let dead = format!("{queue}-dead");
     let dead = program.queues().peek(&dead, PeekState::Pending, None, 10).await.unwrap();
     let told: Vec<_> = dead

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use steadfast::{
-    Batch, BatchConsumer, ConsumeOptions, Consumer, Delivery, Error, Handle, Object, Queue,
+    App, Batch, BatchConsumer, ConsumeOptions, Consumer, Delivery, Error, Handle, Object, Queue,
     QueueError, QueueSettings, Queues, Result, Runtime, Settled, SettledBatch, Turn,
     queue::Outgoing,
     store::{Address, EntityKind, Json, Store, Timestamp},
@@ -115,7 +115,7 @@ pub(crate) async fn program(store: Arc<dyn Store>, retries: u32) -> Runtime {
         ..QueueSettings::default()
     };
     let options = |concurrency| ConsumeOptions { concurrency, ..ConsumeOptions::default() };
-    let builder = Runtime::builder()
+    let builder = App::new("test")
         .object(Tally)
         .queue(LETTERS.with(settings("letters-dead")))
         .queue(BUNDLES.with(settings("bundles-dead")))

@@ -10,7 +10,7 @@ mod wire;
 
 use std::time::Duration;
 
-use steadfast::{Closed, Connection, ConnectionId, Error, Handle, Live, Object, Result, Turn};
+use steadfast::{App, Closed, Connection, ConnectionId, Error, Handle, Object, Result, Turn};
 
 pub use self::wire::{Event, History, LeaveIdle, Line, Said, Say};
 
@@ -36,9 +36,7 @@ impl Object for Chat {
     const MIGRATIONS: &'static [&'static str] = &["CREATE TABLE line (\
          id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, who TEXT NOT NULL, \
          text TEXT NOT NULL, at INTEGER NOT NULL) STRICT"];
-}
 
-impl Live for Chat {
     /// Browsers cannot send pings of the protocol.
     const AUTO_REPLY: &'static [(&'static str, &'static str)] = &[("ping", r#"{"kind":"pong"}"#)];
 
@@ -156,4 +154,9 @@ fn name_of(connection: &Connection) -> Result<String> {
 
 fn idle_alarm(connection: ConnectionId) -> String {
     format!("idle {connection}")
+}
+
+/// The application, whose rooms part with those who say nothing for so long.
+pub fn app(idle: Duration) -> App {
+    App::new("chat").object(Chat { idle })
 }

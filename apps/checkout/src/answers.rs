@@ -4,7 +4,7 @@
 use std::{
     collections::BTreeMap,
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
 };
 
@@ -22,8 +22,8 @@ const TRIED: Duration = Duration::from_hours(30 * 24);
 pub(crate) struct Answers {
     department: &'static str,
     /// Where they survive the end of the process; without one they are in memory.
-    store: Option<Arc<dyn Store>>,
-    keep: Duration,
+    /// Then also how long the store keeps them.
+    store: OnceLock<(Arc<dyn Store>, Duration)>,
     held: Mutex<BTreeMap<String, String>>,
 }
 
@@ -35,22 +35,22 @@ impl fmt::Debug for Answers {
 
 impl Answers {
     pub(crate) fn in_memory(department: &'static str) -> Self {
-        Self { department, store: None, keep: TRIED, held: Mutex::default() }
+        Self { department, store: OnceLock::new(), held: Mutex::default() }
     }
 
     /// Keeps them in a store, which keeps commands that were given up for so long.
-    pub(crate) fn keep_in(&mut self, store: Arc<dyn Store>, keep_dead: Duration) {
-        self.store = Some(store);
-        self.keep = TRIED.saturating_add(keep_dead);
+    pub(crate) fn keep_in(&self, store: Arc<dyn Store>, keep_dead: Duration) {
+        // A second one is the same store.
+        let _ = self.store.set((store, TRIED.saturating_add(keep_dead)));
     }
 
     /// What was answered before.
     pub(crate) async fn find<T: DeserializeOwned>(&self, key: &str) -> Result<Option<T>, Failure> {
-        let text = match &self.store {
-            Some(store) => {
+        let text = match self.store.get() {
+            Some((store, keep)) => {
                 let found = store.entry(&self.entry(key)?).await.map_err(later)?;
                 if let Some(found) = &found {
-                    self.keep_longer(&**store, found).await?;
+                    keep_longer(&**store, found, *keep).await?;
                 }
                 found.and_then(|it| it.value).map(|it| it.as_str().to_owned())
             }
@@ -60,16 +60,6 @@ impl Answers {
         text.map(read).transpose().map_err(|error| Failure::fatal(error.to_string()))
     }
 
-    /// A command that comes again may be given up again, and is kept as long again.
-    async fn keep_longer(&self, store: &dyn Store, found: &Entry) -> Result<(), Failure> {
-        let Entry { entry, revision, value, .. } = found.clone();
-        let expect = Expect::Revision { entry: entry.clone(), revision };
-        let put = Put { entry, value, reference: None, expires: Some(self.keep) };
-        // If it is rejected, another attempt has done the same.
-        store.commit(Commit::of(Write::Put(put)).expect(expect)).await.map_err(later)?;
-        Ok(())
-    }
-
     /// Keeps an answer, and gives back that which was first.
     pub(crate) async fn keep<T: Serialize + DeserializeOwned>(
         &self,
@@ -77,14 +67,14 @@ impl Answers {
         answer: T,
     ) -> Result<T, Failure> {
         let json = Json::of(&answer).map_err(|error| Failure::fatal(error.to_string()))?;
-        let Some(store) = &self.store else {
+        let Some((store, keep)) = self.store.get() else {
             let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
             held.entry(key.into()).or_insert_with(|| json.as_str().to_owned());
             return Ok(answer);
         };
         let entry = self.entry(key)?;
         let expect = Expect::Revision { entry: entry.clone(), revision: 0 };
-        let put = Put { entry, value: Some(json), reference: None, expires: Some(self.keep) };
+        let put = Put { entry, value: Some(json), reference: None, expires: Some(*keep) };
         match store.commit(Commit::of(Write::Put(put)).expect(expect)).await.map_err(later)? {
             Outcome::Committed(_) => Ok(answer),
             // Another attempt was faster.
@@ -102,4 +92,14 @@ impl Answers {
 
 fn later(error: StoreError) -> Failure {
     Failure::retry(error.to_string())
+}
+
+/// A command that comes again may be given up again, and is kept as long again.
+async fn keep_longer(store: &dyn Store, found: &Entry, keep: Duration) -> Result<(), Failure> {
+    let Entry { entry, revision, value, .. } = found.clone();
+    let expect = Expect::Revision { entry: entry.clone(), revision };
+    let put = Put { entry, value, reference: None, expires: Some(keep) };
+    // If it is rejected, another attempt has done the same.
+    store.commit(Commit::of(Write::Put(put)).expect(expect)).await.map_err(later)?;
+    Ok(())
 }

@@ -12,6 +12,10 @@ mod hotel;
 mod news;
 mod office;
 
+use std::sync::Arc;
+
+use steadfast::{App, store::SystemClock};
+
 pub use self::{
     group_checkout::GroupCheckout,
     hotel::Hotel,
@@ -19,3 +23,27 @@ pub use self::{
     office::Office,
     traffic_fine::TrafficFine,
 };
+
+/// The guest who has not paid, so that both ends of a checkout can be seen.
+const UNPAID: &str = "unpaid";
+
+/// The guest who cannot be found, so that a group can be seen that waits: a second clerk gets a
+/// reply.
+const ABSENT: &str = "absent";
+
+/// Both processes, with those who do their work and the board with their news.
+pub fn app() -> App {
+    let hotel = Hotel::new(Arc::new(SystemClock)).unpaid([UNPAID]).absent([ABSENT]);
+    let (hotel, office) = (Arc::new(hotel), Arc::new(Office::default()));
+    App::new("checkout")
+        .process::<GroupCheckout>(hotel.clone())
+        .process::<TrafficFine>(office.clone())
+        .subscribe::<GroupCheckout>(NEWS)
+        .consume(NEWS, Reception)
+        .object(NoticeBoard)
+        .on_open(move |program| {
+            let keep_dead = program.keep().messages.keep_dead;
+            hotel.remember(program.store().clone(), keep_dead);
+            office.remember(program.store().clone(), keep_dead);
+        })
+}

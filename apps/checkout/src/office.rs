@@ -40,9 +40,14 @@ impl Office {
     /// Remembers in a store what it has done, so that it knows after a crash; and for as long as
     /// the store keeps commands that were given up (see `Retention::keep_dead`).
     #[must_use]
-    pub fn remembering(mut self, store: Arc<dyn Store>, keep_dead: Duration) -> Self {
-        self.answers.keep_in(store, keep_dead);
+    pub fn remembering(self, store: Arc<dyn Store>, keep_dead: Duration) -> Self {
+        self.remember(store, keep_dead);
         self
+    }
+
+    /// Remembers there from now on.
+    pub(crate) fn remember(&self, store: Arc<dyn Store>, keep_dead: Duration) {
+        self.answers.keep_in(store, keep_dead);
     }
 
     /// How many letters it has sent since it opened.

@@ -1,7 +1,7 @@
 //! The smallest object: a named counter with a database of its own.
 
 use serde::{Deserialize, Serialize};
-use steadfast::{Error, Handle, Object, Result, Turn, rusqlite::OptionalExtension};
+use steadfast::{App, Error, Handle, Object, Result, Turn, rusqlite::OptionalExtension};
 
 /// Counts, each counter by its name.
 #[derive(Debug)]
@@ -48,4 +48,9 @@ impl Handle<Read> for Counter {
         let mut read = turn.sql().prepare_cached("SELECT n FROM counter")?;
         Ok(read.query_row((), |row| row.get(0))?)
     }
+}
+
+/// The application.
+pub fn app() -> App {
+    App::new("counter").object(Counter)
 }

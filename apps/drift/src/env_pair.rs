@@ -5,7 +5,7 @@ mod rows;
 use std::time::Duration;
 
 use steadfast::{
-    Connection, Error, Handle, Live, Object, Result, Turn, Workflow, rusqlite::OptionalExtension,
+    Connection, Error, Handle, Object, Result, Turn, Workflow, rusqlite::OptionalExtension,
 };
 
 use self::rows::{SCHEMA, SEALED, find};
@@ -50,9 +50,7 @@ impl Object for EnvPair {
         Overdue,
     );
     const MIGRATIONS: &'static [&'static str] = &[SCHEMA, SEALED];
-}
 
-impl Live for EnvPair {
     const AUTO_REPLY: &'static [(&'static str, &'static str)] = &[("ping", r#"{"type":"pong"}"#)];
 
     /// Who comes for one comparison hears how far it is, also if it has ended meanwhile.

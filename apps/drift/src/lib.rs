@@ -22,6 +22,15 @@ mod vault;
 mod wire;
 mod workflow;
 
+use std::sync::Arc;
+
+use steadfast::{
+    App,
+    store::{SeededEntropy, SystemClock},
+};
+use steadfast_egress::Policy;
+use steadfast_web::Serve;
+
 pub use self::{
     env_pair::EnvPair,
     pairs::{ClaimKey, ListPairs, PairEntry, PairSeen, Pairs},
@@ -33,3 +42,24 @@ pub use self::{
     },
     workflow::{CompareEnvironments, CompareInput},
 };
+
+/// The application. The policy says what may be asked.
+pub fn app(pair: EnvPair, compare: CompareEnvironments, policy: Policy) -> App {
+    let (vault, sealed) = (compare.vault.clone(), compare.vault.clone());
+    App::new("drift")
+        .object(pair)
+        .object(Pairs)
+        .workflow(compare)
+        .on_open(move |program| vault.keep_in(program.store().clone()))
+        .page("Drift", "/drift", "compare two environments, and see why they differ")
+        .routes(http::paths(), move |served| {
+            http::router(http::Site {
+                vault: sealed.clone(),
+                objects: served.runtime.objects().clone(),
+                policy: policy.clone(),
+                entropy: Arc::new(SeededEntropy::from_system()),
+                clock: Arc::new(SystemClock),
+                connect: served.connect.clone(),
+            })
+        })
+}

@@ -20,7 +20,17 @@ mod task;
 mod view;
 mod wire;
 
-use steadfast::Bucket;
+use std::sync::Arc;
+
+use steadfast::{
+    App, Bucket,
+    store::{SeededEntropy, SystemClock},
+};
+use steadfast_ai::{
+    classify::{Copies, ImageLimits, Pool},
+    generate::Providers,
+};
+use steadfast_web::Serve;
 
 pub use self::{
     ids::new_id,
@@ -65,4 +75,48 @@ pub const ARTIFACTS: Bucket = Bucket::named("generations");
 /// Where the bytes of an artifact are.
 pub fn blob_key(artifact: &str) -> String {
     format!("artifacts/{artifact}")
+}
+
+/// The application with its library. Threads of the pool make small copies of pictures.
+pub fn app(
+    providers: Providers,
+    options: StudioOptions,
+    (limits, pool): (ImageLimits, Pool),
+) -> App {
+    let app = App::new("generations");
+    let (place, managers) = (app.client(), app.client());
+    let place: Place = Arc::new(move || place.bucket(ARTIFACTS));
+    let studio = Arc::new(Studio::new(providers, options, place));
+    studio.connect(move || managers.runtime().map(|it| it.objects().clone()));
+    with_studio(app, &studio)
+        .object(Library)
+        .page("Generations", "/generations", "ask for pictures, and keep what was made")
+        .routes(http::paths(), move |served| {
+            http::router(http::Site {
+                objects: served.runtime.objects().clone(),
+                artifacts: served.runtime.bucket(ARTIFACTS),
+                studio: studio.clone(),
+                connect: served.connect.clone(),
+                clock: Arc::new(SystemClock),
+                entropy: Arc::new(SeededEntropy::from_system()),
+                pool: pool.clone(),
+                limits: limits.clone(),
+                copies: Copies::default(),
+            })
+        })
+}
+
+/// Adds the managers and the jobs that a studio performs.
+pub fn with_studio(app: App, studio: &Arc<Studio>) -> App {
+    app.bucket(ARTIFACTS)
+        .object(GenerationManager { studio: studio.clone() })
+        .perform::<Submit>(studio.clone())
+        .perform::<SubmitHere>(studio.clone())
+        .perform::<Poll>(studio.clone())
+        .perform::<Fetch>(studio.clone())
+        .perform::<FetchHere>(studio.clone())
+        .perform::<Record>(studio.clone())
+        .perform::<Discard>(studio.clone())
+        .perform::<FindOrphans>(studio.clone())
+        .object(OrphanSweep)
 }

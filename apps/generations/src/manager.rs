@@ -9,7 +9,7 @@ mod rows;
 
 use std::{sync::Arc, time::Duration};
 
-use steadfast::{Connection, Error, Handle, Live, Object, Outcome, Result, Turn};
+use steadfast::{Connection, Error, Handle, Object, Outcome, Result, Turn};
 
 use self::rows::{CONFIRMED, HANDED_OVER, HEARD, ROUNDS, SCHEMA, TURNED_AWAY, TaskRow};
 use crate::{
@@ -61,9 +61,7 @@ impl Object for GenerationManager {
     );
     const MIGRATIONS: &'static [&'static str] =
         &[SCHEMA, ROUNDS, HEARD, TURNED_AWAY, CONFIRMED, HANDED_OVER];
-}
 
-impl Live for GenerationManager {
     const AUTO_REPLY: &'static [(&'static str, &'static str)] = &[("ping", r#"{"type":"pong"}"#)];
 
     fn connected(&self, turn: &Turn<Self>, _: &Connection) -> Result<()> {

@@ -4,7 +4,7 @@ mod mailbox;
 mod opens;
 
 use serde::{Deserialize, Serialize};
-use steadfast::{Consumer, Delivery, Error, Object, Queue, Result, Settled};
+use steadfast::{App, Consumer, Delivery, Error, Object, Queue, QueueSettings, Result, Settled};
 
 pub use self::{
     mailbox::{Letter, Letters, Mailbox, Receive},
@@ -50,4 +50,16 @@ impl Consumer for Postman {
         let receive = Receive { id: delivery.id(), subject };
         delivery.settle_with(Mailbox::at(&to), receive).await
     }
+}
+
+/// The application.
+pub fn app() -> App {
+    App::new("mail")
+        .queue(MAIL.dead_letters(DEAD_MAIL))
+        .queue(DEAD_MAIL)
+        .queue(OPENS.with(QueueSettings { batch_size: 100, ..QueueSettings::default() }))
+        .consume(MAIL, Postman)
+        .consume_batches(OPENS, Counting)
+        .object(Mailbox)
+        .object(Tally)
 }

@@ -26,7 +26,7 @@ impl BatchConsumer for Counting {
         let Some(first) = batch.next() else { return Ok(batch.done()) };
         // One turn for all of them; under the same key it counts once.
         let key = format!("{} and {} more", first.id(), count - 1);
-        first.link().call(Tally::at("opens"), Add { count }, &key).await?;
+        first.call(Tally::at("opens"), Add { count }).key(key).await?;
         batch.settle(first.done());
         Ok(batch.done())
     }

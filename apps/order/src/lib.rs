@@ -6,9 +6,16 @@ mod invoice;
 mod order;
 mod reminder;
 
+use steadfast::App;
+
 pub use self::{
     inventory::{Inventory, Release, Reserve, Reserved},
     invoice::{Invoice, InvoiceInput, InvoiceOutput},
     order::{Order, OrderInput, OrderOutput, Outcome, Payment},
     reminder::{Reminder, ReminderInput},
 };
+
+/// The application.
+pub fn app() -> App {
+    App::new("order").object(Inventory).workflow(Invoice).workflow(Order).workflow(Reminder)
+}

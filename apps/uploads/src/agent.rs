@@ -7,8 +7,7 @@
 use std::time::Duration;
 
 use steadfast::{
-    Connection, Error, Handle, Live, Object, Outcome, Result, Turn, Workflow,
-    rusqlite::OptionalExtension,
+    Connection, Error, Handle, Object, Outcome, Result, Turn, Workflow, rusqlite::OptionalExtension,
 };
 
 use crate::{
@@ -55,9 +54,7 @@ impl Object for OrganizationAgent {
         Outcome<FindLostRuns>,
     );
     const MIGRATIONS: &'static [&'static str] = &[SCHEMA, HIDDEN_ARE_DELETED, OPEN_ROWS, LOST_RUNS];
-}
 
-impl Live for OrganizationAgent {
     const AUTO_REPLY: &'static [(&'static str, &'static str)] = &[("ping", r#"{"type":"pong"}"#)];
 
     fn connected(&self, turn: &Turn<Self>, _: &Connection) -> Result<()> {

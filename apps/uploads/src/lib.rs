@@ -19,7 +19,17 @@ mod upload;
 mod wire;
 mod workflow;
 
-use steadfast::{BlobEvent, Bucket, BucketSpec, Queue, QueueSettings, QueueSpec};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use steadfast::{App, BlobEvent, Bucket, BucketSpec, Queue, QueueSettings, QueueSpec};
+use steadfast_ai::classify::{Classifier, Copies, ImageLimits, Pool};
+use steadfast_web::Serve;
 
 pub use self::{
     agent::OrganizationAgent,
@@ -63,4 +73,53 @@ pub fn queue() -> QueueSpec<BlobEvent> {
     UPLOAD_EVENTS
         .with(QueueSettings { max_retries: 20, ..QueueSettings::default() })
         .dead_letters(UPLOAD_EVENTS_DLQ)
+}
+
+/// What the application is given.
+pub struct Parts {
+    /// Says what is on an image.
+    pub classifier: Arc<dyn Classifier>,
+    /// How long an upload waits at first for a classifier that is not there yet.
+    pub patience: Duration,
+    /// What an image may be.
+    pub limits: ImageLimits,
+    /// Who looks at images before they are stored. Those that are classified do not stand in its
+    /// way.
+    pub pool: Pool,
+    /// What there is to say about the classifier, if there is something.
+    pub notice: Arc<dyn Fn() -> Option<String> + Send + Sync>,
+}
+
+/// The application.
+pub fn app(Parts { classifier, patience, limits, pool, notice }: Parts) -> App {
+    let app = App::new("uploads");
+    let (client, bytes_max) = (app.client(), limits.bytes_max);
+    // Messages in its queues that are no events.
+    let malformed: Arc<AtomicU64> = Arc::default();
+    let count = malformed.clone();
+    let runs = move || client.runtime().map(|it| it.runs().clone());
+    app.bucket(bucket())
+        .queue(queue())
+        .queue(dead_letters())
+        .consume(INCOMING, Ingestion { malformed: malformed.clone() })
+        .consume(INCOMING_DLQ, GaveUp { malformed })
+        .object(OrganizationAgent::default())
+        .perform::<FindLostRuns>(RunLookup::new(runs))
+        .workflow(OrganizationWorkflow::new(classifier, patience).bytes_max(bytes_max))
+        .counter("upload_events_malformed", "Malformed events acknowledged", move || {
+            count.load(Ordering::Relaxed)
+        })
+        .page("Uploads", "/uploads/demo", "drop images, and see what is on them")
+        .routes(http::paths(), move |served| {
+            http::router(http::Site {
+                objects: served.runtime.objects().clone(),
+                uploads: served.runtime.bucket(UPLOADS),
+                tokens: served.runtime.tokens().clone(),
+                limits: limits.clone(),
+                pool: pool.clone(),
+                thumbnails: Copies::default(),
+                connect: served.connect.clone(),
+                notice: notice.clone(),
+            })
+        })
 }

@@ -11,7 +11,7 @@ use std::{
 
 use axum::{Router, http::StatusCode, response::IntoResponse};
 use steadfast::{
-    Arrival, LiveSocket, Object, Runtime,
+    App, Arrival, LiveSocket, Object, Runtime,
     store::{Clock, SeededEntropy, SqliteOptions, SqliteStore, Store, SystemClock},
 };
 use steadfast_ai::explain::Embedded;
@@ -97,8 +97,8 @@ impl Stage {
         let prober = Prober::new(Gate::new(policy.clone()), options);
         let (explainer, vault) = (Arc::new(Embedded), Vault::default());
         vault.keep_in(store.clone());
-        let app = Runtime::builder()
-            .live_object(EnvPair::default())
+        let app = App::new("test")
+            .object(EnvPair::default())
             .object(Pairs)
             .workflow(CompareEnvironments { prober, explainer, vault: vault.clone() })
             .start(store.clone())

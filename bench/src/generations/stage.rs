@@ -5,7 +5,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use axum::{http::StatusCode, response::IntoResponse};
 use serde_json::{Value, json};
 use steadfast::{
-    Arrival, Link, Object, ObjectOptions, Runtime, background_threads,
+    App, Arrival, Object, ObjectOptions, Runtime, background_threads,
     store::{SeededEntropy, SqliteOptions, SqliteStore, Store, SystemClock},
 };
 use steadfast_ai::{
@@ -45,24 +45,23 @@ impl Stage {
         let folder = tempfile::tempdir().expect("temporary folder");
         let options = SqliteOptions::new(folder.path().join("store"), Arc::new(SystemClock));
         let store: Arc<dyn Store> = Arc::new(SqliteStore::open(options).expect("store opens"));
-        let (link, provider) = (Link::default(), Arc::new(Slow::new()));
-        let place = link.clone();
+        let (app, provider) = (App::new("bench"), Arc::new(Slow::new()));
+        let place = app.client();
         let studio = Arc::new(Studio::new(
             Providers::new().with(Shared(provider.clone())),
             StudioOptions { at_once: AT_ONCE, ..StudioOptions::default() },
             Arc::new(move || place.bucket(ARTIFACTS)),
         ));
-        let managers = link.clone();
-        studio.connect(move || managers.objects());
+        let managers = app.client();
+        studio.connect(move || managers.runtime().map(|it| it.objects().clone()));
         // What is finished is not to stay awake for long behind the next ones.
         let objects = ObjectOptions { idle_time: Duration::from_secs(5), ..Default::default() };
         let work = background_threads().expect("threads");
-        let app = Runtime::builder()
-            .link(&link)
+        let app = app
             .bucket(ARTIFACTS)
             .blob_folder(folder.path().join("blobs"))
             .object_options(objects)
-            .live_object(GenerationManager { studio: studio.clone() })
+            .object(GenerationManager { studio: studio.clone() })
             .object(Library)
             .object(OrphanSweep)
             .perform::<Submit>(studio.clone())

@@ -9,7 +9,7 @@ use std::{
 
 use axum::{http::StatusCode, response::IntoResponse};
 use steadfast::{
-    Arrival, Link, Object, Runtime, Tokens,
+    App, Arrival, Object, Runtime,
     store::{SqliteOptions, SqliteStore, Store, SystemClock},
 };
 use steadfast_ai::classify::{Classifier, Copies, ImageLimits, Pool};
@@ -60,18 +60,18 @@ impl Stage {
         let folder = tempfile::tempdir().expect("temporary folder");
         let options = SqliteOptions::new(folder.path().join("store"), Arc::new(SystemClock));
         let store: Arc<dyn Store> = Arc::new(SqliteStore::open(options).expect("store opens"));
-        let link = Link::default();
-        let lookup = link.clone();
-        let app = Runtime::builder()
-            .link(&link)
-            .perform::<FindLostRuns>(RunLookup::new(move || lookup.runs()))
+        let app = App::new("bench");
+        let client = app.client();
+        let runs = move || client.runtime().map(|it| it.runs().clone());
+        let app = app
+            .perform::<FindLostRuns>(RunLookup::new(runs))
             .bucket(bucket())
             .blob_folder(folder.path().join("blobs"))
             .queue(queue())
             .queue(dead_letters())
             .consume(INCOMING, Ingestion::default())
             .consume(INCOMING_DLQ, GaveUp::default())
-            .live_object(OrganizationAgent::default())
+            .object(OrganizationAgent::default())
             .workflow(OrganizationWorkflow::new(classifier, Duration::from_secs(2)))
             .start(store.clone())
             .await
@@ -82,7 +82,7 @@ impl Stage {
         let routes = router(Site {
             objects: app.objects().clone(),
             uploads: app.bucket(UPLOADS),
-            tokens: Tokens::new(store.clone()),
+            tokens: app.tokens().clone(),
             limits: ImageLimits::default(),
             pool: Pool::for_this_machine("images").expect("threads"),
             thumbnails: Copies::default(),

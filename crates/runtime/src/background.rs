@@ -13,7 +13,7 @@ use tokio::runtime::{Builder, Runtime};
 /// # let store = std::sync::Arc::new(MemoryStore::new(std::sync::Arc::new(SystemClock)));
 /// let people = tokio::runtime::Runtime::new()?;
 /// let work = steadfast::background_threads()?;
-/// let app = work.block_on(steadfast::Runtime::builder().start(store))?;
+/// let app = work.block_on(steadfast::App::new("work").start(store))?;
 /// people.block_on(serve(app));
 /// # Ok(())
 /// # }

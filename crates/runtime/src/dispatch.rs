@@ -12,7 +12,11 @@ mod put_offs;
 mod task;
 mod turnstile;
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use steadfast_store::{
     DueCursor, Entropy, Position, Recorded, RetryPolicy, SeededEntropy, State, Store, StoreError,
@@ -157,7 +161,7 @@ impl DispatcherBuilder {
         let (stop, stopping) = watch::channel(false);
         let courier = Arc::new(courier);
         let task = Task::new(store.clone(), options, courier, shared.clone(), queues, blamed);
-        let task = tokio::spawn(task.run(stopping));
+        let task = Mutex::new(Some(tokio::spawn(task.run(stopping))));
         Ok(Dispatcher { store, shared, stop, task })
     }
 }
@@ -167,7 +171,8 @@ pub struct Dispatcher {
     store: Arc<dyn Store>,
     shared: Arc<Shared>,
     stop: watch::Sender<bool>,
-    task: JoinHandle<()>,
+    /// Taken by who stops it.
+    task: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Dispatcher {
@@ -217,8 +222,15 @@ impl Dispatcher {
 
     /// Takes nothing new, waits for what is under way, gives back what takes too long, and ends.
     pub async fn stop(self) {
+        self.end().await;
+    }
+
+    pub(crate) async fn end(&self) {
         self.stop.send_replace(true);
-        // A panic in the task has been reported; there is nothing left to stop.
-        let _ = self.task.await;
+        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(task) = task {
+            // A panic in the task has been reported; there is nothing left to stop.
+            let _ = task.await;
+        }
     }
 }

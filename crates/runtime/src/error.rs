@@ -3,13 +3,33 @@
 use std::{any::Any, fmt};
 
 use serde::{Deserialize, Serialize};
-use steadfast_store::StoreError;
+use steadfast_store::{OpenError, StoreError};
 
 use crate::{BucketError, CallError, QueueError, RunError};
 
 /// Why a program did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
+    /// It is declared so that it cannot start. Nothing was opened.
+    #[error("the program cannot start:\n{}", problems.join("\n"))]
+    Program {
+        /// Every reason.
+        problems: Vec<String>,
+    },
+    /// The folder or database cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The store belongs to another program. Nothing was written.
+    #[error(
+        "this store belongs to the program `{owner}`, not to `{program}`; give `{program}` a \
+         folder or database of its own, or let it take this one with `App::adopt`"
+    )]
+    Foreign {
+        /// The program that the store belongs to.
+        owner: String,
+        /// The program that was to start.
+        program: String,
+    },
     /// The store gave no answer.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -93,11 +113,17 @@ impl<E: std::error::Error + 'static> From<E> for Error {
             text = format!("{text}: {error}");
             cause = error.source();
         }
-        match own_code(&error) {
+        let made = match own_code(&error) {
             Some(code) => Self::retryable(text).with_code(code),
             None => Self::retryable(text),
-        }
+        };
+        Self { terminal: is_failed_run(&error), ..made }
     }
+}
+
+/// Whether it tells of a run that failed with an error that no repetition can cure.
+fn is_failed_run(error: &dyn Any) -> bool {
+    matches!(error.downcast_ref(), Some(RunError::Failed { error, .. }) if error.is_terminal())
 }
 
 /// The code of an error of ours.

@@ -3,14 +3,16 @@
 //! Every step of progress is one [`store::Commit`]. What it leaves to be done is a row in the
 //! store, and the [`Dispatcher`] sees to it that it is done.
 
+mod app;
 mod background;
 mod body;
 pub mod bucket;
+mod client;
 mod commit_each;
 pub mod dispatch;
 mod error;
-mod link;
 pub mod object;
+mod open;
 pub mod process;
 pub mod queue;
 mod retention;
@@ -28,25 +30,26 @@ pub use rusqlite;
 pub use steadfast_store as store;
 
 pub use self::{
+    app::{App, Extension, Owner},
     background::background_threads,
     body::Body,
     bucket::{BlobAction, BlobEvent, Bucket, BucketError, BucketHandle, BucketSpec, Buckets},
+    client::Client,
     dispatch::{
         CRASH_POINTS, Dispatcher, DispatcherBuilder, DispatcherOptions, Failure, Handler, Router,
         Unknown,
     },
     error::{Error, Result, ResultExt, StartError},
-    link::Link,
     object::{
-        Address, Alarm, Arrival, CallError, CatchUp, Closed, Connection, ConnectionId, Handle, Job,
-        Live, LiveSocket, Object, ObjectOptions, Objects, Outcome, Perform, Sql, Turn,
+        Address, Alarm, Arrival, Both, CallError, CatchUp, Closed, Connection, ConnectionId,
+        Handle, Job, LiveSocket, Object, ObjectOptions, Objects, Outcome, Perform, Sql, Turn,
     },
     queue::{
         Batch, BatchConsumer, ConsumeOptions, Consumer, Delivery, Queue, QueueError, QueueSettings,
         QueueSpec, Queues, Settled, SettledBatch,
     },
     retention::{Keep, Sweeper},
-    runtime::{Builder, Runtime},
+    runtime::Runtime,
     tokens::{Denied, NewToken, Token, TokenError, Tokens},
-    workflow::{Ctx, Retry, RunAddress, RunError, Runs, Workflow},
+    workflow::{Ctx, Event, Retry, RunAddress, RunEnded, RunError, RunHandle, Runs, Workflow},
 };

@@ -45,7 +45,7 @@ pub(crate) use self::run_call::{CallKey, sweep_run_replies};
 pub use self::{
     address::{Address, Destination},
     alarm::{Alarm, CatchUp},
-    calls::{CallList, Lists, Nobody, Nth, Sending},
+    calls::{Both, CallList, First, Lists, Nobody, Nth, Second, Sending},
     effect::{Job, Outcome, Perform},
     error::CallError,
     history::{HistoryError, HistoryRetention, Past, pages_at, sweep_history},
@@ -54,14 +54,17 @@ pub use self::{
         RowChange, Rows, SchemaChange, Skipped, TableView,
     },
     kv::KeyValue,
-    live::{Arrival, Closed, Connection, ConnectionId, Event, Live, LiveSocket, Numbered},
+    live::{Arrival, Closed, Connection, ConnectionId, Event, LiveSocket, Numbered},
     objects::{Objects, ObjectsBuilder},
     options::ObjectOptions,
     pending::PendingCall,
     sql::Sql,
-    turn::{Ringing, Turn},
+    turn::{Ringing, StartedRun, Turn},
 };
-use crate::{Body, Result};
+use crate::{Body, Error, Result};
+
+/// The code of a connection that the class does not take.
+const NOT_LIVE: &str = "not_live";
 
 /// A class of objects. The class is a value: its fields are what its handlers need from outside.
 ///
@@ -100,9 +103,39 @@ pub trait Object: Send + Sync + Sized + 'static {
     /// end.
     const MIGRATIONS: &'static [&'static str] = &[];
 
+    /// Texts of connections that are answered at once, without a turn and without waking the object:
+    /// what comes in, and what goes back.
+    const AUTO_REPLY: &'static [(&'static str, &'static str)] = &[];
+
     /// The address of one object: plain data, nothing is looked up.
     fn at(name: impl Into<String>) -> Address<Self> {
         Address::new(name.into())
+    }
+
+    /// Somebody wants to connect, over HTTP everybody who may call. `Err` refuses, and nothing was
+    /// changed. What is told here to the connection arrives first; more than may wait for one
+    /// (`unread_bytes_max`) ends it. A class that does not say otherwise takes no connections.
+    fn connected(&self, turn: &Turn<Self>, connection: &Connection) -> Result<()> {
+        let _ = (turn, connection);
+        Err(Error::terminal(format!("class `{}` takes no connections", Self::CLASS))
+            .with_code(NOT_LIVE))
+    }
+
+    /// A text came in from a connection. `Err` is told to the connection, which stays. A class that
+    /// does not say otherwise only tells.
+    fn received(&self, turn: &Turn<Self>, connection: &Connection, text: &str) -> Result<()> {
+        let _ = (turn, connection, text);
+        Err(Error::terminal(format!("class `{}` takes no texts", Self::CLASS))
+            .with_code("not_received"))
+    }
+
+    /// A connection ended, for whatever reason; it is not among the connections any more. This is
+    /// called once for each one that was accepted. One that ended with the process is heard of
+    /// before the object does anything else. Its end is no matter of choice: after an `Err` it is
+    /// gone all the same.
+    fn closed(&self, turn: &Turn<Self>, connection: &Connection, closed: &Closed) -> Result<()> {
+        let _ = (turn, connection, closed);
+        Ok(())
     }
 }
 

@@ -82,8 +82,8 @@ pub enum Action<I, O> {
     /// Has a command executed.
     Send(O),
     /// Says that something happened, to all who subscribe to it: see
-    /// [`Builder::subscribe`](crate::Builder::subscribe) and
-    /// [`Builder::follow`](crate::Builder::follow).
+    /// [`App::subscribe`](crate::App::subscribe) and
+    /// [`App::follow`](crate::App::follow).
     Publish(O),
     /// Gives itself an input later: a timeout is one.
     Schedule(Duration, I),

@@ -1,7 +1,6 @@
 //! Queues: at least once, in due order, several consumers at a time; what cannot be handled moves
 //! to dead letters, from where it can be given another chance.
 
-mod builder;
 mod carry;
 mod change;
 mod consumer;
@@ -27,9 +26,7 @@ mod settle;
 mod shelf;
 mod suspects;
 
-pub(crate) use self::queues::Declared;
 pub use self::{
-    builder::QueuesBuilder,
     carry::QUEUE_CRASH_POINTS,
     consumer::{Batch, BatchConsumer, ConsumeOptions, Consumer, SettledBatch},
     delivery::{Delivery, Settled},
@@ -44,3 +41,4 @@ pub use self::{
     send::{Outgoing, SEND_MAX},
     settings::QueueSettings,
 };
+pub(crate) use self::{name::address, queues::Declared};

@@ -1,375 +1,439 @@
-//! A whole program: what it serves, on one store.
+//! A program that runs, on one store.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
-
-use steadfast_store::{Entropy, Position, SeededEntropy, Store, StoreError};
-use tokio::task::JoinSet;
-
-use crate::{
-    Address, Arrival, BatchConsumer, Body, Bucket, BucketHandle, BucketSpec, Buckets, CallError,
-    ConsumeOptions, Consumer, Dispatcher, DispatcherOptions, Handle, Job, Keep, Link, Live,
-    LiveSocket, Object, ObjectOptions, Objects, Perform, Queue, QueueSpec, Queues, StartError,
-    Sweeper, Unknown,
-    bucket::{self, Blobs, BucketOptions},
-    object::{Lists, ObjectsBuilder, PendingCall},
-    process::{Decided, Execute, InputError, Process, Processes, Published},
-    queue::Declared,
-    workflow::{RunAddress, RunError, Runs, Script, Started, Workflow},
+use std::{
+    ops::Deref,
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
 
-type AddObject = Box<dyn FnOnce(ObjectsBuilder) -> ObjectsBuilder + Send>;
-type AddWorkflow = Box<dyn FnOnce(Runs) -> Runs + Send>;
-type AddProcess = Box<dyn FnOnce(Processes) -> Processes + Send>;
+use steadfast_store::{Entropy, Position, Store, StoreError};
+use tokio::{
+    sync::{OnceCell, watch},
+    task::JoinSet,
+    time::timeout,
+};
 
-/// Declares what a program serves. Everything is given as a value; nothing is global.
-pub struct Builder {
-    objects: Vec<AddObject>,
-    processes: Vec<AddProcess>,
-    workflows: Vec<AddWorkflow>,
-    declared: Declared,
-    pub(crate) buckets: bucket::Declared,
-    pub(crate) entropy: Arc<dyn Entropy>,
-    object_options: ObjectOptions,
-    dispatcher_options: DispatcherOptions,
-    pub(crate) script: Script,
-    links: Vec<Link>,
-    keep: Keep,
-}
+use crate::{
+    App, BucketError, BucketSpec, Buckets, Client, Dispatcher, DispatcherOptions, Keep, Objects,
+    Queues, Runs, StartError, Sweeper, Tokens,
+    app::{Extension, Extensions},
+    bucket::Place,
+    open,
+    process::Processes,
+};
 
-impl Builder {
-    /// Serves the objects of a class.
-    pub fn object<C: Object>(mut self, class: C) -> Self {
-        self.objects.push(Box::new(|it| it.class(class)));
-        self
-    }
+/// While the disk is full, the beginning of work is tried so often.
+const WORK_AGAIN: Duration = Duration::from_secs(1);
 
-    /// Serves the objects of a class that take connections.
-    pub fn live_object<C: Live>(mut self, class: C) -> Self {
-        self.objects.push(Box::new(|it| it.live_class(class)));
-        self
-    }
+/// Closing the buckets has so long; what was acknowledged is safe without it.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
-    /// Performs the jobs of a kind that objects ask for.
-    pub fn perform<J: Job>(mut self, performer: impl Perform<J>) -> Self {
-        self.objects.push(Box::new(|it| it.perform::<J>(performer)));
-        self
-    }
-
-    /// Runs a process, and has its commands executed.
-    pub fn process<P: Process>(mut self, executor: impl Execute<P>) -> Self {
-        self.processes.push(Box::new(|it| it.with::<P>(executor)));
-        self
-    }
-
-    /// Puts everything that a process publishes into a queue, in the commit of the decision.
-    pub fn subscribe<P: Process>(mut self, queue: Queue<Published>) -> Self {
-        self.processes.push(Box::new(move |it| it.subscribe::<P>(queue)));
-        self
-    }
-
-    /// Gives process `Q` an input for what process `P` publishes, once for each.
-    pub fn follow<P: Process, Q: Process>(
-        mut self,
-        input: impl Fn(P::Output) -> Option<Q::Input> + Send + Sync + 'static,
-    ) -> Self {
-        self.processes.push(Box::new(|it| it.follow::<P, Q>(input)));
-        self
-    }
-
-    /// Runs a workflow.
-    pub fn workflow<W: Workflow>(mut self, workflow: W) -> Self {
-        self.workflows.push(Box::new(|it| it.with(workflow)));
-        self
-    }
-
-    /// Declares a queue: how its messages are delivered, unless an operator says otherwise.
-    pub fn queue<T>(mut self, queue: impl Into<QueueSpec<T>>) -> Self {
-        let QueueSpec { queue, settings } = queue.into();
-        self.declared.queue(queue.name(), settings);
-        self
-    }
-
-    /// Consumes a queue, message by message.
-    pub fn consume<C: Consumer>(self, queue: Queue<C::Message>, consumer: C) -> Self {
-        self.consume_with(queue, consumer, ConsumeOptions::default())
-    }
-
-    /// Consumes a queue, with options.
-    pub fn consume_with<C: Consumer>(
-        mut self,
-        queue: Queue<C::Message>,
-        consumer: C,
-        options: ConsumeOptions,
-    ) -> Self {
-        self.declared.consume(queue.name(), consumer, options);
-        self
-    }
-
-    /// Consumes a queue in batches, two at a time.
-    pub fn consume_batches<C: BatchConsumer>(self, queue: Queue<C::Message>, consumer: C) -> Self {
-        let options = ConsumeOptions { concurrency: 2, ..ConsumeOptions::default() };
-        self.consume_batches_with(queue, consumer, options)
-    }
-
-    /// Consumes a queue in batches, with options.
-    pub fn consume_batches_with<C: BatchConsumer>(
-        mut self,
-        queue: Queue<C::Message>,
-        consumer: C,
-        options: ConsumeOptions,
-    ) -> Self {
-        self.declared.consume_batches(queue.name(), consumer, options);
-        self
-    }
-
-    /// Declares a bucket: it is made if it is not there, with its rules.
-    pub fn bucket(mut self, bucket: impl Into<BucketSpec>) -> Self {
-        self.buckets.specs.push(bucket.into());
-        self
-    }
-
-    /// Keeps the contents of blobs in this folder, which the program holds alone.
-    pub fn blob_folder(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.buckets.place = bucket::Place::Folder(folder.into());
-        self
-    }
-
-    /// Keeps the contents of blobs there.
-    pub fn blobs(mut self, blobs: Arc<dyn Blobs>) -> Self {
-        self.buckets.place = bucket::Place::Given(blobs);
-        self
-    }
-
-    /// Sets how long buckets keep what nobody asked to keep.
-    pub fn bucket_options(mut self, options: BucketOptions) -> Self {
-        self.buckets.options = options;
-        self
-    }
-
-    /// Sets how long things are kept that nobody said it of.
-    pub fn keep(mut self, keep: Keep) -> Self {
-        self.keep = keep;
-        self
-    }
-
-    /// Lets parts of the program reach it by this link while it runs.
-    pub fn link(mut self, link: &Link) -> Self {
-        self.links.push(link.clone());
-        self
-    }
-
-    /// Takes chance from here.
-    pub fn entropy(mut self, entropy: impl Entropy) -> Self {
-        self.entropy = Arc::new(entropy);
-        self
-    }
-
-    /// Sets the options of objects.
-    pub fn object_options(mut self, options: ObjectOptions) -> Self {
-        self.object_options = options;
-        self
-    }
-
-    /// Sets the options of the dispatcher.
-    pub fn dispatcher_options(mut self, options: DispatcherOptions) -> Self {
-        self.dispatcher_options = options;
-        self
-    }
-
-    /// Starts to serve on a store.
-    pub async fn start(self, store: Arc<dyn Store>) -> Result<Runtime, StartError> {
-        let Self {
-            objects,
-            processes,
-            workflows,
-            entropy,
-            script,
-            mut links,
-            declared,
-            buckets,
-            keep,
-            ..
-        } = self;
-        let (object_options, dispatcher_options) = (self.object_options, self.dispatcher_options);
-        let builder =
-            Objects::builder(store.clone()).shared_entropy(entropy.clone()).options(object_options);
-        let buckets = buckets.open(store.clone(), entropy.clone()).await?;
-        let objects = objects.into_iter().fold(builder, |it, add| add(it)).start()?;
-        let processes =
-            processes.into_iter().fold(Processes::new(store.clone()), |it, add| add(it));
-        let runs = Runs::new(store.clone(), entropy.clone(), objects.clone());
-        let runs = runs.with_buckets(buckets);
-        let runs = workflows.into_iter().fold(runs.scripted(script), |it, add| add(it));
-        let grace = dispatcher_options.grace;
-        // Consumers have a link of their own.
-        let link = Link::default();
-        links.push(link.clone());
-        links.iter().for_each(|it| it.tie(&objects, &runs));
-        let (its_store, chance) = (store.clone(), entropy.clone());
-        let queues = Queues::new(declared, its_store, chance, objects.clone(), link);
-        links.iter().for_each(|it| it.tie_queues(&queues));
-        queues.begin(grace).await?;
-        let dispatcher = Dispatcher::builder(store.clone())
-            .shared_entropy(entropy)
-            .options(dispatcher_options)
-            .route(processes.clone())
-            .route(objects.clone())
-            .route(runs.clone())
-            .queues(queues.clone())
-            .start()
-            .await?;
-        let sweeper = Sweeper {
-            store: store.clone(),
-            runs: runs.clone(),
-            queues: queues.clone(),
-            buckets: runs.buckets(),
-            keep,
-        };
-        let mut sweeping = JoinSet::new();
-        sweeping.spawn(sweeper.clone().run());
-        Ok(Runtime { objects, processes, dispatcher, grace, links, sweeper, sweeping })
-    }
-}
-
-/// A running program.
+/// A running program. Cheap to clone. It derefs to a [`Client`].
+///
+/// [`Runtime::stop`] ends it in order: connections first, then what is under way, then the store if
+/// the program has opened it. What is not waited for at the end is safe and goes on at the next
+/// start.
+#[derive(Clone)]
 pub struct Runtime {
-    objects: Objects,
-    processes: Processes,
-    pub(crate) dispatcher: Dispatcher,
-    grace: Duration,
-    links: Vec<Link>,
-    sweeper: Sweeper,
-    /// Ends with the program.
-    sweeping: JoinSet<()>,
+    client: Client,
+    parts: Arc<Parts>,
+}
+
+/// What a program is made of.
+pub(crate) struct Parts {
+    name: String,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) objects: Objects,
+    pub(crate) processes: Processes,
+    pub(crate) runs: Runs,
+    pub(crate) queues: Queues,
+    pub(crate) buckets: Option<Buckets>,
+    declared_buckets: Vec<BucketSpec>,
+    tokens: Tokens,
+    extensions: Extensions,
+    entropy: Arc<dyn Entropy>,
+    dispatcher_options: DispatcherOptions,
+    keep: Keep,
+    /// Set when the program has begun to work.
+    dispatcher: OnceLock<Dispatcher>,
+    queues_work: OnceCell<()>,
+    /// One beginning at a time, and none after the end.
+    beginning: tokio::sync::Mutex<()>,
+    /// The sweeps, and the wait for a disk that is full; `None` when the program stops.
+    background: Mutex<Option<JoinSet<()>>>,
+    hung_up: OnceCell<()>,
+    stop_began: AtomicBool,
+    /// Set when it has stopped.
+    pub(crate) ended: watch::Sender<bool>,
+    /// Set if the store is ours to close.
+    owns_store: AtomicBool,
+}
+
+impl Parts {
+    pub(crate) fn has_ended(&self) -> bool {
+        *self.ended.borrow()
+    }
+
+    /// Whether nothing begins any more.
+    fn is_stopping(&self) -> bool {
+        self.background.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+    }
+
+    async fn work(&self) -> Result<(), StartError> {
+        let _one = self.beginning.lock().await;
+        if self.is_stopping() || self.dispatcher.get().is_some() {
+            return Ok(());
+        }
+        if let Some(buckets) = &self.buckets {
+            for spec in &self.declared_buckets {
+                spec.declare(buckets).await?;
+            }
+        }
+        let options = self.dispatcher_options;
+        self.queues_work.get_or_try_init(|| self.queues.begin(options.grace)).await?;
+        let dispatcher = Dispatcher::builder(self.store.clone())
+            .shared_entropy(self.entropy.clone())
+            .options(options)
+            .route(self.processes.clone())
+            .route(self.objects.clone())
+            .route(self.runs.clone())
+            .queues(self.queues.clone());
+        let _ = self.dispatcher.set(dispatcher.start().await?);
+        let sweeper = self.sweeper();
+        self.in_background(sweeper.run());
+        Ok(())
+    }
+
+    fn sweeper(&self) -> Sweeper {
+        Sweeper {
+            store: self.store.clone(),
+            runs: self.runs.clone(),
+            queues: self.queues.clone(),
+            buckets: self.buckets.clone(),
+            keep: self.keep,
+        }
+    }
+
+    fn in_background(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let mut tasks = self.background.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(tasks) = &mut *tasks {
+            tasks.spawn(task);
+        }
+    }
+
+    /// Ends all connections, once.
+    async fn hang_up(&self) {
+        let hang_up = async || {
+            let grace = self.dispatcher_options.grace;
+            if timeout(grace, self.objects.hang_up()).await.is_err() {
+                let count = self.objects.connections();
+                tracing::warn!(count, "live connections cut off at the deadline");
+            }
+        };
+        self.hung_up.get_or_init(hang_up).await;
+    }
+
+    async fn stop(&self) {
+        let background = self.background.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(mut background) = background {
+            background.shutdown().await;
+        }
+        // One that begins at this moment is waited for.
+        let _one = self.beginning.lock().await;
+        self.hang_up().await;
+        let dispatcher = async {
+            if let Some(dispatcher) = self.dispatcher.get() {
+                dispatcher.end().await;
+            }
+        };
+        let grace = self.dispatcher_options.grace;
+        tokio::join!(dispatcher, self.runs.stop(grace), self.queues.stop());
+        // What was under way until now could still reach the program.
+        self.ended.send_replace(true);
+        let close = async {
+            if let Some(buckets) = &self.buckets {
+                buckets.close().await;
+            }
+            if self.owns_store.swap(false, Ordering::Relaxed) {
+                self.store.close().await;
+            }
+        };
+        if timeout(CLOSE_TIMEOUT, close).await.is_err() {
+            tracing::warn!("store not closed in time");
+        }
+    }
+}
+
+/// A program that is dropped without a stop takes nothing new, and what it leaves is taken over by
+/// the next one.
+impl Drop for Parts {
+    fn drop(&mut self) {
+        self.queues.let_go();
+        self.runs.let_go();
+    }
+}
+
+fn is_disk_full(error: &StartError) -> bool {
+    match error {
+        StartError::Store(error) => matches!(error, StoreError::DiskFull),
+        StartError::Bucket(error) => {
+            matches!(error, BucketError::DiskFull | BucketError::Store(StoreError::DiskFull))
+        }
+        StartError::Open(_) | StartError::Program { .. } | StartError::Foreign { .. } => false,
+    }
 }
 
 impl Runtime {
-    /// Begins to declare a program.
-    pub fn builder() -> Builder {
-        // Messages may be for parts of the program that are not there yet.
-        let dispatcher_options =
-            DispatcherOptions { unknown: Unknown::Waits, ..DispatcherOptions::default() };
-        Builder {
-            objects: Vec::new(),
-            processes: Vec::new(),
-            workflows: Vec::new(),
-            declared: Declared::default(),
-            buckets: bucket::Declared::default(),
-            entropy: Arc::new(SeededEntropy::from_system()),
-            object_options: ObjectOptions::default(),
-            dispatcher_options,
-            script: Script::default(),
-            links: Vec::new(),
-            keep: Keep::default(),
+    pub(crate) fn of(parts: Arc<Parts>) -> Self {
+        let client = Client::default();
+        client.attach(&parts);
+        Self { client, parts }
+    }
+
+    pub(crate) async fn open(mut app: App, at: &str) -> Result<Self, StartError> {
+        app.check()?;
+        let store = open::store(at).await?;
+        if let (Place::None, Some(folder)) = (&app.buckets.place, open::folder(at)) {
+            let blobs = folder.join("blobs");
+            if !app.buckets.specs.is_empty() || blobs.is_dir() {
+                app.buckets.place = Place::Folder(blobs);
+            }
         }
+        let (name, adopts) = (app.name.clone(), app.adopts);
+        let started = async {
+            let is_ours = open::is_ours(&store, &name, adopts).await?;
+            let runtime = app.prepare(store.clone()).await?;
+            let began = async {
+                if !is_ours {
+                    open::own(&store, &name).await?;
+                }
+                runtime.work().await
+            };
+            let began = began.await;
+            runtime.or_stop(began).await
+        };
+        match started.await {
+            Ok(runtime) => {
+                runtime.parts.owns_store.store(true, Ordering::Relaxed);
+                Ok(runtime)
+            }
+            Err(error) => {
+                store.close().await;
+                Err(error)
+            }
+        }
+    }
+
+    pub(crate) async fn prepare(app: App, store: Arc<dyn Store>) -> Result<Self, StartError> {
+        app.check()?;
+        let App { name, clients, entropy, keep, extensions, buckets, .. } = app;
+        let declared_buckets = buckets.specs.clone();
+        let buckets = buckets.open(store.clone(), entropy.clone()).await?;
+        let mut objects = Objects::builder(store.clone())
+            .shared_entropy(entropy.clone())
+            .options(app.object_options)
+            .workflows(app.workflows.iter().map(|it| it.0).collect());
+        for add in app.objects {
+            objects = add(objects);
+        }
+        let objects = objects.start()?;
+        let processes =
+            app.processes.into_iter().fold(Processes::new(store.clone()), |it, add| add(it));
+        let runs = Runs::new(store.clone(), entropy.clone(), objects.clone());
+        let runs = runs.with_buckets(buckets.clone()).scripted(app.script);
+        let runs = app.workflows.into_iter().fold(runs, |it, (_, add)| add(it));
+        let client = Client::default();
+        let queues = Queues::new(
+            app.queues,
+            store.clone(),
+            entropy.clone(),
+            objects.clone(),
+            client.clone(),
+        );
+        let parts = Arc::new(Parts {
+            name,
+            tokens: Tokens::new(store.clone()),
+            store,
+            objects,
+            processes,
+            runs,
+            queues,
+            buckets,
+            declared_buckets,
+            extensions,
+            entropy,
+            dispatcher_options: app.dispatcher_options,
+            keep,
+            dispatcher: OnceLock::new(),
+            queues_work: OnceCell::new(),
+            beginning: tokio::sync::Mutex::default(),
+            background: Mutex::new(Some(JoinSet::new())),
+            hung_up: OnceCell::new(),
+            stop_began: AtomicBool::new(false),
+            ended: watch::Sender::new(false),
+            owns_store: AtomicBool::new(false),
+        });
+        clients.iter().for_each(|it| it.attach(&parts));
+        client.attach(&parts);
+        let runtime = Self { client, parts };
+        app.on_open.into_iter().for_each(|hook| hook(&runtime));
+        Ok(runtime)
+    }
+
+    /// The program if it has begun; otherwise it is stopped.
+    pub(crate) async fn or_stop(self, began: Result<(), StartError>) -> Result<Self, StartError> {
+        match began {
+            Ok(()) => Ok(self),
+            Err(error) => {
+                self.stop().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes the buckets that are declared, takes over what an earlier process left unfinished, and
+    /// begins to deliver, on the async runtime that this is called in. On a disk that is full it
+    /// begins when there is space; calls that only read are served meanwhile.
+    pub async fn work(&self) -> Result<(), StartError> {
+        let began = self.parts.work().await;
+        match began {
+            Err(error) if is_disk_full(&error) => {}
+            began => return began,
+        }
+        tracing::warn!("disk is full: reads are served, and work begins when there is space");
+        let parts = Arc::downgrade(&self.parts);
+        let clock = self.parts.store.clock().clone();
+        self.parts.in_background(async move {
+            loop {
+                clock.sleep(WORK_AGAIN).await;
+                let Some(parts) = parts.upgrade() else { return };
+                match parts.work().await {
+                    Err(error) if is_disk_full(&error) => {}
+                    Ok(()) if parts.is_stopping() => return,
+                    Ok(()) => return tracing::info!("work begins"),
+                    Err(error) => return tracing::error!(error = %error, "work does not begin"),
+                }
+            }
+        });
+        Ok(())
+    }
+
+    /// The name of the program.
+    pub fn name(&self) -> &str {
+        &self.parts.name
+    }
+
+    /// For extensions: the part of this type, if the program has one.
+    pub fn extension<E: Extension>(&self) -> Option<&E> {
+        self.parts.extensions.get()
+    }
+
+    /// What delivers, while the program works.
+    pub(crate) fn dispatcher(&self) -> Option<&Dispatcher> {
+        self.parts.dispatcher.get().filter(|_| !self.parts.has_ended())
     }
 
     /// Looks for pending work that nothing will ever wake; there must be none.
     pub async fn forgotten(&self) -> Result<Vec<Position>, StoreError> {
-        self.dispatcher.forgotten().await
-    }
-
-    /// Calls an object. The reply comes when the turn is durable.
-    pub fn call<C: Handle<M>, M: Body, I>(
-        &self,
-        to: Address<C>,
-        msg: M,
-    ) -> PendingCall<'_, C::Reply>
-    where
-        C::Calls: Lists<M, I>,
-    {
-        self.objects.call(to, msg)
-    }
-
-    /// Calls an object by names, with JSON.
-    pub async fn call_json(
-        &self,
-        class: &str,
-        name: &str,
-        message: &str,
-        body: &str,
-    ) -> Result<String, CallError> {
-        self.objects.call_json(class, name, message, body, None).await
-    }
-
-    /// Connects to an object. The connection is there when the turn that accepted it is durable.
-    pub async fn connect<C: Live>(
-        &self,
-        to: Address<C>,
-        arrival: Arrival,
-    ) -> Result<LiveSocket, CallError> {
-        self.objects.connect(C::CLASS, to.name(), arrival).await
-    }
-
-    /// Deletes an object; `false` if it did not exist.
-    pub async fn delete<C: Object>(&self, object: Address<C>) -> Result<bool, CallError> {
-        self.objects.delete(C::CLASS, object.name()).await
-    }
-
-    /// Gives an input to a process.
-    pub async fn input<P: Process>(&self, input: &P::Input) -> Result<Decided, InputError> {
-        self.processes.input::<P>(input, None).await
+        match self.dispatcher() {
+            Some(dispatcher) => dispatcher.forgotten().await,
+            None => Ok(Vec::new()),
+        }
     }
 
     /// The objects.
     pub fn objects(&self) -> &Objects {
-        &self.objects
+        &self.parts.objects
     }
 
     /// The processes.
     pub fn processes(&self) -> &Processes {
-        &self.processes
-    }
-
-    /// Starts a run of a workflow, or finds it there.
-    pub async fn start<W: Workflow>(
-        &self,
-        run: &RunAddress<W>,
-        input: &W::Input,
-    ) -> Result<Started, RunError> {
-        self.runs().start(run, input).await
+        &self.parts.processes
     }
 
     /// The runs of workflows.
     pub fn runs(&self) -> &Runs {
-        &self.sweeper.runs
-    }
-
-    /// A bucket of the program.
-    pub fn bucket(&self, bucket: Bucket) -> BucketHandle {
-        BucketHandle::new(self.buckets(), bucket)
+        &self.parts.runs
     }
 
     /// All buckets, if the program has any.
     pub fn buckets(&self) -> Option<Buckets> {
-        self.sweeper.buckets.clone()
+        self.parts.buckets.clone()
     }
 
     /// The queues.
     pub fn queues(&self) -> &Queues {
-        &self.sweeper.queues
+        &self.parts.queues
+    }
+
+    /// The tokens of organizations.
+    pub fn tokens(&self) -> &Tokens {
+        &self.parts.tokens
     }
 
     /// The store.
     pub fn store(&self) -> &Arc<dyn Store> {
-        &self.sweeper.store
+        &self.parts.store
+    }
+
+    /// How long things are kept that nobody said it of.
+    pub fn keep(&self) -> Keep {
+        self.parts.keep
+    }
+
+    /// Whether it delivers what is to be done.
+    pub fn works(&self) -> bool {
+        self.dispatcher().is_some()
     }
 
     /// Forgets at once what is old, as the program does every hour by itself.
     pub async fn sweep(&self) {
-        self.sweeper.sweep().await;
+        self.parts.sweeper().sweep().await;
     }
 
-    /// Finishes what is under way and takes nothing new: connections end in order, and the buckets
-    /// of the program are closed. The store stays open.
-    pub async fn stop(mut self) {
-        self.sweeping.shutdown().await;
-        self.objects.hang_up().await;
-        let Sweeper { runs, queues, buckets, .. } = &self.sweeper;
-        tokio::join!(self.dispatcher.stop(), runs.stop(self.grace), queues.stop());
-        if let Some(buckets) = buckets {
-            buckets.close().await;
+    /// Begins nothing new from now on: a program that waits to work does not begin, and nothing is
+    /// swept. What is under way goes on until [`Runtime::stop`].
+    pub fn drain(&self) {
+        drop(self.parts.background.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
+    /// Ends all live connections in order. [`Runtime::stop`] does it as well.
+    pub async fn hang_up(&self) {
+        self.parts.hang_up().await;
+    }
+
+    /// Finishes what is under way and takes nothing new: connections end in order, buckets are
+    /// closed, and the store if the program has opened it. It goes on to its end also if nobody
+    /// waits for it.
+    pub async fn stop(self) {
+        let (parts, mut ended) = (self.parts.clone(), self.parts.ended.subscribe());
+        if parts.stop_began.swap(true, Ordering::Relaxed) {
+            // Somebody else does it.
+            let _ = ended.wait_for(|it| *it).await;
+            return;
         }
-        self.links.iter().for_each(Link::untie);
+        let stopping = tokio::spawn(async move { parts.stop().await });
+        if let Err(error) = stopping.await {
+            tracing::error!(error = %error, "the program did not stop in order");
+        }
+    }
+}
+
+impl Deref for Runtime {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}
+
+impl App {
+    /// Fails with every reason why this program cannot start.
+    pub(crate) fn check(&self) -> Result<(), StartError> {
+        let problems = self.problems();
+        if problems.is_empty() { Ok(()) } else { Err(StartError::Program { problems }) }
     }
 }

@@ -9,9 +9,8 @@ use steadfast_store::{
 };
 
 use crate::{
-    Body, Error, Result, Runtime, StartError, Workflow,
+    App, Body, Error, Result, Runtime, StartError, Workflow,
     bucket::{MemoryBlobs, Place},
-    runtime::Builder,
     workflow::{Says, Script},
 };
 
@@ -19,13 +18,13 @@ use crate::{
 const START: Timestamp = Timestamp(1_700_000_000_000);
 
 /// A program under test. It derefs to [`Runtime`].
-pub struct App {
+pub struct TestApp {
     runtime: Runtime,
     clock: ManualClock,
     script: Script,
 }
 
-impl Deref for App {
+impl Deref for TestApp {
     type Target = Runtime;
 
     fn deref(&self) -> &Runtime {
@@ -33,47 +32,46 @@ impl Deref for App {
     }
 }
 
-impl Builder {
+impl App {
     /// Starts the program on an empty store in memory; its clock stands still.
-    pub async fn test(self) -> Result<App, StartError> {
+    pub async fn test(self) -> Result<TestApp, StartError> {
         let clock = ManualClock::at(START);
         let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
-        App::start(self, store, MemoryBlobs::default(), clock).await
+        TestApp::start(self, store, MemoryBlobs::default(), clock).await
     }
 
     /// Starts the program on this store, which tells the time by the same clock. Its blobs are
-    /// where the builder says. So a test can have data that outlives the process.
+    /// where the program says. So a test can have data that outlives the process.
     pub async fn test_on(
         mut self,
         store: Arc<dyn Store>,
         clock: ManualClock,
-    ) -> Result<App, StartError> {
+    ) -> Result<TestApp, StartError> {
         let script = Script::written();
         self.script = script.clone();
-        let builder = self.entropy(SeededEntropy::new(1));
-        let runtime = builder.start(store).await?;
-        Ok(App { runtime, clock, script })
+        let runtime = self.entropy(SeededEntropy::new(1)).start(store).await?;
+        Ok(TestApp { runtime, clock, script })
     }
 }
 
-impl App {
+impl TestApp {
     async fn start(
-        mut builder: Builder,
+        mut app: App,
         store: Arc<MemoryStore>,
         blobs: MemoryBlobs,
         clock: ManualClock,
     ) -> Result<Self, StartError> {
         // A program without buckets has no name to write into its store.
-        if !builder.buckets.specs.is_empty() {
-            builder.buckets.place = Place::Given(Arc::new(blobs));
+        if !app.buckets.specs.is_empty() {
+            app.buckets.place = Place::Given(Arc::new(blobs));
         }
-        builder.test_on(store, clock).await
+        app.test_on(store, clock).await
     }
 
     /// Waits until everything that is due is done.
     pub async fn settle(&self) {
-        let (dispatcher, runs) = (&self.runtime.dispatcher, self.runtime.runs());
-        let queues = self.runtime.queues();
+        let (queues, runs) = (self.runtime.queues(), self.runtime.runs());
+        let Some(dispatcher) = self.runtime.dispatcher() else { return };
         let commits = || self.runtime.store().activity().commits;
         loop {
             dispatcher.settled().await;
@@ -161,13 +159,13 @@ impl Scripted<'_> {
 ///
 /// A scenario must be one that a client could repeat: with idempotency keys, or without harm.
 pub async fn assert_survives_crashes<T: PartialEq + Debug>(
-    program: impl Fn() -> Builder,
-    scenario: impl AsyncFn(&App) -> Result<T>,
+    program: impl Fn() -> App,
+    scenario: impl AsyncFn(&TestApp) -> Result<T>,
 ) -> usize {
     let clock = ManualClock::at(START);
     let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
     let blobs = MemoryBlobs::default();
-    let app = App::start(program(), store.clone(), blobs, clock).await.expect("program starts");
+    let app = TestApp::start(program(), store.clone(), blobs, clock).await.expect("program starts");
     let wanted = scenario(&app).await.expect("the scenario works without faults");
     let commits = usize::try_from(store.activity().commits).unwrap_or(usize::MAX);
     let mut survived = 0;
@@ -177,14 +175,15 @@ pub async fn assert_survives_crashes<T: PartialEq + Debug>(
             let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
             let blobs = MemoryBlobs::default();
             store.crash_at(number, moment);
-            let started = App::start(program(), store.clone(), blobs.clone(), clock.clone()).await;
+            let started =
+                TestApp::start(program(), store.clone(), blobs.clone(), clock.clone()).await;
             if let Ok(app) = started {
                 // How far it comes is no matter.
                 let _ = scenario(&app).await;
             }
             let next = Arc::new(store.restart());
             let app =
-                App::start(program(), next, blobs, clock).await.expect("program starts again");
+                TestApp::start(program(), next, blobs, clock).await.expect("program starts again");
             let found = scenario(&app).await;
             let found = found.unwrap_or_else(|error| {
                 panic!("after the end {moment:?} commit {number}: {error:?}")

@@ -107,8 +107,9 @@ impl From<InvalidInput> for TokenError {
 }
 
 impl Tokens {
-    /// The tokens of a store, which this process alone changes.
-    pub fn new(store: Arc<dyn Store>) -> Self {
+    /// The tokens of a store, which these clones alone change: a program has one, see
+    /// [`Runtime::tokens`](crate::Runtime::tokens).
+    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
         Self { store, known: Arc::default() }
     }
 

@@ -13,8 +13,10 @@ mod control;
 mod ctx;
 mod definition;
 mod drive;
+mod ended;
 mod erase;
 mod error;
+mod handle;
 mod head;
 mod history;
 mod journal;
@@ -39,12 +41,13 @@ mod watchers;
 
 use std::{fmt, marker::PhantomData};
 
-pub(crate) use self::script::{Says, Script};
 pub use self::{
     combine::Either,
     ctx::Ctx,
     definition::RunOptions,
+    ended::RunEnded,
     error::RunError,
+    handle::{Event, RunHandle},
     history::HistoryEntry,
     journal::Status,
     list::{RunItem, RunPage, RunQuery, WorkflowCounts},
@@ -57,6 +60,12 @@ pub use self::{
         Time, WaitView,
     },
 };
+pub(crate) use self::{
+    ended::OnEnd,
+    script::{Says, Script},
+};
+use steadfast_store as store;
+
 use crate::{Body, Result};
 
 /// A workflow. It is a value: its fields are what its steps need from outside.
@@ -99,6 +108,13 @@ impl<W> RunAddress<W> {
     /// Its id within the workflow.
     pub fn id(&self) -> &str {
         &self.id
+    }
+}
+
+impl<W: Workflow> RunAddress<W> {
+    /// Its address in the store; an id that no run can have is refused.
+    pub(crate) fn resolve(&self) -> Result<store::Address, RunError> {
+        runs::address(W::NAME, &self.id)
     }
 }
 

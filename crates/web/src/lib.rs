@@ -7,6 +7,7 @@ mod asset;
 mod describe;
 mod page;
 mod problem;
+mod serve;
 
 use std::{pin::Pin, sync::Arc};
 
@@ -17,6 +18,7 @@ pub use self::{
     describe::{Route, describe},
     page::{Page, page},
     problem::problem,
+    serve::{Counter, Entrance, Serve, Served, Web, pattern},
 };
 
 /// Connects a request to an object of a class: as a WebSocket, or with server-sent events. Whoever

@@ -84,7 +84,7 @@ pub(crate) async fn connect_to(
         WebSocketUpgrade::from_request_parts(&mut parts, node).await;
     match upgrade {
         Ok(upgrade) => {
-            let live = node.objects.connect(class, name, arrival).await?;
+            let live = node.runtime.objects().connect(class, name, arrival).await?;
             let clock: Arc<dyn Clock> = Arc::new(SystemClock);
             let asked = Asked { path: parts.uri.path().into(), id };
             let upgrade = upgrade
@@ -95,7 +95,7 @@ pub(crate) async fn connect_to(
             Ok(upgrade.on_upgrade(|socket| websocket::serve(socket, live, clock, asked)))
         }
         Err(_) if wants_events => {
-            let live = node.objects.connect(class, name, arrival).await?;
+            let live = node.runtime.objects().connect(class, name, arrival).await?;
             // It stays for long, and has a place of its own among the live ones.
             let seat = Extension::<Seat>::from_request_parts(&mut parts, node).await;
             let seat = seat.ok().map(|Extension(seat)| seat);

@@ -48,7 +48,7 @@ pub(crate) async fn healthz() -> Json<Alive> {
     (status = 503, body = Readiness, description = "The store cannot write, or the node stops"),
 ))]
 pub(crate) async fn readyz(State(node): State<Arc<Node>>) -> (StatusCode, Json<Readiness>) {
-    let (store_ok, store) = match node.store.health() {
+    let (store_ok, store) = match node.runtime.store().health() {
         Health::Ready => (true, "can write".into()),
         Health::Degraded { reason } | Health::Failed { reason } => (false, reason),
     };
@@ -72,18 +72,36 @@ pub(crate) async fn readyz(State(node): State<Arc<Node>>) -> (StatusCode, Json<R
 
 #[cfg(test)]
 mod tests {
-    use steadfast_bucket::{Buckets, MemoryBlobs};
-    use steadfast_store::{MemoryStore, SystemClock};
+    use axum::Router;
+    use steadfast_bucket::MemoryBlobs;
+    use steadfast_store::{MemoryStore, Store, SystemClock};
+    use steadfast_web::{Serve, describe};
 
     use super::*;
-    use crate::place::Place;
+    use crate::{drift::Drift, failure::Failure, place::Place};
+
+    #[tokio::test]
+    async fn an_application_with_a_route_of_the_server_does_not_start() {
+        let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
+        let health = describe("own", &[("/healthz", "get", "Says that it is well", "200")]);
+        let objects = describe("own", &[("/v1/objects/{kind}", "get", "Lists them", "200")]);
+        let app = Node::small(Drift::none()).unwrap();
+        let app = app.routes(health, |_| Router::new()).routes(objects, |_| Router::new());
+        let place = Place::Folder("memory".into());
+        let refused = Node::prepare(app, store.clone(), place).await.err();
+        let Some(Failure::Told(text)) = refused else { panic!("it started") };
+        assert!(text.contains("route `/healthz` is declared by"), "{text}");
+        assert!(text.contains("route `/v1/objects/{}` is declared by"), "{text}");
+        assert_eq!(store.activity().commits, 0);
+    }
 
     #[tokio::test]
     async fn a_node_that_drains_is_not_ready() {
         let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
-        let buckets = Buckets::builder(store.clone()).open(Arc::new(MemoryBlobs::default()));
-        let buckets = buckets.await.unwrap();
-        let node = Node::new(store, Place::Folder("memory".into()), buckets).unwrap();
+        let app = Node::small(Drift::none()).unwrap();
+        let app = app.blobs(Arc::new(MemoryBlobs::default()));
+        let place = Place::Folder("memory".into());
+        let node = Node::prepare(app, store, place).await.unwrap();
         assert_eq!(readyz(State(node.clone())).await.0, StatusCode::OK);
         node.drain();
         let (status, Json(body)) = readyz(State(node)).await;

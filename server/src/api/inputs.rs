@@ -47,6 +47,6 @@ pub(crate) async fn send(
         let detail = format!("the body must be {{\"type\": …, \"data\": …}}: {error}");
         Problem::new(Code::BadRequest, detail)
     })?;
-    let decided = node.processes.input_json(&name, &id, &type_, data, key).await?;
+    let decided = node.runtime.processes().input_json(&name, &id, &type_, data, key).await?;
     Ok(Json(Decision::of(&decided)))
 }

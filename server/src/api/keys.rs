@@ -98,7 +98,7 @@ pub(crate) async fn create(
         })?,
     };
     let scope = Scope { bucket, prefix, read_only };
-    let key = create_key(&*node.store, scope).await?;
+    let key = create_key(&**node.runtime.store(), scope).await?;
     let entry = NewKeyEntry { key: KeyEntry::of(&key), secret_access_key: key.secret };
     Ok((StatusCode::CREATED, Json(entry)))
 }
@@ -116,7 +116,7 @@ pub(crate) async fn list(
     Params(params): Params<PageParams>,
 ) -> Result<Json<List<KeyEntry>>, Problem> {
     let (limit, after) = params.by_name()?;
-    let mut found = list_keys(&*node.store, after, limit + 1).await?;
+    let mut found = list_keys(&**node.runtime.store(), after, limit + 1).await?;
     let is_more = limit < found.len();
     found.truncate(limit);
     let next = found.last().filter(|_| is_more).map(|it| it.id.clone());
@@ -135,7 +135,7 @@ pub(crate) async fn revoke(
     State(node): State<Arc<Node>>,
     Path(id): Path<String>,
 ) -> Result<Json<RevokedEntry>, Problem> {
-    if delete_key(&*node.store, &id).await? {
+    if delete_key(&**node.runtime.store(), &id).await? {
         return Ok(Json(RevokedEntry { access_key_id: id }));
     }
     let detail = format!("there is no access key `{id}`; see `steadfast keys list`");

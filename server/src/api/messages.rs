@@ -53,7 +53,7 @@ pub(crate) async fn show(
     Path(position): Path<String>,
 ) -> Result<Json<MessageDetail>, Problem> {
     let position = id::position(&position)?;
-    let store = node.store.as_ref();
+    let store = node.runtime.store().as_ref();
     let recorded = store.message(position).await?.ok_or_else(|| not_found(position))?;
     let attempts = store.attempts(position).await?;
     let addresses = Addresses::read(store, std::slice::from_ref(&recorded)).await?;
@@ -76,21 +76,21 @@ pub(crate) async fn read_pending(
     page: &Page,
 ) -> Result<List<Message>, Problem> {
     let stream = stream.map(id::stream).transpose()?;
-    let read = |after, rows| node.store.pending(stream, after, rows);
+    let read = |after, rows| node.runtime.store().pending(stream, after, rows);
     let gathered = gather(page.limit, page.after_position()?, |it| it.position, read).await?;
     Ok(list(node, gathered).await?)
 }
 
 /// Reads a part of what is dead.
 pub(crate) async fn read_dead(node: &Node, page: &Page) -> Result<List<Message>, Problem> {
-    let read = |after, rows| node.store.dead(after, rows);
+    let read = |after, rows| node.runtime.store().dead(after, rows);
     let gathered = gather(page.limit, page.after_position()?, |it| it.position, read).await?;
     Ok(list(node, gathered).await?)
 }
 
 async fn list(node: &Node, gathered: Gathered) -> Result<List<Message>, StoreError> {
     let Gathered { items, more } = gathered;
-    let addresses = Addresses::read(node.store.as_ref(), &items).await?;
+    let addresses = Addresses::read(node.runtime.store().as_ref(), &items).await?;
     let last = items.last().filter(|_| more);
     let next = last.map(|it| Cursor::Position(it.position).encode());
     Ok(List { items: items.iter().map(|it| Message::of(it, &addresses)).collect(), next })

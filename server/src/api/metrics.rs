@@ -1,6 +1,6 @@
 //! Figures for Prometheus.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::sync::Arc;
 
 use axum::{
     extract::State,
@@ -8,6 +8,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use steadfast_store::Health;
+use steadfast_web::Web;
 
 use super::problem::{Code, Problem};
 use crate::{metrics::Figures, node::Node};
@@ -20,16 +21,23 @@ const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset
 ))]
 pub(crate) async fn metrics(State(node): State<Arc<Node>>) -> Result<Response, Problem> {
     let figures = Figures {
-        activity: node.store.activity(),
+        activity: node.runtime.store().activity(),
         // A store that is away must not take the other figures with it.
-        totals: node.store.totals().await.ok(),
-        ready: node.store.health() == Health::Ready,
-        awake: node.objects.awake(),
-        connections: node.objects.connections(),
-        malformed_uploads: node.apps.sight.malformed.load(Ordering::Relaxed),
-        queues: node.queues.list().await.unwrap_or_default(),
+        totals: node.runtime.store().totals().await.ok(),
+        ready: node.runtime.store().health() == Health::Ready,
+        awake: node.runtime.objects().awake(),
+        connections: node.runtime.objects().connections(),
+        counters: counters(&node),
+        queues: node.runtime.queues().list().await.unwrap_or_default(),
     };
     let text = node.metrics.write(&figures);
     let text = text.map_err(|error| Problem::new(Code::Internal, error.to_string()))?;
     Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response())
+}
+
+/// What the applications count.
+fn counters(node: &Node) -> Vec<(&'static str, &'static str, u64)> {
+    let web = node.runtime.extension::<Web>();
+    let counters = web.map_or(&[][..], |it| &it.counters);
+    counters.iter().map(|it| (it.name, it.help, (it.value)())).collect()
 }

@@ -71,7 +71,7 @@ pub(crate) async fn call(
     let body = str::from_utf8(&body).map_err(|error| {
         Problem::new(Code::BadRequest, format!("the body is not JSON: {error}"))
     })?;
-    let reply = node.objects.call_json(&class, &name, &message, body, key).await;
+    let reply = node.runtime.objects().call_json(&class, &name, &message, body, key).await;
     let reply = reply.map_err(|error| complaint(error, body))?;
     Ok(([(header::CONTENT_TYPE, "application/json")], reply).into_response())
 }
@@ -89,11 +89,11 @@ fn complaint(error: CallError, body: &str) -> Problem {
 
 /// A message that is not public is told from none by nobody.
 fn check_public(node: &Node, class: &str, message: &str) -> Result<(), CallError> {
-    if node.objects.is_public(class, message) {
+    if node.runtime.objects().is_public(class, message) {
         return Ok(());
     }
     let class = class.to_owned();
-    if node.objects.classes().any(|it| it == class) {
+    if node.runtime.objects().classes().any(|it| it == class) {
         return Err(CallError::UnknownMessage { class, message: message.into() });
     }
     Err(CallError::UnknownClass { class })

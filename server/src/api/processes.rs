@@ -28,7 +28,8 @@ const READS_MAX: usize = 20;
     (status = 200, body = List<Process>),
 ))]
 pub(crate) async fn list(State(node): State<Arc<Node>>) -> Json<List<Process>> {
-    let items = node.processes.names().map(|name| Process { name: name.into() }).collect();
+    let items =
+        node.runtime.processes().names().map(|name| Process { name: name.into() }).collect();
     Json(List { items, next: None })
 }
 
@@ -78,7 +79,7 @@ pub(crate) async fn read_instances(
     status: Option<Status>,
     page: &Page,
 ) -> Result<List<Instance>, Problem> {
-    if !node.processes.contains(name) {
+    if !node.runtime.processes().contains(name) {
         return Err(InputError::Process { name: name.into() }.into());
     }
     let fits = |it: &StreamSummary| {
@@ -94,7 +95,7 @@ pub(crate) async fn read_instances(
     };
     for _ in 0..READS_MAX {
         let wanted = if status.is_none() { page.limit + 1 } else { READ_ROWS };
-        let found = node.store.streams(within, after.as_ref(), wanted).await?;
+        let found = node.runtime.store().streams(within, after.as_ref(), wanted).await?;
         let last = found.len() < wanted;
         after = found.last().map(|it| it.address.clone()).or(after);
         items.extend(found.into_iter().filter(fits));
@@ -117,7 +118,7 @@ pub(crate) async fn read_one(
     id: &str,
     page: &Page,
 ) -> Result<InstanceDetail, Problem> {
-    let view = match node.processes.look(name, id).await {
+    let view = match node.runtime.processes().look(name, id).await {
         // Nobody asked with a message: it is a stored one that cannot be read.
         Err(InputError::Codec(error)) => {
             return Err(Problem::new(Code::Corrupt, error.to_string()));

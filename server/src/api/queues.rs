@@ -30,7 +30,7 @@ pub(crate) async fn list(State(node): State<Arc<Node>>) -> Result<Json<QueueList
 
 /// Reads the queues.
 pub(crate) async fn read_queues(node: &Node) -> Result<Vec<QueueEntry>, Problem> {
-    Ok(node.queues.list().await?.into_iter().map(QueueEntry::of).collect())
+    Ok(node.runtime.queues().list().await?.into_iter().map(QueueEntry::of).collect())
 }
 
 /// Shows a queue: settings, how full it is, how old its oldest message is, and what goes through.
@@ -50,7 +50,7 @@ pub(crate) async fn show(
 
 /// Reads one queue.
 pub(crate) async fn read_queue(node: &Node, queue: &str) -> Result<QueueEntry, Problem> {
-    Ok(QueueEntry::of(node.queues.show(queue).await?))
+    Ok(QueueEntry::of(node.runtime.queues().show(queue).await?))
 }
 
 /// Makes a queue, or gives it other settings. A setting that is left out is as it is by default,
@@ -71,7 +71,7 @@ pub(crate) async fn configure(
     body: Bytes,
 ) -> Result<Json<QueueEntry>, Problem> {
     let settings: QueueSettings = body_or(&body, "settings of a queue")?;
-    node.queues.configure(&queue, settings).await?;
+    node.runtime.queues().configure(&queue, settings).await?;
     Ok(Json(read_queue(&node, &queue).await?))
 }
 
@@ -87,7 +87,7 @@ pub(crate) async fn pause(
     State(node): State<Arc<Node>>,
     Path(queue): Path<String>,
 ) -> Result<Json<QueueEntry>, Problem> {
-    node.queues.pause(&queue).await?;
+    node.runtime.queues().pause(&queue).await?;
     Ok(Json(read_queue(&node, &queue).await?))
 }
 
@@ -103,6 +103,6 @@ pub(crate) async fn resume(
     State(node): State<Arc<Node>>,
     Path(queue): Path<String>,
 ) -> Result<Json<QueueEntry>, Problem> {
-    node.queues.resume(&queue).await?;
+    node.runtime.queues().resume(&queue).await?;
     Ok(Json(read_queue(&node, &queue).await?))
 }

@@ -43,7 +43,7 @@ pub(crate) async fn revive(
 ) -> Result<Response, Problem> {
     let position = id::position(&position)?;
     let key = remember(&headers, position)?;
-    let found = node.store.message(position).await?;
+    let found = node.runtime.store().message(position).await?;
     let refused = match revivable(position, found) {
         Ok((recorded, as_)) => {
             let reply = reply(&node, &recorded).await?;
@@ -53,7 +53,7 @@ pub(crate) async fn revive(
             if let Some(key) = key {
                 commit = commit.write(Write::Remember(key.reply(200, reply.clone())));
             }
-            return match node.store.commit(commit).await? {
+            return match node.runtime.store().commit(commit).await? {
                 Outcome::Committed(_) => Ok(answer(reply)),
                 Outcome::Duplicate(before) => Ok(answer(before.reply.unwrap_or(reply))),
                 Outcome::Rejected(rejection) => Err(rejection.into()),
@@ -109,7 +109,8 @@ fn revivable(
 
 /// The message as it will be. It is recorded with the key, in the commit whose time it cannot know.
 async fn reply(node: &Node, recorded: &Recorded) -> Result<Json, StoreError> {
-    let addresses = Addresses::read(node.store.as_ref(), std::slice::from_ref(recorded)).await?;
+    let addresses =
+        Addresses::read(node.runtime.store().as_ref(), std::slice::from_ref(recorded)).await?;
     let mut message = Message::of(recorded, &addresses);
     message.state = Some(MessageState::Pending);
     Ok(Json::of(&message)?)
@@ -120,7 +121,7 @@ async fn recall(node: &Node, position: Position, key: Remember) -> Result<Option
     let commit = Commit::of(Write::Remember(key))
         .expect(Expect::Pending { position })
         .write(Write::Revive { position });
-    match node.store.commit(commit).await? {
+    match node.runtime.store().commit(commit).await? {
         Outcome::Duplicate(before) => Ok(before.reply),
         Outcome::Rejected(rejection) if Code::of_rejection(&rejection) == Code::KeyReused => {
             Err(rejection.into())

@@ -98,11 +98,11 @@ pub(crate) async fn start(
     let wait = params.seconds()?;
     let enough = enough(&node, wait);
     let Started { created, status } =
-        node.runs.start_json_and_wait(&name, &id, input, enough).await?;
+        node.runtime.runs().start_json_and_wait(&name, &id, input, enough).await?;
     let is_over = status.is_final() || status.is_paused();
     let status = match is_over || wait.is_zero() {
         true => status,
-        false => node.runs.run(&name, &id).await?.status,
+        false => node.runtime.runs().run(&name, &id).await?.status,
     };
     let code = if created { StatusCode::CREATED } else { StatusCode::OK };
     Ok((code, Json(StartedEntry::of(name, id, created, status))))
@@ -143,7 +143,7 @@ pub(crate) async fn show(
     Params(params): Params<WaitParams>,
 ) -> Result<Json<RunView>, Problem> {
     awaited(&node, &name, &id, params.seconds()?).await?;
-    Ok(Json(node.runs.look(&name, &id).await?))
+    Ok(Json(node.runtime.runs().look(&name, &id).await?))
 }
 
 /// Erases a run that has ended, as if it had never been. Its id is free again.
@@ -163,7 +163,7 @@ pub(crate) async fn delete(
     State(node): State<Arc<Node>>,
     Path((name, id)): Path<(String, String)>,
 ) -> Result<StatusCode, Problem> {
-    node.runs.delete(&name, &id).await?;
+    node.runtime.runs().delete(&name, &id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -187,7 +187,7 @@ pub(crate) async fn control(
     Path((name, id, verb)): Path<(String, String, String)>,
     body: Bytes,
 ) -> Result<Json<RunView>, Problem> {
-    let runs = &node.runs;
+    let runs = node.runtime.runs();
     match verb.as_str() {
         "pause" => runs.pause(&name, &id).await?,
         "resume" => runs.resume(&name, &id).await?,
@@ -198,7 +198,7 @@ pub(crate) async fn control(
         }
         _ => return Err(Problem::new(Code::UnknownRoute, "no such route; see /openapi.json")),
     }
-    Ok(Json(node.runs.look(&name, &id).await?))
+    Ok(Json(node.runtime.runs().look(&name, &id).await?))
 }
 
 /// Tells a run of an event. It is kept until the run waits for it.
@@ -222,8 +222,8 @@ pub(crate) async fn event(
     body: Bytes,
 ) -> Result<Json<RunView>, Problem> {
     let payload: Value = body_or(&body, "the payload")?;
-    node.runs.send_event(&name, &id, &event, &payload).await?;
-    Ok(Json(node.runs.look(&name, &id).await?))
+    node.runtime.runs().send_event(&name, &id, &event, &payload).await?;
+    Ok(Json(node.runtime.runs().look(&name, &id).await?))
 }
 
 impl WaitParams {
@@ -270,7 +270,7 @@ async fn awaited(
         return Ok(None);
     }
     tokio::select! {
-        ended = node.runs.wait(name, id) => Ok(Some(ended?)),
+        ended = node.runtime.runs().wait(name, id) => Ok(Some(ended?)),
         () = enough(node, wait) => Ok(None),
     }
 }

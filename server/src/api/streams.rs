@@ -49,7 +49,8 @@ pub(crate) async fn show(
 
 /// Reads a part of the list of streams.
 pub(crate) async fn read_list(node: &Node, page: &Page) -> Result<List<Stream>, Problem> {
-    let mut found = node.store.streams(None, page.after_address()?, page.limit + 1).await?;
+    let mut found =
+        node.runtime.store().streams(None, page.after_address()?, page.limit + 1).await?;
     let more = page.limit < found.len();
     found.truncate(page.limit);
     let last = found.last().filter(|_| more);
@@ -64,7 +65,7 @@ pub(crate) async fn read_one(
     page: &Page,
 ) -> Result<StreamDetail, Problem> {
     let id = id::stream(text)?;
-    let store = node.store.as_ref();
+    let store = node.runtime.store().as_ref();
     let after = page.after_version()?;
     let Some(address) = store.addresses(&[id]).await?.remove(&id) else {
         let detail = format!("stream `{text}` is not known; see `steadfast streams list`");

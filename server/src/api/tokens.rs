@@ -72,7 +72,7 @@ pub(crate) async fn create(
     let TokenBody { organization } = serde_json::from_slice(&body).map_err(|error| {
         Problem::new(Code::BadRequest, format!("the body must be {{\"organization\"}}: {error}"))
     })?;
-    let made = node.tokens.create(&organization).await.map_err(problem)?;
+    let made = node.runtime.tokens().create(&organization).await.map_err(problem)?;
     let entry = NewTokenEntry { entry: TokenEntry::of(made.token), token: made.secret };
     Ok((StatusCode::CREATED, Json(entry)))
 }
@@ -82,7 +82,7 @@ pub(crate) async fn create(
     (status = 200, body = List<TokenEntry>),
 ))]
 pub(crate) async fn list(State(node): State<Arc<Node>>) -> Result<Json<List<TokenEntry>>, Problem> {
-    let all = node.tokens.list().await.map_err(problem)?;
+    let all = node.runtime.tokens().list().await.map_err(problem)?;
     Ok(Json(List { items: all.into_iter().map(TokenEntry::of).collect(), next: None }))
 }
 
@@ -98,7 +98,7 @@ pub(crate) async fn revoke(
     State(node): State<Arc<Node>>,
     Path(id): Path<String>,
 ) -> Result<StatusCode, Problem> {
-    match node.tokens.revoke(&id).await.map_err(problem)? {
+    match node.runtime.tokens().revoke(&id).await.map_err(problem)? {
         true => Ok(StatusCode::NO_CONTENT),
         false => Err(Problem::new(Code::NotFound, format!("there is no token `{id}`"))),
     }

@@ -1,6 +1,6 @@
 //! Whether what is to be done will be done.
 
-use steadfast::Dispatcher;
+use steadfast::Runtime;
 
 use super::Check;
 
@@ -8,8 +8,8 @@ use super::Check;
 const NAMED_MAX: usize = 10;
 
 /// No pending work may be without something that wakes it.
-pub(super) async fn wake_ups(dispatcher: &Dispatcher) -> Check {
-    match dispatcher.forgotten().await {
+pub(super) async fn wake_ups(runtime: &Runtime) -> Check {
+    match runtime.forgotten().await {
         Ok(found) if found.is_empty() => Check::ok("wake-ups", "all pending work will be woken"),
         Ok(found) => {
             let named: Vec<String> = found.iter().take(NAMED_MAX).map(i64::to_string).collect();

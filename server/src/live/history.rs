@@ -98,7 +98,7 @@ impl Watch {
             if let Some(entry) = ended {
                 return End::Ended(entry);
             }
-            let grown = self.node.runs.grown(&self.workflow, &self.id, self.after);
+            let grown = self.node.runtime.runs().grown(&self.workflow, &self.id, self.after);
             tokio::select! {
                 grown = grown => if let Err(error) = grown { return closed(&error) },
                 () = out.closed() => return End::Gone,
@@ -110,7 +110,7 @@ impl Watch {
     }
 
     async fn read(&self, after: i64, limit: usize) -> Result<Vec<HistoryEntry>, End> {
-        let read = self.node.runs.history(&self.workflow, &self.id, after, limit).await;
+        let read = self.node.runtime.runs().history(&self.workflow, &self.id, after, limit).await;
         read.map_err(|error| closed(&error))
     }
 }

@@ -234,7 +234,7 @@ mod tests {
         let clock = ManualClock::at(Timestamp(0));
         let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
         let chat = Chat { idle: HEARTBEAT * 1_000 };
-        let objects = Objects::builder(store.clone()).live_class(chat);
+        let objects = Objects::builder(store.clone()).class(chat);
         let objects = objects.start().expect("objects start");
         let arrival = Arrival::new().param("name", "ann");
         let live = objects.connect("chat", "a", arrival).await.expect("it is accepted");

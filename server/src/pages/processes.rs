@@ -27,7 +27,7 @@ use crate::{
 ))]
 pub(super) async fn list(State(node): State<Arc<Node>>) -> Result<Markup, Problem> {
     let mut sections = Vec::new();
-    for name in node.processes.names() {
+    for name in node.runtime.processes().names() {
         let page = PageParams::default().page()?;
         sections.push((name, read_instances(&node, name, None, &page).await?));
     }

@@ -25,11 +25,12 @@ pub(super) async fn revive(
     Path(position): Path<String>,
 ) -> Result<Redirect, Problem> {
     api::revive(State(node.clone()), Path(position.clone()), HeaderMap::new()).await?;
-    let message = node.store.message(id::position(&position)?).await?;
+    let message = node.runtime.store().message(id::position(&position)?).await?;
     let Some(stream) = message.map(|it| it.stream) else { return Ok(Redirect::to("/streams")) };
-    let address = node.store.addresses(&[stream]).await?.remove(&stream);
-    let process = address
-        .filter(|it| it.kind() == EntityKind::Process && node.processes.contains(it.class()));
+    let address = node.runtime.store().addresses(&[stream]).await?.remove(&stream);
+    let process = address.filter(|it| {
+        it.kind() == EntityKind::Process && node.runtime.processes().contains(it.class())
+    });
     Ok(Redirect::to(&match process {
         Some(it) => format!("/processes/{}/{}", escaped(it.class()), escaped(it.name())),
         None => format!("/streams/{stream}"),

@@ -8,6 +8,7 @@ use axum::{
 };
 use maud::{Markup, html};
 use steadfast_store::{Health, Totals};
+use steadfast_web::Web;
 
 use super::shell::{Section, shell};
 use crate::{
@@ -25,12 +26,12 @@ pub(super) async fn start(
     State(node): State<Arc<Node>>,
     headers: HeaderMap,
 ) -> Result<Markup, Problem> {
-    let totals = node.store.totals().await?;
+    let totals = node.runtime.store().totals().await?;
     let objects = read_classes(&node).await?;
     let content = html! {
         section.hero {
             (health(&node))
-            @if let Some(trouble) = clock::trouble(&node.store.clock().report()) {
+            @if let Some(trouble) = clock::trouble(&node.runtime.store().clock().report()) {
                 " " span.badge.waiting { "clock: " (trouble) }
             }
             h1 { "Steadfast is running" }
@@ -42,7 +43,7 @@ pub(super) async fn start(
         (figures(totals, &objects))
         (facts(&node))
         section.columns {
-            (links())
+            (links(&node))
             (commands(host(&headers)))
         }
     };
@@ -50,7 +51,7 @@ pub(super) async fn start(
 }
 
 fn health(node: &Node) -> Markup {
-    match node.store.health() {
+    match node.runtime.store().health() {
         Health::Ready if node.is_draining() => html! { span.badge.waiting { "stopping" } },
         Health::Ready => html! { span.badge.done { "ready" } },
         Health::Degraded { reason } => html! { span.badge.waiting { "degraded: " (reason) } },
@@ -88,12 +89,12 @@ fn facts(node: &Node) -> Markup {
             div { dt { "Version" } dd { (env!("CARGO_PKG_VERSION")) } }
             div { dt { "Store" } dd { (node.place.store()) } }
             div { dt { (node.place.noun()) } dd { code { (node.place) } } }
-            div { dt { "Owner epoch" } dd { (node.store.owner().epoch) } }
+            div { dt { "Owner epoch" } dd { (node.runtime.store().owner().epoch) } }
         }
     }
 }
 
-fn links() -> Markup {
+fn links(node: &Node) -> Markup {
     let links = [
         ("/processes", "Processes", "what is under way, and what it knows"),
         ("/workflows", "Workflows", "what each run does, and why it waits"),
@@ -101,19 +102,18 @@ fn links() -> Markup {
         ("/queues", "Queues", "what waits, what is in flight, what was given up"),
         ("/buckets", "Buckets", "blobs by key, and what their changes told"),
         ("/streams", "Streams", "every message, and how far it is"),
-        ("/drift", "Drift", "compare two environments, and see why they differ"),
-        ("/generations", "Generations", "ask for pictures, and keep what was made"),
-        ("/uploads/demo", "Uploads", "drop images, and see what is on them"),
         ("/chat", "Chat", "rooms to talk in, each of them an object"),
         ("/readyz", "Health", "whether requests should come here"),
         ("/metrics", "Metrics", "figures for Prometheus"),
         ("/openapi.json", "OpenAPI", "every route, for programs"),
     ];
+    let pages = node.runtime.extension::<Web>().map_or(&[][..], |it| &it.pages);
+    let pages = pages.iter().map(|it| (it.path, it.title, it.about));
     html! {
         section.card {
             h2 { "Look around" }
             ul.links {
-                @for (href, label, about) in links {
+                @for (href, label, about) in pages.chain(links) {
                     li { a href=(href) { (label) } span { (about) } }
                 }
             }

@@ -13,14 +13,14 @@ use std::{
 };
 
 use steadfast::{
-    Builder,
+    App,
     bucket::MemoryBlobs,
     rusqlite,
     store::{
         ManualClock, MemoryStore, Moment, PostgresOptions, PostgresStore, SqliteOptions,
         SqliteStore, Store, Timestamp,
     },
-    test::App,
+    test::TestApp,
 };
 use tempfile::TempDir;
 use tokio::runtime::Runtime as Tokio;
@@ -39,12 +39,12 @@ enum Place {
 /// A process, or what is the same to its data: all its tasks end where they are.
 struct Process {
     tasks: Tokio,
-    app: App,
+    app: TestApp,
     store: Arc<dyn Store>,
 }
 
 /// Makes the program, for each process anew.
-type Program = Box<dyn Fn() -> Builder>;
+type Program = Box<dyn Fn() -> App>;
 
 /// A program, its data, and the process that it is in.
 pub struct World {
@@ -58,20 +58,20 @@ pub struct World {
 
 impl World {
     /// With a store in memory.
-    pub fn in_memory(program: impl Fn() -> Builder + 'static) -> Self {
+    pub fn in_memory(program: impl Fn() -> App + 'static) -> Self {
         let clock = ManualClock::at(START);
         let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
         Self::at(Place::Memory(store, MemoryBlobs::default()), clock, Box::new(program))
     }
 
     /// With SQLite, in a folder of its own.
-    pub fn on_sqlite(program: impl Fn() -> Builder + 'static) -> Self {
+    pub fn on_sqlite(program: impl Fn() -> App + 'static) -> Self {
         let folder = tempfile::tempdir().unwrap();
         Self::at(Place::Folder(folder), ManualClock::at(START), Box::new(program))
     }
 
     /// With PostgreSQL, in a schema of its own; the blobs are in a folder.
-    pub fn on_postgres(program: impl Fn() -> Builder + 'static) -> Self {
+    pub fn on_postgres(program: impl Fn() -> App + 'static) -> Self {
         let url = tasks(false).block_on(schema());
         let folder = tempfile::tempdir().unwrap();
         Self::at(Place::Database(url, folder), ManualClock::at(START), Box::new(program))
@@ -84,13 +84,13 @@ impl World {
     }
 
     /// Does something in the process.
-    pub fn on<T>(&self, something: impl AsyncFnOnce(&App) -> T) -> T {
+    pub fn on<T>(&self, something: impl AsyncFnOnce(&TestApp) -> T) -> T {
         let process = self.process.as_ref().unwrap();
         process.tasks.block_on(something(&process.app))
     }
 
     /// Begins to do something. The process ends after so many commits, or when it is done.
-    pub fn end_during(&mut self, commits: u64, something: impl AsyncFnOnce(&App)) {
+    pub fn end_during(&mut self, commits: u64, something: impl AsyncFnOnce(&TestApp)) {
         let process = self.process.as_ref().unwrap();
         let last = process.store.activity().commits + commits;
         let enough = async {

@@ -3,18 +3,18 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use steadfast::{
-    Arrival, Closed, Error, LiveSocket, Object, Result, Runtime,
-    test::{App, assert_survives_crashes},
+    App, Arrival, Closed, Error, LiveSocket, Object, Result,
+    test::{TestApp, assert_survives_crashes},
 };
 use steadfast_chat::{Chat, Event, History, Line, Say};
 
 const IDLE: Duration = Duration::from_secs(300);
 
-fn program() -> steadfast::Builder {
-    Runtime::builder().live_object(Chat { idle: IDLE })
+fn program() -> steadfast::App {
+    App::new("test").object(Chat { idle: IDLE })
 }
 
-async fn come(app: &App, arrival: Arrival, name: &str) -> Result<LiveSocket> {
+async fn come(app: &TestApp, arrival: Arrival, name: &str) -> Result<LiveSocket> {
     Ok(app.connect(Chat::at("lobby"), arrival.param("name", name)).await?)
 }
 
@@ -32,7 +32,7 @@ async fn line(socket: &LiveSocket) -> Result<Line> {
     }
 }
 
-async fn say(app: &App, key: &str, text: &str) -> Result<Line> {
+async fn say(app: &TestApp, key: &str, text: &str) -> Result<Line> {
     let say = Say { key: key.into(), who: "somebody".into(), text: text.into() };
     Ok(app.call(Chat::at("lobby"), say).await?)
 }

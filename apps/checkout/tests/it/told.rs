@@ -3,8 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use steadfast::{
-    Consumer, Delivery, Object, Queue, Result, Runtime, Settled, process::Published,
-    store::ManualClock,
+    App, Consumer, Delivery, Object, Queue, Result, Settled, process::Published, store::ManualClock,
 };
 use steadfast_checkout::{
     GroupCheckout, Hotel, NEWS, Notice, NoticeBoard, Notices, Reception,
@@ -32,7 +31,7 @@ impl Consumer for Board {
 async fn what_a_group_publishes_is_on_the_board_and_a_second_clerk_gets_a_reply() {
     let board = Board::default();
     let clock = Arc::new(ManualClock::at(steadfast::store::Timestamp(LATER)));
-    let program = Runtime::builder()
+    let program = App::new("test")
         .process::<GroupCheckout>(Hotel::new(clock))
         .subscribe::<GroupCheckout>(BOARD)
         .consume(BOARD, board.clone())

@@ -1,11 +1,11 @@
 //! The counter in a whole program, on a store in memory.
 
-use steadfast::{Object, Result, Runtime, test::assert_survives_crashes};
+use steadfast::{App, Object, Result, test::assert_survives_crashes};
 use steadfast_counter::{Counter, Increment, Read};
 
 #[tokio::test]
 async fn each_counter_counts_for_itself() -> Result<()> {
-    let app = Runtime::builder().object(Counter).test().await?;
+    let app = App::new("test").object(Counter).test().await?;
     assert_eq!(app.call(Counter::at("a"), Increment { by: 2 }).await?, 2);
     assert_eq!(app.call(Counter::at("a"), Increment { by: -5 }).await?, -3);
     assert_eq!(app.call(Counter::at("b"), Increment { by: 1 }).await?, 1);
@@ -16,7 +16,7 @@ async fn each_counter_counts_for_itself() -> Result<()> {
 
 #[tokio::test]
 async fn a_step_too_far_is_refused_and_changes_nothing() -> Result<()> {
-    let app = Runtime::builder().object(Counter).test().await?;
+    let app = App::new("test").object(Counter).test().await?;
     app.call(Counter::at("a"), Increment { by: i64::MAX }).await?;
     let refused = app.call(Counter::at("a"), Increment { by: 1 }).await.unwrap_err();
     assert_eq!((refused.code(), refused.is_retryable()), ("out_of_range", false));
@@ -27,7 +27,7 @@ async fn a_step_too_far_is_refused_and_changes_nothing() -> Result<()> {
 #[tokio::test]
 async fn a_repeated_step_counts_once_whenever_the_process_ends() {
     let survived = assert_survives_crashes(
-        || Runtime::builder().object(Counter),
+        || App::new("test").object(Counter),
         async |app| {
             let counter = || Counter::at("a");
             app.call(counter(), Increment { by: 2 }).key("k-1").await?;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use steadfast::{Object, test::App};
+use steadfast::{Object, test::TestApp};
 use steadfast_drift::{
     EnvPair, Status,
     diff::{Code, EnvDiff, Severity},
@@ -15,7 +15,7 @@ on_all!(
     a_side_that_never_answers_is_critical_after_all_retries,
 );
 
-async fn compared(app: &App, left: &Environment, right: &Environment) -> EnvDiff {
+async fn compared(app: &TestApp, left: &Environment, right: &Environment) -> EnvDiff {
     let (pair, create) = create(&left.url, &right.url, 1);
     let id = create.comparison_id.clone();
     app.call(EnvPair::at(&pair), create).await.unwrap();
@@ -24,7 +24,9 @@ async fn compared(app: &App, left: &Environment, right: &Environment) -> EnvDiff
     shown.result.unwrap().diff.unwrap()
 }
 
-async fn one_connection_that_ends_is_a_warning_and_what_both_sides_answer_is_compared(app: &App) {
+async fn one_connection_that_ends_is_a_warning_and_what_both_sides_answer_is_compared(
+    app: &TestApp,
+) {
     let (left, right) = (Environment::dropping(1, "one"), Environment::dropping(2, "one"));
     let diff = compared(app, &left, &right).await;
     let failures = || diff.findings.iter().filter(|it| it.code == Code::ProbeFailure);
@@ -40,7 +42,7 @@ async fn one_connection_that_ends_is_a_warning_and_what_both_sides_answer_is_com
     assert!(codes.contains(&Code::BodyHashDrift), "drift behind a failure is found: {diff:?}");
 }
 
-async fn a_side_that_never_answers_is_critical_after_all_retries(app: &App) {
+async fn a_side_that_never_answers_is_critical_after_all_retries(app: &TestApp) {
     let (left, right) = (Environment::start("one"), Environment::dropping(usize::MAX, "one"));
     let diff = compared(app, &left, &right).await;
     assert_eq!(diff.max_severity, Severity::Critical);

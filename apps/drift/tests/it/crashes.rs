@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use steadfast::{Builder, Object, Workflow, store::RunStatus};
+use steadfast::{App, Object, Workflow, store::RunStatus};
 use steadfast_drift::{CompareEnvironments, EnvPair, Shown, Status};
 use steadfast_world::World;
 
@@ -15,7 +15,7 @@ const COMMITS_MAX: u64 = 60;
 const FOUND: [&str; 3] = ["BodyHashDrift", "CacheHeaderDrift", "FinalUrlMismatch"];
 
 fn wherever_the_process_ends_the_comparison_completes_once(
-    world: impl Fn(Box<dyn Fn() -> Builder>) -> World,
+    world: impl Fn(Box<dyn Fn() -> App>) -> World,
 ) {
     let (left, right) = (Environment::start("one"), Environment::start("two"));
     let (pair, create) = create(&left.url, &right.url, 1);
@@ -74,7 +74,7 @@ fn findings(shown: &Shown) -> Vec<String> {
 }
 
 fn hole_9_wherever_the_process_ends_a_comparison_that_fails_does_so_once(
-    world: impl Fn(Box<dyn Fn() -> Builder>) -> World,
+    world: impl Fn(Box<dyn Fn() -> App>) -> World,
 ) {
     let (left, right) = (Environment::start("one"), Environment::start("two"));
     let (pair, mut create) = create(&left.url, &right.url, 1);

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use serde_json::json;
-use steadfast::{Object, Workflow, test::App};
+use steadfast::{Object, Workflow, test::TestApp};
 use steadfast_drift::{
     AttachExplanation, CompareEnvironments, EnvPair, ListPairs, Overdue, Pairs, SaveProbe,
     SaveResult, Status,
@@ -42,7 +42,7 @@ fn envelope(id: &str, side: Side) -> SignalEnvelope {
     serde_json::from_value(envelope).unwrap()
 }
 
-async fn two_environments_are_compared_and_explained(app: &App) {
+async fn two_environments_are_compared_and_explained(app: &TestApp) {
     let (left, right) = (Environment::start("one"), Environment::start("two"));
     let (pair, first) = create(&left.url, &right.url, 1);
     app.call(EnvPair::at(&pair), first.clone()).await.unwrap();
@@ -69,7 +69,7 @@ async fn two_environments_are_compared_and_explained(app: &App) {
     assert_eq!(trend.compared_with, 0, "history compares the same direction only");
 }
 
-async fn hole_1_sixty_comparisons_in_one_millisecond_keep_exactly_fifty(app: &App) {
+async fn hole_1_sixty_comparisons_in_one_millisecond_keep_exactly_fifty(app: &TestApp) {
     let (left, right) = (Environment::silent(), Environment::start("two"));
     let (pair, _) = create(&left.url, &right.url, 0);
     let ids = begin(app, &left.url, &right.url, 1..61).await;
@@ -82,7 +82,7 @@ async fn hole_1_sixty_comparisons_in_one_millisecond_keep_exactly_fifty(app: &Ap
     assert_eq!(kept, ids[10..], "the last fifty, in their order");
 }
 
-async fn hole_2_what_is_under_way_is_never_forgotten(app: &App) {
+async fn hole_2_what_is_under_way_is_never_forgotten(app: &TestApp) {
     let (left, right) = (Environment::silent(), Environment::start("two"));
     let (pair, _) = create(&left.url, &right.url, 0);
     let running = begin(app, &left.url, &right.url, 0..1).await.remove(0);
@@ -104,7 +104,7 @@ async fn hole_2_what_is_under_way_is_never_forgotten(app: &App) {
     assert!(app.call(EnvPair::at(&pair), failed(&running, "test")).await.unwrap());
 }
 
-async fn hole_2_one_more_than_may_run_is_refused_until_one_has_ended(app: &App) {
+async fn hole_2_one_more_than_may_run_is_refused_until_one_has_ended(app: &TestApp) {
     let (left, right) = (Environment::silent(), Environment::silent());
     let ids = begin(app, &left.url, &right.url, 0..RUNNING_MAX).await;
     let (pair, more) = create(&left.url, &right.url, RUNNING_MAX);
@@ -119,12 +119,12 @@ async fn hole_2_one_more_than_may_run_is_refused_until_one_has_ended(app: &App) 
     assert_eq!(shown.status, Status::Running);
 }
 
-async fn hole_3_what_was_never_begun_is_not_under_way(app: &App) {
+async fn hole_3_what_was_never_begun_is_not_under_way(app: &TestApp) {
     let (pair, create) = create("http://127.0.0.1:1/", "http://127.0.0.1:2/", 1);
     assert_eq!(find(app, &pair, &create.comparison_id).await, None);
 }
 
-async fn hole_4_the_same_id_is_one_comparison_and_one_run(app: &App) {
+async fn hole_4_the_same_id_is_one_comparison_and_one_run(app: &TestApp) {
     let (left, right) = (Environment::start("one"), Environment::start("two"));
     let (pair, create) = create(&left.url, &right.url, 1);
     for _ in 0..3 {
@@ -135,7 +135,7 @@ async fn hole_4_the_same_id_is_one_comparison_and_one_run(app: &App) {
     assert_eq!(left.asked.load(Ordering::SeqCst), 1 + ROUNDS, "probed once, and looked at again");
 }
 
-async fn hole_5_and_9_an_end_is_final_whoever_speaks_later(app: &App) {
+async fn hole_5_and_9_an_end_is_final_whoever_speaks_later(app: &TestApp) {
     let (left, right) = (Environment::start("one"), Environment::start("two"));
     let (pair, create) = create(&left.url, &right.url, 1);
     let id = create.comparison_id.clone();
@@ -149,7 +149,7 @@ async fn hole_5_and_9_an_end_is_final_whoever_speaks_later(app: &App) {
     assert_eq!(find(app, &pair, &id).await, Some(shown));
 }
 
-async fn hole_5_a_late_result_does_not_change_a_failed_comparison(app: &App) {
+async fn hole_5_a_late_result_does_not_change_a_failed_comparison(app: &TestApp) {
     let (left, right) = (Environment::start("one"), Environment::start("two"));
     let (pair, first) = create(&left.url, &right.url, 1);
     let id = first.comparison_id.clone();
@@ -177,7 +177,7 @@ async fn hole_5_a_late_result_does_not_change_a_failed_comparison(app: &App) {
     assert_eq!((shown.status, shown.error.unwrap().code.as_str()), (Status::Failed, "test"));
 }
 
-async fn a_comparison_that_takes_too_long_fails_and_stays_failed(app: &App) {
+async fn a_comparison_that_takes_too_long_fails_and_stays_failed(app: &TestApp) {
     let (left, right) = (Environment::silent(), Environment::start("two"));
     let (pair, create) = create(&left.url, &right.url, 1);
     app.call(EnvPair::at(&pair), create.clone()).await.unwrap();
@@ -189,7 +189,7 @@ async fn a_comparison_that_takes_too_long_fails_and_stays_failed(app: &App) {
     assert_eq!((shown.status, shown.error.unwrap().code.as_str()), (Status::Failed, "timeout"));
 }
 
-async fn hole_6_the_id_of_a_comparison_names_its_run_and_leads_to_its_pair(app: &App) {
+async fn hole_6_the_id_of_a_comparison_names_its_run_and_leads_to_its_pair(app: &TestApp) {
     let (left, right) = (Environment::start("one"), Environment::start("two"));
     let (pair, create) = create(&left.url, &right.url, 1);
     let id = create.comparison_id.clone();
@@ -201,7 +201,7 @@ async fn hole_6_the_id_of_a_comparison_names_its_run_and_leads_to_its_pair(app: 
     app.runs().look(CompareEnvironments::NAME, &run).await.unwrap();
 }
 
-async fn hole_7_a_pair_has_a_database_of_its_own(app: &App) {
+async fn hole_7_a_pair_has_a_database_of_its_own(app: &TestApp) {
     let (left, right) = (Environment::start("one"), Environment::start("two"));
     let third = Environment::start("three");
     let (one, first) = create(&left.url, &right.url, 1);
@@ -214,7 +214,7 @@ async fn hole_7_a_pair_has_a_database_of_its_own(app: &App) {
     assert_eq!(find(app, &two, &first.comparison_id).await, None);
 }
 
-async fn hole_8_spellings_are_one_pair_and_directions_are_told_apart(app: &App) {
+async fn hole_8_spellings_are_one_pair_and_directions_are_told_apart(app: &TestApp) {
     let (left, right) = (Environment::start("one"), Environment::start("two"));
     let shouted = left.url.replace("http", "HTTP");
     let (pair, first) = create(&left.url, &right.url, 1);
@@ -231,7 +231,7 @@ async fn hole_8_spellings_are_one_pair_and_directions_are_told_apart(app: &App) 
     assert_eq!(compared_with, [0, 1, 0]);
 }
 
-async fn hole_11_what_a_server_says_is_kept_within_limits(app: &App) {
+async fn hole_11_what_a_server_says_is_kept_within_limits(app: &TestApp) {
     let many: String = (0..150).map(|it| format!("x-{it}: {}\r\n", "y".repeat(400))).collect();
     let body = "z".repeat(3 << 20);
     let head = format!("HTTP/1.1 200 OK\r\n{many}content-length: {}\r\n", body.len());
@@ -247,7 +247,7 @@ async fn hole_11_what_a_server_says_is_kept_within_limits(app: &App) {
     assert!(serde_json::to_string(&envelope).unwrap().len() < 200 << 10);
 }
 
-async fn hole_12_a_redirect_to_where_nobody_may_go_is_not_followed(app: &App) {
+async fn hole_12_a_redirect_to_where_nobody_may_go_is_not_followed(app: &TestApp) {
     let to = "http://169.254.169.254/latest/meta-data/";
     let head = format!("HTTP/1.1 302 Found\r\nlocation: {to}\r\ncontent-length: 0\r\n");
     let left = Environment::answering(format!("{head}connection: close\r\n\r\n"));

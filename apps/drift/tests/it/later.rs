@@ -7,12 +7,13 @@ use std::{
 };
 
 use steadfast::{
-    Object, Runtime,
+    App, Ctx, Object, Result, Workflow,
     store::{ManualClock, MemoryStore, RunStatus, Timestamp},
-    test::App,
+    test::TestApp,
 };
 use steadfast_drift::{
-    CompareEnvironments, CompareResult, EnvPair, FailComparison, ListPairs, Pairs, Status,
+    CompareEnvironments, CompareInput, CompareResult, EnvPair, FailComparison, ListPairs, Pairs,
+    Status,
 };
 
 use tokio::sync::Notify;
@@ -41,8 +42,7 @@ async fn hole_10_a_diff_without_explanation_is_complete_and_is_explained_later()
 
 #[tokio::test]
 async fn hole_4_a_comparison_whose_run_never_comes_fails_after_five_minutes() {
-    // Nobody in this program runs the workflow.
-    let program = Runtime::builder().live_object(EnvPair::default()).object(Pairs);
+    let program = App::new("test").object(EnvPair::default()).object(Pairs).workflow(Silent);
     let app = program.test().await.unwrap();
     let (left, right) = ("http://127.0.0.1:1/", "http://127.0.0.1:2/");
     let id = begin(&app, left, right, 1..2).await.remove(0);
@@ -54,8 +54,21 @@ async fn hole_4_a_comparison_whose_run_never_comes_fails_after_five_minutes() {
     assert_eq!((shown.status, shown.error.unwrap().code.as_str()), (Status::Failed, "timeout"));
 }
 
+/// Stands in for the workflow, and never says anything.
+struct Silent;
+
+impl Workflow for Silent {
+    const NAME: &'static str = CompareEnvironments::NAME;
+    type Input = CompareInput;
+    type Output = ();
+
+    async fn run(&self, ctx: &Ctx, _: CompareInput) -> Result<()> {
+        ctx.event("never").await
+    }
+}
+
 /// Compares two environments, and says what it came to.
-async fn compared(app: &App, left: &Environment, right: &Environment) -> CompareResult {
+async fn compared(app: &TestApp, left: &Environment, right: &Environment) -> CompareResult {
     let (pair, create) = create(&left.url, &right.url, 1);
     let id = create.comparison_id.clone();
     app.call(EnvPair::at(&pair), create).await.unwrap();
@@ -173,7 +186,8 @@ async fn a_secret_in_a_url_is_for_the_one_who_is_asked() {
 async fn the_oldest_end_is_forgotten_first_and_a_forgotten_id_can_come_again() {
     let (left, right) = (Environment::silent(), Environment::start("two"));
     let one = EnvPair { keep: 1, ..EnvPair::default() };
-    let app = Runtime::builder().live_object(one).object(Pairs).test().await.unwrap();
+    let app = App::new("test").object(one).object(Pairs).workflow(Silent);
+    let app = app.test().await.unwrap();
     let ids = begin(&app, &left.url, &right.url, 1..3).await;
     let (pair, first) = create(&left.url, &right.url, 1);
     let end = async |id: &str| {

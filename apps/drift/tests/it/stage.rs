@@ -12,7 +12,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use steadfast::{Builder, Object, Runtime, test::App};
+use steadfast::{App, Object, test::TestApp};
 use steadfast_ai::explain::{DriftSummary, Embedded, ExplainError, Explainer, Explanation};
 use steadfast_drift::{
     Brief, CompareEnvironments, CompareError, Comparison, CreateComparison, EnvPair,
@@ -162,15 +162,15 @@ macro_rules! on_all {
 }
 pub(crate) use on_all;
 
-pub(crate) fn program(moody: &Moody) -> Builder {
+pub(crate) fn program(moody: &Moody) -> App {
     let policy = Policy::public_only().allow_network("127.0.0.0/8".parse().unwrap());
     let pause = Duration::from_millis(1);
     let options =
         ProbeOptions { rounds: ROUNDS, retries: RETRIES, pause, ..ProbeOptions::default() };
     let prober = Prober::new(Gate::new(policy), options);
     let explainer: Arc<dyn Explainer> = Arc::new(moody.clone());
-    Runtime::builder()
-        .live_object(EnvPair { keep: 50, running_max: RUNNING_MAX })
+    App::new("test")
+        .object(EnvPair { keep: 50, running_max: RUNNING_MAX })
         .object(Pairs)
         .workflow(CompareEnvironments { prober, explainer, vault: moody.vault.clone() })
 }
@@ -191,17 +191,17 @@ pub(crate) fn create(left: &str, right: &str, number: u32) -> (String, CreateCom
     (pair.key().to_owned(), CreateComparison { comparison_id: id, comparison, direction, sealed })
 }
 
-pub(crate) async fn find(app: &App, pair: &str, id: &str) -> Option<Shown> {
+pub(crate) async fn find(app: &TestApp, pair: &str, id: &str) -> Option<Shown> {
     let ask = GetComparison { comparison_id: id.into() };
     app.call(EnvPair::at(pair), ask).await.unwrap()
 }
 
-pub(crate) async fn all(app: &App, pair: &str) -> Vec<Brief> {
+pub(crate) async fn all(app: &TestApp, pair: &str) -> Vec<Brief> {
     app.call(EnvPair::at(pair), ListComparisons { before: None, limit: 200 }).await.unwrap()
 }
 
 /// Waits until a comparison has ended: probes are real, and take real time.
-pub(crate) async fn ended(app: &App, pair: &str, id: &str) -> Shown {
+pub(crate) async fn ended(app: &TestApp, pair: &str, id: &str) -> Shown {
     loop {
         app.settle().await;
         let shown = find(app, pair, id).await.unwrap();
@@ -217,7 +217,12 @@ pub(crate) async fn ended(app: &App, pair: &str, id: &str) -> Shown {
 }
 
 /// Begins a comparison under each of these numbers.
-pub(crate) async fn begin(app: &App, left: &str, right: &str, numbers: Range<u32>) -> Vec<String> {
+pub(crate) async fn begin(
+    app: &TestApp,
+    left: &str,
+    right: &str,
+    numbers: Range<u32>,
+) -> Vec<String> {
     let mut ids = Vec::new();
     for number in numbers {
         let (pair, create) = create(left, right, number);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use steadfast::{Object, store::Timestamp, test::App};
+use steadfast::{Object, store::Timestamp, test::TestApp};
 use steadfast_generations::{Delete, GenerationManager, GenerationStatus, TaskState};
 use steadfast_world::World;
 
@@ -16,13 +16,13 @@ on_all!(
 );
 
 /// When the alarm rings that asks the library again.
-async fn alarm(app: &App) -> Option<Timestamp> {
+async fn alarm(app: &TestApp) -> Option<Timestamp> {
     let view = app.objects().look_at(GenerationManager::CLASS, ID).await.unwrap();
     let alarms = view.inside.unwrap().alarms;
     alarms.iter().find(|it| it.name == "confirm").map(|it| it.due_at)
 }
 
-async fn one_alarm_is_enough_for_all_that_the_library_has_to_confirm(app: &App, fake: &Fake) {
+async fn one_alarm_is_enough_for_all_that_the_library_has_to_confirm(app: &TestApp, fake: &Fake) {
     create(app, "slow", 4).await;
     app.settle().await;
     assert_eq!(alarm(app).await, None, "there is nothing to confirm yet");
@@ -123,7 +123,7 @@ fn hole_14_a_deleted_manager_stays_until_the_library_has_confirmed(mut world: Wo
     });
 }
 
-async fn a_hard_delete_is_done_when_the_bucket_is_back_after_days(app: &App, fake: &Fake) {
+async fn a_hard_delete_is_done_when_the_bucket_is_back_after_days(app: &TestApp, fake: &Fake) {
     create(app, "now", 3).await;
     app.settle().await;
     assert_eq!(blobs(app).await.len(), 3);

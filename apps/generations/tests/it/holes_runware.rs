@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 
 use serde_json::{Map, Value, json};
-use steadfast::{Object, test::App};
+use steadfast::{Object, test::TestApp};
 use steadfast_ai::{
     fake::FakeRunware,
     generate::{OutputKind, Providers, Runware, RunwareOptions},
@@ -14,13 +14,13 @@ use steadfast_generations::{
 
 use crate::stage::{ID, advance, blobs, kept, live, program_with, request, tell};
 
-async fn start(options: RunwareOptions) -> App {
+async fn start(options: RunwareOptions) -> TestApp {
     let providers = Providers::new().with(Runware::new(options).unwrap());
     program_with(providers).test().await.unwrap()
 }
 
 /// Asks for one clip, which comes by a webhook.
-async fn ask(app: &App, prompt: &str) {
+async fn ask(app: &TestApp, prompt: &str) {
     let mut input = Map::new();
     input.insert("positivePrompt".into(), prompt.into());
     let asked = Request {
@@ -40,7 +40,7 @@ async fn ask(app: &App, prompt: &str) {
 }
 
 /// A webhook that says where the clip is.
-async fn told(app: &App, url: &str) {
+async fn told(app: &TestApp, url: &str) {
     let task = task_id(ID, 0, 0);
     let clip = json!({ "taskType": "videoInference", "taskUUID": task, "videoURL": url });
     tell(app, &task, json!({ "data": [clip] }).to_string()).await.unwrap();

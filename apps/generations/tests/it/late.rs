@@ -1,6 +1,6 @@
 //! A success that comes late for a task that was retried meanwhile.
 
-use steadfast::{Object, test::App};
+use steadfast::{Object, test::TestApp};
 use steadfast_generations::{
     GenerationManager, GenerationStatus, Retry, TaskState, artifact_id, task_id,
 };
@@ -10,7 +10,7 @@ use crate::stage::{
 };
 
 /// One task whose time is over, and that is tried again: the second round is under way.
-async fn retried(fake: &Fake) -> App {
+async fn retried(fake: &Fake) -> TestApp {
     let app = start(fake).await;
     create(&app, "slow", 1).await;
     app.settle().await;

@@ -1,6 +1,6 @@
 //! A success that comes late, and that nobody tells of: it is asked for.
 
-use steadfast::{Object, test::App};
+use steadfast::{Object, test::TestApp};
 use steadfast_ai::generate::ErrorKind;
 use steadfast_generations::{
     Create, GenerationManager, GenerationStatus, Retry, TaskState, task_id,
@@ -9,7 +9,7 @@ use steadfast_generations::{
 use crate::stage::{Fake, ID, advance, kept, live, request, start};
 
 /// One task whose time is over, at a provider that cannot reach us. It is done there.
-async fn over(fake: &Fake) -> App {
+async fn over(fake: &Fake) -> TestApp {
     let app = start(fake).await;
     let create = Create { webhooks: None, ..request("slow", 1) };
     app.call(GenerationManager::at(ID), create).await.unwrap();

@@ -1,6 +1,6 @@
 //! The library: lists, tags, deletion.
 
-use steadfast::{Object, test::App};
+use steadfast::{Object, test::TestApp};
 use steadfast_generations::{
     ClaimKey, Create, DEFAULT_WORKSPACE, DeleteArtifact, GenerationManager, GenerationStatus,
     GetGeneration, GetState, Library, ListArtifacts, ListGenerations, ListTags, Narrow, SetTag,
@@ -9,7 +9,7 @@ use steadfast_generations::{
 
 use crate::stage::{Fake, ID, blobs, create, kept, request, start, webhook};
 
-async fn artifacts(app: &App, narrow: Narrow) -> Vec<u32> {
+async fn artifacts(app: &TestApp, narrow: Narrow) -> Vec<u32> {
     let ask = ListArtifacts { generation: None, narrow: Narrow { limit: 10, ..narrow } };
     let found = app.call(Library::at(DEFAULT_WORKSPACE), ask).await.unwrap();
     found.into_iter().map(|it| it.index).collect()

@@ -7,7 +7,7 @@ use steadfast::{
     Object,
     bucket::MemoryBlobs,
     store::{ManualClock, MemoryStore, Timestamp},
-    test::App,
+    test::TestApp,
 };
 use steadfast_generations::{
     Cancel, Delete, GenerationManager, GenerationStatus, GetState, TaskState,
@@ -73,7 +73,7 @@ fn id(number: u32) -> String {
 }
 
 /// 17 tasks, and an hour in which the first 16 have all places.
-async fn a_task_that_waits_for_a_place_does_not_time_out(app: &App, fake: &Fake) {
+async fn a_task_that_waits_for_a_place_does_not_time_out(app: &TestApp, fake: &Fake) {
     app.call(GenerationManager::at(id(8)), request("held", 16)).await.unwrap();
     is_full(fake).await;
     create(app, "now", 1).await;
@@ -85,7 +85,7 @@ async fn a_task_that_waits_for_a_place_does_not_time_out(app: &App, fake: &Fake)
     assert_eq!(kept(app).await.unwrap().status, GenerationStatus::Ready);
 }
 
-async fn the_time_of_a_provider_ends_while_others_wait(app: &App, fake: &Fake) {
+async fn the_time_of_a_provider_ends_while_others_wait(app: &TestApp, fake: &Fake) {
     create(app, "slow", 2).await;
     app.settle().await;
     advance(app, 299).await;
@@ -97,7 +97,10 @@ async fn the_time_of_a_provider_ends_while_others_wait(app: &App, fake: &Fake) {
     assert_eq!(over.tasks[0].error.as_ref().unwrap().code, "timeout");
 }
 
-async fn what_is_cancelled_while_the_provider_is_busy_is_never_submitted(app: &App, fake: &Fake) {
+async fn what_is_cancelled_while_the_provider_is_busy_is_never_submitted(
+    app: &TestApp,
+    fake: &Fake,
+) {
     fake.books().busy = Some(Duration::from_secs(7));
     create(app, "now", 3).await;
     app.settle().await;
@@ -111,7 +114,7 @@ async fn what_is_cancelled_while_the_provider_is_busy_is_never_submitted(app: &A
     assert_eq!(kept(app).await.unwrap().status, GenerationStatus::Cancelled);
 }
 
-async fn what_is_deleted_while_the_provider_is_busy_is_never_submitted(app: &App, fake: &Fake) {
+async fn what_is_deleted_while_the_provider_is_busy_is_never_submitted(app: &TestApp, fake: &Fake) {
     fake.books().busy = Some(Duration::from_secs(7));
     create(app, "now", 3).await;
     app.settle().await;
@@ -123,7 +126,7 @@ async fn what_is_deleted_while_the_provider_is_busy_is_never_submitted(app: &App
     assert_eq!(fake.books().paid.len(), 0);
 }
 
-async fn a_busy_provider_is_left_alone_as_long_as_it_says(app: &App, fake: &Fake) {
+async fn a_busy_provider_is_left_alone_as_long_as_it_says(app: &TestApp, fake: &Fake) {
     fake.books().busy = Some(Duration::from_secs(400));
     create(app, "now", 2).await;
     app.settle().await;
@@ -138,7 +141,7 @@ async fn a_busy_provider_is_left_alone_as_long_as_it_says(app: &App, fake: &Fake
     fake.assert_fair();
 }
 
-async fn a_busy_provider_is_not_polled_before_it_says(app: &App, fake: &Fake) {
+async fn a_busy_provider_is_not_polled_before_it_says(app: &TestApp, fake: &Fake) {
     create(app, "slow", 1).await;
     app.settle().await;
     fake.books().busy = Some(Duration::from_secs(120));

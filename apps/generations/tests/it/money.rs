@@ -1,6 +1,6 @@
 //! What nobody wants is not paid for, and what is wanted is paid for once.
 
-use steadfast::{Object, Perform, test::App};
+use steadfast::{Object, Perform, test::TestApp};
 use steadfast_ai::generate::OutputKind;
 use steadfast_generations::{
     Cancel, Delete, GenerationManager, GenerationStatus, Retry, Submit, Taken, task_id,
@@ -9,7 +9,7 @@ use steadfast_generations::{
 use crate::stage::{Fake, ID, advance, create, kept, request, start, start_with_studio};
 
 /// Two pictures that could not be handed over yet: their jobs wait for the next attempt.
-async fn waiting(fake: &Fake) -> App {
+async fn waiting(fake: &Fake) -> TestApp {
     let app = start(fake).await;
     fake.books().is_down = true;
     create(&app, "now", 2).await;
@@ -19,7 +19,7 @@ async fn waiting(fake: &Fake) -> App {
 }
 
 /// The provider is there again, for long enough that every job has its next attempt.
-async fn back(app: &App, fake: &Fake) {
+async fn back(app: &TestApp, fake: &Fake) {
     fake.books().is_down = false;
     advance(app, 3_600).await;
 }

@@ -3,7 +3,7 @@
 use steadfast::{
     Object, Perform,
     bucket::{Attributes, PutOptions},
-    test::App,
+    test::TestApp,
 };
 use steadfast_ai::generate::ErrorKind;
 use steadfast_generations::{
@@ -22,7 +22,7 @@ on_all!(
 );
 
 /// A blob as a process leaves it that ends before anybody has heard of it.
-async fn leave(app: &App, generation: &str, index: u32, workspace: Option<&str>) -> String {
+async fn leave(app: &TestApp, generation: &str, index: u32, workspace: Option<&str>) -> String {
     let mut attributes = Attributes::of_type("image/png");
     attributes.metadata.insert("generation".into(), generation.into());
     attributes.metadata.extend(workspace.map(|it| ("workspace".into(), it.into())));
@@ -33,7 +33,7 @@ async fn leave(app: &App, generation: &str, index: u32, workspace: Option<&str>)
 }
 
 async fn blobs_that_nothing_refers_to_are_found_however_long_the_bucket_is_away(
-    app: &App,
+    app: &TestApp,
     fake: &Fake,
 ) {
     create(app, "now", 2).await;
@@ -54,7 +54,7 @@ async fn blobs_that_nothing_refers_to_are_found_however_long_the_bucket_is_away(
     assert_eq!(blobs(app).await, wanted);
 }
 
-async fn blobs_that_are_referred_to_are_never_taken(app: &App, fake: &Fake) {
+async fn blobs_that_are_referred_to_are_never_taken(app: &TestApp, fake: &Fake) {
     create(app, "now", 2).await;
     let other = Create { workspace: "studio".into(), ..request("now", 2) };
     app.call(GenerationManager::at(OTHER), other).await.unwrap();

@@ -1,6 +1,6 @@
 //! What the provider has of a task, while somebody cancels, and while it forgets.
 
-use steadfast::{Object, test::App};
+use steadfast::{Object, test::TestApp};
 use steadfast_generations::{
     Cancel, GenerationManager, GenerationStatus, Retry, TaskState, task_id,
 };
@@ -18,7 +18,7 @@ on_all!(
 
 /// One task whose first round is over, and whose second round asks for the first one: that poll is
 /// open.
-async fn retried(app: &App, fake: &Fake) {
+async fn retried(app: &TestApp, fake: &Fake) {
     fake.books().is_down = true;
     create(app, "now", 1).await;
     advance(app, 301).await;
@@ -31,7 +31,7 @@ async fn retried(app: &App, fake: &Fake) {
 }
 
 async fn a_task_that_is_turned_away_while_it_counts_as_submitted_is_submitted_again(
-    app: &App,
+    app: &TestApp,
     fake: &Fake,
 ) {
     retried(app, fake).await;
@@ -51,7 +51,7 @@ async fn a_task_that_is_turned_away_while_it_counts_as_submitted_is_submitted_ag
 }
 
 async fn what_is_cancelled_between_the_polls_and_the_submission_is_not_paid(
-    app: &App,
+    app: &TestApp,
     fake: &Fake,
 ) {
     retried(app, fake).await;
@@ -65,7 +65,7 @@ async fn what_is_cancelled_between_the_polls_and_the_submission_is_not_paid(
 }
 
 async fn a_task_that_the_provider_acknowledged_and_does_not_know_fails_before_its_time_is_over(
-    app: &App,
+    app: &TestApp,
     fake: &Fake,
 ) {
     create(app, "slow", 2).await;
@@ -83,7 +83,7 @@ async fn a_task_that_the_provider_acknowledged_and_does_not_know_fails_before_it
     fake.assert_fair();
 }
 
-async fn a_task_that_the_provider_finds_again_is_waited_for(app: &App, fake: &Fake) {
+async fn a_task_that_the_provider_finds_again_is_waited_for(app: &TestApp, fake: &Fake) {
     create(app, "slow", 1).await;
     app.settle().await;
     let task = task_id(ID, 0, 0);

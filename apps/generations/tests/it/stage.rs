@@ -9,7 +9,7 @@ use std::{
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use serde_json::{Map, Value, json};
-use steadfast::{Bucket, Builder, Link, Object, Runtime, bucket::ListOptions, test::App};
+use steadfast::{App, Bucket, Object, bucket::ListOptions, test::TestApp};
 use steadfast_ai::classify::Pool;
 use steadfast_ai::generate::{
     Checked, Embedded, ErrorKind, GenerateError, Model, Output, OutputKind, OutputSource,
@@ -270,24 +270,24 @@ macro_rules! on_all {
 pub(crate) use on_all;
 
 /// The application.
-pub(crate) fn program(fake: &Fake) -> Builder {
+pub(crate) fn program(fake: &Fake) -> App {
     program_and_studio(Providers::new().with(fake.clone()), Some(fake)).0
 }
 
 /// The application, and the studio that works for it.
-pub(crate) async fn start_with_studio(fake: &Fake) -> (App, Arc<Studio>) {
+pub(crate) async fn start_with_studio(fake: &Fake) -> (TestApp, Arc<Studio>) {
     let (program, studio) = program_and_studio(Providers::new().with(fake.clone()), Some(fake));
     (program.test().await.unwrap(), studio)
 }
 
 /// The same with other providers.
-pub(crate) fn program_with(providers: Providers) -> Builder {
+pub(crate) fn program_with(providers: Providers) -> App {
     program_and_studio(providers, None).0
 }
 
-fn program_and_studio(providers: Providers, fake: Option<&Fake>) -> (Builder, Arc<Studio>) {
-    let link = Link::default();
-    let (place, books) = (link.clone(), fake.map(|it| it.books.clone()));
+fn program_and_studio(providers: Providers, fake: Option<&Fake>) -> (App, Arc<Studio>) {
+    let program = App::new("test");
+    let (place, books) = (program.client(), fake.map(|it| it.books.clone()));
     let is_away = move || books.as_ref().is_some_and(|it| it.lock().unwrap().is_bucket_away);
     let studio = Arc::new(Studio::new(
         providers,
@@ -297,21 +297,9 @@ fn program_and_studio(providers: Providers, fake: Option<&Fake>) -> (Builder, Ar
             false => place.bucket(ARTIFACTS),
         }),
     ));
-    let (managers, works) = (link.clone(), studio.clone());
-    studio.connect(move || managers.objects());
-    let program = Runtime::builder()
-        .link(&link)
-        .bucket(ARTIFACTS)
-        .live_object(GenerationManager { studio: studio.clone() })
-        .perform::<steadfast_generations::Submit>(studio.clone())
-        .perform::<steadfast_generations::SubmitHere>(studio.clone())
-        .perform::<steadfast_generations::Poll>(studio.clone())
-        .perform::<steadfast_generations::Fetch>(studio.clone())
-        .perform::<steadfast_generations::FetchHere>(studio.clone())
-        .perform::<steadfast_generations::Record>(studio.clone())
-        .perform::<steadfast_generations::Discard>(studio.clone())
-        .perform::<steadfast_generations::FindOrphans>(studio)
-        .object(steadfast_generations::OrphanSweep);
+    let (managers, works) = (program.client(), studio.clone());
+    studio.connect(move || managers.runtime().map(|it| it.objects().clone()));
+    let program = steadfast_generations::with_studio(program, &studio);
     let program = match fake.is_some_and(|it| it.books().is_library_full) {
         true => program.object(Full),
         false => program.object(Library),
@@ -319,7 +307,7 @@ fn program_and_studio(providers: Providers, fake: Option<&Fake>) -> (Builder, Ar
     (program, works)
 }
 
-pub(crate) async fn start(fake: &Fake) -> App {
+pub(crate) async fn start(fake: &Fake) -> TestApp {
     program(fake).test().await.unwrap()
 }
 
@@ -346,33 +334,33 @@ pub(crate) fn request(prompt: &str, count: u32) -> Create {
     }
 }
 
-pub(crate) async fn create(app: &App, prompt: &str, count: u32) -> Generation {
+pub(crate) async fn create(app: &TestApp, prompt: &str, count: u32) -> Generation {
     app.call(GenerationManager::at(ID), request(prompt, count)).await.unwrap()
 }
 
-pub(crate) async fn live(app: &App) -> Option<Generation> {
+pub(crate) async fn live(app: &TestApp) -> Option<Generation> {
     app.call(GenerationManager::at(ID), GetState).await.unwrap()
 }
 
-pub(crate) async fn kept(app: &App) -> Option<Generation> {
+pub(crate) async fn kept(app: &TestApp) -> Option<Generation> {
     let ask = GetGeneration { id: ID.into() };
     app.call(Library::at(DEFAULT_WORKSPACE), ask).await.unwrap()
 }
 
 /// Delivers a webhook about a task of the first round.
-pub(crate) async fn webhook(app: &App, index: u32) -> Result<(), String> {
+pub(crate) async fn webhook(app: &TestApp, index: u32) -> Result<(), String> {
     webhook_of(app, index, 0).await
 }
 
 /// Delivers a webhook about a task of a round.
-pub(crate) async fn webhook_of(app: &App, index: u32, round: u32) -> Result<(), String> {
+pub(crate) async fn webhook_of(app: &TestApp, index: u32, round: u32) -> Result<(), String> {
     let body = Fake::webhook(&task_id(ID, index, round));
     tell(app, &task_id(ID, index, round), body).await
 }
 
 /// The same, with a word that is no success, or one that cannot be had.
 pub(crate) async fn webhook_with(
-    app: &App,
+    app: &TestApp,
     index: u32,
     round: u32,
     word: &str,
@@ -386,7 +374,7 @@ pub(crate) async fn webhook_with(
 pub(crate) const GONE: &str = "gone";
 
 /// Delivers a webhook as its provider would.
-pub(crate) async fn tell(app: &App, task: &str, body: String) -> Result<(), String> {
+pub(crate) async fn tell(app: &TestApp, task: &str, body: String) -> Result<(), String> {
     let token = steadfast_ai::generate::webhook_token(SECRET.as_bytes(), ID, task);
     let task = task.to_owned();
     let told = Webhook { task, token, body };
@@ -403,12 +391,12 @@ pub(crate) async fn until(mut is_true: impl AsyncFnMut() -> bool) {
     tokio::time::timeout(Duration::from_secs(120), wait).await.expect("it comes true");
 }
 
-pub(crate) async fn advance(app: &App, seconds: u64) {
+pub(crate) async fn advance(app: &TestApp, seconds: u64) {
     app.advance(Duration::from_secs(seconds)).await;
 }
 
 /// Keys of the blobs that there are.
-pub(crate) async fn blobs(app: &App) -> Vec<String> {
+pub(crate) async fn blobs(app: &TestApp) -> Vec<String> {
     let list = app.bucket(ARTIFACTS).list(&ListOptions::default()).await.unwrap();
     list.blobs.into_iter().map(|it| it.key.to_string()).collect()
 }

@@ -31,7 +31,7 @@ fn image(prompt: &str) -> Create {
 
 /// One image whose answer is lost, and the process ends; the next one has other options.
 fn upgraded(
-    world: impl FnOnce(Box<dyn Fn() -> steadfast::Builder>) -> World,
+    world: impl FnOnce(Box<dyn Fn() -> steadfast::App>) -> World,
     fake: &FakeRunware,
     next: RunwareOptions,
 ) -> World {
@@ -55,7 +55,7 @@ fn upgraded(
 }
 
 fn what_may_be_paid_is_not_paid_again(
-    world: impl FnOnce(Box<dyn Fn() -> steadfast::Builder>) -> World,
+    world: impl FnOnce(Box<dyn Fn() -> steadfast::App>) -> World,
 ) {
     let fake = FakeRunware::start().unwrap();
     let (image_delivery, reconcile) = (Delivery::Async, Reconcile::Response);

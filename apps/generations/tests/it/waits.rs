@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use steadfast::{Object, test::App};
+use steadfast::{Object, test::TestApp};
 use steadfast_generations::{GenerationManager, GenerationStatus, GetState};
 
 use crate::stage::{Fake, ID, advance, create, kept, live, on_all, request};
@@ -20,7 +20,10 @@ fn asked(fake: &Fake) -> (u32, u32) {
     (books.submitted, books.polled)
 }
 
-async fn the_wait_that_a_provider_asks_for_after_an_outage_is_not_its_time(app: &App, fake: &Fake) {
+async fn the_wait_that_a_provider_asks_for_after_an_outage_is_not_its_time(
+    app: &TestApp,
+    fake: &Fake,
+) {
     fake.books().is_down = true;
     create(app, "now", 1).await;
     app.settle().await;
@@ -36,7 +39,7 @@ async fn the_wait_that_a_provider_asks_for_after_an_outage_is_not_its_time(app: 
     fake.assert_fair();
 }
 
-async fn a_provider_that_is_down_is_left_alone_as_long_as_it_says(app: &App, fake: &Fake) {
+async fn a_provider_that_is_down_is_left_alone_as_long_as_it_says(app: &TestApp, fake: &Fake) {
     fake.books().is_down = true;
     fake.books().down_for = Some(Duration::from_secs(400));
     create(app, "lost", 1).await;
@@ -51,7 +54,7 @@ async fn a_provider_that_is_down_is_left_alone_as_long_as_it_says(app: &App, fak
 }
 
 async fn a_busy_provider_that_does_not_say_how_long_is_asked_more_and_more_seldom(
-    app: &App,
+    app: &TestApp,
     fake: &Fake,
 ) {
     fake.books().busy = Some(Duration::ZERO);
@@ -69,7 +72,7 @@ async fn a_busy_provider_that_does_not_say_how_long_is_asked_more_and_more_seldo
     fake.assert_fair();
 }
 
-async fn what_a_provider_says_to_one_task_holds_for_all(app: &App, fake: &Fake) {
+async fn what_a_provider_says_to_one_task_holds_for_all(app: &TestApp, fake: &Fake) {
     fake.books().busy = Some(Duration::from_secs(400));
     create(app, "now", 1).await;
     app.settle().await;

@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use steadfast::{
-    Builder, Object, Result, Runtime,
+    App, Object, Result,
     queue::{PeekState, Peeked, Redrive},
-    test::{App, assert_survives_crashes},
+    test::{TestApp, assert_survives_crashes},
 };
 use steadfast_mail::{
     Counting, DEAD_MAIL, Letters, MAIL, Mail, Mailbox, OPENS, Opened, Postman, Tally, Total,
 };
 
-fn program() -> Builder {
-    Runtime::builder()
+fn program() -> App {
+    App::new("test")
         .object(Mailbox)
         .object(Tally)
         .queue(MAIL.dead_letters(DEAD_MAIL))
@@ -25,12 +25,12 @@ fn mail(to: &str) -> Mail {
     Mail { to: to.into(), subject: "Hello".into() }
 }
 
-async fn subjects(app: &App, address: &str) -> Result<Vec<String>> {
+async fn subjects(app: &TestApp, address: &str) -> Result<Vec<String>> {
     let letters = app.call(Mailbox::at(address), Letters {}).await?;
     Ok(letters.into_iter().map(|it| it.subject).collect())
 }
 
-async fn dead(app: &App) -> Result<Vec<Peeked>> {
+async fn dead(app: &TestApp) -> Result<Vec<Peeked>> {
     Ok(app.queues().peek("mail-dead", PeekState::Pending, None, 10).await?)
 }
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use steadfast::{
-    Error, Object, Result, Runtime, Workflow,
-    test::{App, assert_survives_crashes},
+    App, Error, Object, Result, Workflow,
+    test::{TestApp, assert_survives_crashes},
     workflow::Status,
 };
 use steadfast_order::{
@@ -12,25 +12,25 @@ use steadfast_order::{
     Payment, Reminder, ReminderInput, Reserved,
 };
 
-fn program() -> steadfast::Builder {
-    Runtime::builder().object(Inventory).workflow(Invoice).workflow(Order).workflow(Reminder)
+fn program() -> steadfast::App {
+    App::new("test").object(Inventory).workflow(Invoice).workflow(Order).workflow(Reminder)
 }
 
-async fn start(app: &App, id: &str) -> Result<()> {
+async fn start(app: &TestApp, id: &str) -> Result<()> {
     let input = OrderInput { order_id: id.into(), amount: 500 };
     app.start(&Order::at(id), &input).await?;
     Ok(())
 }
 
 /// What an invoice over so much ends as.
-async fn invoice(app: &App, amounts: &[i64]) -> Result<Status> {
+async fn invoice(app: &TestApp, amounts: &[i64]) -> Result<Status> {
     let input = InvoiceInput { customer: "Ada".into(), amounts: amounts.into() };
     app.start(&Invoice::at("i-1"), &input).await?;
     app.settle().await;
     Ok(app.runs().run("invoice", "i-1").await?.status)
 }
 
-async fn output(app: &App, id: &str) -> Result<OrderOutput> {
+async fn output(app: &TestApp, id: &str) -> Result<OrderOutput> {
     let status = app.runs().run("order", id).await?.status;
     let Status::Complete(output) = status else {
         return Err(Error::retryable(format!("{status:?}")));
@@ -38,7 +38,7 @@ async fn output(app: &App, id: &str) -> Result<OrderOutput> {
     Ok(serde_json::from_value(output)?)
 }
 
-async fn reserved(app: &App) -> Result<Vec<String>> {
+async fn reserved(app: &TestApp) -> Result<Vec<String>> {
     Ok(app.call(Inventory::at("main"), Reserved {}).await?)
 }
 

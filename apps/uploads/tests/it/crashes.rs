@@ -9,7 +9,7 @@ use std::{
 
 use steadfast::{
     BucketError, Object,
-    test::{App, assert_survives_crashes},
+    test::{TestApp, assert_survives_crashes},
 };
 use steadfast_uploads::{GetUploads, OrganizationAgent, Status, UPLOADS};
 
@@ -63,7 +63,7 @@ const CHANGES: [Change; 8] = [
     ("d.png", None),
 ];
 
-async fn make(app: &App, (name, bytes): Change) -> Result<(), BucketError> {
+async fn make(app: &TestApp, (name, bytes): Change) -> Result<(), BucketError> {
     let (uploads, key) = (app.bucket(UPLOADS), format!("{ACME}/{name}"));
     match bytes {
         Some(bytes) => uploads.put(&key, bytes).await.map(drop),
@@ -86,7 +86,7 @@ fn after(mut images: BTreeMap<String, String>, changes: &[Change]) -> BTreeMap<S
 
 /// The images and their labels that are shown. All are classified, without a retry, and are those
 /// of the bucket.
-async fn shown(app: &App) -> BTreeMap<String, String> {
+async fn shown(app: &TestApp) -> BTreeMap<String, String> {
     let mut images = BTreeMap::new();
     for row in rows(app).await {
         let blob = app.bucket(UPLOADS).head(&format!("{ACME}/{}", row.name)).await.unwrap();

@@ -13,10 +13,10 @@ use std::{
 };
 
 use steadfast::{
-    Builder, Consumer, Delivery, Error, Object, Result, Settled,
+    App, Consumer, Delivery, Error, Object, Result, Settled,
     bucket::ListOptions,
     store::{Entropy, RunStatus, SeededEntropy},
-    test::App,
+    test::TestApp,
 };
 use steadfast_uploads::{
     GetUploads, HideUpload, Ingestion, OrganizationAgent, RetryUpload, Status, UPLOAD_EVENTS,
@@ -89,7 +89,7 @@ impl Clients {
 }
 
 impl Day {
-    fn new(seed: u64, images: usize, world: impl Fn(Box<dyn Fn() -> Builder>) -> World) -> Self {
+    fn new(seed: u64, images: usize, world: impl Fn(Box<dyn Fn() -> App>) -> World) -> Self {
         let (model, queue) = (Fake::default(), Arc::<AtomicBool>::default());
         model.is_ready.store(true, Ordering::SeqCst);
         let (fake, is_away) = (model.clone(), queue.clone());
@@ -112,7 +112,7 @@ impl Day {
             puts += changes.iter().filter(|it| matches!(it, Change::Put(..))).count();
             let wait = Duration::from_secs(self.below(300) as u64);
             let clients = &self.clients;
-            let work = async |app: &App| {
+            let work = async |app: &TestApp| {
                 for change in &changes {
                     change.make(app, clients).await;
                 }
@@ -182,7 +182,7 @@ enum Change {
 }
 
 impl Change {
-    async fn make(&self, app: &App, clients: &Clients) {
+    async fn make(&self, app: &TestApp, clients: &Clients) {
         let agent = || OrganizationAgent::at(ACME);
         match self {
             Change::Put(name, bytes) => {
@@ -218,7 +218,7 @@ fn all() -> GetUploads {
     GetUploads { limit: 500, ..GetUploads::default() }
 }
 
-async fn rows(app: &App) -> BTreeMap<String, Upload> {
+async fn rows(app: &TestApp) -> BTreeMap<String, Upload> {
     let (mut rows, mut ask) = (BTreeMap::new(), all());
     loop {
         let page = app.call(OrganizationAgent::at(ACME), ask.clone()).await.unwrap();
@@ -231,7 +231,7 @@ async fn rows(app: &App) -> BTreeMap<String, Upload> {
 }
 
 /// What is not as the bucket says, and in the bucket not as its clients know.
-async fn wrong(app: &App, clients: &Clients) -> Option<String> {
+async fn wrong(app: &TestApp, clients: &Clients) -> Option<String> {
     let (mut rows, bucket) = (rows(app).await, app.bucket(UPLOADS));
     let mut names = clients.names();
     let mut list = ListOptions::default();

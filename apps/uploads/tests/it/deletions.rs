@@ -2,7 +2,7 @@
 
 use std::{sync::atomic::Ordering, time::Duration};
 
-use steadfast::{Arrival, LiveSocket, Object, object::Query, test::App};
+use steadfast::{Arrival, LiveSocket, Object, object::Query, test::TestApp};
 use steadfast_uploads::{HideUpload, OrganizationAgent, Status};
 use steadfast_world::World;
 
@@ -12,12 +12,12 @@ use crate::stage::{
 
 const DAY: Duration = Duration::from_hours(24);
 
-async fn hide(app: &App, name: &str, sequence: i64) {
+async fn hide(app: &TestApp, name: &str, sequence: i64) {
     let hide = HideUpload { name: name.into(), sequence };
     app.call(OrganizationAgent::at(ACME), hide).await.unwrap();
 }
 
-async fn tombstones(app: &App) -> i64 {
+async fn tombstones(app: &TestApp) -> i64 {
     let sql = "SELECT count(*) FROM Tombstone".into();
     let query = Query { sql, params: serde_json::Value::Null, turn: None };
     let found = app.objects().query("organization", ACME, query).await.unwrap();
@@ -25,7 +25,7 @@ async fn tombstones(app: &App) -> i64 {
 }
 
 /// One deletion on each of so many days.
-async fn delete_daily(app: &App, days: usize) {
+async fn delete_daily(app: &TestApp, days: usize) {
     for day in 0..days {
         let name = format!("{day}.png");
         put(app, &name, "cat").await;

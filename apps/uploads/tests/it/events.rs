@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::{Value, json};
 use steadfast::{
-    BlobAction, Builder, Consumer, Delivery, Error, Object, Queue, Result, Settled, test::App,
+    App, BlobAction, Consumer, Delivery, Error, Object, Queue, Result, Settled, test::TestApp,
 };
 use steadfast_uploads::{
     GaveUp, HideUpload, INCOMING_DLQ, IngestUploadEvent, Ingestion, OrganizationAgent, RetryUpload,
@@ -24,7 +24,7 @@ use crate::stage::{
     start,
 };
 
-async fn is_empty(app: &App) -> bool {
+async fn is_empty(app: &TestApp) -> bool {
     for queue in [UPLOAD_EVENTS, UPLOAD_EVENTS_DLQ] {
         let depth = app.queues().show(queue.name()).await.unwrap().depth;
         if 0 < depth.ready + depth.delayed + depth.leased + depth.dead {
@@ -89,7 +89,7 @@ impl Consumer for Troubled {
     }
 }
 
-async fn troubled(fails: u32) -> App {
+async fn troubled(fails: u32) -> TestApp {
     let consumer = Troubled { ingestion: Ingestion::default(), fails };
     program_with(&Fake::default(), true, consumer).test().await.unwrap()
 }
@@ -154,7 +154,7 @@ impl Consumer for AwayGaveUp {
 /// An outage of a day: of the consumer of events first, which gives them up, and then of the one of
 /// those that were given up.
 fn an_event_that_was_given_up_outlives_an_outage_of_a_day(
-    world: impl Fn(Box<dyn Fn() -> Builder>) -> World,
+    world: impl Fn(Box<dyn Fn() -> App>) -> World,
 ) {
     let is_away = Arc::new(AtomicBool::new(true));
     let away = is_away.clone();

@@ -3,9 +3,9 @@
 use std::{ops::Range, sync::atomic::Ordering, time::Duration};
 
 use steadfast::{
-    Link, Object, Perform, Workflow,
+    Object, Perform, Workflow,
     bucket::{Attributes, BlobKey, BucketName, Condition, Expected, PartTag},
-    test::App,
+    test::TestApp,
 };
 use steadfast_ai::classify::Label;
 use steadfast_uploads::{
@@ -113,8 +113,7 @@ async fn hole_5_an_id_that_is_taken_by_an_ended_run_is_not_a_dead_end() {
 
 #[tokio::test]
 async fn hole_6_whether_a_run_was_there_is_an_answer_and_no_text_of_an_error() {
-    let link = Link::default();
-    let app = program(&Fake::default(), false).link(&link).test().await.unwrap();
+    let app = program(&Fake::default(), false).test().await.unwrap();
     let event = put_event(&put(&app, "cat.png", "later").await);
     // The run is asked for by each of them, and made once.
     for _ in 0..5 {
@@ -131,7 +130,8 @@ async fn hole_6_whether_a_run_was_there_is_an_answer_and_no_text_of_an_error() {
     let ended = row(&app, "dog.png").await.unwrap().workflow_id;
     let (unknown, going) = (workflow_id("nothing", 0), shown.workflow_id);
     let workflow_ids = vec![going, ended.clone(), unknown.clone()];
-    let lookup = RunLookup::new(move || link.runs());
+    let runs = app.runs().clone();
+    let lookup = RunLookup::new(move || Some(runs.clone()));
     let lost = lookup.perform(FindLostRuns { workflow_ids: workflow_ids.clone() }, "key").await;
     assert_eq!(lost.unwrap(), [ended, unknown]);
     // One that cannot look says so, and takes no run for lost.
@@ -184,7 +184,7 @@ async fn hole_8_a_run_reads_its_own_version_or_ends_quietly() {
 }
 
 /// Uploads an image in parts.
-async fn put_parts(app: &App, name: &str, parts: &[&[u8]]) {
+async fn put_parts(app: &TestApp, name: &str, parts: &[&[u8]]) {
     let buckets = app.buckets().unwrap();
     let (uploads, key) = (BucketName::new(UPLOADS.name()), BlobKey::new(&format!("{ACME}/{name}")));
     let (uploads, key) = (uploads.unwrap(), key.unwrap());

@@ -11,10 +11,10 @@ use std::{
 };
 
 use steadfast::{
-    BlobEvent, Builder, Object,
+    App, BlobEvent, Object,
     bucket::Blob,
     store::{Entropy, RunStatus, SeededEntropy},
-    test::App,
+    test::TestApp,
 };
 use steadfast_ai::classify::Label;
 use steadfast_uploads::{
@@ -40,7 +40,7 @@ const MINUTES_MAX: usize = 200;
 /// test delivers is told twice.
 fn after_any_history_the_row_is_what_the_bucket_holds(
     seeds: Range<u64>,
-    world: impl Fn(Box<dyn Fn() -> Builder>) -> World,
+    world: impl Fn(Box<dyn Fn() -> App>) -> World,
 ) {
     for seed in seeds {
         // The seed stands in front of a failure.
@@ -132,7 +132,7 @@ impl History {
     }
 
     /// Does something to its end, or as far as the process comes.
-    fn perhaps_end(&mut self, something: impl AsyncFnOnce(&App)) {
+    fn perhaps_end(&mut self, something: impl AsyncFnOnce(&TestApp)) {
         if ENDS_MAX <= self.ends || 0 < self.below(4) {
             return self.world.on(something);
         }
@@ -148,7 +148,7 @@ impl History {
         // The bucket tells of what happened even if nobody hears that it happened.
         if self.told && self.ends < ENDS_MAX && self.below(6) == 0 {
             self.ends += 1;
-            let change = async |app: &App| {
+            let change = async |app: &TestApp| {
                 // It may end in the middle: whether it happened is for the bucket to say.
                 let _ = match puts {
                     true => app.bucket(UPLOADS).put(KEY, bytes).await.map(drop),
@@ -225,7 +225,7 @@ impl History {
     }
 }
 
-async fn comes_right(app: &App) {
+async fn comes_right(app: &TestApp) {
     for _ in 0..MINUTES_MAX {
         app.advance(Duration::from_mins(1)).await;
         if wrong(app).await.is_none() {
@@ -236,7 +236,7 @@ async fn comes_right(app: &App) {
 }
 
 /// What is not as it must be in the end.
-async fn wrong(app: &App) -> Option<String> {
+async fn wrong(app: &TestApp) -> Option<String> {
     let blob = app.bucket(UPLOADS).head(KEY).await.unwrap();
     let mut wished = None;
     if let Some(blob) = &blob {

@@ -8,7 +8,7 @@ use std::{
 use steadfast::{
     bucket::GetOptions,
     store::{Address, EntityKind, ManualClock, MemoryStore, Timestamp, Version},
-    test::App,
+    test::TestApp,
 };
 use steadfast_uploads::{Status, UPLOADS, Upload};
 use steadfast_world::World;
@@ -21,7 +21,7 @@ use crate::{
 const IMAGES: usize = 4;
 
 /// A program whose reads of blobs are counted.
-async fn counted(fake: &Fake) -> (App, CountedBlobs) {
+async fn counted(fake: &Fake) -> (TestApp, CountedBlobs) {
     let clock = ManualClock::at(Timestamp(1_700_000_000_000));
     let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
     let blobs = CountedBlobs::default();
@@ -30,7 +30,7 @@ async fn counted(fake: &Fake) -> (App, CountedBlobs) {
 }
 
 /// How many entries the record of a run has.
-async fn entries(app: &App, row: &Upload) -> Version {
+async fn entries(app: &TestApp, row: &Upload) -> Version {
     let run = Address::new(EntityKind::Run, "image-classification", &row.workflow_id).unwrap();
     app.store().version(run.id()).await.unwrap()
 }

@@ -11,9 +11,9 @@ use std::{
 
 use async_trait::async_trait;
 use steadfast::{
-    BlobAction, BlobEvent, Builder, Consumer, Link, Object, Runtime,
+    App, BlobAction, BlobEvent, Consumer, Object,
     bucket::{Blob, EventObject},
-    test::App,
+    test::TestApp,
 };
 use steadfast_ai::classify::{Classifier, ClassifyError, Label};
 use steadfast_uploads::{
@@ -90,7 +90,7 @@ fn label(text: &str, place: i32) -> Label {
 }
 
 /// The application; `told` says whether the bucket tells of its changes, or the test does.
-pub(crate) fn program(fake: &Fake, told: bool) -> Builder {
+pub(crate) fn program(fake: &Fake, told: bool) -> App {
     program_with(fake, told, Ingestion::default())
 }
 
@@ -99,7 +99,7 @@ pub(crate) fn program_with(
     fake: &Fake,
     told: bool,
     consumer: impl Consumer<Message = UploadEvent>,
-) -> Builder {
+) -> App {
     program_of(fake, told, consumer, GaveUp::default())
 }
 
@@ -109,36 +109,35 @@ pub(crate) fn program_of(
     told: bool,
     consumer: impl Consumer<Message = UploadEvent>,
     gave_up: impl Consumer<Message = UploadEvent>,
-) -> Builder {
+) -> App {
     let classifier: Arc<dyn Classifier> = Arc::new(fake.clone());
     let patience = Duration::from_secs(5);
-    let link = Link::default();
-    let lookup = link.clone();
-    Runtime::builder()
-        .link(&link)
-        .perform::<FindLostRuns>(RunLookup::new(move || lookup.runs()))
+    let app = App::new("test");
+    let client = app.client();
+    let runs = move || client.runtime().map(|it| it.runs().clone());
+    app.perform::<FindLostRuns>(RunLookup::new(runs))
         .bucket(if told { bucket() } else { UPLOADS.into() })
         .queue(queue())
         .queue(dead_letters())
         .consume(INCOMING, consumer)
         .consume(INCOMING_DLQ, gave_up)
-        .live_object(OrganizationAgent::default())
+        .object(OrganizationAgent::default())
         .workflow(OrganizationWorkflow::new(classifier, patience))
 }
 
-pub(crate) async fn start(fake: &Fake, told: bool) -> App {
+pub(crate) async fn start(fake: &Fake, told: bool) -> TestApp {
     program(fake, told).test().await.unwrap()
 }
 
 pub(crate) const ACME: &str = "acme";
 
 /// Puts an image into the bucket.
-pub(crate) async fn put(app: &App, name: &str, bytes: &str) -> Blob {
+pub(crate) async fn put(app: &TestApp, name: &str, bytes: &str) -> Blob {
     app.bucket(UPLOADS).put(&format!("{ACME}/{name}"), bytes).await.unwrap()
 }
 
 /// Deletes it there; the number of the deletion.
-pub(crate) async fn delete(app: &App, name: &str) -> i64 {
+pub(crate) async fn delete(app: &TestApp, name: &str) -> i64 {
     app.bucket(UPLOADS).delete(&format!("{ACME}/{name}")).await.unwrap().unwrap()
 }
 
@@ -172,20 +171,20 @@ pub(crate) fn delete_event(name: &str, sequence: i64) -> BlobEvent {
 }
 
 /// Delivers an event, as if the bucket had told of it now.
-pub(crate) async fn deliver(app: &App, event: &BlobEvent) {
+pub(crate) async fn deliver(app: &TestApp, event: &BlobEvent) {
     app.queues().send(UPLOAD_EVENTS, event).await.unwrap();
 }
 
-pub(crate) async fn row(app: &App, name: &str) -> Option<Upload> {
+pub(crate) async fn row(app: &TestApp, name: &str) -> Option<Upload> {
     app.call(OrganizationAgent::at(ACME), GetUpload { name: name.into() }).await.unwrap()
 }
 
-pub(crate) async fn rows(app: &App) -> Vec<Upload> {
+pub(crate) async fn rows(app: &TestApp) -> Vec<Upload> {
     let all = GetUploads { limit: 100, ..GetUploads::default() };
     app.call(OrganizationAgent::at(ACME), all).await.unwrap()
 }
 
 /// How many runs there are.
-pub(crate) async fn runs(app: &App) -> usize {
+pub(crate) async fn runs(app: &TestApp) -> usize {
     app.store().count_runs("image-classification", None, 1_000).await.unwrap()
 }

@@ -5,11 +5,11 @@ use std::{cell::Cell, rc::Rc, sync::Arc, time::Duration};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use steadfast::{
-    Arrival, Builder, Handle, Object, Result, Runtime, Turn,
+    App, Arrival, Handle, Object, Result, Turn,
     bucket::MemoryBlobs,
     object::Query,
     store::{ManualClock, MemoryStore, Timestamp},
-    test::App,
+    test::TestApp,
 };
 use steadfast_uploads::{OrganizationWorkflow, Status, UPLOADS};
 use steadfast_world::World;
@@ -69,7 +69,7 @@ impl Handle<Write> for Before {
 async fn rows_that_an_earlier_version_has_hidden_are_deleted_and_others_stay() {
     let clock = ManualClock::at(Timestamp(1_700_000_000_000));
     let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
-    let before = Runtime::builder().object(Before).test_on(store.clone(), clock.clone());
+    let before = App::new("test").object(Before).test_on(store.clone(), clock.clone());
     let before = before.await.unwrap();
     let insert = |name: &str, hidden: &str| {
         format!(
@@ -102,7 +102,7 @@ async fn rows_that_an_earlier_version_has_hidden_are_deleted_and_others_stay() {
 async fn an_organization_with_many_images_of_an_earlier_version_goes_on() {
     let clock = ManualClock::at(Timestamp(1_700_000_000_000));
     let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
-    let before = Runtime::builder().object(Before).test_on(store.clone(), clock.clone());
+    let before = App::new("test").object(Before).test_on(store.clone(), clock.clone());
     let before = before.await.unwrap();
     for part in 0..10 {
         let rows = format!(
@@ -128,13 +128,13 @@ async fn an_organization_with_many_images_of_an_earlier_version_goes_on() {
 
 /// Rows of a version that set no alarms: one is running, and its run is lost, and one is hidden.
 fn rows_that_an_earlier_version_left_open_are_swept_after_any_call(
-    world: impl Fn(Box<dyn Fn() -> Builder>) -> World,
-    call: impl AsyncFn(&App),
+    world: impl Fn(Box<dyn Fn() -> App>) -> World,
+    call: impl AsyncFn(&TestApp),
 ) {
     let is_old = Rc::new(Cell::new(true));
     let old = is_old.clone();
     let mut world = world(Box::new(move || match old.get() {
-        true => Runtime::builder().bucket(UPLOADS).object(Before),
+        true => App::new("test").bucket(UPLOADS).object(Before),
         false => program(&Fake::default(), true),
     }));
     world.on(async |app| {
@@ -163,7 +163,7 @@ fn rows_that_an_earlier_version_left_open_are_swept_after_any_call(
     });
 }
 
-async fn ask(app: &App, sql: &str) -> String {
+async fn ask(app: &TestApp, sql: &str) -> String {
     let query = Query { sql: sql.into(), params: Value::Null, turn: None };
     let found = app.objects().query("organization", ACME, query).await.unwrap();
     serde_json::to_string(&found.rows).unwrap()
@@ -171,23 +171,23 @@ async fn ask(app: &App, sql: &str) -> String {
 
 #[test]
 fn rows_that_an_earlier_version_left_open_are_swept_on_sqlite() {
-    let look = async |app: &App| _ = rows(app).await;
+    let look = async |app: &TestApp| _ = rows(app).await;
     rows_that_an_earlier_version_left_open_are_swept_after_any_call(World::on_sqlite, look);
 }
 
 #[test]
 fn rows_that_an_earlier_version_left_open_are_swept_on_postgres() {
-    let look = async |app: &App| _ = row(app, "cat.png").await;
+    let look = async |app: &TestApp| _ = row(app, "cat.png").await;
     rows_that_an_earlier_version_left_open_are_swept_after_any_call(World::on_postgres, look);
 }
 
 #[test]
 fn rows_that_an_earlier_version_left_open_are_swept_after_a_connection_or_an_old_event() {
-    let connect = async |app: &App| {
+    let connect = async |app: &TestApp| {
         app.objects().connect("organization", ACME, Arrival::new()).await.unwrap();
     };
     rows_that_an_earlier_version_left_open_are_swept_after_any_call(World::in_memory, connect);
-    let event = async |app: &App| deliver(app, &delete_event("dog.png", 2)).await;
+    let event = async |app: &TestApp| deliver(app, &delete_event("dog.png", 2)).await;
     rows_that_an_earlier_version_left_open_are_swept_after_any_call(World::in_memory, event);
 }
 

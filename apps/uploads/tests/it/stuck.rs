@@ -2,13 +2,13 @@
 
 use std::{sync::atomic::Ordering, time::Duration};
 
-use steadfast::{Object, test::App};
+use steadfast::{Object, test::TestApp};
 use steadfast_uploads::{OrganizationAgent, RetryUpload, Status, Upload, workflow_id};
 use steadfast_world::World;
 
 use crate::stage::{ACME, Fake, program, put, row, runs};
 
-async fn terminate(app: &App, row: &Upload) {
+async fn terminate(app: &TestApp, row: &Upload) {
     app.runs().terminate("image-classification", &row.workflow_id).await.unwrap();
     app.settle().await;
 }
@@ -103,7 +103,7 @@ fn a_row_that_loses_every_run_fails_at_last_and_the_sweep_ends() {
 }
 
 /// Ends the runs of an image until it fails, and says how many there were.
-async fn lose_all_runs(app: &App, name: &str) -> usize {
+async fn lose_all_runs(app: &TestApp, name: &str) -> usize {
     for lost in 0..40 {
         let shown = row(app, name).await.unwrap();
         if shown.status == Status::Failed {

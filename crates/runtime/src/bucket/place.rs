@@ -30,7 +30,7 @@ pub(crate) struct Declared {
 }
 
 impl Declared {
-    /// Opens the buckets, and makes those that are declared.
+    /// Opens the buckets.
     pub(crate) async fn open(
         self,
         store: Arc<dyn Store>,
@@ -42,7 +42,7 @@ impl Declared {
                 Some(spec) => {
                     let reason = format!(
                         "bucket `{}` has no place for its blobs; say where with \
-                         `Builder::blob_folder`",
+                         `App::blob_folder`",
                         spec.bucket.name()
                     );
                     return Err(BucketError::Files { reason });
@@ -58,11 +58,7 @@ impl Declared {
             Place::Given(blobs) => blobs,
         };
         let builder = Buckets::builder(store).entropy(entropy).options(self.options);
-        let buckets = builder.open(blobs).await?;
-        for spec in &self.specs {
-            spec.declare(&buckets).await?;
-        }
-        Ok(Some(buckets))
+        Ok(Some(builder.open(blobs).await?))
     }
 }
 

@@ -239,6 +239,9 @@ impl Activation {
         let (object, name) = (self.me.to_string(), &alarm.name);
         match wait {
             Some(_) => tracing::warn!(object, alarm = name, error = %error, "alarm failed"),
+            None if alarm.every.is_some() => {
+                tracing::error!(object, alarm = name, error = %error, "alarm failed until its next time");
+            }
             None => tracing::error!(object, alarm = name, error = %error, "alarm given up"),
         }
         let text = error.to_string();

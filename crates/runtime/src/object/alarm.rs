@@ -59,7 +59,8 @@ pub struct Alarm {
     pub catch_up: CatchUp,
     /// Attempts that failed so far.
     pub attempts: u32,
-    /// Whether it was given up. It stays, silent, until it is set or cancelled.
+    /// Whether it was given up. It stays, silent, until it is set or cancelled. One that repeats is
+    /// never given up: it waits for its next time.
     pub failed: bool,
     /// Why the last attempt failed.
     pub error: Option<String>,
@@ -242,7 +243,8 @@ impl Core {
         .map(|_| ())
     }
 
-    /// An alarm whose handler failed rings again after `wait`; without one it is given up.
+    /// An alarm whose handler failed rings again after `wait`. Without one it is given up: one that
+    /// repeats waits for its next time and keeps the error until then.
     pub(super) fn rang_in_vain(
         &self,
         alarm: &Alarm,
@@ -250,6 +252,14 @@ impl Core {
         error: &str,
     ) -> rusqlite::Result<()> {
         self.alarms_touched.set(true);
+        if let (None, Some(every)) = (wait, alarm.every) {
+            let next = "UPDATE _steadfast_alarm SET due_at = ?2, ring_at = ?2, attempts = 0, \
+                 error = ?3 WHERE name = ?1";
+            // Times that passed are not caught up with: they would fail one after the other.
+            let due_at =
+                Alarm { catch_up: CatchUp::Once, ..alarm.clone() }.next_due(every, self.now);
+            return self.run(next, params![alarm.name, due_at.0, error]).map(|_| ());
+        }
         let ring_at = wait.map_or(alarm.due_at, |wait| self.now.after(wait));
         let update = "UPDATE _steadfast_alarm SET ring_at = ?2, attempts = attempts + 1, \
              failed = ?3, error = ?4 WHERE name = ?1";

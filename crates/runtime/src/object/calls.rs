@@ -1,8 +1,6 @@
 //! The closed list of messages of a class, checked by the compiler.
 
-use std::{collections::BTreeMap, rc::Rc, sync::Arc};
-
-use std::time::Duration;
+use std::{collections::BTreeMap, marker::PhantomData, rc::Rc, sync::Arc, time::Duration};
 
 use steadfast_store::{self as store, Due, InvalidInput, Json, Message, Task};
 
@@ -60,11 +58,42 @@ pub type Methods = BTreeMap<&'static str, Method>;
 #[diagnostic::on_unimplemented(
     message = "`type Calls` of `{C}` must be a tuple of messages that it handles",
     note = "one message needs a comma: `type Calls = (Increment,);`",
-    note = "each message needs `impl Handle<…> for {C}`"
+    note = "each message needs `impl Handle<…> for {C}`",
+    note = "more than 24 messages need `Both<(…), (…)>`"
 )]
 pub trait CallList<C> {
     #[doc(hidden)]
     fn methods(class: &Arc<C>) -> Methods;
+
+    #[doc(hidden)]
+    fn names() -> Vec<&'static str>;
+}
+
+/// Two lists of messages in one, for a class with more messages than a tuple has places:
+/// `type Calls = Both<(Open, Close), (Read, Write)>;`. Either may be such a pair itself.
+pub struct Both<A, B>(PhantomData<(A, B)>);
+
+/// A place in the first of two lists.
+#[doc(hidden)]
+pub struct First<I>(PhantomData<I>);
+
+/// A place in the second of two lists.
+#[doc(hidden)]
+pub struct Second<I>(PhantomData<I>);
+
+impl<M, I, A: Lists<M, I>, B> Lists<M, First<I>> for Both<A, B> {}
+impl<M, I, A, B: Lists<M, I>> Lists<M, Second<I>> for Both<A, B> {}
+
+impl<C, A: CallList<C>, B: CallList<C>> CallList<C> for Both<A, B> {
+    fn methods(class: &Arc<C>) -> Methods {
+        let (mut methods, others) = (A::methods(class), B::methods(class));
+        methods.extend(others);
+        methods
+    }
+
+    fn names() -> Vec<&'static str> {
+        [A::names(), B::names()].concat()
+    }
 }
 
 /// Says that a message is in a list, at place `I`.
@@ -141,6 +170,10 @@ macro_rules! tuple {
                     assert!(twice.is_none(), "two messages of `{}` are named `{name}`", C::CLASS);
                 )*
                 methods
+            }
+
+            fn names() -> Vec<&'static str> {
+                vec![$(<C as Handle<$T>>::NAME),*]
             }
         }
         lists!([$($T),*] $($T $n),*);

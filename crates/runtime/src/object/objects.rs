@@ -8,8 +8,7 @@ use steadfast_store::{
 use tokio::{runtime::Handle as Tokio, sync::oneshot};
 
 use super::{
-    Address, CallError, CallList, Handle, Job, Lists, Live, Object, ObjectOptions, PendingCall,
-    Perform,
+    Address, CallError, CallList, Handle, Job, Lists, Object, ObjectOptions, PendingCall, Perform,
     activation::Activation,
     awake::Awake,
     calls::Methods,
@@ -32,11 +31,13 @@ use crate::Body;
 /// A class whose types are forgotten.
 pub(super) struct Class {
     pub(super) methods: Methods,
-    /// Where connections come in, if it takes any.
-    pub(super) door: Option<Door>,
+    /// Where connections come in.
+    pub(super) door: Door,
     pub(super) migrations: &'static [&'static str],
     pub(super) pace: Pace,
     pub(super) mould: Mould,
+    /// The workflows whose runs a turn may start; `None`: all.
+    pub(super) workflows: Option<Arc<[&'static str]>>,
 }
 
 /// The objects that a program serves. Cloning is cheap; the last clone ends their threads.
@@ -50,31 +51,36 @@ pub struct ObjectsBuilder {
     store: Arc<dyn Store>,
     entropy: Arc<dyn Entropy>,
     options: ObjectOptions,
-    classes: BTreeMap<&'static str, Arc<Class>>,
+    classes: BTreeMap<&'static str, Class>,
     performers: BTreeMap<&'static str, Arc<Performer>>,
+    workflows: Option<Arc<[&'static str]>>,
 }
 
 impl ObjectsBuilder {
     /// Serves the objects of a class.
-    pub fn class<C: Object>(self, class: C) -> Self {
-        self.add(&Arc::new(class), None)
-    }
-
-    /// Serves the objects of a class that take connections.
-    pub fn live_class<C: Live>(self, class: C) -> Self {
-        let class = Arc::new(class);
-        let door = Door::of(&class);
-        self.add(&class, Some(door))
-    }
-
-    fn add<C: Object>(mut self, class: &Arc<C>, door: Option<Door>) -> Self {
+    pub fn class<C: Object>(mut self, class: C) -> Self {
         let name = store::Address::new(EntityKind::Object, C::CLASS, "x");
         assert!(name.is_ok(), "`{}` cannot be the name of a class", C::CLASS);
-        let methods = C::Calls::methods(class);
-        let (pace, mould) = (Pace::default(), Mould::default());
-        let class = Class { methods, door, migrations: C::MIGRATIONS, pace, mould };
-        let twice = self.classes.insert(C::CLASS, Arc::new(class));
+        let class = Arc::new(class);
+        let methods = C::Calls::methods(&class);
+        let is_one_of_each = methods.len() == C::Calls::names().len();
+        assert!(is_one_of_each, "two messages of `{}` have one name", C::CLASS);
+        let class = Class {
+            methods,
+            door: Door::of(&class),
+            migrations: C::MIGRATIONS,
+            pace: Pace::default(),
+            mould: Mould::default(),
+            workflows: None,
+        };
+        let twice = self.classes.insert(C::CLASS, class);
         assert!(twice.is_none(), "class `{}` is registered twice", C::CLASS);
+        self
+    }
+
+    /// Turns start runs of these workflows alone.
+    pub(crate) fn workflows(mut self, names: Arc<[&'static str]>) -> Self {
+        self.workflows = Some(names);
         self
     }
 
@@ -105,7 +111,9 @@ impl ObjectsBuilder {
     /// Starts the threads. Objects are read when they are called, on the async runtime that this is
     /// called in.
     pub fn start(self) -> Result<Objects, StoreError> {
-        let Self { store, entropy, options, classes, performers } = self;
+        let Self { store, entropy, options, classes, performers, workflows } = self;
+        let known = |class| Arc::new(Class { workflows: workflows.clone(), ..class });
+        let classes = classes.into_iter().map(|(name, it)| (name, known(it))).collect();
         let failed = |error: std::io::Error| StoreError::Unavailable { reason: error.to_string() };
         let rooms = Rooms::new(store.owner().epoch, Tokio::current());
         let shared = Shared {
@@ -236,25 +244,16 @@ impl Objects {
             options: ObjectOptions::default(),
             classes: BTreeMap::new(),
             performers: BTreeMap::new(),
+            workflows: None,
         }
     }
 
     /// Calls an object. Await it, or give it an idempotency key first.
-    pub fn call<C: Handle<M>, M: Body, I>(
-        &self,
-        to: Address<C>,
-        msg: M,
-    ) -> PendingCall<'_, C::Reply>
+    pub fn call<C: Handle<M>, M: Body, I>(&self, to: Address<C>, msg: M) -> PendingCall<C::Reply>
     where
         C::Calls: Lists<M, I>,
     {
-        let body = serde_json::to_string(&msg).map_err(|error| CallError::Malformed {
-            message: C::NAME.into(),
-            path: ".".into(),
-            detail: error.to_string(),
-        });
-        let to = to.resolve().map_err(CallError::from);
-        PendingCall::new(self, to, C::NAME, body)
+        PendingCall::typed(Ok(self.clone()), to, msg)
     }
 
     /// Calls an object by names, with JSON: the door for those who know no types. An empty body

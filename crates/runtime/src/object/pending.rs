@@ -8,13 +8,13 @@ use std::{
 
 use steadfast_store as store;
 
-use super::{CallError, Objects};
+use super::{Address, CallError, Handle, Objects};
 use crate::Body;
 
 /// A call that is about to be made.
 #[must_use = "a call is made when it is awaited"]
-pub struct PendingCall<'a, R> {
-    objects: &'a Objects,
+pub struct PendingCall<R> {
+    objects: Result<Objects, CallError>,
     to: Result<store::Address, CallError>,
     message: &'static str,
     body: Result<String, CallError>,
@@ -22,13 +22,20 @@ pub struct PendingCall<'a, R> {
     reply: PhantomData<fn() -> R>,
 }
 
-impl<'a, R> PendingCall<'a, R> {
-    pub(super) fn new(
-        objects: &'a Objects,
-        to: Result<store::Address, CallError>,
-        message: &'static str,
-        body: Result<String, CallError>,
+impl<R> PendingCall<R> {
+    /// A call of one of these objects.
+    pub(crate) fn typed<C: Handle<M, Reply = R>, M: Body>(
+        objects: Result<Objects, CallError>,
+        to: Address<C>,
+        msg: M,
     ) -> Self {
+        let message = C::NAME;
+        let body = serde_json::to_string(&msg).map_err(|error| CallError::Malformed {
+            message: message.into(),
+            path: ".".into(),
+            detail: error.to_string(),
+        });
+        let to = to.resolve().map_err(CallError::from);
         Self { objects, to, message, body, key: None, reply: PhantomData }
     }
 
@@ -40,14 +47,14 @@ impl<'a, R> PendingCall<'a, R> {
     }
 }
 
-impl<'a, R: Body> IntoFuture for PendingCall<'a, R> {
+impl<R: Body> IntoFuture for PendingCall<R> {
     type Output = Result<R, CallError>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let Self { objects, to, message, body, key, .. } = self;
-            let reply = objects.give_call(&to?, message, &body?, key.as_deref()).await?;
+            let reply = objects?.give_call(&to?, message, &body?, key.as_deref()).await?;
             serde_json::from_str(&reply).map_err(|error| CallError::Reply {
                 message: message.into(),
                 detail: error.to_string(),

@@ -5,20 +5,19 @@ use std::{
     marker::PhantomData,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     rc::Rc,
+    sync::Arc,
     time::Duration,
 };
 
 use serde::Serialize;
 use serde_json::json;
-use steadfast_store::{
-    self as store, Due, EntityKind, InvalidInput, Json, Message, Timestamp, limits,
-};
+use steadfast_store::{self as store, Due, InvalidInput, Json, Message, Timestamp, limits};
 
 use super::{
     Address, Destination, Handle, Job, KeyValue, Lists, Object, Outcome, Sql, calls::Sending,
     database::Database, effect, live::Op, tables::Tables,
 };
-use crate::{Body, Error, Result, RunAddress, Workflow};
+use crate::{Body, Error, Result, RunAddress, RunEnded, RunError, Workflow, workflow::OnEnd};
 
 /// Bytes of one job.
 const JOB_BYTES_MAX: usize = limits::DATA_BYTES_MAX / 2;
@@ -49,6 +48,8 @@ pub(super) struct Core {
     pub(super) fault: RefCell<Option<Error>>,
     pub(super) alarms_touched: Cell<bool>,
     pub(super) deleted: Cell<bool>,
+    /// The workflows whose runs it may start; `None`: all.
+    pub(super) workflows: Option<Arc<[&'static str]>>,
 }
 
 /// The alarm that a turn was woken by.
@@ -118,14 +119,16 @@ impl<C: Object> Turn<C> {
         self.core.send(to.sending(msg), Due::After(after));
     }
 
-    /// Starts a run of a workflow, or finds it there: one run for each id.
-    pub fn start<W: Workflow>(&self, run: &RunAddress<W>, input: &W::Input) {
-        self.core.send(to_run(run, "start", input), Due::After(Duration::ZERO));
+    /// Starts a run of a workflow, or finds it there: one run for each id. The turn fails if the
+    /// program does not serve the workflow, or if no run can have such an id.
+    pub fn start<W: Workflow>(&self, run: &RunAddress<W>, input: &W::Input) -> StartedRun<'_, W> {
+        let run = self.core.send_to_run(run, "start", input);
+        StartedRun { core: &self.core, run, workflow: PhantomData }
     }
 
     /// Ends a run of a workflow, if it is there and has not ended.
     pub fn terminate<W: Workflow>(&self, run: &RunAddress<W>) {
-        self.core.send(to_run(run, "terminate", &()), Due::After(Duration::ZERO));
+        let _ = self.core.send_to_run(run, "terminate", &());
     }
 
     /// Asks for work outside of the turn; the outcome comes back as a turn of its own.
@@ -158,6 +161,35 @@ impl<C: Object> Turn<C> {
     }
 }
 
+/// A run that a turn has started.
+pub struct StartedRun<'a, W> {
+    core: &'a Core,
+    /// `None` if it could not be sent.
+    run: Option<store::Address>,
+    workflow: PhantomData<fn() -> W>,
+}
+
+impl<W: Workflow> StartedRun<'_, W> {
+    /// Sends [`RunEnded`] to this object when the run ends, in the commit of the end. It counts for
+    /// the start that made the run: who finds it there changes nothing.
+    pub fn on_end<C: Handle<RunEnded<W>>, I>(self, to: Address<C>)
+    where
+        C::Calls: Lists<RunEnded<W>, I>,
+    {
+        // Its start is the last message so far; one that failed fails the turn.
+        let Some(run) = self.run else { return };
+        let Some(message) = self.core.out.borrow_mut().pop() else { return };
+        let metadata = || {
+            let on_end = OnEnd { to: to.resolve()?.to_string(), message: C::NAME.into() };
+            Json::of(&json!({ "to": run.to_string(), "onEnd": on_end }))
+        };
+        match metadata().and_then(|it| message.metadata(it)) {
+            Ok(message) => self.core.out.borrow_mut().push(message),
+            Err(error) => self.core.fail(Error::terminal(error).with_code("invalid_input")),
+        }
+    }
+}
+
 impl Core {
     pub(super) fn attempt<T>(&self, body: impl FnOnce() -> Result<T>) -> Result<T> {
         let (sent, told) = (self.out.borrow().len(), self.ops.borrow().len());
@@ -186,21 +218,40 @@ impl Core {
         }
     }
 
+    fn send_to_run<W: Workflow>(
+        &self,
+        run: &RunAddress<W>,
+        action: &'static str,
+        data: &impl Serialize,
+    ) -> Option<store::Address> {
+        let served = self.workflows.as_ref().is_none_or(|it| it.contains(&W::NAME));
+        let target = match served {
+            true => run.resolve(),
+            false => Err(RunError::UnknownWorkflow { workflow: W::NAME.into() }),
+        };
+        let target = match target {
+            Ok(target) => target,
+            Err(error) => {
+                let code = error.code().to_owned();
+                self.fail(Error::terminal(error).with_code(&code));
+                return None;
+            }
+        };
+        let sending = || {
+            let metadata = Json::of(&json!({ "to": target.to_string() }))?;
+            let (message_type, data, delay) = (W::NAME, Json::of(data)?, Duration::ZERO);
+            let target = target.clone();
+            // A run is started before it is ended.
+            let ordered = true;
+            Ok(Sending { target, action, message_type, data, metadata, delay, ordered })
+        };
+        let sent = self.out.borrow().len();
+        self.send(sending(), Due::After(Duration::ZERO));
+        (sent < self.out.borrow().len()).then_some(target)
+    }
+
     /// Lets the turn fail when the handler has ended.
     pub(super) fn fail(&self, error: Error) {
         self.fault.borrow_mut().get_or_insert(error);
     }
-}
-
-fn to_run<W: Workflow>(
-    run: &RunAddress<W>,
-    action: &'static str,
-    data: &impl Serialize,
-) -> Result<Sending, InvalidInput> {
-    let target = store::Address::new(EntityKind::Run, W::NAME, run.id())?;
-    let metadata = Json::of(&json!({ "to": target.to_string() }))?;
-    let (message_type, data, delay) = (W::NAME, Json::of(data)?, Duration::ZERO);
-    // A run is started before it is ended.
-    let ordered = true;
-    Ok(Sending { target, action, message_type, data, metadata, delay, ordered })
 }

@@ -1,5 +1,7 @@
 //! Carrying out what a process sends.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 
 use super::Process;
@@ -13,4 +15,11 @@ pub trait Execute<P: Process>: Send + Sync + 'static {
     /// It may run again after a crash, with the same `key`: what must not happen twice outside
     /// needs it.
     async fn execute(&self, output: P::Output, key: &str) -> Result<Option<P::Input>, Failure>;
+}
+
+#[async_trait]
+impl<P: Process, E: Execute<P>> Execute<P> for Arc<E> {
+    async fn execute(&self, output: P::Output, key: &str) -> Result<Option<P::Input>, Failure> {
+        E::execute(&**self, output, key).await
+    }
 }

@@ -197,7 +197,7 @@ impl Handing {
                 decisions: decisions.clone(),
                 patience: patience.clone(),
                 objects: self.shared.objects.clone(),
-                link: self.shared.link.clone(),
+                client: self.shared.client.clone(),
             });
         }
         let failed = if parcels.is_empty() { None } else { self.run(parcels, patience).await };

@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     fmt,
+    ops::Deref,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -10,7 +11,7 @@ use std::{
 use steadfast_store::{Lease, Letter, Position, Timestamp};
 
 use super::patience::Patience;
-use crate::{Address, Body, CallError, Error, Handle, Link, Objects, Result, object::Lists};
+use crate::{Address, Body, CallError, Client, Error, Handle, Objects, Result, object::Lists};
 
 /// How a delivery ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,7 +69,7 @@ pub(super) struct Parcel {
     pub(super) decisions: Decisions,
     pub(super) patience: Patience,
     pub(super) objects: Objects,
-    pub(super) link: Link,
+    pub(super) client: Client,
 }
 
 /// A message for a consumer. Exactly one of [`done`](Delivery::done),
@@ -103,6 +104,15 @@ impl<T: Body> Delivery<T> {
     }
 }
 
+/// Reaches the rest of the program: starts runs, calls objects, sends.
+impl<T> Deref for Delivery<T> {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.parcel.client
+    }
+}
+
 impl<T> Delivery<T> {
     /// The same at every delivery of this message and for no other: the key for what must not
     /// happen twice.
@@ -132,11 +142,6 @@ impl<T> Delivery<T> {
     /// The queue that it comes from.
     pub fn queue(&self) -> &str {
         &self.parcel.queue
-    }
-
-    /// The way to the rest of the program: start runs, call objects, send.
-    pub fn link(&self) -> &Link {
-        &self.parcel.link
     }
 
     /// It was handled.

@@ -2,7 +2,8 @@
 
 use std::{fmt, marker::PhantomData, time::Duration};
 
-pub(super) use steadfast_store::{ENQUEUE, queue_address as address};
+pub(super) use steadfast_store::ENQUEUE;
+pub(crate) use steadfast_store::queue_address as address;
 use steadfast_store::{InvalidInput, Json};
 
 use super::QueueSettings;

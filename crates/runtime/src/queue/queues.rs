@@ -27,7 +27,7 @@ use super::{
     pump::Pump,
     suspects::Suspects,
 };
-use crate::{Link, Objects, dispatch::QueueNews};
+use crate::{Client, Objects, dispatch::QueueNews};
 
 /// What a program says about its queues.
 #[derive(Default)]
@@ -49,7 +49,7 @@ pub(super) struct Shared {
     pub(super) clock: Arc<StoreClock>,
     pub(super) entropy: Arc<dyn Entropy>,
     pub(super) objects: Objects,
-    pub(super) link: Link,
+    pub(super) client: Client,
     declared: BTreeMap<&'static str, QueueSettings>,
     pub(super) consumed: BTreeMap<&'static str, ConsumeOptions>,
     /// Those who have not begun.
@@ -73,11 +73,12 @@ pub(super) struct Shared {
 
 impl Declared {
     pub(crate) fn queue(&mut self, name: &'static str, settings: QueueSettings) {
-        if let Err(error) = settings.check(name) {
-            panic!("{error}");
-        }
-        let twice = self.settings.insert(name, settings);
-        assert!(twice.is_none(), "queue `{name}` is declared twice");
+        self.settings.insert(name, settings);
+    }
+
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.settings.extend(other.settings);
+        self.consumers.extend(other.consumers);
     }
 
     pub(crate) fn consume<C: Consumer>(
@@ -86,7 +87,7 @@ impl Declared {
         consumer: C,
         options: ConsumeOptions,
     ) {
-        self.add(name, Arc::new(One(consumer)), options);
+        self.consumers.insert(name, (Arc::new(One(consumer)), options));
     }
 
     pub(crate) fn consume_batches<C: BatchConsumer>(
@@ -95,26 +96,18 @@ impl Declared {
         consumer: C,
         options: ConsumeOptions,
     ) {
-        self.add(name, Arc::new(Many(consumer)), options);
+        self.consumers.insert(name, (Arc::new(Many(consumer)), options));
     }
 
     /// Dead letters must not come back to where they died.
-    fn check_circles(&self) {
+    pub(crate) fn circles(&self) -> Vec<String> {
         let after = |name: &str| self.settings.get(name)?.dead_letter_queue.as_deref();
-        for name in self.settings.keys() {
-            let mut next = after(name);
-            for _ in &self.settings {
-                assert!(next != Some(name), "the dead letters of queue `{name}` come back to it");
-                next = next.and_then(after);
-            }
-        }
-    }
-
-    fn add(&mut self, name: &'static str, consumer: Arc<dyn Consume>, options: ConsumeOptions) {
-        assert!(address(name).is_ok(), "`{name}` cannot be the name of a queue");
-        assert!(0 < options.concurrency, "queue `{name}` needs a concurrency of 1 at least");
-        let twice = self.consumers.insert(name, (consumer, options));
-        assert!(twice.is_none(), "queue `{name}` is consumed twice");
+        let comes_back = |name: &str| {
+            let path = std::iter::successors(after(name), |it| after(it));
+            path.take(self.settings.len()).any(|it| it == name)
+        };
+        let circles = self.settings.keys().filter(|it| comes_back(it));
+        circles.map(|it| format!("the dead letters of queue `{it}` come back to it")).collect()
     }
 }
 
@@ -125,9 +118,8 @@ impl Queues {
         store: Arc<dyn Store>,
         entropy: Arc<dyn Entropy>,
         objects: Objects,
-        link: Link,
+        client: Client,
     ) -> Self {
-        declared.check_circles();
         let Declared { settings, consumers } = declared;
         let shared = Arc::new(Shared {
             careful_until: store.owner().unclean_until.unwrap_or(0),
@@ -135,7 +127,7 @@ impl Queues {
             store,
             entropy,
             objects,
-            link,
+            client,
             declared: settings,
             consumed: consumers.iter().map(|(name, it)| (*name, it.1)).collect(),
             consumers: Mutex::new(consumers),
@@ -259,6 +251,11 @@ impl Queues {
         self.open_desks().into_iter().filter(is_consumed).collect()
     }
 
+    /// Takes nothing new, and waits for nothing.
+    pub(crate) fn let_go(&self) {
+        self.shared.stop.send_replace(true);
+    }
+
     /// Finishes what is under way and takes nothing new.
     pub async fn stop(&self) {
         self.shared.stop.send_replace(true);
@@ -267,8 +264,6 @@ impl Queues {
             // A panic has been reported; there is nothing left to stop.
             let _ = pump.await;
         }
-        // Without this the two would keep each other alive.
-        self.shared.link.untie();
     }
 }
 

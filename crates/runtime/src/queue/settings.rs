@@ -74,7 +74,7 @@ impl QueueSettings {
     }
 
     /// Whether they can be those of this queue.
-    pub(super) fn check(&self, queue: &str) -> Result<(), QueueError> {
+    pub(crate) fn check(&self, queue: &str) -> Result<(), QueueError> {
         let wrong = |field: &'static str, rule: String| {
             Err(QueueError::Setting { queue: queue.into(), field, rule })
         };

@@ -189,6 +189,11 @@ impl Runs {
         }
     }
 
+    /// Begins nothing any more, gives up what is under way, and waits for nothing.
+    pub(crate) fn let_go(&self) {
+        self.shared.stop.send_replace(Stop::Now);
+    }
+
     /// Begins nothing at once any more, waits for what is under way, and then gives it up.
     pub async fn stop(&self, grace: Duration) {
         let clock = &self.shared.clock;

@@ -11,7 +11,7 @@ use steadfast_store::{
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
-    RunError, Runs, Started, Status,
+    OnEnd, RunError, Runs, Started, Status,
     active::Stop,
     drive::{Call, Driver, Poke, Waiter},
     journal::Journal,
@@ -28,8 +28,13 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 type Answer = oneshot::Sender<Result<Started, RunError>>;
 
 /// The commit that makes a run, unless it is there.
-pub(super) fn starting(run: &Address, input: Value, due: Due) -> Result<Commit, StoreError> {
-    let started = Entry::Started { input }.message()?;
+pub(super) fn starting(
+    run: &Address,
+    input: Value,
+    on_end: Option<OnEnd>,
+    due: Due,
+) -> Result<Commit, StoreError> {
+    let started = Entry::Started { input, on_end }.message()?;
     let messages: Vec<Message> = vec![started, wake::beginning(run, due)?];
     let (run, status, expires) = (run.clone(), RunStatus::Queued, None);
     Ok(Commit::append(&run, 0, messages).write(Write::Run { run, status, expires }))
@@ -39,7 +44,7 @@ impl Runs {
     /// Starts a run, or finds it there.
     pub(super) async fn begin(&self, run: &Address, input: Value) -> Result<Started, RunError> {
         let Some((driver, pokes)) = self.room_for(run) else {
-            let commit = starting(run, input, wake::AT_ONCE)?;
+            let commit = starting(run, input, None, wake::AT_ONCE)?;
             return match self.shared.store.commit(commit).await? {
                 Outcome::Committed(_) => Ok(Started { created: true, status: Status::Queued }),
                 Outcome::Duplicate(_) | Outcome::Rejected(_) => self.found(run).await,
@@ -95,7 +100,7 @@ impl Runs {
         input: Value,
         lease: Lease,
     ) -> Result<Option<(Position, Position)>, StoreError> {
-        let commit = starting(run, input, Due::Held(lease, AS_LONG_AS_WE_LIVE))?;
+        let commit = starting(run, input, None, Due::Held(lease, AS_LONG_AS_WE_LIVE))?;
         Ok(match self.shared.store.commit(commit).await? {
             Outcome::Committed(receipt) => match receipt.appended[..] {
                 [(_, first), (_, wake)] => Some((first, wake)),

@@ -39,6 +39,9 @@ impl Change {
         if self.wakes {
             messages.push(wake::at_once(run)?);
         }
+        if let Some(on_end) = &head.on_end {
+            messages.extend(on_end.message(run, &self.entry)?);
+        }
         let mut commit = Commit::append(run, head.version, messages);
         if let (Entry::Terminated, Some(position)) = (&self.entry, head.timer) {
             // Nobody waits for that time any more.

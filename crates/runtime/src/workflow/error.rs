@@ -2,11 +2,13 @@
 
 use steadfast_store::{AddressError, StoreError};
 
+use crate::Error;
+
 /// Why something could not be done with a run.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum RunError {
     /// No such workflow.
-    #[error("workflow `{workflow}` is not registered")]
+    #[error("workflow `{workflow}` is not served by this program; declare it with `App::workflow`")]
     UnknownWorkflow {
         /// What was asked for.
         workflow: String,
@@ -30,6 +32,14 @@ pub enum RunError {
         what: &'static str,
         /// What is wrong with it.
         detail: String,
+    },
+    /// It has failed.
+    #[error("run `{run}` failed: {error}")]
+    Failed {
+        /// Which run.
+        run: String,
+        /// What it failed with.
+        error: Error,
     },
     /// It is not in a state in which that could be done.
     #[error("run `{run}` is {status}; {why}")]
@@ -65,6 +75,7 @@ impl RunError {
             RunError::UnknownRun { .. } => "run_not_found",
             RunError::InvalidId { .. } => "invalid_id",
             RunError::Malformed { .. } => "malformed",
+            RunError::Failed { error, .. } => error.code(),
             RunError::WrongStatus { .. } => "wrong_status",
             RunError::UnknownStep { .. } => "step_not_found",
             RunError::Name(_) => "invalid_name",

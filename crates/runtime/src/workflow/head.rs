@@ -3,7 +3,7 @@
 
 use steadfast_store::{Position, Recorded, State, StoreError, Timestamp, Version};
 
-use super::{Status, record::Entry};
+use super::{OnEnd, Status, record::Entry};
 
 #[derive(Clone, Debug)]
 pub(super) struct RunHead {
@@ -16,13 +16,15 @@ pub(super) struct RunHead {
     pub(super) paused_at: Option<Timestamp>,
     /// The pending wake-up for the next timer.
     pub(super) timer: Option<Position>,
+    /// Where its end is told.
+    pub(super) on_end: Option<OnEnd>,
 }
 
 impl RunHead {
     /// The head of a run whose record consists of its first two messages.
     pub(super) fn begun(first: Position, last: Position) -> Self {
-        let (status, paused_at, timer) = (Status::Queued, None, None);
-        Self { version: 2, first, last, status, paused_at, timer }
+        let (status, paused_at, timer, on_end) = (Status::Queued, None, None, None);
+        Self { version: 2, first, last, status, paused_at, timer, on_end }
     }
 
     /// The head before anything was read.
@@ -68,13 +70,13 @@ impl RunHead {
                 self.paused_at = None;
                 self.status = Status::Queued;
             }
+            Entry::Started { on_end, .. } => self.on_end.clone_from(on_end),
             Entry::Terminated => self.status = Status::Terminated,
             Entry::Completed { output } => self.status = Status::Complete(output.clone()),
             Entry::Errored { error } => self.status = Status::Errored(error.clone()),
             Entry::Wake { waits } if waits.is_empty() => self.is_woken(),
             Entry::Wake { .. } | Entry::Waits { .. } => self.waits(),
-            Entry::Started { .. }
-            | Entry::Done { .. }
+            Entry::Done { .. }
             | Entry::Failed { .. }
             | Entry::Timer { .. }
             | Entry::Tried { .. }

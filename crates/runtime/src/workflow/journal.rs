@@ -160,7 +160,7 @@ impl Journal {
         }
         self.head.fold(at, &entry);
         match entry {
-            Entry::Started { input } => self.input = input,
+            Entry::Started { input, .. } => self.input = input,
             Entry::Done { key, value, .. } => self.know(key, Known::Value(value)),
             Entry::Failed { key, error, .. } => self.know(key, Known::Failed(error)),
             Entry::Timer { key, due_at } => self.know(key, Known::Timer(Timestamp(due_at))),

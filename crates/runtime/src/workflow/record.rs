@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use steadfast_store::{InvalidInput, Json, Message, Recorded, StoreError};
 
+use super::OnEnd;
 use crate::Error;
 
 /// Bytes of what a step may give.
@@ -13,8 +14,13 @@ pub(super) const RESULT_BYTES_MAX: usize = 1_000_000;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "entry", rename_all = "camelCase")]
 pub(super) enum Entry {
-    /// It began with this.
-    Started { input: Value },
+    /// It began with this, and its end is told there.
+    #[serde(rename_all = "camelCase")]
+    Started {
+        input: Value,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        on_end: Option<OnEnd>,
+    },
     /// Something gave a value; a step says which attempt, and when that began.
     Done {
         key: Key,

@@ -8,7 +8,7 @@ use steadfast_store::{Address, Commit, EntityId, Outcome, Recorded, Rejection, R
 use tokio::sync::oneshot;
 
 use super::{
-    RunError, Runs,
+    OnEnd, RunError, Runs,
     begin::starting,
     drive::{Call, Waiter},
     room::Room,
@@ -24,13 +24,19 @@ use crate::{
 const AS_LONG_AS_IT_TAKES: Duration = Duration::from_hours(24 * 365);
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Beside {
     to: String,
+    #[serde(default)]
+    on_end: Option<OnEnd>,
+}
+
+fn beside(message: &Recorded) -> Option<Beside> {
+    serde_json::from_str(message.metadata.as_str()).ok()
 }
 
 fn run_of(message: &Recorded) -> Option<Address> {
-    let beside: Beside = serde_json::from_str(message.metadata.as_str()).ok()?;
-    let to: Address = beside.to.parse().ok()?;
+    let to: Address = beside(message)?.to.parse().ok()?;
     address(to.class(), to.name()).ok()
 }
 
@@ -76,7 +82,8 @@ impl Handler for Start {
     async fn handle(&self, delivery: Delivery) -> Result<Commit, Failure> {
         let input = serde_json::from_str(delivery.message.data.as_str())
             .map_err(|error| Failure::fatal(error.to_string()))?;
-        match delivery.settle(starting(&self.run, input, wake::AT_ONCE)?).await? {
+        let on_end = beside(&delivery.message).and_then(|it| it.on_end);
+        match delivery.settle(starting(&self.run, input, on_end, wake::AT_ONCE)?).await? {
             Outcome::Committed(_)
             | Outcome::Duplicate(_)
             // It is there already.

@@ -110,11 +110,6 @@ impl Runs {
         self
     }
 
-    /// The buckets that runs reach.
-    pub(crate) fn buckets(&self) -> Option<Buckets> {
-        self.shared.buckets.clone()
-    }
-
     fn unshared(&mut self) -> &mut Shared {
         Arc::get_mut(&mut self.shared).expect("nothing runs yet")
     }

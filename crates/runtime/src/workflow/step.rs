@@ -44,8 +44,26 @@ pub struct Step<'a, T> {
 impl Ctx {
     /// Runs `body` until it succeeds once, and records what it gave. In a replay it is not run.
     ///
-    /// The body may run more than once: an attempt that a crash cut off is repeated. It is `Fn`, on
-    /// purpose: a step that changed captured variables would do something else in a replay.
+    /// The body may run more than once: an attempt that a crash cut off is repeated. So it may not
+    /// change what it captures (the compiler says that a captured variable escapes, or that the
+    /// closure is not `Fn`): in a replay the body is not run, and the change would be missing. Change
+    /// a variable of the body's own, give it back, and use what the step gives:
+    ///
+    /// ```
+    /// # use steadfast::{Ctx, Result};
+    /// # async fn run(ctx: &Ctx, prices: Vec<u64>) -> Result<u64> {
+    /// let total = ctx.step("add up", async || {
+    ///     let mut total = 0;
+    ///     for price in &prices {
+    ///         total += price;
+    ///     }
+    ///     Ok(total)
+    /// });
+    /// let total: u64 = total.await?;
+    /// # Ok(total) }
+    /// ```
+    ///
+    /// What a body would move out of the function it clones first: `let name = name.clone();`.
     #[track_caller]
     pub fn step<'a, T, F, Fut>(&'a self, name: &'a str, body: F) -> Step<'a, T>
     where

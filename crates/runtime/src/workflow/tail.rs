@@ -150,7 +150,12 @@ impl Driver {
         if is_whole {
             let progress = told.clone().map(|it| Entry::Progress(it).message());
             messages.extend(progress.transpose()?);
-            messages.extend(tail.entry(&state).map(|it| it.message()).transpose()?);
+            if let Some(entry) = tail.entry(&state) {
+                messages.push(entry.message()?);
+                if let Some(on_end) = &state.journal.head.on_end {
+                    messages.extend(on_end.message(&self.run, &entry)?);
+                }
+            }
             if let Tail::Sleeps(waits) = tail
                 && let Some(at) = first(waits)
             {

@@ -3,8 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 use steadfast::{
-    BlobEvent, Bucket, Builder, Consumer, Ctx, Delivery, Handle, Object, Queue, Result, Runtime,
-    Settled, StartError, Turn, Workflow,
+    App, BlobEvent, Bucket, Consumer, Ctx, Delivery, Handle, Object, Queue, Result, Settled,
+    StartError, Turn, Workflow,
     bucket::{Condition, GetOptions},
     store::{MemoryStore, Store, SystemClock},
     test::assert_survives_crashes,
@@ -103,8 +103,8 @@ impl Workflow for Count {
     }
 }
 
-fn program() -> Builder {
-    Runtime::builder()
+fn program() -> App {
+    App::new("test")
         .bucket(PHOTOS.notify("album/", CHANGES))
         .queue(CHANGES)
         .consume(CHANGES, Filing)

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use steadfast::{
-    Object, Runtime, Workflow,
+    App, Object, Runtime, Workflow,
     store::{Clock, SeededEntropy, Timestamp},
     workflow::Status,
 };
@@ -151,7 +151,7 @@ async fn start(lab: &Lab, post: &Post) -> Runtime {
         ctx.step("one", async || Ok(())).await?;
         Ok(input)
     });
-    let builder = Runtime::builder().object(Ledger::default()).perform(Downloader::default());
+    let builder = App::new("test").object(Ledger::default()).perform(Downloader::default());
     let builder = builder.workflow(play).consume(MAIL, post.clone()).queue(OTHER);
     let builder = builder.entropy(SeededEntropy::new(1));
     builder.start(lab.store.clone()).await.expect("the program starts")

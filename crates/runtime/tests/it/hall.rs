@@ -1,7 +1,7 @@
 //! A class with connections for the laws: who is there, what was said, who went and how.
 
 use serde::{Deserialize, Serialize};
-use steadfast::{Closed, Connection, Error, Handle, Live, Object, Result, Turn, rusqlite::params};
+use steadfast::{Closed, Connection, Error, Handle, Object, Result, Turn, rusqlite::params};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Hall;
@@ -43,70 +43,7 @@ impl Object for Hall {
         CREATE TABLE said (id INTEGER PRIMARY KEY, who TEXT NOT NULL, text TEXT NOT NULL);
         CREATE TABLE here (who TEXT NOT NULL PRIMARY KEY);
         CREATE TABLE gone (id INTEGER PRIMARY KEY, who TEXT, code INTEGER, reason TEXT)"];
-}
 
-impl Hall {
-    fn say(turn: &Turn<Self>, who: &str, text: &str) -> Result<()> {
-        let insert = "INSERT INTO said (who, text) VALUES (?1, ?2) RETURNING id";
-        let id = turn.sql().query_row(insert, params![who, text], |row| row.get(0))?;
-        let line = Line { id, who: who.into(), text: text.into() };
-        turn.numbered(id).broadcast(&line);
-        Ok(())
-    }
-
-    fn texts(turn: &Turn<Self>, sql: &str) -> Result<Vec<String>> {
-        let mut list = turn.sql().prepare(sql)?;
-        let texts = list.query_map((), |row| row.get(0))?.collect::<Result<_, _>>()?;
-        Ok(texts)
-    }
-}
-
-impl Handle<Say> for Hall {
-    const NAME: &'static str = "say";
-    type Reply = ();
-    fn handle(&self, turn: &Turn<Self>, msg: Say) -> Result<()> {
-        Self::say(turn, "hall", &msg.text)
-    }
-}
-
-impl Handle<Hint> for Hall {
-    const NAME: &'static str = "hint";
-    type Reply = ();
-    fn handle(&self, turn: &Turn<Self>, _: Hint) -> Result<()> {
-        turn.broadcast(&"hint");
-        Ok(())
-    }
-}
-
-impl Handle<Raze> for Hall {
-    const NAME: &'static str = "raze";
-    type Reply = ();
-    fn handle(&self, turn: &Turn<Self>, _: Raze) -> Result<()> {
-        turn.broadcast(&"razed");
-        turn.delete();
-        Ok(())
-    }
-}
-
-impl Handle<Look> for Hall {
-    const NAME: &'static str = "look";
-    type Reply = Seen;
-    fn handle(&self, turn: &Turn<Self>, _: Look) -> Result<Seen> {
-        let mut gone = turn.sql().prepare("SELECT who, code, reason FROM gone ORDER BY id")?;
-        let gone = gone.query_map((), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-        let connected = turn.connections()?.into_iter();
-        let connected =
-            connected.map(|it| it.attachment::<String>().map(Option::unwrap_or_default));
-        Ok(Seen {
-            here: Self::texts(turn, "SELECT who FROM here ORDER BY who")?,
-            connected: connected.collect::<Result<_>>()?,
-            gone: gone.collect::<Result<_, _>>()?,
-            said: Self::texts(turn, "SELECT text FROM said ORDER BY id")?,
-        })
-    }
-}
-
-impl Live for Hall {
     const AUTO_REPLY: &'static [(&'static str, &'static str)] = &[("ping", "\"pong\"")];
 
     fn connected(&self, turn: &Turn<Self>, connection: &Connection) -> Result<()> {
@@ -172,5 +109,66 @@ impl Live for Hall {
         let times = if who.starts_with("chatty") { 30 } else { 1 };
         (0..times).for_each(|_| turn.broadcast(&format!("{who} is gone")));
         Ok(())
+    }
+}
+
+impl Hall {
+    fn say(turn: &Turn<Self>, who: &str, text: &str) -> Result<()> {
+        let insert = "INSERT INTO said (who, text) VALUES (?1, ?2) RETURNING id";
+        let id = turn.sql().query_row(insert, params![who, text], |row| row.get(0))?;
+        let line = Line { id, who: who.into(), text: text.into() };
+        turn.numbered(id).broadcast(&line);
+        Ok(())
+    }
+
+    fn texts(turn: &Turn<Self>, sql: &str) -> Result<Vec<String>> {
+        let mut list = turn.sql().prepare(sql)?;
+        let texts = list.query_map((), |row| row.get(0))?.collect::<Result<_, _>>()?;
+        Ok(texts)
+    }
+}
+
+impl Handle<Say> for Hall {
+    const NAME: &'static str = "say";
+    type Reply = ();
+    fn handle(&self, turn: &Turn<Self>, msg: Say) -> Result<()> {
+        Self::say(turn, "hall", &msg.text)
+    }
+}
+
+impl Handle<Hint> for Hall {
+    const NAME: &'static str = "hint";
+    type Reply = ();
+    fn handle(&self, turn: &Turn<Self>, _: Hint) -> Result<()> {
+        turn.broadcast(&"hint");
+        Ok(())
+    }
+}
+
+impl Handle<Raze> for Hall {
+    const NAME: &'static str = "raze";
+    type Reply = ();
+    fn handle(&self, turn: &Turn<Self>, _: Raze) -> Result<()> {
+        turn.broadcast(&"razed");
+        turn.delete();
+        Ok(())
+    }
+}
+
+impl Handle<Look> for Hall {
+    const NAME: &'static str = "look";
+    type Reply = Seen;
+    fn handle(&self, turn: &Turn<Self>, _: Look) -> Result<Seen> {
+        let mut gone = turn.sql().prepare("SELECT who, code, reason FROM gone ORDER BY id")?;
+        let gone = gone.query_map((), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+        let connected = turn.connections()?.into_iter();
+        let connected =
+            connected.map(|it| it.attachment::<String>().map(Option::unwrap_or_default));
+        Ok(Seen {
+            here: Self::texts(turn, "SELECT who FROM here ORDER BY who")?,
+            connected: connected.collect::<Result<_>>()?,
+            gone: gone.collect::<Result<_, _>>()?,
+            said: Self::texts(turn, "SELECT text FROM said ORDER BY id")?,
+        })
     }
 }

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use steadfast::{
-    DispatcherOptions, Handle, Job, Object, Outcome, Perform, Result, Runtime, Turn, Unknown,
+    App, DispatcherOptions, Handle, Job, Object, Outcome, Perform, Result, Runtime, Turn, Unknown,
     store::{ManualClock, MemoryStore, Moment, RetryPolicy, Store},
 };
 use tokio::sync::Semaphore;
@@ -82,7 +82,7 @@ impl Handle<Said> for Asker {
 async fn start(store: &Arc<MemoryStore>, performer: &Performer) -> Runtime {
     let unknown = Unknown::Waits;
     let options = DispatcherOptions { retry: RETRY, unknown, ..DispatcherOptions::default() };
-    let builder = Runtime::builder().object(Asker).perform::<Fatal>(performer.clone());
+    let builder = App::new("test").object(Asker).perform::<Fatal>(performer.clone());
     builder.dispatcher_options(options).start(store.clone()).await.unwrap()
 }
 

@@ -7,7 +7,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use steadfast::{
-    ConsumeOptions, Consumer, Delivery, Handle, Job, Object, ObjectOptions, Objects, Outcome,
+    App, ConsumeOptions, Consumer, Delivery, Handle, Job, Object, ObjectOptions, Objects, Outcome,
     Perform, Result, Runtime, Settled, Turn, Workflow,
     store::{Clock, RetryPolicy, SeededEntropy},
     workflow::Status,
@@ -49,7 +49,7 @@ impl Consumer for Booking {
 /// A program whose ledger `busy` is at its gate, in front of which so many others wait.
 async fn busy(lab: &Lab, ledger: &Ledger, options: ConsumeOptions) -> Arc<Runtime> {
     ledger.gate.close();
-    let builder = Runtime::builder().object(ledger.clone()).entropy(SeededEntropy::new(1));
+    let builder = App::new("test").object(ledger.clone()).entropy(SeededEntropy::new(1));
     let builder = builder.queue(MAIL.retries(0)).consume_with(MAIL, Booking, options);
     let app = Arc::new(builder.start(lab.store.clone()).await.unwrap());
     let first = app.clone();
@@ -280,7 +280,7 @@ async fn start(lab: &Lab, sender: &Sender) -> Runtime {
         Ok(serde_json::Value::Null)
     });
     let options = ObjectOptions { threads: 32, ..ObjectOptions::default() };
-    let builder = Runtime::builder().object(sender.clone()).object(Ledger::default());
+    let builder = App::new("test").object(sender.clone()).object(Ledger::default());
     let builder = builder.workflow(play).object_options(options).entropy(SeededEntropy::new(1));
     let builder = builder.consume(MAIL, Booking);
     let builder = builder.perform::<Hang<0>>(Never).perform::<Hang<1>>(Never);

@@ -10,7 +10,9 @@
 #[path = "../../../store/tests/it/lab.rs"]
 mod lab;
 
+mod app;
 mod bucket;
+mod client;
 mod clock;
 mod dispatch;
 mod hall;
@@ -20,7 +22,6 @@ mod history;
 mod holes;
 mod job_crashes;
 mod ledger;
-mod link;
 mod load;
 mod object;
 mod order;

@@ -37,7 +37,7 @@ use std::{
 };
 
 use steadfast::{
-    Address, Body, CallError, Dispatcher, DispatcherOptions, Handle, Object, ObjectOptions,
+    Address, App, Body, CallError, Dispatcher, DispatcherOptions, Handle, Object, ObjectOptions,
     Objects, Runtime, Unknown,
     object::{Lists, ObjectsBuilder},
     store::{Clock, DueCursor, EntityKind, ManualClock, Position, SeededEntropy, Store, Timestamp},
@@ -71,7 +71,7 @@ pub(crate) use on_all;
 /// A program with ledgers on the lab's store.
 pub(crate) async fn runtime(lab: &Lab, ledger: Ledger) -> Runtime {
     let downloader = crate::ledger::Downloader::default();
-    Runtime::builder()
+    App::new("test")
         .object(ledger)
         .perform(downloader)
         .entropy(SeededEntropy::new(1))

@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::Value;
 use steadfast::{
-    Ctx, Result, Runtime, Workflow,
+    App, Ctx, Result, Runtime, Workflow,
     store::{Clock, DueCursor, ManualClock, Position, SeededEntropy, Store, Work},
     workflow::{HistoryEntry, RunOptions, Status},
 };
@@ -146,7 +146,7 @@ pub(crate) struct Theatre {
 
 impl Theatre {
     pub(crate) async fn on(store: Arc<dyn Store>, clock: ManualClock, play: &Play) -> Self {
-        let builder = Runtime::builder().workflow(play.clone());
+        let builder = App::new("test").workflow(play.clone());
         let builder = builder.entropy(SeededEntropy::new(1));
         let app = builder.start(store.clone()).await.expect("runtime starts");
         Self { store, clock, app, stage: play.stage.clone() }

@@ -8,7 +8,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use steadfast::{
-    Builder, Consumer, Delivery, Error, Queue, Result, Runtime, Settled,
+    App, Consumer, Delivery, Error, Queue, Result, Runtime, Settled,
     queue::{PeekState, Peeked},
     store::{Clock, ManualClock, Position, SeededEntropy, State, Timestamp},
 };
@@ -118,19 +118,19 @@ pub(crate) struct Office {
 }
 
 impl Office {
-    pub(crate) async fn open(lab: Lab, add: impl FnOnce(Builder, Post) -> Builder) -> Self {
+    pub(crate) async fn open(lab: Lab, add: impl FnOnce(App, Post) -> App) -> Self {
         let post = Post::by(&lab.clock);
         Self::with(lab, post, add).await
     }
 
-    async fn with(lab: Lab, post: Post, add: impl FnOnce(Builder, Post) -> Builder) -> Self {
-        let builder = Runtime::builder().entropy(SeededEntropy::new(1));
+    async fn with(lab: Lab, post: Post, add: impl FnOnce(App, Post) -> App) -> Self {
+        let builder = App::new("test").entropy(SeededEntropy::new(1));
         let app = add(builder, post.clone()).start(lab.store.clone()).await.unwrap();
         Self { app, lab, post }
     }
 
     /// The next process.
-    pub(crate) async fn again(self, add: impl FnOnce(Builder, Post) -> Builder) -> Self {
+    pub(crate) async fn again(self, add: impl FnOnce(App, Post) -> App) -> Self {
         let Self { app, mut lab, post } = self;
         app.stop().await;
         lab.reopen().await;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use steadfast::{
-    Failure, Queue, Runtime,
+    App, Failure, Queue,
     process::{
         Action::*, Actions, Event, EventOf, Execute, Process, Processes, Published, Refused,
     },
@@ -159,7 +159,7 @@ async fn hole_12_a_reply_is_kept_for_who_asks_again(lab: Lab) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_published_reaches_another_process_once_wherever_the_program_ends() {
     let program = || {
-        let builder = Runtime::builder().process::<Shop>(Nobody).process::<Books>(Nobody);
+        let builder = App::new("test").process::<Shop>(Nobody).process::<Books>(Nobody);
         builder.follow::<Shop, Books>(earned)
     };
     let survived = assert_survives_crashes(program, async |app| {

@@ -8,8 +8,8 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use steadfast::{
-    Batch, BatchConsumer, Consumer, Delivery, Error, Queue, QueueSettings, Result, Runtime,
-    Settled, SettledBatch,
+    App, Batch, BatchConsumer, Consumer, Delivery, Error, Queue, QueueSettings, Result, Settled,
+    SettledBatch,
     queue::{PeekState, Redrive},
 };
 
@@ -63,7 +63,7 @@ impl Consumer for Post {
 #[tokio::test]
 async fn what_is_sent_is_consumed_once() {
     let post = Post::default();
-    let app = Runtime::builder().consume(MAIL, post.clone()).test().await.unwrap();
+    let app = App::new("test").consume(MAIL, post.clone()).test().await.unwrap();
     for name in ["a", "b", "c"] {
         app.queues().send(MAIL, &mail(name)).await.unwrap();
     }
@@ -79,7 +79,7 @@ async fn what_is_sent_is_consumed_once() {
 #[tokio::test]
 async fn what_is_delayed_comes_at_its_time() {
     let post = Post::default();
-    let app = Runtime::builder().consume(MAIL, post.clone()).test().await.unwrap();
+    let app = App::new("test").consume(MAIL, post.clone()).test().await.unwrap();
     app.queues().send_after(MAIL, &mail("a"), Duration::from_secs(3_600)).await.unwrap();
     app.advance(Duration::from_secs(3_599)).await;
     assert_eq!(post.seen(), []);
@@ -90,7 +90,7 @@ async fn what_is_delayed_comes_at_its_time() {
 #[tokio::test]
 async fn what_fails_is_tried_again_and_then_moves_to_the_dead_letters() {
     let post = Post::default();
-    let builder = Runtime::builder().queue(MAIL.dead_letters(DEAD)).consume(MAIL, post.clone());
+    let builder = App::new("test").queue(MAIL.dead_letters(DEAD)).consume(MAIL, post.clone());
     let app = builder.test().await.unwrap();
     let mut ids = Vec::new();
     for name in ["fails", "terminal", "panics", "later", "buried"] {
@@ -125,7 +125,7 @@ async fn what_fails_is_tried_again_and_then_moves_to_the_dead_letters() {
 async fn without_dead_letters_a_message_stays_dead_in_place_and_can_be_redriven() {
     let post = Post::default();
     let app =
-        Runtime::builder().queue(MAIL.retries(0)).consume(MAIL, post.clone()).test().await.unwrap();
+        App::new("test").queue(MAIL.retries(0)).consume(MAIL, post.clone()).test().await.unwrap();
     app.queues().send(MAIL, &mail("fails")).await.unwrap();
     app.settle().await;
     let view = app.queues().show("mail").await.unwrap();
@@ -167,7 +167,7 @@ async fn batches_come_by_size_and_by_time() {
     let sorter = Sorter::default();
     let settings =
         QueueSettings { batch_size: 4, batch_timeout_ms: 5_000, ..QueueSettings::default() };
-    let app = Runtime::builder()
+    let app = App::new("test")
         .queue(MAIL.with(settings))
         .consume_batches(MAIL, sorter.clone())
         .test()
@@ -186,7 +186,7 @@ async fn batches_come_by_size_and_by_time() {
 
 #[tokio::test]
 async fn a_pulled_message_is_done_when_it_is_acknowledged_and_comes_back_when_not() {
-    let app = Runtime::builder().queue(MAIL).test().await.unwrap();
+    let app = App::new("test").queue(MAIL).test().await.unwrap();
     app.queues().send_all(MAIL, &[mail("a"), mail("b")]).await.unwrap();
     let lease = Duration::from_secs(30);
     let pulled = app.queues().pull("mail", 10, lease).await.unwrap();

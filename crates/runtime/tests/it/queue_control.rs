@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use steadfast::{
-    ConsumeOptions, Object, QueueError, QueueSettings, Runtime,
+    App, ConsumeOptions, Object, QueueError, QueueSettings,
     queue::{Outgoing, PeekState},
     store::{Json, ManualClock, Position, SettledAs, State},
 };
@@ -12,7 +12,7 @@ use steadfast::{
 use crate::{
     dispatch::on_all,
     lab::{Lab, START},
-    ledger::{AUDIT, Announce, Downloader, Ledger},
+    ledger::{AUDIT, Announce, Downloader, Ledger, Order},
     play::until,
     post::{DEAD, HOUR, MAIL, OTHER, Office, Post, SECOND, ids, mail},
 };
@@ -73,7 +73,7 @@ async fn a_paused_queue_delivers_nothing_and_what_is_under_way_ends(lab: Lab) {
 }
 
 async fn a_pause_survives_a_restart(lab: Lab) {
-    let open = |it: steadfast::Builder, post: Post| {
+    let open = |it: steadfast::App, post: Post| {
         it.queue(MAIL.retries(7)).consume(MAIL, post.clone()).consume(OTHER, post)
     };
     let office = Office::open(lab, open).await;
@@ -113,7 +113,7 @@ async fn a_purge_leaves_what_is_in_hand(lab: Lab) {
 }
 
 async fn a_purge_takes_what_it_is_told_to(lab: Lab) {
-    let open = |it: steadfast::Builder, _| it.queue(MAIL.retries(0)).queue(OTHER);
+    let open = |it: steadfast::App, _| it.queue(MAIL.retries(0)).queue(OTHER);
     let office = Office::open(lab, open).await;
     let queues = office.app.queues();
     let sent = office.send_all(&["a", "b", "c", "d", "e"]).await;
@@ -188,6 +188,7 @@ async fn a_full_queue_takes_nothing_more_until_there_is_room(lab: Lab) {
             .queue(AUDIT.with(audit))
             .object(Ledger::default())
             .perform(Downloader::default())
+            .workflow(Order)
     })
     .await;
     let queues = office.app.queues();
@@ -348,7 +349,7 @@ async fn no_more_is_delivered_in_a_second_than_allowed_and_about_as_much() {
         };
         let clock = ManualClock::at(START);
         let post = Post::by(&clock);
-        let builder = Runtime::builder().queue(MAIL.with(settings));
+        let builder = App::new("test").queue(MAIL.with(settings));
         let builder = match batch {
             true => builder.consume_batches(MAIL, crate::queue_batches::Sorter::by(&post)),
             false => builder.consume(MAIL, post.clone()),

@@ -9,7 +9,7 @@ use std::{
 };
 
 use steadfast::{
-    ConsumeOptions, QueueSettings, Runtime,
+    App, ConsumeOptions, QueueSettings,
     queue::{Outgoing, PeekState},
     store::{Clock, Left, ManualClock, MemoryStore, Position, SettledAs, Sleep, State, Timestamp},
 };
@@ -127,13 +127,15 @@ async fn a_consumer_that_says_when_gets_it_then(lab: Lab) {
 async fn an_error_a_panic_and_silence_are_a_retry(lab: Lab) {
     let options = ConsumeOptions { timeout: Duration::from_secs(20), ..Default::default() };
     let declare = MAIL.retries(1);
-    let open = |it: steadfast::Builder, post| it.queue(declare).consume_with(MAIL, post, options);
+    let open = |it: steadfast::App, post| it.queue(declare).consume_with(MAIL, post, options);
     let office = Office::open(lab, open).await;
     let sent = office.send_all(&["fails", "panics", "hangs", "fine"]).await;
     until("three have ended", async || office.depth("mail").await == [1, 2, 0, 0]).await;
     // What has ended is put down a moment after it is durable.
     let in_hand = async || office.app.queues().show("mail").await.unwrap().in_hand;
     until("one is in hand", async || in_hand().await == 1).await;
+    // Its time counts from when its consumer has it.
+    until("it hangs", async || office.post.attempts().contains_key("hangs")).await;
     office.lab.clock.advance(Duration::from_secs(20));
     until("all have failed twice, one once", async || office.depth("mail").await == [0, 1, 0, 2])
         .await;
@@ -173,7 +175,7 @@ async fn what_cannot_be_handled_or_read_is_buried_at_once(lab: Lab) {
 }
 
 async fn without_dead_letters_a_message_is_dead_in_place_and_kept(lab: Lab) {
-    let open = |it: steadfast::Builder, post| it.queue(MAIL.retries(1)).consume(MAIL, post);
+    let open = |it: steadfast::App, post| it.queue(MAIL.retries(1)).consume(MAIL, post);
     let office = Office::open(lab, open).await;
     let sent = office.send("fails").await;
     office.pass(HOUR).await;
@@ -324,7 +326,7 @@ async fn what_becomes_due_while_there_is_no_room_keeps_nobody_busy() {
     let (post, clock) = (Post::by(&lab.clock), Asked(lab.clock.clone(), Arc::default()));
     let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
     let options = ConsumeOptions { concurrency: 1, ..ConsumeOptions::default() };
-    let builder = Runtime::builder().consume_with(MAIL, post.clone(), options);
+    let builder = App::new("test").consume_with(MAIL, post.clone(), options);
     let app = builder.start(store).await.unwrap();
     // One in hand, one on the shelf, and one that becomes due.
     for _ in 0..2 {

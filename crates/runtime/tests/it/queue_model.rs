@@ -10,7 +10,7 @@ use std::{
 };
 
 use steadfast::{
-    Consumer, Delivery, Error, Queue, QueueError, Result, Runtime, Settled,
+    App, Consumer, Delivery, Error, Queue, QueueError, Result, Runtime, Settled,
     queue::LeaseId,
     store::{
         Clock, DueCursor, EntityKind, Entropy, Letter, ManualClock, MemoryStore, Moment, Position,
@@ -84,7 +84,7 @@ struct World {
 }
 
 async fn start(store: Arc<dyn Store>, fate: &Fate) -> Runtime {
-    Runtime::builder()
+    App::new("test")
         .entropy(SeededEntropy::new(1))
         .queue(INSIDE.retries(RETRIES).dead_letters(DEAD))
         .queue(OUTSIDE.retries(RETRIES).dead_letters(DEAD))

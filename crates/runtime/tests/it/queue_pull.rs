@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use steadfast::{
-    QueueError, QueueSettings, Queues,
+    App, QueueError, QueueSettings,
     queue::{Acked, LeaseId, PULL_MAX, PeekState, Pulled},
     store::{Position, SettledAs, State},
 };
@@ -114,7 +114,8 @@ async fn what_was_sent_is_pulled_at_once(lab: Lab) {
 async fn what_somebody_else_sent_is_pulled_at_once(lab: Lab) {
     let office = open(lab).await;
     let store = office.lab.store.clone();
-    let other = Queues::builder(store).queue(MAIL).build(office.app.objects().clone());
+    let other = App::new("other").queue(MAIL).prepare(store).await.unwrap();
+    let other = other.queues();
     for _ in 0..50 {
         assert_eq!(places(&pull(&office, 9).await), [0; 0]);
         let sent = other.send(MAIL, &mail("a")).await.unwrap();

@@ -35,7 +35,7 @@ on_all!(
     what_is_pulled_while_a_queue_is_emptied_stays_with_the_puller,
 );
 
-fn declared(it: steadfast::Builder) -> steadfast::Builder {
+fn declared(it: steadfast::App) -> steadfast::App {
     it.queue(MAIL.retries(0).dead_letters(DEAD)).queue(OTHER.retries(0).dead_letters(DEAD))
 }
 

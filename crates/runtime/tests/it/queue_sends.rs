@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use steadfast::{
-    CallError, Consumer, Delivery, Error, Handle, Object, Result, Runtime, Settled, Turn, Workflow,
+    App, CallError, Consumer, Delivery, Error, Handle, Object, Result, Settled, Turn, Workflow,
     queue::{Outgoing, PeekState},
     rusqlite,
     store::{Json, State},
@@ -109,8 +109,8 @@ impl Consumer for Onward {
 
     async fn deliver(&self, delivery: Delivery<Mail>) -> Result<Settled> {
         let run = Play::at(format!("run-{}", delivery.id()));
-        delivery.link().send(OTHER, &delivery.message).await?;
-        let started = delivery.link().start(&run, &json!(delivery.message.to)).await?;
+        delivery.send(OTHER, &delivery.message).await?;
+        let started = delivery.start(&run, &json!(delivery.message.to)).await?;
         assert!(started.created);
         Ok(delivery.done())
     }
@@ -154,7 +154,7 @@ async fn what_a_run_sends_is_sent_once_over_its_replays(lab: Lab) {
         Ok(Value::Null)
     });
     let stage = play.stage.clone();
-    let open = |it: steadfast::Builder, post| it.workflow(play.clone()).consume(MAIL, post);
+    let open = |it: steadfast::App, post| it.workflow(play.clone()).consume(MAIL, post);
     let office = Office::open(lab, open).await;
     office.app.start(&Play::at("one"), &Value::Null).await.unwrap();
     let status = async |office: &Office| office.app.runs().run("play", "one").await.unwrap().status;
@@ -226,7 +226,7 @@ async fn what_an_object_refuses_is_not_done(lab: Lab) {
 async fn wherever_the_process_ends_an_object_gets_what_it_settles_exactly_once() {
     let clock = steadfast::store::ManualClock::at(START);
     let post = Post::by(&clock);
-    let program = || Runtime::builder().object(Clerk).consume(MAIL, ToClerk(post.clone()));
+    let program = || App::new("test").object(Clerk).consume(MAIL, ToClerk(post.clone()));
     let survived = assert_survives_crashes(program, async |app| {
         for name in ["a", "b", "c"] {
             let body = Json::of(&mail(name)).unwrap();
@@ -250,7 +250,7 @@ async fn wherever_the_process_ends_what_was_sent_is_handled_and_what_fails_is_ke
     let post = Post::by(&clock);
     let program = || {
         let declare = MAIL.retries(2).dead_letters(DEAD);
-        Runtime::builder().queue(declare).consume(MAIL, post.clone())
+        App::new("test").queue(declare).consume(MAIL, post.clone())
     };
     let survived = assert_survives_crashes(program, async |app| {
         for name in ["fails", "later", "buried", "fine"] {

@@ -3,7 +3,7 @@
 use std::{future::poll_fn, pin::Pin, sync::Arc, task::Poll, time::Duration};
 
 use steadfast::{
-    Ctx, Error, Keep, Objects, QueueSettings, Queues, Result, Runs, Sweeper, Workflow,
+    App, Ctx, Error, Keep, Objects, QueueSettings, Result, Sweeper, Workflow,
     bucket::{
         BlobKey, BucketName, Condition, EventType, LifecycleRule, MemoryBlobs, PutOptions, Rule,
     },
@@ -45,12 +45,11 @@ struct Lab {
 async fn lab(at: Timestamp) -> Lab {
     let clock = ManualClock::at(at);
     let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
-    let entropy = Arc::new(SeededEntropy::new(1));
-    let objects = Objects::builder(store.clone()).class(Ledger::default()).start().unwrap();
-    let runs = Runs::new(store.clone(), entropy.clone(), objects.clone()).with(Ends);
-    let queues = Queues::builder(store.clone()).build(objects.clone());
-    let buckets = steadfast::Buckets::builder(store.clone()).entropy(entropy);
-    let buckets = Some(buckets.open(Arc::new(MemoryBlobs::default())).await.unwrap());
+    let program = App::new("test").object(Ledger::default()).workflow(Ends);
+    let program = program.blobs(Arc::new(MemoryBlobs::default()));
+    let program = program.entropy(SeededEntropy::new(1)).prepare(store.clone()).await.unwrap();
+    let (objects, runs) = (program.objects().clone(), program.runs().clone());
+    let (queues, buckets) = (program.queues().clone(), program.buckets());
     let keep = Duration::from_hours(2);
     let keep = Keep {
         messages: Retention { keep, ..Retention::DEFAULT },

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use steadfast::{
-    Ctx, Object, Result, Runtime, Workflow,
+    App, Ctx, Object, Result, Runtime, Workflow,
     store::{Clock, DueCursor, Position, SeededEntropy},
     test::assert_survives_crashes,
     workflow::Status,
@@ -39,7 +39,7 @@ struct Bench {
 impl Bench {
     async fn on(lab: Lab) -> Self {
         let trip = Trip::default();
-        let app = Runtime::builder()
+        let app = App::new("test")
             .workflow(trip.clone())
             .entropy(SeededEntropy::new(1))
             .start(lab.store.clone())
@@ -257,7 +257,7 @@ async fn a_restart_keeps_what_was_recorded_before_the_step(lab: Lab) {
 }
 
 async fn a_run_that_a_turn_starts_is_made_once(lab: Lab) {
-    let app = Runtime::builder()
+    let app = App::new("test")
         .object(Ledger::default())
         .workflow(Order)
         .start(lab.store.clone())
@@ -297,7 +297,7 @@ impl Workflow for Changing {
 async fn code_that_does_not_fit_the_record_stands_still_with_a_report_and_fitting_code_goes_on() {
     let lab = Lab::memory().await;
     let program = async |steps| {
-        Runtime::builder().workflow(Changing { steps }).start(lab.store.clone()).await.unwrap()
+        App::new("test").workflow(Changing { steps }).start(lab.store.clone()).await.unwrap()
     };
     let app = program(&["a", "b"]).await;
     app.start(&Changing::at("one"), &()).await.unwrap();
@@ -331,7 +331,7 @@ async fn wherever_the_process_ends_the_outcome_is_the_same() {
         Do::Map { items: vec![step("g"), step("h"), step("i")], limit: 2 },
     ];
     let survived = assert_survives_crashes(
-        || Runtime::builder().workflow(Trip::default()),
+        || App::new("test").workflow(Trip::default()),
         async |app| {
             app.start(&Trip::at("one"), &input).await?;
             let sent = app.runs().send_event("trip", "one", "e", &"came").await;

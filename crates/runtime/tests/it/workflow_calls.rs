@@ -8,7 +8,7 @@ use std::{
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use steadfast::{
-    Object, Objects, Runtime, Workflow,
+    App, Object, Objects, Runtime, Workflow,
     store::{EntityKind, EntryRange, SeededEntropy, Store},
     workflow::{Runs, Status},
 };
@@ -38,7 +38,7 @@ fn caller() -> Play {
 }
 
 async fn program(store: Arc<dyn Store>, play: &Play, ledger: &Ledger) -> Runtime {
-    let builder = Runtime::builder().workflow(play.clone()).object(ledger.clone());
+    let builder = App::new("test").workflow(play.clone()).object(ledger.clone());
     builder.entropy(SeededEntropy::new(1)).start(store).await.unwrap()
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use steadfast::{
-    Object, Result, Runtime,
+    App, Object, Result,
     store::{Clock, EntityKind},
     workflow::{RunOptions, Status},
 };
@@ -213,7 +213,7 @@ async fn an_id_is_free_when_its_run_was_deleted_and_the_next_one_calls_anew(lab:
         ctx.event::<()>("go").await?;
         Ok(json!(ctx.call(Ledger::at("l"), Add { by: 1 }).await?))
     });
-    let builder = Runtime::builder().workflow(play.clone()).object(Ledger::default());
+    let builder = App::new("test").workflow(play.clone()).object(Ledger::default());
     let app = builder.start(lab.store.clone()).await.unwrap();
     let (store, clock, stage) = (lab.store.clone(), lab.clock.clone(), play.stage.clone());
     let theatre = Theatre { store, clock, app, stage };

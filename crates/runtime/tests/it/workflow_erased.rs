@@ -1,6 +1,6 @@
 //! A run that is erased while somebody drives it.
 
-use steadfast::{Ctx, Result, Runtime, Workflow, workflow::RunQuery};
+use steadfast::{App, Ctx, Result, Workflow, workflow::RunQuery};
 
 /// A run whose steps go on for long.
 struct Long;
@@ -24,7 +24,7 @@ impl Workflow for Long {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_that_is_erased_while_it_is_driven_is_let_go() {
-    let app = Runtime::builder().workflow(Long).test().await.unwrap();
+    let app = App::new("test").workflow(Long).test().await.unwrap();
     for number in 0..200 {
         let id = format!("r{number}");
         app.start(&Long::at(&id), &()).await.unwrap();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use steadfast::{
-    RunError, Runtime, Workflow,
+    App, RunError, Workflow,
     store::{ManualClock, MemoryStore, Moment, StoreError},
     workflow::Status,
 };
@@ -154,7 +154,7 @@ async fn a_run_that_is_not_there_is_told_from_a_store_that_is_away() {
     let clock = ManualClock::at(START);
     let store = std::sync::Arc::new(MemoryStore::new(std::sync::Arc::new(clock.clone())));
     let play = Play::of(|ctx, _, _| async move { ctx.event("never").await });
-    let builder = Runtime::builder().workflow(play);
+    let builder = App::new("test").workflow(play);
     let app = builder.start(store.clone()).await.unwrap();
     app.start(&Play::at("one"), &Value::Null).await.unwrap();
     let all = async || -> Vec<RunError> {

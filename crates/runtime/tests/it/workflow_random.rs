@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use steadfast::{
-    Error, Result, Runtime, Workflow,
+    App, Error, Result, Workflow,
     store::{EntityKind, Entropy, SeededEntropy},
-    test::{App, assert_survives_crashes},
+    test::{TestApp, assert_survives_crashes},
     workflow::Status,
 };
 
@@ -46,7 +46,7 @@ fn thing(chance: &SeededEntropy, depth: u32) -> Do {
 }
 
 /// What it has sent and is still there, in some order.
-async fn sent(app: &App) -> Result<Vec<String>> {
+async fn sent(app: &TestApp) -> Result<Vec<String>> {
     let queue = address_of(EntityKind::Queue, AUDIT.name(), "0").id();
     let pending = app.store().pending(None, 0, 1_000).await?;
     let sent = pending.iter().filter(|it| it.target == Some(queue));
@@ -56,7 +56,7 @@ async fn sent(app: &App) -> Result<Vec<String>> {
 }
 
 /// What is recorded of it is recorded once.
-async fn assert_no_key_is_known_twice(app: &App) -> Result<()> {
+async fn assert_no_key_is_known_twice(app: &TestApp) -> Result<()> {
     let history = app.runs().history("trip", "one", 0, 10_000).await?;
     let known = history
         .iter()
@@ -79,7 +79,7 @@ async fn wherever_the_process_ends_a_workflow_by_chance_ends_as_it_would_have() 
         let moments = [(); 3].map(|()| Duration::from_secs(chance.next() % 30));
         eprintln!("seed {seed}: {input:?}, events after {moments:?}");
         survived += assert_survives_crashes(
-            || Runtime::builder().workflow(Trip::default()),
+            || App::new("test").workflow(Trip::default()),
             async |app| {
                 app.start(&Trip::at("one"), &input).await?;
                 for moment in moments {

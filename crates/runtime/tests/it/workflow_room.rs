@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::{Value, json};
 use steadfast::{
-    Builder, Ctx, DispatcherOptions, Object, Result, Runtime, Unknown,
+    App, Ctx, DispatcherOptions, Object, Result, Unknown,
     workflow::{RunOptions, Status},
 };
 
@@ -147,9 +147,9 @@ async fn who_goes_on_comes_before_who_begins(lab: Lab) {
 }
 
 /// A program with plays, and what the test adds.
-async fn theatre(lab: &Lab, play: Play, add: impl FnOnce(Builder) -> Builder) -> Theatre {
+async fn theatre(lab: &Lab, play: Play, add: impl FnOnce(App) -> App) -> Theatre {
     let (store, clock, stage) = (lab.store.clone(), lab.clock.clone(), play.stage.clone());
-    let builder = add(Runtime::builder().workflow(play));
+    let builder = add(App::new("test").workflow(play));
     let app = builder.start(store.clone()).await.unwrap();
     Theatre { store, clock, app, stage }
 }
@@ -184,8 +184,7 @@ async fn a_workflow_without_room_holds_up_neither_others_nor_messages(lab: Lab) 
         unknown: Unknown::Waits,
         ..DispatcherOptions::default()
     };
-    let add =
-        |it: Builder| it.object(Ledger::default()).workflow(other).dispatcher_options(options);
+    let add = |it: App| it.object(Ledger::default()).workflow(other).dispatcher_options(options);
     let theatre = theatre(&lab, play, add).await;
     let ids: Vec<String> = (0..10).map(|it| format!("r{it}")).collect();
     for id in &ids {

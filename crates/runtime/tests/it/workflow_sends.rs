@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use steadfast::{
-    Error, Object, Runtime, Workflow, store::EntityKind, test::assert_survives_crashes,
+    App, Error, Object, Workflow, store::EntityKind, test::assert_survives_crashes,
     workflow::Status,
 };
 
@@ -25,7 +25,7 @@ async fn wherever_the_process_ends_what_was_sent_is_sent_once() {
         ctx.call(Ledger::at("l"), Add { by: 16 }).await?;
         Ok(json!(null))
     });
-    let program = || Runtime::builder().workflow(play.clone()).object(Ledger::default());
+    let program = || App::new("test").workflow(play.clone()).object(Ledger::default());
     let survived = assert_survives_crashes(program, async |app| {
         app.start(&Play::at("one"), &Value::Null).await?;
         app.advance(Duration::from_mins(10)).await;

@@ -5,9 +5,9 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 use steadfast::{
-    Ctx, Error, Result, Retry, Runtime, Workflow,
+    App, Ctx, Error, Result, Retry, Workflow,
     store::{Clock, Left, ManualClock, MemoryStore, Sleep, Timestamp},
-    test::App,
+    test::TestApp,
     workflow::{AttemptView, Status},
 };
 
@@ -16,18 +16,18 @@ use crate::{
     play::{Play, Stage, Theatre, until},
 };
 
-async fn app(play: &Play) -> App {
-    let app = Runtime::builder().workflow(play.clone()).test().await.unwrap();
+async fn app(play: &Play) -> TestApp {
+    let app = App::new("test").workflow(play.clone()).test().await.unwrap();
     app.start(&Play::at("one"), &Value::Null).await.unwrap();
     app
 }
 
-async fn status(app: &App) -> Status {
+async fn status(app: &TestApp) -> Status {
     app.runs().run("play", "one").await.unwrap().status
 }
 
 /// The attempts of the first step.
-async fn attempts(app: &App) -> Vec<AttemptView> {
+async fn attempts(app: &TestApp) -> Vec<AttemptView> {
     app.runs().look("play", "one").await.unwrap().steps[0].attempts.clone()
 }
 
@@ -132,7 +132,7 @@ async fn time_goes_on_for_one_branch_while_a_body_of_another_is_under_way() {
     });
     let clock = ManualClock::at(Timestamp(1_700_000_000_000));
     let store = Arc::new(MemoryStore::new(Arc::new(Strict(clock.clone()))));
-    let app = Runtime::builder().workflow(play.clone()).start(store.clone()).await.unwrap();
+    let app = App::new("test").workflow(play.clone()).start(store.clone()).await.unwrap();
     let theatre = Theatre { store, clock, app, stage: play.stage.clone() };
     theatre.start("one").await;
     theatre.stage.came("long").await;
@@ -153,7 +153,7 @@ async fn a_script_lets_attempts_time_out_fail_and_give() {
     let play = Play::of(|ctx, stage, _| async move {
         ctx.step("a", async || Ok(json!(stage.count("a")))).await
     });
-    let app = Runtime::builder().workflow(play.clone()).test().await.unwrap();
+    let app = App::new("test").workflow(play.clone()).test().await.unwrap();
     let script = app.script::<Play>("a").times_out().fails(Error::retryable("no"));
     script.times_out().gives(&"scripted".to_owned());
     app.start(&Play::at("one"), &Value::Null).await.unwrap();

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 use steadfast::{
-    Error, Result, Retry, Runtime, Workflow,
+    App, Error, Result, Retry, Workflow,
     store::{ManualClock, MemoryStore, Moment},
     test::assert_survives_crashes,
     workflow::Status,
@@ -142,7 +142,7 @@ async fn wherever_the_process_ends_a_step_is_recorded_once_and_runs_once_in_each
     let stage = play.stage.clone();
     let program = || {
         stage.count("processes");
-        Runtime::builder().workflow(play.clone())
+        App::new("test").workflow(play.clone())
     };
     let survived = assert_survives_crashes(program, async |app| {
         app.start(&Play::at("one"), &Value::Null).await?;

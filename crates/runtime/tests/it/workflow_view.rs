@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use steadfast::{
-    Runtime, Workflow,
+    App, Runtime, Workflow,
     store::{Clock, SeededEntropy},
     workflow::{Phase, RunQuery, RunView, StepStatus},
 };
@@ -26,7 +26,7 @@ struct Bench {
 
 impl Bench {
     async fn on(lab: Lab) -> Self {
-        let app = Runtime::builder()
+        let app = App::new("test")
             .workflow(Trip::default())
             .entropy(SeededEntropy::new(1))
             .start(lab.store.clone())

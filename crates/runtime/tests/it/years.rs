@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use steadfast::{
-    Consumer, Ctx, Delivery, Error, Handle, Keep, Object, Queue, Result, Runtime, Settled, Turn,
+    App, Consumer, Ctx, Delivery, Error, Handle, Keep, Object, Queue, Result, Settled, Turn,
     Workflow,
     object::HistoryRetention,
     store::{Remember, Retention, Write},
-    test::App,
+    test::TestApp,
 };
 
 use crate::{
@@ -96,12 +96,12 @@ fn keep() -> Keep {
     }
 }
 
-async fn app(lab: &Lab) -> App {
+async fn app(lab: &Lab) -> TestApp {
     app_that(lab, keep()).await
 }
 
-async fn app_that(lab: &Lab, keep: Keep) -> App {
-    Runtime::builder()
+async fn app_that(lab: &Lab, keep: Keep) -> TestApp {
+    App::new("test")
         .object(Visitor)
         .process::<Order>(Carrier::default())
         .workflow(Visit)
@@ -114,7 +114,7 @@ async fn app_that(lab: &Lab, keep: Keep) -> App {
 }
 
 /// What happens on one day: the same on every day, with other names.
-async fn day(app: &App, number: u32) {
+async fn day(app: &TestApp, number: u32) {
     let name = |what: &str| format!("{what}-{number}");
     for greeted in [name("a"), "host".into()] {
         app.call(Visitor::at(name("guest")), Greet { to: Some(greeted) }).await.unwrap();
@@ -166,7 +166,7 @@ async fn after_a_year_of_constant_load_a_store_is_no_larger_than_after_two_perio
 
 /// What one more sweep does when there is nothing to forget: its commits, reads and steps. Others
 /// may still be at work beside it for a moment, so the least of some is taken.
-async fn sweep_again(app: &App, lab: &Lab) -> [u64; 3] {
+async fn sweep_again(app: &TestApp, lab: &Lab) -> [u64; 3] {
     let mut least = [u64::MAX; 3];
     for _ in 0..10 {
         let before = lab.store.activity();

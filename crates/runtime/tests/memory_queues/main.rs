@@ -13,7 +13,7 @@ use std::{
 };
 
 use steadfast::{
-    Batch, BatchConsumer, ConsumeOptions, Queue, QueueSettings, Result, Runtime, SettledBatch,
+    App, Batch, BatchConsumer, ConsumeOptions, Queue, QueueSettings, Result, SettledBatch,
     store::{ManualClock, SqliteOptions, SqliteStore, Store, Timestamp},
 };
 
@@ -54,7 +54,7 @@ async fn delayed_messages_that_become_due_at_once_all_arrive_a_page_at_a_time() 
     let came = Arc::new(AtomicUsize::new(0));
     let settings = QueueSettings { batch_size: 200, ..QueueSettings::default() };
     let options = ConsumeOptions { concurrency: 2, ..ConsumeOptions::default() };
-    let app = Runtime::builder()
+    let app = App::new("test")
         .queue(MAIL.with(settings))
         .consume_batches_with(MAIL, Counts(came.clone()), options)
         .start(store.clone())

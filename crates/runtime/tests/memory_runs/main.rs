@@ -7,7 +7,7 @@
 use std::{sync::Arc, time::Duration};
 
 use steadfast::{
-    Ctx, Result, Runtime, Workflow,
+    App, Ctx, Result, Workflow,
     store::{ManualClock, RunStatus, SqliteOptions, SqliteStore, Store, Timestamp},
 };
 use tokio::runtime::Handle;
@@ -58,7 +58,7 @@ async fn runs_that_sleep_take_no_task_and_no_memory_and_all_wake() {
     let clock = ManualClock::at(Timestamp(1_000_000_000));
     let options = SqliteOptions::new(folder.path(), Arc::new(clock.clone()));
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(options).unwrap());
-    let builder = Runtime::builder().workflow(Nap);
+    let builder = App::new("test").workflow(Nap);
     let app = Arc::new(builder.start(store.clone()).await.unwrap());
     let before = resident_mib();
     let callers = (0..64).map(|caller| {

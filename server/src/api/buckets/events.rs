@@ -68,7 +68,7 @@ async fn place(node: &Node, message: &Recorded) -> Result<String, Problem> {
         None => return Ok(sent_to),
         Some(Delivery::Settled(settled)) => {
             let Some(queue) = settled.queue else { return Ok(sent_to) };
-            let known = node.store.addresses(&[queue]).await?;
+            let known = node.runtime.store().addresses(&[queue]).await?;
             return Ok(known.get(&queue).map_or(sent_to, |it| it.class().to_owned()));
         }
         Some(Delivery::Pending { due_at, .. }) => *due_at,
@@ -79,11 +79,11 @@ async fn place(node: &Node, message: &Recorded) -> Result<String, Problem> {
         return Ok(sent_to);
     }
     let after = DueCursor { due_at: at, position: message.position - 1 };
-    let settings = node.queues.show(&sent_to).await.map(|it| it.settings);
+    let settings = node.runtime.queues().show(&sent_to).await.map(|it| it.settings);
     let dead_letters = settings.ok().and_then(|it| it.dead_letter_queue);
     for queue in [Some(sent_to.clone()), dead_letters].into_iter().flatten() {
         let Ok(address) = queue_address(&queue) else { continue };
-        let found = node.store.letters(address.id(), after, at, 1).await?;
+        let found = node.runtime.store().letters(address.id(), after, at, 1).await?;
         if found.first().is_some_and(|it| it.message.position == message.position) {
             return Ok(queue);
         }

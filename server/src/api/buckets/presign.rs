@@ -71,7 +71,7 @@ pub(crate) async fn presigned(
     })?;
     let (endpoint, now) = (format!("http://{address}"), SystemClock.now());
     let expires = Duration::from_secs(body.expires_seconds);
-    let signer = signer(&*node.store).await?;
+    let signer = signer(&**node.runtime.store()).await?;
     let url = sign(&endpoint, &signer, method, (&bucket, &key), expires, now).map_err(|error| {
         Problem::new(Code::Bucket(BucketCode::InvalidArgument), error.to_string())
     })?;

@@ -55,7 +55,7 @@ pub(crate) async fn export(
     Params(params): Params<ExportParams>,
 ) -> Result<Response, Problem> {
     let turn = params.turn.as_deref().map(id::turn).transpose()?;
-    let past = node.objects.look_back(&class, &name, turn).await?;
+    let past = node.runtime.objects().look_back(&class, &name, turn).await?;
     let length = past.bytes_len();
     // Page by page, so that a large object is not copied as a whole.
     let pages = past.into_pages().map(|it| Ok::<_, Infallible>(Bytes::copy_from_slice(&it[..])));

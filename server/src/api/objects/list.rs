@@ -48,7 +48,7 @@ pub(crate) async fn objects(
 
 /// Reads the classes.
 pub(crate) async fn read_classes(node: &Node) -> Result<Vec<ObjectClass>, Problem> {
-    let classes = node.objects.look_at_classes().await?;
+    let classes = node.runtime.objects().look_at_classes().await?;
     Ok(classes.into_iter().map(ObjectClass::of).collect())
 }
 
@@ -64,11 +64,12 @@ pub(crate) async fn read_objects(
         return Err(bad_cursor(CURSOR));
     }
     let after = after.map(|it| it.name());
-    let mut found = node.objects.look_at_class(class, prefix, after, page.limit + 1).await?;
+    let mut found =
+        node.runtime.objects().look_at_class(class, prefix, after, page.limit + 1).await?;
     let more = page.limit < found.len();
     found.truncate(page.limit);
     let last = found.last().filter(|_| more);
     let next = last.map(|it| Cursor::Address(it.address.clone()).encode());
-    let entry = |it| ObjectEntry::of(it, node.objects.is_awake(&it.address));
+    let entry = |it| ObjectEntry::of(it, node.runtime.objects().is_awake(&it.address));
     Ok(List { items: found.iter().map(entry).collect(), next })
 }

@@ -58,13 +58,13 @@ pub(crate) async fn delete(
     Path((class, name)): Path<(String, String)>,
 ) -> Result<Json<Deleted>, Problem> {
     // One that does not exist is told apart, and is not made to be deleted.
-    node.objects.look_at_turns(&class, &name, None, 0).await?;
-    if !node.objects.serves(&class) {
+    node.runtime.objects().look_at_turns(&class, &name, None, 0).await?;
+    if !node.runtime.objects().serves(&class) {
         let detail =
             format!("class `{class}` is not registered here; delete `{name}` where it is served");
         return Err(Problem::new(Code::ClassNotServed, detail));
     }
-    let deleted = node.objects.delete(&class, &name).await?;
+    let deleted = node.runtime.objects().delete(&class, &name).await?;
     Ok(Json(Deleted { deleted }))
 }
 
@@ -74,5 +74,5 @@ pub(crate) async fn read_one(
     class: &str,
     name: &str,
 ) -> Result<ObjectDetail, Problem> {
-    Ok(ObjectDetail::of(node.objects.look_at(class, name).await?))
+    Ok(ObjectDetail::of(node.runtime.objects().look_at(class, name).await?))
 }

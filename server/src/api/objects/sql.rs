@@ -55,5 +55,5 @@ pub(crate) async fn read_rows(
     name: &str,
     body: SqlBody,
 ) -> Result<SqlRows, Problem> {
-    Ok(SqlRows::of(node.objects.query(class, name, body.query()).await?))
+    Ok(SqlRows::of(node.runtime.objects().query(class, name, body.query()).await?))
 }

@@ -5,19 +5,12 @@ use std::{sync::Arc, time::Duration};
 use axum::{Router, body::Body, http::Request};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use steadfast::{Error, Handle, Object, ObjectOptions, Objects, Result, Turn};
-use steadfast_bucket::{Buckets, MemoryBlobs};
+use steadfast::{Error, Handle, Object, ObjectOptions, Result, Turn};
+use steadfast_bucket::MemoryBlobs;
 use steadfast_store::{MemoryStore, SystemClock};
 use tower::ServiceExt;
 
-use crate::{
-    app,
-    classifier::Sight,
-    drift::Drift,
-    generations::small_studio,
-    node::{Apps, Node},
-    place::Place,
-};
+use crate::{app, drift::Drift, node::Node, place::Place};
 
 struct Rascal;
 
@@ -98,22 +91,11 @@ async fn router() -> Router {
         database_bytes_max: 1 << 20,
         ..ObjectOptions::default()
     };
-    let objects = Objects::builder(store.clone()).class(Rascal).options(options);
-    let objects = objects.start().unwrap();
-    let buckets = Buckets::builder(store.clone()).open(Arc::new(MemoryBlobs::default()));
-    let buckets = buckets.await.unwrap();
-    app::router(Node::with(
-        store,
-        Place::Folder("memory".into()),
-        objects,
-        buckets.clone(),
-        Apps {
-            sight: Sight::none().unwrap(),
-            studio: small_studio(&buckets).unwrap(),
-            drift: Drift::none(),
-            keep_dead: Duration::ZERO,
-        },
-    ))
+    let app = Node::small(Drift::none()).unwrap();
+    let app = app.object(Rascal).object_options(options);
+    let app = app.blobs(Arc::new(MemoryBlobs::default()));
+    let place = Place::Folder("memory".into());
+    app::router(Node::prepare(app, store, place).await.unwrap())
 }
 
 async fn call(router: &Router, message: &str, body: &Value) -> (u16, Value) {

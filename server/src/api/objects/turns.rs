@@ -71,7 +71,7 @@ pub(crate) async fn read_turns(
 ) -> Result<List<TurnEntry>, Problem> {
     // The cursor is the turn that the page begins with.
     let from = Some(page.after_position()?).filter(|it| *it != 0);
-    let found = node.objects.look_at_turns(class, name, from, page.limit + 1).await?;
+    let found = node.runtime.objects().look_at_turns(class, name, from, page.limit + 1).await?;
     let next = found.get(page.limit).map(|it| Cursor::Position(it.position).encode());
     Ok(List { items: found.iter().take(page.limit).map(TurnEntry::of).collect(), next })
 }
@@ -83,5 +83,5 @@ pub(crate) async fn read_turn(
     name: &str,
     turn: i64,
 ) -> Result<TurnDetail, Problem> {
-    Ok(TurnDetail::of(node.objects.look_at_turn(class, name, turn).await?))
+    Ok(TurnDetail::of(node.runtime.objects().look_at_turn(class, name, turn).await?))
 }

@@ -189,7 +189,8 @@ impl Code {
             RunError::UnknownRun { .. } => Code::RunNotFound,
             RunError::InvalidId { .. } => Code::InvalidId,
             RunError::Malformed { .. } => Code::BadRequest,
-            RunError::WrongStatus { .. } => Code::WrongStatus,
+            // Only typed handles say so, and no route has one.
+            RunError::Failed { .. } | RunError::WrongStatus { .. } => Code::WrongStatus,
             RunError::UnknownStep { .. } => Code::StepNotFound,
             RunError::Name(_) => Code::InvalidName,
             RunError::Store(error) => Code::of_store(error),

@@ -96,7 +96,7 @@ pub(crate) async fn read_messages(
     let (mut after, mut bytes) = (peek.after, 0);
     loop {
         let wanted = (peek.limit + 1 - items.len()).min(READ_ROWS);
-        let page = node.queues.peek(queue, peek.state, after, wanted).await?;
+        let page = node.runtime.queues().peek(queue, peek.state, after, wanted).await?;
         let is_last = page.len() < wanted;
         for it in page {
             bytes += it.message.data.as_str().len();

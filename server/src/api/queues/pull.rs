@@ -89,9 +89,9 @@ pub(crate) async fn pull(
 ) -> Result<Json<PulledList>, Problem> {
     let PullBody { batch_size, lease_ms } = body_or(&body, "{\"batchSize\"?, \"leaseMs\"?}")?;
     let lease = Duration::from_millis(lease_ms);
-    let pulled = node.queues.pull(&queue, batch_size, lease).await?;
+    let pulled = node.runtime.queues().pull(&queue, batch_size, lease).await?;
     // What gave something was not paused.
-    let paused = pulled.is_empty() && node.queues.is_paused(&queue).await?;
+    let paused = pulled.is_empty() && node.runtime.queues().is_paused(&queue).await?;
     Ok(Json(PulledList { items: pulled.iter().map(PulledEntry::of).collect(), paused }))
 }
 
@@ -121,6 +121,6 @@ pub(crate) async fn ack(
         .iter()
         .map(|it| Ok((it.lease_id.parse()?, it.delay_ms.map(Duration::from_millis))))
         .collect();
-    let acked = node.queues.ack(&queue, &acks?, &retries?).await?;
+    let acked = node.runtime.queues().ack(&queue, &acks?, &retries?).await?;
     Ok(Json(AckedEntry::of(&acked)))
 }

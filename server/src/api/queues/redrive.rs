@@ -117,7 +117,7 @@ pub(crate) async fn purge(
         }
     });
     let (only, ids) = (only.transpose()?, positions(ids)?);
-    let purged = node.queues.purge(&queue, only, ids.as_deref()).await?;
+    let purged = node.runtime.queues().purge(&queue, only, ids.as_deref()).await?;
     Ok(Json(PurgedEntry { purged }))
 }
 
@@ -141,7 +141,7 @@ pub(crate) async fn redrive(
     let RedriveBody { to, filter, rate_per_second, dry_run } = body_or(&body, form)?;
     let FilterBody { ids, error_contains } = filter;
     let what = Redrive { to, ids: positions(ids)?, error_contains, rate_per_second, dry_run };
-    Ok(Json(RedrivenEntry::of(&node.queues.redrive(&queue, &what).await?)))
+    Ok(Json(RedrivenEntry::of(&node.runtime.queues().redrive(&queue, &what).await?)))
 }
 
 /// Replaces a message that waits or is dead by one with another body, which is delivered anew.
@@ -165,7 +165,8 @@ pub(crate) async fn edit(
 ) -> Result<Json<EditedEntry>, Problem> {
     let EditBody { body, to } = body_of(&body, "{\"body\", \"to\"?}")?;
     let body = Text::raw(body).map_err(StoreError::from)?;
-    let edited = node.queues.edit(&queue, id::position(&id)?, body, to.as_deref()).await?;
+    let edited =
+        node.runtime.queues().edit(&queue, id::position(&id)?, body, to.as_deref()).await?;
     Ok(Json(EditedEntry { id: edited.to_string() }))
 }
 

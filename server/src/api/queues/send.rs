@@ -95,7 +95,7 @@ pub(crate) async fn send(
 ) -> Result<(StatusCode, Json<SentEntry>), Problem> {
     let key = key_of(&headers)?;
     let all = outgoing(&body)?;
-    let ids = node.queues.send_json(&queue, all, key).await?;
+    let ids = node.runtime.queues().send_json(&queue, all, key).await?;
     Ok((StatusCode::CREATED, Json(SentEntry { ids: written(&ids) })))
 }
 

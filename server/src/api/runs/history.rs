@@ -94,7 +94,7 @@ pub(crate) async fn read_history(
     after: i64,
     limit: usize,
 ) -> Result<List<HistoryEntry>, Problem> {
-    let mut items = node.runs.history(name, id, after, limit + 1).await?;
+    let mut items = node.runtime.runs().history(name, id, after, limit + 1).await?;
     let more = limit < items.len();
     items.truncate(limit);
     let next = items.last().filter(|_| more).map(|it| it.number.to_string());
@@ -136,7 +136,7 @@ pub(crate) async fn live(
         None => params.after()?,
     };
     // It must be there before the answer begins.
-    node.runs.history(&name, &id, after, 1).await?;
+    node.runtime.runs().history(&name, &id, after, 1).await?;
     let place = node.watchers.clone().try_acquire_owned().map_err(|_| {
         Problem::new(Code::TooManyConnections, "too many watch runs; come again, or ask `history`")
     })?;

@@ -124,8 +124,8 @@ pub(crate) async fn workflows(
 
 /// Reads the workflows.
 pub(crate) async fn read_workflows(node: &Node) -> Result<Vec<WorkflowEntry>, Problem> {
-    let counts = node.runs.counts().await?;
-    let limits = node.runs.workflows().map(|(_, options)| LimitsEntry::of(options));
+    let counts = node.runtime.runs().counts().await?;
+    let limits = node.runtime.runs().workflows().map(|(_, options)| LimitsEntry::of(options));
     let all = counts.into_iter().zip(limits);
     Ok(all.map(|(counts, limits)| WorkflowEntry { counts, limits }).collect())
 }
@@ -149,7 +149,7 @@ pub(crate) async fn list(
 
 /// Reads a part of the runs of a workflow.
 pub(crate) async fn read_runs(node: &Node, query: &RunQuery) -> Result<RunPage, Problem> {
-    let list = node.runs.list(query).await;
+    let list = node.runtime.runs().list(query).await;
     // Nothing else of a query can be malformed.
     let is_cursor = |it: &RunError| matches!(it, RunError::Malformed { .. });
     list.map_err(|error| if is_cursor(&error) { bad_cursor("after") } else { error.into() })

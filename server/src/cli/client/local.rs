@@ -5,7 +5,7 @@ use std::{io::Read, net::SocketAddr, path::Path, sync::Arc};
 
 use axum::{Router, body::Body, http::Request, response::Response};
 use futures_util::{StreamExt, stream};
-use steadfast_bucket::{Buckets, MemoryBlobs};
+use steadfast_bucket::MemoryBlobs;
 use steadfast_store::{Clock, MemoryStore, OpenError, Store, SystemClock};
 use tokio::runtime::Runtime;
 use tower::ServiceExt;
@@ -17,7 +17,7 @@ use crate::{
     drift::Drift,
     failure::Failure,
     node::Node,
-    open::{open_buckets, open_existing_folder},
+    open::open_existing_folder,
     place::Place,
 };
 
@@ -39,10 +39,10 @@ impl LocalClient {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let opened = runtime.block_on(open_existing_folder(&folder, clock));
         let store = opened.map_err(advise)?;
-        let buckets = runtime.block_on(open_buckets(store.clone(), &folder))?;
-        let entered = runtime.enter();
-        let node = Node::new(store, Place::Folder(folder), buckets)?;
-        drop(entered);
+        let app = Node::small(Drift::none())?;
+        let app = app.blob_folder(folder.join("blobs"));
+        let place = Place::Folder(folder);
+        let node = runtime.block_on(Node::prepare(app, store, place))?;
         Ok(Self { runtime, app: app::router(node.clone()), node })
     }
 
@@ -52,14 +52,14 @@ impl LocalClient {
         let runtime = runtime.worker_threads(2).enable_all().build()?;
         let node = runtime.block_on(async {
             let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
-            let blobs = Arc::new(MemoryBlobs::default());
-            let buckets = Buckets::builder(store.clone()).open(blobs).await?;
             // The demo is where a server is by default.
             let listen = SocketAddr::from(([127, 0, 0, 1], PORT));
             // Nobody asks where it is.
             let place = Place::Folder("memory".into());
-            let node = Node::small(store, place, buckets, Drift::of(drift, listen)?)?;
-            node.work().await?;
+            let app = Node::small(Drift::of(drift, listen)?)?;
+            let app = app.blobs(Arc::new(MemoryBlobs::default()));
+            let node = Node::prepare(app, store, place).await?;
+            node.runtime.work().await?;
             Ok::<Arc<Node>, Failure>(node)
         })?;
         Ok(Self { runtime, app: app::router(node.clone()), node })
@@ -128,9 +128,8 @@ impl LocalClient {
     /// Gives the folder free again.
     pub(super) fn close(self) {
         self.runtime.block_on(async {
-            self.node.rest().await;
-            self.node.buckets.close().await;
-            self.node.store.close().await;
+            self.node.runtime.clone().stop().await;
+            self.node.runtime.store().close().await;
         });
     }
 }

@@ -58,7 +58,7 @@ pub(in super::super) async fn table(
     let offset: usize = params.offset.as_deref().map_or(Ok(0), str::parse).map_err(|_| {
         Problem::new(Code::BadQuery, "`offset` must be a number of rows to pass over")
     })?;
-    let page = node.objects.look_at_rows(&class, &name, &table, offset, ROWS + 1).await?;
+    let page = node.runtime.objects().look_at_rows(&class, &name, &table, offset, ROWS + 1).await?;
     let mut found = SqlRows::of(page);
     let sql = format!("SELECT * FROM \"{}\"", table.replace('"', "\"\""));
     let more = ROWS < found.rows.len();

@@ -63,9 +63,9 @@ pub(in super::super) async fn control(
     Path((queue, verb)): Path<(String, String)>,
 ) -> Result<Redirect, Problem> {
     match verb.as_str() {
-        "pause" => node.queues.pause(&queue).await?,
-        "resume" => node.queues.resume(&queue).await?,
-        "purge" => drop(node.queues.purge(&queue, None, None).await?),
+        "pause" => node.runtime.queues().pause(&queue).await?,
+        "resume" => node.runtime.queues().resume(&queue).await?,
+        "purge" => drop(node.runtime.queues().purge(&queue, None, None).await?),
         _ => return Err(Problem::new(Code::UnknownRoute, "no such route; see /openapi.json")),
     }
     Ok(Redirect::to(&path_of(&queue)))

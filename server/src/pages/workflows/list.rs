@@ -129,7 +129,7 @@ fn asked(uri: &Uri) -> Result<(RunParams, Option<String>), Problem> {
 
 /// Says that a run is gone, if it is: an address can be kept, and the id used again.
 async fn gone(node: &Node, name: &str, id: &str) -> Result<Markup, Problem> {
-    match node.runs.run(name, id).await {
+    match node.runtime.runs().run(name, id).await {
         Err(RunError::UnknownRun { .. }) => Ok(html! {
             div.notice.good role="status" { "Run " code { (id) } " is deleted." }
         }),

@@ -41,9 +41,9 @@ pub(in super::super) async fn show(
     State(node): State<Arc<Node>>,
     Path((name, id)): Path<(String, String)>,
 ) -> Result<Markup, Problem> {
-    let run = node.runs.look(&name, &id).await?;
+    let run = node.runtime.runs().look(&name, &id).await?;
     let before = (run.version - ENTRIES).max(0);
-    let latest = node.runs.history(&name, &id, before, ENTRIES as usize).await?;
+    let latest = node.runtime.runs().history(&name, &id, before, ENTRIES as usize).await?;
     let path = path_of(&name, &id);
     // One that has ended may begin anew, but that is seldom.
     let busy = !run.status.is_final() && run.version <= LIVE_ENTRIES_MAX;

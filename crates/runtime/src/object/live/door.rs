@@ -2,10 +2,10 @@
 
 use std::{rc::Rc, sync::Arc};
 
-use super::{Closed, Connection, Live};
+use super::{Closed, Connection};
 use crate::{
     Result,
-    object::{Turn, turn::Core},
+    object::{Object, Turn, turn::Core},
 };
 
 type Connected = Box<dyn Fn(&Rc<Core>, &Connection) -> Result<()> + Send + Sync>;
@@ -21,7 +21,7 @@ pub(in crate::object) struct Door {
 }
 
 impl Door {
-    pub(in crate::object) fn of<C: Live>(class: &Arc<C>) -> Self {
+    pub(in crate::object) fn of<C: Object>(class: &Arc<C>) -> Self {
         let turn = |core: &Rc<Core>| Turn::new(core.clone());
         let (comes, says, goes) = (class.clone(), class.clone(), class.clone());
         Self {

@@ -4,12 +4,12 @@
 use serde::Serialize;
 
 use super::{
-    Closed, Connection, ConnectionId, Event, Live,
+    Closed, Connection, ConnectionId, Event,
     room::{Op, To},
 };
 use crate::{
     Error, Result,
-    object::{Turn, turn::Core},
+    object::{Object, Turn, turn::Core},
 };
 
 /// Bytes of one event.
@@ -24,7 +24,7 @@ const ATTACHMENT_BYTES_MAX: usize = 16 << 10;
 /// What fits into a close frame.
 const REASON_BYTES_MAX: usize = 123;
 
-impl<C: Live> Turn<C> {
+impl<C: Object> Turn<C> {
     /// Tells all connections.
     pub fn broadcast(&self, msg: &impl Serialize) {
         self.core.tell(To::All, None, msg);

@@ -8,7 +8,7 @@ use super::{Arrival, Closed, Connection, ConnectionId, Line, room::Op};
 use crate::{
     Result,
     object::{
-        CallError,
+        CallError, NOT_LIVE,
         activation::Activation,
         calls::Fault,
         objects::Class,
@@ -94,7 +94,7 @@ impl Activation {
         now: Timestamp,
     ) -> Option<Step> {
         // If it cannot be opened, who waits for it is told.
-        if self.lost_at_once == 0 || class.door.is_none() || self.open(class).is_err() {
+        if self.lost_at_once == 0 || self.open(class).is_err() {
             return None;
         }
         let lost = self.core().connections_before(first, 1);
@@ -141,7 +141,7 @@ impl Activation {
             let object = self.me().to_string();
             tracing::error!(object, "connection ended without its handler, which met a limit");
         }
-        let door = class.door.as_ref().filter(|_| handled);
+        let door = handled.then_some(&class.door);
         self.turn("closed", None, now, None, |core| {
             for connection in remove(core, &find)? {
                 let handler = || door.map_or(Ok(()), |it| (it.closed)(core, &connection, closed));
@@ -174,9 +174,11 @@ fn live(
     name: &str,
     handler: impl FnOnce(&Rc<Core>, &super::Door) -> Result<()>,
 ) -> Result<Done, CallError> {
-    let Some(door) = &class.door else {
-        return Err(CallError::NotLive { class: core.me.class().into() });
-    };
-    guarded(core, name, || handler(core, door).map_err(Fault::Refused))?;
-    Ok(Done::nothing())
+    match guarded(core, name, || handler(core, &class.door).map_err(Fault::Refused)) {
+        Ok(()) => Ok(Done::nothing()),
+        Err(CallError::Refused(error)) if error.code() == NOT_LIVE => {
+            Err(CallError::NotLive { class: core.me.class().into() })
+        }
+        Err(error) => Err(error),
+    }
 }

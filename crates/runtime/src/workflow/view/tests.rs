@@ -39,7 +39,7 @@ fn key(scope: &str, kind: &str, name: &str) -> Key {
 }
 
 fn started() -> Entry {
-    Entry::Started { input: json!({ "a": 1 }) }
+    Entry::Started { input: json!({ "a": 1 }), on_end: None }
 }
 
 fn wake(waits: &[(Key, Option<i64>)]) -> Entry {

@@ -34,7 +34,7 @@ super::on_all!(
 );
 
 pub(super) fn add(it: ObjectsBuilder) -> ObjectsBuilder {
-    it.live_class(Hall)
+    it.class(Hall)
 }
 
 pub(super) async fn program(lab: &Lab) -> Program {

@@ -3,7 +3,7 @@
 use std::sync::{Arc, atomic::Ordering};
 
 use steadfast::{
-    Arrival, Closed, Object, Result, Runtime,
+    App, Arrival, Closed, Object, Result,
     store::{ManualClock, MemoryStore, StoreError},
     test::assert_survives_crashes,
 };
@@ -62,7 +62,7 @@ async fn ends_that_are_too_much_for_one_turn_are_heard_of_one_by_one(mut lab: La
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn wherever_the_process_ends_who_comes_again_has_heard_everything_and_is_there_once() {
     let survived = assert_survives_crashes(
-        || Runtime::builder().live_object(Hall),
+        || App::new("test").object(Hall),
         async |app| {
             let arrival = Arrival::new().param("name", "ann").after(0);
             let ann = app.connect(Hall::at("a"), arrival).await?;

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use steadfast::{
-    Error, Object, Result, Runtime,
-    test::{App, assert_survives_crashes},
+    App, Error, Object, Result,
+    test::{TestApp, assert_survives_crashes},
 };
 
 use crate::ledger::{AddBoth, Clockwork, Downloader, Fetch, Ledger, Read, Rung};
 
 /// What a client does, each step under a key, so that it can be repeated.
-async fn scenario(app: &App) -> Result<(i64, i64, Vec<String>)> {
+async fn scenario(app: &TestApp) -> Result<(i64, i64, Vec<String>)> {
     let failed = |error: steadfast::CallError| Error::retryable(error);
     let objects = app.objects();
     let both = AddBoth { other: "b".into(), by: 5 };
@@ -30,7 +30,7 @@ async fn scenario(app: &App) -> Result<(i64, i64, Vec<String>)> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_sends_alarms_and_effects_end_the_same_whenever_the_process_ends() {
-    let program = || Runtime::builder().object(Ledger::default()).perform(Downloader::default());
+    let program = || App::new("test").object(Ledger::default()).perform(Downloader::default());
     let app = program().test().await.unwrap();
     let wanted = (12, 5, vec!["x".to_owned(), "twice".to_owned()]);
     assert_eq!(scenario(&app).await.unwrap(), wanted);

@@ -1,16 +1,10 @@
-//! The application uploads, mounted: what it needs of this node.
+//! How the routes of applications make live connections.
 
 use std::sync::Arc;
 
 use axum::{
-    Router,
     extract::{Query, Request},
     response::{IntoResponse, Response},
-};
-use steadfast_ai::classify::Copies;
-use steadfast_uploads::{
-    UPLOADS,
-    http::{Site, router},
 };
 use steadfast_web::Connect;
 
@@ -21,20 +15,6 @@ use crate::{
     },
     node::Node,
 };
-
-/// The routes of the application.
-pub(crate) fn routes(node: &Arc<Node>) -> Router {
-    router(Site {
-        objects: node.objects.clone(),
-        uploads: UPLOADS.of(&node.buckets),
-        tokens: node.tokens.clone(),
-        limits: node.apps.sight.limits.clone(),
-        pool: node.apps.sight.pool.clone(),
-        thumbnails: Copies::default(),
-        connect: connector(node),
-        notice: node.apps.sight.notice.clone(),
-    })
-}
 
 /// Connects as the routes of objects do.
 pub(crate) fn connector(node: &Arc<Node>) -> Connect {

@@ -1,8 +1,8 @@
-//! A process that starts runs: its executor reaches the program by a link.
+//! A process that starts runs: its executor reaches the program by a client.
 
 use serde::{Deserialize, Serialize};
 use steadfast::{
-    Ctx, Failure, Link, Object, Result, Runtime, Workflow,
+    App, Client, Ctx, Failure, Object, Result, Workflow,
     process::{Action, Actions, EventOf, Execute, Process, Refused},
     test::assert_survives_crashes,
 };
@@ -47,7 +47,7 @@ impl Process for Club {
     }
 }
 
-struct Host(Link);
+struct Host(Client);
 
 #[async_trait::async_trait]
 impl Execute<Club> for Host {
@@ -57,7 +57,7 @@ impl Execute<Club> for Host {
         key: &str,
     ) -> Result<Option<Input>, Failure> {
         self.0.start(&Welcome::at(&name), &name).await?;
-        self.0.call(Ledger::at("host"), Add { by: 1 }, key).await?;
+        self.0.call(Ledger::at("host"), Add { by: 1 }).key(key).await?;
         Ok(Some(Input::Welcomed(name)))
     }
 }
@@ -78,9 +78,9 @@ impl Workflow for Welcome {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_that_a_process_starts_is_made_once_wherever_the_process_ends() {
     let program = || {
-        let link = Link::default();
-        let builder = Runtime::builder().link(&link).object(Ledger::default()).workflow(Welcome);
-        builder.process::<Club>(Host(link))
+        let app = App::new("test").object(Ledger::default()).workflow(Welcome);
+        let host = Host(app.client());
+        app.process::<Club>(host)
     };
     let survived = assert_survives_crashes(program, async |app| {
         app.processes().input::<Club>(&Input::Joined("ada".into()), Some("ada joins")).await?;
@@ -94,14 +94,14 @@ async fn a_run_that_a_process_starts_is_made_once_wherever_the_process_ends() {
 }
 
 #[tokio::test]
-async fn a_link_to_a_program_that_has_ended_says_so() {
-    let link = Link::default();
-    let error = link.start(&Welcome::at("early"), &"x".into()).await.unwrap_err();
+async fn a_client_of_a_program_that_does_not_run_says_so() {
+    let program = App::new("test").object(Ledger::default()).workflow(Welcome);
+    let client = program.client();
+    let error = client.start(&Welcome::at("early"), &"x".into()).await.unwrap_err();
     assert_eq!(error.code(), "closed");
     let lab = Lab::memory().await;
-    let program = Runtime::builder().link(&link).object(Ledger::default()).workflow(Welcome);
     let app = program.start(lab.store.clone()).await.unwrap();
-    assert!(link.start(&Welcome::at("one"), &"x".into()).await.unwrap().created);
+    assert!(client.start(&Welcome::at("one"), &"x".into()).await.unwrap().created);
     app.stop().await;
-    assert!(link.start(&Welcome::at("two"), &"x".into()).await.is_err());
+    assert!(client.start(&Welcome::at("two"), &"x".into()).await.is_err());
 }

@@ -1,0 +1,63 @@
+//! Opens the store that a program is given: a folder, or a database by its URL.
+
+use std::{path::Path, sync::Arc};
+
+use steadfast_store::{
+    Commit, EntryKey, Json, OpenError, PostgresOptions, PostgresStore, Put, SqliteOptions,
+    SqliteStore, Store, StoreError, SystemClock, Write,
+};
+
+use crate::StartError;
+
+const SPACE: &str = "program";
+const NAME: &[u8] = b"name";
+
+/// The folder that is meant, if no database is.
+pub(crate) fn folder(at: &str) -> Option<&Path> {
+    let is_database = at.starts_with("postgres://") || at.starts_with("postgresql://");
+    (!is_database).then(|| Path::new(at))
+}
+
+/// Opens or makes a store.
+pub(crate) async fn store(at: &str) -> Result<Arc<dyn Store>, OpenError> {
+    let clock = Arc::new(SystemClock);
+    let Some(folder) = folder(at) else {
+        return Ok(Arc::new(PostgresStore::open(PostgresOptions::new(at, clock)).await?));
+    };
+    if let Some((scheme, _)) = at.split_once("://") {
+        let reason =
+            format!("`{scheme}` is no store; give a folder, or postgres://user@host/database");
+        return Err(OpenError::Failed { what: scheme.into(), reason });
+    }
+    let options = SqliteOptions::new(folder, clock);
+    let opened = tokio::task::spawn_blocking(|| SqliteStore::open(options)).await;
+    let failed = |reason: String| OpenError::Failed { what: at.into(), reason };
+    Ok(Arc::new(opened.map_err(|error| failed(error.to_string()))??))
+}
+
+/// Whether a store belongs to this program already. Another's is refused, unless it is adopted.
+pub(crate) async fn is_ours(
+    store: &Arc<dyn Store>,
+    program: &str,
+    adopts: bool,
+) -> Result<bool, StartError> {
+    let entry = EntryKey::new(SPACE, NAME).map_err(StoreError::from)?;
+    let kept = store.entry(&entry).await?.and_then(|it| it.value);
+    let owner: Option<String> = kept.and_then(|it| serde_json::from_str(it.as_str()).ok());
+    match owner {
+        Some(owner) if owner == program => Ok(true),
+        Some(owner) if !adopts => Err(StartError::Foreign { owner, program: program.into() }),
+        Some(_) | None => Ok(false),
+    }
+}
+
+/// Writes into a store that it belongs to this program.
+pub(crate) async fn own(store: &Arc<dyn Store>, program: &str) -> Result<(), StoreError> {
+    let entry = EntryKey::new(SPACE, NAME)?;
+    let put = Put { entry, value: Some(Json::of(&program)?), reference: None, expires: None };
+    match store.commit(Commit::of(Write::Put(put))).await {
+        // The next start writes it.
+        Ok(_) | Err(StoreError::DiskFull) => Ok(()),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,86 @@
+//! Who hears of the end of a run: the object that was named when the run was started, in the commit
+//! of the end.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use steadfast_store::{Address, Due, InvalidInput, Json, Message, Task};
+
+use super::{Workflow, record::Entry};
+use crate::{Error, Result};
+
+/// A run has ended: an ordinary message. List it in `Calls` and `impl Handle<RunEnded<W>>`, and name
+/// the object when the run is started, see [`StartedRun::on_end`](crate::object::StartedRun::on_end).
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(bound = "")]
+pub struct RunEnded<W: Workflow> {
+    /// The id of the run.
+    pub id: String,
+    /// What it ended with. One that was terminated is an error of the code `terminated`.
+    pub result: Result<W::Output>,
+}
+
+/// Whom to tell, as it is recorded with the start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct OnEnd {
+    /// The address of the object.
+    pub(crate) to: String,
+    /// The message that it gets.
+    pub(crate) message: String,
+}
+
+impl OnEnd {
+    /// The message that goes out with this entry; `None` if it is not an end.
+    pub(super) fn message(
+        &self,
+        run: &Address,
+        entry: &Entry,
+    ) -> Result<Option<Message>, InvalidInput> {
+        let result: Result<&Value> = match entry {
+            Entry::Completed { output } => Ok(output),
+            Entry::Errored { error } => Err(error.clone()),
+            Entry::Terminated => {
+                Err(Error::terminal("the run was terminated").with_code("terminated"))
+            }
+            Entry::Started { .. }
+            | Entry::Done { .. }
+            | Entry::Failed { .. }
+            | Entry::Tried { .. }
+            | Entry::Timer { .. }
+            | Entry::Event { .. }
+            | Entry::Took { .. }
+            | Entry::Paused { .. }
+            | Entry::Resumed { .. }
+            | Entry::Restarted { .. }
+            | Entry::Wake { .. }
+            | Entry::Waits { .. }
+            | Entry::Progress(_) => return Ok(None),
+        };
+        // It was checked when the run was started.
+        let Ok(to) = self.to.parse::<Address>() else { return Ok(None) };
+        match self.told(&to, run, &result) {
+            // With its envelope it may be too large or too deep for a message.
+            Err(error) => {
+                let text =
+                    format!("the output does not fit into a message ({error}); read the run");
+                let error = Error::terminal(text).with_code("result_too_large");
+                self.told(&to, run, &Err(error)).map(Some)
+            }
+            Ok(told) => Ok(Some(told)),
+        }
+    }
+
+    fn told(
+        &self,
+        to: &Address,
+        run: &Address,
+        result: &Result<&Value>,
+    ) -> Result<Message, InvalidInput> {
+        let data = Json::of(&json!({ "id": run.name(), "result": result }))?;
+        let metadata = Json::of(&json!({ "to": self.to }))?;
+        let message = Message::new(&self.message, data)?.action("call").metadata(metadata)?;
+        let (target, due) = (to.clone(), Due::After(Duration::ZERO));
+        Ok(message.task(Task { target, ordered: false, due }))
+    }
+}

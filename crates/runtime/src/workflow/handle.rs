@@ -1,0 +1,116 @@
+//! One run, with its types: what it gives is what its workflow says.
+
+use std::marker::PhantomData;
+
+use steadfast_store::StoreError;
+
+use super::{Ctx, RunAddress, RunError, Runs, Status, Workflow};
+use crate::{Body, Client, Result};
+
+/// Names an event that runs wait for, and says what comes with it.
+///
+/// ```
+/// use steadfast::Event;
+///
+/// const PAYMENT: Event<u64> = Event::named("payment");
+/// ```
+pub struct Event<T> {
+    name: &'static str,
+    payload: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for Event<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Event<T> {}
+
+impl<T> Event<T> {
+    /// An event of this name. It is stored: it may never change.
+    pub const fn named(name: &'static str) -> Self {
+        Self { name, payload: PhantomData }
+    }
+
+    /// The name.
+    pub const fn name(self) -> &'static str {
+        self.name
+    }
+}
+
+impl Ctx {
+    /// The next event of this kind: in their order, each taken once. One that came before is there
+    /// at once.
+    #[track_caller]
+    pub fn wait_for<T: Body>(&self, event: Event<T>) -> impl Future<Output = Result<T>> + Send {
+        self.event(event.name)
+    }
+}
+
+/// One run of a program: [`Client::run`] gives it.
+pub struct RunHandle<W> {
+    client: Client,
+    run: RunAddress<W>,
+}
+
+impl<W: Workflow> RunHandle<W> {
+    pub(crate) fn new(client: Client, run: RunAddress<W>) -> Self {
+        Self { client, run }
+    }
+
+    fn runs(&self) -> Result<Runs, RunError> {
+        Ok(self.client.runs()?.0)
+    }
+
+    /// How far it is.
+    pub async fn status(&self) -> Result<Status, RunError> {
+        Ok(self.runs()?.run(W::NAME, self.run.id()).await?.status)
+    }
+
+    /// Waits until it has ended, and gives what it ended with. One that failed is
+    /// [`RunError::Failed`]; one that was terminated or stands still is [`RunError::WrongStatus`].
+    /// When the program stops before, it is the error `closed`.
+    pub async fn wait(&self) -> Result<W::Output, RunError> {
+        let (runs, mut ended) = self.client.runs()?;
+        let status = tokio::select! {
+            status = runs.wait(W::NAME, self.run.id()) => status?,
+            // The next process drives it.
+            _ = ended.wait_for(|it| *it) => return Err(StoreError::Closed.into()),
+        };
+        let run = format!("{:?}", self.run);
+        let tag = status.tag();
+        match status {
+            Status::Complete(output) => serde_json::from_value(output).map_err(|error| {
+                RunError::Malformed { what: "the output of the run", detail: error.to_string() }
+            }),
+            Status::Errored(error) => Err(RunError::Failed { run, error }),
+            Status::Queued | Status::Running | Status::Waiting | Status::Paused(_) => {
+                Err(RunError::WrongStatus { run, status: tag, why: "resume it to get its output" })
+            }
+            Status::Terminated => {
+                Err(RunError::WrongStatus { run, status: tag, why: "it gives no output" })
+            }
+        }
+    }
+
+    /// Tells it of an event, which is kept until the run waits for one of this name.
+    pub async fn send<T: Body>(&self, event: Event<T>, payload: T) -> Result<(), RunError> {
+        self.runs()?.send_event(W::NAME, self.run.id(), event.name, &payload).await
+    }
+
+    /// Has it stand still: attempts that are under way end and are recorded, nothing new begins.
+    pub async fn pause(&self) -> Result<(), RunError> {
+        self.runs()?.pause(W::NAME, self.run.id()).await
+    }
+
+    /// Lets it go on. Its timers are as far away as they were.
+    pub async fn resume(&self) -> Result<(), RunError> {
+        self.runs()?.resume(W::NAME, self.run.id()).await
+    }
+
+    /// Ends it. What is under way in it is given up.
+    pub async fn terminate(&self) -> Result<(), RunError> {
+        self.runs()?.terminate(W::NAME, self.run.id()).await
+    }
+}
