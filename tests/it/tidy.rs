@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-const LINES_MAX: usize = 450;
+const LINES_MAX: usize = 800;
 const COLUMNS_MAX: usize = 100;
 
 /// The root of the repository is a closed list: no plans, reports or notes.

@@ -61,8 +61,8 @@ pub fn bucket() -> BucketSpec {
     UPLOADS.notify("", UPLOAD_EVENTS)
 }
 
-/// The queue of changes that could not be handled. Its consumer does nothing but write a row, so what
-/// fails is the program or its store: it tries again for more than two days.
+/// The queue of changes that could not be handled. Its consumer does nothing but write a row, so
+/// what fails is the program or its store: it tries again for more than two days.
 pub fn dead_letters() -> QueueSpec<BlobEvent> {
     UPLOAD_EVENTS_DLQ.retries(1_000)
 }

@@ -103,8 +103,8 @@ pub trait Object: Send + Sync + Sized + 'static {
     /// end.
     const MIGRATIONS: &'static [&'static str] = &[];
 
-    /// Texts of connections that are answered at once, without a turn and without waking the object:
-    /// what comes in, and what goes back.
+    /// Texts of connections that are answered at once, without a turn and without waking the
+    /// object: what comes in, and what goes back.
     const AUTO_REPLY: &'static [(&'static str, &'static str)] = &[];
 
     /// The address of one object: plain data, nothing is looked up.

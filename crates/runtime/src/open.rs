@@ -43,7 +43,9 @@ pub(crate) async fn is_ours(
 ) -> Result<bool, StartError> {
     let entry = EntryKey::new(SPACE, NAME).map_err(StoreError::from)?;
     let kept = store.entry(&entry).await?.and_then(|it| it.value);
-    let owner: Option<String> = kept.and_then(|it| serde_json::from_str(it.as_str()).ok());
+    let owner = kept.map(|it| serde_json::from_str::<String>(it.as_str())).transpose();
+    let corrupt = |error: serde_json::Error| StoreError::Corrupt { reason: error.to_string() };
+    let owner = owner.map_err(corrupt)?;
     match owner {
         Some(owner) if owner == program => Ok(true),
         Some(owner) if !adopts => Err(StartError::Foreign { owner, program: program.into() }),

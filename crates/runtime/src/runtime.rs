@@ -66,8 +66,11 @@ pub(crate) struct Parts {
     background: Mutex<Option<JoinSet<()>>>,
     hung_up: OnceCell<()>,
     stop_began: AtomicBool,
-    /// Set when it has stopped.
+    sweeps: AtomicBool,
+    /// Set when nothing is under way any more.
     pub(crate) ended: watch::Sender<bool>,
+    /// Set when it has stopped, and all is closed.
+    closed: watch::Sender<bool>,
     /// Set if the store is ours to close.
     owns_store: AtomicBool,
 }
@@ -87,6 +90,10 @@ impl Parts {
         if self.is_stopping() || self.dispatcher.get().is_some() {
             return Ok(());
         }
+        // Also where nothing else can begin: it may be what makes room.
+        if !self.sweeps.swap(true, Ordering::Relaxed) {
+            self.in_background(self.sweeper().run());
+        }
         if let Some(buckets) = &self.buckets {
             for spec in &self.declared_buckets {
                 spec.declare(buckets).await?;
@@ -102,8 +109,6 @@ impl Parts {
             .route(self.runs.clone())
             .queues(self.queues.clone());
         let _ = self.dispatcher.set(dispatcher.start().await?);
-        let sweeper = self.sweeper();
-        self.in_background(sweeper.run());
         Ok(())
     }
 
@@ -167,6 +172,16 @@ impl Parts {
     }
 }
 
+/// Says that a program has stopped, whatever became of it.
+struct Stopped(Arc<Parts>);
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        self.0.ended.send_replace(true);
+        self.0.closed.send_replace(true);
+    }
+}
+
 /// A program that is dropped without a stop takes nothing new, and what it leaves is taken over by
 /// the next one.
 impl Drop for Parts {
@@ -206,6 +221,7 @@ impl Runtime {
         let started = async {
             let is_ours = open::is_ours(&store, &name, adopts).await?;
             let runtime = app.prepare(store.clone()).await?;
+            runtime.parts.owns_store.store(true, Ordering::Relaxed);
             let began = async {
                 if !is_ours {
                     open::own(&store, &name).await?;
@@ -215,16 +231,12 @@ impl Runtime {
             let began = began.await;
             runtime.or_stop(began).await
         };
-        match started.await {
-            Ok(runtime) => {
-                runtime.parts.owns_store.store(true, Ordering::Relaxed);
-                Ok(runtime)
-            }
-            Err(error) => {
-                store.close().await;
-                Err(error)
-            }
+        let started = started.await;
+        if started.is_err() {
+            // Where the program has done it already, that is well.
+            store.close().await;
         }
+        started
     }
 
     pub(crate) async fn prepare(app: App, store: Arc<dyn Store>) -> Result<Self, StartError> {
@@ -273,7 +285,9 @@ impl Runtime {
             background: Mutex::new(Some(JoinSet::new())),
             hung_up: OnceCell::new(),
             stop_began: AtomicBool::new(false),
+            sweeps: AtomicBool::new(false),
             ended: watch::Sender::new(false),
+            closed: watch::Sender::new(false),
             owns_store: AtomicBool::new(false),
         });
         clients.iter().for_each(|it| it.attach(&parts));
@@ -407,18 +421,16 @@ impl Runtime {
 
     /// Finishes what is under way and takes nothing new: connections end in order, buckets are
     /// closed, and the store if the program has opened it. It goes on to its end also if nobody
-    /// waits for it.
+    /// waits for it. A handler that waits for it waits for itself, until its grace is over.
     pub async fn stop(self) {
-        let (parts, mut ended) = (self.parts.clone(), self.parts.ended.subscribe());
-        if parts.stop_began.swap(true, Ordering::Relaxed) {
-            // Somebody else does it.
-            let _ = ended.wait_for(|it| *it).await;
-            return;
+        let (parts, mut closed) = (self.parts.clone(), self.parts.closed.subscribe());
+        if !parts.stop_began.swap(true, Ordering::Relaxed) {
+            tokio::spawn(async move {
+                let stopped = Stopped(parts);
+                stopped.0.stop().await;
+            });
         }
-        let stopping = tokio::spawn(async move { parts.stop().await });
-        if let Err(error) = stopping.await {
-            tracing::error!(error = %error, "the program did not stop in order");
-        }
+        let _ = closed.wait_for(|it| *it).await;
     }
 }
 

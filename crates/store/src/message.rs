@@ -211,6 +211,11 @@ impl Message {
         self
     }
 
+    /// Whether it is for this target, with this action.
+    pub fn is_for(&self, target: &Address, action: &str) -> bool {
+        self.action == action && self.task.as_ref().is_some_and(|it| it.target == *target)
+    }
+
     /// Adds what is known about the message beside its data.
     pub fn metadata(mut self, metadata: Json) -> Result<Self, InvalidInput> {
         if limits::METADATA_BYTES_MAX < metadata.as_str().len() {

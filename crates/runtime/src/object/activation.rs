@@ -240,13 +240,13 @@ impl Activation {
         match wait {
             Some(_) => tracing::warn!(object, alarm = name, error = %error, "alarm failed"),
             None if alarm.every.is_some() => {
-                tracing::error!(object, alarm = name, error = %error, "alarm failed until its next time");
+                tracing::error!(object, alarm = name, error = %error, "repeated alarm failed");
             }
             None => tracing::error!(object, alarm = name, error = %error, "alarm given up"),
         }
         let text = error.to_string();
         self.turn("alarm failed", end, now, Some(due_at), |core| {
-            let put_off = core.rang_in_vain(alarm, wait, &text);
+            let put_off = core.rang_in_vain(alarm, wait, (&text, error.is_final()));
             put_off.map_err(|error| broken(core, &error))?;
             let more = core.ringing().map_err(|error| broken(core, &error))?.is_some();
             Ok(Done { reply: "null".into(), again: more })

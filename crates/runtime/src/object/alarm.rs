@@ -59,8 +59,8 @@ pub struct Alarm {
     pub catch_up: CatchUp,
     /// Attempts that failed so far.
     pub attempts: u32,
-    /// Whether it was given up. It stays, silent, until it is set or cancelled. One that repeats is
-    /// never given up: it waits for its next time.
+    /// Whether it was given up. It stays, silent, until it is set or cancelled. One that repeats
+    /// waits for its next time instead; those that version 1 gave up stay so.
     pub failed: bool,
     /// Why the last attempt failed.
     pub error: Option<String>,
@@ -249,15 +249,15 @@ impl Core {
         &self,
         alarm: &Alarm,
         wait: Option<Duration>,
-        error: &str,
+        (error, is_final): (&str, bool),
     ) -> rusqlite::Result<()> {
         self.alarms_touched.set(true);
         if let (None, Some(every)) = (wait, alarm.every) {
             let next = "UPDATE _steadfast_alarm SET due_at = ?2, ring_at = ?2, attempts = 0, \
                  error = ?3 WHERE name = ?1";
             // Times that passed are not caught up with: they would fail one after the other.
-            let due_at =
-                Alarm { catch_up: CatchUp::Once, ..alarm.clone() }.next_due(every, self.now);
+            let catch_up = if is_final { CatchUp::Once } else { alarm.catch_up };
+            let due_at = Alarm { catch_up, ..alarm.clone() }.next_due(every, self.now);
             return self.run(next, params![alarm.name, due_at.0, error]).map(|_| ());
         }
         let ring_at = wait.map_or(alarm.due_at, |wait| self.now.after(wait));

@@ -36,8 +36,24 @@ pub(super) struct Class {
     pub(super) migrations: &'static [&'static str],
     pub(super) pace: Pace,
     pub(super) mould: Mould,
-    /// The workflows whose runs a turn may start; `None`: all.
-    pub(super) workflows: Option<Arc<[&'static str]>>,
+    /// What the program serves; `None`: that is not known.
+    pub(super) served: Option<Arc<Served>>,
+}
+
+/// What a program serves, by name.
+pub(super) struct Served {
+    classes: Box<[&'static str]>,
+    workflows: Box<[&'static str]>,
+}
+
+impl Served {
+    pub(super) fn has_class(&self, name: &str) -> bool {
+        self.classes.contains(&name)
+    }
+
+    pub(super) fn has_workflow(&self, name: &str) -> bool {
+        self.workflows.contains(&name)
+    }
 }
 
 /// The objects that a program serves. Cloning is cheap; the last clone ends their threads.
@@ -53,7 +69,7 @@ pub struct ObjectsBuilder {
     options: ObjectOptions,
     classes: BTreeMap<&'static str, Class>,
     performers: BTreeMap<&'static str, Arc<Performer>>,
-    workflows: Option<Arc<[&'static str]>>,
+    workflows: Option<Box<[&'static str]>>,
 }
 
 impl ObjectsBuilder {
@@ -71,15 +87,15 @@ impl ObjectsBuilder {
             migrations: C::MIGRATIONS,
             pace: Pace::default(),
             mould: Mould::default(),
-            workflows: None,
+            served: None,
         };
         let twice = self.classes.insert(C::CLASS, class);
         assert!(twice.is_none(), "class `{}` is registered twice", C::CLASS);
         self
     }
 
-    /// Turns start runs of these workflows alone.
-    pub(crate) fn workflows(mut self, names: Arc<[&'static str]>) -> Self {
+    /// Turns start runs of these workflows alone, and name objects of these classes.
+    pub(crate) fn workflows(mut self, names: Box<[&'static str]>) -> Self {
         self.workflows = Some(names);
         self
     }
@@ -112,7 +128,9 @@ impl ObjectsBuilder {
     /// called in.
     pub fn start(self) -> Result<Objects, StoreError> {
         let Self { store, entropy, options, classes, performers, workflows } = self;
-        let known = |class| Arc::new(Class { workflows: workflows.clone(), ..class });
+        let names: Box<[_]> = classes.keys().copied().collect();
+        let served = workflows.map(|workflows| Arc::new(Served { classes: names, workflows }));
+        let known = |class| Arc::new(Class { served: served.clone(), ..class });
         let classes = classes.into_iter().map(|(name, it)| (name, known(it))).collect();
         let failed = |error: std::io::Error| StoreError::Unavailable { reason: error.to_string() };
         let rooms = Rooms::new(store.owner().epoch, Tokio::current());

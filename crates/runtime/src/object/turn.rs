@@ -14,8 +14,8 @@ use serde_json::json;
 use steadfast_store::{self as store, Due, InvalidInput, Json, Message, Timestamp, limits};
 
 use super::{
-    Address, Destination, Handle, Job, KeyValue, Lists, Object, Outcome, Sql, calls::Sending,
-    database::Database, effect, live::Op, tables::Tables,
+    Address, CallError, Destination, Handle, Job, KeyValue, Lists, Object, Outcome, Sql,
+    calls::Sending, database::Database, effect, live::Op, objects::Served, tables::Tables,
 };
 use crate::{Body, Error, Result, RunAddress, RunEnded, RunError, Workflow, workflow::OnEnd};
 
@@ -48,8 +48,8 @@ pub(super) struct Core {
     pub(super) fault: RefCell<Option<Error>>,
     pub(super) alarms_touched: Cell<bool>,
     pub(super) deleted: Cell<bool>,
-    /// The workflows whose runs it may start; `None`: all.
-    pub(super) workflows: Option<Arc<[&'static str]>>,
+    /// What the program serves; `None`: that is not known.
+    pub(super) served: Option<Arc<Served>>,
 }
 
 /// The alarm that a turn was woken by.
@@ -164,27 +164,38 @@ impl<C: Object> Turn<C> {
 /// A run that a turn has started.
 pub struct StartedRun<'a, W> {
     core: &'a Core,
-    /// `None` if it could not be sent.
-    run: Option<store::Address>,
+    /// Which run, and which of the messages starts it; `None` if it could not be sent.
+    run: Option<(store::Address, usize)>,
     workflow: PhantomData<fn() -> W>,
 }
 
 impl<W: Workflow> StartedRun<'_, W> {
     /// Sends [`RunEnded`] to this object when the run ends, in the commit of the end. It counts for
-    /// the start that made the run: who finds it there changes nothing.
+    /// the start that made the run: who finds it there changes nothing. A run that is restarted
+    /// tells of each end, and a later one may arrive first.
     pub fn on_end<C: Handle<RunEnded<W>>, I>(self, to: Address<C>)
     where
         C::Calls: Lists<RunEnded<W>, I>,
     {
-        // Its start is the last message so far; one that failed fails the turn.
-        let Some(run) = self.run else { return };
-        let Some(message) = self.core.out.borrow_mut().pop() else { return };
+        // A start that failed fails the turn.
+        let Some((run, index)) = self.run else { return };
+        let class_not_served = !self.core.served.as_ref().is_none_or(|it| it.has_class(C::CLASS));
+        if class_not_served {
+            let class = C::CLASS.into();
+            let text = CallError::UnknownClass { class }.to_string();
+            return self.core.fail(Error::terminal(text).with_code("class_not_found"));
+        }
+        let mut out = self.core.out.borrow_mut();
+        // It is undone if the attempt that started the run has failed.
+        let Some(message) = out.get_mut(index).filter(|it| it.is_for(&run, "start")) else {
+            return;
+        };
         let metadata = || {
             let on_end = OnEnd { to: to.resolve()?.to_string(), message: C::NAME.into() };
             Json::of(&json!({ "to": run.to_string(), "onEnd": on_end }))
         };
-        match metadata().and_then(|it| message.metadata(it)) {
-            Ok(message) => self.core.out.borrow_mut().push(message),
+        match metadata().and_then(|it| message.clone().metadata(it)) {
+            Ok(with_end) => *message = with_end,
             Err(error) => self.core.fail(Error::terminal(error).with_code("invalid_input")),
         }
     }
@@ -223,9 +234,10 @@ impl Core {
         run: &RunAddress<W>,
         action: &'static str,
         data: &impl Serialize,
-    ) -> Option<store::Address> {
-        let served = self.workflows.as_ref().is_none_or(|it| it.contains(&W::NAME));
-        let target = match served {
+    ) -> Option<(store::Address, usize)> {
+        // One that is not served any more can still be ended.
+        let served = self.served.as_ref().is_none_or(|it| it.has_workflow(W::NAME));
+        let target = match served || action != "start" {
             true => run.resolve(),
             false => Err(RunError::UnknownWorkflow { workflow: W::NAME.into() }),
         };
@@ -247,7 +259,7 @@ impl Core {
         };
         let sent = self.out.borrow().len();
         self.send(sending(), Due::After(Duration::ZERO));
-        (sent < self.out.borrow().len()).then_some(target)
+        (sent < self.out.borrow().len()).then_some((target, sent))
     }
 
     /// Lets the turn fail when the handler has ended.

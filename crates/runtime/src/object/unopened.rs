@@ -52,7 +52,7 @@ impl Unopened {
             fault: Default::default(),
             alarms_touched: Default::default(),
             deleted: Default::default(),
-            workflows: class.workflows.clone(),
+            served: class.served.clone(),
         };
         Ok((core, is_made))
     }

@@ -35,12 +35,14 @@ impl Change {
     }
 
     fn commit(&self, run: &Address, head: &RunHead) -> Result<Commit, InvalidInput> {
-        let mut messages = vec![self.entry.message()?];
-        if self.wakes {
-            messages.push(wake::at_once(run)?);
-        }
+        let mut messages = Vec::new();
+        // The end is the last entry of a record.
         if let Some(on_end) = &head.on_end {
             messages.extend(on_end.message(run, &self.entry)?);
+        }
+        messages.push(self.entry.message()?);
+        if self.wakes {
+            messages.push(wake::at_once(run)?);
         }
         let mut commit = Commit::append(run, head.version, messages);
         if let (Entry::Terminated, Some(position)) = (&self.entry, head.timer) {

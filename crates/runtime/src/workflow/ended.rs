@@ -10,8 +10,9 @@ use steadfast_store::{Address, Due, InvalidInput, Json, Message, Task};
 use super::{Workflow, record::Entry};
 use crate::{Error, Result};
 
-/// A run has ended: an ordinary message. List it in `Calls` and `impl Handle<RunEnded<W>>`, and name
-/// the object when the run is started, see [`StartedRun::on_end`](crate::object::StartedRun::on_end).
+/// A run has ended: an ordinary message. List it in `Calls` and `impl Handle<RunEnded<W>>`, and
+/// name the object when the run is started, see
+/// [`StartedRun::on_end`](crate::object::StartedRun::on_end).
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(bound = "")]
 pub struct RunEnded<W: Workflow> {

@@ -46,8 +46,8 @@ impl Ctx {
     ///
     /// The body may run more than once: an attempt that a crash cut off is repeated. So it may not
     /// change what it captures (the compiler says that a captured variable escapes, or that the
-    /// closure is not `Fn`): in a replay the body is not run, and the change would be missing. Change
-    /// a variable of the body's own, give it back, and use what the step gives:
+    /// closure is not `Fn`): in a replay the body is not run, and the change would be missing.
+    /// Change a variable of the body's own, give it back, and use what the step gives:
     ///
     /// ```
     /// # use steadfast::{Ctx, Result};

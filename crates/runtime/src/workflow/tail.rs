@@ -151,10 +151,11 @@ impl Driver {
             let progress = told.clone().map(|it| Entry::Progress(it).message());
             messages.extend(progress.transpose()?);
             if let Some(entry) = tail.entry(&state) {
-                messages.push(entry.message()?);
+                // The end is the last entry of a record.
                 if let Some(on_end) = &state.journal.head.on_end {
                     messages.extend(on_end.message(&self.run, &entry)?);
                 }
+                messages.push(entry.message()?);
             }
             if let Tail::Sleeps(waits) = tail
                 && let Some(at) = first(waits)

@@ -333,7 +333,10 @@ impl Handle<Order> for Desk {
     const NAME: &'static str = "order";
     type Reply = ();
     fn handle(&self, turn: &Turn<Self>, msg: Order) -> Result<()> {
-        turn.start(&Sum::at(msg.id), &40).on_end(turn.address());
+        let started = turn.start(&Sum::at(msg.id), &40);
+        // Another message in between is not what starts the run.
+        turn.send(turn.address(), Book);
+        started.on_end(turn.address());
         Ok(())
     }
 }
@@ -383,6 +386,11 @@ async fn the_object_that_was_named_hears_once_of_the_end_of_a_run(lab: Lab) {
     until("it has heard of all", async || book().await.unwrap().len() == 3).await;
     let wanted = [("a", "42"), ("b", "negative"), ("c", "terminated")];
     assert_eq!(book().await.unwrap(), wanted.map(|(id, it)| (id.to_owned(), it.to_owned())));
+    for id in ["a", "b", "c"] {
+        let history = program.runs().history("sum", id, 0, 100).await.unwrap();
+        let last = history.last().unwrap().entry.clone();
+        assert!(["completed", "errored", "terminated"].contains(&&*last), "{last}");
+    }
     program.stop().await;
 }
 

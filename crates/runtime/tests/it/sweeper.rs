@@ -3,7 +3,7 @@
 use std::{future::poll_fn, pin::Pin, sync::Arc, task::Poll, time::Duration};
 
 use steadfast::{
-    App, Ctx, Error, Keep, Objects, QueueSettings, Result, Sweeper, Workflow,
+    App, Ctx, Error, Keep, Objects, QueueSettings, Result, Runtime, Sweeper, Workflow,
     bucket::{
         BlobKey, BucketName, Condition, EventType, LifecycleRule, MemoryBlobs, PutOptions, Rule,
     },
@@ -40,6 +40,8 @@ struct Lab {
     store: Arc<MemoryStore>,
     objects: Objects,
     sweeper: Sweeper,
+    /// Without it the others would have stopped.
+    _program: Runtime,
 }
 
 async fn lab(at: Timestamp) -> Lab {
@@ -56,7 +58,7 @@ async fn lab(at: Timestamp) -> Lab {
         turns: HistoryRetention { keep, ..HistoryRetention::DEFAULT },
     };
     let sweeper = Sweeper { store: store.clone(), runs, queues, buckets, keep };
-    Lab { clock, store, objects, sweeper }
+    Lab { clock, store, objects, sweeper, _program: program }
 }
 
 /// Lets the sweeper do what it can do now.
@@ -75,7 +77,7 @@ fn event() -> Message {
 
 #[tokio::test]
 async fn old_messages_go_and_an_idle_program_writes_nothing() {
-    let Lab { clock, store, sweeper, .. } = lab(Timestamp(0)).await;
+    let Lab { clock, store, sweeper, _program, .. } = lab(Timestamp(0)).await;
     let stream: Address = "stream/a/b".parse().unwrap();
     store.commit(Commit::append(&stream, 0, vec![event(), event()])).await.unwrap();
     let mut sweeping = std::pin::pin!(sweeper.run());
@@ -97,7 +99,7 @@ async fn old_messages_go_and_an_idle_program_writes_nothing() {
 
 #[tokio::test]
 async fn nothing_goes_on_a_time_that_just_jumped_and_all_of_it_a_day_later() {
-    let Lab { clock, store, sweeper, .. } = lab(Timestamp(1)).await;
+    let Lab { clock, store, sweeper, _program, .. } = lab(Timestamp(1)).await;
     let stream: Address = "stream/a/b".parse().unwrap();
     store.commit(Commit::append(&stream, 0, vec![event(), event()])).await.unwrap();
     let mut sweeping = std::pin::pin!(sweeper.run());
@@ -114,7 +116,7 @@ async fn nothing_goes_on_a_time_that_just_jumped_and_all_of_it_a_day_later() {
 
 #[tokio::test]
 async fn runs_go_when_their_time_is_over() {
-    let Lab { clock, store, sweeper, .. } = lab(Timestamp(0)).await;
+    let Lab { clock, store, sweeper, _program, .. } = lab(Timestamp(0)).await;
     let runs = sweeper.runs.clone();
     let mut sweeping = std::pin::pin!(sweeper.run());
     look(sweeping.as_mut()).await;
@@ -142,7 +144,7 @@ async fn runs_go_when_their_time_is_over() {
 
 #[tokio::test]
 async fn old_turns_go_and_the_object_stays() {
-    let Lab { clock, store, objects, sweeper } = lab(Timestamp(0)).await;
+    let Lab { clock, store, objects, sweeper, _program } = lab(Timestamp(0)).await;
     let add = async || objects.call_json("ledger", "a", "add", r#"{"by":1}"#, None).await;
     let object: Address = "object/ledger/a".parse().unwrap();
     let past = async |turn| pages_at(store.as_ref(), &object, Some(turn)).await;
@@ -164,7 +166,7 @@ async fn old_turns_go_and_the_object_stays() {
 
 #[tokio::test]
 async fn what_waits_in_a_queue_for_too_long_expires() {
-    let Lab { clock, sweeper, .. } = lab(Timestamp(0)).await;
+    let Lab { clock, sweeper, _program, .. } = lab(Timestamp(0)).await;
     let queues = sweeper.queues.clone();
     let settings =
         QueueSettings { retention_ms: Some(90 * 60 * 1_000), ..QueueSettings::default() };
@@ -183,7 +185,7 @@ async fn what_waits_in_a_queue_for_too_long_expires() {
 
 #[tokio::test]
 async fn old_blobs_are_deleted_and_told() {
-    let Lab { clock, sweeper, .. } = lab(Timestamp(0)).await;
+    let Lab { clock, sweeper, _program, .. } = lab(Timestamp(0)).await;
     let (buckets, name) = (sweeper.buckets.clone().unwrap(), BucketName::new("photos").unwrap());
     buckets.create(&name).await.unwrap();
     let rule = Rule {
