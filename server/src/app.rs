@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::{Router, middleware, response::IntoResponse};
 use serde_json::{Map, Value};
 use steadfast::App;
-use steadfast_web::{Served, Web, pattern};
+use steadfast_web::{ServerContext, Web, pattern};
 use tower_http::{catch_panic::CatchPanicLayer, limit::RequestBodyLimitLayer};
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
@@ -51,7 +51,7 @@ pub(crate) fn router(node: Arc<Node>) -> Router {
         .layer(whole.clone())
         .merge(api::large_routes())
         .merge(pages::large_routes());
-    let served = Served { runtime: &node.runtime, connect: connector(&node) };
+    let served = ServerContext { runtime: &node.runtime, connect: connector(&node) };
     let web = node.runtime.extension::<Web>();
     let of_applications = web.map_or_else(Router::new, |it| it.router(&served));
     let (routes, description) = documented.split_for_parts();

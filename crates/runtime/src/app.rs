@@ -92,7 +92,7 @@ pub struct App {
     pub(crate) script: Script,
     pub(crate) keep: Keep,
     pub(crate) adopts: bool,
-    /// Processes that others count on: what for, and who.
+    /// Processes that a subscription needs, and the subscriber.
     expected: Vec<(&'static str, Owner)>,
 }
 
@@ -300,20 +300,20 @@ impl App {
         self
     }
 
-    /// Sets how long things are kept that nobody said it of.
+    /// Sets the default retention.
     pub fn keep(mut self, keep: Keep) -> Self {
         self.keep = keep;
         self
     }
 
-    /// Called when the program is put together on its store, before anything is delivered. What is
-    /// kept of it keeps the program alive; a [`Client`] does not.
+    /// Calls `hook` when the program is built on its store, before anything is delivered. A hook
+    /// that keeps the [`Runtime`] keeps the program alive; a [`Client`] does not.
     pub fn on_open(mut self, hook: impl FnOnce(&Runtime) + Send + Sync + 'static) -> Self {
         self.on_open.push(Box::new(hook));
         self
     }
 
-    /// Takes chance from here.
+    /// Sets the source of randomness.
     pub fn entropy(mut self, entropy: impl Entropy) -> Self {
         self.entropy = Arc::new(entropy);
         self
@@ -349,8 +349,8 @@ impl App {
         self
     }
 
-    /// For extensions: takes a name of a kind for this application. Two who take one cannot start
-    /// together.
+    /// For extensions: claims a name of a kind for this application. A second claim of the name is
+    /// a problem that names both owners.
     #[track_caller]
     pub fn claim(&mut self, kind: &'static str, name: &str) -> Owner {
         let at = Location::caller();

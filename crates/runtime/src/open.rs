@@ -54,7 +54,7 @@ pub(crate) async fn is_ours(
 }
 
 /// Writes into a store that it belongs to this program.
-pub(crate) async fn own(store: &Arc<dyn Store>, program: &str) -> Result<(), StoreError> {
+pub(crate) async fn write_owner(store: &Arc<dyn Store>, program: &str) -> Result<(), StoreError> {
     let entry = EntryKey::new(SPACE, NAME)?;
     let put = Put { entry, value: Some(Json::of(&program)?), reference: None, expires: None };
     match store.commit(Commit::of(Write::Put(put))).await {

@@ -25,17 +25,16 @@ use crate::{
     process::Processes,
 };
 
-/// While the disk is full, the beginning of work is tried so often.
+/// Retry interval while the disk is full.
 const WORK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Closing the buckets has so long; what was acknowledged is safe without it.
+/// Timeout for closing buckets and store. Acknowledged commits are durable without it.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A running program. Cheap to clone. It derefs to a [`Client`].
 ///
-/// [`Runtime::stop`] ends it in order: connections first, then what is under way, then the store if
-/// the program has opened it. What is not waited for at the end is safe and goes on at the next
-/// start.
+/// [`Runtime::stop`] shuts it down in order: connections, deliveries in flight, buckets, and the
+/// store if the program opened it. Work that is interrupted resumes at the next start.
 #[derive(Clone)]
 pub struct Runtime {
     client: Client,
@@ -60,18 +59,18 @@ pub(crate) struct Parts {
     /// Set when the program has begun to work.
     dispatcher: OnceLock<Dispatcher>,
     queues_work: OnceCell<()>,
-    /// One beginning at a time, and none after the end.
+    /// Serializes calls of `work` with `stop`.
     beginning: tokio::sync::Mutex<()>,
-    /// The sweeps, and the wait for a disk that is full; `None` when the program stops.
+    /// Retention, and the retry of `work` on a full disk; `None` once the program stops.
     background: Mutex<Option<JoinSet<()>>>,
     hung_up: OnceCell<()>,
     stop_began: AtomicBool,
     sweeps: AtomicBool,
-    /// Set when nothing is under way any more.
+    /// Set when no delivery is in flight any more; clients get `closed` from then on.
     pub(crate) ended: watch::Sender<bool>,
-    /// Set when it has stopped, and all is closed.
+    /// Set when buckets and store are closed.
     closed: watch::Sender<bool>,
-    /// Set if the store is ours to close.
+    /// Set if the program opened the store and must close it.
     owns_store: AtomicBool,
 }
 
@@ -80,7 +79,7 @@ impl Parts {
         *self.ended.borrow()
     }
 
-    /// Whether nothing begins any more.
+    /// Whether the program is stopping and starts no new work.
     fn is_stopping(&self) -> bool {
         self.background.lock().unwrap_or_else(PoisonError::into_inner).is_none()
     }
@@ -90,7 +89,7 @@ impl Parts {
         if self.is_stopping() || self.dispatcher.get().is_some() {
             return Ok(());
         }
-        // Also where nothing else can begin: it may be what makes room.
+        // Retention runs on a full disk too: it may free space.
         if !self.sweeps.swap(true, Ordering::Relaxed) {
             self.in_background(self.sweeper().run());
         }
@@ -129,7 +128,7 @@ impl Parts {
         }
     }
 
-    /// Ends all connections, once.
+    /// Closes all live connections; later calls return at once.
     async fn hang_up(&self) {
         let hang_up = async || {
             let grace = self.dispatcher_options.grace;
@@ -146,7 +145,7 @@ impl Parts {
         if let Some(mut background) = background {
             background.shutdown().await;
         }
-        // One that begins at this moment is waited for.
+        // Wait for a concurrent call of `work`.
         let _one = self.beginning.lock().await;
         self.hang_up().await;
         let dispatcher = async {
@@ -156,7 +155,7 @@ impl Parts {
         };
         let grace = self.dispatcher_options.grace;
         tokio::join!(dispatcher, self.runs.stop(grace), self.queues.stop());
-        // What was under way until now could still reach the program.
+        // Handlers could use their clients until here.
         self.ended.send_replace(true);
         let close = async {
             if let Some(buckets) = &self.buckets {
@@ -172,18 +171,18 @@ impl Parts {
     }
 }
 
-/// Says that a program has stopped, whatever became of it.
-struct Stopped(Arc<Parts>);
+/// Wakes callers of `stop`, also if the shutdown panics.
+struct StopGuard(Arc<Parts>);
 
-impl Drop for Stopped {
+impl Drop for StopGuard {
     fn drop(&mut self) {
         self.0.ended.send_replace(true);
         self.0.closed.send_replace(true);
     }
 }
 
-/// A program that is dropped without a stop takes nothing new, and what it leaves is taken over by
-/// the next one.
+/// A program that is dropped without `stop` delivers nothing more; the next process takes over its
+/// work.
 impl Drop for Parts {
     fn drop(&mut self) {
         self.queues.let_go();
@@ -224,7 +223,7 @@ impl Runtime {
             runtime.parts.owns_store.store(true, Ordering::Relaxed);
             let began = async {
                 if !is_ours {
-                    open::own(&store, &name).await?;
+                    open::write_owner(&store, &name).await?;
                 }
                 runtime.work().await
             };
@@ -233,7 +232,7 @@ impl Runtime {
         };
         let started = started.await;
         if started.is_err() {
-            // Where the program has done it already, that is well.
+            // Closing twice is harmless.
             store.close().await;
         }
         started
@@ -297,7 +296,7 @@ impl Runtime {
         Ok(runtime)
     }
 
-    /// The program if it has begun; otherwise it is stopped.
+    /// Returns the program, or stops it if `work` failed.
     pub(crate) async fn or_stop(self, began: Result<(), StartError>) -> Result<Self, StartError> {
         match began {
             Ok(()) => Ok(self),
@@ -308,9 +307,9 @@ impl Runtime {
         }
     }
 
-    /// Makes the buckets that are declared, takes over what an earlier process left unfinished, and
-    /// begins to deliver, on the async runtime that this is called in. On a disk that is full it
-    /// begins when there is space; calls that only read are served meanwhile.
+    /// Creates the declared buckets, takes over unfinished work of the previous process, and starts
+    /// delivering on the current async runtime. On a full disk it retries in the background until
+    /// there is space; reads are served meanwhile.
     pub async fn work(&self) -> Result<(), StartError> {
         let began = self.parts.work().await;
         match began {
@@ -393,12 +392,12 @@ impl Runtime {
         &self.parts.store
     }
 
-    /// How long things are kept that nobody said it of.
+    /// The default retention.
     pub fn keep(&self) -> Keep {
         self.parts.keep
     }
 
-    /// Whether it delivers what is to be done.
+    /// Whether it delivers messages.
     pub fn works(&self) -> bool {
         self.dispatcher().is_some()
     }
@@ -408,25 +407,25 @@ impl Runtime {
         self.parts.sweeper().sweep().await;
     }
 
-    /// Begins nothing new from now on: a program that waits to work does not begin, and nothing is
-    /// swept. What is under way goes on until [`Runtime::stop`].
+    /// Stops retention and pending retries of [`Runtime::work`]. Deliveries in flight continue
+    /// until [`Runtime::stop`].
     pub fn drain(&self) {
         drop(self.parts.background.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
-    /// Ends all live connections in order. [`Runtime::stop`] does it as well.
+    /// Closes all live connections. [`Runtime::stop`] does it as well.
     pub async fn hang_up(&self) {
         self.parts.hang_up().await;
     }
 
-    /// Finishes what is under way and takes nothing new: connections end in order, buckets are
-    /// closed, and the store if the program has opened it. It goes on to its end also if nobody
-    /// waits for it. A handler that waits for it waits for itself, until its grace is over.
+    /// Shuts the program down: closes connections, waits for deliveries in flight, closes buckets,
+    /// and the store if the program opened it. The shutdown completes even if this future is
+    /// dropped. A handler that awaits it is aborted when the grace period is over.
     pub async fn stop(self) {
         let (parts, mut closed) = (self.parts.clone(), self.parts.closed.subscribe());
         if !parts.stop_began.swap(true, Ordering::Relaxed) {
             tokio::spawn(async move {
-                let stopped = Stopped(parts);
+                let stopped = StopGuard(parts);
                 stopped.0.stop().await;
             });
         }

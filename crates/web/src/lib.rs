@@ -18,7 +18,7 @@ pub use self::{
     describe::{Route, describe},
     page::{Page, page},
     problem::problem,
-    serve::{Counter, Entrance, Serve, Served, Web, pattern},
+    serve::{Counter, NavLink, Serve, ServerContext, Web, pattern},
 };
 
 /// Connects a request to an object of a class: as a WebSocket, or with server-sent events. Whoever

@@ -7,18 +7,18 @@ use steadfast::{App, Extension, Runtime};
 use crate::Connect;
 
 /// What a server gives to the routes of an application.
-pub struct Served<'a> {
+pub struct ServerContext<'a> {
     /// The program.
     pub runtime: &'a Runtime,
     /// How a live connection is made.
     pub connect: Connect,
 }
 
-type MakeRoutes = Box<dyn Fn(&Served<'_>) -> Router + Send + Sync>;
+type MakeRoutes = Box<dyn Fn(&ServerContext<'_>) -> Router + Send + Sync>;
 
 /// A page to begin with, in the navigation of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entrance {
+pub struct NavLink {
     /// What it is called.
     pub title: &'static str,
     /// Where it is.
@@ -44,7 +44,7 @@ pub struct Web {
     /// The `paths` of their OpenAPI document.
     pub paths: Map<String, Value>,
     /// Their pages, in the order in which they were declared.
-    pub pages: Vec<Entrance>,
+    pub pages: Vec<NavLink>,
     /// Their figures.
     pub counters: Vec<Counter>,
 }
@@ -60,7 +60,7 @@ impl Extension for Web {
 
 impl Web {
     /// The routes of all applications.
-    pub fn router(&self, served: &Served<'_>) -> Router {
+    pub fn router(&self, served: &ServerContext<'_>) -> Router {
         self.routes.iter().fold(Router::new(), |all, routes| all.merge(routes(served)))
     }
 }
@@ -73,7 +73,7 @@ pub trait Serve: Sized {
     fn routes(
         self,
         paths: Map<String, Value>,
-        routes: impl Fn(&Served<'_>) -> Router + Send + Sync + 'static,
+        routes: impl Fn(&ServerContext<'_>) -> Router + Send + Sync + 'static,
     ) -> Self;
 
     /// Adds a page to the navigation.
@@ -105,7 +105,7 @@ impl Serve for App {
     fn routes(
         mut self,
         paths: Map<String, Value>,
-        routes: impl Fn(&Served<'_>) -> Router + Send + Sync + 'static,
+        routes: impl Fn(&ServerContext<'_>) -> Router + Send + Sync + 'static,
     ) -> Self {
         for path in paths.keys() {
             self.claim("route", &pattern(path));
@@ -117,7 +117,7 @@ impl Serve for App {
     }
 
     fn page(mut self, title: &'static str, path: &'static str, about: &'static str) -> Self {
-        self.extension_mut::<Web>().pages.push(Entrance { title, path, about });
+        self.extension_mut::<Web>().pages.push(NavLink { title, path, about });
         self
     }
 

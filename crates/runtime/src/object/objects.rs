@@ -37,16 +37,16 @@ pub(super) struct Class {
     pub(super) pace: Pace,
     pub(super) mould: Mould,
     /// What the program serves; `None`: that is not known.
-    pub(super) served: Option<Arc<Served>>,
+    pub(super) served: Option<Arc<Registry>>,
 }
 
 /// What a program serves, by name.
-pub(super) struct Served {
+pub(super) struct Registry {
     classes: Box<[&'static str]>,
     workflows: Box<[&'static str]>,
 }
 
-impl Served {
+impl Registry {
     pub(super) fn has_class(&self, name: &str) -> bool {
         self.classes.contains(&name)
     }
@@ -129,7 +129,7 @@ impl ObjectsBuilder {
     pub fn start(self) -> Result<Objects, StoreError> {
         let Self { store, entropy, options, classes, performers, workflows } = self;
         let names: Box<[_]> = classes.keys().copied().collect();
-        let served = workflows.map(|workflows| Arc::new(Served { classes: names, workflows }));
+        let served = workflows.map(|workflows| Arc::new(Registry { classes: names, workflows }));
         let known = |class| Arc::new(Class { served: served.clone(), ..class });
         let classes = classes.into_iter().map(|(name, it)| (name, known(it))).collect();
         let failed = |error: std::io::Error| StoreError::Unavailable { reason: error.to_string() };

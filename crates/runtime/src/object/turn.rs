@@ -15,7 +15,7 @@ use steadfast_store::{self as store, Due, InvalidInput, Json, Message, Timestamp
 
 use super::{
     Address, CallError, Destination, Handle, Job, KeyValue, Lists, Object, Outcome, Sql,
-    calls::Sending, database::Database, effect, live::Op, objects::Served, tables::Tables,
+    calls::Sending, database::Database, effect, live::Op, objects::Registry, tables::Tables,
 };
 use crate::{Body, Error, Result, RunAddress, RunEnded, RunError, Workflow, workflow::OnEnd};
 
@@ -49,7 +49,7 @@ pub(super) struct Core {
     pub(super) alarms_touched: Cell<bool>,
     pub(super) deleted: Cell<bool>,
     /// What the program serves; `None`: that is not known.
-    pub(super) served: Option<Arc<Served>>,
+    pub(super) served: Option<Arc<Registry>>,
 }
 
 /// The alarm that a turn was woken by.

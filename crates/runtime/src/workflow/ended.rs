@@ -1,5 +1,4 @@
-//! Who hears of the end of a run: the object that was named when the run was started, in the commit
-//! of the end.
+//! Notifies an object of the end of a run, in the commit that ends the run.
 
 use std::time::Duration;
 
@@ -22,7 +21,7 @@ pub struct RunEnded<W: Workflow> {
     pub result: Result<W::Output>,
 }
 
-/// Whom to tell, as it is recorded with the start.
+/// The object to notify, recorded with the start of the run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct OnEnd {
     /// The address of the object.
@@ -60,19 +59,19 @@ impl OnEnd {
         };
         // It was checked when the run was started.
         let Ok(to) = self.to.parse::<Address>() else { return Ok(None) };
-        match self.told(&to, run, &result) {
+        match self.notification(&to, run, &result) {
             // With its envelope it may be too large or too deep for a message.
             Err(error) => {
                 let text =
                     format!("the output does not fit into a message ({error}); read the run");
                 let error = Error::terminal(text).with_code("result_too_large");
-                self.told(&to, run, &Err(error)).map(Some)
+                self.notification(&to, run, &Err(error)).map(Some)
             }
-            Ok(told) => Ok(Some(told)),
+            Ok(message) => Ok(Some(message)),
         }
     }
 
-    fn told(
+    fn notification(
         &self,
         to: &Address,
         run: &Address,
