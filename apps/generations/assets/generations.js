@@ -3,6 +3,11 @@
 
 const lines = new Map();
 let wanted = false, busy = false;
+// Generations that were accepted and that the page does not show yet, each with the time at which
+// the page stops looking. The library hears of a generation a moment after it was accepted.
+const awaited = new Map();
+const AWAITED_MS = 30000, BETWEEN_MS = 300;
+let timer = 0;
 // The workspace of this page, where it has to be named.
 const workspace = new URLSearchParams(location.search).get("workspace");
 const within = workspace === null ? "" : `?workspace=${encodeURIComponent(workspace)}`;
@@ -16,13 +21,23 @@ async function refresh() {
     wanted = false;
     try {
       const answer = await fetch(location.href, { headers: { accept: "text/html" } });
-      if (!answer.ok) break;
+      if (!answer.ok) { later(1000); break; }
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       for (const id of ["live", "library"]) merge(document.getElementById(id), page.getElementById(id));
-    } catch { break; }
+    } catch { later(1000); break; }
   }
   busy = false;
   listen();
+  for (const [id, until] of awaited) {
+    const isShown = document.querySelector(`.generation[data-id="${id}"], [data-generation="${id}"]`);
+    if (isShown || until < Date.now()) awaited.delete(id);
+  }
+  if (0 < awaited.size) later(BETWEEN_MS);
+}
+
+function later(wait) {
+  clearTimeout(timer);
+  timer = setTimeout(refresh, wait);
 }
 
 // Replaces only nodes that differ, so that pictures do not flicker and focus stays.
@@ -93,7 +108,11 @@ bench?.addEventListener("submit", async (it) => {
   const answer = await fetch("/api/generations", { method: "POST", headers, body }).catch(() => null);
   button.disabled = false;
   if (answer) open = null;
-  if (answer?.status === 202) { refresh(); return; }
+  if (answer?.status === 202) {
+    awaited.set((await answer.json()).id, Date.now() + AWAITED_MS);
+    refresh();
+    return;
+  }
   said.className = "error";
   said.textContent = answer ? (await answer.json().catch(() => ({}))).detail ?? `error ${answer.status}` : "the server did not answer";
 });

@@ -118,11 +118,12 @@ impl MemoryStore {
         let mut plan = plan::plan(facts, self.status.clock.record(), [commit]);
         let answer = plan.answers.pop().expect("one commit has one answer");
         tables.apply(&plan);
-        drop(tables);
         if is_answered {
-            // Who sees the count may rely on the notices.
+            // Before a read can find the rows: a message that was read and delivered must not be
+            // announced afterwards. The count comes after the notices.
             self.status.notices.publish(&plan);
         }
+        drop(tables);
         self.status.count_batch(1);
         if is_answered { Ok(answer) } else { Err(StoreError::Closed) }
     }

@@ -62,6 +62,30 @@ fn four_pictures_fill_in_one_is_tagged_found_inspected_and_deleted() {
     browser.assert_quiet();
 }
 
+/// The library hears of a generation a moment after it was accepted. Here the page finds the old
+/// library three times.
+#[test]
+fn a_generation_that_the_library_does_not_know_yet_is_shown_when_it_does() {
+    let Some(browser) = Browser::start() else { return };
+    let (fake, host) = (FakeRunware::start().expect("it starts"), free_host());
+    let flags = flags(&fake, Some(&host), None, 300);
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let server = Server::at(&host, tempfile::tempdir().expect("a folder"), &flags);
+    let window = browser.open(&format!("{}/generations", server.url));
+    window.evaluate(
+        "window.looks = 0; const real = window.fetch; \
+         const old = document.documentElement.outerHTML; \
+         window.fetch = (to, how) => to === location.href && ++window.looks <= 3 \
+           ? Promise.resolve(new Response(old)) : real(to, how)",
+    );
+    window.write("#bench textarea", "late-webhook never-done");
+    window.evaluate("document.querySelector('#bench [name=model]').value = 'runware:100@1'");
+    window.click("#bench button.main");
+    window.wait_for("document.querySelector('.task[data-status=\"submitted\"]') !== null");
+    window.wait_for("3 < window.looks");
+    browser.assert_quiet();
+}
+
 #[test]
 fn cards_fill_one_by_one_as_their_pictures_come() {
     let Some(browser) = Browser::start() else { return };

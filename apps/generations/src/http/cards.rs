@@ -150,7 +150,9 @@ pub(super) fn library(shown: &Shown) -> Markup {
             }
             ul.grid {
                 @for artifact in &shown.artifacts {
-                    li data-id=(artifact.id) { (picture(artifact, &shown.workspace)) }
+                    li data-id=(artifact.id) data-generation=(artifact.generation_id) {
+                        (picture(artifact, &shown.workspace))
+                    }
                 }
             }
             @if shown.artifacts.is_empty() { p.quiet { "Nothing here yet." } }
