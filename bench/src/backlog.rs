@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use steadfast::store::{
+use steadfast_core::store::{
     Address, Clock, Commit, EntityKind, Json, Lease, Message, SqliteOptions, SqliteStore, Store,
     Streams, SystemClock, Write,
 };

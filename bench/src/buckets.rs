@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-use steadfast::{
+use steadfast_core::{
     App, BlobEvent, Bucket, BucketHandle, Queue,
     store::{SqliteOptions, SqliteStore, Store, SystemClock},
 };

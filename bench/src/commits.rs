@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use steadfast::store::{
+use steadfast_core::store::{
     Address, Commit, EntityKind, Json, Message, PostgresOptions, PostgresStore, SqliteOptions,
     SqliteStore, Store, SystemClock,
 };

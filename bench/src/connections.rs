@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use steadfast::store::{Clock, SystemClock};
+use steadfast_core::store::{Clock, SystemClock};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},

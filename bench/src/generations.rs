@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use steadfast::store::{
+use steadfast_core::store::{
     Address, Clock, Commit, EntityKind, Json, Message, Store, SystemClock, Timestamp,
 };
 use steadfast_generations::{Generation, GenerationStatus};

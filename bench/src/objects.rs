@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
-use steadfast::{
+use steadfast_core::{
     Handle, Object, Objects, Result, Turn,
     store::{PostgresOptions, PostgresStore, SqliteOptions, SqliteStore, Store, SystemClock},
 };

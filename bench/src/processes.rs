@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use steadfast::{
+use steadfast_core::{
     Failure,
     process::{Action::Publish, Actions, Event, EventOf, Execute, Process, Processes, Refused},
     store::{
@@ -116,7 +116,7 @@ async fn append() -> f64 {
                 let stream = Address::new(EntityKind::Process, "guests", &hotel.to_string());
                 let stream = stream.expect("address");
                 let write =
-                    steadfast::store::Write::Append { stream, messages: rows(hotel, number) };
+                    steadfast_core::store::Write::Append { stream, messages: rows(hotel, number) };
                 store.commit(Commit::of(write)).await.expect("store answers");
             }
         })

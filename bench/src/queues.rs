@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use serde::{Deserialize, Serialize};
-use steadfast::{
+use steadfast_core::{
     App, Batch, BatchConsumer, ConsumeOptions, Consumer, Delivery, Queue, QueueSettings, Result,
     Runtime, Settled, SettledBatch,
     store::{

@@ -7,8 +7,8 @@ use std::{
     time::Duration,
 };
 
-use steadfast::store::{Clock, SystemClock, Timestamp};
 use steadfast_bucket::{AccessKey, BlobKey, BucketName, Scope};
+use steadfast_core::store::{Clock, SystemClock, Timestamp};
 use steadfast_s3::{PresignMethod, presign};
 
 use crate::{

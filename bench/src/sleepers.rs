@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
-use steadfast::{
+use steadfast_core::{
     Handle, Object, ObjectOptions, Objects, Result, Turn,
     store::{Clock, SqliteOptions, SqliteStore, Store, SystemClock},
 };

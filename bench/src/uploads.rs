@@ -13,8 +13,10 @@ use std::{
     time::Duration,
 };
 
-use steadfast::store::{Address, Clock, Commit, EntityKind, Json, Message, Store, SystemClock};
 use steadfast_ai::classify::Pool;
+use steadfast_core::store::{
+    Address, Clock, Commit, EntityKind, Json, Message, Store, SystemClock,
+};
 use steadfast_uploads::UPLOADS;
 
 use self::{

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use steadfast::{
+use steadfast_core::{
     App, Ctx, Result, Workflow,
     store::{
         Address, Commit, EntityKind, Json, Message, SqliteOptions, SqliteStore, Store, SystemClock,

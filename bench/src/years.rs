@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use steadfast::store::{
+use steadfast_core::store::{
     Address, Clock, Commit, EntityKind, Json, ManualClock, Message, Retention, RunStatus,
     SettledAs, SqliteOptions, SqliteStore, Store, SystemClock, Turn, Write, queue_address, sweep,
 };

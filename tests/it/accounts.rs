@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use steadfast::{
+use steadfast_core::{
     object::{HistoryError, Past, pages_at},
     store::Store,
 };

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use steadfast::store::{Entropy, crash::COMMIT_POINTS};
 use steadfast_bucket::BUCKET_CRASH_POINTS;
+use steadfast_core::store::{Entropy, crash::COMMIT_POINTS};
 
 use crate::{
     killer::{chance, soak, was_killed},

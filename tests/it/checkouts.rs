@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use steadfast::{CRASH_POINTS, store::crash::COMMIT_POINTS};
+use steadfast_core::{CRASH_POINTS, store::crash::COMMIT_POINTS};
 
 use crate::{
     killer::{Ledger, Victim, open, read_all, was_killed},

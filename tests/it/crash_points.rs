@@ -1,7 +1,7 @@
 //! The process ends at each named point, once early and once later; the test fails when a point is
 //! never reached.
 
-use steadfast::{CRASH_POINTS, store::crash::COMMIT_POINTS};
+use steadfast_core::{CRASH_POINTS, store::crash::COMMIT_POINTS};
 
 use crate::{
     killer::{Ledger, Victim, was_killed},

@@ -5,7 +5,7 @@ use std::{
     hash::{DefaultHasher, Hash as _, Hasher as _},
 };
 
-use steadfast::{
+use steadfast_core::{
     object::{HistoryError, Past, pages_at},
     rusqlite::{self, Connection, Row},
     store::{Address, EntityKind, Recorded, Store},

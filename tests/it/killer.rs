@@ -10,7 +10,7 @@ use std::{
     sync::Arc,
 };
 
-use steadfast::store::{
+use steadfast_core::store::{
     Clock, Entropy, PostgresOptions, PostgresStore, Recorded, SeededEntropy, SqliteOptions,
     SqliteStore, Store, SystemClock,
 };

@@ -1,6 +1,6 @@
 //! kill -9 under mixed load, again and again on the same data.
 
-use steadfast::store::Entropy;
+use steadfast_core::store::Entropy;
 
 use crate::{
     killer::{Ledger, Victim, chance, soak},

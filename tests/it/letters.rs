@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use steadfast::{
+use steadfast_core::{
     object::{HistoryError, pages_at},
     store::{Address, DueCursor, EntityKind, Letter, Recorded, SettledAs, State, Store, Timestamp},
 };

@@ -12,7 +12,7 @@ mod deeds;
 #[path = "../src/fate.rs"]
 mod fate;
 mod found;
-#[path = "../../crates/runtime/tests/it/history.rs"]
+#[path = "../../crates/core/tests/it/history.rs"]
 mod history;
 mod killer;
 mod kills;

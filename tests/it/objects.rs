@@ -1,7 +1,7 @@
 //! kill -9 of a process whose objects are at work. After every end each turn is there whole or not
 //! at all, with all that it sends; calls that nobody knows about are repeated under their keys.
 
-use steadfast::{
+use steadfast_core::{
     CRASH_POINTS,
     store::{Entropy, SeededEntropy, crash::COMMIT_POINTS},
 };

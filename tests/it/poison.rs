@@ -1,6 +1,6 @@
 //! A message whose handling ends the process is found, counted and given up; the others are done.
 
-use steadfast::store::{Address, Commit, EntityKind, Json, Message, SettledAs, State, Write};
+use steadfast_core::store::{Address, Commit, EntityKind, Json, Message, SettledAs, State, Write};
 
 use crate::killer::{Victim, open, read_all};
 

@@ -1,6 +1,6 @@
 //! kill -9 of a process that sends and consumes: each letter is done once, or dead once.
 
-use steadfast::{
+use steadfast_core::{
     App, Queue,
     queue::{PeekState, QUEUE_CRASH_POINTS},
     store::{Entropy, SettledAs, State, crash::COMMIT_POINTS},

@@ -1,7 +1,7 @@
 //! There is one order of all calls that explains what every caller saw, although the process is
 //! killed in the middle and started again.
 
-use steadfast::store::{Entropy, SeededEntropy, crash::COMMIT_POINTS};
+use steadfast_core::store::{Entropy, SeededEntropy, crash::COMMIT_POINTS};
 
 use crate::{
     history::{Counter, CounterOp, CounterReply, Recorder, Ticket, linearization},

@@ -1,6 +1,6 @@
 //! kill -9 of a process whose runs are at work: each ends once, as if nothing had been in its way.
 
-use steadfast::{
+use steadfast_core::{
     CRASH_POINTS,
     store::{Entropy, crash::COMMIT_POINTS},
 };

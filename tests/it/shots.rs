@@ -10,11 +10,11 @@ use std::{
     time::Duration,
 };
 
-use steadfast::store::{Clock, ManualClock, SeededEntropy, State, Store, SystemClock};
 use steadfast_bucket::{
     BlobAction, BlobEvent, BlobKey, Blobs, BucketName, BucketOptions, Buckets, FileBlobs,
     GetOptions, ListOptions, account,
 };
+use steadfast_core::store::{Clock, ManualClock, SeededEntropy, State, Store, SystemClock};
 
 use crate::{
     deeds::{Deed, EVENTS, OLD, WRITERS, bytes_of, key_of, source_of},

@@ -25,7 +25,7 @@ const ROOT: &[&str] = &[
     "deny.toml",
     "docs",
     "rustfmt.toml",
-    "server",
+    "steadfast",
     "test",
     "tests",
 ];
@@ -99,8 +99,10 @@ fn dependencies_point_downwards() {
         ("crates/s3", "steadfast-s3"),
         ("crates/egress", "steadfast-egress"),
         ("crates/ai", "steadfast-ai"),
-        ("crates/runtime", "steadfast"),
+        ("crates/core", "steadfast-core"),
         ("crates/web", "steadfast-web"),
+        ("crates/server", "steadfast-server"),
+        ("crates/steadfast", "steadfast"),
         ("apps/chat", "steadfast-chat"),
         ("apps/checkout", "steadfast-checkout"),
         ("apps/counter", "steadfast-counter"),
@@ -109,7 +111,7 @@ fn dependencies_point_downwards() {
         ("apps/mail", "steadfast-mail"),
         ("apps/order", "steadfast-order"),
         ("apps/uploads", "steadfast-uploads"),
-        ("server", "steadfast-server"),
+        ("steadfast", "steadfast-bin"),
         ("bench", "steadfast-bench"),
     ];
     let members = ["apps", "crates"].iter().flat_map(|it| {

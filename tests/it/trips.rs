@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
-use steadfast::{
+use steadfast_core::{
     object::pages_at,
     store::{Address, EntityKind, Store},
 };

@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
-use steadfast::{
+use steadfast_core::{
     CallError, Handle, Job, Object, Objects, Outcome, Perform, Result, Turn,
     object::{HistoryRetention, sweep_history},
     store::{RetryPolicy, Store},

@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
-use steadfast::{
+use steadfast_core::{
     App, Batch, BatchConsumer, ConsumeOptions, Consumer, Delivery, Error, Handle, Object, Queue,
     QueueError, QueueSettings, Queues, Result, Runtime, Settled, SettledBatch, Turn,
     queue::Outgoing,

@@ -1,6 +1,6 @@
 //! What each numbered call to an account asks for: the victim does it, the killer checks it.
 
-use steadfast::store::{Entropy, SeededEntropy};
+use steadfast_core::store::{Entropy, SeededEntropy};
 
 /// Accounts there are.
 pub(crate) const ACCOUNTS: u64 = 5;

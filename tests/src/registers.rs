@@ -3,7 +3,7 @@
 use std::io::BufRead as _;
 
 use serde::{Deserialize, Serialize};
-use steadfast::{Handle, Object, Objects, Result, Turn};
+use steadfast_core::{Handle, Object, Objects, Result, Turn};
 use tokio::sync::mpsc;
 
 use crate::say;

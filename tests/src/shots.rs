@@ -2,11 +2,11 @@
 
 use std::{path::Path, sync::Arc};
 
-use steadfast::store::{SeededEntropy, Store};
 use steadfast_bucket::{
     Attributes, BlobKey, BucketError, BucketName, Buckets, Condition, CopyOptions, EventType,
     Expected, FileBlobs, LifecycleRule, PartTag, PutOptions, Rule, account,
 };
+use steadfast_core::store::{SeededEntropy, Store};
 
 use crate::{
     deeds::{Deed, EVENTS, OLD, WRITERS, bytes_of, key_of, source_of},

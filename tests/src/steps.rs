@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use steadfast::store::{Clock, Entropy, Left, SeededEntropy, Sleep, SystemClock, Timestamp};
+use steadfast_core::store::{Clock, Entropy, Left, SeededEntropy, Sleep, SystemClock, Timestamp};
 
 /// The clock of this process: that of the machine, or with STEADFAST_TEST_STEPS, a seed, one that
 /// is set ahead and back; or with STEADFAST_TEST_AHEAD one that is so many milliseconds ahead.

@@ -3,7 +3,7 @@
 use std::{ops::Range, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
-use steadfast::{
+use steadfast_core::{
     Ctx, Error, Handle, Object, Objects, Result, Retry, RunError, Runs, Turn, Workflow,
     store::{Clock, Entropy, SeededEntropy, Store, SystemClock},
 };

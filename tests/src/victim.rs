@@ -32,7 +32,7 @@ mod trips;
 
 use std::{io::Write as _, sync::Arc, time::Duration};
 
-use steadfast::{
+use steadfast_core::{
     Dispatcher, DispatcherOptions, Failure, Handler, Objects, Runs,
     dispatch::Delivery,
     process::Processes,

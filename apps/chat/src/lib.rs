@@ -6,11 +6,13 @@
 //! loses a line or doubles one.
 
 mod line;
+mod page;
 mod wire;
 
 use std::time::Duration;
 
-use steadfast::{App, Closed, Connection, ConnectionId, Error, Handle, Object, Result, Turn};
+use steadfast_core::{App, Closed, Connection, ConnectionId, Error, Handle, Object, Result, Turn};
+use steadfast_web::Serve;
 
 pub use self::wire::{Event, History, LeaveIdle, Line, Said, Say};
 
@@ -156,7 +158,13 @@ fn idle_alarm(connection: ConnectionId) -> String {
     format!("idle {connection}")
 }
 
-/// The application, whose rooms part with those who say nothing for so long.
-pub fn app(idle: Duration) -> App {
-    App::new("chat").object(Chat { idle })
+/// A member who says nothing for so long leaves the room.
+const IDLE: Duration = Duration::from_mins(10);
+
+/// The application.
+pub fn app() -> App {
+    App::new("chat")
+        .object(Chat { idle: IDLE })
+        .page("Chat", "/chat", "rooms to talk in, each of them an object")
+        .routes(page::paths(), |_| page::router())
 }

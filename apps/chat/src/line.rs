@@ -1,6 +1,6 @@
 //! The lines of a room.
 
-use steadfast::{
+use steadfast_core::{
     Error, Result, Turn,
     rusqlite::{OptionalExtension, params},
 };
@@ -55,7 +55,7 @@ pub(crate) fn between(
     Ok(lines)
 }
 
-fn line(row: &steadfast::rusqlite::Row<'_>) -> steadfast::rusqlite::Result<Line> {
+fn line(row: &steadfast_core::rusqlite::Row<'_>) -> steadfast_core::rusqlite::Result<Line> {
     Ok(Line {
         id: row.get(0)?,
         key: row.get(1)?,

@@ -1,7 +1,7 @@
 //! What goes in and out.
 
 use serde::{Deserialize, Serialize};
-use steadfast::ConnectionId;
+use steadfast_core::ConnectionId;
 
 /// What somebody who is connected says.
 #[derive(Debug, Serialize, Deserialize)]

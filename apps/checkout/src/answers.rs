@@ -9,7 +9,7 @@ use std::{
 };
 
 use serde::{Serialize, de::DeserializeOwned};
-use steadfast::{
+use steadfast_core::{
     Failure,
     store::{Commit, Entry, EntryKey, Expect, Json, Outcome, Put, Store, StoreError, Write},
 };

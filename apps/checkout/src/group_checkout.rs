@@ -6,7 +6,7 @@ mod state;
 
 use std::time::Duration;
 
-use steadfast::{
+use steadfast_core::{
     process::{
         Action::{Complete, Publish, Reply, Schedule, Send},
         Actions, Event, Process, Refused,

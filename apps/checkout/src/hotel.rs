@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use steadfast::{
+use steadfast_core::{
     Failure,
     process::Execute,
     store::{Clock, Store},

@@ -11,10 +11,12 @@ mod answers;
 mod hotel;
 mod news;
 mod office;
+mod verb;
 
 use std::sync::Arc;
 
-use steadfast::{App, store::SystemClock};
+use steadfast_core::{App, store::SystemClock};
+use steadfast_web::Serve;
 
 pub use self::{
     group_checkout::GroupCheckout,
@@ -41,6 +43,7 @@ pub fn app() -> App {
         .subscribe::<GroupCheckout>(NEWS)
         .consume(NEWS, Reception)
         .object(NoticeBoard)
+        .verb("example", |_, args| verb::run_example(args))
         .on_open(move |program| {
             let keep_dead = program.keep().messages.keep_dead;
             hotel.remember(program.store().clone(), keep_dead);

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use steadfast::{
+use steadfast_core::{
     Consumer, Delivery, Handle, Object, Queue, Result, Settled, Turn, process::Published,
 };
 

@@ -9,7 +9,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use steadfast::{Failure, process::Execute, store::Store};
+use steadfast_core::{Failure, process::Execute, store::Store};
 
 use crate::{
     answers::Answers,

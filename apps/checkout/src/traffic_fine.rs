@@ -3,7 +3,7 @@
 mod message;
 
 use serde::{Deserialize, Serialize};
-use steadfast::process::{
+use steadfast_core::process::{
     Action::{Complete, Send},
     Actions, Event, Process, Refused,
 };

@@ -1,7 +1,7 @@
 //! The smallest object: a named counter with a database of its own.
 
 use serde::{Deserialize, Serialize};
-use steadfast::{App, Error, Handle, Object, Result, Turn, rusqlite::OptionalExtension};
+use steadfast_core::{App, Error, Handle, Object, Result, Turn, rusqlite::OptionalExtension};
 
 /// Counts, each counter by its name.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ mod rows;
 
 use std::time::Duration;
 
-use steadfast::{
+use steadfast_core::{
     Connection, Error, Handle, Object, Result, Turn, Workflow, rusqlite::OptionalExtension,
 };
 
@@ -321,7 +321,7 @@ impl Handle<GetComparisonsForHistory> for EnvPair {
     /// Of the same direction only: what was added there was removed here.
     fn handle(&self, turn: &Turn<Self>, msg: GetComparisonsForHistory) -> Result<Vec<Earlier>> {
         let at = "SELECT direction, sequence FROM comparisons WHERE id = ?1";
-        let read = |row: &steadfast::rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+        let read = |row: &steadfast_core::rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
         let found: Option<(String, i64)> =
             turn.sql().query_row(at, [&msg.comparison_id], read).optional()?;
         let Some((direction, sequence)) = found else { return Ok(Vec::new()) };

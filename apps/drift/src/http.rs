@@ -13,7 +13,7 @@ use axum::{
     Router,
     routing::{get, post},
 };
-use steadfast::{
+use steadfast_core::{
     Objects,
     store::{Clock, Entropy},
 };

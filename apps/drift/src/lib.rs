@@ -18,22 +18,25 @@ mod env_pair;
 pub mod http;
 mod pairs;
 mod sampling;
+mod settings;
 mod vault;
+mod verb;
 mod wire;
 mod workflow;
 
 use std::sync::Arc;
 
-use steadfast::{
-    App,
+use steadfast_core::{
+    App, Result,
     store::{SeededEntropy, SystemClock},
 };
-use steadfast_egress::Policy;
 use steadfast_web::Serve;
 
+use self::settings::Parts;
 pub use self::{
     env_pair::EnvPair,
     pairs::{ClaimKey, ListPairs, PairEntry, PairSeen, Pairs},
+    settings::Settings,
     vault::{Vault, VaultError},
     wire::{
         AttachExplanation, Brief, CompareError, CompareResult, Comparison, CreateComparison,
@@ -43,16 +46,22 @@ pub use self::{
     workflow::{CompareEnvironments, CompareInput},
 };
 
-/// The application. The policy says what may be asked.
-pub fn app(pair: EnvPair, compare: CompareEnvironments, policy: Policy) -> App {
+/// The application.
+pub fn app(settings: Settings) -> Result<App> {
+    let Parts { policy, pair, compare, address } = settings.parts()?;
     let (vault, sealed) = (compare.vault.clone(), compare.vault.clone());
-    App::new("drift")
+    let app = App::new("drift")
         .object(pair)
         .object(Pairs)
         .workflow(compare)
         .on_open(move |program| vault.keep_in(program.store().clone()))
         .page("Drift", "/drift", "compare two environments, and see why they differ")
+        .verb("drift", verb::compare)
         .routes(http::paths(), move |served| {
+            if let Some(listens) = served.address {
+                // A program that is served twice keeps its first address.
+                let _ = address.set(listens);
+            }
             http::router(http::Site {
                 vault: sealed.clone(),
                 objects: served.runtime.objects().clone(),
@@ -61,5 +70,6 @@ pub fn app(pair: EnvPair, compare: CompareEnvironments, policy: Policy) -> App {
                 clock: Arc::new(SystemClock),
                 connect: served.connect.clone(),
             })
-        })
+        });
+    Ok(app)
 }

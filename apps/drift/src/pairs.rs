@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use steadfast::{Error, Handle, Object, Result, Turn};
+use steadfast_core::{Error, Handle, Object, Result, Turn};
 
 use crate::Comparison;
 

@@ -2,7 +2,7 @@
 //! no drift between the two, and one slow answer is no slow environment.
 
 use serde::{Deserialize, Serialize};
-use steadfast::store::{Clock, SystemClock};
+use steadfast_core::store::{Clock, SystemClock};
 use tokio::time::Instant;
 
 use crate::{

@@ -8,7 +8,7 @@ use ring::{
     rand::{SecureRandom, SystemRandom},
 };
 use sha2::{Digest, Sha256};
-use steadfast::store::{Commit, EntryKey, Json, Put, Store, StoreError, Write, secret_text};
+use steadfast_core::store::{Commit, EntryKey, Json, Put, Store, StoreError, Write, secret_text};
 use tokio::sync::OnceCell;
 
 use crate::{Comparison, pair::hex};
@@ -125,7 +125,7 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use steadfast::store::{MemoryStore, SystemClock};
+    use steadfast_core::store::{MemoryStore, SystemClock};
 
     use super::*;
 

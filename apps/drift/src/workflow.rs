@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
-use steadfast::{Ctx, Error, Object, Result, Retry, Workflow, store::Timestamp};
 use steadfast_ai::explain::{Explainer, Explanation, HistorySummary, Weight};
+use steadfast_core::{Ctx, Error, Object, Result, Retry, Workflow, store::Timestamp};
 
 use crate::{
     AttachExplanation, CompareError, Comparison, Earlier, EnvPair, FailComparison,

@@ -1,6 +1,6 @@
 //! Ids of requests.
 
-use steadfast::store::{Entropy, Timestamp};
+use steadfast_core::store::{Entropy, Timestamp};
 
 /// A new id: a UUID of version 7, which begins with the time.
 pub fn new_id(now: Timestamp, entropy: &dyn Entropy) -> String {
@@ -13,7 +13,7 @@ pub fn new_id(now: Timestamp, entropy: &dyn Entropy) -> String {
 
 #[cfg(test)]
 mod tests {
-    use steadfast::store::SeededEntropy;
+    use steadfast_core::store::SeededEntropy;
 
     use super::*;
 

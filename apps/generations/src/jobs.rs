@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use steadfast::{Job, store::RetryPolicy};
 use steadfast_ai::generate::{Embedded, OutputKind};
+use steadfast_core::{Job, store::RetryPolicy};
 
 use crate::{GenerationChanged, Made, TaskError};
 

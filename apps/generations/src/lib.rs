@@ -15,6 +15,7 @@ mod jobs;
 mod library;
 mod manager;
 mod orphans;
+mod settings;
 mod studio;
 mod task;
 mod view;
@@ -22,13 +23,13 @@ mod wire;
 
 use std::sync::Arc;
 
-use steadfast::{
-    App, Bucket,
-    store::{SeededEntropy, SystemClock},
-};
 use steadfast_ai::{
     classify::{Copies, ImageLimits, Pool},
     generate::Providers,
+};
+use steadfast_core::{
+    App, Bucket, Error, Result,
+    store::{SeededEntropy, SystemClock},
 };
 use steadfast_web::Serve;
 
@@ -46,6 +47,7 @@ pub use self::{
     },
     manager::GenerationManager,
     orphans::{FindOrphans, FoundOrphans, OrphanSweep, StartSweep, SweepPage},
+    settings::Settings,
     studio::{Place, Studio, StudioOptions},
     task::{Made, TaskError, TaskState, TaskView, artifact_id, task_id},
     view::{Artifact, Counts, Generation, GenerationStatus, Request},
@@ -77,8 +79,15 @@ pub fn blob_key(artifact: &str) -> String {
     format!("artifacts/{artifact}")
 }
 
-/// The application with its library. Threads of the pool make small copies of pictures.
-pub fn app(
+/// The application, with the providers that the settings name.
+pub fn app(settings: Settings) -> Result<App> {
+    let (providers, options) = settings::providers(&settings)?;
+    let pool = Pool::for_this_machine("pictures").map_err(Error::terminal)?;
+    Ok(with_providers(providers, options, (ImageLimits::default(), pool)))
+}
+
+/// The application, with these providers. Threads of the pool make small copies of pictures.
+pub fn with_providers(
     providers: Providers,
     options: StudioOptions,
     (limits, pool): (ImageLimits, Pool),

@@ -8,7 +8,7 @@ mod record;
 mod rows;
 mod tags;
 
-use steadfast::{Object, Outcome};
+use steadfast_core::{Object, Outcome};
 
 pub use self::messages::{
     ClaimKey, DeleteArtifact, DeleteGeneration, GenerationChanged, GetArtifact, GetGeneration,

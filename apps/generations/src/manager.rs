@@ -9,7 +9,7 @@ mod rows;
 
 use std::{sync::Arc, time::Duration};
 
-use steadfast::{Connection, Error, Handle, Object, Outcome, Result, Turn};
+use steadfast_core::{Connection, Error, Handle, Object, Outcome, Result, Turn};
 
 use self::rows::{CONFIRMED, HANDED_OVER, HEARD, ROUNDS, SCHEMA, TURNED_AWAY, TaskRow};
 use crate::{

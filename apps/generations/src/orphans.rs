@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
-use steadfast::{
+use steadfast_core::{
     BucketError, Error, Handle, Job, Object, Outcome, Perform, Result, Turn, bucket::ListOptions,
     store::Timestamp,
 };

@@ -9,11 +9,11 @@ use std::{
 };
 
 use serde_json::{Map, Value};
-use steadfast::{BucketHandle, Error, Objects, Result, store::Timestamp};
 use steadfast_ai::generate::{
     Checked, Delivery, GenerateError, Model, Output, OutputKind, Provider, Providers, Report,
     Request as Asked, TaskState as State,
 };
+use steadfast_core::{BucketHandle, Error, Objects, Result, store::Timestamp};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::{AtProvider, Begun, Made, Progress, TaskError, jobs::is_here};

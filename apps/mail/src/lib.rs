@@ -4,7 +4,9 @@ mod mailbox;
 mod opens;
 
 use serde::{Deserialize, Serialize};
-use steadfast::{App, Consumer, Delivery, Error, Object, Queue, QueueSettings, Result, Settled};
+use steadfast_core::{
+    App, Consumer, Delivery, Error, Object, Queue, QueueSettings, Result, Settled,
+};
 
 pub use self::{
     mailbox::{Letter, Letters, Mailbox, Receive},

@@ -1,7 +1,7 @@
 //! Where mail ends: one object for each address.
 
 use serde::{Deserialize, Serialize};
-use steadfast::{Handle, Object, Result, Turn};
+use steadfast_core::{Handle, Object, Result, Turn};
 
 /// A mailbox, by its address.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ impl Handle<Letters> for Mailbox {
         // The newest that a page has room for.
         let all = "SELECT id, subject FROM letter ORDER BY rowid DESC LIMIT 1000";
         let mut all = turn.sql().prepare_cached(all)?;
-        let letter = |row: &steadfast::rusqlite::Row<'_>| {
+        let letter = |row: &steadfast_core::rusqlite::Row<'_>| {
             Ok(Letter { id: row.get(0)?, subject: row.get(1)? })
         };
         let letters: Result<Vec<Letter>, _> = all.query_map((), letter)?.collect();

@@ -1,7 +1,7 @@
 //! How often mail was opened: many small messages, counted a hundred at a time.
 
 use serde::{Deserialize, Serialize};
-use steadfast::{Batch, BatchConsumer, Handle, Object, Queue, Result, SettledBatch, Turn};
+use steadfast_core::{Batch, BatchConsumer, Handle, Object, Queue, Result, SettledBatch, Turn};
 
 /// News that a mail was opened.
 pub const OPENS: Queue<Opened> = Queue::named("opens");

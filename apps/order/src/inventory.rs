@@ -1,7 +1,7 @@
 //! The stock: an object, so that reserving is a turn of its own.
 
 use serde::{Deserialize, Serialize};
-use steadfast::{Handle, Object, Result, Turn};
+use steadfast_core::{Handle, Object, Result, Turn};
 
 /// What is reserved for whom.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! An invoice: three steps, one after the other. The smallest whole workflow.
 
 use serde::{Deserialize, Serialize};
-use steadfast::{Ctx, Error, Result, Workflow};
+use steadfast_core::{Ctx, Error, Result, Workflow};
 
 /// Invoices.
 #[derive(Debug)]

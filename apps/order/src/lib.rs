@@ -6,7 +6,7 @@ mod invoice;
 mod order;
 mod reminder;
 
-use steadfast::App;
+use steadfast_core::App;
 
 pub use self::{
     inventory::{Inventory, Release, Reserve, Reserved},

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use steadfast::{Ctx, Object, Result, Workflow};
+use steadfast_core::{Ctx, Object, Result, Workflow};
 
 use crate::{Inventory, Release, Reserve};
 

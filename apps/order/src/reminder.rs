@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use steadfast::{Ctx, Result, Workflow};
+use steadfast_core::{Ctx, Result, Workflow};
 
 const MONTH: Duration = Duration::from_hours(30 * 24);
 

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use steadfast::{
+use steadfast_core::{
     Connection, Error, Handle, Object, Outcome, Result, Turn, Workflow, rusqlite::OptionalExtension,
 };
 
@@ -354,7 +354,7 @@ impl Handle<GetUploads> for OrganizationAgent {
              ORDER BY createdAt DESC, name DESC LIMIT ?5",
         )?;
         let rows = select.query_map((at, name, status, msg.label, msg.limit), upload::read)?;
-        Ok(rows.collect::<steadfast::rusqlite::Result<_>>()?)
+        Ok(rows.collect::<steadfast_core::rusqlite::Result<_>>()?)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use steadfast::{Handle, Result, Turn};
+use steadfast_core::{Handle, Result, Turn};
 
 use crate::{OrganizationAgent, SweepTombstones, stuck, upload};
 

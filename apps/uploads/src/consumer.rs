@@ -7,7 +7,7 @@ use std::sync::{
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use steadfast::{BlobAction, BlobEvent, Consumer, Delivery, Object, Result, Settled};
+use steadfast_core::{BlobAction, BlobEvent, Consumer, Delivery, Object, Result, Settled};
 
 use crate::{
     IngestUploadEvent, OnDelete, OrganizationAgent, ReportError, UPLOADS, is_name, split_key,

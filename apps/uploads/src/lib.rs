@@ -13,7 +13,10 @@ mod alarms;
 mod consumer;
 pub mod http;
 mod identity;
+mod models;
 mod probe;
+mod settings;
+mod sight;
 mod stuck;
 mod upload;
 mod wire;
@@ -27,14 +30,15 @@ use std::{
     time::Duration,
 };
 
-use steadfast::{App, BlobEvent, Bucket, BucketSpec, Queue, QueueSettings, QueueSpec};
 use steadfast_ai::classify::{Classifier, Copies, ImageLimits, Pool};
+use steadfast_core::{App, BlobEvent, Bucket, BucketSpec, Queue, QueueSettings, QueueSpec, Result};
 use steadfast_web::Serve;
 
 pub use self::{
     agent::OrganizationAgent,
     consumer::{GaveUp, Ingestion, UploadEvent},
     identity::{event_id, is_name, split_key, workflow_id},
+    settings::Settings,
     stuck::{FindLostRuns, RunLookup, SweepStuck},
     upload::{Status, Upload},
     wire::{
@@ -75,7 +79,14 @@ pub fn queue() -> QueueSpec<BlobEvent> {
         .dead_letters(UPLOAD_EVENTS_DLQ)
 }
 
-/// What the application is given.
+/// The application, with the classifier that the settings choose.
+pub fn app(settings: Settings) -> Result<App> {
+    let (parts, error) = sight::parts(&settings)?;
+    let app = with_parts(parts).verb("models", |_, args| models::run(args));
+    Ok(app.before_work(move || error.map_or(Ok(()), Err)))
+}
+
+/// What the application is made of.
 pub struct Parts {
     /// Says what is on an image.
     pub classifier: Arc<dyn Classifier>,
@@ -90,8 +101,8 @@ pub struct Parts {
     pub notice: Arc<dyn Fn() -> Option<String> + Send + Sync>,
 }
 
-/// The application.
-pub fn app(Parts { classifier, patience, limits, pool, notice }: Parts) -> App {
+/// The application, made of these.
+pub fn with_parts(Parts { classifier, patience, limits, pool, notice }: Parts) -> App {
     let app = App::new("uploads");
     let (client, bytes_max) = (app.client(), limits.bytes_max);
     // Messages in its queues that are no events.

@@ -5,8 +5,8 @@ use std::{
     time::Duration,
 };
 
-use steadfast::store::StoreClock;
 use steadfast_ai::classify::{Classifier, ClassifyError};
+use steadfast_core::store::StoreClock;
 use tokio::sync::Mutex;
 
 /// How long the answer that the classifier is away holds for everybody. That it is there is asked

@@ -3,7 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
-use steadfast::{Error, Handle, Job, Outcome, Perform, Result, RunError, Runs, Turn, Workflow};
+use steadfast_core::{
+    Error, Handle, Job, Outcome, Perform, Result, RunError, Runs, Turn, Workflow,
+};
 
 use crate::{
     OrganizationAgent, OrganizationWorkflow,

@@ -1,11 +1,11 @@
 //! One image, as its organization keeps it.
 
 use serde::{Deserialize, Serialize};
-use steadfast::{
+use steadfast_ai::classify::Label;
+use steadfast_core::{
     Error, Result, Sql,
     rusqlite::{OptionalExtension, Row},
 };
-use steadfast_ai::classify::Label;
 
 /// The tables of an organization. `sequence` is the bucket's number of the change: it alone decides
 /// what is newer.
@@ -127,7 +127,7 @@ pub struct Upload {
     pub completed_at: Option<i64>,
 }
 
-pub(crate) fn read(row: &Row<'_>) -> steadfast::rusqlite::Result<Upload> {
+pub(crate) fn read(row: &Row<'_>) -> steadfast_core::rusqlite::Result<Upload> {
     let status: String = row.get("status")?;
     let top_five: Option<String> = row.get("topFive")?;
     Ok(Upload {
@@ -163,7 +163,7 @@ pub(crate) fn open_rows(sql: &Sql, after: &str, limit: usize) -> Result<Vec<Uplo
          ORDER BY name LIMIT ?2",
     )?;
     let rows = select.query_map((after, limit), read)?;
-    Ok(rows.collect::<steadfast::rusqlite::Result<_>>()?)
+    Ok(rows.collect::<steadfast_core::rusqlite::Result<_>>()?)
 }
 
 /// The row of a run, if it is not final.

@@ -3,12 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
-use steadfast::{
-    BucketError, Ctx, Error, Object, Result, Retry, Workflow,
-    bucket::{Condition, GetOptions},
-};
 use steadfast_ai::classify::{
     Classifier, ClassifyError, ImageError, ImageFormat, ImageLimits, Label,
+};
+use steadfast_core::{
+    BucketError, Ctx, Error, Object, Result, Retry, Workflow,
+    bucket::{Condition, GetOptions},
 };
 use tokio::sync::Semaphore;
 

@@ -10,11 +10,11 @@ use std::{
 };
 
 use axum::{Router, http::StatusCode, response::IntoResponse};
-use steadfast::{
+use steadfast_ai::explain::Embedded;
+use steadfast_core::{
     App, Arrival, LiveSocket, Object, Runtime,
     store::{Clock, SeededEntropy, SqliteOptions, SqliteStore, Store, SystemClock},
 };
-use steadfast_ai::explain::Embedded;
 use steadfast_drift::{
     CompareEnvironments, EnvPair, PairMessage, Pairs, Shown, Vault,
     http::{Site, router},

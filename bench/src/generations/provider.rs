@@ -9,7 +9,6 @@ use std::{
 use async_trait::async_trait;
 use axum::body::Bytes;
 use serde_json::json;
-use steadfast::store::{Clock, SystemClock, Timestamp};
 use steadfast_ai::{
     classify::Pool,
     generate::{
@@ -17,6 +16,7 @@ use steadfast_ai::{
         Report, Request, Submitted, Task,
     },
 };
+use steadfast_core::store::{Clock, SystemClock, Timestamp};
 
 use crate::measure::now;
 

@@ -4,13 +4,13 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{http::StatusCode, response::IntoResponse};
 use serde_json::{Value, json};
-use steadfast::{
-    App, Arrival, Object, ObjectOptions, Runtime, background_threads,
-    store::{SeededEntropy, SqliteOptions, SqliteStore, Store, SystemClock},
-};
 use steadfast_ai::{
     classify::{Copies, ImageLimits, Pool},
     generate::Providers,
+};
+use steadfast_core::{
+    App, Arrival, Object, ObjectOptions, Runtime, background_threads,
+    store::{SeededEntropy, SqliteOptions, SqliteStore, Store, SystemClock},
 };
 use steadfast_generations::{
     ARTIFACTS, DEFAULT_WORKSPACE, Discard, Fetch, FindOrphans, Generation, GenerationManager,

@@ -8,11 +8,11 @@ use std::{
 };
 
 use axum::{http::StatusCode, response::IntoResponse};
-use steadfast::{
+use steadfast_ai::classify::{Classifier, Copies, ImageLimits, Pool};
+use steadfast_core::{
     App, Arrival, Object, Runtime,
     store::{SqliteOptions, SqliteStore, Store, SystemClock},
 };
-use steadfast_ai::classify::{Classifier, Copies, ImageLimits, Pool};
 use steadfast_uploads::{
     FindLostRuns, GaveUp, INCOMING, INCOMING_DLQ, Ingestion, OrganizationAgent,
     OrganizationMessage, OrganizationWorkflow, RunLookup, UPLOADS, bucket, dead_letters,

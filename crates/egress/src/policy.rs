@@ -1,6 +1,9 @@
 //! What may be reached.
 
-use std::net::{IpAddr, SocketAddr};
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::{Arc, OnceLock},
+};
 
 use url::Url;
 
@@ -41,6 +44,14 @@ pub struct Policy {
     hosts: Vec<String>,
     networks: Vec<Network>,
     endpoints: Vec<Endpoint>,
+    own: Option<Own>,
+}
+
+/// Paths of the server that this process is, wherever it will listen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Own {
+    address: Arc<OnceLock<SocketAddr>>,
+    paths: &'static [&'static str],
 }
 
 /// A host and a port that are allowed together.
@@ -48,8 +59,6 @@ pub struct Policy {
 struct Endpoint {
     host: String,
     port: u16,
-    /// The only paths; `None` is all of them.
-    paths: Option<Vec<String>>,
 }
 
 impl Policy {
@@ -72,21 +81,19 @@ impl Policy {
 
     /// Allows exactly this host (as it stands in the URL) on exactly this port.
     pub fn allow_endpoint(mut self, host: &str, port: u16) -> Result<Self, EgressError> {
-        self.endpoints.push(Endpoint { host: parse_host(host)?, port, paths: None });
+        self.endpoints.push(Endpoint { host: parse_host(host)?, port });
         Ok(self)
     }
 
-    /// Allows exactly these paths of this host on this port. It is how a server lets its own demo
-    /// be fetched, and nothing else of itself.
-    pub fn allow_paths(
+    /// Allows exactly these paths of the server that this process is, once its address is known.
+    /// It is how a server lets its own demo be fetched, and nothing else of itself.
+    pub fn allow_own(
         mut self,
-        host: &str,
-        port: u16,
-        paths: &[&str],
-    ) -> Result<Self, EgressError> {
-        let paths = Some(paths.iter().map(|it| (*it).to_owned()).collect());
-        self.endpoints.push(Endpoint { host: parse_host(host)?, port, paths });
-        Ok(self)
+        address: Arc<OnceLock<SocketAddr>>,
+        paths: &'static [&'static str],
+    ) -> Self {
+        self.own = Some(Own { address, paths });
+        self
     }
 
     /// Understands a URL and checks what can be told without resolving its name.
@@ -141,11 +148,18 @@ impl Policy {
     /// Whether an operator has named this very target.
     fn is_named(&self, target: &Target) -> bool {
         let host = target.host();
-        let is_endpoint = |it: &Endpoint| {
-            let is_path = |paths: &Vec<String>| paths.iter().any(|it| it == target.url().path());
-            it.host == host && it.port == target.port() && it.paths.as_ref().is_none_or(is_path)
+        let is_endpoint = |it: &Endpoint| it.host == host && it.port == target.port();
+        let is_own = |it: &Own| {
+            it.address.get().is_some_and(|address| {
+                let is_host = host == "localhost" || target.literal() == Some(address.ip());
+                is_host
+                    && target.port() == address.port()
+                    && it.paths.contains(&target.url().path())
+            })
         };
-        self.hosts.contains(&host) || self.endpoints.iter().any(is_endpoint)
+        self.hosts.contains(&host)
+            || self.endpoints.iter().any(is_endpoint)
+            || self.own.as_ref().is_some_and(is_own)
     }
 }
 

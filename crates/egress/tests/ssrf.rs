@@ -1,6 +1,9 @@
 //! Every known way around such a check, as far as it shows in a URL or in an answer of DNS.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{
+    net::SocketAddr,
+    sync::{Arc, OnceLock},
+};
 
 use steadfast_egress::{
     EgressError, Gate, Policy, Target, URL_LEN_MAX, refusal,
@@ -309,13 +312,17 @@ async fn an_operator_allows_hosts_and_networks_and_nothing_beside_them() {
 
 #[tokio::test]
 async fn the_servers_own_demo_is_open_and_nothing_else_of_it() {
-    let paths = ["/api/demo/staging", "/api/demo/production"];
+    let address = Arc::new(OnceLock::new());
+    let paths = &["/api/demo/staging", "/api/demo/production"];
     let policy = Policy::public_only()
-        .allow_paths("127.0.0.1", 8080, &paths)
-        .unwrap()
+        .allow_own(address.clone(), paths)
         .allow_endpoint("::1", 9000)
         .unwrap();
-    let gate = Gate::with(policy, Arc::new(Answers::new()), Arc::new(Recorder::new()));
+    let gate = Gate::with(policy.clone(), Arc::new(Answers::new()), Arc::new(Recorder::new()));
+    let early = resolved(&gate, "http://127.0.0.1:8080/api/demo/staging").await;
+    assert_eq!(early.unwrap_err().code(), "ssrf_blocked", "it does not listen yet");
+    address.set(([127, 0, 0, 1], 8080).into()).unwrap();
+    assert!(policy.check("http://localhost:8080/api/demo/staging").is_ok());
     for url in [
         "http://127.0.0.1:8080/api/demo/staging",
         "http://127.1:8080/api/x/../demo/production?a=b",
@@ -328,7 +335,7 @@ async fn the_servers_own_demo_is_open_and_nothing_else_of_it() {
         "http://127.0.0.1:8080/api/demo/",
         "http://127.0.0.1:8081/api/demo/staging",
         "http://127.0.0.2:8080/api/demo/staging",
-        "http://localhost:8080/api/demo/staging",
+        "http://localhost:8081/api/demo/staging",
         "http://127.0.0.1:8080/api/demo/staging/",
         "http://127.0.0.1:8080/api/demo/staging/..",
         "http://127.0.0.1:8080/api/demo/%73taging",

@@ -1,13 +1,15 @@
-//! What applications say over HTTP, each in the same way: what went wrong, which routes there are,
-//! how a page looks around its content, and how a live connection is made.
+//! What an application adds to its server and how it answers there: routes, pages, problems, live
+//! connections, verbs of the command line.
 
 #![forbid(unsafe_code)]
 
 mod asset;
+pub mod console;
 mod describe;
 mod page;
 mod problem;
 mod serve;
+mod verb;
 
 use std::{pin::Pin, sync::Arc};
 
@@ -19,6 +21,7 @@ pub use self::{
     page::{Page, page},
     problem::problem,
     serve::{Counter, NavLink, Serve, ServerContext, Web, pattern},
+    verb::{Ask, Cli, Verb, escaped, print, printable},
 };
 
 /// Connects a request to an object of a class: as a WebSocket, or with server-sent events. Whoever

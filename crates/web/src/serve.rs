@@ -1,10 +1,13 @@
-//! What an application adds to the server that serves it: routes, pages, figures.
+//! What an application adds to the server that serves it: routes, pages, figures, verbs.
+
+use std::{net::SocketAddr, process::ExitCode};
 
 use axum::Router;
+use clap::Args;
 use serde_json::{Map, Value};
-use steadfast::{App, Extension, Runtime};
+use steadfast_core::{App, Extension, Result, Runtime};
 
-use crate::Connect;
+use crate::{Cli, Connect, Verb};
 
 /// What a server gives to the routes of an application.
 pub struct ServerContext<'a> {
@@ -12,6 +15,8 @@ pub struct ServerContext<'a> {
     pub runtime: &'a Runtime,
     /// How a live connection is made.
     pub connect: Connect,
+    /// The address that the server listens on, if it does.
+    pub address: Option<SocketAddr>,
 }
 
 type MakeRoutes = Box<dyn Fn(&ServerContext<'_>) -> Router + Send + Sync>;
@@ -47,6 +52,8 @@ pub struct Web {
     pub pages: Vec<NavLink>,
     /// Their figures.
     pub counters: Vec<Counter>,
+    /// Their verbs.
+    pub verbs: Vec<Verb>,
 }
 
 impl Extension for Web {
@@ -55,6 +62,7 @@ impl Extension for Web {
         self.paths.extend(other.paths);
         self.pages.extend(other.pages);
         self.counters.extend(other.counters);
+        self.verbs.extend(other.verbs);
     }
 }
 
@@ -86,6 +94,14 @@ pub trait Serve: Sized {
         name: &'static str,
         help: &'static str,
         value: impl Fn() -> u64 + Send + Sync + 'static,
+    ) -> Self;
+
+    /// Adds a verb to the command line. Its flags and its help are those of `A`.
+    #[track_caller]
+    fn verb<A: Args>(
+        self,
+        name: &'static str,
+        run: impl Fn(Cli<'_>, A) -> Result<ExitCode> + Send + Sync + 'static,
     ) -> Self;
 }
 
@@ -132,11 +148,21 @@ impl Serve for App {
         self.extension_mut::<Web>().counters.push(counter);
         self
     }
+
+    fn verb<A: Args>(
+        mut self,
+        name: &'static str,
+        run: impl Fn(Cli<'_>, A) -> Result<ExitCode> + Send + Sync + 'static,
+    ) -> Self {
+        self.claim("verb", name);
+        self.extension_mut::<Web>().verbs.push(Verb::new(name, run));
+        self
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use steadfast::StartError;
+    use steadfast_core::StartError;
 
     use super::*;
     use crate::describe;

@@ -12,7 +12,7 @@ use std::{
     },
 };
 
-use steadfast::{
+use steadfast_core::{
     App,
     bucket::MemoryBlobs,
     rusqlite,

@@ -2,15 +2,15 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use steadfast::{
+use steadfast_chat::{Chat, Event, History, Line, Say};
+use steadfast_core::{
     App, Arrival, Closed, Error, LiveSocket, Object, Result,
     test::{TestApp, assert_survives_crashes},
 };
-use steadfast_chat::{Chat, Event, History, Line, Say};
 
 const IDLE: Duration = Duration::from_secs(300);
 
-fn program() -> steadfast::App {
+fn program() -> steadfast_core::App {
     App::new("test").object(Chat { idle: IDLE })
 }
 

@@ -1,10 +1,10 @@
 //! The words of the group checkout tests: what comes in, and what goes out.
 
-use steadfast::process::{
+use steadfast_checkout::group_checkout::{GroupCheckout, Input, Output, Reason, TIMEOUT};
+use steadfast_core::process::{
     Action::{Complete, Publish},
     Actions,
 };
-use steadfast_checkout::group_checkout::{GroupCheckout, Input, Output, Reason, TIMEOUT};
 
 pub(crate) const GROUP: &str = "group-1";
 pub(crate) const NOW: i64 = 1_700_000_000_000;

@@ -1,12 +1,12 @@
 //! What a group checkout decides.
 
-use steadfast::process::{
+use steadfast_checkout::group_checkout::{
+    GroupCheckout, Input, Output, Rejection, State, Status, TIMEOUT,
+};
+use steadfast_core::process::{
     Action::{Complete, Publish, Reply, Schedule, Send},
     Process,
     kit::given,
-};
-use steadfast_checkout::group_checkout::{
-    GroupCheckout, Input, Output, Rejection, State, Status, TIMEOUT,
 };
 
 use crate::group::{

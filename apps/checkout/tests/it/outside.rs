@@ -2,12 +2,12 @@
 
 use std::{future::Future, pin::pin, sync::Arc, task::Context, time::Duration};
 
-use steadfast::{
+use steadfast_checkout::{Hotel, Office, group_checkout, traffic_fine};
+use steadfast_core::{
     Failure,
     process::Execute,
     store::{Clock, ManualClock, MemoryStore, Store, Timestamp},
 };
-use steadfast_checkout::{Hotel, Office, group_checkout, traffic_fine};
 
 use crate::group::{LATER, check_out, initiated, left, stayed};
 

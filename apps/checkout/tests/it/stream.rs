@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use steadfast::process::{Event, Process, kit::given_events, translate};
 use steadfast_checkout::group_checkout::{
     GroupCheckout, Guests, Input, Output, State, Status, TIMEOUT,
 };
+use steadfast_core::process::{Event, Process, kit::given_events, translate};
 
 use crate::group::{check_out, failed, initiate, initiated, left, stayed, timeout};
 

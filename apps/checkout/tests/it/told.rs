@@ -2,12 +2,12 @@
 
 use std::sync::{Arc, Mutex};
 
-use steadfast::{
-    App, Consumer, Delivery, Object, Queue, Result, Settled, process::Published, store::ManualClock,
-};
 use steadfast_checkout::{
     GroupCheckout, Hotel, NEWS, Notice, NoticeBoard, Notices, Reception,
     group_checkout::{Output, Rejection},
+};
+use steadfast_core::{
+    App, Consumer, Delivery, Object, Queue, Result, Settled, process::Published, store::ManualClock,
 };
 
 use crate::group::{GROUP, LATER, NOW, initiate, initiated};
@@ -30,7 +30,7 @@ impl Consumer for Board {
 #[tokio::test]
 async fn what_a_group_publishes_is_on_the_board_and_a_second_clerk_gets_a_reply() {
     let board = Board::default();
-    let clock = Arc::new(ManualClock::at(steadfast::store::Timestamp(LATER)));
+    let clock = Arc::new(ManualClock::at(steadfast_core::store::Timestamp(LATER)));
     let program = App::new("test")
         .process::<GroupCheckout>(Hotel::new(clock))
         .subscribe::<GroupCheckout>(BOARD)

@@ -1,12 +1,12 @@
 //! What a traffic fine decides.
 
-use steadfast::process::{
+use steadfast_checkout::traffic_fine::{Input, Offense, Output, State, TrafficFine};
+use steadfast_core::process::{
     Action::{Complete, Send},
     Event, Process,
     kit::given,
     translate,
 };
-use steadfast_checkout::traffic_fine::{Input, Offense, Output, State, TrafficFine};
 
 const REPORT: &str = "XG.96.L1.5000267/2023";
 const NUMBER: &str = "PPXRG/23TV8457";

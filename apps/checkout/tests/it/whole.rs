@@ -2,15 +2,15 @@
 
 use std::{sync::Arc, time::Duration};
 
-use steadfast::{
-    Failure,
-    process::{Event, Execute, kit::Stage},
-    store::{ManualClock, Timestamp},
-};
 use steadfast_checkout::{
     GroupCheckout, Hotel, Office, TrafficFine,
     group_checkout::{Input, Output},
     traffic_fine,
+};
+use steadfast_core::{
+    Failure,
+    process::{Event, Execute, kit::Stage},
+    store::{ManualClock, Timestamp},
 };
 
 fn initiate(guests: &[&str]) -> Input {

@@ -1,6 +1,6 @@
 //! The counter in a whole program, on a store in memory.
 
-use steadfast::{App, Object, Result, test::assert_survives_crashes};
+use steadfast_core::{App, Object, Result, test::assert_survives_crashes};
 use steadfast_counter::{Counter, Increment, Read};
 
 #[tokio::test]

@@ -1,11 +1,11 @@
 //! The tables of a pair, and what is read from them.
 
 use serde::{Deserialize, Serialize};
-use steadfast::{
+use steadfast_ai::explain::Explanation;
+use steadfast_core::{
     Result, Sql,
     rusqlite::{OptionalExtension, Row},
 };
-use steadfast_ai::explain::Explanation;
 
 use crate::{
     Brief, CompareError, CompareResult, Shown, Status, diff::EnvDiff, envelope::SignalEnvelope,
@@ -123,7 +123,7 @@ struct Kept {
     completed_at: Option<i64>,
 }
 
-fn read(row: &Row<'_>) -> steadfast::rusqlite::Result<Kept> {
+fn read(row: &Row<'_>) -> steadfast_core::rusqlite::Result<Kept> {
     Ok(Kept {
         sequence: row.get("sequence")?,
         comparison: row.get("comparison")?,

@@ -10,7 +10,7 @@ use axum::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use steadfast::Object;
+use steadfast_core::Object;
 
 use super::{
     Site,

@@ -8,7 +8,7 @@ use axum::{
 };
 use maud::{Markup, html};
 use serde::Deserialize;
-use steadfast::Object;
+use steadfast_core::Object;
 use steadfast_web::Page;
 
 use super::{

@@ -5,7 +5,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use steadfast::CallError;
+use steadfast_core::CallError;
 
 use crate::{VaultError, pair::PairError};
 use steadfast_egress::EgressError;

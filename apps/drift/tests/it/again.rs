@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use steadfast::{Object, test::TestApp};
+use steadfast_core::{Object, test::TestApp};
 use steadfast_drift::{
     EnvPair, Status,
     diff::{Code, EnvDiff, Severity},

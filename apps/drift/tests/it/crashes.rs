@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use steadfast::{App, Object, Workflow, store::RunStatus};
+use steadfast_core::{App, Object, Workflow, store::RunStatus};
 use steadfast_drift::{CompareEnvironments, EnvPair, Shown, Status};
 use steadfast_world::World;
 

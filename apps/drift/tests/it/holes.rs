@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use serde_json::json;
-use steadfast::{Object, Workflow, test::TestApp};
+use steadfast_core::{Object, Workflow, test::TestApp};
 use steadfast_drift::{
     AttachExplanation, CompareEnvironments, EnvPair, ListPairs, Overdue, Pairs, SaveProbe,
     SaveResult, Status,

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use steadfast::{
+use steadfast_core::{
     App, Ctx, Object, Result, Workflow,
     store::{ManualClock, MemoryStore, RunStatus, Timestamp},
     test::TestApp,

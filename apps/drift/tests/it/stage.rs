@@ -12,8 +12,8 @@ use std::{
 };
 
 use async_trait::async_trait;
-use steadfast::{App, Object, test::TestApp};
 use steadfast_ai::explain::{DriftSummary, Embedded, ExplainError, Explainer, Explanation};
+use steadfast_core::{App, Object, test::TestApp};
 use steadfast_drift::{
     Brief, CompareEnvironments, CompareError, Comparison, CreateComparison, EnvPair,
     FailComparison, GetComparison, ListComparisons, Pairs, Shown, Vault,

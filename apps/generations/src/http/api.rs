@@ -6,7 +6,7 @@ use axum::{
     http::StatusCode,
     response::Response,
 };
-use steadfast::Object;
+use steadfast_core::Object;
 
 use super::{
     list::{List, ListQuery, page},

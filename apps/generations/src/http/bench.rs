@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use steadfast::Object;
+use steadfast_core::Object;
 
 use super::{api, artifacts, create, problem::Problem, site::Site, tags, workspace::Workspace};
 use crate::{Cancel, GenerationManager, GenerationStatus, TagTarget};

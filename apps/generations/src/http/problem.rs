@@ -4,8 +4,8 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use steadfast::{BucketError, CallError};
 use steadfast_ai::generate::GenerateError;
+use steadfast_core::{BucketError, CallError};
 use steadfast_web::problem;
 
 /// Why a request was not served.

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use steadfast::{
+use steadfast_ai::classify::{Copies, ImageLimits, Pool};
+use steadfast_core::{
     BucketHandle, Object, Objects,
     store::{Clock, Entropy},
 };
-use steadfast_ai::classify::{Copies, ImageLimits, Pool};
 use steadfast_web::Connect;
 
 use super::problem::Problem;

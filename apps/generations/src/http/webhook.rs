@@ -5,7 +5,7 @@ use axum::{
     extract::{Path, State},
     http::StatusCode,
 };
-use steadfast::{Object, store::crash};
+use steadfast_core::{Object, store::crash};
 
 use super::{api::is_id, problem::Problem, site::Site};
 use crate::{GenerationManager, Webhook};

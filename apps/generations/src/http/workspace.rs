@@ -5,7 +5,7 @@ use axum::{
     http::request::Parts,
 };
 use serde::Deserialize;
-use steadfast::{Address, Object};
+use steadfast_core::{Address, Object};
 
 use super::problem::Problem;
 use crate::{DEFAULT_WORKSPACE, Library, WORKSPACE_MAX, is_workspace};

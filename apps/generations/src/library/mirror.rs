@@ -2,7 +2,7 @@
 //! too, so that whoever asks for one need not ask a library that is busy with all of them.
 
 use serde::{Deserialize, Serialize};
-use steadfast::{Object, Result, Turn, rusqlite::OptionalExtension};
+use steadfast_core::{Object, Result, Turn, rusqlite::OptionalExtension};
 
 use super::{Library, rows};
 use crate::GenerationManager;

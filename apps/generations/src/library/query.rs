@@ -1,6 +1,6 @@
 //! What is asked of a library.
 
-use steadfast::{Handle, Result, Turn, rusqlite::OptionalExtension};
+use steadfast_core::{Handle, Result, Turn, rusqlite::OptionalExtension};
 
 use super::{
     GetArtifact, GetGeneration, Library, ListArtifacts, ListGenerations, ListTags, TagCount,
@@ -38,7 +38,7 @@ impl Handle<ListGenerations> for Library {
         let asked =
             (at, id, status, narrow.model, narrow.tag, narrow.since, narrow.until, narrow.limit);
         let found = select.query_map(asked, rows::read_generation)?;
-        let found: Vec<Generation> = found.collect::<steadfast::rusqlite::Result<_>>()?;
+        let found: Vec<Generation> = found.collect::<steadfast_core::rusqlite::Result<_>>()?;
         found.into_iter().map(|it| rows::whole_generation(sql, it)).collect()
     }
 }
@@ -98,7 +98,7 @@ impl Handle<ListArtifacts> for Library {
             narrow.limit,
         );
         let found = select.query_map(asked, rows::read_artifact)?;
-        let found: Vec<Artifact> = found.collect::<steadfast::rusqlite::Result<_>>()?;
+        let found: Vec<Artifact> = found.collect::<steadfast_core::rusqlite::Result<_>>()?;
         found.into_iter().map(|it| rows::whole_artifact(sql, it)).collect()
     }
 }
@@ -124,6 +124,6 @@ impl Handle<ListTags> for Library {
         let rows = select.query_map((), |row| {
             Ok(TagCount { tag: row.get(0)?, generations: row.get(1)?, artifacts: row.get(2)? })
         })?;
-        Ok(rows.collect::<steadfast::rusqlite::Result<_>>()?)
+        Ok(rows.collect::<steadfast_core::rusqlite::Result<_>>()?)
     }
 }

@@ -1,6 +1,6 @@
 //! What is written into a library. All of it may come twice, and in any order.
 
-use steadfast::{
+use steadfast_core::{
     Error, Handle, Object, Outcome, Result, Turn, rusqlite::OptionalExtension, store::crash,
 };
 
@@ -24,7 +24,7 @@ impl Handle<ClaimKey> for Library {
         let (sql, now) = (turn.sql(), turn.now().0);
         sql.execute("DELETE FROM keys WHERE at < ?1", [now - KEEP_KEYS])?;
         let select = "SELECT digest, id FROM keys WHERE key = ?1";
-        let read = |row: &steadfast::rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+        let read = |row: &steadfast_core::rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
         let found: Option<(String, String)> = sql.query_row(select, [&msg.key], read).optional()?;
         match found {
             Some((digest, id)) if digest == msg.digest => Ok(id),
@@ -132,7 +132,7 @@ impl Handle<DeleteGeneration> for Library {
         let sql = turn.sql();
         let mut select = sql.prepare("SELECT id FROM artifacts WHERE generationId = ?1")?;
         let rows = select.query_map([&msg.id], |row| row.get(0))?;
-        let artifacts: Vec<String> = rows.collect::<steadfast::rusqlite::Result<_>>()?;
+        let artifacts: Vec<String> = rows.collect::<steadfast_core::rusqlite::Result<_>>()?;
         for id in &artifacts {
             forget(turn, id)?;
         }

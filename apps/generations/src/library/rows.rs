@@ -1,6 +1,6 @@
 //! The tables of a library.
 
-use steadfast::{
+use steadfast_core::{
     Result, Sql,
     rusqlite::{OptionalExtension, Row},
 };
@@ -46,16 +46,16 @@ pub(super) const SCHEMA: &str = "\
 fn json<T: serde::de::DeserializeOwned>(
     row: &Row<'_>,
     column: &str,
-) -> steadfast::rusqlite::Result<T> {
+) -> steadfast_core::rusqlite::Result<T> {
     let text: String = row.get(column)?;
-    serde_json::from_str(&text).map_err(|_| steadfast::rusqlite::Error::InvalidQuery)
+    serde_json::from_str(&text).map_err(|_| steadfast_core::rusqlite::Error::InvalidQuery)
 }
 
-pub(super) fn read_generation(row: &Row<'_>) -> steadfast::rusqlite::Result<Generation> {
+pub(super) fn read_generation(row: &Row<'_>) -> steadfast_core::rusqlite::Result<Generation> {
     json(row, "generation")
 }
 
-pub(super) fn read_artifact(row: &Row<'_>) -> steadfast::rusqlite::Result<Artifact> {
+pub(super) fn read_artifact(row: &Row<'_>) -> steadfast_core::rusqlite::Result<Artifact> {
     json(row, "artifact")
 }
 
@@ -63,7 +63,7 @@ pub(super) fn tags_of(sql: &Sql, target: &str, id: &str) -> Result<Vec<String>> 
     let mut select =
         sql.prepare("SELECT tag FROM tags WHERE targetType = ?1 AND targetId = ?2 ORDER BY tag")?;
     let rows = select.query_map((target, id), |row| row.get(0))?;
-    Ok(rows.collect::<steadfast::rusqlite::Result<_>>()?)
+    Ok(rows.collect::<steadfast_core::rusqlite::Result<_>>()?)
 }
 
 /// Adds what is kept beside it.
@@ -77,7 +77,7 @@ pub(super) fn whole_generation(sql: &Sql, mut found: Generation) -> Result<Gener
     found.request.tags = tags_of(sql, "generation", &found.id)?;
     let mut select = sql.prepare("SELECT * FROM artifacts WHERE generationId = ?1")?;
     let rows = select.query_map([&found.id], read_artifact)?;
-    let artifacts: Vec<Artifact> = rows.collect::<steadfast::rusqlite::Result<_>>()?;
+    let artifacts: Vec<Artifact> = rows.collect::<steadfast_core::rusqlite::Result<_>>()?;
     for artifact in artifacts {
         found.artifacts.push(whole_artifact(sql, artifact)?);
     }

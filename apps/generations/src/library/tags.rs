@@ -1,6 +1,6 @@
 //! Tags of generations and artifacts.
 
-use steadfast::{Error, Handle, Result, Turn, rusqlite::OptionalExtension};
+use steadfast_core::{Error, Handle, Result, Turn, rusqlite::OptionalExtension};
 
 use super::{Changed, Library, SetTag, TagTarget, mirror};
 

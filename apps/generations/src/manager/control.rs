@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use steadfast::{Handle, Object, Result, Turn};
+use steadfast_core::{Handle, Object, Result, Turn};
 
 use super::{
     GenerationManager, mirror, progress, progress::CONFIRM_AFTER, rows, rows::Kept, unknown,
@@ -146,7 +146,7 @@ impl Handle<Retry> for GenerationManager {
         let failed: Vec<_> = tasks.iter().filter(|it| it.state == TaskState::Failed).collect();
         if failed.is_empty() {
             let text = format!("generation `{}` has no failed task", turn.name());
-            return Err(steadfast::Error::terminal(text).with_code("nothing_to_retry"));
+            return Err(steadfast_core::Error::terminal(text).with_code("nothing_to_retry"));
         }
         for task in failed {
             if progress::fetch_again(turn, &kept, task)? {

@@ -3,7 +3,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use steadfast::{Handle, Outcome, Result, Turn};
+use steadfast_core::{Handle, Outcome, Result, Turn};
 
 use super::{
     GenerationManager, progress,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use steadfast::{Error, Handle, Outcome, Result, Turn};
+use steadfast_core::{Error, Handle, Outcome, Result, Turn};
 
 use super::{
     GenerationManager, UNDER_WAY, control, progress,

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use steadfast::{Object, Result, Turn, store::Timestamp};
+use steadfast_core::{Object, Result, Turn, store::Timestamp};
 
 use super::{
     GRACE, GenerationManager, UNDER_WAY, mirror,

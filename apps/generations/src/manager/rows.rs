@@ -1,11 +1,11 @@
 //! The tables of a generation, and what is read from them.
 
-use steadfast::{
+use steadfast_ai::generate::Delivery;
+use steadfast_core::{
     Result, Turn,
     rusqlite::{OptionalExtension, Row},
     store::Timestamp,
 };
-use steadfast_ai::generate::Delivery;
 
 use super::GenerationManager;
 use crate::{
@@ -132,7 +132,7 @@ pub(super) struct TaskRow {
 pub(super) fn request(turn: &Turn<GenerationManager>) -> Result<Option<Kept>> {
     let read = |row: &Row<'_>| {
         Ok(Kept {
-            request: json(row, "request").ok_or(steadfast::rusqlite::Error::InvalidQuery)?,
+            request: json(row, "request").ok_or(steadfast_core::rusqlite::Error::InvalidQuery)?,
             workspace: row.get("workspace")?,
             secret: row.get("secret")?,
             webhooks: row.get("webhooks")?,
@@ -154,7 +154,7 @@ fn json<T: serde::de::DeserializeOwned>(row: &Row<'_>, name: &str) -> Option<T> 
     serde_json::from_str(&text?).ok()
 }
 
-fn read_task(row: &Row<'_>) -> steadfast::rusqlite::Result<TaskRow> {
+fn read_task(row: &Row<'_>) -> steadfast_core::rusqlite::Result<TaskRow> {
     let state: String = row.get("state")?;
     Ok(TaskRow {
         index: row.get("idx")?,
@@ -182,7 +182,7 @@ fn read_task(row: &Row<'_>) -> steadfast::rusqlite::Result<TaskRow> {
 pub(super) fn tasks(turn: &Turn<GenerationManager>) -> Result<Vec<TaskRow>> {
     let mut select = turn.sql().prepare("SELECT * FROM task ORDER BY idx")?;
     let rows = select.query_map((), read_task)?;
-    Ok(rows.collect::<steadfast::rusqlite::Result<_>>()?)
+    Ok(rows.collect::<steadfast_core::rusqlite::Result<_>>()?)
 }
 
 pub(super) fn task_at(turn: &Turn<GenerationManager>, index: u32) -> Result<Option<TaskRow>> {

@@ -2,13 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use steadfast::{
+use steadfast_ai::generate::{
+    ErrorKind, GenerateError, MediaSize, OutputSource, Provider, Submitted, Task,
+};
+use steadfast_core::{
     BucketError, Error, Object, Perform, Result,
     bucket::{Attributes, PutOptions},
     store::crash,
-};
-use steadfast_ai::generate::{
-    ErrorKind, GenerateError, MediaSize, OutputSource, Provider, Submitted, Task,
 };
 
 use super::{Studio, at_provider, failure, made};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use steadfast::{Object, store::Timestamp, test::TestApp};
+use steadfast_core::{Object, store::Timestamp, test::TestApp};
 use steadfast_generations::{Delete, GenerationManager, GenerationStatus, TaskState};
 use steadfast_world::World;
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use steadfast::{Object, test::assert_survives_crashes};
+use steadfast_core::{Object, test::assert_survives_crashes};
 use steadfast_generations::{DEFAULT_WORKSPACE, GenerationManager, GetGeneration, Library};
 
 use crate::stage::{Books, Fake, ID, program, request};

@@ -1,7 +1,7 @@
 //! Bytes that cannot be had, and bytes that are here already.
 
-use steadfast::{Job, Object, Perform};
 use steadfast_ai::generate::{ErrorKind, FetchOptions};
+use steadfast_core::{Job, Object, Perform};
 use steadfast_generations::{
     ARTIFACTS, Cancel, DEFAULT_WORKSPACE, Delete, Fetch, GenerationManager, Retry, TaskState,
     artifact_id, blob_key, task_id,

@@ -1,6 +1,6 @@
 //! A library that refuses everything.
 
-use steadfast::{Error, Handle, Object, Turn};
+use steadfast_core::{Error, Handle, Object, Turn};
 use steadfast_generations::{DeleteGeneration, GenerationChanged, Library};
 
 /// A library that takes nothing.

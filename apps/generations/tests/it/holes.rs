@@ -1,6 +1,6 @@
 //! Every hole of the note, closed.
 
-use steadfast::Object;
+use steadfast_core::Object;
 use steadfast_generations::{
     Cancel, Delete, GenerationManager, GenerationStatus, GetState, Retry, TaskState, Webhook,
     artifact_id, task_id,

@@ -3,11 +3,11 @@
 use std::net::TcpListener;
 
 use serde_json::{Map, Value, json};
-use steadfast::{Object, test::TestApp};
 use steadfast_ai::{
     fake::FakeRunware,
     generate::{OutputKind, Providers, Runware, RunwareOptions},
 };
+use steadfast_core::{Object, test::TestApp};
 use steadfast_generations::{
     Create, GenerationManager, GenerationStatus, Request, TaskState, task_id,
 };

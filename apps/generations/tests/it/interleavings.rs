@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use steadfast::test::TestApp;
+use steadfast_core::test::TestApp;
 use steadfast_generations::{GenerationStatus, TaskState};
 use steadfast_world::World;
 
@@ -38,7 +38,7 @@ async fn hole_01_polls_and_webhooks_are_answered_during_a_slow_call_and_no_chang
 }
 
 /// The provider tells once, gets its answer, and the process ends at once.
-fn hole_04(world: impl FnOnce(Box<dyn Fn() -> steadfast::App>) -> World) {
+fn hole_04(world: impl FnOnce(Box<dyn Fn() -> steadfast_core::App>) -> World) {
     let fake = Fake::new();
     let its = fake.clone();
     let mut world = world(Box::new(move || program(&its)));

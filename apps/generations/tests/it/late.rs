@@ -1,6 +1,6 @@
 //! A success that comes late for a task that was retried meanwhile.
 
-use steadfast::{Object, test::TestApp};
+use steadfast_core::{Object, test::TestApp};
 use steadfast_generations::{
     GenerationManager, GenerationStatus, Retry, TaskState, artifact_id, task_id,
 };

@@ -1,6 +1,6 @@
 //! The library: lists, tags, deletion.
 
-use steadfast::{Object, test::TestApp};
+use steadfast_core::{Object, test::TestApp};
 use steadfast_generations::{
     ClaimKey, Create, DEFAULT_WORKSPACE, DeleteArtifact, GenerationManager, GenerationStatus,
     GetGeneration, GetState, Library, ListArtifacts, ListGenerations, ListTags, Narrow, SetTag,

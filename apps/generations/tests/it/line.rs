@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use steadfast::{
+use steadfast_core::{
     Object,
     bucket::MemoryBlobs,
     store::{ManualClock, MemoryStore, Timestamp},

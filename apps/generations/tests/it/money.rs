@@ -1,7 +1,7 @@
 //! What nobody wants is not paid for, and what is wanted is paid for once.
 
-use steadfast::{Object, Perform, test::TestApp};
 use steadfast_ai::generate::OutputKind;
+use steadfast_core::{Object, Perform, test::TestApp};
 use steadfast_generations::{
     Cancel, Delete, GenerationManager, GenerationStatus, Retry, Submit, Taken, task_id,
 };

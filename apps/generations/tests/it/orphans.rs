@@ -1,11 +1,11 @@
 //! Blobs that nothing refers to are found and deleted, and others never.
 
-use steadfast::{
+use steadfast_ai::generate::ErrorKind;
+use steadfast_core::{
     Object, Perform,
     bucket::{Attributes, PutOptions},
     test::TestApp,
 };
-use steadfast_ai::generate::ErrorKind;
 use steadfast_generations::{
     ARTIFACTS, Create, DEFAULT_WORKSPACE, Delete, FindOrphans, GenerationManager, artifact_id,
     blob_key,

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use serde_json::{Map, json};
-use steadfast::Object;
 use steadfast_ai::{
     classify::Pool,
     generate::{Embedded, OutputKind, Providers},
 };
+use steadfast_core::Object;
 use steadfast_generations::{Create, GenerationManager, GenerationStatus, GetState, Request};
 
 use crate::stage::{Fake, program_with, request};

@@ -1,6 +1,6 @@
 //! What the provider has of a task, while somebody cancels, and while it forgets.
 
-use steadfast::{Object, test::TestApp};
+use steadfast_core::{Object, test::TestApp};
 use steadfast_generations::{
     Cancel, GenerationManager, GenerationStatus, Retry, TaskState, task_id,
 };

@@ -9,12 +9,12 @@ use std::{
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use serde_json::{Map, Value, json};
-use steadfast::{App, Bucket, Object, bucket::ListOptions, test::TestApp};
 use steadfast_ai::classify::Pool;
 use steadfast_ai::generate::{
     Checked, Embedded, ErrorKind, GenerateError, Model, Output, OutputKind, OutputSource,
     OutputStream, Provider, Providers, Report, Request as Asked, Submitted, Task, TaskState,
 };
+use steadfast_core::{App, Bucket, Object, bucket::ListOptions, test::TestApp};
 use tokio::sync::watch;
 
 use steadfast_generations::{

@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use steadfast::Object;
 use steadfast_ai::{
     fake::FakeRunware,
     generate::{Delivery, OutputKind, Providers, Reconcile, Runware, RunwareOptions},
 };
+use steadfast_core::Object;
 use steadfast_generations::{
     Create, GenerationManager, GenerationStatus, Request, Retry, TaskState, task_id,
 };
@@ -31,7 +31,7 @@ fn image(prompt: &str) -> Create {
 
 /// One image whose answer is lost, and the process ends; the next one has other options.
 fn upgraded(
-    world: impl FnOnce(Box<dyn Fn() -> steadfast::App>) -> World,
+    world: impl FnOnce(Box<dyn Fn() -> steadfast_core::App>) -> World,
     fake: &FakeRunware,
     next: RunwareOptions,
 ) -> World {
@@ -55,7 +55,7 @@ fn upgraded(
 }
 
 fn what_may_be_paid_is_not_paid_again(
-    world: impl FnOnce(Box<dyn Fn() -> steadfast::App>) -> World,
+    world: impl FnOnce(Box<dyn Fn() -> steadfast_core::App>) -> World,
 ) {
     let fake = FakeRunware::start().unwrap();
     let (image_delivery, reconcile) = (Delivery::Async, Reconcile::Response);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use steadfast::{Object, test::TestApp};
+use steadfast_core::{Object, test::TestApp};
 use steadfast_generations::{GenerationManager, GenerationStatus, GetState};
 
 use crate::stage::{Fake, ID, advance, create, kept, live, on_all, request};

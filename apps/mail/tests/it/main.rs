@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use steadfast::{
+use steadfast_core::{
     App, Object, Result,
     queue::{PeekState, Peeked, Redrive},
     test::{TestApp, assert_survives_crashes},
@@ -69,7 +69,7 @@ async fn a_host_that_is_down_is_tried_again_then_given_up_and_can_be_mended() ->
     app.advance(Duration::from_mins(5)).await;
     let given_up = dead(&app).await?;
     assert_eq!((given_up.len(), given_up[0].attempts_before), (1, 4));
-    let body = steadfast::store::Json::of(&mail("x@up.example"))?;
+    let body = steadfast_core::store::Json::of(&mail("x@up.example"))?;
     app.queues().edit("mail-dead", id, body, None).await?;
     app.settle().await;
     assert_eq!(subjects(&app, "x@up.example").await?, ["Hello"]);
@@ -81,8 +81,8 @@ async fn a_host_that_is_down_is_tried_again_then_given_up_and_can_be_mended() ->
 #[tokio::test]
 async fn wherever_the_process_ends_the_mail_is_in_the_mailbox_once() {
     let survived = assert_survives_crashes(program, async |app| {
-        let body = steadfast::store::Json::of(&mail("ada@example.org"))?;
-        let one = steadfast::queue::Outgoing { body, delay: Duration::ZERO };
+        let body = steadfast_core::store::Json::of(&mail("ada@example.org"))?;
+        let one = steadfast_core::queue::Outgoing { body, delay: Duration::ZERO };
         app.queues().send_json("mail", vec![one], Some("k-1")).await?;
         app.advance(Duration::from_mins(10)).await;
         subjects(app, "ada@example.org").await

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use steadfast::{
+use steadfast_core::{
     App, Error, Object, Result, Workflow,
     test::{TestApp, assert_survives_crashes},
     workflow::Status,
@@ -12,7 +12,7 @@ use steadfast_order::{
     Payment, Reminder, ReminderInput, Reserved,
 };
 
-fn program() -> steadfast::App {
+fn program() -> steadfast_core::App {
     App::new("test").object(Inventory).workflow(Invoice).workflow(Order).workflow(Reminder)
 }
 

@@ -7,7 +7,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Serialize};
-use steadfast::Object;
+use steadfast_core::Object;
 
 use super::{
     problem::Problem,

@@ -7,7 +7,7 @@ use axum::{
     response::{IntoResponse, Redirect, Response},
 };
 use serde::Deserialize;
-use steadfast::Object;
+use steadfast_core::Object;
 
 use super::{
     api::remove,

@@ -6,11 +6,11 @@ use axum::{
     extract::{Multipart, multipart::MultipartError},
     http::StatusCode,
 };
-use steadfast::{
+use steadfast_ai::classify::inspect;
+use steadfast_core::{
     Object,
     bucket::{Attributes, PutOptions},
 };
-use steadfast_ai::classify::inspect;
 
 use super::{problem::Problem, site::Site};
 use crate::{IngestUploadEvent, OrganizationAgent, Upload, is_name};

@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use steadfast::{
+use steadfast_core::{
     bucket::{Blobs, Content, Draft, FileName, MemoryBlobs},
     store::Timestamp,
 };

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use steadfast::{
+use steadfast_core::{
     BucketError, Object,
     test::{TestApp, assert_survives_crashes},
 };

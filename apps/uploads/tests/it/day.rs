@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use steadfast::{
+use steadfast_core::{
     App, Consumer, Delivery, Error, Object, Result, Settled,
     bucket::ListOptions,
     store::{Entropy, RunStatus, SeededEntropy},

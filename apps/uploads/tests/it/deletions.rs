@@ -2,7 +2,7 @@
 
 use std::{sync::atomic::Ordering, time::Duration};
 
-use steadfast::{Arrival, LiveSocket, Object, object::Query, test::TestApp};
+use steadfast_core::{Arrival, LiveSocket, Object, object::Query, test::TestApp};
 use steadfast_uploads::{HideUpload, OrganizationAgent, Status};
 use steadfast_world::World;
 

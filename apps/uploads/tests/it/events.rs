@@ -9,7 +9,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use steadfast::{
+use steadfast_core::{
     App, BlobAction, Consumer, Delivery, Error, Object, Queue, Result, Settled, test::TestApp,
 };
 use steadfast_uploads::{

@@ -2,12 +2,12 @@
 
 use std::{ops::Range, sync::atomic::Ordering, time::Duration};
 
-use steadfast::{
+use steadfast_ai::classify::Label;
+use steadfast_core::{
     Object, Perform, Workflow,
     bucket::{Attributes, BlobKey, BucketName, Condition, Expected, PartTag},
     test::TestApp,
 };
-use steadfast_ai::classify::Label;
 use steadfast_uploads::{
     Classification, FindLostRuns, MarkRunning, OrganizationAgent, OrganizationWorkflow,
     PersistClassificationFailure, PersistClassificationSuccess, RetryUpload, RunLookup, Status,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use steadfast::{BlobAction, Object, object::Query};
+use steadfast_core::{BlobAction, Object, object::Query};
 use steadfast_uploads::{HideUpload, OrganizationAgent, Status, UPLOAD_EVENTS_DLQ};
 
 use crate::stage::{ACME, Fake, delete, delete_event, deliver, put, put_event, row, rows, start};

@@ -10,13 +10,13 @@ use std::{
     time::Duration,
 };
 
-use steadfast::{
+use steadfast_ai::classify::Label;
+use steadfast_core::{
     App, BlobEvent, Object,
     bucket::Blob,
     store::{Entropy, RunStatus, SeededEntropy},
     test::TestApp,
 };
-use steadfast_ai::classify::Label;
 use steadfast_uploads::{
     HideUpload, MarkRunning, OrganizationAgent, PersistClassificationFailure,
     PersistClassificationSuccess, Status, UPLOAD_EVENTS, UPLOAD_EVENTS_DLQ, UPLOADS, event_id,

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use steadfast::Object;
+use steadfast_core::Object;
 use steadfast_uploads::{OrganizationAgent, RetryUpload, Status, event_id, workflow_id};
 
 use steadfast_world::World;

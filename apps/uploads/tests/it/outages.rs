@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use steadfast::{
+use steadfast_core::{
     bucket::GetOptions,
     store::{Address, EntityKind, ManualClock, MemoryStore, Timestamp, Version},
     test::TestApp,

@@ -10,12 +10,12 @@ use std::{
 };
 
 use async_trait::async_trait;
-use steadfast::{
+use steadfast_ai::classify::{Classifier, ClassifyError, Label};
+use steadfast_core::{
     App, BlobAction, BlobEvent, Consumer, Object,
     bucket::{Blob, EventObject},
     test::TestApp,
 };
-use steadfast_ai::classify::{Classifier, ClassifyError, Label};
 use steadfast_uploads::{
     FindLostRuns, GaveUp, GetUpload, GetUploads, INCOMING, INCOMING_DLQ, Ingestion,
     OrganizationAgent, OrganizationWorkflow, RunLookup, UPLOAD_EVENTS, UPLOADS, Upload,

@@ -4,7 +4,7 @@ use std::{cell::Cell, rc::Rc, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use steadfast::{
+use steadfast_core::{
     App, Arrival, Handle, Object, Result, Turn,
     bucket::MemoryBlobs,
     object::Query,

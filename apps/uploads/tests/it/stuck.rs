@@ -2,7 +2,7 @@
 
 use std::{sync::atomic::Ordering, time::Duration};
 
-use steadfast::{Object, test::TestApp};
+use steadfast_core::{Object, test::TestApp};
 use steadfast_uploads::{OrganizationAgent, RetryUpload, Status, Upload, workflow_id};
 use steadfast_world::World;
 

@@ -1,6 +1,6 @@
 //! The holes of the original note ("Processed Flag Design Decision") that concern storage, each
 //! closed by a test of its name. Scheduling (5) and order of execution (9) are closed in
-//! crates/runtime; completion, replies, upcasting and snapshots (11, 12, 14, 15) in its processes.
+//! crates/core; completion, replies, upcasting and snapshots (11, 12, 14, 15) in its processes.
 
 use std::{collections::BTreeSet, time::Duration};
 

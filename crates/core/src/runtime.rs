@@ -1,0 +1,455 @@
+//! A program that runs, on one store.
+
+use std::{
+    ops::Deref,
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use steadfast_store::{Entropy, Position, Store, StoreError};
+use tokio::{
+    sync::{OnceCell, watch},
+    task::JoinSet,
+    time::timeout,
+};
+
+use crate::{
+    App, BucketError, BucketSpec, Buckets, Client, Dispatcher, DispatcherOptions, Keep, Objects,
+    Queues, Runs, StartError, Sweeper, Tokens,
+    app::{BeforeWork, Extension, Extensions},
+    bucket::Place,
+    open,
+    process::Processes,
+};
+
+/// Retry interval while the disk is full.
+const WORK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Timeout for closing buckets and store. Acknowledged commits are durable without it.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A running program. Cheap to clone. It derefs to a [`Client`].
+///
+/// [`Runtime::stop`] shuts it down in order: connections, deliveries in flight, buckets, and the
+/// store if the program opened it. Work that is interrupted resumes at the next start.
+#[derive(Clone)]
+pub struct Runtime {
+    client: Client,
+    parts: Arc<Parts>,
+}
+
+/// What a program is made of.
+pub(crate) struct Parts {
+    name: String,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) objects: Objects,
+    pub(crate) processes: Processes,
+    pub(crate) runs: Runs,
+    pub(crate) queues: Queues,
+    pub(crate) buckets: Option<Buckets>,
+    declared_buckets: Vec<BucketSpec>,
+    tokens: Tokens,
+    extensions: Extensions,
+    entropy: Arc<dyn Entropy>,
+    dispatcher_options: DispatcherOptions,
+    keep: Keep,
+    /// Set when the program has begun to work.
+    dispatcher: OnceLock<Dispatcher>,
+    queues_work: OnceCell<()>,
+    /// Checks that `work` makes once. The lock serializes calls of `work` with `stop`.
+    beginning: tokio::sync::Mutex<Vec<BeforeWork>>,
+    /// Retention, and the retry of `work` on a full disk; `None` once the program stops.
+    background: Mutex<Option<JoinSet<()>>>,
+    hung_up: OnceCell<()>,
+    stop_began: AtomicBool,
+    sweeps: AtomicBool,
+    /// Set when no delivery is in flight any more; clients get `closed` from then on.
+    pub(crate) ended: watch::Sender<bool>,
+    /// Set when buckets and store are closed.
+    closed: watch::Sender<bool>,
+    /// Set if the program opened the store and must close it.
+    owns_store: AtomicBool,
+}
+
+impl Parts {
+    pub(crate) fn has_ended(&self) -> bool {
+        *self.ended.borrow()
+    }
+
+    /// Whether the program is stopping and starts no new work.
+    fn is_stopping(&self) -> bool {
+        self.background.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+    }
+
+    async fn work(&self) -> Result<(), StartError> {
+        let mut checks = self.beginning.lock().await;
+        if self.is_stopping() || self.dispatcher.get().is_some() {
+            return Ok(());
+        }
+        let failed = checks.drain(..).filter_map(|check| check().err());
+        let problems: Vec<String> = failed.map(|it| it.to_string()).collect();
+        if !problems.is_empty() {
+            return Err(StartError::Program { problems });
+        }
+        // Retention runs on a full disk too: it may free space.
+        if !self.sweeps.swap(true, Ordering::Relaxed) {
+            self.in_background(self.sweeper().run());
+        }
+        if let Some(buckets) = &self.buckets {
+            for spec in &self.declared_buckets {
+                spec.declare(buckets).await?;
+            }
+        }
+        let options = self.dispatcher_options;
+        self.queues_work.get_or_try_init(|| self.queues.begin(options.grace)).await?;
+        let dispatcher = Dispatcher::builder(self.store.clone())
+            .shared_entropy(self.entropy.clone())
+            .options(options)
+            .route(self.processes.clone())
+            .route(self.objects.clone())
+            .route(self.runs.clone())
+            .queues(self.queues.clone());
+        let _ = self.dispatcher.set(dispatcher.start().await?);
+        Ok(())
+    }
+
+    fn sweeper(&self) -> Sweeper {
+        Sweeper {
+            store: self.store.clone(),
+            runs: self.runs.clone(),
+            queues: self.queues.clone(),
+            buckets: self.buckets.clone(),
+            keep: self.keep,
+        }
+    }
+
+    fn in_background(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let mut tasks = self.background.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(tasks) = &mut *tasks {
+            tasks.spawn(task);
+        }
+    }
+
+    /// Closes all live connections; later calls return at once.
+    async fn hang_up(&self) {
+        let hang_up = async || {
+            let grace = self.dispatcher_options.grace;
+            if timeout(grace, self.objects.hang_up()).await.is_err() {
+                let count = self.objects.connections();
+                tracing::warn!(count, "live connections cut off at the deadline");
+            }
+        };
+        self.hung_up.get_or_init(hang_up).await;
+    }
+
+    async fn stop(&self) {
+        let background = self.background.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(mut background) = background {
+            background.shutdown().await;
+        }
+        // Wait for a concurrent call of `work`.
+        let _one = self.beginning.lock().await;
+        self.hang_up().await;
+        let dispatcher = async {
+            if let Some(dispatcher) = self.dispatcher.get() {
+                dispatcher.end().await;
+            }
+        };
+        let grace = self.dispatcher_options.grace;
+        tokio::join!(dispatcher, self.runs.stop(grace), self.queues.stop());
+        // Handlers could use their clients until here.
+        self.ended.send_replace(true);
+        let close = async {
+            if let Some(buckets) = &self.buckets {
+                buckets.close().await;
+            }
+            if self.owns_store.swap(false, Ordering::Relaxed) {
+                self.store.close().await;
+            }
+        };
+        if timeout(CLOSE_TIMEOUT, close).await.is_err() {
+            tracing::warn!("store not closed in time");
+        }
+    }
+}
+
+/// Wakes callers of `stop`, also if the shutdown panics.
+struct StopGuard(Arc<Parts>);
+
+impl Drop for StopGuard {
+    fn drop(&mut self) {
+        self.0.ended.send_replace(true);
+        self.0.closed.send_replace(true);
+    }
+}
+
+/// A program that is dropped without `stop` delivers nothing more; the next process takes over its
+/// work.
+impl Drop for Parts {
+    fn drop(&mut self) {
+        self.queues.let_go();
+        self.runs.let_go();
+    }
+}
+
+fn is_disk_full(error: &StartError) -> bool {
+    match error {
+        StartError::Store(error) => matches!(error, StoreError::DiskFull),
+        StartError::Bucket(error) => {
+            matches!(error, BucketError::DiskFull | BucketError::Store(StoreError::DiskFull))
+        }
+        StartError::Open(_) | StartError::Program { .. } | StartError::Foreign { .. } => false,
+    }
+}
+
+impl Runtime {
+    pub(crate) fn of(parts: Arc<Parts>) -> Self {
+        let client = Client::default();
+        client.attach(&parts);
+        Self { client, parts }
+    }
+
+    pub(crate) async fn open(mut app: App, at: &str) -> Result<Self, StartError> {
+        app.check()?;
+        let store = open::store(at).await?;
+        if let (Place::None, Some(folder)) = (&app.buckets.place, open::folder(at)) {
+            let blobs = folder.join("blobs");
+            if !app.buckets.specs.is_empty() || blobs.is_dir() {
+                app.buckets.place = Place::Folder(blobs);
+            }
+        }
+        let (name, adopts) = (app.name.clone(), app.adopts);
+        let started = async {
+            let is_ours = open::is_ours(&store, &name, adopts).await?;
+            let runtime = app.prepare(store.clone()).await?;
+            runtime.parts.owns_store.store(true, Ordering::Relaxed);
+            let began = async {
+                if !is_ours {
+                    open::write_owner(&store, &name).await?;
+                }
+                runtime.work().await
+            };
+            let began = began.await;
+            runtime.or_stop(began).await
+        };
+        let started = started.await;
+        if started.is_err() {
+            // Closing twice is harmless.
+            store.close().await;
+        }
+        started
+    }
+
+    pub(crate) async fn prepare(app: App, store: Arc<dyn Store>) -> Result<Self, StartError> {
+        app.check()?;
+        let App { name, clients, entropy, keep, extensions, buckets, .. } = app;
+        let declared_buckets = buckets.specs.clone();
+        let buckets = buckets.open(store.clone(), entropy.clone()).await?;
+        let mut objects = Objects::builder(store.clone())
+            .shared_entropy(entropy.clone())
+            .options(app.object_options)
+            .workflows(app.workflows.iter().map(|it| it.0).collect());
+        for add in app.objects {
+            objects = add(objects);
+        }
+        let objects = objects.start()?;
+        let processes =
+            app.processes.into_iter().fold(Processes::new(store.clone()), |it, add| add(it));
+        let runs = Runs::new(store.clone(), entropy.clone(), objects.clone());
+        let runs = runs.with_buckets(buckets.clone()).scripted(app.script);
+        let runs = app.workflows.into_iter().fold(runs, |it, (_, add)| add(it));
+        let client = Client::default();
+        let queues = Queues::new(
+            app.queues,
+            store.clone(),
+            entropy.clone(),
+            objects.clone(),
+            client.clone(),
+        );
+        let parts = Arc::new(Parts {
+            name,
+            tokens: Tokens::new(store.clone()),
+            store,
+            objects,
+            processes,
+            runs,
+            queues,
+            buckets,
+            declared_buckets,
+            extensions,
+            entropy,
+            dispatcher_options: app.dispatcher_options,
+            keep,
+            dispatcher: OnceLock::new(),
+            queues_work: OnceCell::new(),
+            beginning: tokio::sync::Mutex::new(app.before_work),
+            background: Mutex::new(Some(JoinSet::new())),
+            hung_up: OnceCell::new(),
+            stop_began: AtomicBool::new(false),
+            sweeps: AtomicBool::new(false),
+            ended: watch::Sender::new(false),
+            closed: watch::Sender::new(false),
+            owns_store: AtomicBool::new(false),
+        });
+        clients.iter().for_each(|it| it.attach(&parts));
+        client.attach(&parts);
+        let runtime = Self { client, parts };
+        app.on_open.into_iter().for_each(|hook| hook(&runtime));
+        Ok(runtime)
+    }
+
+    /// Returns the program, or stops it if `work` failed.
+    pub(crate) async fn or_stop(self, began: Result<(), StartError>) -> Result<Self, StartError> {
+        match began {
+            Ok(()) => Ok(self),
+            Err(error) => {
+                self.stop().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Creates the declared buckets, takes over unfinished work of the previous process, and starts
+    /// delivering on the current async runtime. On a full disk it retries in the background until
+    /// there is space; reads are served meanwhile.
+    pub async fn work(&self) -> Result<(), StartError> {
+        let began = self.parts.work().await;
+        match began {
+            Err(error) if is_disk_full(&error) => {}
+            began => return began,
+        }
+        tracing::warn!("disk is full: reads are served, and work begins when there is space");
+        let parts = Arc::downgrade(&self.parts);
+        let clock = self.parts.store.clock().clone();
+        self.parts.in_background(async move {
+            loop {
+                clock.sleep(WORK_AGAIN).await;
+                let Some(parts) = parts.upgrade() else { return };
+                match parts.work().await {
+                    Err(error) if is_disk_full(&error) => {}
+                    Ok(()) if parts.is_stopping() => return,
+                    Ok(()) => return tracing::info!("work begins"),
+                    Err(error) => return tracing::error!(error = %error, "work does not begin"),
+                }
+            }
+        });
+        Ok(())
+    }
+
+    /// The name of the program.
+    pub fn name(&self) -> &str {
+        &self.parts.name
+    }
+
+    /// For extensions: the part of this type, if the program has one.
+    pub fn extension<E: Extension>(&self) -> Option<&E> {
+        self.parts.extensions.get()
+    }
+
+    /// What delivers, while the program works.
+    pub(crate) fn dispatcher(&self) -> Option<&Dispatcher> {
+        self.parts.dispatcher.get().filter(|_| !self.parts.has_ended())
+    }
+
+    /// Looks for pending work that nothing will ever wake; there must be none.
+    pub async fn forgotten(&self) -> Result<Vec<Position>, StoreError> {
+        match self.dispatcher() {
+            Some(dispatcher) => dispatcher.forgotten().await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// The objects.
+    pub fn objects(&self) -> &Objects {
+        &self.parts.objects
+    }
+
+    /// The processes.
+    pub fn processes(&self) -> &Processes {
+        &self.parts.processes
+    }
+
+    /// The runs of workflows.
+    pub fn runs(&self) -> &Runs {
+        &self.parts.runs
+    }
+
+    /// All buckets, if the program has any.
+    pub fn buckets(&self) -> Option<Buckets> {
+        self.parts.buckets.clone()
+    }
+
+    /// The queues.
+    pub fn queues(&self) -> &Queues {
+        &self.parts.queues
+    }
+
+    /// The tokens of organizations.
+    pub fn tokens(&self) -> &Tokens {
+        &self.parts.tokens
+    }
+
+    /// The store.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.parts.store
+    }
+
+    /// The default retention.
+    pub fn keep(&self) -> Keep {
+        self.parts.keep
+    }
+
+    /// Whether it delivers messages.
+    pub fn works(&self) -> bool {
+        self.dispatcher().is_some()
+    }
+
+    /// Forgets at once what is old, as the program does every hour by itself.
+    pub async fn sweep(&self) {
+        self.parts.sweeper().sweep().await;
+    }
+
+    /// Stops retention and pending retries of [`Runtime::work`]. Deliveries in flight continue
+    /// until [`Runtime::stop`].
+    pub fn drain(&self) {
+        drop(self.parts.background.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
+    /// Closes all live connections. [`Runtime::stop`] does it as well.
+    pub async fn hang_up(&self) {
+        self.parts.hang_up().await;
+    }
+
+    /// Shuts the program down: closes connections, waits for deliveries in flight, closes buckets,
+    /// and the store if the program opened it. The shutdown completes even if this future is
+    /// dropped. A handler that awaits it is aborted when the grace period is over.
+    pub async fn stop(self) {
+        let (parts, mut closed) = (self.parts.clone(), self.parts.closed.subscribe());
+        if !parts.stop_began.swap(true, Ordering::Relaxed) {
+            tokio::spawn(async move {
+                let stopped = StopGuard(parts);
+                stopped.0.stop().await;
+            });
+        }
+        let _ = closed.wait_for(|it| *it).await;
+    }
+}
+
+impl Deref for Runtime {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}
+
+impl App {
+    /// Fails with every reason why this program cannot start.
+    pub(crate) fn check(&self) -> Result<(), StartError> {
+        let problems = self.problems();
+        if problems.is_empty() { Ok(()) } else { Err(StartError::Program { problems }) }
+    }
+}

@@ -1,0 +1,228 @@
+//! Effects: work outside of a turn, whose outcome comes back as a turn.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use steadfast_core::{Error, Object, Perform, Result, store::State};
+
+use super::Program;
+use crate::{
+    lab::Lab,
+    ledger::{Add, Download, Fetch, Ledger, Read},
+};
+
+super::on_all!(
+    the_outcome_of_an_effect_comes_back_as_a_turn,
+    an_effect_that_fails_is_tried_again_later_and_later,
+    an_effect_that_fails_too_often_comes_back_as_an_error,
+    an_effect_that_fails_for_good_comes_back_at_once,
+    an_effect_that_panics_comes_back_as_an_error_after_its_attempts,
+    an_effect_that_never_ends_comes_back_as_an_error_after_its_attempts,
+    an_effect_survives_a_restart,
+    an_object_goes_on_while_its_effect_is_performed,
+    a_performer_says_how_many_are_under_way_at_once,
+);
+
+#[derive(Clone, Copy, PartialEq)]
+enum Way {
+    Works,
+    Fails(usize),
+    FailsForGood,
+    Panics,
+    Hangs,
+}
+
+/// Performs downloads in its way, and remembers the keys.
+#[derive(Clone)]
+struct Performer {
+    way: Way,
+    keys: Arc<Mutex<Vec<String>>>,
+}
+
+impl Performer {
+    fn new(way: Way) -> Self {
+        Self { way, keys: Arc::default() }
+    }
+
+    /// How often it was asked, each time with the same key.
+    fn attempts(&self) -> usize {
+        let keys = self.keys.lock().unwrap();
+        assert!(keys.iter().all(|it| *it == keys[0]), "{keys:?}");
+        keys.len()
+    }
+}
+
+impl Perform<Download> for Performer {
+    async fn perform(&self, _: Download, key: &str) -> Result<i64> {
+        let attempt = {
+            let mut keys = self.keys.lock().unwrap();
+            keys.push(key.into());
+            keys.len()
+        };
+        match self.way {
+            Way::Fails(times) if attempt <= times => Err(Error::retryable("503")),
+            Way::Works | Way::Fails(_) => Ok(7),
+            Way::FailsForGood => Err(Error::terminal("404")),
+            Way::Panics => panic!("as the test wanted"),
+            Way::Hangs => std::future::pending().await,
+        }
+    }
+}
+
+async fn start(lab: &Lab, performer: &Performer) -> Program {
+    let performer = performer.clone();
+    let add = |it: steadfast_core::object::ObjectsBuilder| {
+        it.class(Ledger::default()).perform::<Download>(performer)
+    };
+    Program::of(lab.store.clone(), &lab.clock, add).await
+}
+
+async fn fetch(app: &Program) {
+    app.call(Ledger::at("a"), Fetch { failures: 0 }).await.unwrap();
+}
+
+/// What the outcomes have added up to: 7 for each that worked, -1 for each that did not.
+async fn sum(app: &Program) -> i64 {
+    app.call(Ledger::at("a"), Read).await.unwrap().1
+}
+
+async fn settled(lab: &Lab, app: &Program) {
+    app.assert_sound().await;
+    let totals = lab.store.totals().await.unwrap();
+    assert_eq!((totals.pending, totals.dead), (0, 0));
+}
+
+async fn the_outcome_of_an_effect_comes_back_as_a_turn(lab: Lab) {
+    let performer = Performer::new(Way::Works);
+    let app = start(&lab, &performer).await;
+    fetch(&app).await;
+    settled(&lab, &app).await;
+    assert_eq!((sum(&app).await, performer.attempts()), (7, 1));
+}
+
+async fn an_effect_that_fails_is_tried_again_later_and_later(lab: Lab) {
+    let performer = Performer::new(Way::Fails(2));
+    let app = start(&lab, &performer).await;
+    fetch(&app).await;
+    app.dispatcher.settled().await;
+    for (attempts, wait) in [(1, 1_000), (2, 2_000)] {
+        assert_eq!((sum(&app).await, performer.attempts()), (0, attempts));
+        let pending = lab.store.pending(None, 0, 10).await.unwrap().remove(0);
+        let Some(State::Pending { due_at, .. }) = pending.state else { panic!("{pending:?}") };
+        let now = super::Clock::now(&lab.clock);
+        let waits = due_at.since(now);
+        assert!((wait / 2..=wait).contains(&waits.as_millis()), "waits {waits:?}");
+        app.advance(waits).await;
+    }
+    settled(&lab, &app).await;
+    assert_eq!((sum(&app).await, performer.attempts()), (7, 3));
+}
+
+async fn an_effect_that_fails_too_often_comes_back_as_an_error(lab: Lab) {
+    let performer = Performer::new(Way::Fails(100));
+    let app = start(&lab, &performer).await;
+    fetch(&app).await;
+    app.advance(Duration::from_hours(1)).await;
+    settled(&lab, &app).await;
+    assert_eq!((sum(&app).await, performer.attempts()), (-1, 3));
+}
+
+async fn an_effect_that_fails_for_good_comes_back_at_once(lab: Lab) {
+    let performer = Performer::new(Way::FailsForGood);
+    let app = start(&lab, &performer).await;
+    fetch(&app).await;
+    settled(&lab, &app).await;
+    assert_eq!((sum(&app).await, performer.attempts()), (-1, 1));
+}
+
+async fn an_effect_that_panics_comes_back_as_an_error_after_its_attempts(lab: Lab) {
+    let performer = Performer::new(Way::Panics);
+    let app = start(&lab, &performer).await;
+    fetch(&app).await;
+    app.advance(Duration::from_hours(1)).await;
+    settled(&lab, &app).await;
+    assert_eq!((sum(&app).await, performer.attempts()), (-1, 3));
+}
+
+async fn an_effect_that_never_ends_comes_back_as_an_error_after_its_attempts(lab: Lab) {
+    let performer = Performer::new(Way::Hangs);
+    let app = start(&lab, &performer).await;
+    fetch(&app).await;
+    for attempt in 1..=3 {
+        while performer.attempts() < attempt {
+            tokio::task::yield_now().await;
+        }
+        // The lease of the attempt, and the wait behind it.
+        lab.clock.advance(Duration::from_mins(2));
+        while lab
+            .store
+            .pending(None, 0, 1)
+            .await
+            .unwrap()
+            .iter()
+            .any(|it| matches!(it.state, Some(State::InFlight { .. })) && it.action == "perform")
+        {
+            tokio::task::yield_now().await;
+        }
+        lab.clock.advance(Duration::from_secs(10));
+    }
+    settled(&lab, &app).await;
+    assert_eq!((sum(&app).await, performer.attempts()), (-1, 3));
+}
+
+async fn an_effect_survives_a_restart(mut lab: Lab) {
+    let performer = Performer::new(Way::Fails(1));
+    let app = start(&lab, &performer).await;
+    fetch(&app).await;
+    app.dispatcher.settled().await;
+    app.stop().await;
+    lab.reopen().await;
+    let app = start(&lab, &performer).await;
+    assert_eq!(sum(&app).await, 0);
+    app.advance(Duration::from_mins(1)).await;
+    settled(&lab, &app).await;
+    assert_eq!((sum(&app).await, performer.attempts()), (7, 2));
+}
+
+async fn an_object_goes_on_while_its_effect_is_performed(lab: Lab) {
+    let performer = Performer::new(Way::Hangs);
+    let app = start(&lab, &performer).await;
+    fetch(&app).await;
+    while performer.attempts() < 1 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(app.call(Ledger::at("a"), Add { by: 3 }).await.unwrap(), 3);
+}
+
+/// Performs as many at once as it likes, and none of them ends.
+struct Wide(Performer);
+
+impl Perform<Download> for Wide {
+    async fn perform(&self, job: Download, key: &str) -> Result<i64> {
+        self.0.perform(job, key).await
+    }
+
+    fn at_once(&self) -> Option<usize> {
+        Some(40)
+    }
+}
+
+async fn a_performer_says_how_many_are_under_way_at_once(lab: Lab) {
+    let performer = Performer::new(Way::Hangs);
+    let wide = Wide(performer.clone());
+    let add = |it: steadfast_core::object::ObjectsBuilder| {
+        it.class(Ledger::default()).perform::<Download>(wide)
+    };
+    let app = Program::of(lab.store.clone(), &lab.clock, add).await;
+    for name in 0..41 {
+        app.call(Ledger::at(name.to_string()), Fetch { failures: 0 }).await.unwrap();
+    }
+    while performer.keys.lock().unwrap().len() < 40 {
+        tokio::task::yield_now().await;
+    }
+    // The next one waits for a place, and nobody else for it.
+    assert_eq!(app.call(Ledger::at("a"), Add { by: 3 }).await.unwrap(), 3);
+    assert_eq!(performer.keys.lock().unwrap().len(), 40);
+}

@@ -1,0 +1,96 @@
+//! Connections over a store that fails, and that does not always tell.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use steadfast_core::{
+    Arrival, Closed, LiveSocket,
+    store::{ManualClock, MemoryStore},
+};
+
+use super::{
+    Program, by_now,
+    live::{add, look},
+};
+use crate::{held::Held, lab::START};
+
+/// Reads what is there; a number that was left out without an end is a line that was lost.
+fn read(socket: &LiveSocket, last: &mut i64) -> bool {
+    loop {
+        let mut next = Box::pin(socket.next());
+        match by_now(&mut next) {
+            None => return true,
+            Some(Err(_)) => return false,
+            Some(Ok(event)) => {
+                if let Some(number) = event.number {
+                    assert_eq!(number, *last + 1, "a line was lost or doubled");
+                    *last = number;
+                }
+            }
+        }
+    }
+}
+
+/// Comes, talks and goes, again and again. Returns the names under which it came for sure.
+async fn client(
+    app: Arc<Program>,
+    number: usize,
+    tried: Arc<Mutex<BTreeSet<String>>>,
+) -> Vec<String> {
+    let (mut last, mut came) = (0, Vec::new());
+    for round in 0..8 {
+        let name = format!("c{number}-{round}");
+        tried.lock().unwrap().insert(name.clone());
+        let arrival = Arrival::new().param("name", &name).after(last);
+        let Ok(socket) = app.objects.connect("hall", "a", arrival).await else { continue };
+        came.push(name);
+        for _ in 0..6 {
+            // Whether it was said is told by what is heard.
+            let _ = socket.send("something").await;
+            if !read(&socket, &mut last) {
+                break;
+            }
+        }
+        match round % 3 {
+            0 => drop(socket),
+            _ => socket.close(Closed::new(Closed::NORMAL, "")).await,
+        }
+    }
+    came
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn over_a_store_that_fails_every_connection_ends_once_and_nobody_misses_a_line() {
+    for seed in 1..=20 {
+        let clock = ManualClock::at(START);
+        let store = Held::new(MemoryStore::new(Arc::new(clock.clone())));
+        let app = Arc::new(Program::of(store.clone(), &clock, add).await);
+        let tried = Arc::new(Mutex::new(BTreeSet::new()));
+        store.make_trouble(seed * 7_919);
+        let clients: Vec<_> =
+            (0..4).map(|it| tokio::spawn(client(app.clone(), it, tried.clone()))).collect();
+        // Who waits for a store that is away waits by this clock.
+        while !clients.iter().all(|it| it.is_finished()) {
+            clock.advance(Duration::from_millis(500));
+            tokio::task::yield_now().await;
+        }
+        store.make_trouble(0);
+        let mut came = BTreeSet::new();
+        for client in clients {
+            came.extend(client.await.unwrap());
+        }
+        while 0 < app.objects.connections() {
+            clock.advance(Duration::from_secs(1));
+            tokio::task::yield_now().await;
+        }
+        let seen = look(&app).await;
+        let gone: BTreeSet<String> = seen.gone.iter().map(|it| it.0.clone()).collect();
+        assert_eq!(gone.len(), seen.gone.len(), "seed {seed}: each is heard of once");
+        assert!(came.is_subset(&gone), "seed {seed}: {:?}", came.difference(&gone));
+        assert!(gone.is_subset(&tried.lock().unwrap()), "seed {seed}");
+        assert_eq!((seen.here, seen.connected), (Vec::new(), Vec::new()), "seed {seed}");
+    }
+}

@@ -1,0 +1,105 @@
+//! Objects that nobody uses are not in memory, and nobody can tell.
+
+use std::time::Duration;
+
+use steadfast_core::{Object, ObjectOptions};
+
+use super::{
+    Program,
+    alarms::{rung, set},
+    at,
+};
+use crate::{
+    lab::Lab,
+    ledger::{Add, AddBoth, Ledger, Read},
+};
+
+super::on_all!(
+    an_object_that_is_not_used_goes_to_sleep_and_wakes_as_it_was,
+    an_object_that_is_used_stays_awake,
+    an_alarm_wakes_an_object_that_sleeps,
+    a_message_wakes_an_object_that_sleeps,
+    beyond_the_bytes_that_may_be_awake_the_least_used_sleep,
+);
+
+const IDLE: Duration = Duration::from_secs(30);
+
+/// Lets the sleepers' clock go on, and waits until so many objects are awake.
+pub(super) async fn awake(lab: &Lab, app: &Program, wanted: usize) {
+    for round in 0..2_000_000 {
+        if app.objects.awake() == wanted {
+            return;
+        }
+        // Others must have come to run before time goes on.
+        tokio::task::spawn_blocking(|| ()).await.unwrap();
+        if round % 50 == 0 {
+            lab.clock.advance(IDLE);
+        }
+    }
+    panic!("{} objects are awake, expected were {wanted}", app.objects.awake());
+}
+
+async fn an_object_that_is_not_used_goes_to_sleep_and_wakes_as_it_was(lab: Lab) {
+    let app = Program::on(&lab).await;
+    for name in ["a", "b", "c"] {
+        app.call(Ledger::at(name), Add { by: 2 }).await.unwrap();
+    }
+    assert_eq!(app.objects.awake(), 3);
+    awake(&lab, &app, 0).await;
+    assert_eq!(app.call(Ledger::at("b"), Read).await.unwrap(), (2, 2));
+    assert_eq!(app.call(Ledger::at("b"), Add { by: 1 }).await.unwrap(), 3);
+    assert_eq!(app.objects.awake(), 1);
+    app.assert_sound().await;
+}
+
+async fn an_object_that_is_used_stays_awake(lab: Lab) {
+    let app = Program::on(&lab).await;
+    app.call(Ledger::at("idle"), Add { by: 1 }).await.unwrap();
+    for by in 1..=20 {
+        app.call(Ledger::at("a"), Add { by }).await.unwrap();
+        lab.clock.advance(IDLE / 2);
+        tokio::task::yield_now().await;
+    }
+    awake(&lab, &app, 1).await;
+    let reads = lab.store.activity().reads;
+    assert_eq!(app.call(Ledger::at("a"), Read).await.unwrap(), (210, 210));
+    assert_eq!(lab.store.activity().reads, reads, "it was in memory");
+}
+
+async fn an_alarm_wakes_an_object_that_sleeps(lab: Lab) {
+    let app = Program::on(&lab).await;
+    set(&app, "x", 3_600_000).await;
+    awake(&lab, &app, 0).await;
+    app.advance(Duration::from_hours(1)).await;
+    let rung = rung(&app).await;
+    assert_eq!(rung.len(), 1);
+    assert!(at(3_600_000) <= rung[0].1);
+}
+
+async fn a_message_wakes_an_object_that_sleeps(lab: Lab) {
+    let app = Program::on(&lab).await;
+    app.call(Ledger::at("b"), Add { by: 1 }).await.unwrap();
+    awake(&lab, &app, 0).await;
+    app.call(Ledger::at("a"), AddBoth { other: "b".into(), by: 5 }).await.unwrap();
+    app.dispatcher.settled().await;
+    assert_eq!(app.call(Ledger::at("b"), Read).await.unwrap(), (6, 6));
+}
+
+async fn beyond_the_bytes_that_may_be_awake_the_least_used_sleep(lab: Lab) {
+    let options = ObjectOptions { awake_bytes_max: 1 << 20, ..ObjectOptions::default() };
+    let app = Program::with(&lab, Ledger::default(), options).await;
+    for number in 0..60 {
+        app.call(Ledger::at(format!("n {number}")), Add { by: number }).await.unwrap();
+    }
+    assert!(app.objects.awake() < 20, "{} are awake", app.objects.awake());
+    // The last one is there, the first one has to be read again.
+    for (number, is_read) in [(59, false), (0, true)] {
+        let reads = lab.store.activity().reads;
+        app.call(Ledger::at(format!("n {number}")), Read).await.unwrap();
+        assert_eq!(reads < lab.store.activity().reads, is_read, "n {number}");
+    }
+    for number in 0..60 {
+        let found = app.call(Ledger::at(format!("n {number}")), Read).await.unwrap();
+        assert_eq!(found, (number, number));
+    }
+}

@@ -1,0 +1,214 @@
+//! A workflow for the laws whose body the test writes, and a program that runs it on any store.
+
+use std::{
+    collections::BTreeMap,
+    future::poll_fn,
+    pin::{Pin, pin},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use serde_json::Value;
+use steadfast_core::{
+    App, Ctx, Result, Runtime, Workflow,
+    store::{Clock, DueCursor, ManualClock, Position, SeededEntropy, Store, Work},
+    workflow::{HistoryEntry, RunOptions, Status},
+};
+use tokio::sync::Semaphore;
+
+type Going = Pin<Box<dyn Future<Output = Result<Value>> + Send>>;
+type Body = dyn Fn(Ctx, Stage, Value) -> Going + Send + Sync;
+
+/// One of two workflows.
+#[derive(Clone)]
+pub(crate) struct Named<const N: usize> {
+    body: Arc<Body>,
+    pub(crate) stage: Stage,
+    options: RunOptions,
+}
+
+pub(crate) type Play = Named<0>;
+pub(crate) type Other = Named<1>;
+
+impl<const N: usize> Named<N> {
+    pub(crate) fn of<Fut>(body: impl Fn(Ctx, Stage, Value) -> Fut + Send + Sync + 'static) -> Self
+    where
+        Fut: Future<Output = Result<Value>> + Send + 'static,
+    {
+        let body: Arc<Body> = Arc::new(move |ctx, stage, input| Box::pin(body(ctx, stage, input)));
+        Self { body, stage: Stage::default(), options: RunOptions::DEFAULT }
+    }
+
+    /// The same stage as another one: a later version of it, or a rival.
+    pub(crate) fn on(mut self, stage: &Stage) -> Self {
+        self.stage = stage.clone();
+        self
+    }
+
+    pub(crate) fn options(mut self, options: RunOptions) -> Self {
+        self.options = options;
+        self
+    }
+}
+
+impl<const N: usize> Workflow for Named<N> {
+    const NAME: &'static str = ["play", "other"][N];
+    type Input = Value;
+    type Output = Value;
+
+    async fn run(&self, ctx: &Ctx, input: Value) -> Result<Value> {
+        (self.body)(ctx.clone(), self.stage.clone(), input).await
+    }
+
+    fn options(&self) -> RunOptions {
+        self.options
+    }
+}
+
+/// What bodies and the test share, over all processes: counts, and doors that are closed at first.
+#[derive(Clone, Default)]
+pub(crate) struct Stage {
+    counts: Arc<Mutex<BTreeMap<String, u32>>>,
+    doors: Arc<Mutex<BTreeMap<String, Arc<Door>>>>,
+}
+
+struct Door {
+    came: Semaphore,
+    open: Semaphore,
+}
+
+impl Stage {
+    /// One more; how many that are.
+    pub(crate) fn count(&self, name: &str) -> u32 {
+        let mut counts = self.counts.lock().unwrap();
+        let count = counts.entry(name.to_owned()).or_default();
+        *count += 1;
+        *count
+    }
+
+    pub(crate) fn ran(&self, name: &str) -> u32 {
+        self.counts.lock().unwrap().get(name).copied().unwrap_or(0)
+    }
+
+    fn door(&self, name: &str) -> Arc<Door> {
+        let door = || Arc::new(Door { came: Semaphore::new(0), open: Semaphore::new(0) });
+        self.doors.lock().unwrap().entry(name.to_owned()).or_insert_with(door).clone()
+    }
+
+    /// Waits until the test lets one through.
+    pub(crate) async fn pass(&self, name: &str) {
+        let door = self.door(name);
+        let mut open = pin!(door.open.acquire());
+        let mut came = false;
+        // Whoever is told that it came finds it waiting, not on its way through.
+        poll_fn(|context| {
+            let polled = open.as_mut().poll(context);
+            if !std::mem::replace(&mut came, true) {
+                door.came.add_permits(1);
+            }
+            polled
+        })
+        .await
+        .unwrap()
+        .forget();
+    }
+
+    /// Returns when one more has come to the door.
+    pub(crate) async fn came(&self, name: &str) {
+        self.door(name).came.acquire().await.unwrap().forget();
+    }
+
+    /// Lets so many through.
+    pub(crate) fn open(&self, name: &str, many: usize) {
+        self.door(name).open.add_permits(many);
+    }
+}
+
+/// Waits until something is so. Bounded by time and not by looks: on a busy machine one looks often
+/// before a database has answered once.
+pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let waits = async {
+        while !holds().await {
+            tokio::task::yield_now().await;
+        }
+    };
+    let came = tokio::time::timeout(std::time::Duration::from_secs(60), waits).await;
+    assert!(came.is_ok(), "never: {what}");
+}
+
+/// A program that runs plays.
+pub(crate) struct Theatre {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: ManualClock,
+    pub(crate) app: Runtime,
+    pub(crate) stage: Stage,
+}
+
+impl Theatre {
+    pub(crate) async fn on(store: Arc<dyn Store>, clock: ManualClock, play: &Play) -> Self {
+        let builder = App::new("test").workflow(play.clone());
+        let builder = builder.entropy(SeededEntropy::new(1));
+        let app = builder.start(store.clone()).await.expect("runtime starts");
+        Self { store, clock, app, stage: play.stage.clone() }
+    }
+
+    /// The next process, with this play, after so long.
+    pub(crate) async fn again(self, play: &Play, away: Duration) -> Self {
+        let Self { store, clock, app, .. } = self;
+        app.stop().await;
+        clock.advance(away);
+        Self::on(store, clock, play).await
+    }
+
+    pub(crate) async fn start(&self, id: &str) {
+        let started = self.app.start(&Play::at(id), &Value::Null).await.unwrap();
+        assert!(started.created, "{id} was there");
+    }
+
+    pub(crate) async fn send(&self, id: &str, name: &str, payload: &Value) {
+        self.app.runs().send_event("play", id, name, payload).await.unwrap();
+    }
+
+    pub(crate) async fn status(&self, id: &str) -> Status {
+        self.app.runs().run("play", id).await.unwrap().status
+    }
+
+    /// Waits until it sleeps.
+    pub(crate) async fn sleeps(&self, id: &str) {
+        until("it sleeps", async || self.status(id).await == Status::Waiting).await;
+    }
+
+    pub(crate) async fn ends(&self, id: &str) -> Status {
+        self.app.runs().wait("play", id).await.unwrap()
+    }
+
+    pub(crate) async fn completes(&self, id: &str) -> Value {
+        match self.ends(id).await {
+            Status::Complete(output) => output,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) async fn history(&self, id: &str) -> Vec<HistoryEntry> {
+        self.app.runs().history("play", id, 0, 1_000).await.unwrap()
+    }
+
+    /// Everything that is to be done, now or later.
+    pub(crate) async fn works(&self) -> Vec<Work> {
+        self.store.due(DueCursor::START, 1_000).await.unwrap()
+    }
+
+    /// Waits until nothing is under way, and goes to where the next thing is due.
+    pub(crate) async fn go_to_next(&self) -> Duration {
+        let now = self.clock.now();
+        let is_quiet = async || {
+            let works = self.works().await;
+            !works.is_empty() && works.iter().all(|it| now < it.due_at && it.claim.is_none())
+        };
+        until("only later things are left", is_quiet).await;
+        let due = DueCursor { due_at: now, position: Position::MAX };
+        let far = self.store.due(due, 1).await.unwrap()[0].due_at.since(now);
+        self.clock.advance(far);
+        far
+    }
+}

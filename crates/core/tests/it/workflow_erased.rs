@@ -1,0 +1,42 @@
+//! A run that is erased while somebody drives it.
+
+use steadfast_core::{App, Ctx, Result, Workflow, workflow::RunQuery};
+
+/// A run whose steps go on for long.
+struct Long;
+
+impl Workflow for Long {
+    const NAME: &'static str = "long";
+    type Input = ();
+    type Output = ();
+
+    async fn run(&self, ctx: &Ctx, _: ()) -> Result<()> {
+        for _ in 0..200 {
+            let body = async || {
+                tokio::task::yield_now().await;
+                Ok(())
+            };
+            ctx.step("s", body).await?;
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_is_erased_while_it_is_driven_is_let_go() {
+    let app = App::new("test").workflow(Long).test().await.unwrap();
+    for number in 0..200 {
+        let id = format!("r{number}");
+        app.start(&Long::at(&id), &()).await.unwrap();
+        let (runs, name) = (app.runs().clone(), id.clone());
+        let ends = tokio::spawn(async move { runs.terminate("long", &name).await });
+        while app.runs().delete("long", &id).await.is_err() {
+            tokio::task::yield_now().await;
+        }
+        // It may have ended by itself.
+        let _ = ends.await.unwrap();
+    }
+    app.settle().await;
+    let all = RunQuery { workflow: "long".into(), limit: 9, ..RunQuery::default() };
+    assert_eq!(app.runs().list(&all).await.unwrap().items, []);
+}

@@ -1,0 +1,85 @@
+//! What delayed messages take, and what it takes when all of them become due at once: a page of
+//! them at a time. Memory belongs to a process, so this test has one of its own.
+
+#![cfg(all(target_os = "linux", target_env = "gnu"))]
+#![expect(clippy::unwrap_used, reason = "a test that meets something else has failed")]
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use steadfast_core::{
+    App, Batch, BatchConsumer, ConsumeOptions, Queue, QueueSettings, Result, SettledBatch,
+    store::{ManualClock, SqliteOptions, SqliteStore, Store, Timestamp},
+};
+
+const MANY: usize = 100_000;
+const DAY: Duration = Duration::from_hours(24);
+const MAIL: Queue<String> = Queue::named("mail");
+
+/// All of them take 100 MB as they are sent; a page of letters and the caches of the store, 20 MiB.
+const GROWTH_MIB_MAX: usize = 40;
+
+struct Counts(Arc<AtomicUsize>);
+
+impl BatchConsumer for Counts {
+    type Message = String;
+
+    async fn deliver(&self, batch: Batch<String>) -> Result<SettledBatch> {
+        self.0.fetch_add(batch.len(), Ordering::SeqCst);
+        Ok(batch.done())
+    }
+}
+
+/// The most that was resident so far, and what is now.
+fn resident_mib() -> (usize, usize) {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let of = |name: &str| {
+        let line = status.lines().find_map(|it| it.strip_prefix(name)).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() / 1024
+    };
+    (of("VmHWM:"), of("VmRSS:"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn delayed_messages_that_become_due_at_once_all_arrive_a_page_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = ManualClock::at(Timestamp(1_000_000_000));
+    let options = SqliteOptions::new(folder.path(), Arc::new(clock.clone()));
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(options).unwrap());
+    let came = Arc::new(AtomicUsize::new(0));
+    let settings = QueueSettings { batch_size: 200, ..QueueSettings::default() };
+    let options = ConsumeOptions { concurrency: 2, ..ConsumeOptions::default() };
+    let app = App::new("test")
+        .queue(MAIL.with(settings))
+        .consume_batches_with(MAIL, Counts(came.clone()), options)
+        .start(store.clone())
+        .await
+        .unwrap();
+    let queues = app.queues();
+    let body = steadfast_core::store::Json::of(&"x".repeat(1_000)).unwrap();
+    let outgoing = || steadfast_core::queue::Outgoing { body: body.clone(), delay: DAY };
+    let before = resident_mib().1;
+    for _ in 0..MANY / 1_000 {
+        queues.send_json("mail", (0..1_000).map(|_| outgoing()).collect(), None).await.unwrap();
+    }
+    let delayed = queues.show("mail").await.unwrap().depth.delayed;
+    assert_eq!((delayed, came.load(Ordering::SeqCst)), (MANY as u64, 0));
+    clock.advance(DAY);
+    while came.load(Ordering::SeqCst) < MANY {
+        tokio::task::yield_now().await;
+    }
+    let most = resident_mib().0;
+    assert!(most < before + GROWTH_MIB_MAX, "{before} MiB before, {most} at most");
+    let is_empty = async || queues.show("mail").await.unwrap().depth.oldest.is_none();
+    while !is_empty().await {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(came.load(Ordering::SeqCst), MANY, "each of them once");
+    app.stop().await;
+    store.close().await;
+}

@@ -1,0 +1,229 @@
+//! One blob: written and read piece by piece, never as a whole in memory.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    Json,
+    body::Body,
+    extract::{Path, State},
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use futures_util::{Stream, StreamExt, stream};
+use serde::Deserialize;
+use steadfast_bucket::{
+    BlobKey, BucketError, BucketName, Expected, GetOptions, PutOptions, Reading,
+};
+use utoipa::IntoParams;
+
+use super::headers;
+use crate::{
+    api::{
+        page::Params,
+        problem::{Problem, ProblemBody},
+        wire::{BlobEntry, BlobGone},
+    },
+    node::Node,
+};
+
+/// A writer that sends nothing for so long has gone.
+const SILENCE_MAX: Duration = Duration::from_mins(1);
+
+/// The query of a blob.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct BlobView {
+    /// To be shown where it is, and not kept as a file. Scripts in it do not run.
+    pub(crate) inline: Option<String>,
+}
+
+/// Checks the two names in a path.
+pub(crate) fn names(bucket: &str, key: &str) -> Result<(BucketName, BlobKey), BucketError> {
+    Ok((BucketName::new(bucket)?, BlobKey::new(key)?))
+}
+
+/// Writes a blob. It and its event are durable when this answers; what breaks off leaves nothing.
+///
+/// Headers that begin with `x-blob-meta-` are its own metadata.
+#[utoipa::path(put, path = "/v1/buckets/{b}/objects/{*key}", tag = "buckets",
+    params(
+        ("b" = String, Path, description = "The bucket"),
+        ("key" = String, Path, description = "1 to 1,024 bytes; slashes may stand as they are"),
+        ("Content-Type" = Option<String>, Header, description = "Given back with it"),
+        ("If-Match" = Option<String>, Header, description = "Only in place of this tag"),
+        ("If-None-Match" = Option<String>, Header, description = "`*`: only if there is none"),
+    ),
+    request_body(content = Vec<u8>, content_type = "application/octet-stream"),
+    responses(
+        (status = 200, body = BlobEntry),
+        (status = 400, body = ProblemBody, content_type = "application/problem+json",
+            description = "`invalid_key`, `incomplete_body`, `metadata_too_large`"),
+        (status = 404, body = ProblemBody, content_type = "application/problem+json"),
+        (status = 412, body = ProblemBody, content_type = "application/problem+json"),
+        (status = 413, body = ProblemBody, content_type = "application/problem+json",
+            description = "`blob_too_large`"),
+        (status = 507, body = ProblemBody, content_type = "application/problem+json"),
+    ),
+)]
+pub(crate) async fn put(
+    State(node): State<Arc<Node>>,
+    Path((bucket, key)): Path<(String, String)>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<BlobEntry>, Problem> {
+    let (bucket, key) = names(&bucket, &key)?;
+    let size = headers::length(&headers);
+    let max = node.buckets()?.bucket(&bucket).await?.settings.max_blob_bytes.unwrap_or(u64::MAX);
+    if size.is_some_and(|it| max < it) {
+        return Err(BucketError::TooLarge { max }.into());
+    }
+    let put = PutOptions {
+        attributes: headers::attributes(&headers),
+        expected: Expected { size, ..Expected::default() },
+        condition: headers::condition(&headers),
+    };
+    Ok(Json(write(&node, (&bucket, &key), body.into_data_stream(), put).await?))
+}
+
+/// Writes what comes, piece by piece.
+pub(crate) async fn write<E: std::fmt::Display>(
+    node: &Node,
+    (bucket, key): (&BucketName, &BlobKey),
+    pieces: impl Stream<Item = Result<axum::body::Bytes, E>> + Send,
+    put: PutOptions,
+) -> Result<BlobEntry, Problem> {
+    let mut writer = node.buckets()?.writer(bucket, key).await?;
+    let mut pieces = std::pin::pin!(pieces);
+    loop {
+        let broken = |reason: String| BucketError::Body { reason };
+        let next = tokio::time::timeout(SILENCE_MAX, pieces.next()).await;
+        let next = next.map_err(|_| broken("nothing came for a minute".into()))?;
+        let Some(piece) = next else { break };
+        writer.write(&piece.map_err(|error| broken(error.to_string()))?).await?;
+    }
+    Ok(BlobEntry::of(writer.finish(put).await?))
+}
+
+/// Reads a blob, or some of its bytes. What is replaced or deleted meanwhile is read to its end.
+#[utoipa::path(get, path = "/v1/buckets/{b}/objects/{*key}", tag = "buckets",
+    params(
+        ("b" = String, Path, description = "The bucket"),
+        ("key" = String, Path, description = "The key"),
+        ("Range" = Option<String>, Header, description = "`bytes=0-9`, `bytes=10-` or `bytes=-10`"),
+        ("If-Match" = Option<String>, Header, description = "Only with this tag"),
+        ("If-None-Match" = Option<String>, Header, description = "Only without this tag"),
+        BlobView,
+    ),
+    responses(
+        (status = 200, body = Vec<u8>, content_type = "application/octet-stream"),
+        (status = 206, body = Vec<u8>, content_type = "application/octet-stream"),
+        (status = 304, description = "Not changed"),
+        (status = 404, body = ProblemBody, content_type = "application/problem+json"),
+        (status = 412, body = ProblemBody, content_type = "application/problem+json"),
+        (status = 416, body = ProblemBody, content_type = "application/problem+json"),
+    ),
+)]
+pub(crate) async fn get(
+    State(node): State<Arc<Node>>,
+    Path((bucket, key)): Path<(String, String)>,
+    Params(view): Params<BlobView>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let (bucket, key) = names(&bucket, &key)?;
+    let range = headers::range(&headers);
+    let options = GetOptions { range, condition: headers::condition(&headers) };
+    let reading = match node.buckets()?.get(&bucket, &key, options).await {
+        Ok(reading) => reading,
+        Err(BucketError::NotModified { etag, .. }) => return Ok(not_modified(&etag)),
+        Err(BucketError::Range { size }) => {
+            let problem = Problem::from(BucketError::Range { size });
+            let range = [(header::CONTENT_RANGE, format!("bytes */{size}"))];
+            return Ok((range, problem).into_response());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let mut headers = headers::of_blob(&reading.blob, view.inline.is_some())?;
+    let bytes = reading.range.clone();
+    headers.insert(header::CONTENT_LENGTH, (bytes.end - bytes.start).into());
+    let status = match range {
+        None => StatusCode::OK,
+        Some(_) => {
+            let part = format!("bytes {}-{}/{}", bytes.start, bytes.end - 1, reading.blob.size);
+            headers.extend(part.parse().ok().map(|it| (header::CONTENT_RANGE, it)));
+            StatusCode::PARTIAL_CONTENT
+        }
+    };
+    Ok((status, headers, Body::from_stream(pieces(reading))).into_response())
+}
+
+/// The bytes as they are read.
+fn pieces(reading: Reading) -> impl Stream<Item = Result<axum::body::Bytes, BucketError>> {
+    stream::try_unfold(reading, async |mut reading| {
+        let next = reading.next().await.inspect_err(|error| {
+            let key = reading.blob.key.as_str();
+            tracing::error!(key, error = %error, "a blob broke off while it was read");
+        })?;
+        Ok(next.map(|it| (it, reading)))
+    })
+}
+
+fn not_modified(etag: &str) -> Response {
+    (StatusCode::NOT_MODIFIED, [(header::ETAG, format!("\"{etag}\""))]).into_response()
+}
+
+/// Says what is known of a blob.
+#[utoipa::path(head, path = "/v1/buckets/{b}/objects/{*key}", tag = "buckets",
+    params(
+        ("b" = String, Path, description = "The bucket"),
+        ("key" = String, Path, description = "The key"),
+        BlobView,
+    ),
+    responses(
+        (status = 200, description = "Its headers"),
+        (status = 304, description = "Not changed"),
+        (status = 404, description = "There is none"),
+        (status = 412, description = "It is not as expected"),
+    ),
+)]
+pub(crate) async fn head(
+    State(node): State<Arc<Node>>,
+    Path((bucket, key)): Path<(String, String)>,
+    Params(view): Params<BlobView>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let (bucket, key) = names(&bucket, &key)?;
+    let blob = node.buckets()?.head(&bucket, &key).await?;
+    match headers::condition(&headers).check_read(&blob) {
+        Ok(()) => {}
+        Err(BucketError::NotModified { etag, .. }) => return Ok(not_modified(&etag)),
+        Err(error) => return Err(error.into()),
+    }
+    let mut headers = headers::of_blob(&blob, view.inline.is_some())?;
+    headers.insert(header::CONTENT_LENGTH, blob.size.into());
+    Ok(headers.into_response())
+}
+
+/// Deletes a blob. The deletion has the next number in the sequence of its key.
+#[utoipa::path(delete, path = "/v1/buckets/{b}/objects/{*key}", tag = "buckets",
+    params(
+        ("b" = String, Path, description = "The bucket"),
+        ("key" = String, Path, description = "The key"),
+        ("If-Match" = Option<String>, Header, description = "Only with this tag"),
+    ),
+    responses(
+        (status = 200, body = BlobGone),
+        (status = 404, body = ProblemBody, content_type = "application/problem+json"),
+        (status = 412, body = ProblemBody, content_type = "application/problem+json"),
+    ),
+)]
+pub(crate) async fn delete(
+    State(node): State<Arc<Node>>,
+    Path((bucket, key)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Result<Json<BlobGone>, Problem> {
+    let (bucket, key) = names(&bucket, &key)?;
+    let gone = node.buckets()?.delete(&bucket, &key, headers::condition(&headers)).await?;
+    let missing = || BucketError::UnknownBlob { bucket: bucket.to_string(), key: key.to_string() };
+    Ok(Json(BlobGone { key: key.to_string(), sequence: gone.ok_or_else(missing)? }))
+}

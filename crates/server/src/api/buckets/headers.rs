@@ -1,0 +1,188 @@
+//! What the headers of a request say about a blob, and those of an answer.
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use steadfast_bucket::{Attributes, Blob, ByteRange, Condition, Match};
+use steadfast_store::Timestamp;
+use steadfast_web::escaped;
+
+use crate::api::problem::Problem;
+
+/// A blob's own metadata is in headers that begin with this.
+const METADATA: &str = "x-blob-meta-";
+
+/// Headers that are kept with a blob and given back with it.
+const KEPT: [HeaderName; 4] =
+    [header::CACHE_CONTROL, header::CONTENT_ENCODING, header::CONTENT_LANGUAGE, header::EXPIRES];
+
+/// What somebody else has stored may be looked at, but runs nothing and reaches nothing of ours.
+const SANDBOX: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; style-src 'unsafe-inline'; img-src 'self'; sandbox; \
+     frame-ancestors 'self'",
+);
+
+fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
+    headers.get(name)?.to_str().ok().map(str::to_owned)
+}
+
+/// What a writer says about a blob.
+pub(super) fn attributes(headers: &HeaderMap) -> Attributes {
+    let kept = KEPT.iter().filter_map(|it| Some((it.to_string(), text(headers, it)?)));
+    let metadata = headers.iter().filter_map(|(name, value)| {
+        let name = name.as_str().strip_prefix(METADATA).filter(|it| !it.is_empty())?;
+        Some((name.to_owned(), value.to_str().ok()?.to_owned()))
+    });
+    Attributes {
+        content_type: text(headers, &header::CONTENT_TYPE),
+        headers: kept.collect(),
+        metadata: metadata.collect(),
+    }
+}
+
+/// What a request expects to find.
+pub(super) fn condition(headers: &HeaderMap) -> Condition {
+    let tags = |name| text(headers, &name).map(|it| tags(&it));
+    let time = |name| text(headers, &name).and_then(|it| time(&it));
+    Condition {
+        if_match: tags(header::IF_MATCH),
+        if_none_match: tags(header::IF_NONE_MATCH),
+        if_modified_since: time(header::IF_MODIFIED_SINCE),
+        if_unmodified_since: time(header::IF_UNMODIFIED_SINCE),
+    }
+}
+
+fn tags(text: &str) -> Match {
+    if text.trim() == "*" {
+        return Match::Any;
+    }
+    let bare = |it: &str| it.trim().trim_start_matches("W/").trim_matches('"').to_owned();
+    Match::Etag(text.split(',').map(bare).collect())
+}
+
+/// A time as HTTP writes it. One that is not is as if it were not there.
+fn time(text: &str) -> Option<Timestamp> {
+    let time = jiff::fmt::rfc2822::parse(text).ok()?;
+    Some(Timestamp(time.timestamp().as_millisecond()))
+}
+
+/// Which bytes are asked for. What HTTP does not know, several ranges, and a range of some earlier
+/// content are as if they were not asked for.
+pub(super) fn range(headers: &HeaderMap) -> Option<ByteRange> {
+    if headers.contains_key(header::IF_RANGE) {
+        return None;
+    }
+    let text = text(headers, &header::RANGE)?;
+    let (first, last) = text.strip_prefix("bytes=")?.split_once('-')?;
+    let number = |it: &str| {
+        let digits = !it.is_empty() && it.bytes().all(|it| it.is_ascii_digit());
+        digits.then(|| it.parse().unwrap_or(u64::MAX))
+    };
+    match (first.is_empty(), last.is_empty()) {
+        (true, _) => number(last).map(ByteRange::Last),
+        (false, true) => number(first).map(ByteRange::From),
+        (false, false) => {
+            let (first, last) = (number(first)?, number(last)?);
+            (first <= last).then_some(ByteRange::Between(first, last))
+        }
+    }
+}
+
+/// How many bytes are announced.
+pub(super) fn length(headers: &HeaderMap) -> Option<u64> {
+    text(headers, &header::CONTENT_LENGTH)?.parse().ok()
+}
+
+/// What is said of a blob that is given out: it is a file to keep, unless it is to be shown.
+pub(super) fn of_blob(blob: &Blob, inline: bool) -> Result<HeaderMap, Problem> {
+    let mut headers = HeaderMap::new();
+    let mut set = |name: HeaderName, value: &str| {
+        // What was stored through another door may be no header.
+        if let Ok(value) = HeaderValue::from_str(value) {
+            headers.insert(name, value);
+        }
+    };
+    for name in KEPT {
+        if let Some(value) = blob.attributes.headers.get(name.as_str()) {
+            set(name, value);
+        }
+    }
+    for (name, value) in &blob.attributes.metadata {
+        if let Ok(name) = HeaderName::try_from(format!("{METADATA}{name}")) {
+            set(name, value);
+        }
+    }
+    let content_type = blob.attributes.content_type.as_deref();
+    set(header::CONTENT_TYPE, "application/octet-stream");
+    set(header::CONTENT_TYPE, content_type.unwrap_or("application/octet-stream"));
+    if !inline {
+        set(header::CONTENT_DISPOSITION, &disposition(blob.key.as_str()));
+    }
+    set(header::ETAG, &format!("\"{}\"", blob.etag));
+    set(header::ACCEPT_RANGES, "bytes");
+    set(HeaderName::from_static("x-blob-sequence"), &blob.sequence.to_string());
+    set(HeaderName::from_static("x-blob-version"), &blob.version());
+    if let Ok(at) = jiff::Timestamp::from_millisecond(blob.modified_at.0)
+        && let Ok(at) = jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&at)
+    {
+        set(header::LAST_MODIFIED, &at);
+    }
+    headers.insert(header::CONTENT_SECURITY_POLICY, SANDBOX);
+    Ok(headers)
+}
+
+/// Under which name a browser keeps it: plain for all of them, in full for those that can.
+fn disposition(key: &str) -> String {
+    let name = key.rsplit('/').find(|it| !it.is_empty()).unwrap_or("blob");
+    let fits = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '_' | '.');
+    let plain: String = name.chars().take(64).map(|it| if fits(it) { it } else { '_' }).collect();
+    format!("attachment; filename=\"{plain}\"; filename*=UTF-8''{}", escaped(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(name: HeaderName, value: &str) -> HeaderMap {
+        HeaderMap::from_iter([(name, value.parse().unwrap())])
+    }
+
+    #[test]
+    fn a_range_is_what_http_says_or_nothing() {
+        let range = |text: &str| range(&with(header::RANGE, text));
+        assert_eq!(range("bytes=0-4"), Some(ByteRange::Between(0, 4)));
+        assert_eq!(range("bytes=5-"), Some(ByteRange::From(5)));
+        assert_eq!(range("bytes=-5"), Some(ByteRange::Last(5)));
+        assert_eq!(range("bytes=0-99999999999999999999"), Some(ByteRange::Between(0, u64::MAX)));
+        for none in ["bytes=4-0", "bytes=-", "bytes=a-b", "bytes=0-1,3-4", "lines=0-4", "bytes=+1-"]
+        {
+            assert_eq!(range(none), None, "{none}");
+        }
+        let mut both = with(header::RANGE, "bytes=0-4");
+        both.insert(header::IF_RANGE, "\"x\"".parse().unwrap());
+        assert_eq!(super::range(&both), None);
+    }
+
+    #[test]
+    fn tags_are_compared_without_their_quotes() {
+        let tags = |text: &str| condition(&with(header::IF_MATCH, text)).if_match;
+        assert_eq!(tags(" * "), Some(Match::Any));
+        assert_eq!(tags("\"a\", W/\"b\""), Some(Match::Etag(vec!["a".into(), "b".into()])));
+    }
+
+    #[test]
+    fn times_are_read_as_http_writes_them() {
+        let since = |text: &str| condition(&with(header::IF_MODIFIED_SINCE, text));
+        let read = since("Sun, 15 Nov 2026 12:00:00 GMT").if_modified_since;
+        assert_eq!(read, Some(Timestamp(1_794_744_000_000)));
+        assert_eq!(since("yesterday").if_modified_since, None);
+    }
+
+    #[test]
+    fn a_file_has_a_harmless_name_and_the_full_one() {
+        assert_eq!(
+            disposition("a/ü\"\r\n.txt"),
+            "attachment; filename=\"____.txt\"; filename*=UTF-8''%C3%BC%22%0D%0A.txt"
+        );
+        assert!(disposition("a/b/").contains("filename=\"b\""));
+        assert!(disposition("///").contains("filename=\"blob\""));
+    }
+}

@@ -1,0 +1,135 @@
+//! Connects to an object.
+
+use std::sync::Arc;
+
+use axum::{
+    Extension,
+    extract::{
+        FromRequestParts, Path, Query, Request, State,
+        ws::{WebSocketUpgrade, rejection::WebSocketUpgradeRejection},
+    },
+    http::{HeaderMap, header},
+    response::Response,
+};
+use steadfast_core::Arrival;
+use steadfast_store::{Clock, SystemClock};
+
+use super::problem::{Code, Problem, ProblemBody};
+use crate::{
+    listener::Seat,
+    live::{
+        TEXT_BYTES_MAX, events,
+        websocket::{self, Request as Asked},
+    },
+    node::Node,
+};
+
+/// What a WebSocket reads at once. It is held for every connection, idle or not.
+const READ_BYTES: usize = 4 << 10;
+
+/// Connects to an object.
+///
+/// As a WebSocket: texts go both ways. With `Accept: text/event-stream`: server-sent events, one
+/// way. The object accepts or refuses in a turn, and what it tells arrives when it is durable.
+/// Parameters of the query are for the object; `after` is the number seen last, to go on behind it.
+#[utoipa::path(get, path = "/v1/objects/{class}/{name}/connect", tag = "objects",
+    params(
+        ("class" = String, Path, description = "A class that takes connections"),
+        ("name" = String, Path, description = "The object"),
+        ("after" = Option<i64>, Query, description = "The number seen last"),
+        ("Last-Event-ID" = Option<i64>, Header, description =
+            "The same, as browsers send it when they come again for events"),
+    ),
+    responses(
+        (status = 101, description = "A WebSocket; closed with 1001 when the server stops or the \
+             object is deleted, 1003 after binary data, 1009 after a text of more than 1 MiB, 1011 \
+             when something failed, 1013 when it read too slowly or the object has no time: \
+             connect again. A text that the object refuses is answered with `{\"problem\": …}`"),
+        (status = 200, body = String, content_type = "text/event-stream",
+            description = "Server-sent events; the last one is `closed`"),
+        (status = 400, body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, body = ProblemBody, content_type = "application/problem+json",
+            description = "There is no such class, or it takes no connections"),
+        (status = 422, body = ProblemBody, content_type = "application/problem+json",
+            description = "The object refuses, with a code of its own"),
+        (status = 426, body = ProblemBody, content_type = "application/problem+json",
+            description = "Neither a WebSocket nor events were asked for"),
+        (status = 429, body = ProblemBody, content_type = "application/problem+json",
+            description = "Too many connections are there"),
+    ),
+)]
+pub(crate) async fn connect(
+    State(node): State<Arc<Node>>,
+    Path((class, name)): Path<(String, String)>,
+    query: Result<Query<Vec<(String, String)>>, axum::extract::rejection::QueryRejection>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let Query(query) = query.map_err(|error| Problem::new(Code::BadQuery, error.body_text()))?;
+    connect_to(&node, &class, &name, query, request).await
+}
+
+/// Connects a request to an object, as it asks for.
+pub(crate) async fn connect_to(
+    node: &Arc<Node>,
+    class: &str,
+    name: &str,
+    query: Vec<(String, String)>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let arrival = arrival(query, request.headers())?;
+    let id = node.request_ids.of(request.headers());
+    let wants_events = accepts_events(request.headers());
+    let (mut parts, _) = request.into_parts();
+    let upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection> =
+        WebSocketUpgrade::from_request_parts(&mut parts, node).await;
+    match upgrade {
+        Ok(upgrade) => {
+            let live = node.runtime.objects().connect(class, name, arrival).await?;
+            let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+            let asked = Asked { path: parts.uri.path().into(), id };
+            let upgrade = upgrade
+                .read_buffer_size(READ_BYTES)
+                .write_buffer_size(0)
+                .max_message_size(2 * TEXT_BYTES_MAX)
+                .max_frame_size(2 * TEXT_BYTES_MAX);
+            Ok(upgrade.on_upgrade(|socket| websocket::serve(socket, live, clock, asked)))
+        }
+        Err(_) if wants_events => {
+            let live = node.runtime.objects().connect(class, name, arrival).await?;
+            // It stays for long, and has a place of its own among the live ones.
+            let seat = Extension::<Seat>::from_request_parts(&mut parts, node).await;
+            let seat = seat.ok().map(|Extension(seat)| seat);
+            seat.iter().for_each(Seat::leave);
+            Ok(events::answer(live, seat))
+        }
+        Err(error) => {
+            let detail = format!(
+                "connect with a WebSocket ({error}), or ask for `Accept: text/event-stream`"
+            );
+            Err(Problem::new(Code::UpgradeRequired, detail))
+        }
+    }
+}
+
+fn arrival(query: Vec<(String, String)>, headers: &HeaderMap) -> Result<Arrival, Problem> {
+    let mut arrival = Arrival::new();
+    // A browser that comes again repeats the query of its first visit; the header is newer.
+    let mut after = headers.get("last-event-id").and_then(|it| it.to_str().ok()).map(str::to_owned);
+    for (name, value) in query {
+        if name == "after" {
+            after.get_or_insert(value);
+        } else {
+            arrival = arrival.param(name, value);
+        }
+    }
+    match after.filter(|it| !it.is_empty()).map(|it| it.parse()).transpose() {
+        Ok(Some(number)) => Ok(arrival.after(number)),
+        Ok(None) => Ok(arrival),
+        Err(_) => Err(Problem::new(Code::BadQuery, "`after` must be the number seen last")),
+    }
+}
+
+fn accepts_events(headers: &HeaderMap) -> bool {
+    let accept = headers.get(header::ACCEPT).and_then(|it| it.to_str().ok());
+    accept.is_some_and(|it| it.contains("text/event-stream"))
+}

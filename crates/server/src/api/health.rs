@@ -1,0 +1,111 @@
+//! Whether the process lives, and whether it should get requests.
+
+use std::sync::Arc;
+
+use axum::{Json, extract::State, http::StatusCode};
+use serde::Serialize;
+use steadfast_store::Health;
+use utoipa::ToSchema;
+
+use crate::node::Node;
+
+/// The process lives.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Alive {
+    /// Always `ok`.
+    status: &'static str,
+}
+
+/// Whether requests should come here.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Readiness {
+    /// `ready` or `not ready`.
+    status: &'static str,
+    /// What was looked at.
+    checks: Vec<ReadinessCheck>,
+}
+
+/// One reason for or against.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ReadinessCheck {
+    /// What was looked at.
+    name: &'static str,
+    /// Whether it is well.
+    ok: bool,
+    /// How it is.
+    detail: String,
+}
+
+/// Says that the process lives. Never touches the store.
+#[utoipa::path(get, path = "/healthz", tag = "operations", responses((status = 200, body = Alive)))]
+pub(crate) async fn healthz() -> Json<Alive> {
+    Json(Alive { status: "ok" })
+}
+
+/// Says whether requests should come here.
+#[utoipa::path(get, path = "/readyz", tag = "operations", responses(
+    (status = 200, body = Readiness, description = "Ready"),
+    (status = 503, body = Readiness, description = "The store cannot write, or the node stops"),
+))]
+pub(crate) async fn readyz(State(node): State<Arc<Node>>) -> (StatusCode, Json<Readiness>) {
+    let (store_ok, store) = match node.runtime.store().health() {
+        Health::Ready => (true, "can write".into()),
+        Health::Degraded { reason } | Health::Failed { reason } => (false, reason),
+    };
+    let draining = node.is_draining();
+    let checks = vec![
+        ReadinessCheck { name: "store", ok: store_ok, detail: store },
+        ReadinessCheck {
+            name: "draining",
+            ok: !draining,
+            detail: if draining { "the node is stopping" } else { "no" }.into(),
+        },
+    ];
+    let ready = checks.iter().all(|it| it.ok);
+    let (code, status) = if ready {
+        (StatusCode::OK, "ready")
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, "not ready")
+    };
+    (code, Json(Readiness { status, checks }))
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::Router;
+    use steadfast_bucket::MemoryBlobs;
+    use steadfast_core::App;
+    use steadfast_store::{MemoryStore, Store, SystemClock};
+    use steadfast_web::{Serve, describe};
+
+    use super::*;
+    use crate::{failure::Failure, place::Place};
+
+    #[tokio::test]
+    async fn an_application_with_a_route_of_the_server_does_not_start() {
+        let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
+        let health = describe("own", &[("/healthz", "get", "Says that it is well", "200")]);
+        let objects = describe("own", &[("/v1/objects/{kind}", "get", "Lists them", "200")]);
+        let app = App::new("test");
+        let app = app.routes(health, |_| Router::new()).routes(objects, |_| Router::new());
+        let place = Place::Folder("memory".into());
+        let refused = Node::prepare(app, store.clone(), place).await.err();
+        let Some(Failure::Told(text)) = refused else { panic!("it started") };
+        assert!(text.contains("route `/healthz` is declared by"), "{text}");
+        assert!(text.contains("route `/v1/objects/{}` is declared by"), "{text}");
+        assert_eq!(store.activity().commits, 0);
+    }
+
+    #[tokio::test]
+    async fn a_node_that_drains_is_not_ready() {
+        let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
+        let app = App::new("test");
+        let app = app.blobs(Arc::new(MemoryBlobs::default()));
+        let place = Place::Folder("memory".into());
+        let node = Node::prepare(app, store, place).await.unwrap();
+        assert_eq!(readyz(State(node.clone())).await.0, StatusCode::OK);
+        node.drain();
+        let (status, Json(body)) = readyz(State(node)).await;
+        assert_eq!((status, body.status), (StatusCode::SERVICE_UNAVAILABLE, "not ready"));
+    }
+}

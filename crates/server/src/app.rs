@@ -1,0 +1,94 @@
+//! All routes and the layers around them. Served over HTTP, and called in process when offline.
+
+use std::sync::Arc;
+
+use axum::{Router, middleware, response::IntoResponse};
+use serde_json::{Map, Value};
+use steadfast_core::App;
+use steadfast_web::{ServerContext, Web, pattern};
+use tower_http::{catch_panic::CatchPanicLayer, limit::RequestBodyLimitLayer};
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+
+use crate::{
+    api::{
+        self,
+        problem::{Code, Problem},
+    },
+    budget,
+    connector::connector,
+    envelope, guard,
+    node::Node,
+    pages,
+};
+
+/// Bytes of a request's body, where no bucket says otherwise.
+const BODY_BYTES_MAX: usize = 2 << 20;
+
+#[derive(OpenApi)]
+#[openapi(info(
+    title = "Steadfast",
+    description = "Message streams and what is to be done with them."
+))]
+struct Description;
+
+/// Takes the routes of the server for itself: an application with one of them cannot start.
+pub(crate) fn claim_routes(app: &mut App) {
+    let routes = api::routes().merge(pages::routes());
+    let routes = routes.merge(api::large_routes()).merge(pages::large_routes());
+    for path in routes.into_openapi().paths.paths.keys() {
+        app.claim("route", &pattern(path));
+    }
+}
+
+/// Everything that a node answers.
+pub(crate) fn router(node: Arc<Node>) -> Router {
+    let whole = middleware::from_fn_with_state(node.budget.clone(), budget::check);
+    let documented = OpenApiRouter::with_openapi(Description::openapi())
+        .merge(api::routes())
+        .merge(pages::routes())
+        .layer(RequestBodyLimitLayer::new(BODY_BYTES_MAX))
+        .layer(whole.clone())
+        .merge(api::large_routes())
+        .merge(pages::large_routes());
+    let served = ServerContext {
+        runtime: &node.runtime,
+        connect: connector(&node),
+        address: node.address.get().copied(),
+    };
+    let web = node.runtime.extension::<Web>();
+    let of_applications = web.map_or_else(Router::new, |it| it.router(&served));
+    let (routes, description) = documented.split_for_parts();
+    // A failure to write it is a mistake in a type of ours, which the tests would show.
+    let paths = web.map(|it| it.paths.clone()).unwrap_or_default();
+    let written = described(description, paths).unwrap_or_default();
+    node.openapi.get_or_init(|| written);
+    routes
+        .with_state(node.clone())
+        .merge(of_applications.layer(whole))
+        .fallback(async || Problem::new(Code::UnknownRoute, "no such route; see /openapi.json"))
+        .method_not_allowed_fallback(async || {
+            Problem::new(Code::WrongMethod, "this route has no such method; see /openapi.json")
+        })
+        .layer(CatchPanicLayer::custom(|_| {
+            Problem::new(Code::Internal, "the request met a bug; the log says where")
+                .into_response()
+        }))
+        .layer(middleware::from_fn_with_state(node.clone(), guard::check))
+        .layer(middleware::from_fn_with_state(node, envelope::wrap))
+}
+
+/// Writes the description. A route that takes the rest of the path is `{*id}` to the router only.
+fn described(
+    mut openapi: utoipa::openapi::OpenApi,
+    of_applications: Map<String, Value>,
+) -> serde_json::Result<String> {
+    let paths = std::mem::take(&mut openapi.paths.paths);
+    openapi.paths.paths =
+        paths.into_iter().map(|(path, item)| (path.replace("{*", "{"), item)).collect();
+    let mut written = serde_json::to_value(openapi)?;
+    if let Some(paths) = written["paths"].as_object_mut() {
+        paths.extend(of_applications);
+    }
+    serde_json::to_string(&written)
+}

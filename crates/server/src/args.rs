@@ -1,0 +1,348 @@
+//! The command line: every flag has an environment variable.
+
+mod buckets;
+mod examples;
+mod keys;
+mod objects;
+mod processes;
+mod queues;
+mod runs;
+mod source;
+mod tokens;
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use clap::{Args, Command, Parser, Subcommand, builder::FalseyValueParser};
+use steadfast_core::{Keep, object::HistoryRetention};
+use steadfast_store::Retention;
+use tracing_subscriber::filter::LevelFilter;
+
+pub(crate) use self::{
+    buckets::{
+        BlobArgs, BucketArgs, BucketsVerb, CpArgs, EventArg, LifecycleArgs, LifecycleVerb,
+        MethodArg, PresignArgs, RuleArgs, RulesVerb,
+    },
+    keys::{KeyCreateArgs, KeysVerb},
+    objects::{CallArgs, ExportArgs, ObjectArgs, ObjectsVerb, SqlArgs},
+    processes::{ProcessesVerb, SendArgs, StatusArg},
+    queues::{PeekArg, PurgeArgs, QueueArgs, QueueSendArgs, QueuesVerb, RedriveArgs},
+    runs::{EventArgs, RunArgs, RunListArgs, RunsVerb, StartArgs},
+    source::Source,
+    tokens::TokensVerb,
+};
+use crate::place::StoreChoice;
+
+/// Where a server is looked for unless told otherwise.
+pub(crate) const SERVER: &str = "http://127.0.0.1:8787";
+
+/// The port of that.
+pub(crate) const PORT: u16 = 8787;
+
+/// A durable program: what it has acknowledged survives a crash
+#[derive(Debug, Parser)]
+#[command(version, args_conflicts_with_subcommands = true)]
+#[command(after_help = examples::STEADFAST)]
+pub(crate) struct CommandLine {
+    #[command(subcommand)]
+    pub(crate) verb: Option<VerbArgs>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum VerbArgs {
+    /// Serves a data folder or a database (the default verb)
+    #[command(after_help = examples::SERVE)]
+    Serve,
+    /// Shows the settings
+    #[command(subcommand)]
+    Config(ConfigVerb),
+    #[command(flatten)]
+    Ask(Ask),
+}
+
+/// Verbs about settings.
+#[derive(Clone, Copy, Debug, Subcommand)]
+pub(crate) enum ConfigVerb {
+    /// Prints every setting of `serve`, its value and where that comes from
+    Show,
+}
+
+/// A question to a server or a folder.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Ask {
+    /// Shows message streams and revives dead messages
+    #[command(subcommand)]
+    Streams(StreamsVerb),
+    /// Shows processes and gives them inputs
+    #[command(subcommand)]
+    Processes(ProcessesVerb),
+    /// Shows objects, calls them and asks them in SQL
+    #[command(subcommand)]
+    Objects(ObjectsVerb),
+    /// Shows runs of workflows, starts, pauses and ends them
+    #[command(subcommand)]
+    Runs(RunsVerb),
+    /// Shows queues, sends to them, and gives dead letters another chance
+    #[command(subcommand)]
+    Queues(QueuesVerb),
+    /// Makes, lists and revokes access keys of the S3 API
+    #[command(subcommand)]
+    Keys(KeysVerb),
+    /// Shows buckets, copies files into them and out, and sets whom they tell
+    #[command(subcommand)]
+    Buckets(BucketsVerb),
+    /// Makes, lists and revokes tokens of organizations
+    #[command(subcommand)]
+    Tokens(TokensVerb),
+    /// Checks the invariants, the disk and the settings; exit code 1 if one fails
+    #[command(after_help = examples::DOCTOR)]
+    Doctor(DoctorArgs),
+}
+
+/// What to serve and where.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// Settings file; ./steadfast.toml if it is there
+    #[arg(long, env = "STEADFAST_CONFIG", value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Address to listen on; only this machine's own (127.0.0.1, [::1]) until there are tokens
+    #[arg(long, env = "STEADFAST_LISTEN", default_value = "127.0.0.1:8787", value_parser = listen)]
+    pub(crate) listen: SocketAddr,
+    /// Address of the S3 API, of this machine, too; `none` for no S3 API
+    #[arg(long, env = "STEADFAST_S3_LISTEN", default_value = "127.0.0.1:8788",
+        value_parser = s3_listen)]
+    pub(crate) s3_listen: S3Listen,
+    /// Data folder; it is made if it is not there
+    #[arg(long, env = "STEADFAST_DATA", default_value = "./data")]
+    pub(crate) data: PathBuf,
+    /// `sqlite` (in the data folder) or postgres://user@host/database
+    // A password may be in it, so that --help must not print the variable.
+    #[arg(long, env = "STEADFAST_STORE", default_value = "sqlite", hide_env_values = true)]
+    pub(crate) store: StoreChoice,
+    /// Days for which messages are kept once nothing is to be done with them
+    #[arg(long, env = "STEADFAST_RETENTION", default_value = "30", value_name = "DAYS")]
+    pub(crate) retention: Days,
+    /// Days for which messages are kept that were given up
+    #[arg(long, env = "STEADFAST_DEAD_RETENTION", default_value = "90", value_name = "DAYS")]
+    pub(crate) dead_retention: Days,
+    /// Days for which one can go back in the history of an object
+    #[arg(long, env = "STEADFAST_HISTORY_RETENTION", default_value = "7", value_name = "DAYS")]
+    pub(crate) history_retention: Days,
+    /// Seconds after which an object that nobody uses leaves memory
+    #[arg(long, env = "STEADFAST_OBJECT_IDLE", default_value = "30", value_name = "SECONDS",
+        value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub(crate) object_idle: u32,
+    /// MiB that objects may take in memory; beyond it those least recently used leave it
+    #[arg(long, env = "STEADFAST_OBJECT_MEMORY", default_value = "256", value_name = "MIB",
+        value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
+    pub(crate) object_memory: u32,
+    /// Report a step of the clock beyond this, and let deletion by age wait
+    #[arg(long, env = "STEADFAST_CLOCK_STEP", default_value = "300", value_name = "SECONDS",
+        value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub(crate) clock_step: u32,
+    /// Wait while another process serves the store, and take over when it ends or falls silent
+    #[arg(long, env = "STEADFAST_WAIT_FOR_OWNER")]
+    pub(crate) wait_for_owner: bool,
+    /// For this start: go on although the database was found to lack acknowledged commits
+    // Not in the environment: it is a decision about one loss, not about all to come.
+    #[arg(long, hide_env = true)]
+    pub(crate) accept_loss: bool,
+    /// What to log on stderr: error, warn, info, debug or trace
+    #[arg(long, env = "STEADFAST_LOG", default_value = "info")]
+    pub(crate) log: LevelFilter,
+}
+
+/// Where the S3 API listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum S3Listen {
+    /// Nowhere.
+    Off,
+    /// There.
+    At(SocketAddr),
+}
+
+/// A number of days.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Days(u32);
+
+impl std::str::FromStr for Days {
+    type Err = String;
+
+    /// A day at least: as long as repeated requests are recognized.
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            Ok(days @ 1..) => Ok(Self(days)),
+            Ok(0) => Err("must be at least 1 day".into()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+impl From<Days> for Duration {
+    fn from(days: Days) -> Self {
+        Duration::from_hours(24 * u64::from(days.0))
+    }
+}
+
+impl ServeArgs {
+    /// How long things are kept.
+    pub(crate) fn keep(&self) -> Keep {
+        Keep {
+            messages: Retention {
+                keep: self.retention.into(),
+                keep_dead: self.dead_retention.into(),
+            },
+            turns: HistoryRetention {
+                keep: self.history_retention.into(),
+                ..HistoryRetention::DEFAULT
+            },
+        }
+    }
+}
+
+/// Verbs about streams.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum StreamsVerb {
+    /// Lists the streams in the order of kind, class and name
+    #[command(after_help = examples::LIST)]
+    List(ListArgs),
+    /// Shows the messages of one stream
+    #[command(after_help = examples::SHOW)]
+    Show {
+        /// The stream: its id (32 hexadecimal digits) or its address (kind/class/name)
+        id: String,
+        #[command(flatten)]
+        list: ListArgs,
+    },
+    /// Lists what is still to be delivered, of one stream or of all
+    #[command(after_help = examples::PENDING)]
+    Pending {
+        /// Only the messages of this stream (id or address)
+        #[arg(long, env = "STEADFAST_STREAM", value_name = "ID")]
+        stream: Option<String>,
+        #[command(flatten)]
+        list: ListArgs,
+    },
+    /// Lists what was given up, with the last error
+    #[command(after_help = examples::DEAD)]
+    Dead(ListArgs),
+    /// Makes a dead or cancelled message pending again
+    #[command(after_help = examples::REVIVE)]
+    Revive {
+        /// The message: the number in the first column of `show`, `pending` and `dead`
+        message: i64,
+        /// Makes a repetition of this request harmless
+        #[arg(long, env = "STEADFAST_IDEMPOTENCY_KEY", value_name = "KEY")]
+        idempotency_key: Option<String>,
+        #[command(flatten)]
+        ask: AskArgs,
+    },
+}
+
+/// Who is asked and how the answer is printed.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct AskArgs {
+    /// The server to ask
+    #[arg(long, env = "STEADFAST_SERVER", default_value = SERVER, value_name = "URL")]
+    server: String,
+    /// Opens this folder instead, if no server holds it. A flag goes before a variable, and
+    /// STEADFAST_SERVER before STEADFAST_DATA
+    #[arg(long, env = "STEADFAST_DATA", value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Prints the JSON of the HTTP API
+    #[arg(long, env = "STEADFAST_JSON", value_parser = FalseyValueParser::new())]
+    pub(crate) json: bool,
+}
+
+/// What to look at.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// Reads every row of a large store as well, which takes a while
+    #[arg(long, env = "STEADFAST_DEEP", value_parser = FalseyValueParser::new())]
+    pub(crate) deep: bool,
+    #[command(flatten)]
+    pub(crate) ask: AskArgs,
+}
+
+/// A part of a list.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ListArgs {
+    /// Rows at most, up to 1000
+    #[arg(long, env = "STEADFAST_LIMIT", default_value_t = 50)]
+    pub(crate) limit: u32,
+    /// Goes on where the answer with this `next` ended
+    #[arg(long, env = "STEADFAST_CURSOR")]
+    pub(crate) cursor: Option<String>,
+    #[command(flatten)]
+    pub(crate) ask: AskArgs,
+}
+
+/// Writes another program's name into the examples below each verb.
+pub(crate) fn renamed(command: Command, name: &str) -> Command {
+    let help = command.get_after_help().map(|it| {
+        let text = it.to_string();
+        let lines = text.lines().filter(|it| !SHIPPED.iter().any(|only| it.contains(only)));
+        let lines: Vec<String> = lines.map(|it| it.replace("steadfast", name)).collect();
+        lines.join("\n")
+    });
+    let command = match help {
+        Some(help) => command.after_help(help),
+        None => command,
+    };
+    let verbs: Vec<String> = command.get_subcommands().map(|it| it.get_name().into()).collect();
+    let rename = |all: Command, verb| all.mut_subcommand(verb, |it| renamed(it, name));
+    verbs.into_iter().fold(command, rename)
+}
+
+/// Examples of verbs that only the shipped program has.
+const SHIPPED: [&str; 2] = ["steadfast example", "steadfast drift"];
+
+fn listen(text: &str) -> Result<SocketAddr, String> {
+    let text = match text.strip_prefix("localhost:") {
+        Some(port) => format!("127.0.0.1:{port}"),
+        None => text.to_owned(),
+    };
+    text.parse().map_err(|_| "write address:port, for example 127.0.0.1:8787".into())
+}
+
+fn s3_listen(text: &str) -> Result<S3Listen, String> {
+    if text == "none" {
+        return Ok(S3Listen::Off);
+    }
+    listen(text)
+        .map(S3Listen::At)
+        .map_err(|_| "write address:port, for example 127.0.0.1:8788, or none for no S3 API".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn source_of(line: &[&str]) -> Result<Source, &'static str> {
+        let matches = CommandLine::command().try_get_matches_from(line).unwrap();
+        Source::of(&matches)
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        CommandLine::command().debug_assert();
+    }
+
+    #[test]
+    fn a_verb_asks_the_server_unless_it_is_given_a_folder() {
+        let folder = Source::Folder("x".into());
+        assert_eq!(source_of(&["steadfast", "doctor"]), Ok(Source::Server(SERVER.into())));
+        assert_eq!(source_of(&["steadfast", "doctor", "--data", "x"]), Ok(folder));
+        let both = ["steadfast", "streams", "list", "--data", "x", "--server", "http://h"];
+        assert!(source_of(&both).is_err());
+    }
+
+    #[test]
+    fn an_address_to_listen_on_needs_its_port() {
+        assert_eq!(listen("localhost:0"), Ok(SocketAddr::from(([127, 0, 0, 1], 0))));
+        assert!(listen("127.0.0.1").is_err());
+        assert_eq!(s3_listen("none"), Ok(S3Listen::Off));
+        assert!(s3_listen("8788").is_err());
+    }
+}

@@ -1,0 +1,18 @@
+//! Writes to stdout.
+
+use crate::failure::Failure;
+
+/// Prints a text.
+pub(super) fn print(text: &str) -> Result<(), Failure> {
+    tell(text).map(|_| ())
+}
+
+/// Prints a text; `false` if nobody reads it any more.
+pub(super) fn tell(text: &str) -> Result<bool, Failure> {
+    Ok(steadfast_web::print(text)?)
+}
+
+/// Prints the JSON of the API as it came.
+pub(super) fn print_json(body: &str) -> Result<(), Failure> {
+    print(&format!("{}\n", body.trim_end()))
+}

@@ -1,0 +1,63 @@
+//! Plain tables: aligned with spaces, readable without colour, nothing cut off.
+
+use steadfast_web::printable;
+
+/// Rows under headings.
+pub(super) struct Table {
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// An empty table.
+    pub(super) fn new(headings: &[&str]) -> Self {
+        Self { rows: vec![headings.iter().map(|it| printable(it)).collect()] }
+    }
+
+    /// Adds a row.
+    pub(super) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.rows.push(cells.into_iter().map(|it| printable(&it)).collect());
+    }
+
+    /// Writes it.
+    pub(super) fn write(&self) -> String {
+        let columns = self.rows.first().map_or(0, Vec::len);
+        let width = |column: usize| {
+            let cells = self.rows.iter().filter_map(|row| row.get(column));
+            cells.map(|it| it.chars().count()).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..columns).map(width).collect();
+        let mut out = String::new();
+        for row in &self.rows {
+            let cells = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:<width$}"));
+            let line = cells.collect::<Vec<_>>().join("  ");
+            out.push_str(line.trim_end());
+            out.push('\n');
+        }
+        out
+    }
+}
+
+/// A cell of nothing.
+pub(super) fn or_dash(text: Option<&str>) -> String {
+    text.unwrap_or("-").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_aligned_and_lines_end_at_their_text() {
+        let mut table = Table::new(&["ID", "NAME"]);
+        table.row(["1".into(), "ü".into()]);
+        table.row(["1000".into(), "x".into()]);
+        assert_eq!(table.write(), "ID    NAME\n1     ü\n1000  x\n");
+    }
+
+    #[test]
+    fn stored_text_cannot_steer_the_terminal() {
+        let mut table = Table::new(&["ERR\tOR"]);
+        table.row(["a\u{1b}[2Jb\nc".into()]);
+        assert_eq!(table.write(), "ERR OR\na [2Jb c\n");
+    }
+}

@@ -1,0 +1,22 @@
+//! Whether what is to be done will be done.
+
+use steadfast_core::Runtime;
+
+use super::Check;
+
+/// Positions that are named; more help nobody.
+const NAMED_MAX: usize = 10;
+
+/// No pending work may be without something that wakes it.
+pub(super) async fn wake_ups(runtime: &Runtime) -> Check {
+    match runtime.forgotten().await {
+        Ok(found) if found.is_empty() => Check::ok("wake-ups", "all pending work will be woken"),
+        Ok(found) => {
+            let named: Vec<String> = found.iter().take(NAMED_MAX).map(i64::to_string).collect();
+            let (count, named) = (found.len(), named.join(", "));
+            let detail = format!("nothing wakes {count} messages ({named}, …); start it again");
+            Check::failed("wake-ups", detail)
+        }
+        Err(error) => Check::failed("wake-ups", error.to_string()),
+    }
+}

@@ -1,0 +1,36 @@
+//! Why a verb failed, in the words that the user reads.
+
+use std::process::ExitCode;
+
+use steadfast_core::{Error, StartError};
+use steadfast_store::{OpenError, StoreError};
+
+/// Ends the process with an exit code.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Everything to say about it was printed already.
+    Quiet,
+    /// What happened and what to do next.
+    Told(String),
+    /// With this code, and nothing to say.
+    Exit(ExitCode),
+}
+
+impl Failure {
+    /// A failure with this text.
+    pub(crate) fn new(text: impl Into<String>) -> Self {
+        Failure::Told(text.into())
+    }
+}
+
+macro_rules! told {
+    ($($error:ty),*) => {
+        $(impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                Failure::Told(error.to_string())
+            }
+        })*
+    };
+}
+
+told!(Error, OpenError, StoreError, StartError, std::io::Error);

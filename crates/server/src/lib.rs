@@ -1,0 +1,36 @@
+//! Serves a program: HTTP API, console, S3 port, metrics, and the command line. It knows no
+//! application; what an application adds, it adds to its `App` (see `steadfast_web::Serve`).
+
+mod api;
+mod app;
+mod args;
+mod budget;
+mod cli;
+mod command;
+mod connector;
+mod doctor;
+mod envelope;
+mod failure;
+mod guard;
+pub mod http;
+mod listener;
+mod live;
+mod logging;
+mod metrics;
+mod node;
+mod open;
+mod open_files;
+mod pages;
+mod place;
+mod ports;
+mod request_id;
+mod s3;
+mod serve;
+mod settings;
+mod signals;
+mod waterfall;
+
+pub use self::{
+    command::main,
+    settings::{Flag, Program},
+};

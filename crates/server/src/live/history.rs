@@ -1,0 +1,137 @@
+//! Server-sent events: the history of a run while it grows.
+
+use std::sync::Arc;
+
+use axum::response::{Response, sse::Event};
+use serde_json::json;
+use steadfast_core::{RunError, workflow::HistoryEntry};
+use steadfast_store::{Clock, SystemClock};
+use tokio::{
+    sync::{OwnedSemaphorePermit, mpsc},
+    time::timeout,
+};
+
+use super::{
+    GOODBYE_MOMENT, WRITE_TIMEOUT,
+    events::{RETRY, answer_of},
+};
+use crate::{listener::Seat, node::Node};
+
+/// Entries read at once: all that is held for one who watches.
+const PAGE: usize = 50;
+
+/// One who watches a run.
+pub(crate) struct Watch {
+    pub(crate) node: Arc<Node>,
+    pub(crate) workflow: String,
+    pub(crate) id: String,
+    /// The number seen last.
+    pub(crate) after: i64,
+    /// Given back at the end.
+    pub(crate) place: OwnedSemaphorePermit,
+}
+
+/// How it ended.
+enum End {
+    /// The run has ended, with this entry.
+    Ended(String),
+    /// Come again.
+    Closed(String, String),
+    /// Nobody listens any more.
+    Gone,
+}
+
+/// The answer that goes on until the run has ended.
+pub(crate) fn answer(watch: Watch, seat: Option<Seat>) -> Response {
+    let (out, told) = mpsc::channel(1);
+    tokio::spawn(tell(watch, out, seat));
+    answer_of(told)
+}
+
+async fn tell(mut watch: Watch, out: mpsc::Sender<Event>, seat: Option<Seat>) {
+    let goodbye = match watch.talk(&out).await {
+        End::Ended(entry) => {
+            Event::default().event("end").data(json!({ "entry": entry }).to_string())
+        }
+        End::Closed(code, reason) => {
+            let why = json!({ "code": code, "reason": reason });
+            Event::default().event("closed").data(why.to_string())
+        }
+        End::Gone => return,
+    };
+    let _ = timeout(GOODBYE_MOMENT, out.send(goodbye)).await;
+    drop((out, watch.place));
+    if let Some(seat) = seat {
+        // Who reads has all of it by then; who does not is not waited for.
+        SystemClock.sleep(2 * GOODBYE_MOMENT).await;
+        seat.cut();
+    }
+}
+
+impl Watch {
+    /// Tells every entry until the end.
+    async fn talk(&mut self, out: &mpsc::Sender<Event>) -> End {
+        let hello = Event::default().retry(RETRY).comment("connected");
+        if let Err(end) = send(out, hello).await {
+            return end;
+        }
+        // Who comes again after the end has nothing more to hear.
+        let mut ended = match self.read(self.after - 1, 1).await {
+            Ok(seen) => end_of(seen.last().filter(|it| it.number == self.after)),
+            Err(end) => return end,
+        };
+        loop {
+            let page = match self.read(self.after, PAGE).await {
+                Ok(page) => page,
+                Err(end) => return end,
+            };
+            for entry in &page {
+                if let Err(end) = send(out, event(entry)).await {
+                    return end;
+                }
+                self.after = entry.number;
+                ended = end_of(Some(entry));
+            }
+            if page.len() == PAGE {
+                continue;
+            }
+            if let Some(entry) = ended {
+                return End::Ended(entry);
+            }
+            let grown = self.node.runtime.runs().grown(&self.workflow, &self.id, self.after);
+            tokio::select! {
+                grown = grown => if let Err(error) = grown { return closed(&error) },
+                () = out.closed() => return End::Gone,
+                () = self.node.stopping.cancelled() => {
+                    return End::Closed("stopping".into(), "the server stops; come again".into());
+                }
+            }
+        }
+    }
+
+    async fn read(&self, after: i64, limit: usize) -> Result<Vec<HistoryEntry>, End> {
+        let read = self.node.runtime.runs().history(&self.workflow, &self.id, after, limit).await;
+        read.map_err(|error| closed(&error))
+    }
+}
+
+fn closed(error: &RunError) -> End {
+    End::Closed(error.code().into(), error.to_string())
+}
+
+fn end_of(entry: Option<&HistoryEntry>) -> Option<String> {
+    entry.filter(|it| it.is_end()).map(|it| it.entry.clone())
+}
+
+fn event(entry: &HistoryEntry) -> Event {
+    let text = serde_json::to_string(entry).unwrap_or_default();
+    Event::default().id(entry.number.to_string()).data(text)
+}
+
+async fn send(out: &mpsc::Sender<Event>, event: Event) -> Result<(), End> {
+    match timeout(WRITE_TIMEOUT, out.send(event)).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(_)) => Err(End::Gone),
+        Err(_) => Err(End::Closed("too_slow".into(), "too slow: come again".into())),
+    }
+}

@@ -1,0 +1,276 @@
+//! A WebSocket. One task holds it: reads, writes, keeps it alive.
+
+use std::{pin::Pin, sync::Arc};
+
+use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket};
+use serde_json::json;
+use steadfast_core::{CallError, Closed, LiveSocket};
+use steadfast_store::Clock;
+
+use super::{GOODBYE_MOMENT, GOODBYE_TIMEOUT, HEARTBEAT, TEXT_BYTES_MAX, WRITE_TIMEOUT};
+use crate::api::problem::Problem;
+
+/// What a close frame says that the other side has sent without a code.
+const NO_STATUS: u16 = 1005;
+/// Only texts are taken.
+const UNSUPPORTED: u16 = 1003;
+const TOO_BIG: u16 = 1009;
+/// Bytes of a reason in a close frame.
+const REASON_BYTES_MAX: usize = 123;
+
+/// A text on its way into the object.
+type Sending<'a> = Pin<Box<dyn Future<Output = Result<(), CallError>> + Send + 'a>>;
+
+/// How it ended, and who began.
+enum End {
+    /// We did: the other side is told.
+    Ours(Closed),
+    /// They did, or it broke.
+    Theirs(Closed),
+}
+
+/// Who asked, for what is told about errors.
+pub(crate) struct Request {
+    pub(crate) path: String,
+    pub(crate) id: String,
+}
+
+/// Serves a connection until its end.
+pub(crate) async fn serve(
+    mut socket: WebSocket,
+    live: LiveSocket,
+    clock: Arc<dyn Clock>,
+    request: Request,
+) {
+    let talk = Talk { live: &live, clock: &*clock, request: &request };
+    let end = match talk.run(&mut socket).await {
+        Ok(never) => match never {},
+        Err(end) => end,
+    };
+    let (closed, frame) = match end {
+        End::Ours(closed) => {
+            let code = if closed.is_error() { Closed::GOING_AWAY } else { closed.code };
+            let frame = CloseFrame { code, reason: shortened(&closed.reason).into() };
+            (closed, Some(frame))
+        }
+        End::Theirs(closed) => (closed, None),
+    };
+    let mut goodbye = std::pin::pin!(goodbye(&mut socket, frame));
+    // Who reads hears it at once; the object does not wait for who does not.
+    let said = tokio::time::timeout(GOODBYE_MOMENT, &mut goodbye).await;
+    live.close(closed).await;
+    if said.is_err() {
+        let _ = tokio::time::timeout(GOODBYE_TIMEOUT, goodbye).await;
+    }
+}
+
+/// Says goodbye, or answers one, and waits for the other side.
+async fn goodbye(socket: &mut WebSocket, frame: Option<CloseFrame>) {
+    if let Some(frame) = frame {
+        let _ = socket.send(Message::Close(Some(frame))).await;
+    }
+    // Reading on also sends the answer to a goodbye of theirs.
+    while let Some(Ok(_)) = socket.recv().await {}
+}
+
+/// A connection while it is open.
+struct Talk<'a> {
+    live: &'a LiveSocket,
+    clock: &'a dyn Clock,
+    request: &'a Request,
+}
+
+enum Never {}
+
+impl Talk<'_> {
+    async fn run(&self, socket: &mut WebSocket) -> Result<Never, End> {
+        let mut sending: Option<Sending<'_>> = None;
+        let mut is_alive = true;
+        let mut beat = self.clock.sleep(HEARTBEAT);
+        loop {
+            // Before the next text comes in, the last one is done: so their order stays.
+            let is_sending = sending.is_some();
+            tokio::select! {
+                event = self.live.next() => match event {
+                    Ok(event) => self.write(socket, &event.text).await?,
+                    Err(closed) => return Err(End::Ours(closed)),
+                },
+                sent = finished(&mut sending) => {
+                    sending = None;
+                    if let Err(error) = sent {
+                        self.complain(socket, error).await?;
+                    }
+                }
+                frame = socket.recv(), if !is_sending => {
+                    is_alive = true;
+                    if let Some(text) = self.take(frame)? {
+                        sending = Some(self.send(text));
+                    }
+                }
+                () = &mut beat => {
+                    if !std::mem::replace(&mut is_alive, false) && !is_sending {
+                        let closed = Closed::new(Closed::BROKEN, "it gave no sign of life");
+                        return Err(End::Theirs(closed));
+                    }
+                    self.put(socket, Message::Ping(Vec::new().into())).await?;
+                    beat = self.clock.sleep(HEARTBEAT);
+                }
+            }
+        }
+    }
+
+    /// The text of a frame that has one.
+    fn take(&self, frame: Option<Result<Message, axum::Error>>) -> Result<Option<Utf8Bytes>, End> {
+        let broke = |reason: String| End::Theirs(Closed::new(Closed::BROKEN, reason));
+        match frame {
+            None => Err(broke("the connection broke".into())),
+            Some(Err(error)) => Err(broke(format!("the connection broke: {error}"))),
+            Some(Ok(Message::Close(frame))) => Err(End::Theirs(match frame {
+                Some(frame) => Closed::new(frame.code, frame.reason.as_str()),
+                None => Closed::new(NO_STATUS, ""),
+            })),
+            Some(Ok(Message::Text(text))) if text.len() <= TEXT_BYTES_MAX => Ok(Some(text)),
+            Some(Ok(Message::Text(_))) => {
+                let reason = format!("a text has at most {TEXT_BYTES_MAX} bytes");
+                Err(End::Ours(Closed::new(TOO_BIG, reason)))
+            }
+            Some(Ok(Message::Binary(_))) => {
+                Err(End::Ours(Closed::new(UNSUPPORTED, "only texts are taken")))
+            }
+            Some(Ok(Message::Ping(_) | Message::Pong(_))) => Ok(None),
+        }
+    }
+
+    fn send(&self, text: Utf8Bytes) -> Sending<'_> {
+        Box::pin(async move { self.live.send(&text).await })
+    }
+
+    /// Tells what became of a text that was not taken.
+    async fn complain(&self, socket: &mut WebSocket, error: CallError) -> Result<(), End> {
+        match &error {
+            // Its end comes on the line.
+            CallError::NotConnected { .. } => Ok(()),
+            CallError::Refused(_)
+            | CallError::Malformed { .. }
+            | CallError::RolledBack { .. }
+            | CallError::Migration { .. }
+            | CallError::Panicked { .. } => {
+                let problem = Problem::from(error);
+                let body = problem.body(&self.request.path, &self.request.id);
+                self.write(socket, &json!({ "problem": body }).to_string()).await
+            }
+            CallError::UnknownClass { .. }
+            | CallError::UnknownMessage { .. }
+            | CallError::Name(_)
+            | CallError::Key { .. }
+            | CallError::KeyReused { .. }
+            | CallError::Busy { .. }
+            | CallError::Nested { .. }
+            | CallError::Corrupt { .. }
+            | CallError::Lost { .. }
+            | CallError::Reply { .. }
+            | CallError::NotLive { .. }
+            | CallError::TooManyConnections { .. }
+            | CallError::Store(_) => {
+                let again = error.is_retryable();
+                let code = if again { Closed::TRY_AGAIN } else { Closed::FAILED };
+                let reason = format!("{}: the last text may be lost; connect again", error.code());
+                Err(End::Ours(Closed::new(code, reason)))
+            }
+        }
+    }
+
+    async fn write(&self, socket: &mut WebSocket, text: &str) -> Result<(), End> {
+        self.put(socket, Message::Text(text.into())).await
+    }
+
+    /// Writes a frame, but does not wait for ever for who does not read.
+    async fn put(&self, socket: &mut WebSocket, frame: Message) -> Result<(), End> {
+        let late = self.clock.sleep(WRITE_TIMEOUT);
+        tokio::select! {
+            biased;
+            written = socket.send(frame) => written.map_err(|error| {
+                End::Theirs(Closed::new(Closed::BROKEN, format!("the connection broke: {error}")))
+            }),
+            closed = self.live.ended() => Err(End::Ours(closed)),
+            () = late => Err(End::Ours(Closed::new(Closed::TRY_AGAIN, "too slow: connect again"))),
+        }
+    }
+}
+
+/// Waits for a text that is on its way; for ever if none is.
+async fn finished(sending: &mut Option<Sending<'_>>) -> Result<(), CallError> {
+    match sending {
+        Some(it) => it.await,
+        None => std::future::pending().await,
+    }
+}
+
+fn shortened(reason: &str) -> &str {
+    &reason[..reason.floor_char_boundary(REASON_BYTES_MAX)]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{net::TcpStream, sync::Mutex};
+
+    use axum::{Router, extract::WebSocketUpgrade, routing::get};
+    use steadfast_chat::Chat;
+    use steadfast_core::{Arrival, Objects};
+    use steadfast_store::{ManualClock, MemoryStore, Store, Timestamp};
+
+    use super::*;
+
+    /// Reads up to a frame that is wished for.
+    fn read_to(
+        client: &mut tungstenite::WebSocket<TcpStream>,
+        wished: impl Fn(&tungstenite::Message) -> bool,
+    ) {
+        while !wished(&client.read().expect("the connection is open")) {}
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn who_answers_heartbeats_stays_and_who_does_not_is_gone_without_a_turn_for_them() {
+        let clock = ManualClock::at(Timestamp(0));
+        let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
+        let chat = Chat { idle: HEARTBEAT * 1_000 };
+        let objects = Objects::builder(store.clone()).class(chat);
+        let objects = objects.start().expect("objects start");
+        let arrival = Arrival::new().param("name", "ann");
+        let live = objects.connect("chat", "a", arrival).await.expect("it is accepted");
+        let (live, time) = (Arc::new(Mutex::new(Some(live))), clock.clone());
+        let handler = async move |upgrade: WebSocketUpgrade| {
+            let live = live.lock().expect("a lock").take().expect("one connection");
+            let request = Request { path: "/".into(), id: "r".into() };
+            upgrade.on_upgrade(move |it| serve(it, live, Arc::new(time.clone()), request))
+        };
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let app = Router::new().route("/", get(handler));
+        tokio::spawn(async move { axum::serve(listener, app).await });
+        let (time, turns) = (clock.clone(), store.clone());
+        let talk = tokio::task::spawn_blocking(move || {
+            let stream = TcpStream::connect(address).expect("it listens");
+            let client = tungstenite::client(format!("ws://{address}/"), stream);
+            let (mut client, _) = client.expect("it is accepted");
+            read_to(&mut client, tungstenite::Message::is_text);
+            let commits = turns.activity().commits;
+            for _ in 0..5 {
+                time.advance(HEARTBEAT);
+                read_to(&mut client, tungstenite::Message::is_ping);
+                // The answer to this comes behind our answer to the heartbeat.
+                client.send("ping".into()).expect("it is sent");
+                read_to(&mut client, tungstenite::Message::is_text);
+            }
+            assert_eq!(turns.activity().commits, commits, "the object was left alone");
+            client
+        });
+        let silent = talk.await.expect("it stayed");
+        assert_eq!(objects.connections(), 1);
+        while 0 < objects.connections() {
+            clock.advance(HEARTBEAT);
+            tokio::task::yield_now().await;
+        }
+        drop(silent);
+    }
+}

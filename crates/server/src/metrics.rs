@@ -1,0 +1,167 @@
+//! What this process counts, for Prometheus. The registry is a value: nothing here is global.
+
+use axum::http::{Method, StatusCode};
+use prometheus_client::{
+    encoding::{EncodeLabelSet, text},
+    metrics::{
+        counter::{ConstCounter, Counter},
+        family::Family,
+        gauge::{ConstGauge, Gauge},
+    },
+    registry::Registry,
+};
+use steadfast_core::queue::QueueView;
+use steadfast_store::{Activity, Totals};
+
+/// Labels from closed sets only: the route's pattern, never a path.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Labels {
+    route: String,
+    method: &'static str,
+    status: &'static str,
+}
+
+/// There are as many as there are queues.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct QueueLabels {
+    queue: String,
+}
+
+/// A name, what it means, and how it is read off.
+type QueueFigure = (&'static str, &'static str, fn(&QueueView) -> u64);
+
+/// The counters that live as long as the process.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    registry: Registry,
+    requests: Family<Labels, Counter>,
+}
+
+/// How things are at one moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Figures {
+    /// What the store did.
+    pub(crate) activity: Activity,
+    /// What it holds, if it answers.
+    pub(crate) totals: Option<Totals>,
+    /// Whether it can write.
+    pub(crate) ready: bool,
+    /// Objects in memory.
+    pub(crate) awake: usize,
+    /// Live connections.
+    pub(crate) connections: usize,
+    /// What the applications count: names, help, values.
+    pub(crate) counters: Vec<(&'static str, &'static str, u64)>,
+    /// The queues, if the store answers.
+    pub(crate) queues: Vec<QueueView>,
+}
+
+impl Metrics {
+    /// Starts at zero.
+    pub(crate) fn new() -> Self {
+        let mut registry = Registry::with_prefix("steadfast");
+        let requests = Family::default();
+        registry.register("http_requests", "HTTP requests by route and status", requests.clone());
+        Self { registry, requests }
+    }
+
+    /// Counts one answered request.
+    pub(crate) fn count_request(&self, route: &str, method: &Method, status: StatusCode) {
+        let labels = Labels {
+            route: route.into(),
+            method: method_label(method),
+            status: status_label(status),
+        };
+        self.requests.get_or_create(&labels).inc();
+    }
+
+    /// Writes everything in the text format of Prometheus.
+    pub(crate) fn write(&self, figures: &Figures) -> Result<String, std::fmt::Error> {
+        let mut out = String::new();
+        text::encode_registry(&mut out, &self.registry)?;
+        text::encode_registry(&mut out, &figures.registry())?;
+        text::encode_eof(&mut out)?;
+        Ok(out)
+    }
+}
+
+impl Figures {
+    fn registry(&self) -> Registry {
+        let mut registry = Registry::with_prefix("steadfast");
+        let Activity { commits, batches, reads, steps, heartbeats, log_bytes } = self.activity;
+        for (name, help, value) in [
+            ("commits", "Commits answered", commits),
+            ("batches", "Transactions that the commits took", batches),
+            ("reads", "Reads answered", reads),
+            ("read_steps", "Steps that SQLite took to read", steps),
+            ("heartbeats", "Signs of life of an idle owner", heartbeats),
+            ("log_bytes", "Bytes written to the log of the database", log_bytes),
+        ]
+        .into_iter()
+        .chain(self.counters.iter().copied())
+        {
+            registry.register(name, help, ConstCounter::new(value));
+        }
+        let ready = i64::from(self.ready);
+        registry.register("store_ready", "1 if the store can write", ConstGauge::new(ready));
+        let awake = i64::try_from(self.awake).unwrap_or(i64::MAX);
+        registry.register("objects_awake", "Objects in memory", ConstGauge::new(awake));
+        let connections = i64::try_from(self.connections).unwrap_or(i64::MAX);
+        registry.register("connections", "Live connections", ConstGauge::new(connections));
+        if let Some(Totals { position, pending, dead }) = self.totals {
+            for (name, help, value) in [
+                ("position", "The last position", position),
+                ("work_pending", "Messages to be delivered", pending),
+                ("work_dead", "Messages given up", dead),
+            ] {
+                registry.register(name, help, ConstGauge::new(value));
+            }
+        }
+        self.add_queues(&mut registry);
+        registry
+    }
+
+    fn add_queues(&self, registry: &mut Registry) {
+        let figures: [QueueFigure; 5] = [
+            ("queue_depth", "Messages that wait or are in flight", |it| it.depth.waiting()),
+            ("queue_in_flight", "Messages that a consumer has", |it| {
+                it.depth.leased + it.in_hand as u64
+            }),
+            ("queue_dead", "Messages given up in place", |it| it.depth.dead),
+            ("queue_oldest_age_seconds", "How long the oldest message has been there", |it| {
+                it.oldest_age.map_or(0, |it| it.as_secs())
+            }),
+            ("queue_paused", "1 if nothing is delivered", |it| u64::from(it.paused)),
+        ];
+        for (name, help, value) in figures {
+            let family = Family::<QueueLabels, Gauge>::default();
+            for queue in &self.queues {
+                let labels = QueueLabels { queue: queue.name.clone() };
+                let value = i64::try_from(value(queue)).unwrap_or(i64::MAX);
+                family.get_or_create(&labels).set(value);
+            }
+            registry.register(name, help, family);
+        }
+    }
+}
+
+fn method_label(method: &Method) -> &'static str {
+    match method.as_str() {
+        "GET" => "GET",
+        "HEAD" => "HEAD",
+        "POST" => "POST",
+        "PUT" => "PUT",
+        "DELETE" => "DELETE",
+        _ => "other",
+    }
+}
+
+fn status_label(status: StatusCode) -> &'static str {
+    match status.as_u16() / 100 {
+        1 => "1xx",
+        2 => "2xx",
+        3 => "3xx",
+        4 => "4xx",
+        _ => "5xx",
+    }
+}

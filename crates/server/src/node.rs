@@ -1,0 +1,110 @@
+//! What the handlers of one process share.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use steadfast_core::{App, Buckets, Runtime};
+use steadfast_store::Store;
+use tokio::sync::{Mutex, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    api::problem::{BucketCode, Code, Problem},
+    budget::Budget,
+    failure::Failure,
+    http::Policy,
+    metrics::Metrics,
+    place::Place,
+    request_id::RequestIds,
+};
+
+/// Who watches runs at one time; half of the connections are left for others.
+const WATCHERS_MAX: usize = 512;
+
+/// One process and the program that it serves.
+pub(crate) struct Node {
+    /// The program.
+    pub(crate) runtime: Runtime,
+    buckets: Option<Buckets>,
+    /// Which requests are answered.
+    pub(crate) policy: Policy,
+    /// The address that it listens on, if it does.
+    pub(crate) address: OnceLock<SocketAddr>,
+    /// Where the S3 port is, if there is one.
+    pub(crate) s3_address: OnceLock<SocketAddr>,
+    /// Where it is.
+    pub(crate) place: Place,
+    /// What is counted here.
+    pub(crate) metrics: Metrics,
+    /// Names of requests.
+    pub(crate) request_ids: RequestIds,
+    /// The memory for bodies of requests.
+    pub(crate) budget: Budget,
+    /// The API's description, written when the routes are known.
+    pub(crate) openapi: OnceLock<String>,
+    /// One examination at a time: it writes to the disk and scans tables.
+    pub(crate) examination: Mutex<()>,
+    /// Places for those who watch runs: each takes one of the connections that are served.
+    pub(crate) watchers: Arc<Semaphore>,
+    /// Ends those who would stay on the line.
+    pub(crate) stopping: CancellationToken,
+    draining: AtomicBool,
+}
+
+impl Node {
+    /// A node that serves this program on a store; it delivers nothing yet.
+    pub(crate) async fn prepare(
+        mut app: App,
+        store: Arc<dyn Store>,
+        place: Place,
+    ) -> Result<Arc<Self>, Failure> {
+        crate::app::claim_routes(&mut app);
+        let runtime = app.prepare(store).await?;
+        Ok(Arc::new(Self::new(runtime, place, Policy::Loopback)))
+    }
+
+    /// A node that serves this program.
+    pub(crate) fn new(runtime: Runtime, place: Place, policy: Policy) -> Self {
+        Self {
+            buckets: runtime.buckets(),
+            policy,
+            runtime,
+            address: OnceLock::new(),
+            s3_address: OnceLock::new(),
+            place,
+            metrics: Metrics::new(),
+            request_ids: RequestIds::new(),
+            budget: Budget::default(),
+            openapi: OnceLock::new(),
+            examination: Mutex::new(()),
+            watchers: Arc::new(Semaphore::new(WATCHERS_MAX)),
+            stopping: CancellationToken::new(),
+            draining: AtomicBool::new(false),
+        }
+    }
+
+    /// The buckets of the program.
+    pub(crate) fn buckets(&self) -> Result<&Buckets, Problem> {
+        self.buckets.as_ref().ok_or_else(|| {
+            let code = Code::Bucket(BucketCode::UnknownBucket);
+            Problem::new(code, "this program has no buckets")
+        })
+    }
+
+    /// Says that no more requests should come.
+    pub(crate) fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+        self.runtime.drain();
+        self.stopping.cancel();
+    }
+
+    /// Whether the node is on its way out.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,58 @@
+//! The style, the scripts and the icon, inside of the binary.
+
+use std::sync::LazyLock;
+
+use axum::{http::HeaderMap, response::Response};
+use steadfast_web::console::{Asset, ICON, STYLE};
+
+static SCRIPT: LazyLock<Asset> =
+    LazyLock::new(|| Asset::js("/assets/live.js", include_str!("../../assets/live.js")));
+
+static BUCKETS: LazyLock<Asset> =
+    LazyLock::new(|| Asset::js("/assets/buckets.js", include_str!("../../assets/buckets.js")));
+
+/// Where the script is.
+pub(super) fn script_url() -> String {
+    SCRIPT.url()
+}
+
+/// Where the script of the buckets is.
+pub(super) fn buckets_url() -> String {
+    BUCKETS.url()
+}
+
+/// The style of all pages.
+#[utoipa::path(get, path = "/assets/steadfast.css", tag = "pages", responses(
+    (status = 200, body = String, content_type = "text/css"),
+    (status = 304, description = "Not changed"),
+))]
+pub(super) async fn style(headers: HeaderMap) -> Response {
+    STYLE.response(&headers)
+}
+
+/// What keeps a table fresh.
+#[utoipa::path(get, path = "/assets/live.js", tag = "pages", responses(
+    (status = 200, body = String, content_type = "text/javascript"),
+    (status = 304, description = "Not changed"),
+))]
+pub(super) async fn script(headers: HeaderMap) -> Response {
+    SCRIPT.response(&headers)
+}
+
+/// What shows how far an upload is.
+#[utoipa::path(get, path = "/assets/buckets.js", tag = "pages", responses(
+    (status = 200, body = String, content_type = "text/javascript"),
+    (status = 304, description = "Not changed"),
+))]
+pub(super) async fn buckets(headers: HeaderMap) -> Response {
+    BUCKETS.response(&headers)
+}
+
+/// The icon.
+#[utoipa::path(get, path = "/assets/steadfast.svg", tag = "pages", responses(
+    (status = 200, body = String, content_type = "image/svg+xml"),
+    (status = 304, description = "Not changed"),
+))]
+pub(super) async fn icon(headers: HeaderMap) -> Response {
+    ICON.response(&headers)
+}

@@ -1,0 +1,22 @@
+//! An error, for people.
+
+use maud::{Markup, html};
+use steadfast_web::console::{Section, console};
+
+use crate::api::problem::ProblemBody;
+
+/// Shows what happened and the way back.
+pub(crate) fn failure(problem: &ProblemBody) -> Markup {
+    let content = html! {
+        div.empty {
+            h1 { (problem.title) }
+            p { (problem.detail) }
+            p.quiet {
+                "Status " (problem.status) " · " code { (problem.code) } " · request "
+                code { (problem.request_id) }
+            }
+            p { a.button href="/" { "Back to the overview" } }
+        }
+    };
+    console(&problem.title, Section::None, &content)
+}

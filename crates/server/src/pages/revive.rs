@@ -1,0 +1,38 @@
+//! The button beside a dead message.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{Path, State},
+    http::HeaderMap,
+    response::Redirect,
+};
+use steadfast_store::EntityKind;
+use steadfast_web::escaped;
+
+use crate::{
+    api::{id, problem::Problem, revive as api},
+    node::Node,
+};
+
+/// Makes a dead or cancelled message pending again, and shows the stream that it is in.
+#[utoipa::path(post, path = "/messages/{position}/revive", tag = "pages",
+    params(("position" = i64, Path, description = "The message's `globalPosition`")),
+    responses((status = 303, description = "It is pending; the page of its stream is there")),
+)]
+pub(super) async fn revive(
+    State(node): State<Arc<Node>>,
+    Path(position): Path<String>,
+) -> Result<Redirect, Problem> {
+    api::revive(State(node.clone()), Path(position.clone()), HeaderMap::new()).await?;
+    let message = node.runtime.store().message(id::position(&position)?).await?;
+    let Some(stream) = message.map(|it| it.stream) else { return Ok(Redirect::to("/streams")) };
+    let address = node.runtime.store().addresses(&[stream]).await?.remove(&stream);
+    let process = address.filter(|it| {
+        it.kind() == EntityKind::Process && node.runtime.processes().contains(it.class())
+    });
+    Ok(Redirect::to(&match process {
+        Some(it) => format!("/processes/{}/{}", escaped(it.class()), escaped(it.name())),
+        None => format!("/streams/{stream}"),
+    }))
+}

@@ -1,0 +1,202 @@
+//! One run: how far it is, why it does not go on, its steps over time, and what can be done.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use maud::{Markup, html};
+use steadfast_core::workflow::{
+    EventView, HistoryEntry, Phase, RunView, StepStatus, StepView, WaitView,
+};
+use steadfast_store::{Clock, SystemClock};
+use steadfast_web::console::{Section, console};
+use steadfast_web::escaped;
+
+use super::{
+    super::{live::live, table::time},
+    api_of, badge,
+    history::entry_table,
+    path_of,
+    steps::steps,
+    value,
+};
+use crate::{api::problem::Problem, node::Node, waterfall::Range};
+
+/// Entries of the history shown beside the rest.
+const ENTRIES: i64 = 10;
+
+/// A longer record is not read again every second only because somebody looks.
+const LIVE_ENTRIES_MAX: i64 = 2_000;
+
+/// Shows one run.
+#[utoipa::path(get, path = "/workflows/{name}/{id}", tag = "pages",
+    params(
+        ("name" = String, Path, description = "The workflow"),
+        ("id" = String, Path, description = "The run"),
+    ),
+    responses((status = 200, body = String, content_type = "text/html")),
+)]
+pub(in super::super) async fn show(
+    State(node): State<Arc<Node>>,
+    Path((name, id)): Path<(String, String)>,
+) -> Result<Markup, Problem> {
+    let run = node.runtime.runs().look(&name, &id).await?;
+    let before = (run.version - ENTRIES).max(0);
+    let latest = node.runtime.runs().history(&name, &id, before, ENTRIES as usize).await?;
+    let path = path_of(&name, &id);
+    // One that has ended may begin anew, but that is seldom.
+    let busy = !run.status.is_final() && run.version <= LIVE_ENTRIES_MAX;
+    let content = html! {
+        p.crumbs { a href={ "/workflows/" (escaped(&name)) } { "← " (name) } }
+        h1.address { (id) }
+        (live(busy, &what_is_known(&run, &latest, &path)))
+        @if !run.status.is_final() { (event_form(&run, &path)) }
+    };
+    Ok(console(&id, Section::Workflows, &content))
+}
+
+fn what_is_known(run: &RunView, latest: &[HistoryEntry], path: &str) -> Markup {
+    let range = Range::of(run, SystemClock.now());
+    html! {
+        p.lead {
+            (badge(run.status)) " started " (time(&run.created_at.to_string()))
+            @if let Some(at) = &run.ended_at { " · ended " (time(&at.to_string())) }
+            @if run.restarts == 1 { " · restarted once" }
+            @if 1 < run.restarts { " · restarted " (run.restarts) " times" }
+            " · " a href=(api_of(&run.workflow, &run.id)) { "JSON" }
+        }
+        (progress(run))
+        (buttons(run, path))
+        @if !run.waiting.is_empty() { (why(&run.waiting, run.status)) }
+        @if let Some(error) = &run.error {
+            div.notice.bad {
+                strong { "It failed" }
+                p { (error.message) " " code { (error.code) } }
+            }
+        }
+        @if !run.steps.is_empty() {
+            h2.next { "Steps" }
+            (steps(run, range, path))
+        }
+        @if !run.events.is_empty() { (events(&run.events)) }
+        div.columns.next {
+            section { h2 { "Input" } (value(&run.input)) }
+            @if let Some(output) = &run.output { section { h2 { "Output" } (value(output)) } }
+        }
+        h2.next { "Latest history" }
+        (entry_table(latest))
+        @if (latest.len() as i64) < run.version {
+            p.more { a.button href={ (path) "/history" } { "All of it" } }
+        }
+    }
+}
+
+fn progress(run: &RunView) -> Markup {
+    let it = &run.progress;
+    html! {
+        @if it.message.is_some() || it.percent.is_some() {
+            p.progress {
+                @if let Some(percent) = it.percent {
+                    progress max="100" value=(percent) { (percent) " %" }
+                    " " (percent) " % "
+                }
+                @if let Some(message) = &it.message { (message) }
+            }
+        }
+    }
+}
+
+/// Those that fit its state can be pressed.
+fn buttons(run: &RunView, path: &str) -> Markup {
+    let (ended, paused) = (run.status.is_final(), run.status == Phase::Paused);
+    let all = [
+        ("pause", "Pause", !ended && !paused),
+        ("resume", "Resume", paused),
+        ("terminate", "Terminate", !ended),
+        ("restart", "Restart", ended || paused),
+    ];
+    html! {
+        div.actions {
+            @for (verb, word, fits) in all {
+                form method="post" action={ (path) "/" (verb) } {
+                    button.button disabled[!fits] { (word) }
+                }
+            }
+            @if ended { (deletion(path)) }
+        }
+    }
+}
+
+/// It is for good, so one press is not enough.
+fn deletion(path: &str) -> Markup {
+    html! {
+        details.confirm data-key="delete" {
+            summary.button { "Delete…" }
+            form method="post" action={ (path) "/delete" } {
+                span { "It is gone for good then, with its history." }
+                button.button.bad { "Delete it" }
+            }
+        }
+    }
+}
+
+fn why(waiting: &[WaitView], status: Phase) -> Markup {
+    let stuck = waiting.iter().any(|it| it.kind == "report");
+    let heading = match status == Phase::Running {
+        true => "What waits while the rest goes on",
+        false => "Why it does not go on",
+    };
+    html! {
+        div.notice.why.bad[stuck] {
+            strong { (heading) }
+            ul { @for it in waiting { li { (quoted(&it.why)) } } }
+        }
+    }
+}
+
+/// A sentence whose names stand between backticks.
+fn quoted(text: &str) -> Markup {
+    html! {
+        @for (place, part) in text.split('`').enumerate() {
+            @if place % 2 == 1 { code { (part) } } @else { (part) }
+        }
+    }
+}
+
+fn events(events: &[EventView]) -> Markup {
+    html! {
+        h2.next { "Events that it has not taken" }
+        div.scroll {
+            table.rows {
+                thead { tr { th { "Event" } th { "Came (UTC)" } th { "Payload" } } }
+                tbody {
+                    @for it in events {
+                        tr {
+                            td.address data-label="Event" { (it.name) }
+                            td data-label="Came" { (time(&it.at.to_string())) }
+                            td.address data-label="Payload" { (value(&it.payload)) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// It is not in the part that is kept fresh: what is typed would be replaced.
+fn event_form(run: &RunView, path: &str) -> Markup {
+    // By its steps, also while it is on its way to the wait again.
+    let awaits = |it: &&StepView| it.kind == "event" && it.status == StepStatus::Waiting;
+    let awaited = run.steps.iter().find(awaits);
+    html! {
+        h2.next { "Send it an event" }
+        form.ask method="post" action={ (path) "/events" } {
+            label for="type" { "Name" }
+            input #type name="type" required autocomplete="off"
+                value=[awaited.map(|it| it.name.as_str())];
+            label for="payload" { "Payload, as JSON; empty is null" }
+            textarea #payload name="payload" rows="3" spellcheck="false"
+                placeholder="{\"amount\": 500}" {}
+            div.line { button.button { "Send" } }
+        }
+    }
+}

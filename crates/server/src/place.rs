@@ -1,0 +1,121 @@
+//! Where the data is: a folder or a database.
+
+use std::{fmt, path::PathBuf, str::FromStr};
+
+/// What `--store` says.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) enum StoreChoice {
+    /// A SQLite file in the data folder.
+    Sqlite,
+    /// A PostgreSQL database.
+    Postgres(String),
+}
+
+impl FromStr for StoreChoice {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "sqlite" {
+            return Ok(StoreChoice::Sqlite);
+        }
+        if text.starts_with("postgres://") || text.starts_with("postgresql://") {
+            return Ok(StoreChoice::Postgres(text.into()));
+        }
+        Err("write `sqlite`, or a database as postgres://user@host/database")
+    }
+}
+
+impl fmt::Debug for StoreChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StoreChoice::Sqlite => f.write_str("sqlite"),
+            StoreChoice::Postgres(url) => f.write_str(&redacted(url)),
+        }
+    }
+}
+
+/// Where the data is. Shown without the password.
+#[derive(Clone)]
+pub(crate) enum Place {
+    /// A folder with a SQLite file.
+    Folder(PathBuf),
+    /// A PostgreSQL database.
+    Database(String),
+    /// Wherever the program opened it that these routes are a part of.
+    Host,
+}
+
+impl Place {
+    /// The kind of store, for people.
+    pub(crate) fn store(&self) -> &'static str {
+        match self {
+            Place::Folder(_) => "SQLite",
+            Place::Database(_) => "PostgreSQL",
+            Place::Host => "opened by the host program",
+        }
+    }
+
+    /// What the place is called.
+    pub(crate) fn noun(&self) -> &'static str {
+        match self {
+            Place::Folder(_) => "data folder",
+            Place::Database(_) => "database",
+            Place::Host => "store",
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Folder(folder) => write!(f, "{}", folder.display()),
+            Place::Database(url) => f.write_str(&redacted(url)),
+            Place::Host => f.write_str("the host program's"),
+        }
+    }
+}
+
+const HIDDEN: &str = "***";
+
+/// Hides the passwords of a database URL: the one before the `@` and those among the parameters.
+fn redacted(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return HIDDEN.into() };
+    let (before, query) = rest.split_once('?').map_or((rest, None), |(it, q)| (it, Some(q)));
+    // A password may hold a `/` or an `@` that should have been escaped: the last `@` counts.
+    let before = match before.rsplit_once('@') {
+        None => before.to_owned(),
+        Some((user, host)) => match user.split_once(':') {
+            None => format!("{user}@{host}"),
+            Some((name, _)) => format!("{name}:{HIDDEN}@{host}"),
+        },
+    };
+    let parameters = query.map(|it| it.split('&').map(redacted_parameter).collect::<Vec<_>>());
+    let query = parameters.map_or(String::new(), |it| format!("?{}", it.join("&")));
+    format!("{scheme}://{before}{query}")
+}
+
+fn redacted_parameter(parameter: &str) -> String {
+    match parameter.split_once('=') {
+        Some((name, _)) if name.contains("pass") => format!("{name}={HIDDEN}"),
+        Some(_) | None => parameter.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_never_shown() {
+        let check = |url: &str, shown: &str| assert_eq!(redacted(url), shown);
+        check("postgres://host/db", "postgres://host/db");
+        check("postgres://me@host:5432/db", "postgres://me@host:5432/db");
+        check("postgres://me:s3cret@host/db", "postgres://me:***@host/db");
+        check("postgresql://me:a@b/c@host/db?x=1", "postgresql://me:***@host/db?x=1");
+        check("postgres:///db?host=/run&password=p", "postgres:///db?host=/run&password=***");
+        assert_eq!(
+            format!("{:?}", StoreChoice::Postgres("postgres://a:b@c/d".into())),
+            "postgres://a:***@c/d"
+        );
+    }
+}

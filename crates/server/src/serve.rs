@@ -1,0 +1,235 @@
+//! The verb `serve`: opens the store, listens, says so, and stops in order.
+
+use std::{io::Write, net::SocketAddr, sync::Arc, time::Duration};
+
+use steadfast_core::{App, ObjectOptions, background_threads};
+use steadfast_store::{Clock, Commit, Health, Store, SystemClock};
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    app,
+    args::{SERVER, ServeArgs},
+    failure::Failure,
+    listener::Drained,
+    logging,
+    node::Node,
+    open::{Opening, open_store, tighten, wait_for_store},
+    open_files,
+    place::{Place, StoreChoice},
+    ports::Ports,
+    signals::Signals,
+};
+
+/// How often the store's health is looked at. That reads a flag, never the database.
+const HEALTH_PERIOD: Duration = Duration::from_secs(1);
+
+/// How often the clock is looked at, and a store that cannot write is tried.
+const WATCH_PERIOD: Duration = Duration::from_secs(1);
+
+/// Closing the store has so long; what was acknowledged is safe without it.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Serves until a signal or until the store fails.
+pub(crate) fn run(args: ServeArgs, app: App) -> Result<(), Failure> {
+    logging::start(args.log);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    // People are served from other threads than those that work off what is to be done.
+    let work = background_threads()?;
+    let result = runtime.block_on(serve(args, app, work.handle()));
+    work.shutdown_background();
+    runtime.shutdown_background();
+    result
+}
+
+fn object_options(args: &ServeArgs) -> ObjectOptions {
+    ObjectOptions {
+        idle_time: Duration::from_secs(args.object_idle.into()),
+        awake_bytes_max: usize::try_from(args.object_memory).unwrap_or(usize::MAX) << 20,
+        ..ObjectOptions::default()
+    }
+}
+
+async fn serve(args: ServeArgs, app: App, work: &Handle) -> Result<(), Failure> {
+    let data = std::path::absolute(&args.data)?;
+    let place = match &args.store {
+        StoreChoice::Sqlite => Place::Folder(data.clone()),
+        StoreChoice::Postgres(url) => Place::Database(url.clone()),
+    };
+    let mut signals = Signals::catch()?;
+    open_files::allow_many();
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let (ports, store) = tokio::select! {
+        opened = open(&args, &place, &clock) => opened?,
+        () = signals.next() => return Ok(()),
+    };
+    let name = app.name().to_owned();
+    let program =
+        app.object_options(object_options(&args)).keep(args.keep()).blob_folder(data.join("blobs"));
+    let node = Node::prepare(program, store.clone(), place).await?;
+    tighten(&data).await?;
+    let _ = node.address.set(ports.address);
+    if let Some(address) = ports.s3_address {
+        let _ = node.s3_address.set(address);
+    }
+    // Routes that cannot be together are a panic, which must come before anything is done.
+    let routes = app::router(node.clone());
+    let working = node.clone();
+    let started = work.spawn(async move { working.runtime.work().await }).await;
+    started.map_err(|error| Failure::new(format!("work does not begin ({error})")))??;
+    greet(&name, &node.place, ports.address, ports.s3_address);
+    let stop = CancellationToken::new();
+    let serving = ports.serve(routes, &node, &clock, &stop);
+    let mut serving = std::pin::pin!(serving);
+    let failed = tokio::select! {
+        _ = &mut serving => unreachable!("serving ends only when it is stopped"),
+        () = signals.next() => None,
+        reason = failure_of(|| store.health(), clock.as_ref()) => Some(reason),
+        () = watch(store.as_ref()) => None,
+    };
+    node.drain();
+    stop.cancel();
+    tracing::info!("draining");
+    let ending = async {
+        // Connections are told to go, so that those who stay on the line do not hold up the end.
+        let (drained, ()) = tokio::join!(serving, node.runtime.hang_up());
+        log_drained(&drained);
+        node.runtime.clone().stop().await;
+        if tokio::time::timeout(CLOSE_TIMEOUT, store.close()).await.is_err() {
+            tracing::warn!("store not closed in time");
+        }
+    };
+    tokio::select! {
+        () = ending => {}
+        () = signals.next() => return Err(Failure::new("stopped at once by a second signal")),
+    }
+    tracing::info!("stopped");
+    failed.map_or(Ok(()), |reason| Err(Failure::new(format!("the store failed: {reason}"))))
+}
+
+/// Takes the ports and the store. The ports come first: giving them back leaves no trace, opening a
+/// store does. But nobody should knock at one that waits for its store.
+async fn open(
+    args: &ServeArgs,
+    place: &Place,
+    clock: &Arc<dyn Clock>,
+) -> Result<(Ports, Arc<dyn Store>), Failure> {
+    let clock_step_max = Duration::from_secs(args.clock_step.into());
+    let opening = Opening { clock_step_max, accept_loss: args.accept_loss };
+    if !args.wait_for_owner {
+        let ports = Ports::bind(args.listen, args.s3_listen)?;
+        return Ok((ports, open_store(place, clock.clone(), opening).await?));
+    }
+    let store = wait_for_store(place, clock.clone(), opening).await?;
+    match Ports::bind(args.listen, args.s3_listen) {
+        Ok(ports) => Ok((ports, store)),
+        Err(error) => {
+            store.close().await;
+            Err(error)
+        }
+    }
+}
+
+/// Returns when the store can never write again in this process.
+async fn failure_of(health: impl Fn() -> Health, clock: &dyn Clock) -> String {
+    loop {
+        if let Health::Failed { reason } = health() {
+            return reason;
+        }
+        clock.sleep(HEALTH_PERIOD).await;
+    }
+}
+
+/// Looks at the store's clock, which logs it when the wall clock was set. While the store cannot
+/// write, tries whether it can again: perhaps nobody else does.
+async fn watch(store: &dyn Store) {
+    loop {
+        store.clock().now();
+        if let Health::Degraded { .. } = store.health() {
+            // The store says itself what became of it.
+            let _ = store.commit(Commit::default()).await;
+        }
+        store.clock().sleep(WATCH_PERIOD).await;
+    }
+}
+
+fn log_drained(drained: &Drained) {
+    match drained {
+        Drained::All => tracing::debug!("all requests answered"),
+        Drained::CutOff(count) => tracing::warn!(count, "connections cut off at the deadline"),
+    }
+}
+
+/// Tells a newcomer where it is and what to do next. Nobody may be reading.
+fn greet(name: &str, place: &Place, address: SocketAddr, s3: Option<SocketAddr>) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(greeting(name, place, address, s3).as_bytes());
+    let _ = out.flush();
+}
+
+fn greeting(name: &str, place: &Place, address: SocketAddr, s3: Option<SocketAddr>) -> String {
+    let url = format!("http://{address}");
+    let program = std::env::args().next().unwrap_or_else(|| name.into());
+    let title = if name == "steadfast" { "Steadfast" } else { name };
+    let s3 = s3.map_or(String::new(), |it| format!("\n  {:<12} http://{it}/", "S3 API"));
+    let server = if url == SERVER { String::new() } else { format!(" --server {url}") };
+    format!(
+        "{title} {version} is running.\n\n  \
+           {address:<12} {url}/{s3}\n  \
+           {noun:<12} {place} ({store})\n\n\
+         Next, in another terminal:\n  \
+           {program} streams list{server}\n  \
+           {program} doctor{server}\n  \
+           curl {url}/openapi.json\n\n\
+         Press Ctrl-C to stop.\n",
+        version = env!("CARGO_PKG_VERSION"),
+        address = "address",
+        noun = place.noun(),
+        store = place.store(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{future::poll_fn, task::Poll};
+
+    use steadfast_store::{ManualClock, Timestamp};
+    use tokio::sync::watch;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_node_outlives_a_degraded_store_but_not_a_failed_one() {
+        let health = watch::Sender::new(Health::Ready);
+        let clock = ManualClock::at(Timestamp(0));
+        let mut failure = std::pin::pin!(failure_of(|| health.borrow().clone(), &clock));
+        let mut waits =
+            async || poll_fn(|cx| Poll::Ready(failure.as_mut().poll(cx).is_pending())).await;
+        assert!(waits().await);
+        health.send_replace(Health::Degraded { reason: "away".into() });
+        clock.advance(HEALTH_PERIOD);
+        assert!(waits().await);
+        health.send_replace(Health::Failed { reason: "fsync".into() });
+        clock.advance(HEALTH_PERIOD);
+        assert_eq!(failure.await, "fsync");
+    }
+
+    #[test]
+    fn a_newcomer_is_told_the_address_the_data_folder_and_what_to_do() {
+        let text = greeting(
+            "steadfast",
+            &Place::Folder("/srv/data".into()),
+            ([127, 0, 0, 1], 8787).into(),
+            None,
+        );
+        for told in ["http://127.0.0.1:8787/", "/srv/data (SQLite)", "streams list\n", "doctor\n"] {
+            assert!(text.contains(told), "{told} is missing in {text}");
+        }
+        let database = Place::Database("postgres://me:secret@h/d".into());
+        let s3 = Some(([127, 0, 0, 1], 2).into());
+        let text = greeting("steadfast", &database, ([127, 0, 0, 1], 1).into(), s3);
+        assert!(text.contains("S3 API       http://127.0.0.1:2/\n"), "{text}");
+        assert!(text.contains("postgres://me:***@h/d (PostgreSQL)"), "{text}");
+        assert!(text.contains("doctor --server http://127.0.0.1:1\n") && !text.contains("secret"));
+    }
+}

@@ -1,0 +1,348 @@
+//! Settings: one `clap::Args` struct for the server and one for each application, which is an
+//! argument of the function that declares the program. A flag comes before its environment
+//! variable, that before the settings file, that before the default.
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
+
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, parser::ValueSource};
+use steadfast_core::{App, Error, Result};
+use toml::Value;
+
+use crate::failure::Failure;
+
+/// The settings file that is read if no other is named.
+const FILE: &str = "steadfast.toml";
+
+/// A function `fn(A, B, …) -> Result<App>` whose arguments are settings.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a function `fn(settings, …) -> steadfast::Result<App>`",
+    note = "it has at most 6 arguments, and each derives `clap::Args`"
+)]
+pub trait Program<M> {
+    /// The flags of the settings, each with the type that declares it.
+    fn flags() -> Vec<Flag>;
+
+    /// Declares the program with the settings that were given.
+    fn build(&self, matches: &ArgMatches) -> Result<App>;
+}
+
+macro_rules! program {
+    ($($S:ident),*) => {
+        impl<F: Fn($($S),*) -> Result<App>, $($S: Args),*> Program<($($S,)*)> for F {
+            fn flags() -> Vec<Flag> {
+                let each: &[Vec<Flag>] = &[$(flags_of::<$S>()),*];
+                each.concat()
+            }
+
+            fn build(&self, _matches: &ArgMatches) -> Result<App> {
+                self($($S::from_arg_matches(_matches).map_err(Error::terminal)?),*)
+            }
+        }
+    };
+}
+
+program!();
+program!(A);
+program!(A, B);
+program!(A, B, C);
+program!(A, B, C, D);
+program!(A, B, C, D, E);
+program!(A, B, C, D, E, G);
+
+/// A flag and the type that declares it.
+#[derive(Clone, Debug)]
+pub struct Flag {
+    arg: Arg,
+    owner: &'static str,
+}
+
+/// Copies the flags but not the group that clap derives from the name of the struct: two structs
+/// called `Settings` would collide on it.
+pub(crate) fn flags_of<S: Args>() -> Vec<Flag> {
+    let command = S::augment_args(Command::new("settings"));
+    let owner = std::any::type_name::<S>();
+    command.get_arguments().map(|it| Flag { arg: it.clone(), owner }).collect()
+}
+
+impl Flag {
+    /// Its name on the command line and in the file.
+    fn name(&self) -> &str {
+        self.arg.get_long().unwrap_or(self.arg.get_id().as_str())
+    }
+
+    /// The application that declares it, by its crate; none if it is the server's.
+    fn app(&self) -> Option<&str> {
+        let (crate_name, _) = self.owner.split_once("::")?;
+        let is_own = crate_name == env!("CARGO_CRATE_NAME");
+        (!is_own).then(|| crate_name.trim_start_matches("steadfast_"))
+    }
+
+    /// Why a value of the file cannot be one of this flag.
+    fn refuse(&self, values: &[String]) -> Option<String> {
+        if matches!(self.arg.get_action(), ArgAction::SetTrue) {
+            let is_bool = matches!(values, [it] if it == "true" || it == "false");
+            return (!is_bool).then(|| "it is true or false".into());
+        }
+        let arg = self.arg.clone().required(false).env(None::<&str>);
+        let line = values.iter().map(|it| format!("--{}={it}", self.name()));
+        let line = std::iter::once("settings".to_owned()).chain(line);
+        let read = Command::new("settings").arg(arg).try_get_matches_from(line);
+        let error = read.err()?.to_string();
+        let first = error.lines().next().unwrap_or_default();
+        Some(first.trim_start_matches("error: ").to_owned())
+    }
+}
+
+/// The settings of a program, with the values of its file.
+#[derive(Clone)]
+pub(crate) struct Declared {
+    flags: Vec<Flag>,
+    file: BTreeMap<String, Vec<String>>,
+    name: String,
+}
+
+impl Declared {
+    /// Reads the settings file. Fails with every flag that is declared twice, every key that is no
+    /// setting, and every value that cannot be one.
+    pub(crate) fn read(flags: Vec<Flag>, argv: &[OsString]) -> Result<Self, Failure> {
+        let (path, is_named) = match named_file(argv) {
+            Some(path) => (path, true),
+            None => (PathBuf::from(FILE), false),
+        };
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(_) if !is_named => String::new(),
+            Err(error) => {
+                let path = path.display();
+                return Err(Failure::new(format!("settings file {path} cannot be read: {error}")));
+            }
+        };
+        Self::new(flags, &text, &path)
+    }
+
+    fn new(flags: Vec<Flag>, text: &str, path: &Path) -> Result<Self, Failure> {
+        let name = path.display().to_string();
+        let table = text.parse::<toml::Table>();
+        let table =
+            table.map_err(|error| Failure::new(format!("settings file {name}: {error}")))?;
+        let mut file = BTreeMap::new();
+        flatten("", table, &mut file);
+        let mut problems = Vec::new();
+        let mut known: BTreeMap<&str, &Flag> = BTreeMap::new();
+        for flag in &flags {
+            if let Some(first) = known.insert(flag.name(), flag) {
+                let (flag, first, second) = (flag.name(), first.owner, flag.owner);
+                problems.push(format!("setting `--{flag}` is declared by {first} and by {second}"));
+            }
+        }
+        for (key, values) in &file {
+            match known.get(&**key) {
+                None => problems.push(format!("unknown setting `{key}` in {name}")),
+                Some(flag) => problems.extend(
+                    flag.refuse(values).map(|it| format!("setting `{key}` in {name}: {it}")),
+                ),
+            }
+        }
+        if problems.is_empty() {
+            Ok(Self { flags, file, name })
+        } else {
+            Err(Failure::new(problems.join("\nerror: ")))
+        }
+    }
+
+    /// Adds the flags to a command, each with its variable and its value from the file.
+    pub(crate) fn add_to(&self, command: Command) -> Command {
+        command.args(self.flags.iter().enumerate().map(|(order, flag)| {
+            let mut arg = flag.arg.clone().display_order(order);
+            if let Some(app) = flag.app() {
+                arg = arg.help_heading(format!("Settings of {app}"));
+            }
+            if let Some(name) = variable(flag) {
+                arg = arg.env(name);
+            }
+            match self.file.get(flag.name()) {
+                // A default does not satisfy `required` in clap.
+                Some(values) => arg.default_values(values.clone()).required(false),
+                None => arg,
+            }
+        }))
+    }
+
+    /// The lines of `config show`.
+    pub(crate) fn show(&self, matches: &ArgMatches) -> String {
+        let line = |flag: &Flag| {
+            let id = flag.arg.get_id().as_str();
+            let source = match matches.value_source(id)? {
+                ValueSource::CommandLine => "flag".to_owned(),
+                ValueSource::EnvVariable => {
+                    let variable = flag.arg.get_env().map(|it| it.to_string_lossy().into_owned());
+                    variable_in_use(flag).or(variable).unwrap_or_default()
+                }
+                _ if self.file.contains_key(flag.name()) => self.name.clone(),
+                _ => "default".to_owned(),
+            };
+            let value = if flag.arg.is_hide_env_values_set() && source != "default" {
+                "***".to_owned()
+            } else {
+                let values = matches.get_raw(id).into_iter().flatten();
+                values.map(|it| it.to_string_lossy()).collect::<Vec<_>>().join(",")
+            };
+            Some(format!("{} = {value}  ({source})\n", flag.name()))
+        };
+        self.flags.iter().filter_map(line).collect()
+    }
+}
+
+/// The variable that is made of the flag's name, if it is set: an application's `--uploads-model`
+/// is `STEADFAST_UPLOADS_MODEL` whatever shorter variable it also has.
+fn variable_in_use(flag: &Flag) -> Option<String> {
+    let name = format!("STEADFAST_{}", flag.name().to_uppercase().replace('-', "_"));
+    std::env::var_os(&name).map(|_| name)
+}
+
+/// The variable that a flag is read from, if it is not the one that it declares.
+fn variable(flag: &Flag) -> Option<String> {
+    match flag.arg.get_env() {
+        Some(_) => variable_in_use(flag),
+        // A decision about one start is made on its command line.
+        None if flag.arg.is_hide_env_set() => None,
+        None => Some(format!("STEADFAST_{}", flag.name().to_uppercase().replace('-', "_"))),
+    }
+}
+
+/// The file that the command line or the environment names. It has to be known before the command
+/// line can be parsed, because values of the file are defaults there.
+fn named_file(argv: &[OsString]) -> Option<PathBuf> {
+    let mut args = argv.iter().skip(1);
+    while let Some(arg) = args.next() {
+        if arg == "--" {
+            break;
+        }
+        if arg == "--config" {
+            return args.next().map(PathBuf::from);
+        }
+        if let Some(path) = arg.to_str().and_then(|it| it.strip_prefix("--config=")) {
+            return Some(PathBuf::from(path));
+        }
+    }
+    std::env::var_os("STEADFAST_CONFIG").filter(|it| !it.is_empty()).map(PathBuf::from)
+}
+
+/// `[uploads] model = "x"` is the flag `--uploads-model`; an array is a flag with several values.
+fn flatten(prefix: &str, table: toml::Table, into: &mut BTreeMap<String, Vec<String>>) {
+    let text = |it: Value| match it {
+        Value::String(text) => text,
+        Value::Integer(number) => number.to_string(),
+        Value::Float(number) => number.to_string(),
+        Value::Boolean(is) => is.to_string(),
+        Value::Datetime(at) => at.to_string(),
+        // No setting is a list of lists, so that this is refused.
+        Value::Array(_) | Value::Table(_) => "[…]".into(),
+    };
+    for (key, value) in table {
+        let key = format!("{prefix}{}", key.replace('_', "-"));
+        match value {
+            Value::Table(table) => flatten(&format!("{key}-"), table, into),
+            Value::Array(all) => drop(into.insert(key, all.into_iter().map(text).collect())),
+            other => drop(into.insert(key, vec![text(other)])),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::FromArgMatches;
+
+    use super::*;
+
+    #[derive(Args)]
+    struct Shop {
+        /// How many
+        #[arg(long, default_value = "3")]
+        shop_count: u32,
+        /// Which
+        #[arg(long, env = "SHOP_NAMES_OF_A_TEST", value_delimiter = ',')]
+        shop_names: Vec<String>,
+        /// Whether
+        #[arg(long)]
+        shop_open: bool,
+        /// Hidden
+        #[arg(long, hide_env_values = true)]
+        shop_key: Option<String>,
+    }
+
+    #[derive(Args)]
+    struct Other {
+        #[arg(long)]
+        shop_count: u32,
+    }
+
+    fn declared(text: &str) -> Result<Declared, String> {
+        match Declared::new(flags_of::<Shop>(), text, Path::new("a.toml")) {
+            Ok(declared) => Ok(declared),
+            Err(Failure::Told(text)) => Err(text),
+            Err(Failure::Quiet | Failure::Exit(_)) => Err(String::new()),
+        }
+    }
+
+    fn shown(text: &str, line: &[&str]) -> (Shop, String) {
+        let declared = declared(text).unwrap();
+        let command = declared.add_to(Command::new("shop"));
+        let matches = command.try_get_matches_from([&["shop"], line].concat()).unwrap();
+        (Shop::from_arg_matches(&matches).unwrap(), declared.show(&matches))
+    }
+
+    #[test]
+    fn a_flag_comes_before_the_file_and_that_before_the_default() {
+        let file = "[shop]\ncount = 7\nnames = [\"a\", \"b\"]\nopen = true\nkey = \"secret\"";
+        let (shop, text) = shown(file, &[]);
+        assert_eq!((shop.shop_count, shop.shop_open), (7, true));
+        assert_eq!(shop.shop_names, ["a", "b"]);
+        assert_eq!(shop.shop_key.as_deref(), Some("secret"));
+        assert!(text.contains("shop-count = 7  (a.toml)\n"), "{text}");
+        assert!(text.contains("shop-key = ***  (a.toml)\n") && !text.contains("secret"), "{text}");
+        let (shop, text) = shown(file, &["--shop-count", "8"]);
+        assert_eq!(shop.shop_count, 8);
+        assert!(text.contains("shop-count = 8  (flag)\n"), "{text}");
+        let (shop, text) = shown("", &[]);
+        assert_eq!(shop.shop_count, 3);
+        assert!(text.contains("shop-count = 3  (default)\n"), "{text}");
+    }
+
+    #[test]
+    fn everything_wrong_in_a_file_is_told_at_once() {
+        let text = "[shop]\ncount = \"many\"\nopen = 3\ncolour = \"red\"\n[other]\nx = 1";
+        let error = declared(text).err().unwrap();
+        for told in [
+            "setting `shop-count` in a.toml: invalid value 'many'",
+            "setting `shop-open` in a.toml: it is true or false",
+            "unknown setting `shop-colour` in a.toml",
+            "unknown setting `other-x` in a.toml",
+        ] {
+            assert!(error.contains(told), "{told} is missing in {error}");
+        }
+        assert!(declared("x = ").err().unwrap().contains("settings file a.toml"));
+    }
+
+    #[test]
+    fn two_applications_with_one_setting_are_told_with_both_owners() {
+        let flags = [flags_of::<Shop>(), flags_of::<Other>()].concat();
+        let Err(Failure::Told(text)) = Declared::new(flags, "", Path::new("a")) else {
+            panic!("it must fail")
+        };
+        assert!(text.contains("setting `--shop-count` is declared by"), "{text}");
+        assert!(text.contains("::Shop and by") && text.contains("::Other"), "{text}");
+    }
+
+    #[test]
+    fn the_file_is_named_by_flag_or_variable() {
+        let line = |it: &[&str]| named_file(&it.iter().map(OsString::from).collect::<Vec<_>>());
+        assert_eq!(line(&["p", "serve", "--config", "x"]), Some("x".into()));
+        assert_eq!(line(&["p", "--config=y"]), Some("y".into()));
+        assert_eq!(line(&["p", "--", "--config=y"]), None);
+    }
+}

@@ -1,0 +1,31 @@
+//! Steadfast: a durable platform in one library, and your own binary becomes the server.
+//!
+//! [`App`] declares a program: objects, workflows, processes, queues and buckets. With the feature
+//! `server` (on by default) [`main`](fn@main) serves it over HTTP with a console, and is its
+//! command line. [`App::open`] embeds it instead, and [`App::test`] tests it in memory.
+
+#![forbid(unsafe_code)]
+
+pub use steadfast_core::*;
+#[cfg(feature = "server")]
+pub use steadfast_server::{http, main};
+#[cfg(feature = "server")]
+pub use steadfast_web as web;
+
+/// What most programs use.
+pub mod prelude {
+    pub use std::process::ExitCode;
+
+    pub use steadfast_core::{
+        Alarm, App, Batch, BatchConsumer, BlobAction, BlobEvent, Bucket, CallError, Client,
+        Connection, Consumer, Ctx, Delivery, Error, Event, Handle, Job, Object, Perform, Queue,
+        QueueSettings, Result, ResultExt, Retry, RunEnded, Runtime, Settled, Turn, Workflow,
+    };
+    #[cfg(feature = "server")]
+    pub use steadfast_web::Serve;
+}
+
+/// The examples of the README compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -1,0 +1,121 @@
+//! Verbs that an application adds to the command line of its program.
+
+use std::{
+    io::{ErrorKind, Write},
+    process::ExitCode,
+};
+
+use clap::{ArgMatches, Args, Command};
+use steadfast_core::{App, Error, Result};
+
+/// The routes of a server, or of a program in this process.
+pub trait Ask {
+    /// Gets a path. Returns the body of a response that is a success; any other is an error.
+    fn get(&self, path: &str) -> Result<String>;
+
+    /// Posts JSON to a path.
+    fn post(&self, path: &str, body: &str) -> Result<String>;
+}
+
+type AskServer<'a> = &'a dyn Fn(&str) -> Result<Box<dyn Ask>>;
+type AskHere<'a> = &'a dyn Fn(App) -> Result<Box<dyn Ask>>;
+
+/// What a verb reaches.
+#[derive(Clone, Copy)]
+pub struct Cli<'a> {
+    server: AskServer<'a>,
+    here: AskHere<'a>,
+}
+
+impl<'a> Cli<'a> {
+    /// For the command line: reaches servers and programs by these functions.
+    pub fn new(server: AskServer<'a>, here: AskHere<'a>) -> Self {
+        Self { server, here }
+    }
+
+    /// The routes of a server.
+    pub fn server(&self, url: &str) -> Result<Box<dyn Ask>> {
+        (self.server)(url)
+    }
+
+    /// The routes of a program that works in this process, in memory, until this is dropped.
+    pub fn here(&self, app: App) -> Result<Box<dyn Ask>> {
+        (self.here)(app)
+    }
+}
+
+type Run = Box<dyn Fn(Cli<'_>, &ArgMatches) -> Result<ExitCode> + Send + Sync>;
+
+/// A verb of the command line.
+pub struct Verb {
+    /// Its name, its flags and its help.
+    pub command: Command,
+    run: Run,
+}
+
+impl Verb {
+    pub(crate) fn new<A: Args>(
+        name: &'static str,
+        run: impl Fn(Cli<'_>, A) -> Result<ExitCode> + Send + Sync + 'static,
+    ) -> Self {
+        let read = move |cli: Cli<'_>, matches: &ArgMatches| {
+            let args = A::from_arg_matches(matches).map_err(Error::terminal)?;
+            run(cli, args)
+        };
+        Self { command: A::augment_args(Command::new(name)), run: Box::new(read) }
+    }
+
+    /// Runs it.
+    pub fn run(&self, cli: Cli<'_>, matches: &ArgMatches) -> Result<ExitCode> {
+        (self.run)(cli, matches)
+    }
+}
+
+/// Prints to stdout; `false` if the reader is gone, as `head` is when it has seen enough.
+pub fn print(text: &str) -> Result<bool> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Error::terminal(format!("stdout cannot be written: {error}"))),
+    }
+}
+
+/// Replaces control and format characters by spaces: stored text must not steer a terminal, end a
+/// line or turn the direction of what is read.
+pub fn printable(text: &str) -> String {
+    let steers = |it: char| {
+        let is_format = matches!(it, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+            || matches!(it, '\u{2060}'..='\u{2069}' | '\u{feff}');
+        it.is_control() || is_format
+    };
+    text.chars().map(|it| if steers(it) { ' ' } else { it }).collect()
+}
+
+/// Escapes text so that it is one segment of the path of a URL.
+pub fn escaped(text: &str) -> String {
+    let mut out = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_stands_in_a_url_as_one_piece() {
+        assert_eq!(escaped("process/a/ü?#%&.."), "process%2Fa%2F%C3%BC%3F%23%25%26..");
+    }
+
+    #[test]
+    fn stored_text_cannot_steer_the_terminal() {
+        assert_eq!(printable("a\u{1b}[2Jb\nc\u{202e}d"), "a [2Jb c d");
+    }
+}
