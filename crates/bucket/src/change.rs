@@ -225,6 +225,7 @@ pub(crate) fn is_certain(error: &BucketError) -> bool {
         | StoreError::CommitsLost { .. }
         | StoreError::Failed { .. }
         | StoreError::Corrupt { .. }
+        | StoreError::ReadOnly
         | StoreError::Closed => false,
     }
 }

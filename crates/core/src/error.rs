@@ -22,7 +22,8 @@ pub enum StartError {
     /// The store belongs to another program. Nothing was written.
     #[error(
         "this store belongs to the program `{owner}`, not to `{program}`; give `{program}` a \
-         folder or database of its own, or let it take this one with `App::adopt`"
+         folder or database of its own, take this one over with `--adopt`, or look at it with \
+         `inspect`"
     )]
     Foreign {
         /// The program that the store belongs to.

@@ -19,6 +19,7 @@ mod retention;
 mod runtime;
 pub mod test;
 mod tokens;
+mod unserved;
 pub mod workflow;
 
 pub use rusqlite;
@@ -36,9 +37,11 @@ pub use self::{
     },
     error::{Error, Result, ResultExt, StartError},
     object::{
-        Address, Alarm, Arrival, Both, CallError, CatchUp, Closed, Connection, ConnectionId,
-        Handle, Job, LiveSocket, Object, ObjectOptions, Objects, Outcome, Perform, Sql, Turn,
+        Address, Alarm, Arrival, Both, CallError, Caller, CatchUp, Closed, Connection,
+        ConnectionId, Handle, Job, LiveSocket, Object, ObjectOptions, Objects, Outcome, Perform,
+        Sql, Turn,
     },
+    open::refuse_foreign,
     queue::{
         Batch, BatchConsumer, ConsumeOptions, Consumer, Delivery, Queue, QueueError, QueueSettings,
         QueueSpec, Queues, Settled, SettledBatch,
@@ -46,5 +49,6 @@ pub use self::{
     retention::{Keep, Sweeper},
     runtime::Runtime,
     tokens::{Denied, NewToken, Token, TokenError, Tokens},
+    unserved::Unserved,
     workflow::{Ctx, Event, Retry, RunAddress, RunEnded, RunError, RunHandle, Runs, Workflow},
 };

@@ -59,7 +59,7 @@ pub use self::{
     options::ObjectOptions,
     pending::PendingCall,
     sql::Sql,
-    turn::{Ringing, StartedRun, Turn},
+    turn::{Caller, Ringing, StartedRun, Turn},
 };
 use crate::{Body, Error, Result};
 

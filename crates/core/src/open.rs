@@ -35,6 +35,19 @@ pub(crate) async fn store(at: &str) -> Result<Arc<dyn Store>, OpenError> {
     Ok(Arc::new(opened.map_err(|error| failed(error.to_string()))??))
 }
 
+/// Refuses a folder of another program before anything in it changes: opening it would make this
+/// process its owner. What cannot be looked at is left to opening, which says why.
+pub async fn refuse_foreign(folder: &Path, program: &str) -> Result<(), StartError> {
+    let options =
+        SqliteOptions { read_only: true, ..SqliteOptions::new(folder, Arc::new(SystemClock)) };
+    let looked = tokio::task::spawn_blocking(|| SqliteStore::open(options)).await;
+    let Ok(Ok(store)) = looked else { return Ok(()) };
+    let store: Arc<dyn Store> = Arc::new(store);
+    let checked = is_ours(&store, program, false).await;
+    store.close().await;
+    checked.map(drop)
+}
+
 /// Whether a store belongs to this program already. Another's is refused, unless it is adopted.
 pub(crate) async fn is_ours(
     store: &Arc<dyn Store>,

@@ -18,7 +18,7 @@ use tokio::{
 
 use crate::{
     App, BucketError, BucketSpec, Buckets, Client, Dispatcher, DispatcherOptions, Keep, Objects,
-    Queues, Runs, StartError, Sweeper, Tokens,
+    Queues, Runs, StartError, Sweeper, Tokens, Unserved,
     app::{BeforeWork, Extension, Extensions},
     bucket::Place,
     open,
@@ -64,6 +64,8 @@ pub(crate) struct Parts {
     /// Retention, and the retry of `work` on a full disk; `None` once the program stops.
     background: Mutex<Option<JoinSet<()>>>,
     hung_up: OnceCell<()>,
+    /// Whether the store names this program as its own.
+    is_ours: AtomicBool,
     stop_began: AtomicBool,
     sweeps: AtomicBool,
     /// Set when no delivery is in flight any more; clients get `closed` from then on.
@@ -93,6 +95,10 @@ impl Parts {
         let problems: Vec<String> = failed.map(|it| it.to_string()).collect();
         if !problems.is_empty() {
             return Err(StartError::Program { problems });
+        }
+        if !self.is_ours.load(Ordering::Relaxed) {
+            open::write_owner(&self.store, &self.name).await?;
+            self.is_ours.store(true, Ordering::Relaxed);
         }
         // Retention runs on a full disk too: it may free space.
         if !self.sweeps.swap(true, Ordering::Relaxed) {
@@ -214,6 +220,9 @@ impl Runtime {
 
     pub(crate) async fn open(mut app: App, at: &str) -> Result<Self, StartError> {
         app.check()?;
+        if let Some(folder) = open::folder(at).filter(|_| !app.adopts) {
+            open::refuse_foreign(folder, &app.name).await?;
+        }
         let store = open::store(at).await?;
         if let (Place::None, Some(folder)) = (&app.buckets.place, open::folder(at)) {
             let blobs = folder.join("blobs");
@@ -221,18 +230,10 @@ impl Runtime {
                 app.buckets.place = Place::Folder(blobs);
             }
         }
-        let (name, adopts) = (app.name.clone(), app.adopts);
         let started = async {
-            let is_ours = open::is_ours(&store, &name, adopts).await?;
             let runtime = app.prepare(store.clone()).await?;
             runtime.parts.owns_store.store(true, Ordering::Relaxed);
-            let began = async {
-                if !is_ours {
-                    open::write_owner(&store, &name).await?;
-                }
-                runtime.work().await
-            };
-            let began = began.await;
+            let began = runtime.work().await;
             runtime.or_stop(began).await
         };
         let started = started.await;
@@ -245,6 +246,7 @@ impl Runtime {
 
     pub(crate) async fn prepare(app: App, store: Arc<dyn Store>) -> Result<Self, StartError> {
         app.check()?;
+        let is_ours = open::is_ours(&store, &app.name, app.adopts).await?;
         let App { name, clients, entropy, keep, extensions, buckets, .. } = app;
         let declared_buckets = buckets.specs.clone();
         let buckets = buckets.open(store.clone(), entropy.clone()).await?;
@@ -288,6 +290,7 @@ impl Runtime {
             beginning: tokio::sync::Mutex::new(app.before_work),
             background: Mutex::new(Some(JoinSet::new())),
             hung_up: OnceCell::new(),
+            is_ours: AtomicBool::new(is_ours),
             stop_began: AtomicBool::new(false),
             sweeps: AtomicBool::new(false),
             ended: watch::Sender::new(false),
@@ -360,6 +363,11 @@ impl Runtime {
             Some(dispatcher) => dispatcher.forgotten().await,
             None => Ok(Vec::new()),
         }
+    }
+
+    /// Messages that wait for something that this program does not declare.
+    pub async fn unserved(&self) -> Result<Vec<Unserved>, StoreError> {
+        self.parts.unserved().await
     }
 
     /// The objects.

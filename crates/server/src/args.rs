@@ -52,6 +52,9 @@ pub(crate) enum VerbArgs {
     /// Serves a data folder or a database (the default verb)
     #[command(after_help = examples::SERVE)]
     Serve,
+    /// Serves the data folder of any program to look at it: delivers nothing, changes nothing
+    #[command(after_help = examples::INSPECT)]
+    Inspect(InspectArgs),
     /// Shows the settings
     #[command(subcommand)]
     Config(ConfigVerb),
@@ -59,10 +62,25 @@ pub(crate) enum VerbArgs {
     Ask(Ask),
 }
 
+/// What to look at and where.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct InspectArgs {
+    /// Data folder, which no server may hold
+    #[arg(long, env = "STEADFAST_DATA", default_value = "./data", value_name = "DIR")]
+    pub(crate) data: PathBuf,
+    /// Address to listen on, of this machine
+    #[arg(long, env = "STEADFAST_LISTEN", default_value = "127.0.0.1:8787", value_parser = listen)]
+    pub(crate) listen: SocketAddr,
+    /// What to log on stderr: error, warn, info, debug or trace
+    #[arg(long, env = "STEADFAST_LOG", default_value = "info")]
+    pub(crate) log: LevelFilter,
+}
+
 /// Verbs about settings.
 #[derive(Clone, Copy, Debug, Subcommand)]
 pub(crate) enum ConfigVerb {
     /// Prints every setting of `serve`, its value and where that comes from
+    #[command(after_help = examples::CONFIG)]
     Show,
 }
 
@@ -146,6 +164,10 @@ pub(crate) struct ServeArgs {
     // Not in the environment: it is a decision about one loss, not about all to come.
     #[arg(long, hide_env = true)]
     pub(crate) accept_loss: bool,
+    /// For this start: take over a store that belongs to another program
+    // Not in the environment, for the same reason.
+    #[arg(long, hide_env = true)]
+    pub(crate) adopt: bool,
     /// What to log on stderr: error, warn, info, debug or trace
     #[arg(long, env = "STEADFAST_LOG", default_value = "info")]
     pub(crate) log: LevelFilter,

@@ -66,6 +66,7 @@ fn run<M, P: Program<M>>(program: &P, argv: &[OsString]) -> Result<(), Failure> 
             let args = ServeArgs::from_arg_matches(settings).unwrap_or_else(|it| it.exit());
             serve::run(args, app?)
         }
+        Some(VerbArgs::Inspect(args)) => serve::inspect(&args, name),
         Some(VerbArgs::Config(ConfigVerb::Show)) => {
             print(&declared.show(settings))?;
             Ok(())

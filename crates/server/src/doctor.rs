@@ -18,6 +18,7 @@ pub(crate) async fn examine(node: &Node, deep: bool) -> Examination {
     if works {
         checks.push(work::wake_ups(&node.runtime).await);
     }
+    checks.push(work::unserved(&node.runtime).await);
     checks.push(clock::check(&store.clock().report()));
     if let Place::Folder(folder) = &node.place {
         checks.extend(disk::checks(folder.clone()).await);

@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use steadfast_core::{App, Buckets, Runtime};
+use steadfast_core::{App, Buckets, Runtime, Unserved};
 use steadfast_store::Store;
 use tokio::sync::{Mutex, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -53,6 +53,8 @@ pub(crate) struct Node {
     pub(crate) watchers: Arc<Semaphore>,
     /// Ends those who would stay on the line.
     pub(crate) stopping: CancellationToken,
+    /// Stored work that the program does not serve, as it was at the start.
+    pub(crate) unserved: OnceLock<Vec<Unserved>>,
     draining: AtomicBool,
 }
 
@@ -84,6 +86,7 @@ impl Node {
             examination: Mutex::new(()),
             watchers: Arc::new(Semaphore::new(WATCHERS_MAX)),
             stopping: CancellationToken::new(),
+            unserved: OnceLock::new(),
             draining: AtomicBool::new(false),
         }
     }

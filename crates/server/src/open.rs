@@ -19,11 +19,14 @@ pub(crate) struct Opening {
     pub(crate) clock_step_max: Duration,
     /// Go on although acknowledged commits are missing.
     pub(crate) accept_loss: bool,
+    /// Only look at it.
+    pub(crate) read_only: bool,
 }
 
 impl Opening {
     /// As usual.
-    pub(crate) const DEFAULT: Self = Self { clock_step_max: CLOCK_STEP_MAX, accept_loss: false };
+    pub(crate) const DEFAULT: Self =
+        Self { clock_step_max: CLOCK_STEP_MAX, accept_loss: false, read_only: false };
 }
 
 /// The same as [`open_store`], but while another process serves the store it waits.
@@ -56,12 +59,12 @@ pub(crate) async fn wait_for_store(
 pub(crate) async fn open_store(
     place: &Place,
     clock: Arc<dyn Clock>,
-    Opening { clock_step_max, accept_loss }: Opening,
+    Opening { clock_step_max, accept_loss, read_only }: Opening,
 ) -> Result<Arc<dyn Store>, OpenError> {
     match place {
         Place::Folder(folder) => {
-            let options =
-                SqliteOptions { clock_step_max, ..SqliteOptions::new(folder.clone(), clock) };
+            let options = SqliteOptions::new(folder.clone(), clock);
+            let options = SqliteOptions { clock_step_max, read_only, ..options };
             let opened = tokio::task::spawn_blocking(|| SqliteStore::open(options)).await;
             let store = opened.map_err(|error| failed(place, error.to_string()))??;
             Ok(Arc::new(store))

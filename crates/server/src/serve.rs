@@ -2,14 +2,14 @@
 
 use std::{io::Write, net::SocketAddr, sync::Arc, time::Duration};
 
-use steadfast_core::{App, ObjectOptions, background_threads};
+use steadfast_core::{App, ObjectOptions, background_threads, refuse_foreign};
 use steadfast_store::{Clock, Commit, Health, Store, SystemClock};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     app,
-    args::{SERVER, ServeArgs},
+    args::{InspectArgs, S3Listen, SERVER, ServeArgs},
     failure::Failure,
     listener::Drained,
     logging,
@@ -59,11 +59,17 @@ async fn serve(args: ServeArgs, app: App, work: &Handle) -> Result<(), Failure> 
     let mut signals = Signals::catch()?;
     open_files::allow_many();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    if let Place::Folder(folder) = &place
+        && !args.adopt
+    {
+        refuse_foreign(folder, app.name()).await?;
+    }
     let (ports, store) = tokio::select! {
         opened = open(&args, &place, &clock) => opened?,
         () = signals.next() => return Ok(()),
     };
     let name = app.name().to_owned();
+    let app = if args.adopt { app.adopt() } else { app };
     let program =
         app.object_options(object_options(&args)).keep(args.keep()).blob_folder(data.join("blobs"));
     let node = Node::prepare(program, store.clone(), place).await?;
@@ -77,6 +83,7 @@ async fn serve(args: ServeArgs, app: App, work: &Handle) -> Result<(), Failure> 
     let working = node.clone();
     let started = work.spawn(async move { working.runtime.work().await }).await;
     started.map_err(|error| Failure::new(format!("work does not begin ({error})")))??;
+    tell_unserved(&node).await;
     greet(&name, &node.place, ports.address, ports.s3_address);
     let stop = CancellationToken::new();
     let serving = ports.serve(routes, &node, &clock, &stop);
@@ -107,6 +114,53 @@ async fn serve(args: ServeArgs, app: App, work: &Handle) -> Result<(), Failure> 
     failed.map_or(Ok(()), |reason| Err(Failure::new(format!("the store failed: {reason}"))))
 }
 
+/// Says which stored work this program does not serve.
+async fn tell_unserved(node: &Node) {
+    match node.runtime.unserved().await {
+        Ok(unserved) => {
+            for it in node.unserved.get_or_init(|| unserved) {
+                tracing::warn!("{it}, which this program does not declare: they are kept");
+            }
+        }
+        Err(error) => tracing::warn!(error = %error, "stored work could not be looked at"),
+    }
+}
+
+/// Serves a folder to look at it, until a signal.
+pub(crate) fn inspect(args: &InspectArgs, name: String) -> Result<(), Failure> {
+    logging::start(args.log);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let result = runtime.block_on(look(args, name));
+    runtime.shutdown_background();
+    result
+}
+
+async fn look(args: &InspectArgs, name: String) -> Result<(), Failure> {
+    let place = Place::Folder(std::path::absolute(&args.data)?);
+    let mut signals = Signals::catch()?;
+    open_files::allow_many();
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let ports = Ports::bind(args.listen, S3Listen::Off)?;
+    let opening = Opening { read_only: true, ..Opening::DEFAULT };
+    let store = open_store(&place, clock.clone(), opening).await?;
+    // It declares nothing, so that it serves nothing: whatever is in the store can be read.
+    let node = Node::prepare(App::new(name).adopt(), store.clone(), place).await?;
+    greet(&format!("{} (looks only)", node.runtime.name()), &node.place, ports.address, None);
+    let (stop, routes) = (CancellationToken::new(), app::router(node.clone()));
+    let serving = ports.serve(routes, &node, &clock, &stop);
+    let mut serving = std::pin::pin!(serving);
+    tokio::select! {
+        _ = &mut serving => unreachable!("serving ends only when it is stopped"),
+        () = signals.next() => {}
+    }
+    node.drain();
+    stop.cancel();
+    log_drained(&serving.await);
+    node.runtime.clone().stop().await;
+    store.close().await;
+    Ok(())
+}
+
 /// Takes the ports and the store. The ports come first: giving them back leaves no trace, opening a
 /// store does. But nobody should knock at one that waits for its store.
 async fn open(
@@ -115,7 +169,7 @@ async fn open(
     clock: &Arc<dyn Clock>,
 ) -> Result<(Ports, Arc<dyn Store>), Failure> {
     let clock_step_max = Duration::from_secs(args.clock_step.into());
-    let opening = Opening { clock_step_max, accept_loss: args.accept_loss };
+    let opening = Opening { clock_step_max, accept_loss: args.accept_loss, read_only: false };
     if !args.wait_for_owner {
         let ports = Ports::bind(args.listen, args.s3_listen)?;
         return Ok((ports, open_store(place, clock.clone(), opening).await?));

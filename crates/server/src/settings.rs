@@ -92,8 +92,9 @@ impl Flag {
         let line = std::iter::once("settings".to_owned()).chain(line);
         let read = Command::new("settings").arg(arg).try_get_matches_from(line);
         let error = read.err()?.to_string();
-        let first = error.lines().next().unwrap_or_default();
-        Some(first.trim_start_matches("error: ").to_owned())
+        let reason: Vec<&str> =
+            error.lines().map(str::trim).take_while(|it| !it.is_empty()).collect();
+        Some(reason.join(" ").trim_start_matches("error: ").to_owned())
     }
 }
 

@@ -140,6 +140,9 @@ pub enum StoreError {
         /// What was found.
         reason: String,
     },
+    /// The store was opened to look at it.
+    #[error("store is read-only here: nothing was written; ask the program that serves it")]
+    ReadOnly,
     /// The store was closed.
     #[error("store is closed")]
     Closed,
@@ -158,6 +161,7 @@ impl StoreError {
             StoreError::CommitsLost { .. } => "commits_lost",
             StoreError::Failed { .. } => "storage_failed",
             StoreError::Corrupt { .. } => "corrupt",
+            StoreError::ReadOnly => "read_only",
             StoreError::Closed => "closed",
         }
     }
@@ -172,6 +176,7 @@ impl StoreError {
             | StoreError::CommitsLost { .. }
             | StoreError::Failed { .. }
             | StoreError::Corrupt { .. }
+            | StoreError::ReadOnly
             | StoreError::Closed => false,
         }
     }
@@ -195,7 +200,8 @@ impl StoreError {
             | StoreError::DiskFull
             | StoreError::Unavailable { .. }
             | StoreError::Fenced { .. }
-            | StoreError::CommitsLost { .. } => true,
+            | StoreError::CommitsLost { .. }
+            | StoreError::ReadOnly => true,
             StoreError::Unknown { .. }
             | StoreError::Failed { .. }
             | StoreError::Corrupt { .. }

@@ -10,7 +10,13 @@ mod row;
 mod runs;
 mod writer;
 
-use std::{collections::HashMap, ops::RangeInclusive, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    ops::RangeInclusive,
+    path::PathBuf,
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use rusqlite::{Connection, Params};
@@ -43,6 +49,9 @@ pub struct SqliteOptions {
     pub log_bytes_max: u64,
     /// A step of the clock beyond this is reported, and deletion by age waits.
     pub clock_step_max: Duration,
+    /// Whether the store is only looked at: it must be there, nobody becomes its owner, and every
+    /// commit is refused with `read_only`.
+    pub read_only: bool,
 }
 
 impl SqliteOptions {
@@ -55,6 +64,7 @@ impl SqliteOptions {
             file_bytes_max,
             log_bytes_max: 1 << 30,
             clock_step_max,
+            read_only: false,
         }
     }
 }
@@ -64,12 +74,19 @@ pub struct SqliteStore {
     queue: Queue,
     readers: Readers,
     status: Arc<Status>,
+    /// `None` if it is closed, or only looked at.
     writer: Mutex<Option<std::thread::JoinHandle<()>>>,
+    /// The lock of a store that is only looked at; else the writer has it.
+    looking: std::sync::Mutex<Option<std::fs::File>>,
+    read_only: bool,
 }
 
 impl SqliteStore {
     /// Opens or makes the store; it is ours until it is closed or this process ends.
     pub fn open(options: SqliteOptions) -> Result<Self, OpenError> {
+        if options.read_only {
+            return Self::look(options);
+        }
         let opened = file::open(&options)?;
         let clock = StoreClock::new(options.clock, options.clock_step_max, opened.clock);
         let status = Arc::new(Status::new(opened.owner, Arc::new(clock)));
@@ -94,7 +111,19 @@ impl SqliteStore {
             reason: error.to_string(),
         })?;
         let readers = Readers::new(opened.database);
-        Ok(Self { queue, readers, status, writer: Mutex::new(Some(handle)) })
+        let (writer, looking) = (Mutex::new(Some(handle)), std::sync::Mutex::default());
+        Ok(Self { queue, readers, status, writer, looking, read_only: false })
+    }
+
+    /// Opens a store to look at it. Nothing in the folder changes but the name in the lock file.
+    fn look(options: SqliteOptions) -> Result<Self, OpenError> {
+        let looked = file::look(&options)?;
+        let clock = StoreClock::new(options.clock, options.clock_step_max, looked.clock);
+        let status = Arc::new(Status::new(looked.owner, Arc::new(clock)));
+        let (queue, _) = shared::queue();
+        let readers = Readers::new(looked.database);
+        let looking = std::sync::Mutex::new(Some(looked.lock));
+        Ok(Self { queue, readers, status, writer: Mutex::default(), looking, read_only: true })
     }
 
     /// Reads on one of the reading connections, away from the async threads.
@@ -125,6 +154,9 @@ impl SqliteStore {
 #[async_trait]
 impl Store for SqliteStore {
     fn submit(&self, commit: Commit, answer: Answer) {
+        if self.read_only {
+            return answer(Err(StoreError::ReadOnly));
+        }
         self.queue.submit(commit, answer);
     }
 
@@ -413,6 +445,7 @@ impl Store for SqliteStore {
     async fn close(&self) {
         self.queue.close();
         self.readers.close();
+        drop(self.looking.lock().unwrap_or_else(PoisonError::into_inner).take());
         if let Some(writer) = self.writer.lock().await.take() {
             // A writer that panicked has nothing left to finish.
             let _ = tokio::task::spawn_blocking(move || writer.join()).await;

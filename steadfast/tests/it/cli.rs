@@ -150,6 +150,8 @@ fn a_reader_that_has_seen_enough_is_no_failure() {
 fn help_shows_an_example_and_the_variable_of_every_flag() {
     for verb in [
         &["serve"][..],
+        &["inspect"],
+        &["config", "show"],
         &["doctor"],
         &["streams", "list"],
         &["streams", "show"],
@@ -198,9 +200,11 @@ fn help_shows_an_example_and_the_variable_of_every_flag() {
         let output = run(&[verb, &["--help"][..]].concat());
         let text = stdout(&output);
         assert!(output.status.success() && text.contains("Example"), "{text}");
-        let flags = text.lines().map(str::trim_start).filter(|it| it.starts_with("--"));
-        // A decision about one loss must not stay in an environment.
-        for flag in flags.filter(|it| !it.starts_with("--accept-loss ")) {
+        // The help of a long flag stands below it.
+        let flags = text.split("\n      --").skip(1);
+        // A decision about one start must not stay in an environment.
+        let is_once = |it: &&str| it.starts_with("accept-loss ") || it.starts_with("adopt ");
+        for flag in flags.filter(|it| !is_once(it)) {
             assert!(flag.contains("[env: STEADFAST_"), "{flag}");
         }
     }

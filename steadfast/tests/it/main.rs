@@ -41,6 +41,7 @@ mod pages;
 mod private;
 mod process_pages;
 mod processes;
+mod programs;
 mod proxy;
 mod queue_cli;
 mod queue_pages;

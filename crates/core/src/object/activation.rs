@@ -168,6 +168,7 @@ impl Activation {
         if let Input::Delete = input {
             return self.delete(end);
         }
+        self.core().caller.set(input.caller());
         // A wake-up of an object that is gone: nothing is to be made for it.
         if let Input::Wake { .. } = input
             && self.seq == 0
@@ -181,7 +182,7 @@ impl Activation {
             return Step::reply(Err(error));
         }
         match input {
-            Input::Call { message, body, key } => {
+            Input::Call { message, body, key, .. } => {
                 let call = |core: &Rc<Core>| call(core, class, message, body, key.as_ref());
                 self.turn(input.label(), end, now, None, call)
             }

@@ -11,7 +11,7 @@ use steadfast_store::{
 };
 
 use super::{
-    CallError, Objects,
+    CallError, Caller, Objects,
     effect::{self, Performer},
     mailbox::{End, Input},
     objects::Shared,
@@ -86,6 +86,7 @@ impl Handler for ToObject {
                 message: message.message_type.as_str().into(),
                 body: message.data.as_str().into(),
                 key: None,
+                caller: Caller::Internal,
             },
         };
         let end = End { position: message.position, lease: delivery.lease() };

@@ -3,7 +3,7 @@
 use steadfast_store::{Lease, Position, SettledAs, Timestamp, Write};
 use tokio::sync::oneshot;
 
-use super::{CallError, Closed, ConnectionId, key::Key, live::Coming};
+use super::{CallError, Caller, Closed, ConnectionId, key::Key, live::Coming};
 
 /// What comes back: the reply as JSON.
 pub(super) type Reply = Result<String, CallError>;
@@ -32,7 +32,7 @@ impl Item {
 
 pub(super) enum Input {
     /// A message, by its name.
-    Call { message: Box<str>, body: Box<str>, key: Option<Key> },
+    Call { message: Box<str>, body: Box<str>, key: Option<Key>, caller: Caller },
     /// Alarms that ring; this wake-up was due then.
     Wake { due_at: Timestamp },
     /// Somebody connects.
@@ -46,6 +46,15 @@ pub(super) enum Input {
 }
 
 impl Input {
+    /// The caller of its turn.
+    pub(super) fn caller(&self) -> Caller {
+        match self {
+            Input::Call { caller, .. } => *caller,
+            Input::Connected(_) | Input::Received { .. } => Caller::Anonymous,
+            Input::Wake { .. } | Input::Closed { .. } | Input::Delete => Caller::Internal,
+        }
+    }
+
     /// What the log says about it.
     pub(super) fn label(&self) -> &str {
         match self {

@@ -8,7 +8,8 @@ use steadfast_store::{
 use tokio::{runtime::Handle as Tokio, sync::oneshot};
 
 use super::{
-    Address, CallError, CallList, Handle, Job, Lists, Object, ObjectOptions, PendingCall, Perform,
+    Address, CallError, CallList, Caller, Handle, Job, Lists, Object, ObjectOptions, PendingCall,
+    Perform,
     activation::Activation,
     awake::Awake,
     calls::Methods,
@@ -274,8 +275,8 @@ impl Objects {
         PendingCall::typed(Ok(self.clone()), to, msg)
     }
 
-    /// Calls an object by names, with JSON: the door for those who know no types. An empty body
-    /// stands for a message without fields.
+    /// Calls an object by names, with JSON, for callers outside of the program: the turn's
+    /// [`Caller`] is anonymous. An empty body stands for a message without fields.
     pub async fn call_json(
         &self,
         class: &str,
@@ -286,7 +287,7 @@ impl Objects {
     ) -> Result<String, CallError> {
         self.shared.class(class)?;
         let to = store::Address::new(EntityKind::Object, class, name)?;
-        self.give_call(&to, message, body, key).await
+        self.give_call(&to, message, body, key, Caller::Anonymous).await
     }
 
     pub(super) async fn give_call(
@@ -295,6 +296,7 @@ impl Objects {
         message: &str,
         body: &str,
         key: Option<&str>,
+        caller: Caller,
     ) -> Reply {
         let class = self.shared.class(to.class())?;
         if !class.methods.contains_key(message) {
@@ -302,7 +304,7 @@ impl Objects {
             return Err(CallError::UnknownMessage { class, message: message.into() });
         }
         let key = key.map(|key| Key::new(key, message, body)).transpose()?;
-        let input = Input::Call { message: message.into(), body: body.into(), key };
+        let input = Input::Call { message: message.into(), body: body.into(), key, caller };
         self.shared.give(to, input, None).await
     }
 
@@ -323,7 +325,8 @@ impl Objects {
             detail: error.to_string(),
         })?;
         let to = to.resolve()?;
-        let input = Input::Call { message: C::NAME.into(), body: body.into(), key: None };
+        let (message, caller) = (C::NAME.into(), Caller::Internal);
+        let input = Input::Call { message, body: body.into(), key: None, caller };
         self.shared.give(&to, input, Some(End { position, lease })).await.map(drop)
     }
 
@@ -338,6 +341,11 @@ impl Objects {
     /// The classes, in order.
     pub fn classes(&self) -> impl Iterator<Item = &'static str> {
         self.shared.classes.keys().copied()
+    }
+
+    /// Whether jobs of this name are performed.
+    pub(crate) fn performs(&self, job: &str) -> bool {
+        self.shared.performers.contains_key(job)
     }
 
     /// Whether a message of a class may be called over HTTP.

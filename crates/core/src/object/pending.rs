@@ -8,7 +8,7 @@ use std::{
 
 use steadfast_store as store;
 
-use super::{Address, CallError, Handle, Objects};
+use super::{Address, CallError, Caller, Handle, Objects};
 use crate::Body;
 
 /// A call that is about to be made.
@@ -54,7 +54,8 @@ impl<R: Body> IntoFuture for PendingCall<R> {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let Self { objects, to, message, body, key, .. } = self;
-            let reply = objects?.give_call(&to?, message, &body?, key.as_deref()).await?;
+            let reply =
+                objects?.give_call(&to?, message, &body?, key.as_deref(), Caller::Internal).await?;
             serde_json::from_str(&reply).map_err(|error| CallError::Reply {
                 message: message.into(),
                 detail: error.to_string(),

@@ -11,7 +11,7 @@ use steadfast_store::{
 };
 
 use super::{
-    CallError, Objects,
+    CallError, Caller, Objects,
     key::{Key, RequestHash},
     mailbox::Input,
     transact::rolled_back,
@@ -102,7 +102,8 @@ impl Objects {
         }
         self.shared.class(class)?;
         let to = store::Address::new(EntityKind::Object, class, name)?;
-        let input = Input::Call { message: message.into(), body: body.into(), key: Some(key) };
+        let (message, caller) = (message.into(), Caller::Internal);
+        let input = Input::Call { message, body: body.into(), key: Some(key), caller };
         self.shared.give(&to, input, None).await
     }
 }

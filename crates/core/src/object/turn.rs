@@ -37,6 +37,7 @@ pub(super) struct Core {
     pub(super) me: store::Address,
     pub(super) now: Timestamp,
     pub(super) seq: i64,
+    pub(super) caller: Cell<Caller>,
     pub(super) ringing: RefCell<Option<Ringing>>,
     /// Messages to send.
     pub(super) out: RefCell<Vec<Message>>,
@@ -50,6 +51,18 @@ pub(super) struct Core {
     pub(super) deleted: Cell<bool>,
     /// What the program serves; `None`: that is not known.
     pub(super) served: Option<Arc<Registry>>,
+}
+
+/// The caller of a turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Caller {
+    /// The program itself: another turn, a run, a consumer, an alarm, a route of an application.
+    #[default]
+    Internal,
+    /// Somebody outside, by the HTTP API or a live connection. There is no access control yet that
+    /// would know more.
+    Anonymous,
 }
 
 /// The alarm that a turn was woken by.
@@ -86,6 +99,11 @@ impl<C: Object> Turn<C> {
     /// The number of this turn in the life of the object, if it changes something.
     pub fn seq(&self) -> i64 {
         self.core.seq
+    }
+
+    /// The caller of this turn.
+    pub fn caller(&self) -> Caller {
+        self.core.caller.get()
     }
 
     /// The alarm that this turn was woken by, if it was one.

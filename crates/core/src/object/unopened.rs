@@ -45,6 +45,7 @@ impl Unopened {
             me: me.clone(),
             now: Timestamp::MIN,
             seq: 0,
+            caller: Default::default(),
             ringing: Default::default(),
             out: Default::default(),
             run_reply: Default::default(),

@@ -143,6 +143,11 @@ impl Queues {
         Self { shared }
     }
 
+    /// Whether the program declares or consumes a queue.
+    pub(crate) fn declares(&self, name: &str) -> bool {
+        self.shared.declared.contains_key(name) || self.shared.consumed.contains_key(name)
+    }
+
     /// Opens what is known, takes over what earlier owners left unfinished, and begins to consume.
     pub(crate) async fn begin(&self, grace: Duration) -> Result<(), StoreError> {
         // Before the first look, so that nothing falls between them.

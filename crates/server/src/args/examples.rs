@@ -21,6 +21,20 @@ Examples:
   steadfast serve --listen 127.0.0.1:9000 --data ./data
   STEADFAST_STORE=postgres://me@localhost/steadfast steadfast serve";
 
+/// Below the help of `inspect`.
+pub(super) const INSPECT: &str = "\
+Examples:
+  steadfast inspect --data ./other/data
+  steadfast objects list counter --server http://127.0.0.1:8787";
+
+/// Below the help of `config show`.
+pub(super) const CONFIG: &str = "\
+A flag goes before its variable, that before the settings file, that before the default.
+`[uploads] models = \"DIR\"` in the file is --uploads-models and STEADFAST_UPLOADS_MODELS.
+
+Example:
+  steadfast config show";
+
 /// Below the help of `doctor`.
 pub(super) const DOCTOR: &str = "\
 Examples:

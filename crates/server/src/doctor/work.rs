@@ -20,3 +20,18 @@ pub(super) async fn wake_ups(runtime: &Runtime) -> Check {
         Err(error) => Check::failed("wake-ups", error.to_string()),
     }
 }
+
+/// Messages for what this program does not declare wait for another program.
+pub(super) async fn unserved(runtime: &Runtime) -> Check {
+    match runtime.unserved().await {
+        Ok(found) if found.is_empty() => Check::ok("served", "this program serves all stored work"),
+        Ok(found) => {
+            let named: Vec<String> =
+                found.iter().take(NAMED_MAX).map(ToString::to_string).collect();
+            let named = named.join("; ");
+            let advice = "start the program that declares it, or declare it here";
+            Check::warning("served", format!("not served here: {named}; {advice}"))
+        }
+        Err(error) => Check::failed("served", error.to_string()),
+    }
+}

@@ -28,6 +28,7 @@ pub(super) async fn start(
 ) -> Result<Markup, Problem> {
     let totals = node.runtime.store().totals().await?;
     let objects = read_classes(&node).await?;
+    let unserved = node.unserved.get().map(Vec::as_slice).unwrap_or_default();
     let content = html! {
         section.hero {
             (health(&node))
@@ -41,6 +42,13 @@ pub(super) async fn start(
             }
         }
         (figures(totals, &objects))
+        @if !unserved.is_empty() {
+            section.card {
+                h2 { "Not served here" }
+                p { "This program does not declare what these messages wait for. They are kept." }
+                ul { @for it in unserved { li { (it) } } }
+            }
+        }
         (facts(&node))
         section.columns {
             (links(&node))

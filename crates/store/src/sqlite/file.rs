@@ -8,7 +8,8 @@ use std::{
 };
 
 use rusqlite::{
-    Connection, ErrorCode, OptionalExtension, config::DbConfig, ffi, params, types::Value,
+    Connection, ErrorCode, OpenFlags, OptionalExtension, config::DbConfig, ffi, params,
+    types::Value,
 };
 
 use super::SqliteOptions;
@@ -63,6 +64,52 @@ pub(super) fn open(options: &SqliteOptions) -> Result<Opened, OpenError> {
     // The names of new files must survive a power cut as well.
     sync_folder(folder).map_err(|error| failed(error.to_string()))?;
     Ok(Opened { connection, database, owner, is_unwritten, clock, lock })
+}
+
+/// What looking gives.
+pub(super) struct Looked {
+    pub(super) database: PathBuf,
+    /// The last owner: nobody becomes the next.
+    pub(super) owner: Owner,
+    pub(super) clock: ClockRecord,
+    pub(super) lock: File,
+}
+
+/// Opens a store to look at it, on a connection that cannot write.
+pub(super) fn look(options: &SqliteOptions) -> Result<Looked, OpenError> {
+    let (folder, what) = (&options.folder, options.folder.display().to_string());
+    let failed = |reason: String| OpenError::Failed { what: what.clone(), reason };
+    let database = folder.join("steadfast.db");
+    if !database.is_file() {
+        return Err(failed("there is no steadfast.db in it".into()));
+    }
+    let lock = take_lock(folder)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(&database, flags);
+    let connection = connection.map_err(|error| failed(error.to_string()))?;
+    if check_foreign(&connection, &database)? {
+        return Err(failed("there is nothing in it".into()));
+    }
+    let schema = "SELECT value FROM meta WHERE key = 'schema'";
+    let found: i64 = connection
+        .query_row(schema, (), |row| row.get(0))
+        .map_err(|error| failed(error.to_string()))?;
+    if KNOWN_SCHEMA < found {
+        return Err(OpenError::Newer { what, found, known: KNOWN_SCHEMA });
+    }
+    if found < KNOWN_SCHEMA {
+        let reason = format!(
+            "it was written by an earlier version (schema {found}, this one has {KNOWN_SCHEMA}); \
+             its own program brings it up to date when it starts"
+        );
+        return Err(failed(reason));
+    }
+    let read = || {
+        let epoch = connection.query_row("SELECT epoch FROM node", (), |row| row.get(0))?;
+        Ok((Owner { epoch, unclean_until: None }, read_clock(&connection)?))
+    };
+    let (owner, clock) = read().map_err(|error: rusqlite::Error| failed(error.to_string()))?;
+    Ok(Looked { database, owner, clock, lock })
 }
 
 fn make_folder(folder: &Path) -> std::io::Result<()> {

@@ -87,6 +87,7 @@ pub(crate) enum Code {
     Fenced,
     CommitsLost,
     StorageFailed,
+    ReadOnly,
     Closed,
     DiskFull,
 }
@@ -104,6 +105,7 @@ impl Code {
             StoreError::CommitsLost { .. } => Code::CommitsLost,
             StoreError::Failed { .. } => Code::StorageFailed,
             StoreError::Corrupt { .. } => Code::Corrupt,
+            StoreError::ReadOnly => Code::ReadOnly,
             StoreError::Closed => Code::Closed,
         }
     }
@@ -310,6 +312,7 @@ impl Code {
             Code::Fenced => ("fenced", 503, "Another process took over"),
             Code::CommitsLost => ("commits_lost", 503, "Acknowledged commits are missing"),
             Code::StorageFailed => ("storage_failed", 503, "Storage failed"),
+            Code::ReadOnly => ("read_only", 409, "Read-only"),
             Code::Closed => ("closed", 503, "Store closed"),
             Code::DiskFull => ("disk_full", 507, "Disk full"),
         }

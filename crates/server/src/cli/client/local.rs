@@ -6,7 +6,7 @@ use std::{io::Read, net::SocketAddr, path::Path, sync::Arc};
 use axum::{Router, body::Body, http::Request, response::Response};
 use futures_util::{StreamExt, stream};
 use steadfast_bucket::MemoryBlobs;
-use steadfast_core::App;
+use steadfast_core::{App, refuse_foreign};
 use steadfast_store::{Clock, MemoryStore, OpenError, Store, SystemClock};
 use tokio::runtime::Runtime;
 use tower::ServiceExt;
@@ -32,6 +32,7 @@ impl LocalClient {
         let folder = std::path::absolute(folder)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        runtime.block_on(refuse_foreign(&folder, app.name()))?;
         let opened = runtime.block_on(open_existing_folder(&folder, clock));
         let store = opened.map_err(advise)?;
         let app = app.blob_folder(folder.join("blobs"));

@@ -1,0 +1,166 @@
+//! Stores of other programs, folders that are only looked at, and settings.
+
+use std::fs;
+
+use serde_json::{Value, json};
+use steadfast_core::{App, Object, Queue};
+use steadfast_counter::{Counter, Increment};
+use tempfile::TempDir;
+
+use crate::{
+    harness::{Server, assert_fails_with, output, run, stderr, stdout, steadfast},
+    seed::block_on,
+};
+
+const LOST: Queue<u32> = Queue::named("lost-property");
+
+/// A folder of the program `other`, with a counter at 7 and two messages in a queue.
+fn folder_of_other() -> TempDir {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let at = folder.path().to_str().expect("its name is text").to_owned();
+    block_on(async {
+        let app = App::new("other").object(Counter).queue(LOST);
+        let program = app.open(&at).await.expect("it opens");
+        let increment = Increment { by: 7 };
+        program.call(Counter::at("a"), increment).await.expect("it counts");
+        for number in [1, 2] {
+            program.send(LOST, &number).await.expect("it is sent");
+        }
+        program.stop().await;
+    });
+    folder
+}
+
+fn epoch(folder: &TempDir) -> i64 {
+    let store = rusqlite::Connection::open(folder.path().join("steadfast.db")).expect("it opens");
+    store.query_row("SELECT epoch FROM node", (), |row| row.get(0)).expect("it has an owner")
+}
+
+fn data(folder: &TempDir) -> &str {
+    folder.path().to_str().expect("its name is text")
+}
+
+#[test]
+fn a_folder_of_another_program_is_refused_and_stays_as_it_is() {
+    let folder = folder_of_other();
+    let before = epoch(&folder);
+    let told = ["belongs to the program `other`, not to `steadfast`", "--adopt", "inspect"];
+    assert_fails_with(&run(&["--listen", "127.0.0.1:0", "--data", data(&folder)]), &told);
+    assert_fails_with(&run(&["objects", "list", "counter", "--data", data(&folder)]), &told);
+    assert_eq!(epoch(&folder), before, "nothing was written");
+}
+
+#[test]
+fn an_adopted_folder_is_the_new_programs_and_its_unserved_work_is_told() {
+    let folder = folder_of_other();
+    let server = Server::with(folder, &["--adopt"]);
+    let checks: Value = serde_json::from_str(&server.get("/v1/doctor").body).expect("JSON");
+    let served = checks["checks"].as_array().and_then(|all| {
+        all.iter().find(|it| it["name"] == "served").map(|it| it["detail"].to_string())
+    });
+    let served = served.expect("the doctor looks at it");
+    assert!(served.contains("2 messages for queue `lost-property`"), "{served}");
+    assert!(server.get("/").body.contains("2 messages for queue `lost-property`"));
+    let server = Server::on(server.kill());
+    let read = server.post_json("/v1/objects/counter/a/calls/read", "", &[]);
+    assert_eq!(read.body, "7", "it belongs to steadfast now");
+}
+
+#[test]
+fn inspect_shows_everything_and_changes_nothing() {
+    let folder = folder_of_other();
+    let before = epoch(&folder);
+    let mut command = steadfast();
+    command.args(["inspect", "--listen", "127.0.0.1:0"]);
+    let Ok(server) = Server::begin(command, folder) else { panic!("it greets") };
+    let objects: Value =
+        serde_json::from_str(&server.get("/v1/objects/counter").body).expect("JSON");
+    assert_eq!(objects["items"][0]["name"], json!("a"), "{objects}");
+    let pages = ["/", "/streams", "/queues", "/objects", "/objects/counter/a", "/streams/pending"];
+    for page in pages {
+        let answer = server.get(page);
+        assert_eq!(answer.status, 200, "{page}: {}", answer.body);
+    }
+    assert!(server.get("/streams/pending").body.contains("lost-property"));
+    let sql = server.post_json("/v1/objects/counter/a/sql", "{\"sql\":\"SELECT 6 * 7\"}", &[]);
+    assert!(sql.body.contains("42"), "{}", sql.body);
+    let listed = server.ask(&["objects", "list", "counter"]);
+    assert!(stdout(&listed).contains('a'), "{}", stderr(&listed));
+    for (path, body) in [
+        ("/v1/queues/lost-property/messages", "{\"body\":3}"),
+        ("/v1/streams/pending/1/revive", ""),
+        ("/v1/keys", "{}"),
+    ] {
+        let refused = server.post_json(path, body, &[]);
+        assert!(400 <= refused.status, "{path}: {}", refused.body);
+    }
+    let sent = server.post_json("/v1/queues/lost-property/messages", "{\"body\":3}", &[]);
+    assert!(sent.body.contains("read_only"), "{}", sent.body);
+    let folder = server.kill();
+    assert_eq!(epoch(&folder), before, "nobody became its owner");
+    let at = data(&folder).to_owned();
+    let letters = block_on(async move {
+        let app = App::new("other").object(Counter).queue(LOST);
+        let program = app.open(&at).await.expect("it opens");
+        let letters = program.store().pending(None, 0, 10).await.expect("it reads").len();
+        program.stop().await;
+        letters
+    });
+    assert_eq!(letters, 2);
+    assert_fails_with(&run(&["inspect", "--data", "/nowhere"]), &["there is no steadfast.db"]);
+}
+
+#[test]
+fn settings_come_from_flag_variable_file_and_default_in_this_order() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("settings.toml");
+    let text = "retention = 5\n[uploads]\nimage-bytes = 1000\nimage-frames = 7\n\
+                [generations]\nrunware-key = \"secret\"\n[drift]\nhosts = [\"a\", \"b\"]";
+    fs::write(&file, text).expect("it is written");
+    let file = file.to_str().expect("its name is text");
+    let mut command = steadfast();
+    command.args(["config", "show", "--config", file, "--uploads-image-frames", "9"]);
+    command.env("STEADFAST_UPLOADS_IMAGE_BYTES", "2000").env("STEADFAST_OBJECT_IDLE", "4");
+    let shown = stdout(&output(&mut command));
+    for line in [
+        &format!("retention = 5  ({file})"),
+        "object-idle = 4  (STEADFAST_OBJECT_IDLE)",
+        "uploads-image-bytes = 2000  (STEADFAST_UPLOADS_IMAGE_BYTES)",
+        "uploads-image-frames = 9  (flag)",
+        &format!("generations-runware-key = ***  ({file})"),
+        &format!("drift-hosts = a,b  ({file})"),
+        "dead-retention = 90  (default)",
+    ] {
+        assert!(shown.lines().any(|it| it == line), "`{line}` is missing in {shown}");
+    }
+    assert!(!shown.contains("secret"), "{shown}");
+    // The name that the variable and the flag had before.
+    let mut command = steadfast();
+    command.args(["config", "show", "--image-frames", "3"]).env("STEADFAST_IMAGE_BYTES", "4");
+    let shown = stdout(&output(&mut command));
+    assert!(shown.contains("uploads-image-bytes = 4  (STEADFAST_IMAGE_BYTES)"), "{shown}");
+    assert!(shown.contains("uploads-image-frames = 3  (flag)"), "{shown}");
+}
+
+#[test]
+fn a_settings_file_with_mistakes_is_refused_with_all_of_them_before_anything_is_opened() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (file, store) = (folder.path().join("settings.toml"), folder.path().join("store"));
+    fs::write(&file, "listen = 3\ncolour = \"red\"\n[uploads]\nclassifier = \"crystal\"")
+        .expect("it is written");
+    let mut command = steadfast();
+    command.arg("--config").arg(&file).arg("--data").arg(&store);
+    let refused = output(&mut command);
+    assert_eq!(refused.status.code(), Some(1));
+    for told in [
+        "setting `listen` in",
+        "unknown setting `colour` in",
+        "setting `uploads-classifier` in",
+        "possible values: embedded, workers-ai, onnx",
+    ] {
+        assert!(stderr(&refused).contains(told), "`{told}` is missing in {}", stderr(&refused));
+    }
+    assert!(!store.exists(), "nothing was opened");
+    let missing = run(&["--config", "/nowhere.toml"]);
+    assert_fails_with(&missing, &["settings file /nowhere.toml cannot be read"]);
+}
