@@ -153,7 +153,7 @@ pub(crate) fn new_from(first: u64) -> Range<u64> {
 async fn guide_one(runs: &Runs, trip: u64, next: u64, ends: bool) {
     let id = trip.to_string();
     say(&format!("invoked {trip}"));
-    match runs.start(&Trip::at(&id), &trip).await {
+    match runs.start(Trip::at(&id), trip).await {
         Ok(_) => say(&format!("acked {trip}")),
         Err(error) => return wrong(trip, &error),
     }

@@ -115,7 +115,7 @@ impl Handle<CreateComparison> for EnvPair {
             samples: true,
             retries: true,
         };
-        turn.start(&CompareEnvironments::at(&run), &input);
+        turn.start(CompareEnvironments::at(&run), input);
         let seen = PairSeen {
             pair: turn.name().into(),
             comparison_id: id.clone(),
@@ -212,7 +212,7 @@ impl EnvPair {
             let (id, sequence, is_unexplained): (String, i64, bool) = row?;
             turn.sql().execute("DELETE FROM probes WHERE comparisonId = ?1", [&id])?;
             if is_unexplained {
-                turn.terminate(&CompareEnvironments::at(run_id(&id, sequence)));
+                turn.terminate(CompareEnvironments::at(run_id(&id, sequence)));
             }
         }
         Ok(())
@@ -289,7 +289,7 @@ impl Handle<Overdue> for EnvPair {
         let id = msg.comparison_id;
         let sequence = rows::sequence(turn.sql(), &id)?;
         if self.end(turn, &id, Status::Failed, ("error", value))? {
-            turn.terminate(&CompareEnvironments::at(run_id(&id, sequence)));
+            turn.terminate(CompareEnvironments::at(run_id(&id, sequence)));
         }
         Ok(())
     }

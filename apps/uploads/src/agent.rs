@@ -178,7 +178,7 @@ impl OrganizationAgent {
             event_id: event_id.into(),
             workflow_id: workflow_id.into(),
         };
-        turn.start(&OrganizationWorkflow::at(workflow_id), &input);
+        turn.start(OrganizationWorkflow::at(workflow_id), input);
     }
 
     /// Queues a row again, with a new run: its user wants it, or the one before was lost.
@@ -376,7 +376,7 @@ fn stop_run(turn: &Turn<OrganizationAgent>, name: &str) -> Result<()> {
     let going = "SELECT workflowId FROM Upload WHERE name = ?1 AND status IN ('queued', 'running')";
     let run: Option<String> = turn.sql().query_row(going, [name], |row| row.get(0)).optional()?;
     if let Some(run) = run {
-        turn.terminate(&OrganizationWorkflow::at(run));
+        turn.terminate(OrganizationWorkflow::at(run));
     }
     Ok(())
 }

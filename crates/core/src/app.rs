@@ -69,7 +69,7 @@ impl fmt::Display for Owner {
 /// }
 /// # async fn serve() -> Result<(), Box<dyn std::error::Error>> {
 /// let program = app().open("./data").await?;
-/// program.send(MAIL, &Letter { text: "Hello".into() }).await?;
+/// program.send(MAIL, Letter { text: "Hello".into() }).await?;
 /// # Ok(())
 /// # }
 /// ```

@@ -73,15 +73,15 @@ impl Client {
     }
 
     /// Sends a message to a queue.
-    pub async fn send<T: Body>(&self, to: Queue<T>, msg: &T) -> Result<(), QueueError> {
-        self.parts()?.queues.send(to, msg).await.map(drop)
+    pub async fn send<T: Body>(&self, to: Queue<T>, msg: T) -> Result<(), QueueError> {
+        self.parts()?.queues.send(to, &msg).await.map(drop)
     }
 
     /// Starts a run of a workflow, or finds it there: what may be executed twice may do this.
     pub async fn start<W: Workflow>(
         &self,
-        run: &RunAddress<W>,
-        input: &W::Input,
+        run: RunAddress<W>,
+        input: W::Input,
     ) -> Result<Started, RunError> {
         self.parts()?.runs.start(run, input).await
     }
@@ -98,8 +98,8 @@ impl Client {
     }
 
     /// Gives an input to a process.
-    pub async fn input<P: Process>(&self, input: &P::Input) -> Result<Decided, InputError> {
-        self.parts()?.processes.input::<P>(input, None).await
+    pub async fn input<P: Process>(&self, input: P::Input) -> Result<Decided, InputError> {
+        self.parts()?.processes.input::<P>(&input, None).await
     }
 
     /// A bucket of the program, which must run already.

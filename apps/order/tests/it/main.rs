@@ -18,14 +18,14 @@ fn program() -> steadfast_core::App {
 
 async fn start(app: &TestApp, id: &str) -> Result<()> {
     let input = OrderInput { order_id: id.into(), amount: 500 };
-    app.start(&Order::at(id), &input).await?;
+    app.start(Order::at(id), input).await?;
     Ok(())
 }
 
 /// What an invoice over so much ends as.
 async fn invoice(app: &TestApp, amounts: &[i64]) -> Result<Status> {
     let input = InvoiceInput { customer: "Ada".into(), amounts: amounts.into() };
-    app.start(&Invoice::at("i-1"), &input).await?;
+    app.start(Invoice::at("i-1"), input).await?;
     app.settle().await;
     Ok(app.runs().run("invoice", "i-1").await?.status)
 }
@@ -74,7 +74,7 @@ async fn an_order_that_is_not_paid_in_time_or_not_enough_gives_its_goods_back() 
 async fn a_reminder_comes_after_a_month_and_not_before() -> Result<()> {
     let app = program().test().await?;
     let input = ReminderInput { text: "water the plants".into() };
-    app.start(&Reminder::at("r"), &input).await?;
+    app.start(Reminder::at("r"), input).await?;
     app.advance(Duration::from_hours(30 * 24 - 1)).await;
     assert_eq!(app.runs().run("reminder", "r").await?.status, Status::Waiting);
     app.advance(Duration::from_hours(1)).await;

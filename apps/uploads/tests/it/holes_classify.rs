@@ -101,7 +101,7 @@ async fn hole_5_an_id_that_is_taken_by_an_ended_run_is_not_a_dead_end() {
         event_id,
         workflow_id: id.clone(),
     };
-    app.start(&OrganizationWorkflow::at(&id), &input).await.unwrap();
+    app.start(OrganizationWorkflow::at(&id), input).await.unwrap();
     app.settle().await;
     deliver(&app, &put_event(&blob)).await;
     app.settle().await;

@@ -139,14 +139,14 @@ impl<C: Object> Turn<C> {
 
     /// Starts a run of a workflow, or finds it there: one run for each id. The turn fails if the
     /// program does not serve the workflow, or if no run can have such an id.
-    pub fn start<W: Workflow>(&self, run: &RunAddress<W>, input: &W::Input) -> StartedRun<'_, W> {
-        let run = self.core.send_to_run(run, "start", input);
+    pub fn start<W: Workflow>(&self, run: RunAddress<W>, input: W::Input) -> StartedRun<'_, W> {
+        let run = self.core.send_to_run(&run, "start", &input);
         StartedRun { core: &self.core, run, workflow: PhantomData }
     }
 
     /// Ends a run of a workflow, if it is there and has not ended.
-    pub fn terminate<W: Workflow>(&self, run: &RunAddress<W>) {
-        let _ = self.core.send_to_run(run, "terminate", &());
+    pub fn terminate<W: Workflow>(&self, run: RunAddress<W>) {
+        let _ = self.core.send_to_run(&run, "terminate", &());
     }
 
     /// Asks for work outside of the turn; the outcome comes back as a turn of its own.

@@ -122,10 +122,10 @@ impl Runs {
     /// Starts a run, or finds it there.
     pub async fn start<W: Workflow>(
         &self,
-        run: &RunAddress<W>,
-        input: &W::Input,
+        run: RunAddress<W>,
+        input: W::Input,
     ) -> Result<Started, RunError> {
-        self.start_json(W::NAME, run.id(), to_json("the input", input)?).await
+        self.start_json(W::NAME, run.id(), to_json("the input", &input)?).await
     }
 
     /// Starts a run by names.

@@ -44,7 +44,7 @@ impl Handle<Begin> for Clerk {
     const NAME: &'static str = "begin";
     type Reply = ();
     fn handle(&self, turn: &Turn<Self>, msg: Begin) -> Result<()> {
-        turn.start(&Known::at(msg.id), &());
+        turn.start(Known::at(msg.id), ());
         Ok(())
     }
 }
@@ -53,7 +53,7 @@ impl Handle<BeginOther> for Clerk {
     const NAME: &'static str = "begin-other";
     type Reply = ();
     fn handle(&self, turn: &Turn<Self>, _: BeginOther) -> Result<()> {
-        turn.start(&Unknown::at("one"), &());
+        turn.start(Unknown::at("one"), ());
         Ok(())
     }
 }
@@ -295,7 +295,7 @@ async fn a_run_gives_what_its_workflow_says_and_takes_events_by_their_types(lab:
     let unknown = good.wait().await.unwrap_err();
     assert_eq!(unknown.code(), "run_not_found");
     for id in ["good", "bad", "ended"] {
-        assert!(program.start(&Sum::at(id), &40).await.unwrap().created);
+        assert!(program.start(Sum::at(id), 40).await.unwrap().created);
     }
     good.send(MORE, 2).await.unwrap();
     assert_eq!(good.wait().await.unwrap(), 42);
@@ -333,7 +333,7 @@ impl Handle<Order> for Desk {
     const NAME: &'static str = "order";
     type Reply = ();
     fn handle(&self, turn: &Turn<Self>, msg: Order) -> Result<()> {
-        let started = turn.start(&Sum::at(msg.id), &40);
+        let started = turn.start(Sum::at(msg.id), 40);
         // Another message in between is not what starts the run.
         turn.send(turn.address(), Book);
         started.on_end(turn.address());

@@ -126,7 +126,7 @@ async fn a_change_of_a_blob_comes_to_an_object_and_to_a_run_whatever_ends_the_pr
             photos.copy("album/b.png", "album/c.png").await?;
         }
         let counted = Counted { key: "album/b.png".into(), version: blob.version() };
-        app.start(&Count::at("b"), &counted).await?;
+        app.start(Count::at("b"), counted).await?;
         app.settle().await;
         let steps = app.runs().run("count", "b").await?.steps;
         let shown = app.call(Album::at("album"), Show).await?;

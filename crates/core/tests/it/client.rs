@@ -56,7 +56,7 @@ impl Execute<Club> for Host {
         Output::Welcome(name): Output,
         key: &str,
     ) -> Result<Option<Input>, Failure> {
-        self.0.start(&Welcome::at(&name), &name).await?;
+        self.0.start(Welcome::at(&name), name.clone()).await?;
         self.0.call(Ledger::at("host"), Add { by: 1 }).key(key).await?;
         Ok(Some(Input::Welcomed(name)))
     }
@@ -97,11 +97,11 @@ async fn a_run_that_a_process_starts_is_made_once_wherever_the_process_ends() {
 async fn a_client_of_a_program_that_does_not_run_says_so() {
     let program = App::new("test").object(Ledger::default()).workflow(Welcome);
     let client = program.client();
-    let error = client.start(&Welcome::at("early"), &"x".into()).await.unwrap_err();
+    let error = client.start(Welcome::at("early"), "x".into()).await.unwrap_err();
     assert_eq!(error.code(), "closed");
     let lab = Lab::memory().await;
     let app = program.start(lab.store.clone()).await.unwrap();
-    assert!(client.start(&Welcome::at("one"), &"x".into()).await.unwrap().created);
+    assert!(client.start(Welcome::at("one"), "x".into()).await.unwrap().created);
     app.stop().await;
-    assert!(client.start(&Welcome::at("two"), &"x".into()).await.is_err());
+    assert!(client.start(Welcome::at("two"), "x".into()).await.is_err());
 }

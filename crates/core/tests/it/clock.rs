@@ -69,7 +69,7 @@ impl World {
         let id = format!("at-once-{round}");
         self.app.queues().send(MAIL, &mail(&id)).await.unwrap();
         self.app.queues().send(OTHER, &mail(&id)).await.unwrap();
-        self.app.start(&Play::at(&id), &json!("at once")).await.unwrap();
+        self.app.start(Play::at(&id), json!("at once")).await.unwrap();
         let other = "b".to_owned();
         self.app.call(Ledger::at("a"), AddBoth { other, by: 1 }).await.unwrap();
         self.app.call(Ledger::at("c"), Fetch { failures: 0 }).await.unwrap();
@@ -105,7 +105,7 @@ impl World {
         self.round += 1;
         let id = format!("later-{}", self.round);
         self.app.queues().send_after(MAIL, &mail(&id), NAP).await.unwrap();
-        self.app.start(&Play::at(&id), &json!("nap")).await.unwrap();
+        self.app.start(Play::at(&id), json!("nap")).await.unwrap();
         let ring = Clockwork::Set { name: id.clone(), after: NAP };
         self.app.call(Ledger::at("bell"), ring).await.unwrap();
         self.app.queues().send(OTHER, &mail(&id)).await.unwrap();

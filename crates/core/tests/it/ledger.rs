@@ -395,7 +395,7 @@ impl Handle<Announce> for Ledger {
     type Reply = ();
     fn handle(&self, turn: &Turn<Self>, _: Announce) -> Result<()> {
         turn.send(AUDIT, Add { by: 3 });
-        turn.start(&Order::at("o-1"), &"a book".into());
+        turn.start(Order::at("o-1"), "a book".into());
         // What is undone takes along what it sent.
         let tried: Result<()> = turn.attempt(|| {
             turn.send(AUDIT, Add { by: 4 });

@@ -266,8 +266,8 @@ impl Handle<StartAndEnd> for Sender {
     const NAME: &'static str = "start-and-end";
     type Reply = ();
     fn handle(&self, turn: &Turn<Self>, msg: StartAndEnd) -> Result<()> {
-        turn.start(&Play::at(&msg.id), &serde_json::Value::Null);
-        turn.terminate(&Play::at(&msg.id));
+        turn.start(Play::at(&msg.id), serde_json::Value::Null);
+        turn.terminate(Play::at(&msg.id));
         Ok(())
     }
 }

@@ -161,7 +161,7 @@ impl Theatre {
     }
 
     pub(crate) async fn start(&self, id: &str) {
-        let started = self.app.start(&Play::at(id), &Value::Null).await.unwrap();
+        let started = self.app.start(Play::at(id), Value::Null).await.unwrap();
         assert!(started.created, "{id} was there");
     }
 

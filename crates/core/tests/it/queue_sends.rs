@@ -109,8 +109,8 @@ impl Consumer for Onward {
 
     async fn deliver(&self, delivery: Delivery<Mail>) -> Result<Settled> {
         let run = Play::at(format!("run-{}", delivery.id()));
-        delivery.send(OTHER, &delivery.message).await?;
-        let started = delivery.start(&run, &json!(delivery.message.to)).await?;
+        delivery.send(OTHER, delivery.message.clone()).await?;
+        let started = delivery.start(run, json!(delivery.message.to)).await?;
         assert!(started.created);
         Ok(delivery.done())
     }
@@ -156,7 +156,7 @@ async fn what_a_run_sends_is_sent_once_over_its_replays(lab: Lab) {
     let stage = play.stage.clone();
     let open = |it: steadfast_core::App, post| it.workflow(play.clone()).consume(MAIL, post);
     let office = Office::open(lab, open).await;
-    office.app.start(&Play::at("one"), &Value::Null).await.unwrap();
+    office.app.start(Play::at("one"), Value::Null).await.unwrap();
     let status = async |office: &Office| office.app.runs().run("play", "one").await.unwrap().status;
     until("it waits", async || status(&office).await == Status::Waiting).await;
     let office = office.again(open).await;

@@ -123,7 +123,7 @@ async fn runs_go_when_their_time_is_over() {
     clock.advance(FIRST);
     look(sweeping.as_mut()).await;
     for (id, well) in [("good", true), ("bad", false)] {
-        runs.start(&Ends::at(id), &well).await.unwrap();
+        runs.start(Ends::at(id), well).await.unwrap();
         runs.wait("ends", id).await.unwrap();
     }
     let there = async |id| runs.run("ends", id).await.is_ok();

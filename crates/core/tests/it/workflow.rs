@@ -49,7 +49,7 @@ impl Bench {
     }
 
     async fn start(&self, id: &str, input: &[Do]) {
-        let started = self.app.start(&Trip::at(id), &input.to_vec()).await.unwrap();
+        let started = self.app.start(Trip::at(id), input.to_vec()).await.unwrap();
         assert!(started.created);
     }
 
@@ -105,11 +105,11 @@ async fn an_id_is_one_run_whoever_starts_it(lab: Lab) {
     let bench = Bench::on(lab).await;
     bench.start("one", &[step("a")]).await;
     bench.completes("one").await;
-    let again = bench.app.start(&Trip::at("one"), &vec![step("b")]).await.unwrap();
+    let again = bench.app.start(Trip::at("one"), vec![step("b")]).await.unwrap();
     assert_eq!((again.created, again.status.tag()), (false, "complete"));
     assert_eq!((bench.trip.ran("a"), bench.trip.ran("b")), (1, 0));
     for id in ["", "a b", "é", &"x".repeat(129)] {
-        let refused = bench.app.start(&Trip::at(id), &Vec::new()).await.unwrap_err();
+        let refused = bench.app.start(Trip::at(id), Vec::new()).await.unwrap_err();
         assert_eq!(refused.code(), "invalid_id");
     }
     let runs = bench.app.runs();
@@ -300,7 +300,7 @@ async fn code_that_does_not_fit_the_record_stands_still_with_a_report_and_fittin
         App::new("test").workflow(Changing { steps }).start(lab.store.clone()).await.unwrap()
     };
     let app = program(&["a", "b"]).await;
-    app.start(&Changing::at("one"), &()).await.unwrap();
+    app.start(Changing::at("one"), ()).await.unwrap();
     while app.runs().run("changing", "one").await.unwrap().steps.len() < 2 {
         tokio::task::yield_now().await;
     }
@@ -333,7 +333,7 @@ async fn wherever_the_process_ends_the_outcome_is_the_same() {
     let survived = assert_survives_crashes(
         || App::new("test").workflow(Trip::default()),
         async |app| {
-            app.start(&Trip::at("one"), &input).await?;
+            app.start(Trip::at("one"), input.clone()).await?;
             let sent = app.runs().send_event("trip", "one", "e", &"came").await;
             // A scenario that is repeated may find the end.
             if let Err(error) = sent

@@ -56,7 +56,7 @@ async fn end_in_a_call(lab: &mut Lab, play: &Play, ledger: &Ledger) {
     let watched = Watched::new(lab.store.clone());
     watched.end_before_done();
     let app = program(watched.clone(), play, ledger).await;
-    app.start(&Play::at("one"), &Value::Null).await.unwrap();
+    app.start(Play::at("one"), Value::Null).await.unwrap();
     until("the process has ended", async || watched.has_ended()).await;
     app.runs().stop(Duration::ZERO).await;
     drop(app);
@@ -119,7 +119,7 @@ async fn replies_that_were_recorded_are_not_kept(lab: Lab) {
         Ok(json!(ctx.call(Ledger::at("l"), Read).await?))
     });
     let app = program(lab.store.clone(), &play, &Ledger::default()).await;
-    app.start(&Play::at("one"), &Value::Null).await.unwrap();
+    app.start(Play::at("one"), Value::Null).await.unwrap();
     let status = app.runs().wait("play", "one").await.unwrap();
     assert_eq!(status, Status::Complete(json!([200, 200])));
     assert_eq!(kept(&lab).await, 0);
@@ -161,7 +161,7 @@ async fn a_key_of_an_earlier_version_is_found_however_old_it_is(lab: Lab) {
     });
     let ledger = Ledger::default();
     let app = program(lab.store.clone(), &play, &ledger).await;
-    app.start(&Play::at("one"), &Value::Null).await.unwrap();
+    app.start(Play::at("one"), Value::Null).await.unwrap();
     // Its call was made by a program that kept the reply in the object.
     let run = address_of(EntityKind::Run, "play", "one").id();
     let first = lab.store.read_stream(run, 1, 1).await.unwrap()[0].position;

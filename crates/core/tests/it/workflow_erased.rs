@@ -27,7 +27,7 @@ async fn a_run_that_is_erased_while_it_is_driven_is_let_go() {
     let app = App::new("test").workflow(Long).test().await.unwrap();
     for number in 0..200 {
         let id = format!("r{number}");
-        app.start(&Long::at(&id), &()).await.unwrap();
+        app.start(Long::at(&id), ()).await.unwrap();
         let (runs, name) = (app.runs().clone(), id.clone());
         let ends = tokio::spawn(async move { runs.terminate("long", &name).await });
         while app.runs().delete("long", &id).await.is_err() {

@@ -156,7 +156,7 @@ async fn a_run_that_is_not_there_is_told_from_a_store_that_is_away() {
     let play = Play::of(|ctx, _, _| async move { ctx.event("never").await });
     let builder = App::new("test").workflow(play);
     let app = builder.start(store.clone()).await.unwrap();
-    app.start(&Play::at("one"), &Value::Null).await.unwrap();
+    app.start(Play::at("one"), Value::Null).await.unwrap();
     let all = async || -> Vec<RunError> {
         let runs = app.runs();
         vec![
@@ -175,7 +175,7 @@ async fn a_run_that_is_not_there_is_told_from_a_store_that_is_away() {
         assert_eq!(error.code(), "run_not_found");
     }
     store.crash_at(1, Moment::Before);
-    let lost = app.start(&Play::at("two"), &Value::Null).await.unwrap_err();
+    let lost = app.start(Play::at("two"), Value::Null).await.unwrap_err();
     assert!(matches!(lost, RunError::Store(StoreError::Closed)), "{lost:?}");
     for error in all().await {
         assert!(matches!(error, RunError::Store(StoreError::Closed)), "{error:?}");

@@ -81,7 +81,7 @@ async fn wherever_the_process_ends_a_workflow_by_chance_ends_as_it_would_have() 
         survived += assert_survives_crashes(
             || App::new("test").workflow(Trip::default()),
             async |app| {
-                app.start(&Trip::at("one"), &input).await?;
+                app.start(Trip::at("one"), input.clone()).await?;
                 for moment in moments {
                     app.advance(moment).await;
                     let sent = app.runs().send_event("trip", "one", "many", &"event").await;

@@ -27,7 +27,7 @@ async fn wherever_the_process_ends_what_was_sent_is_sent_once() {
     });
     let program = || App::new("test").workflow(play.clone()).object(Ledger::default());
     let survived = assert_survives_crashes(program, async |app| {
-        app.start(&Play::at("one"), &Value::Null).await?;
+        app.start(Play::at("one"), Value::Null).await?;
         app.advance(Duration::from_mins(10)).await;
         let status = app.runs().run("play", "one").await?.status;
         let Status::Complete(_) = status else {
@@ -47,7 +47,7 @@ async fn wherever_the_process_ends_what_was_sent_is_sent_once() {
     assert!(16 <= survived, "{survived}");
     // That all of them are the same says nothing of what they are.
     let app = program().test().await.unwrap();
-    app.start(&Play::at("one"), &Value::Null).await.unwrap();
+    app.start(Play::at("one"), Value::Null).await.unwrap();
     app.advance(Duration::from_mins(1)).await;
     assert_eq!(app.call(Ledger::at("l"), Read).await.unwrap(), (26, 26));
     let left = app.store().pending(None, 0, 100).await.unwrap();

@@ -18,7 +18,7 @@ use crate::{
 
 async fn app(play: &Play) -> TestApp {
     let app = App::new("test").workflow(play.clone()).test().await.unwrap();
-    app.start(&Play::at("one"), &Value::Null).await.unwrap();
+    app.start(Play::at("one"), Value::Null).await.unwrap();
     app
 }
 
@@ -156,7 +156,7 @@ async fn a_script_lets_attempts_time_out_fail_and_give() {
     let app = App::new("test").workflow(play.clone()).test().await.unwrap();
     let script = app.script::<Play>("a").times_out().fails(Error::retryable("no"));
     script.times_out().gives(&"scripted".to_owned());
-    app.start(&Play::at("one"), &Value::Null).await.unwrap();
+    app.start(Play::at("one"), Value::Null).await.unwrap();
     app.advance(Duration::from_mins(1)).await;
     assert_eq!(status(&app).await, Status::Complete(json!("scripted")));
     let codes = attempts(&app).await;

@@ -38,7 +38,7 @@ impl Processes {
     /// Ends the process. What it has in memory is never heard of again.
     async fn end(&self, theatre: Theatre) {
         self.store.crash_at(1, Moment::Before);
-        let refused = theatre.app.start(&Play::at("nobody"), &Value::Null).await;
+        let refused = theatre.app.start(Play::at("nobody"), Value::Null).await;
         assert!(refused.is_err());
         theatre.app.runs().stop(Duration::ZERO).await;
         self.clock.advance(Duration::from_secs(1));
@@ -145,7 +145,7 @@ async fn wherever_the_process_ends_a_step_is_recorded_once_and_runs_once_in_each
         App::new("test").workflow(play.clone())
     };
     let survived = assert_survives_crashes(program, async |app| {
-        app.start(&Play::at("one"), &Value::Null).await?;
+        app.start(Play::at("one"), Value::Null).await?;
         app.settle().await;
         let history = app.runs().history("play", "one", 0, 100).await?;
         let status = app.runs().run("play", "one").await?.status;

@@ -36,7 +36,7 @@ impl Bench {
     }
 
     async fn start(&self, id: &str, input: Vec<Do>) {
-        self.app.start(&Trip::at(id), &input).await.unwrap();
+        self.app.start(Trip::at(id), input).await.unwrap();
     }
 
     /// Looks until it is so far.

@@ -123,9 +123,9 @@ async fn day(app: &TestApp, number: u32) {
     let guest = Visitor::at(name("guest"));
     app.call(guest.clone(), Greet { to: Some(name("b")) }).await.unwrap();
     assert!(app.call(guest, Greet { to: Some("nobody".into()) }).await.is_err());
-    app.input::<Order>(&place(&name("order"))).await.unwrap();
-    app.input::<Order>(&paid(&name("order"))).await.unwrap();
-    app.start(&Visit::at(name("run")), &!number.is_multiple_of(3)).await.unwrap();
+    app.input::<Order>(place(&name("order"))).await.unwrap();
+    app.input::<Order>(paid(&name("order"))).await.unwrap();
+    app.start(Visit::at(name("run")), !number.is_multiple_of(3)).await.unwrap();
     app.queues().send(MAIL, &Mail { good: !number.is_multiple_of(5) }).await.unwrap();
     app.settle().await;
     for gone in [name("guest"), name("a"), name("b")] {
@@ -191,7 +191,7 @@ async fn a_sweep_reads_as_much_in_a_large_store_as_in_a_small_one(lab: Lab) {
             let name = format!("v{number}");
             app.call(Visitor::at(&name), Greet { to: None }).await.unwrap();
             app.queues().send(MAIL, &Mail { good: true }).await.unwrap();
-            app.input::<Order>(&crate::shop::once(&name)).await.unwrap();
+            app.input::<Order>(crate::shop::once(&name)).await.unwrap();
         }
         app.advance(11 * DAY).await;
     };
@@ -210,7 +210,7 @@ async fn a_run_with_a_dead_message_leaves_with_it_or_when_somebody_wants_it(lab:
     let messages = Retention { keep: DAY, keep_dead: 60 * DAY };
     let app = app_that(&lab, Keep { messages, ..keep() }).await;
     for id in ["kept", "deleted"] {
-        app.start(&Visit::at(id), &false).await.unwrap();
+        app.start(Visit::at(id), false).await.unwrap();
     }
     app.settle().await;
     let dead = async || lab.store.totals().await.unwrap().dead;

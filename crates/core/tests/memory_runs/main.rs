@@ -65,7 +65,7 @@ async fn runs_that_sleep_take_no_task_and_no_memory_and_all_wake() {
         let app = app.clone();
         tokio::spawn(async move {
             for number in (caller..MANY).step_by(64) {
-                app.start(&Nap::at(format!("r{number}")), &()).await.unwrap();
+                app.start(Nap::at(format!("r{number}")), ()).await.unwrap();
             }
         })
     });
