@@ -54,7 +54,6 @@ impl Process for Guests {
 
 struct Nobody;
 
-#[async_trait::async_trait]
 impl Execute<Guests> for Nobody {
     async fn execute(&self, _: Output, _: &str) -> Result<Option<Input>, Failure> {
         Ok(None)

@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use async_trait::async_trait;
 use steadfast_core::{
     Failure,
     process::Execute,
@@ -67,7 +66,6 @@ impl Hotel {
     }
 }
 
-#[async_trait]
 impl Execute<GroupCheckout> for Hotel {
     async fn execute(&self, output: Output, key: &str) -> Result<Option<Input>, Failure> {
         let Output::CheckOut { guest_stay_account_id, group_checkout_id } = output else {

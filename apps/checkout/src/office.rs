@@ -8,7 +8,6 @@ use std::{
     time::Duration,
 };
 
-use async_trait::async_trait;
 use steadfast_core::{Failure, process::Execute, store::Store};
 
 use crate::{
@@ -56,7 +55,6 @@ impl Office {
     }
 }
 
-#[async_trait]
 impl Execute<TrafficFine> for Office {
     async fn execute(&self, output: Output, key: &str) -> Result<Option<Input>, Failure> {
         if let Some(answer) = self.answers.find(key).await? {

@@ -64,7 +64,6 @@ async fn a_group_with_one_who_has_not_paid_fails_with_the_right_names() {
 /// A hotel whose desk for one guest never answers.
 struct Asleep;
 
-#[async_trait::async_trait]
 impl Execute<GroupCheckout> for Asleep {
     async fn execute(&self, output: Output, key: &str) -> Result<Option<Input>, Failure> {
         if matches!(&output, Output::CheckOut { guest_stay_account_id: it, .. } if it == "bob") {

@@ -1,25 +1,40 @@
 //! Carrying out what a process sends.
 
-use std::sync::Arc;
-
-use async_trait::async_trait;
+use std::{pin::Pin, sync::Arc};
 
 use super::Process;
 use crate::Failure;
 
 /// Executes the outputs of a process. Its dependencies are its fields.
-#[async_trait]
 pub trait Execute<P: Process>: Send + Sync + 'static {
-    /// Executes one output; what comes back is the next input, recorded exactly once.
+    /// Executes one output; what comes back is the next input, recorded exactly once. Write it as
+    /// `async fn execute(&self, output: …, key: &str) -> Result<Option<…>, Failure>`.
     ///
     /// It may run again after a crash, with the same `key`: what must not happen twice outside
     /// needs it.
-    async fn execute(&self, output: P::Output, key: &str) -> Result<Option<P::Input>, Failure>;
+    fn execute(
+        &self,
+        output: P::Output,
+        key: &str,
+    ) -> impl Future<Output = Result<Option<P::Input>, Failure>> + Send;
 }
 
-#[async_trait]
 impl<P: Process, E: Execute<P>> Execute<P> for Arc<E> {
     async fn execute(&self, output: P::Output, key: &str) -> Result<Option<P::Input>, Failure> {
         E::execute(&**self, output, key).await
+    }
+}
+
+type Executing<'a, P> =
+    Pin<Box<dyn Future<Output = Result<Option<<P as Process>::Input>, Failure>> + Send + 'a>>;
+
+/// An executor without its type.
+pub(super) trait AnyExecutor<P: Process>: Send + Sync + 'static {
+    fn execute_boxed<'a>(&'a self, output: P::Output, key: &'a str) -> Executing<'a, P>;
+}
+
+impl<P: Process, E: Execute<P>> AnyExecutor<P> for E {
+    fn execute_boxed<'a>(&'a self, output: P::Output, key: &'a str) -> Executing<'a, P> {
+        Box::pin(self.execute(output, key))
     }
 }

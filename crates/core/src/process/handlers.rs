@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use steadfast_store::{Commit, StoreError};
 
-use super::{Execute, InputError, Process, record, runner::Runner};
+use super::{InputError, Process, execute::AnyExecutor, record, runner::Runner};
 use crate::{
     Failure, Handler,
     dispatch::{Delivery, Places},
@@ -14,7 +14,7 @@ use crate::{
 /// Executes what a process sent, and gives it what comes back.
 pub(super) struct Sent<P: Process> {
     pub(super) runner: Arc<Runner<P>>,
-    pub(super) executor: Arc<dyn Execute<P>>,
+    pub(super) executor: Arc<dyn AnyExecutor<P>>,
 }
 
 #[async_trait]
@@ -22,7 +22,7 @@ impl<P: Process> Handler for Sent<P> {
     async fn handle(&self, delivery: Delivery) -> Result<Commit, Failure> {
         let output: P::Output = record::body::<P, _>(&delivery.message).map_err(fatal)?;
         let key = delivery.id();
-        let Some(input) = self.executor.execute(output, &key).await? else {
+        let Some(input) = self.executor.execute_boxed(output, &key).await? else {
             return Ok(Commit::default());
         };
         // What comes back may be for another instance.

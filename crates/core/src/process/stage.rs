@@ -44,7 +44,6 @@ use crate::Dispatcher;
 /// #     fn evolve(_: (), _: &EventOf<Self>) {}
 /// # }
 /// # struct Nobody;
-/// # #[async_trait::async_trait]
 /// # impl Execute<Egg> for Nobody {
 /// #     async fn execute(&self, _: Output, _: &str) -> Result<Option<Input>, Failure> { Ok(None) }
 /// # }

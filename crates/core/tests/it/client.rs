@@ -49,7 +49,6 @@ impl Process for Club {
 
 struct Host(Client);
 
-#[async_trait::async_trait]
 impl Execute<Club> for Host {
     async fn execute(
         &self,

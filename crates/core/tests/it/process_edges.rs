@@ -70,7 +70,6 @@ impl Process for Bell {
 #[derive(Clone, Default)]
 struct Struck(Arc<Mutex<Vec<u32>>>);
 
-#[async_trait::async_trait]
 impl Execute<Bell> for Struck {
     async fn execute(
         &self,

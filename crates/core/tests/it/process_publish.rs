@@ -90,7 +90,6 @@ impl Process for Books {
 
 struct Nobody;
 
-#[async_trait::async_trait]
 impl<P: Process> Execute<P> for Nobody {
     async fn execute(&self, _: P::Output, _: &str) -> Result<Option<P::Input>, Failure> {
         Ok(None)

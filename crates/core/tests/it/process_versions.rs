@@ -89,14 +89,12 @@ impl Process for New {
 
 struct Nobody;
 
-#[async_trait::async_trait]
 impl Execute<Old> for Nobody {
     async fn execute(&self, output: Nothing, _: &str) -> Result<Option<OldInput>, Failure> {
         match output {}
     }
 }
 
-#[async_trait::async_trait]
 impl Execute<New> for Nobody {
     async fn execute(&self, output: Nothing, _: &str) -> Result<Option<NewInput>, Failure> {
         match output {}

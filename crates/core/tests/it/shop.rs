@@ -106,7 +106,6 @@ pub(crate) struct Carrier {
     pub(crate) failures: Arc<AtomicU32>,
 }
 
-#[async_trait::async_trait]
 impl Execute<Order> for Carrier {
     async fn execute(&self, output: Output, key: &str) -> Result<Option<Input>, Failure> {
         self.keys.lock().unwrap().push(key.into());
