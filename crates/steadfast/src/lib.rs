@@ -17,12 +17,14 @@ pub mod prelude {
     pub use std::process::ExitCode;
 
     pub use steadfast_core::{
-        Alarm, App, Batch, BatchConsumer, BlobAction, BlobEvent, Bucket, CallError, Client,
-        Connection, Consumer, Ctx, Delivery, Error, Event, Handle, Job, Object, Perform, Queue,
-        QueueSettings, Result, ResultExt, Retry, RunEnded, Runtime, Settled, Turn, Workflow,
+        Alarm, App, Batch, BatchConsumer, BlobAction, BlobEvent, Bucket, CallError, CatchUp,
+        Client, Closed, Connection, Consumer, Ctx, Delivery, Error, Event, Failure, Handle, Job,
+        Object, Outcome, Perform, Queue, QueueSettings, Result, ResultExt, Retry, RunEnded,
+        Runtime, Settled, Turn, Workflow,
+        process::{Action, Actions, EventOf, Execute, Process, Published, Refused},
     };
     #[cfg(feature = "server")]
-    pub use steadfast_web::Serve;
+    pub use steadfast_web::{Problem, Serve};
 }
 
 /// The examples of the README compile.

@@ -19,7 +19,7 @@ pub use self::{
     asset::{icon, script, style},
     describe::{Route, describe},
     page::{Page, page},
-    problem::problem,
+    problem::{Problem, problem},
     serve::{Counter, NavLink, Serve, ServerContext, Web, pattern},
     verb::{Ask, Cli, Verb, escaped, print, printable},
 };
