@@ -1,8 +1,10 @@
 //! The shipped server: three applications, and smaller ones to look at.
 
+mod new;
+
 use std::process::ExitCode;
 
-use steadfast::{App, Result};
+use steadfast::{App, Result, web::Serve};
 
 /// Threads free here what others have taken, all the time. With the allocator of glibc that makes
 /// them wait for each other. SQLite goes on using that one.
@@ -19,6 +21,7 @@ fn app(
     drift: steadfast_drift::Settings,
 ) -> Result<App> {
     Ok(App::new("steadfast")
+        .verb("new", |_, args| new::run(&args))
         .merge(steadfast_counter::app())
         .merge(steadfast_chat::app())
         .merge(steadfast_order::app())

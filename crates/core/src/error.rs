@@ -3,7 +3,7 @@
 use std::{any::Any, fmt};
 
 use serde::{Deserialize, Serialize};
-use steadfast_store::{OpenError, StoreError};
+use steadfast_store::{self as store, OpenError, StoreError};
 
 use crate::{BucketError, CallError, QueueError, RunError};
 
@@ -118,13 +118,28 @@ impl<E: std::error::Error + 'static> From<E> for Error {
             Some(code) => Self::retryable(text).with_code(code),
             None => Self::retryable(text),
         };
-        Self { terminal: is_failed_run(&error), ..made }
+        Self { terminal: is_failed_run(&error) || is_parsing(&error), ..made }
     }
 }
 
 /// Whether it tells of a run that failed with an error that no repetition can cure.
 fn is_failed_run(error: &dyn Any) -> bool {
     matches!(error.downcast_ref(), Some(RunError::Failed { error, .. }) if error.is_terminal())
+}
+
+/// Whether it tells of text that cannot be parsed: the same text fails again.
+fn is_parsing(error: &dyn Any) -> bool {
+    let json = error.downcast_ref::<serde_json::Error>();
+    json.is_some_and(|it| !it.is_io())
+        || error.is::<std::num::ParseIntError>()
+        || error.is::<std::num::ParseFloatError>()
+        || error.is::<std::str::ParseBoolError>()
+        || error.is::<std::char::ParseCharError>()
+        || error.is::<std::str::Utf8Error>()
+        || error.is::<std::string::FromUtf8Error>()
+        || error.is::<std::net::AddrParseError>()
+        || error.is::<store::InvalidInput>()
+        || error.is::<store::AddressError>()
 }
 
 /// The code of an error of ours.
@@ -146,5 +161,26 @@ pub trait ResultExt<T> {
 impl<T, E: Into<Error>> ResultExt<T> for std::result::Result<T, E> {
     fn terminal(self) -> Result<T> {
         self.map_err(|error| Error { terminal: true, ..error.into() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn from<T, E: std::error::Error + 'static>(result: std::result::Result<T, E>) -> Error {
+        result.err().expect("it fails").into()
+    }
+
+    #[test]
+    fn text_that_cannot_be_parsed_is_not_tried_again() {
+        assert!(from(serde_json::from_str::<u32>("x")).is_terminal());
+        assert!(from("x".parse::<u32>()).is_terminal());
+        assert!(from("x".parse::<f32>()).is_terminal());
+        assert!(from(String::from_utf8(vec![0xff])).is_terminal());
+        assert!(from("x".parse::<std::net::IpAddr>()).is_terminal());
+        assert!(!from(std::fs::read("/nowhere")).is_terminal());
+        let away = Err::<(), _>(StoreError::Unavailable { reason: "away".into() });
+        assert!(!from(away).is_terminal());
     }
 }

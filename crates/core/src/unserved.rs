@@ -36,6 +36,10 @@ impl fmt::Display for Unserved {
 }
 
 impl Parts {
+    fn runs_workflow(&self, name: &str) -> bool {
+        self.runs.workflows().any(|(it, _)| it == name)
+    }
+
     pub(crate) async fn unserved(&self) -> Result<Vec<Unserved>, StoreError> {
         let (mut after, mut looked, mut or_more) = (0, 0, true);
         let mut waiting: BTreeMap<EntityId, usize> = BTreeMap::new();
@@ -59,11 +63,13 @@ impl Parts {
                 EntityKind::Object => {
                     ("object class", class, self.objects.classes().any(|it| it == class))
                 }
-                EntityKind::Run => {
-                    ("workflow", class, self.runs.workflows().any(|(it, _)| it == class))
+                EntityKind::Run => ("workflow", class, self.runs_workflow(class)),
+                // All runs of a workflow are woken by two names.
+                EntityKind::System if class.starts_with("workflow") => {
+                    ("workflow", name, self.runs_workflow(name))
                 }
                 EntityKind::Process => ("process", class, self.processes.contains(class)),
-                EntityKind::Queue => ("queue", name, self.queues.declares(name)),
+                EntityKind::Queue => ("queue", class, self.queues.declares(class)),
                 EntityKind::System if class == "effect" => {
                     ("job", name, self.objects.performs(name))
                 }

@@ -316,7 +316,7 @@ pub(crate) fn renamed(command: Command, name: &str) -> Command {
 }
 
 /// Examples of verbs that only the shipped program has.
-const SHIPPED: [&str; 2] = ["steadfast example", "steadfast drift"];
+const SHIPPED: [&str; 3] = ["steadfast new", "steadfast example", "steadfast drift"];
 
 fn listen(text: &str) -> Result<SocketAddr, String> {
     let text = match text.strip_prefix("localhost:") {

@@ -31,3 +31,8 @@ pub mod prelude {
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// The guide to the four doors compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/programs.md")]
+struct Programs;

@@ -31,6 +31,7 @@ mod keys;
 mod life;
 mod live;
 mod live_ends;
+mod newcomer;
 mod object_cli;
 mod object_messages;
 mod object_pages;

@@ -24,7 +24,7 @@ fn folder_of_other() -> TempDir {
         let increment = Increment { by: 7 };
         program.call(Counter::at("a"), increment).await.expect("it counts");
         for number in [1, 2] {
-            program.send(LOST, &number).await.expect("it is sent");
+            program.send(LOST, number).await.expect("it is sent");
         }
         program.stop().await;
     });

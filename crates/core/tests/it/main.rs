@@ -43,6 +43,7 @@ mod queue_races;
 mod queue_redrive;
 mod queue_sends;
 mod scale;
+mod served;
 mod shop;
 mod sweeper;
 mod trip;

@@ -6,6 +6,7 @@ Without a verb it serves.
 
 Examples:
   steadfast
+  steadfast new auctions
   steadfast example checkout
   steadfast streams list
   steadfast objects classes

@@ -1,0 +1,93 @@
+//! The verb `new`: writes a project that compiles, runs, and has a test.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use clap::Args;
+use steadfast::{Error, Result, web::print};
+
+/// Writes a new project: one object, one workflow, one test
+#[derive(Clone, Debug, Args)]
+#[command(after_help = HELP)]
+pub(crate) struct NewArgs {
+    /// The program's name, and its folder
+    #[arg(value_parser = name)]
+    name: String,
+    /// A checkout of Steadfast to depend on, in place of the published library
+    #[arg(long, env = "STEADFAST_PATH", value_name = "DIR")]
+    path: Option<PathBuf>,
+}
+
+const HELP: &str = "\
+Examples:
+  steadfast new auctions
+  steadfast new auctions --path ../steadfast";
+
+/// A file of a project, and its text.
+const FILES: [(&str, &str); 4] = [
+    ("Cargo.toml", include_str!("new/Cargo.toml.in")),
+    ("src/main.rs", include_str!("new/main.rs.in")),
+    ("Dockerfile", include_str!("new/Dockerfile.in")),
+    ("{name}.service", include_str!("new/unit.service.in")),
+];
+
+/// A name that cargo, systemd and a user of Linux may have.
+fn name(text: &str) -> Result<String, String> {
+    let is_first = text.bytes().next().is_some_and(|it| it.is_ascii_lowercase());
+    let is_letter = |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'-';
+    if !is_first || !text.bytes().all(is_letter) || 31 < text.len() || text.ends_with('-') {
+        return Err("write 1 to 31 of a-z, 0-9 and -, a letter first".into());
+    }
+    if ["test", "steadfast", "core", "std"].contains(&text) {
+        return Err("cargo needs this name for something else".into());
+    }
+    Ok(text.into())
+}
+
+/// Writes the project.
+pub(crate) fn run(args: &NewArgs) -> Result<ExitCode> {
+    let (name, folder) = (&args.name, Path::new(&args.name));
+    let library = match &args.path {
+        None => format!("{:?}", env!("CARGO_PKG_VERSION")),
+        Some(path) => {
+            let library = std::path::absolute(path.join("crates/steadfast"))?;
+            if !library.join("Cargo.toml").is_file() {
+                let path = path.display();
+                return Err(Error::terminal(format!(
+                    "{path} is no checkout of Steadfast: there is no crates/steadfast in it"
+                )));
+            }
+            format!("{{ path = {:?} }}", library.display().to_string())
+        }
+    };
+    if folder.exists() {
+        let text = format!("{name} is there already; choose another name, or move it away");
+        return Err(Error::terminal(text));
+    }
+    fs::create_dir_all(folder.join("src"))?;
+    let filled = |text: &str| text.replace("{name}", name).replace("{steadfast}", &library);
+    for (path, text) in FILES {
+        fs::write(folder.join(filled(path)), filled(text))?;
+    }
+    fs::write(folder.join(".gitignore"), "/target\n/data\n")?;
+    print(&format!("{name} is written.\n\nNext:\n  cd {name}\n  cargo test\n  cargo run\n"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_one_for_cargo_and_systemd() {
+        for good in ["demo", "a", "auction-house-2"] {
+            assert!(name(good).is_ok(), "{good}");
+        }
+        for bad in ["", "Demo", "2fast", "-a", "a-", "a b", "a/b", "..", "test", &"a".repeat(32)] {
+            assert!(name(bad).is_err(), "{bad}");
+        }
+    }
+}
