@@ -24,6 +24,7 @@ const ROOT: &[&str] = &[
     "crates",
     "deny.toml",
     "docs",
+    "examples",
     "rustfmt.toml",
     "steadfast",
     "test",
@@ -111,6 +112,7 @@ fn dependencies_point_downwards() {
         ("apps/mail", "steadfast-mail"),
         ("apps/order", "steadfast-order"),
         ("apps/uploads", "steadfast-uploads"),
+        ("examples", "steadfast-examples"),
         ("steadfast", "steadfast-bin"),
         ("bench", "steadfast-bench"),
     ];

@@ -1,0 +1,57 @@
+//! A live chat: a room is an object, and its lines reach all connections once they are durable.
+//!
+//!     cargo run -p steadfast-examples --bin live -- --data data/live
+//!     curl -N -H 'Accept: text/event-stream' localhost:8787/v1/objects/room/lobby/connect
+//!     curl localhost:8787/v1/objects/room/lobby/calls/say -d '{"text": "hello"}'
+//!
+//! A WebSocket at the same address hears the same, and what it sends is said in the room.
+
+use serde::{Deserialize, Serialize};
+use steadfast::prelude::*;
+
+struct Room;
+
+#[derive(Serialize, Deserialize)]
+struct Say {
+    text: String,
+}
+
+impl Object for Room {
+    const CLASS: &'static str = "room";
+    type Calls = (Say,);
+    const MIGRATIONS: &'static [&'static str] =
+        &["CREATE TABLE line (id INTEGER PRIMARY KEY, text TEXT NOT NULL)"];
+
+    /// Sends a client that reconnects the lines that it has missed, others all of them.
+    fn connected(&self, turn: &Turn<Self>, connection: &Connection) -> Result<()> {
+        let mut lines = turn.sql().prepare("SELECT id, text FROM line WHERE ?1 < id")?;
+        let mut lines = lines.query([connection.last_seen().unwrap_or(0)])?;
+        while let Some(row) = lines.next()? {
+            turn.numbered(row.get(0)?).tell(connection.id, &row.get::<_, String>(1)?);
+        }
+        Ok(())
+    }
+
+    fn received(&self, turn: &Turn<Self>, _: &Connection, text: &str) -> Result<()> {
+        self.handle(turn, Say { text: text.into() })
+    }
+}
+
+impl Handle<Say> for Room {
+    const NAME: &'static str = "say";
+    const PUBLIC: bool = true;
+    type Reply = ();
+    fn handle(&self, turn: &Turn<Self>, Say { text }: Say) -> Result<()> {
+        turn.sql().execute("INSERT INTO line (text) VALUES (?1)", [&text])?;
+        turn.numbered(turn.sql().last_insert_rowid()).broadcast(&text);
+        Ok(())
+    }
+}
+
+fn main() -> ExitCode {
+    steadfast::main(app)
+}
+
+fn app() -> Result<App> {
+    Ok(App::new("chat").object(Room))
+}

@@ -1,0 +1,5 @@
+//! Every example is started and used over HTTP, as its first lines say.
+
+mod harness;
+mod primitives;
+mod size;
