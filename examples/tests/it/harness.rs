@@ -86,6 +86,11 @@ impl Server {
         Response::of(agent().post(format!("{}{path}", self.url)).send(body.to_string()))
     }
 
+    pub(crate) fn post_json(&self, path: &str, body: &Value) -> Response {
+        let request = agent().post(format!("{}{path}", self.url));
+        Response::of(request.content_type("application/json").send(body.to_string()))
+    }
+
     pub(crate) fn put(&self, path: &str, body: &[u8]) -> Response {
         Response::of(agent().put(format!("{}{path}", self.url)).send(body))
     }

@@ -25,3 +25,10 @@ fn each_example_has_at_most_60_lines() {
         assert!(*lines <= 60, "{} has {lines} lines", path.display());
     }
 }
+
+#[test]
+fn the_auction_has_at_most_350_lines_with_its_tests() {
+    let auction = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("auction"));
+    let lines: usize = auction.iter().map(|it| it.1).sum();
+    assert!(lines <= 350, "{lines} lines: {auction:?}");
+}
