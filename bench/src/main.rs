@@ -31,8 +31,15 @@ use measure::say;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
-async fn main() {
+fn main() {
+    // As the server does, before there are threads.
+    steadfast_core::tune_sqlite();
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(2).enable_all().build().expect("threads");
+    runtime.block_on(measure_all());
+}
+
+async fn measure_all() {
     let part = std::env::args().nth(1).unwrap_or_else(|| "all".into());
     let wanted = |name: &str| part == "all" || part == name;
     say(&format!("machine: {}", measure::machine()));

@@ -13,7 +13,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use axum::{Json, Router, extract, routing};
 use serde::{Deserialize, Serialize};
-use steadfast::{prelude::*, store::Timestamp, web};
+use steadfast::{prelude::*, store::Timestamp};
 
 const MAIL: Queue<Mail> = Queue::named("mail");
 const DEAD_MAIL: Queue<Mail> = Queue::named("mail-dead");
@@ -42,7 +42,7 @@ fn app() -> Result<App> {
         .queue(PHOTO_CHANGES)
         .consume(PHOTO_CHANGES, Photographer)
         .object(Report)
-        .routes(web::describe("auctions", ROUTES), |served| router(served.runtime)))
+        .routes("/auctions", |served| router(served.runtime)))
 }
 
 struct Auction;
@@ -244,16 +244,10 @@ impl Handle<Midnight> for Report {
     }
 }
 
-const ROUTES: &[web::Route] = &[
-    ("/auctions/{id}", "post", "Open an auction", "200"),
-    ("/auctions/{id}", "get", "Show an auction", "200"),
-    ("/auctions/{id}/bids", "post", "Bid", "200"),
-];
-
 fn router(runtime: &Runtime) -> Router {
     Router::new()
-        .route("/auctions/{id}", routing::get(look).post(open))
-        .route("/auctions/{id}/bids", routing::post(bid))
+        .route("/{id}", routing::get(look).post(open))
+        .route("/{id}/bids", routing::post(bid))
         .with_state(runtime.clone())
 }
 

@@ -57,7 +57,7 @@ pub fn app(settings: Settings) -> Result<App> {
         .on_open(move |program| vault.keep_in(program.store().clone()))
         .page("Drift", "/drift", "compare two environments, and see why they differ")
         .verb("drift", verb::compare)
-        .routes(http::paths(), move |served| {
+        .described_routes(http::paths(), move |served| {
             if let Some(listens) = served.address {
                 // A program that is served twice keeps its first address.
                 let _ = address.set(listens);

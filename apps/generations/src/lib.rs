@@ -100,7 +100,7 @@ pub fn with_providers(
     with_studio(app, &studio)
         .object(Library)
         .page("Generations", "/generations", "ask for pictures, and keep what was made")
-        .routes(http::paths(), move |served| {
+        .described_routes(http::paths(), move |served| {
             http::router(http::Site {
                 objects: served.runtime.objects().clone(),
                 artifacts: served.runtime.bucket(ARTIFACTS),

@@ -121,7 +121,7 @@ pub fn with_parts(Parts { classifier, patience, limits, pool, notice }: Parts) -
             count.load(Ordering::Relaxed)
         })
         .page("Uploads", "/uploads/demo", "drop images, and see what is on them")
-        .routes(http::paths(), move |served| {
+        .described_routes(http::paths(), move |served| {
             http::router(http::Site {
                 objects: served.runtime.objects().clone(),
                 uploads: served.runtime.bucket(UPLOADS),

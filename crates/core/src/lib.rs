@@ -24,6 +24,7 @@ pub mod workflow;
 
 pub use rusqlite;
 pub use steadfast_store as store;
+pub use steadfast_vfs::tune_sqlite;
 
 pub use self::{
     app::{App, Extension, Owner},

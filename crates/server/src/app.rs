@@ -36,8 +36,9 @@ struct Description;
 pub(crate) fn claim_routes(app: &mut App) {
     let routes = api::routes().merge(pages::routes());
     let routes = routes.merge(api::large_routes()).merge(pages::large_routes());
-    for path in routes.into_openapi().paths.paths.keys() {
-        app.claim("route", &pattern(path));
+    for path in routes.into_openapi().paths.paths.into_keys() {
+        app.claim("route", &pattern(&path));
+        app.extension_mut::<Web>().reserved.push(path);
     }
 }
 
@@ -57,15 +58,15 @@ pub(crate) fn router(node: Arc<Node>) -> Router {
         address: node.address.get().copied(),
     };
     let web = node.runtime.extension::<Web>();
-    let of_applications = web.map_or_else(Router::new, |it| it.router(&served));
+    let nothing = || Web::default().routes(&served);
+    let mounted = web.map_or_else(nothing, |it| it.routes(&served));
     let (routes, description) = documented.split_for_parts();
     // A failure to write it is a mistake in a type of ours, which the tests would show.
-    let paths = web.map(|it| it.paths.clone()).unwrap_or_default();
-    let written = described(description, paths).unwrap_or_default();
+    let written = described(description, mounted.paths, mounted.schemas).unwrap_or_default();
     node.openapi.get_or_init(|| written);
     routes
         .with_state(node.clone())
-        .merge(of_applications.layer(whole))
+        .merge(mounted.router.layer(whole))
         .fallback(async || Problem::new(Code::UnknownRoute, "no such route; see /openapi.json"))
         .method_not_allowed_fallback(async || {
             Problem::new(Code::WrongMethod, "this route has no such method; see /openapi.json")
@@ -81,14 +82,23 @@ pub(crate) fn router(node: Arc<Node>) -> Router {
 /// Writes the description. A route that takes the rest of the path is `{*id}` to the router only.
 fn described(
     mut openapi: utoipa::openapi::OpenApi,
-    of_applications: Map<String, Value>,
+    paths_of_applications: Map<String, Value>,
+    schemas_of_applications: Map<String, Value>,
 ) -> serde_json::Result<String> {
     let paths = std::mem::take(&mut openapi.paths.paths);
     openapi.paths.paths =
         paths.into_iter().map(|(path, item)| (path.replace("{*", "{"), item)).collect();
     let mut written = serde_json::to_value(openapi)?;
     if let Some(paths) = written["paths"].as_object_mut() {
-        paths.extend(of_applications);
+        paths.extend(paths_of_applications);
+    }
+    if let Some(schemas) = written["components"]["schemas"].as_object_mut() {
+        for (name, schema) in schemas_of_applications {
+            if schemas.get(&name).is_some_and(|it| *it != schema) {
+                tracing::warn!(name, "two schemas of the OpenAPI document have one name");
+            }
+            schemas.entry(name).or_insert(schema);
+        }
     }
     serde_json::to_string(&written)
 }

@@ -3,7 +3,7 @@
 use std::{ffi::OsString, io::Write, process::ExitCode};
 
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
-use steadfast_core::{App, Result};
+use steadfast_core::{App, Result, tune_sqlite};
 use steadfast_web::{Ask, Cli, Verb, Web, print};
 
 use crate::{
@@ -29,6 +29,7 @@ use crate::{
 /// }
 /// ```
 pub fn main<M, P: Program<M>>(program: P) -> ExitCode {
+    tune_sqlite();
     let argv: Vec<OsString> = std::env::args_os().collect();
     match run(&program, &argv) {
         Ok(()) => ExitCode::SUCCESS,

@@ -166,8 +166,12 @@ impl Declared {
                 arg = arg.env(name);
             }
             match self.file.get(flag.name()) {
-                // A default does not satisfy `required` in clap.
-                Some(values) => arg.default_values(values.clone()).required(false),
+                // A default does not satisfy `required` in clap, and `--help` would print it.
+                Some(values) => {
+                    let is_secret = arg.is_hide_env_values_set();
+                    let arg = arg.default_values(values.clone()).required(false);
+                    if is_secret { arg.hide_default_value(true) } else { arg }
+                }
                 None => arg,
             }
         }))
@@ -306,6 +310,8 @@ mod tests {
         assert_eq!(shop.shop_key.as_deref(), Some("secret"));
         assert!(text.contains("shop-count = 7  (a.toml)\n"), "{text}");
         assert!(text.contains("shop-key = ***  (a.toml)\n") && !text.contains("secret"), "{text}");
+        let help = declared(file).unwrap().add_to(Command::new("shop")).render_help().to_string();
+        assert!(help.contains("[default: 7]") && !help.contains("secret"), "{help}");
         let (shop, text) = shown(file, &["--shop-count", "8"]);
         assert_eq!(shop.shop_count, 8);
         assert!(text.contains("shop-count = 8  (flag)\n"), "{text}");

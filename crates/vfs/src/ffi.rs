@@ -7,6 +7,7 @@
 //!
 //! No panic reaches C: every function that SQLite calls does its work inside [`guard`].
 
+mod config;
 mod file;
 mod slot;
 mod vfs;
@@ -19,7 +20,10 @@ use std::{
 
 use rusqlite::{Connection, ffi as sqlite};
 
-pub(crate) use self::slot::{Lease, open};
+pub(crate) use self::{
+    config::configure,
+    slot::{Lease, open},
+};
 
 /// Answers `failed` if `f` panics.
 fn guard(failed: c_int, f: impl FnOnce() -> c_int) -> c_int {

@@ -24,7 +24,7 @@ pub use self::{
     clock::at_time,
     delta::{DeltaError, apply, apply_to, pages_after, revert, touched},
     image::{Changes, Image, Limits},
-    memory::{give_memory_back, keep_no_memory},
+    memory::{give_memory_back, keep_no_memory, tune_sqlite},
     page::{PAGE_SIZE, Page, checksum, pack, unpack},
     source::{NotLoaded, Source},
 };

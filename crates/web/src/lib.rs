@@ -20,7 +20,7 @@ pub use self::{
     describe::{Route, describe},
     page::{Page, page},
     problem::{Problem, problem},
-    serve::{Counter, NavLink, Serve, ServerContext, Web, pattern},
+    serve::{Counter, MountedRoutes, NavLink, Routes, Serve, ServerContext, Web, pattern},
     verb::{Ask, Cli, Verb, escaped, print, printable},
 };
 

@@ -87,7 +87,9 @@ mod tests {
         let health = describe("own", &[("/healthz", "get", "Says that it is well", "200")]);
         let objects = describe("own", &[("/v1/objects/{kind}", "get", "Lists them", "200")]);
         let app = App::new("test");
-        let app = app.routes(health, |_| Router::new()).routes(objects, |_| Router::new());
+        let app = app
+            .described_routes(health, |_| Router::new())
+            .described_routes(objects, |_| Router::new());
         let place = Place::Folder("memory".into());
         let refused = Node::prepare(app, store.clone(), place).await.err();
         let Some(Failure::Told(text)) = refused else { panic!("it started") };
