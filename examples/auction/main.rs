@@ -11,9 +11,11 @@ mod tests;
 
 use std::{collections::BTreeSet, time::Duration};
 
-use axum::{Json, Router, extract, routing};
+use axum::{Json, extract};
 use serde::{Deserialize, Serialize};
 use steadfast::{prelude::*, store::Timestamp};
+use utoipa::ToSchema;
+use utoipa_axum::{router::OpenApiRouter, routes};
 
 const MAIL: Queue<Mail> = Queue::named("mail");
 const DEAD_MAIL: Queue<Mail> = Queue::named("mail-dead");
@@ -55,13 +57,13 @@ struct View {
     state: String,
     photos: BTreeSet<String>,
 }
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, ToSchema)]
 struct Open {
     title: String,
     seller: String,
     minutes: u64,
 }
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 struct Bid {
     bidder: String,
     cents: u64,
@@ -244,25 +246,26 @@ impl Handle<Midnight> for Report {
     }
 }
 
-fn router(runtime: &Runtime) -> Router {
-    Router::new()
-        .route("/{id}", routing::get(look).post(open))
-        .route("/{id}/bids", routing::post(bid))
-        .with_state(runtime.clone())
+fn router(runtime: &Runtime) -> OpenApiRouter {
+    let routes = OpenApiRouter::new().routes(routes!(open, look)).routes(routes!(bid));
+    routes.with_state(runtime.clone())
 }
 
 type House = extract::State<Runtime>;
 type Id = extract::Path<String>;
 type Answer<T> = Result<Json<T>, Problem>;
 
+#[utoipa::path(post, path = "/{id}", params(("id" = String, Path)), responses((status = 200)))]
 async fn open(house: House, id: Id, Json(open): Json<Open>) -> Answer<()> {
     Ok(Json(house.call(Auction::at(id.as_str()), open).await?))
 }
 
+#[utoipa::path(get, path = "/{id}", params(("id" = String, Path)), responses((status = 200)))]
 async fn look(house: House, id: Id) -> Answer<View> {
     Ok(Json(house.call(Auction::at(id.as_str()), Look).await?))
 }
 
+#[utoipa::path(post, path = "/{id}/bids", params(("id" = String, Path)), responses((status = 200)))]
 async fn bid(house: House, id: Id, Json(bid): Json<Bid>) -> Answer<()> {
     Ok(Json(house.call(Auction::at(id.as_str()), bid).await?))
 }

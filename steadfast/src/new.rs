@@ -16,7 +16,7 @@ pub(crate) struct NewArgs {
     /// The program's name, and its folder
     #[arg(value_parser = name)]
     name: String,
-    /// A checkout of Steadfast to depend on, in place of the published library
+    /// A checkout of Steadfast to depend on; without it the one that this program was built from
     #[arg(long, env = "STEADFAST_PATH", value_name = "DIR")]
     path: Option<PathBuf>,
 }
@@ -34,6 +34,63 @@ const FILES: [(&str, &str); 4] = [
     ("{name}.service", include_str!("new/unit.service.in")),
 ];
 
+/// Keywords, folders of cargo, dependencies of the project, and users of a system.
+const TAKEN: &[&str] = &[
+    "alloc",
+    "async",
+    "await",
+    "bin",
+    "build",
+    "const",
+    "core",
+    "crate",
+    "daemon",
+    "deps",
+    "dyn",
+    "else",
+    "enum",
+    "examples",
+    "extern",
+    "false",
+    "fn",
+    "for",
+    "if",
+    "impl",
+    "in",
+    "incremental",
+    "let",
+    "loop",
+    "mail",
+    "main",
+    "match",
+    "mod",
+    "move",
+    "mut",
+    "nobody",
+    "proc-macro",
+    "pub",
+    "ref",
+    "return",
+    "root",
+    "self",
+    "serde",
+    "static",
+    "std",
+    "steadfast",
+    "struct",
+    "super",
+    "sys",
+    "test",
+    "tokio",
+    "trait",
+    "true",
+    "type",
+    "unsafe",
+    "use",
+    "where",
+    "while",
+];
+
 /// A name that cargo, systemd and a user of Linux may have.
 fn name(text: &str) -> Result<String, String> {
     let is_first = text.bytes().next().is_some_and(|it| it.is_ascii_lowercase());
@@ -41,8 +98,8 @@ fn name(text: &str) -> Result<String, String> {
     if !is_first || !text.bytes().all(is_letter) || 31 < text.len() || text.ends_with('-') {
         return Err("write 1 to 31 of a-z, 0-9 and -, a letter first".into());
     }
-    if ["test", "steadfast", "core", "std"].contains(&text) {
-        return Err("cargo needs this name for something else".into());
+    if TAKEN.contains(&text) {
+        return Err("cargo or the system needs this name for something else".into());
     }
     Ok(text.into())
 }
@@ -50,19 +107,19 @@ fn name(text: &str) -> Result<String, String> {
 /// Writes the project.
 pub(crate) fn run(args: &NewArgs) -> Result<ExitCode> {
     let (name, folder) = (&args.name, Path::new(&args.name));
-    let library = match &args.path {
-        None => format!("{:?}", env!("CARGO_PKG_VERSION")),
-        Some(path) => {
-            let library = std::path::absolute(path.join("crates/steadfast"))?;
-            if !library.join("Cargo.toml").is_file() {
-                let path = path.display();
-                return Err(Error::terminal(format!(
-                    "{path} is no checkout of Steadfast: there is no crates/steadfast in it"
-                )));
-            }
-            format!("{{ path = {:?} }}", library.display().to_string())
-        }
-    };
+    // The library is not published yet.
+    let built_from = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    let path = args.path.as_deref().unwrap_or(built_from);
+    let library = std::path::absolute(path.join("crates/steadfast"))?;
+    if !library.join("Cargo.toml").is_file() {
+        let path = path.display();
+        return Err(Error::terminal(format!(
+            "{path} is no checkout of Steadfast: there is no crates/steadfast in it; \
+             name one with --path DIR"
+        )));
+    }
+    let library = library.canonicalize()?;
+    let library = format!("{{ path = {:?} }}", library.display().to_string());
     if folder.exists() {
         let text = format!("{name} is there already; choose another name, or move it away");
         return Err(Error::terminal(text));
@@ -86,7 +143,20 @@ mod tests {
         for good in ["demo", "a", "auction-house-2"] {
             assert!(name(good).is_ok(), "{good}");
         }
-        for bad in ["", "Demo", "2fast", "-a", "a-", "a b", "a/b", "..", "test", &"a".repeat(32)] {
+        for bad in [
+            "",
+            "Demo",
+            "2fast",
+            "-a",
+            "a-",
+            "a b",
+            "a/b",
+            "..",
+            "test",
+            "match",
+            "root",
+            &"a".repeat(32),
+        ] {
             assert!(name(bad).is_err(), "{bad}");
         }
     }

@@ -48,7 +48,7 @@ pub use self::{
 
 /// The application.
 pub fn app(settings: Settings) -> Result<App> {
-    let Parts { policy, pair, compare, address } = settings.parts()?;
+    let (Parts { policy, pair, compare, address }, error) = settings.parts();
     let (vault, sealed) = (compare.vault.clone(), compare.vault.clone());
     let app = App::new("drift")
         .object(pair)
@@ -71,5 +71,5 @@ pub fn app(settings: Settings) -> Result<App> {
                 connect: served.connect.clone(),
             })
         });
-    Ok(app)
+    Ok(app.before_work(move || error.clone().map_or(Ok(()), Err)))
 }

@@ -110,24 +110,33 @@ pub(crate) struct Parts {
 }
 
 impl Settings {
-    pub(crate) fn parts(&self) -> Result<Parts> {
+    /// What these make of the application. If one of them is wrong, it does without, and the error
+    /// says why: a program that only answers questions needs none of them.
+    pub(crate) fn parts(&self) -> (Parts, Option<Error>) {
         let address = Arc::default();
-        let policy = self.policy(&address).map_err(Error::terminal)?;
-        let explainer: Arc<dyn Explainer> = match &self.explainer_url {
-            None => Arc::new(Embedded),
+        let policy = self.policy(&address).map_err(Error::terminal);
+        let explainer = self.explainer();
+        let error = policy.as_ref().err().or(explainer.as_ref().err()).cloned();
+        let policy = policy.unwrap_or_else(|_| Policy::public_only());
+        let explainer = explainer.unwrap_or_else(|_| Arc::new(Embedded));
+        let pair = EnvPair { keep: self.drift_keep, ..EnvPair::default() };
+        let prober = Prober::new(Gate::new(policy.clone()), ProbeOptions::default());
+        let compare = CompareEnvironments { prober, explainer, vault: Vault::default() };
+        (Parts { policy, pair, compare, address }, error)
+    }
+
+    fn explainer(&self) -> Result<Arc<dyn Explainer>> {
+        match &self.explainer_url {
+            None => Ok(Arc::new(Embedded)),
             Some(url) => {
-                let needed = "--explainer-url needs --explainer-model";
+                let needed = "--drift-explainer-url needs --drift-explainer-model";
                 let model = self.explainer_model.as_deref();
                 let model = model.ok_or_else(|| Error::terminal(needed))?;
                 let options = ChatOptions::new(url, self.explainer_key.as_deref(), model);
                 let pool = Pool::new("explain", 4).map_err(Error::terminal)?;
-                Arc::new(Chat::new(options, pool).map_err(Error::terminal)?)
+                Ok(Arc::new(Chat::new(options, pool).map_err(Error::terminal)?))
             }
-        };
-        let pair = EnvPair { keep: self.drift_keep, ..EnvPair::default() };
-        let prober = Prober::new(Gate::new(policy.clone()), ProbeOptions::default());
-        let compare = CompareEnvironments { prober, explainer, vault: Vault::default() };
-        Ok(Parts { policy, pair, compare, address })
+        }
     }
 
     fn policy(&self, address: &Arc<OnceLock<SocketAddr>>) -> Result<Policy, EgressError> {

@@ -59,9 +59,9 @@ fn compare_with(program: &dyn Ask, args: &CompareArgs) -> Result<EnvDiff> {
     let body = json!({
         "leftUrl": left, "rightUrl": right, "leftLabel": left_label, "rightLabel": right_label,
     });
-    let begun = program.post("/api/compare", &body.to_string())?;
+    let begun = program.post("/api/compare", &body.to_string(), *json)?;
     let Begun { comparison_id } = serde_json::from_str(&begun)?;
-    let (body, shown) = ended(program, &comparison_id)?;
+    let (body, shown) = ended(program, &comparison_id, *json)?;
     if *json {
         print(&format!("{}\n", body.trim_end()))?;
     }
@@ -85,11 +85,11 @@ fn compare_with(program: &dyn Ask, args: &CompareArgs) -> Result<EnvDiff> {
 }
 
 /// Waits until a comparison has ended, and says what it does meanwhile.
-fn ended(program: &dyn Ask, id: &str) -> Result<(String, Shown)> {
+fn ended(program: &dyn Ask, id: &str, json: bool) -> Result<(String, Shown)> {
     let waiting: Runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     let mut told = None;
     loop {
-        let body = program.get(&format!("/api/compare/{}", escaped(id)))?;
+        let body = program.get(&format!("/api/compare/{}", escaped(id)), json)?;
         let shown: Shown = serde_json::from_str(&body)?;
         if shown.status != Status::Running {
             return Ok((body, shown));

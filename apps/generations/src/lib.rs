@@ -81,9 +81,10 @@ pub fn blob_key(artifact: &str) -> String {
 
 /// The application, with the providers that the settings name.
 pub fn app(settings: Settings) -> Result<App> {
-    let (providers, options) = settings::providers(&settings)?;
+    let (providers, options, error) = settings::providers(&settings)?;
     let pool = Pool::for_this_machine("pictures").map_err(Error::terminal)?;
-    Ok(with_providers(providers, options, (ImageLimits::default(), pool)))
+    let app = with_providers(providers, options, (ImageLimits::default(), pool));
+    Ok(app.before_work(move || error.clone().map_or(Ok(()), Err)))
 }
 
 /// The application, with these providers. Threads of the pool make small copies of pictures.

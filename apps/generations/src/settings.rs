@@ -87,8 +87,9 @@ pub struct Settings {
     pub(crate) provider_requests: u16,
 }
 
-/// The providers that there are: the embedded one, and Runware if there is a key.
-pub(crate) fn providers(args: &Settings) -> Result<(Providers, StudioOptions)> {
+/// The providers that there are: the embedded one, and Runware if there is a key. If Runware cannot
+/// be made, it is left out, and the error says why.
+pub(crate) fn providers(args: &Settings) -> Result<(Providers, StudioOptions, Option<Error>)> {
     let options = StudioOptions {
         public_url: args.public_url.as_deref().map(|it| it.trim_end_matches('/').to_owned()),
         image_timeout: Duration::from_secs(args.image_timeout.into()),
@@ -96,7 +97,7 @@ pub(crate) fn providers(args: &Settings) -> Result<(Providers, StudioOptions)> {
         at_once: args.provider_requests.into(),
         ..StudioOptions::default()
     };
-    let mut providers = embedded()?;
+    let (mut providers, mut error) = (embedded()?, None);
     if let Some(key) = &args.runware_key {
         let mut options = RunwareOptions::new(key);
         // Its own limits must not be narrower than what was asked for.
@@ -114,10 +115,12 @@ pub(crate) fn providers(args: &Settings) -> Result<(Providers, StudioOptions)> {
             options.fetch.hosts.clear();
             options.fetch.private.clone_from(&args.output_networks);
         }
-        let runware = Runware::new(options).map_err(Error::terminal)?;
-        providers = providers.with(runware);
+        match Runware::new(options) {
+            Ok(runware) => providers = providers.with(runware),
+            Err(failed) => error = Some(Error::terminal(failed)),
+        }
     }
-    Ok((providers, options))
+    Ok((providers, options, error))
 }
 
 fn embedded() -> Result<Providers> {

@@ -81,9 +81,9 @@ pub fn queue() -> QueueSpec<BlobEvent> {
 
 /// The application, with the classifier that the settings choose.
 pub fn app(settings: Settings) -> Result<App> {
-    let (parts, error) = sight::parts(&settings)?;
+    let (parts, check) = sight::parts(&settings)?;
     let app = with_parts(parts).verb("models", |_, args| models::run(args));
-    Ok(app.before_work(move || error.map_or(Ok(()), Err)))
+    Ok(app.before_work(check))
 }
 
 /// What the application is made of.

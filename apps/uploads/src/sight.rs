@@ -30,9 +30,12 @@ const REQUESTS: usize = 8;
 /// What there is to say about the classifier, if there is something.
 type Notice = Arc<dyn Fn() -> Option<String> + Send + Sync>;
 
-/// What the application is made of, as the settings say. If they name a classifier that cannot be
-/// made, there is none, and the error says why: a program that only answers questions needs none.
-pub(crate) fn parts(settings: &Settings) -> Result<(Parts, Option<Error>)> {
+/// Whether a classifier can be used.
+type Check = Box<dyn Fn() -> Result<()> + Send + Sync>;
+
+/// What the application is made of, as the settings say, and a check before it works. A program
+/// that only answers questions needs no classifier.
+pub(crate) fn parts(settings: &Settings) -> Result<(Parts, Check)> {
     let limits = ImageLimits {
         bytes_max: usize::try_from(settings.image_bytes).unwrap_or(usize::MAX),
         pixels_max: settings.image_pixels,
@@ -40,21 +43,27 @@ pub(crate) fn parts(settings: &Settings) -> Result<(Parts, Option<Error>)> {
         ..ImageLimits::default()
     };
     let nothing: Notice = Arc::new(|| None);
+    let mut check: Check = Box::new(|| Ok(()));
     let chosen: Result<(Arc<dyn Classifier>, Notice)> = match settings.classifier {
         ClassifierChoice::Embedded => embedded(settings, &limits),
         ClassifierChoice::WorkersAi => {
             workers_ai(settings, &limits).map(|it| (Arc::new(it) as _, nothing.clone()))
         }
-        ClassifierChoice::Onnx => {
-            onnx(settings, &limits).map(|it| (Arc::new(it) as _, nothing.clone()))
-        }
+        ClassifierChoice::Onnx => onnx(settings, &limits).map(|it| {
+            let (classifier, file) = (Arc::new(it), "--uploads-classifier onnx");
+            let checked = classifier.clone();
+            check = Box::new(move || {
+                checked.check().map_err(|error| Error::terminal(format!("{file}: {error}")))
+            });
+            (classifier as _, nothing.clone())
+        }),
     };
-    let ((classifier, notice), error) = match chosen {
-        Ok(chosen) => (chosen, None),
-        Err(error) => ((Arc::new(Unusable) as _, nothing), Some(error)),
-    };
+    let (classifier, notice) = chosen.unwrap_or_else(|error| {
+        check = Box::new(move || Err(error.clone()));
+        (Arc::new(Unusable) as _, nothing)
+    });
     let pool = pool("images")?;
-    Ok((Parts { classifier, patience: PATIENCE, limits, pool, notice }, error))
+    Ok((Parts { classifier, patience: PATIENCE, limits, pool, notice }, check))
 }
 
 /// Where models are, unless the command line says otherwise.
@@ -63,7 +72,10 @@ pub(crate) fn models_folder(given: Option<&PathBuf>) -> Option<PathBuf> {
 }
 
 fn embedded(args: &Settings, limits: &ImageLimits) -> Result<(Arc<dyn Classifier>, Notice)> {
-    let models = models_folder(args.models.as_ref()).unwrap_or_else(|| "./data/models".into());
+    let models = models_folder(args.models.as_ref()).unwrap_or_else(|| {
+        let data = std::env::var_os("STEADFAST_DATA").unwrap_or_else(|| "./data".into());
+        PathBuf::from(data).join("models")
+    });
     let embedded = Embedded::new(&models, limits.clone(), pool("classify")?);
     let pulls = args.models_pull == PullChoice::Auto;
     let told = embedded.clone();
@@ -161,7 +173,8 @@ impl Classifier for Fetching {
 fn workers_ai(args: &Settings, limits: &ImageLimits) -> Result<WorkersAi> {
     let (Some(account), Some(token)) = (&args.workers_ai_account, &args.workers_ai_token) else {
         return Err(Error::terminal(
-            "--classifier workers-ai needs --workers-ai-account and STEADFAST_WORKERS_AI_TOKEN",
+            "--uploads-classifier workers-ai needs --uploads-workers-ai-account and \
+             STEADFAST_WORKERS_AI_TOKEN",
         ));
     };
     let mut options = WorkersAiOptions::new(account, token);
@@ -171,14 +184,16 @@ fn workers_ai(args: &Settings, limits: &ImageLimits) -> Result<WorkersAi> {
     if let Some(url) = &args.workers_ai_url {
         options.base_url.clone_from(url);
     }
-    let pool = Pool::new("workers-ai", REQUESTS).map_err(|it| Error::terminal(it))?;
+    let pool = Pool::new("workers-ai", REQUESTS).map_err(Error::terminal)?;
     let classifier = WorkersAi::new(options, limits.clone(), pool);
-    classifier.map_err(|it| Error::terminal(it))
+    classifier.map_err(Error::terminal)
 }
 
 fn onnx(args: &Settings, limits: &ImageLimits) -> Result<Onnx> {
     let (Some(file), Some(labels)) = (&args.onnx_file, &args.onnx_labels) else {
-        return Err(Error::terminal("--classifier onnx needs --onnx-file and --onnx-labels"));
+        return Err(Error::terminal(
+            "--uploads-classifier onnx needs --uploads-onnx-file and --uploads-onnx-labels",
+        ));
     };
     let recipe = Recipe {
         short_side: args.onnx_size + args.onnx_size / 7,
@@ -189,7 +204,6 @@ fn onnx(args: &Settings, limits: &ImageLimits) -> Result<Onnx> {
     };
     let options = OnnxOptions { file: file.clone(), labels: labels.clone(), recipe };
     let onnx = Onnx::new(options, limits.clone(), pool("classify")?);
-    onnx.check().map_err(|error| Error::terminal(format!("--classifier onnx: {error}")))?;
     Ok(onnx)
 }
 
@@ -202,7 +216,7 @@ fn three(flag: &str, numbers: &[f32]) -> Result<[f32; 3]> {
 }
 
 fn pool(name: &str) -> Result<Pool> {
-    Pool::for_this_machine(name).map_err(|error| Error::terminal(error))
+    Pool::for_this_machine(name).map_err(Error::terminal)
 }
 
 /// Stands for a classifier that could not be made.

@@ -21,7 +21,14 @@ use crate::{
 type AddObject = Box<dyn FnOnce(ObjectsBuilder) -> ObjectsBuilder + Send + Sync>;
 type AddWorkflow = Box<dyn FnOnce(Runs) -> Runs + Send + Sync>;
 type OnOpen = Box<dyn FnOnce(&Runtime) + Send + Sync>;
-pub(crate) type BeforeWork = Box<dyn FnOnce() -> Result<()> + Send + Sync>;
+pub(crate) type BeforeWork = Box<dyn Fn() -> Result<()> + Send + Sync>;
+
+/// Makes all checks; fails with every reason.
+pub(crate) fn check_all(checks: &[BeforeWork]) -> Result<(), StartError> {
+    let problems: Vec<String> =
+        checks.iter().filter_map(|check| check().err()).map(|it| it.to_string()).collect();
+    if problems.is_empty() { Ok(()) } else { Err(StartError::Program { problems }) }
+}
 type AddProcess = Box<dyn FnOnce(Processes) -> Processes + Send + Sync>;
 
 /// The application that declared something, and the line of its source.
@@ -318,10 +325,7 @@ impl App {
 
     /// Checks something before the program begins to deliver: a secret, a model. If it fails, the
     /// program does not work; it can still be opened to answer questions.
-    pub fn before_work(
-        mut self,
-        check: impl FnOnce() -> Result<()> + Send + Sync + 'static,
-    ) -> Self {
+    pub fn before_work(mut self, check: impl Fn() -> Result<()> + Send + Sync + 'static) -> Self {
         self.before_work.push(Box::new(check));
         self
     }
@@ -414,6 +418,13 @@ impl App {
         });
         let problems = self.problems.iter().cloned().chain(self.queues.circles());
         problems.chain(missing).chain(self.extensions.problems()).collect()
+    }
+
+    /// Fails with every reason why this program cannot be declared so, or cannot begin to work, for
+    /// callers that open the store themselves and want to know before they do.
+    pub fn check(&self) -> Result<(), StartError> {
+        self.check_declared()?;
+        check_all(&self.before_work)
     }
 
     /// Opens a data folder, or a database by its URL (`postgres://…`), and works on it.

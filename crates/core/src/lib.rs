@@ -42,7 +42,7 @@ pub use self::{
         ConnectionId, Handle, Job, LiveSocket, Object, ObjectOptions, Objects, Outcome, Perform,
         Sql, Turn,
     },
-    open::refuse_foreign,
+    open::{owner_of, refuse_foreign},
     queue::{
         Batch, BatchConsumer, ConsumeOptions, Consumer, Delivery, Queue, QueueError, QueueSettings,
         QueueSpec, Queues, Settled, SettledBatch,

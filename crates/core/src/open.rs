@@ -3,8 +3,8 @@
 use std::{path::Path, sync::Arc};
 
 use steadfast_store::{
-    Commit, EntryKey, Json, OpenError, PostgresOptions, PostgresStore, Put, SqliteOptions,
-    SqliteStore, Store, StoreError, SystemClock, Write,
+    self as store, Commit, EntryKey, Json, OpenError, PostgresOptions, PostgresStore, Put,
+    SqliteOptions, SqliteStore, Store, StoreError, SystemClock, Write,
 };
 
 use crate::StartError;
@@ -19,7 +19,7 @@ pub(crate) fn folder(at: &str) -> Option<&Path> {
 }
 
 /// Opens or makes a store.
-pub(crate) async fn store(at: &str) -> Result<Arc<dyn Store>, OpenError> {
+pub(crate) async fn open_store(at: &str) -> Result<Arc<dyn Store>, OpenError> {
     let clock = Arc::new(SystemClock);
     let Some(folder) = folder(at) else {
         return Ok(Arc::new(PostgresStore::open(PostgresOptions::new(at, clock)).await?));
@@ -35,17 +35,23 @@ pub(crate) async fn store(at: &str) -> Result<Arc<dyn Store>, OpenError> {
     Ok(Arc::new(opened.map_err(|error| failed(error.to_string()))??))
 }
 
-/// Refuses a folder of another program before anything in it changes: opening it would make this
-/// process its owner. What cannot be looked at is left to opening, which says why.
+/// The program that a data folder belongs to, by its name, if there is one. Nothing in the folder
+/// changes.
+pub async fn owner_of(folder: &Path) -> Option<String> {
+    let folder = folder.to_owned();
+    let peeked = tokio::task::spawn_blocking(move || store::peek_entry(&folder, SPACE, NAME)).await;
+    serde_json::from_str(&peeked.ok()??).ok()
+}
+
+/// Refuses a folder of another program before anything in it changes: opening it would bring its
+/// tables up to date and make this process its owner.
 pub async fn refuse_foreign(folder: &Path, program: &str) -> Result<(), StartError> {
-    let options =
-        SqliteOptions { read_only: true, ..SqliteOptions::new(folder, Arc::new(SystemClock)) };
-    let looked = tokio::task::spawn_blocking(|| SqliteStore::open(options)).await;
-    let Ok(Ok(store)) = looked else { return Ok(()) };
-    let store: Arc<dyn Store> = Arc::new(store);
-    let checked = is_ours(&store, program, false).await;
-    store.close().await;
-    checked.map(drop)
+    match owner_of(folder).await {
+        Some(owner) if owner != program => {
+            Err(StartError::Foreign { owner, program: program.into() })
+        }
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// Whether a store belongs to this program already. Another's is refused, unless it is adopted.

@@ -19,7 +19,7 @@ use tokio::{
 use crate::{
     App, BucketError, BucketSpec, Buckets, Client, Dispatcher, DispatcherOptions, Keep, Objects,
     Queues, Runs, StartError, Sweeper, Tokens, Unserved,
-    app::{BeforeWork, Extension, Extensions},
+    app::{self, BeforeWork, Extension, Extensions},
     bucket::Place,
     open,
     process::Processes,
@@ -59,7 +59,7 @@ pub(crate) struct Parts {
     /// Set when the program has begun to work.
     dispatcher: OnceLock<Dispatcher>,
     queues_work: OnceCell<()>,
-    /// Checks that `work` makes once. The lock serializes calls of `work` with `stop`.
+    /// Checks before the first work. The lock serializes calls of `work` with `stop`.
     beginning: tokio::sync::Mutex<Vec<BeforeWork>>,
     /// Retention, and the retry of `work` on a full disk; `None` once the program stops.
     background: Mutex<Option<JoinSet<()>>>,
@@ -91,11 +91,8 @@ impl Parts {
         if self.is_stopping() || self.dispatcher.get().is_some() {
             return Ok(());
         }
-        let failed = checks.drain(..).filter_map(|check| check().err());
-        let problems: Vec<String> = failed.map(|it| it.to_string()).collect();
-        if !problems.is_empty() {
-            return Err(StartError::Program { problems });
-        }
+        app::check_all(&checks)?;
+        checks.clear();
         if !self.is_ours.load(Ordering::Relaxed) {
             open::write_owner(&self.store, &self.name).await?;
             self.is_ours.store(true, Ordering::Relaxed);
@@ -223,7 +220,7 @@ impl Runtime {
         if let Some(folder) = open::folder(at).filter(|_| !app.adopts) {
             open::refuse_foreign(folder, &app.name).await?;
         }
-        let store = open::store(at).await?;
+        let store = open::open_store(at).await?;
         if let (Place::None, Some(folder)) = (&app.buckets.place, open::folder(at)) {
             let blobs = folder.join("blobs");
             if !app.buckets.specs.is_empty() || blobs.is_dir() {
@@ -245,7 +242,7 @@ impl Runtime {
     }
 
     pub(crate) async fn prepare(app: App, store: Arc<dyn Store>) -> Result<Self, StartError> {
-        app.check()?;
+        app.check_declared()?;
         let is_ours = open::is_ours(&store, &app.name, app.adopts).await?;
         let App { name, clients, entropy, keep, extensions, buckets, .. } = app;
         let declared_buckets = buckets.specs.clone();
@@ -456,7 +453,7 @@ impl Deref for Runtime {
 
 impl App {
     /// Fails with every reason why this program cannot start.
-    pub(crate) fn check(&self) -> Result<(), StartError> {
+    pub(crate) fn check_declared(&self) -> Result<(), StartError> {
         let problems = self.problems();
         if problems.is_empty() { Ok(()) } else { Err(StartError::Program { problems }) }
     }

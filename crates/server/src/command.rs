@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, io::Write, process::ExitCode};
 
-use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
+use clap::{ArgMatches, Command, CommandFactory, FromArgMatches, error::ErrorKind};
 use steadfast_core::{App, Result, tune_sqlite};
 use steadfast_web::{Ask, Cli, Verb, Web, print};
 
@@ -46,22 +46,42 @@ pub fn main<M, P: Program<M>>(program: P) -> ExitCode {
 fn run<M, P: Program<M>>(program: &P, argv: &[OsString]) -> Result<(), Failure> {
     let flags = [flags_of::<ServeArgs>(), P::flags()].concat();
     let declared = Declared::read(flags, argv)?;
-    let app = build(program, &declared, argv);
+    let app = build(program, &declared, argv).map(|mut app| {
+        for verb in CommandLine::command().get_subcommands() {
+            app.claim("verb", verb.get_name());
+        }
+        app
+    });
+    check_verbs(&app)?;
     let verbs = app.as_ref().ok().and_then(|it| it.extension::<Web>()).map(|it| &it.verbs[..]);
     let verbs = verbs.unwrap_or_default();
     let name = app.as_ref().map_or("steadfast", App::name).to_owned();
     let mut command = full(&declared, verbs, &name);
-    let matches = command.try_get_matches_from_mut(argv).unwrap_or_else(|error| error.exit());
+    let matches = match command.try_get_matches_from_mut(argv) {
+        Ok(matches) => matches,
+        // A program that could not be declared has none of its own verbs.
+        Err(error) => match app {
+            Err(app) if error.kind() == ErrorKind::InvalidSubcommand => return Err(app.into()),
+            Err(_) | Ok(_) => error.exit(),
+        },
+    };
     if let Some((verb, matches)) = matches.subcommand()
         && let Some(verb) = verbs.iter().find(|it| it.command.get_name() == verb)
     {
         return run_verb(verb, matches);
     }
     let line = CommandLine::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    let source = Source::of(&matches).unwrap_or_else(|text| {
-        command.error(clap::error::ErrorKind::ArgumentConflict, text).exit()
-    });
+    let source = Source::of(&matches)
+        .unwrap_or_else(|text| command.error(ErrorKind::ArgumentConflict, text).exit());
     let settings = settings_of(&matches);
+    let needs_settings = match &line.verb {
+        None | Some(VerbArgs::Serve | VerbArgs::Config(_)) => true,
+        Some(VerbArgs::Ask(_)) => matches!(source, Source::Folder(_)),
+        Some(VerbArgs::Inspect(_)) => false,
+    };
+    if let Some(failure) = declared.failure.as_ref().filter(|_| needs_settings) {
+        return Err(Failure::new(failure));
+    }
     match line.verb {
         None | Some(VerbArgs::Serve) => {
             let args = ServeArgs::from_arg_matches(settings).unwrap_or_else(|it| it.exit());
@@ -74,6 +94,14 @@ fn run<M, P: Program<M>>(program: &P, argv: &[OsString]) -> Result<(), Failure> 
         }
         Some(VerbArgs::Ask(ask)) => cli::run(ask, source, app),
     }
+}
+
+/// Two verbs of one name would be a panic of the command line.
+fn check_verbs(app: &Result<App>) -> Result<(), Failure> {
+    let Ok(app) = app else { return Ok(()) };
+    let problems: Vec<String> =
+        app.problems().into_iter().filter(|it| it.starts_with("verb `")).collect();
+    if problems.is_empty() { Ok(()) } else { Err(Failure::new(problems.join("\nerror: "))) }
 }
 
 fn run_verb(verb: &Verb, matches: &ArgMatches) -> Result<(), Failure> {
@@ -105,7 +133,8 @@ fn build<M, P: Program<M>>(program: &P, declared: &Declared, argv: &[OsString]) 
 
 fn full(declared: &Declared, verbs: &[Verb], name: &str) -> Command {
     let command = with_settings(CommandLine::command(), declared).name(name.to_owned());
-    let command = command.subcommands(verbs.iter().map(|it| it.command.clone()));
+    let of_apps = verbs.iter().map(|it| declared.of_verb(it.command.clone()));
+    let command = command.subcommands(of_apps);
     if name == "steadfast" { command } else { args::renamed(command, name) }
 }
 
@@ -123,5 +152,42 @@ fn settings_of(matches: &ArgMatches) -> &ArgMatches {
         Some(("serve", inner)) => inner,
         Some(("config", inner)) => inner.subcommand_matches("show").unwrap_or(matches),
         _ => matches,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Args;
+    use steadfast_web::Serve;
+
+    use super::*;
+
+    #[derive(Args)]
+    struct NoArgs {}
+
+    fn told(app: impl Fn() -> Result<App>, line: &[&str]) -> String {
+        let argv: Vec<OsString> = line.iter().map(OsString::from).collect();
+        match run(&app, &argv) {
+            Err(Failure::Told(text)) => text,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn verbs_of_one_name_are_told_with_both_sides() {
+        let verb = |name, app: &str| App::new(app).verb(name, |_, _: NoArgs| Ok(ExitCode::SUCCESS));
+        let text = told(|| Ok(verb("serve", "shop")), &["shop", "doctor"]);
+        assert!(text.starts_with("verb `serve` is declared by shop"), "{text}");
+        let twice = || Ok(App::new("sum").merge(verb("buy", "one")).merge(verb("buy", "two")));
+        let text = told(twice, &["sum", "buy"]);
+        assert!(text.contains("declared by one") && text.contains("and by two"), "{text}");
+    }
+
+    #[test]
+    fn a_program_that_cannot_be_declared_says_why_for_verbs_of_its_own() {
+        let broken = || Err(steadfast_core::Error::terminal("the key is missing"));
+        assert_eq!(told(broken, &["shop", "buy"]), "the key is missing");
+        let shown = run(&broken, &["shop", "config", "show"].map(OsString::from));
+        assert!(shown.is_ok());
     }
 }

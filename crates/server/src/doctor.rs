@@ -21,7 +21,7 @@ pub(crate) async fn examine(node: &Node, deep: bool) -> Examination {
     checks.push(work::unserved(&node.runtime).await);
     checks.push(clock::check(&store.clock().report()));
     if let Place::Folder(folder) = &node.place {
-        checks.extend(disk::checks(folder.clone()).await);
+        checks.extend(disk::checks(folder.clone(), node.is_read_only.get().is_none()).await);
     }
     let ok = checks.iter().all(|it| it.status != Verdict::Failed);
     Examination { ok, checks }

@@ -53,19 +53,21 @@ pub(crate) struct Node {
     pub(crate) watchers: Arc<Semaphore>,
     /// Ends those who would stay on the line.
     pub(crate) stopping: CancellationToken,
+    /// Set if the store is only looked at.
+    pub(crate) is_read_only: OnceLock<()>,
     /// Stored work that the program does not serve, as it was at the start.
     pub(crate) unserved: OnceLock<Vec<Unserved>>,
     draining: AtomicBool,
 }
 
 impl Node {
-    /// A node that serves this program on a store; it delivers nothing yet.
+    /// A node that serves this program, which has claimed the server's routes, on a store; it
+    /// delivers nothing yet.
     pub(crate) async fn prepare(
-        mut app: App,
+        app: App,
         store: Arc<dyn Store>,
         place: Place,
     ) -> Result<Arc<Self>, Failure> {
-        crate::app::claim_routes(&mut app);
         let runtime = app.prepare(store).await?;
         Ok(Arc::new(Self::new(runtime, place, Policy::Loopback)))
     }
@@ -86,6 +88,7 @@ impl Node {
             examination: Mutex::new(()),
             watchers: Arc::new(Semaphore::new(WATCHERS_MAX)),
             stopping: CancellationToken::new(),
+            is_read_only: OnceLock::new(),
             unserved: OnceLock::new(),
             draining: AtomicBool::new(false),
         }

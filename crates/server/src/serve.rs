@@ -2,7 +2,7 @@
 
 use std::{io::Write, net::SocketAddr, sync::Arc, time::Duration};
 
-use steadfast_core::{App, ObjectOptions, background_threads, refuse_foreign};
+use steadfast_core::{App, ObjectOptions, background_threads, owner_of, refuse_foreign};
 use steadfast_store::{Clock, Commit, Health, Store, SystemClock};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -50,7 +50,10 @@ fn object_options(args: &ServeArgs) -> ObjectOptions {
     }
 }
 
-async fn serve(args: ServeArgs, app: App, work: &Handle) -> Result<(), Failure> {
+async fn serve(args: ServeArgs, mut app: App, work: &Handle) -> Result<(), Failure> {
+    // Why it cannot start is told before anything is opened.
+    app::claim_routes(&mut app);
+    app.check()?;
     let data = std::path::absolute(&args.data)?;
     let place = match &args.store {
         StoreChoice::Sqlite => Place::Folder(data.clone()),
@@ -68,10 +71,29 @@ async fn serve(args: ServeArgs, app: App, work: &Handle) -> Result<(), Failure> 
         opened = open(&args, &place, &clock) => opened?,
         () = signals.next() => return Ok(()),
     };
+    let served = serve_on(&args, app, work, (ports, store.clone(), place, clock), signals).await;
+    if served.is_err() {
+        // Closing twice is harmless.
+        store.close().await;
+    }
+    served
+}
+
+type Opened = (Ports, Arc<dyn Store>, Place, Arc<dyn Clock>);
+
+/// Serves a store that is open.
+async fn serve_on(
+    args: &ServeArgs,
+    app: App,
+    work: &Handle,
+    (ports, store, place, clock): Opened,
+    mut signals: Signals,
+) -> Result<(), Failure> {
+    let data = std::path::absolute(&args.data)?;
     let name = app.name().to_owned();
     let app = if args.adopt { app.adopt() } else { app };
     let program =
-        app.object_options(object_options(&args)).keep(args.keep()).blob_folder(data.join("blobs"));
+        app.object_options(object_options(args)).keep(args.keep()).blob_folder(data.join("blobs"));
     let node = Node::prepare(program, store.clone(), place).await?;
     tighten(&data).await?;
     let _ = node.address.set(ports.address);
@@ -143,9 +165,17 @@ async fn look(args: &InspectArgs, name: String) -> Result<(), Failure> {
     let ports = Ports::bind(args.listen, S3Listen::Off)?;
     let opening = Opening { read_only: true, ..Opening::DEFAULT };
     let store = open_store(&place, clock.clone(), opening).await?;
+    let owner = match &place {
+        Place::Folder(folder) => owner_of(folder).await,
+        Place::Database(_) | Place::Host => None,
+    };
+    let name = format!("{} (read-only)", owner.unwrap_or(name));
     // It declares nothing, so that it serves nothing: whatever is in the store can be read.
-    let node = Node::prepare(App::new(name).adopt(), store.clone(), place).await?;
-    greet(&format!("{} (looks only)", node.runtime.name()), &node.place, ports.address, None);
+    let mut app = App::new(&*name).adopt();
+    app::claim_routes(&mut app);
+    let node = Node::prepare(app, store.clone(), place).await?;
+    let _ = node.is_read_only.set(());
+    greet(&name, &node.place, ports.address, None);
     let (stop, routes) = (CancellationToken::new(), app::router(node.clone()));
     let serving = ports.serve(routes, &node, &clock, &stop);
     let mut serving = std::pin::pin!(serving);

@@ -5,6 +5,7 @@
 use std::{
     collections::BTreeMap,
     ffi::OsString,
+    io::ErrorKind,
     path::{Path, PathBuf},
 };
 
@@ -83,6 +84,9 @@ impl Flag {
 
     /// Why a value of the file cannot be one of this flag.
     fn refuse(&self, values: &[String]) -> Option<String> {
+        if self.arg.is_hide_env_set() || self.name() == "config" {
+            return Some("it is given on the command line only, for one start".into());
+        }
         if matches!(self.arg.get_action(), ArgAction::SetTrue) {
             let is_bool = matches!(values, [it] if it == "true" || it == "false");
             return (!is_bool).then(|| "it is true or false".into());
@@ -92,6 +96,9 @@ impl Flag {
         let line = std::iter::once("settings".to_owned()).chain(line);
         let read = Command::new("settings").arg(arg).try_get_matches_from(line);
         let error = read.err()?.to_string();
+        if self.arg.is_hide_env_values_set() {
+            return Some("it is not one of its values, which are not shown here".into());
+        }
         let reason: Vec<&str> =
             error.lines().map(str::trim).take_while(|it| !it.is_empty()).collect();
         Some(reason.join(" ").trim_start_matches("error: ").to_owned())
@@ -104,42 +111,45 @@ pub(crate) struct Declared {
     flags: Vec<Flag>,
     file: BTreeMap<String, Vec<String>>,
     name: String,
+    /// Why the settings cannot be used. Verbs that ask a server do without them.
+    pub(crate) failure: Option<String>,
 }
 
 impl Declared {
-    /// Reads the settings file. Fails with every flag that is declared twice, every key that is no
-    /// setting, and every value that cannot be one.
+    /// Reads the settings file. Fails if a flag is declared twice: no command line can be read
+    /// then. Every key that is no setting, and every value that cannot be one, is a `failure`.
     pub(crate) fn read(flags: Vec<Flag>, argv: &[OsString]) -> Result<Self, Failure> {
         let (path, is_named) = match named_file(argv) {
             Some(path) => (path, true),
             None => (PathBuf::from(FILE), false),
         };
-        let text = match std::fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(_) if !is_named => String::new(),
+        let (text, failure) = match std::fs::read_to_string(&path) {
+            Ok(text) => (text, None),
+            Err(error) if !is_named && error.kind() == ErrorKind::NotFound => (String::new(), None),
             Err(error) => {
                 let path = path.display();
-                return Err(Failure::new(format!("settings file {path} cannot be read: {error}")));
+                let failure = format!("settings file {path} cannot be read: {error}");
+                (String::new(), Some(failure))
             }
         };
-        Self::new(flags, &text, &path)
+        let declared = Self::new(flags, &text, &path)?;
+        Ok(Self { failure: failure.or(declared.failure), ..declared })
     }
 
     fn new(flags: Vec<Flag>, text: &str, path: &Path) -> Result<Self, Failure> {
         let name = path.display().to_string();
-        let table = text.parse::<toml::Table>();
-        let table =
-            table.map_err(|error| Failure::new(format!("settings file {name}: {error}")))?;
-        let mut file = BTreeMap::new();
-        flatten("", table, &mut file);
-        let mut problems = Vec::new();
-        let mut known: BTreeMap<&str, &Flag> = BTreeMap::new();
-        for flag in &flags {
-            if let Some(first) = known.insert(flag.name(), flag) {
-                let (flag, first, second) = (flag.name(), first.owner, flag.owner);
-                problems.push(format!("setting `--{flag}` is declared by {first} and by {second}"));
+        let (mut file, mut problems) = (BTreeMap::new(), Vec::new());
+        match text.parse::<toml::Table>() {
+            Ok(table) => flatten("", table, &mut file),
+            // Its text would quote the line, which may hold a secret.
+            Err(error) => {
+                let before = error.span().and_then(|it| text.get(..it.start));
+                let line = before.map_or(1, |it| 1 + it.matches('\n').count());
+                problems.push(format!("settings file {name}, line {line}: {}", error.message()));
             }
         }
+        check_twice(&flags)?;
+        let known: BTreeMap<&str, &Flag> = flags.iter().map(|it| (it.name(), it)).collect();
         for (key, values) in &file {
             match known.get(&**key) {
                 None => problems.push(format!("unknown setting `{key}` in {name}")),
@@ -148,10 +158,38 @@ impl Declared {
                 ),
             }
         }
-        if problems.is_empty() {
-            Ok(Self { flags, file, name })
-        } else {
-            Err(Failure::new(problems.join("\nerror: ")))
+        let failure = (!problems.is_empty()).then(|| problems.join("\nerror: "));
+        if failure.is_some() {
+            file.clear();
+        }
+        Ok(Self { flags, file, name, failure })
+    }
+
+    /// Gives a flag of a verb the variable and the value from the file that the setting of its name
+    /// has.
+    pub(crate) fn of_verb(&self, command: Command) -> Command {
+        command.mut_args(|arg| {
+            let is_same =
+                |it: &&Flag| Some(it.name()) == arg.get_long() && it.arg.get_id() == arg.get_id();
+            match self.flags.iter().find(is_same) {
+                Some(flag) => self.filled(flag, arg),
+                None => arg,
+            }
+        })
+    }
+
+    fn filled(&self, flag: &Flag, mut arg: Arg) -> Arg {
+        if let Some(name) = variable(flag) {
+            arg = arg.env(name);
+        }
+        match self.file.get(flag.name()) {
+            // A default does not satisfy `required` in clap, and `--help` would print it.
+            Some(values) => {
+                let is_secret = arg.is_hide_env_values_set();
+                let arg = arg.default_values(values.clone()).required(false);
+                if is_secret { arg.hide_default_value(true) } else { arg }
+            }
+            None => arg,
         }
     }
 
@@ -162,18 +200,7 @@ impl Declared {
             if let Some(app) = flag.app() {
                 arg = arg.help_heading(format!("Settings of {app}"));
             }
-            if let Some(name) = variable(flag) {
-                arg = arg.env(name);
-            }
-            match self.file.get(flag.name()) {
-                // A default does not satisfy `required` in clap, and `--help` would print it.
-                Some(values) => {
-                    let is_secret = arg.is_hide_env_values_set();
-                    let arg = arg.default_values(values.clone()).required(false);
-                    if is_secret { arg.hide_default_value(true) } else { arg }
-                }
-                None => arg,
-            }
+            self.filled(flag, arg)
         }))
     }
 
@@ -181,14 +208,16 @@ impl Declared {
     pub(crate) fn show(&self, matches: &ArgMatches) -> String {
         let line = |flag: &Flag| {
             let id = flag.arg.get_id().as_str();
-            let source = match matches.value_source(id)? {
-                ValueSource::CommandLine => "flag".to_owned(),
-                ValueSource::EnvVariable => {
-                    let variable = flag.arg.get_env().map(|it| it.to_string_lossy().into_owned());
-                    variable_in_use(flag).or(variable).unwrap_or_default()
-                }
-                _ if self.file.contains_key(flag.name()) => self.name.clone(),
-                _ => "default".to_owned(),
+            let source = matches.value_source(id)?;
+            let source = if source == ValueSource::CommandLine {
+                "flag".to_owned()
+            } else if source == ValueSource::EnvVariable {
+                let variable = flag.arg.get_env().map(|it| it.to_string_lossy().into_owned());
+                variable_in_use(flag).or(variable).unwrap_or_default()
+            } else if self.file.contains_key(flag.name()) {
+                self.name.clone()
+            } else {
+                "default".to_owned()
             };
             let value = if flag.arg.is_hide_env_values_set() && source != "default" {
                 "***".to_owned()
@@ -202,11 +231,31 @@ impl Declared {
     }
 }
 
+/// Fails with the names that two flags have: long and short ones, aliases, and ids, which are the
+/// names of the fields.
+fn check_twice(flags: &[Flag]) -> Result<(), Failure> {
+    let mut taken: BTreeMap<String, &Flag> = BTreeMap::new();
+    let mut problems = Vec::new();
+    for flag in flags {
+        let arg = &flag.arg;
+        let long = arg.get_long().into_iter().chain(arg.get_all_aliases().into_iter().flatten());
+        let names = long.map(|it| format!("setting `--{it}`"));
+        let names = names.chain(arg.get_short().map(|it| format!("setting `-{it}`")));
+        for name in names.chain([format!("field `{}` of settings", arg.get_id())]) {
+            if let Some(first) = taken.insert(name.clone(), flag) {
+                let (first, second) = (first.owner, flag.owner);
+                problems.push(format!("{name} is declared by {first} and by {second}"));
+            }
+        }
+    }
+    if problems.is_empty() { Ok(()) } else { Err(Failure::new(problems.join("\nerror: "))) }
+}
+
 /// The variable that is made of the flag's name, if it is set: an application's `--uploads-model`
 /// is `STEADFAST_UPLOADS_MODEL` whatever shorter variable it also has.
 fn variable_in_use(flag: &Flag) -> Option<String> {
     let name = format!("STEADFAST_{}", flag.name().to_uppercase().replace('-', "_"));
-    std::env::var_os(&name).map(|_| name)
+    std::env::var_os(&name).filter(|it| !it.is_empty()).map(|_| name)
 }
 
 /// The variable that a flag is read from, if it is not the one that it declares.
@@ -222,7 +271,10 @@ fn variable(flag: &Flag) -> Option<String> {
 /// The file that the command line or the environment names. It has to be known before the command
 /// line can be parsed, because values of the file are defaults there.
 fn named_file(argv: &[OsString]) -> Option<PathBuf> {
-    let mut args = argv.iter().skip(1);
+    let verb = argv.get(1).and_then(|it| it.to_str()).unwrap_or_default();
+    // Another verb may have a flag of this name for itself.
+    let has_settings = verb.starts_with('-') || ["serve", "config"].contains(&verb);
+    let mut args = argv.iter().skip(if has_settings { 1 } else { argv.len() });
     while let Some(arg) = args.next() {
         if arg == "--" {
             break;
@@ -239,22 +291,29 @@ fn named_file(argv: &[OsString]) -> Option<PathBuf> {
 
 /// `[uploads] model = "x"` is the flag `--uploads-model`; an array is a flag with several values.
 fn flatten(prefix: &str, table: toml::Table, into: &mut BTreeMap<String, Vec<String>>) {
-    let text = |it: Value| match it {
-        Value::String(text) => text,
+    for (key, value) in table {
+        let key = format!("{prefix}{}", key.replace('_', "-"));
+        match value {
+            Value::Table(table) => flatten(&format!("{key}-"), table, into),
+            Value::Array(all) => drop(into.insert(key, all.iter().map(text).collect())),
+            Value::String(_)
+            | Value::Integer(_)
+            | Value::Float(_)
+            | Value::Boolean(_)
+            | Value::Datetime(_) => drop(into.insert(key, vec![text(&value)])),
+        }
+    }
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
         Value::Integer(number) => number.to_string(),
         Value::Float(number) => number.to_string(),
         Value::Boolean(is) => is.to_string(),
         Value::Datetime(at) => at.to_string(),
         // No setting is a list of lists, so that this is refused.
         Value::Array(_) | Value::Table(_) => "[…]".into(),
-    };
-    for (key, value) in table {
-        let key = format!("{prefix}{}", key.replace('_', "-"));
-        match value {
-            Value::Table(table) => flatten(&format!("{key}-"), table, into),
-            Value::Array(all) => drop(into.insert(key, all.into_iter().map(text).collect())),
-            other => drop(into.insert(key, vec![text(other)])),
-        }
     }
 }
 
@@ -278,6 +337,17 @@ mod tests {
         /// Hidden
         #[arg(long, hide_env_values = true)]
         shop_key: Option<String>,
+        /// For one start
+        #[arg(long, hide_env = true)]
+        once: bool,
+    }
+
+    #[derive(Args)]
+    struct SameField {
+        #[arg(long = "other-key")]
+        shop_key: Option<String>,
+        #[arg(long = "third", alias = "shop-open")]
+        third: bool,
     }
 
     #[derive(Args)]
@@ -287,11 +357,9 @@ mod tests {
     }
 
     fn declared(text: &str) -> Result<Declared, String> {
-        match Declared::new(flags_of::<Shop>(), text, Path::new("a.toml")) {
-            Ok(declared) => Ok(declared),
-            Err(Failure::Told(text)) => Err(text),
-            Err(Failure::Quiet | Failure::Exit(_)) => Err(String::new()),
-        }
+        let declared = Declared::new(flags_of::<Shop>(), text, Path::new("a.toml"));
+        let declared = declared.unwrap_or_else(|_| panic!("its flags differ"));
+        declared.failure.clone().map_or(Ok(declared), Err)
     }
 
     fn shown(text: &str, line: &[&str]) -> (Shop, String) {
@@ -332,7 +400,12 @@ mod tests {
         ] {
             assert!(error.contains(told), "{told} is missing in {error}");
         }
-        assert!(declared("x = ").err().unwrap().contains("settings file a.toml"));
+        // A line that may hold a secret is not quoted.
+        let broken = declared("a = 1\n[shop]\nkey = \"hidden").err().unwrap();
+        assert!(broken.contains("settings file a.toml, line 3"), "{broken}");
+        assert!(!broken.contains("hidden"), "{broken}");
+        let once = declared("once = true").err().unwrap();
+        assert!(once.contains("on the command line only"), "{once}");
     }
 
     #[test]
@@ -343,6 +416,13 @@ mod tests {
         };
         assert!(text.contains("setting `--shop-count` is declared by"), "{text}");
         assert!(text.contains("::Shop and by") && text.contains("::Other"), "{text}");
+        let flags = [flags_of::<Shop>(), flags_of::<SameField>()].concat();
+        let Err(Failure::Told(text)) = Declared::new(flags, "", Path::new("a")) else {
+            panic!("it must fail")
+        };
+        for told in ["field `shop_key` of settings is", "setting `--shop-open` is declared"] {
+            assert!(text.contains(told), "{told} is missing in {text}");
+        }
     }
 
     #[test]
@@ -351,5 +431,6 @@ mod tests {
         assert_eq!(line(&["p", "serve", "--config", "x"]), Some("x".into()));
         assert_eq!(line(&["p", "--config=y"]), Some("y".into()));
         assert_eq!(line(&["p", "--", "--config=y"]), None);
+        assert_eq!(line(&["p", "deploy", "--config", "x"]), None, "it is that verb's own flag");
     }
 }

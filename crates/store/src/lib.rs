@@ -53,7 +53,7 @@ pub use self::{
     retry::RetryPolicy,
     run::{RunCursor, RunFilter, RunStatus, RunSummary},
     secret::secret_text,
-    sqlite::{SqliteOptions, SqliteStore},
+    sqlite::{SqliteOptions, SqliteStore, peek_entry},
     store::{
         Activity, Answer, DueCursor, Dump, Health, Owner, Setting, Store, StreamSummary, Totals,
     },

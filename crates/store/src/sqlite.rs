@@ -22,6 +22,7 @@ use async_trait::async_trait;
 use rusqlite::{Connection, Params};
 use tokio::sync::Mutex;
 
+pub use self::file::peek_entry;
 use self::{readers::Readers, row::rows};
 use crate::{
     Activity, Address, Answer, Attempt, CLOCK_STEP_MAX, Clock, Commit, DEPTH_SEEN_MAX, DueCursor,
@@ -115,7 +116,7 @@ impl SqliteStore {
         Ok(Self { queue, readers, status, writer, looking, read_only: false })
     }
 
-    /// Opens a store to look at it. Nothing in the folder changes but the name in the lock file.
+    /// Opens a store to look at it. Nothing that is kept in the folder changes.
     fn look(options: SqliteOptions) -> Result<Self, OpenError> {
         let looked = file::look(&options)?;
         let clock = StoreClock::new(options.clock, options.clock_step_max, looked.clock);

@@ -105,8 +105,8 @@ fn status_of(code: &str) -> StatusCode {
         "class_not_found" | "message_not_found" | "workflow_not_found" | "run_not_found"
         | "unknown_queue" | "unknown_process" | "unknown_bucket" | "unknown_blob"
         | "unknown_upload" | "unknown_rule" | "not_live" => StatusCode::NOT_FOUND,
-        "wrong_status" | "contended" | "not_connected" | "bucket_exists" | "bucket_not_empty"
-        | "rule_overlap" => StatusCode::CONFLICT,
+        "wrong_status" | "read_only" | "contended" | "not_connected" | "bucket_exists"
+        | "bucket_not_empty" | "rule_overlap" => StatusCode::CONFLICT,
         "not_modified" => StatusCode::NOT_MODIFIED,
         "precondition_failed" => StatusCode::PRECONDITION_FAILED,
         "message_too_large" | "blob_too_large" => StatusCode::PAYLOAD_TOO_LARGE,

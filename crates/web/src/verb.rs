@@ -10,11 +10,12 @@ use steadfast_core::{App, Error, Result};
 
 /// The routes of a server, or of a program in this process.
 pub trait Ask {
-    /// Gets a path. Returns the body of a response that is a success; any other is an error.
-    fn get(&self, path: &str) -> Result<String>;
+    /// Gets a path. Returns the body of a response that is a success; any other is an error, which
+    /// is also printed if JSON is wanted.
+    fn get(&self, path: &str, json: bool) -> Result<String>;
 
     /// Posts JSON to a path.
-    fn post(&self, path: &str, body: &str) -> Result<String>;
+    fn post(&self, path: &str, body: &str, json: bool) -> Result<String>;
 }
 
 type AskServer<'a> = &'a dyn Fn(&str) -> Result<Box<dyn Ask>>;

@@ -28,10 +28,10 @@ fn metrics_count_messages_and_requests() {
     let metrics = server.get("/metrics");
     assert!(metrics.header("content-type").starts_with("application/openmetrics-text"));
     for line in [
-        // At its first start a store gets a name, which its buckets carry, two of them, a rule,
-        // and the session of its files.
-        "steadfast_commits_total 5",
-        "steadfast_batches_total 5",
+        // At its first start a store gets the name of its program, a name that its buckets carry,
+        // two of them, a rule, and the session of its files.
+        "steadfast_commits_total 6",
+        "steadfast_batches_total 6",
         "steadfast_work_pending 1",
         "steadfast_work_dead 1",
         "steadfast_store_ready 1",

@@ -114,7 +114,7 @@ async fn what_was_sent_is_pulled_at_once(lab: Lab) {
 async fn what_somebody_else_sent_is_pulled_at_once(lab: Lab) {
     let office = open(lab).await;
     let store = office.lab.store.clone();
-    let other = App::new("other").queue(MAIL).prepare(store).await.unwrap();
+    let other = App::new("test").queue(MAIL).prepare(store).await.unwrap();
     let other = other.queues();
     for _ in 0..50 {
         assert_eq!(places(&pull(&office, 9).await), [0; 0]);

@@ -132,6 +132,9 @@ async fn a_check_before_work_stops_the_work_and_not_the_questions(lab: Lab) {
     assert_eq!(problems, &["the key is missing"]);
     let program = failing().prepare(lab.store.clone()).await.unwrap();
     assert!(program.call(Porter::at("a"), Ask).await.unwrap().0);
+    for _ in 0..2 {
+        assert!(program.work().await.is_err() && !program.works());
+    }
     program.stop().await;
 }
 

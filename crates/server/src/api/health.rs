@@ -91,6 +91,8 @@ mod tests {
             .described_routes(health, |_| Router::new())
             .described_routes(objects, |_| Router::new());
         let place = Place::Folder("memory".into());
+        let mut app = app;
+        crate::app::claim_routes(&mut app);
         let refused = Node::prepare(app, store.clone(), place).await.err();
         let Some(Failure::Told(text)) = refused else { panic!("it started") };
         assert!(text.contains("route `/healthz` is declared by"), "{text}");

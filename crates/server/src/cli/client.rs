@@ -213,11 +213,11 @@ impl Client {
 }
 
 impl Ask for Client {
-    fn get(&self, path: &str) -> steadfast_core::Result<String> {
-        self.ask("GET", path, None, None, false).map_err(told)
+    fn get(&self, path: &str, json: bool) -> steadfast_core::Result<String> {
+        self.ask("GET", path, None, None, json).map_err(told)
     }
 
-    fn post(&self, path: &str, body: &str) -> steadfast_core::Result<String> {
-        self.ask("POST", path, Some(body), None, false).map_err(told)
+    fn post(&self, path: &str, body: &str, json: bool) -> steadfast_core::Result<String> {
+        self.ask("POST", path, Some(body), None, json).map_err(told)
     }
 }

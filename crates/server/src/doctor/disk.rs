@@ -18,9 +18,13 @@ const FSYNC_MICROSECONDS_SLOW: u128 = 20_000;
 
 const MIB: u64 = 1 << 20;
 
-/// Checks of the data folder, away from the async threads.
-pub(super) async fn checks(folder: PathBuf) -> Vec<Check> {
-    let made = move || vec![room(&folder), log(&folder), speed(&folder)];
+/// Checks of the data folder, away from the async threads. Its speed is found by writing.
+pub(super) async fn checks(folder: PathBuf, may_write: bool) -> Vec<Check> {
+    let made = move || {
+        let mut made = vec![room(&folder), log(&folder)];
+        made.extend(may_write.then(|| speed(&folder)));
+        made
+    };
     let made = tokio::task::spawn_blocking(made).await;
     made.unwrap_or_else(|error| vec![Check::failed("disk", error.to_string())])
 }

@@ -35,7 +35,7 @@ pub(super) async fn start(
             @if let Some(trouble) = clock::trouble(&node.runtime.store().clock().report()) {
                 " " span.badge.waiting { "clock: " (trouble) }
             }
-            h1 { "Steadfast is running" }
+            h1 { (title(&node)) " is running" }
             p.lead {
                 "Every step of progress is one commit. What is still to be done is a row, and it "
                 "survives a crash."
@@ -52,10 +52,18 @@ pub(super) async fn start(
         (facts(&node))
         section.columns {
             (links(&node))
-            (commands(host(&headers)))
+            (commands(node.runtime.name(), host(&headers)))
         }
     };
     Ok(console("Overview", Section::Start, &content))
+}
+
+/// The name of the program, as a title.
+fn title(node: &Node) -> &str {
+    match node.runtime.name() {
+        "steadfast" => "Steadfast",
+        name => name,
+    }
 }
 
 fn health(node: &Node) -> Markup {
@@ -133,25 +141,25 @@ fn host(headers: &HeaderMap) -> &str {
     headers.get(header::HOST).and_then(|it| it.to_str().ok()).unwrap_or_default()
 }
 
-fn commands(host: &str) -> Markup {
+fn commands(program: &str, host: &str) -> Markup {
     let server = format!("http://{host}");
     let commands = [
-        ("steadfast processes list", "the processes there are"),
-        ("steadfast runs list", "the workflows there are, and their runs"),
-        ("steadfast objects classes", "the classes of objects there are"),
-        ("steadfast queues list", "the queues there are, and how full"),
-        ("steadfast buckets list", "the buckets there are"),
-        ("steadfast streams list", "the streams there are"),
-        ("steadfast streams pending", "what is still to be done"),
-        ("steadfast streams dead", "what was given up, and why"),
-        ("steadfast doctor", "whether all is well"),
+        ("processes list", "the processes there are"),
+        ("runs list", "the workflows there are, and their runs"),
+        ("objects classes", "the classes of objects there are"),
+        ("queues list", "the queues there are, and how full"),
+        ("buckets list", "the buckets there are"),
+        ("streams list", "the streams there are"),
+        ("streams pending", "what is still to be done"),
+        ("streams dead", "what was given up, and why"),
+        ("doctor", "whether all is well"),
     ];
     html! {
         section.card {
             h2 { "Next commands" }
             ul.links {
                 @for (command, about) in commands {
-                    li { code { (command) } span { (about) } }
+                    li { code { (program) " " (command) } span { (about) } }
                 }
             }
             @if server != SERVER {

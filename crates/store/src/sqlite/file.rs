@@ -66,6 +66,16 @@ pub(super) fn open(options: &SqliteOptions) -> Result<Opened, OpenError> {
     Ok(Opened { connection, database, owner, is_unwritten, clock, lock })
 }
 
+/// Reads one entry of a data folder, whoever holds it and whatever its schema is. `None` if there
+/// is none, or if it cannot be read.
+pub fn peek_entry(folder: &Path, space: &str, key: &[u8]) -> Option<String> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(folder.join("steadfast.db"), flags).ok()?;
+    connection.busy_timeout(BUSY_TIMEOUT).ok()?;
+    let value = "SELECT value FROM entry WHERE space = ?1 AND key = ?2";
+    connection.query_row(value, params![space, key], |row| row.get(0)).ok()?
+}
+
 /// What looking gives.
 pub(super) struct Looked {
     pub(super) database: PathBuf,
@@ -94,7 +104,9 @@ pub(super) fn look(options: &SqliteOptions) -> Result<Looked, OpenError> {
     let found: i64 = connection
         .query_row(schema, (), |row| row.get(0))
         .map_err(|error| failed(error.to_string()))?;
-    if KNOWN_SCHEMA < found {
+    let needs = "SELECT value FROM meta WHERE key = 'needs'";
+    let needs: i64 = connection.query_row(needs, (), |row| row.get(0)).unwrap_or(0);
+    if KNOWN_SCHEMA < needs {
         return Err(OpenError::Newer { what, found, known: KNOWN_SCHEMA });
     }
     if found < KNOWN_SCHEMA {

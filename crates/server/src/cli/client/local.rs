@@ -28,27 +28,35 @@ pub(crate) struct LocalClient {
 
 impl LocalClient {
     /// Opens a folder that is there and that no server holds.
-    pub(super) fn open(folder: &Path, app: App) -> Result<Self, Failure> {
+    pub(super) fn open(folder: &Path, mut app: App) -> Result<Self, Failure> {
         let folder = std::path::absolute(folder)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         runtime.block_on(refuse_foreign(&folder, app.name()))?;
         let opened = runtime.block_on(open_existing_folder(&folder, clock));
         let store = opened.map_err(advise)?;
+        app::claim_routes(&mut app);
         let app = app.blob_folder(folder.join("blobs"));
         let place = Place::Folder(folder);
-        let node = runtime.block_on(Node::prepare(app, store, place))?;
+        let node = runtime.block_on(async {
+            let node = Node::prepare(app, store.clone(), place).await;
+            if node.is_err() {
+                store.close().await;
+            }
+            node
+        })?;
         Ok(Self { runtime, routes: app::router(node.clone()), node })
     }
 
     /// A program in memory that works until this is dropped.
-    pub(super) fn here(app: App) -> Result<Self, Failure> {
+    pub(super) fn here(mut app: App) -> Result<Self, Failure> {
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.worker_threads(2).enable_all().build()?;
         let node = runtime.block_on(async {
             let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
             // Nobody asks where it is.
             let place = Place::Folder("memory".into());
+            app::claim_routes(&mut app);
             let app = app.blobs(Arc::new(MemoryBlobs::default()));
             let node = Node::prepare(app, store, place).await?;
             // What a program may ask of its own server, it asks where one is by default.
