@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::Value;
 use steadfast_core::{
-    App, Ctx, Result, Runtime, Workflow,
+    App, Ctx, Result, RunError, Runtime, Workflow,
     store::{Clock, DueCursor, ManualClock, Position, SeededEntropy, Store, Work},
     workflow::{HistoryEntry, RunOptions, Status},
 };
@@ -136,6 +136,35 @@ pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     assert!(came.is_ok(), "never: {what}");
 }
 
+/// Reads what is to be done. A database whose disk stands still for longer than a lease refuses
+/// reads until it has answered; it is asked again.
+pub(crate) async fn due(store: &dyn Store, after: DueCursor, limit: usize) -> Vec<Work> {
+    let mut works = None;
+    until("the store answers", async || {
+        match store.due(after, limit).await {
+            Err(error) if error.is_retryable() => {}
+            read => works = Some(read.expect("it can be read")),
+        }
+        works.is_some()
+    })
+    .await;
+    works.unwrap_or_default()
+}
+
+/// Waits for the end of a run, in the same way.
+pub(crate) async fn ends(program: &Runtime, workflow: &str, id: &str) -> Status {
+    let mut ended = None;
+    until("the run ends", async || {
+        match program.runs().wait(workflow, id).await {
+            Err(RunError::Store(error)) if error.is_retryable() => {}
+            status => ended = Some(status.expect("it can be read")),
+        }
+        ended.is_some()
+    })
+    .await;
+    ended.expect("it has ended")
+}
+
 /// A program that runs plays.
 pub(crate) struct Theatre {
     pub(crate) store: Arc<dyn Store>,
@@ -179,7 +208,7 @@ impl Theatre {
     }
 
     pub(crate) async fn ends(&self, id: &str) -> Status {
-        self.app.runs().wait("play", id).await.unwrap()
+        ends(&self.app, "play", id).await
     }
 
     pub(crate) async fn completes(&self, id: &str) -> Value {
@@ -195,7 +224,7 @@ impl Theatre {
 
     /// Everything that is to be done, now or later.
     pub(crate) async fn works(&self) -> Vec<Work> {
-        self.store.due(DueCursor::START, 1_000).await.unwrap()
+        due(self.store.as_ref(), DueCursor::START, 1_000).await
     }
 
     /// Waits until nothing is under way, and goes to where the next thing is due.
@@ -206,8 +235,8 @@ impl Theatre {
             !works.is_empty() && works.iter().all(|it| now < it.due_at && it.claim.is_none())
         };
         until("only later things are left", is_quiet).await;
-        let due = DueCursor { due_at: now, position: Position::MAX };
-        let far = self.store.due(due, 1).await.unwrap()[0].due_at.since(now);
+        let later = DueCursor { due_at: now, position: Position::MAX };
+        let far = due(self.store.as_ref(), later, 1).await[0].due_at.since(now);
         self.clock.advance(far);
         far
     }

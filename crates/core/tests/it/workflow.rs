@@ -13,6 +13,7 @@ use steadfast_core::{
 use crate::{
     lab::Lab,
     ledger::{Announce, Ledger, Order},
+    play::{due, ends},
     trip::{Do, Trip},
 };
 
@@ -54,7 +55,7 @@ impl Bench {
     }
 
     async fn ends(&self, id: &str) -> Status {
-        self.app.runs().wait("trip", id).await.unwrap()
+        ends(&self.app, "trip", id).await
     }
 
     async fn completes(&self, id: &str) -> Value {
@@ -68,9 +69,9 @@ impl Bench {
     async fn go_to_next(&self) -> Duration {
         for round in 0.. {
             let now = self.lab.clock.now();
-            let due = DueCursor { due_at: now, position: Position::MAX };
-            let pending = self.lab.store.due(DueCursor::START, 10).await.unwrap();
-            let next = self.lab.store.due(due, 1).await.unwrap();
+            let later = DueCursor { due_at: now, position: Position::MAX };
+            let pending = due(self.lab.store.as_ref(), DueCursor::START, 10).await;
+            let next = due(self.lab.store.as_ref(), later, 1).await;
             // A run that is awake holds its wake-up.
             let is_quiet = pending.iter().all(|it| now < it.due_at && it.claim.is_none());
             if let Some(next) = next.first().filter(|_| is_quiet) {
