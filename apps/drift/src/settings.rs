@@ -1,4 +1,4 @@
-//! Settings: what comparisons may ask, and what explains them.
+//! Settings: the addresses that comparisons may ask, and the model that explains them.
 
 use std::{
     net::SocketAddr,
@@ -19,10 +19,10 @@ use crate::{
     probe::{ProbeOptions, Prober},
 };
 
-/// What of this server itself may be asked.
+/// Paths of this server itself that may be asked.
 const DEMO: &[&str] = &["/api/demo/staging", "/api/demo/production"];
 
-/// What comparisons may ask, and who explains them.
+/// Addresses that comparisons may ask, and the model that explains them.
 #[derive(Clone, Debug, Args)]
 pub struct Settings {
     /// Hosts that comparisons may ask although they are not public
@@ -72,10 +72,10 @@ pub(crate) struct CompareArgs {
     /// The URL of the other
     #[arg(value_name = "RIGHT")]
     pub(crate) right: String,
-    /// What the left one is called
+    /// Name of the left one
     #[arg(long, env = "STEADFAST_LEFT_LABEL", value_name = "NAME")]
     pub(crate) left_label: Option<String>,
-    /// What the right one is called
+    /// Name of the right one
     #[arg(long, env = "STEADFAST_RIGHT_LABEL", value_name = "NAME")]
     pub(crate) right_label: Option<String>,
     /// Exit code 1 if a difference is as bad as this or worse
@@ -100,7 +100,7 @@ Examples:
   steadfast drift http://10.0.0.5/ https://example.com --drift-networks 10.0.0.0/8 --json
   steadfast drift https://old.example.com https://example.com --server http://127.0.0.1:8787";
 
-/// What the application is made of.
+/// The parts of the application.
 pub(crate) struct Parts {
     pub(crate) policy: Policy,
     pub(crate) pair: EnvPair,
@@ -110,8 +110,8 @@ pub(crate) struct Parts {
 }
 
 impl Settings {
-    /// What these make of the application. If one of them is wrong, it does without, and the error
-    /// says why: a program that only answers questions needs none of them.
+    /// The parts that these settings give. A wrong one is left out, and the error says why: a
+    /// program that only answers questions needs none of them.
     pub(crate) fn parts(&self) -> (Parts, Option<Error>) {
         let address = Arc::default();
         let policy = self.policy(&address).map_err(Error::terminal);

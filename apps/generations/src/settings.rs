@@ -21,7 +21,7 @@ pub(crate) enum RunwareReconcile {
     Details,
 }
 
-/// Who makes pictures and clips, and how long they may take.
+/// Providers of pictures and clips, and their time limits.
 #[derive(Clone, Debug, Args)]
 pub struct Settings {
     /// Key for Runware; better given by the variable. Without one only the embedded models are
@@ -111,7 +111,7 @@ pub(crate) fn providers(args: &Settings) -> Result<(Providers, StudioOptions, Op
             options.base_url.clone_from(url);
         }
         if !args.output_networks.is_empty() {
-            // Who has a gateway of their own knows its names.
+            // An operator with a gateway of their own knows its names.
             options.fetch.hosts.clear();
             options.fetch.private.clone_from(&args.output_networks);
         }

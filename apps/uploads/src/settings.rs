@@ -7,8 +7,7 @@ use clap::{Args, Subcommand, ValueEnum};
 /// Which classifier looks at uploads, and where its model is.
 #[derive(Clone, Debug, Args)]
 pub struct Settings {
-    /// Who says what is on an uploaded image: ResNet-50 in this process, Workers AI, or an ONNX
-    /// file
+    /// The classifier of uploaded images: ResNet-50 in this process, Workers AI, or an ONNX file
     #[arg(
         long = "uploads-classifier",
         alias = "classifier",
@@ -96,7 +95,7 @@ pub struct Settings {
         env = "STEADFAST_ONNX_SIZE", value_name = "PIXELS", default_value = "224",
         value_parser = clap::value_parser!(u32).range(1..=2_048))]
     pub(crate) onnx_size: u32,
-    /// What is subtracted from red, green and blue, each from 0 to 1
+    /// Mean of red, green and blue, each from 0 to 1; it is subtracted
     #[arg(
         long = "uploads-onnx-mean",
         alias = "onnx-mean",
@@ -106,7 +105,7 @@ pub struct Settings {
         default_value = "0.485,0.456,0.406"
     )]
     pub(crate) onnx_mean: Vec<f32>,
-    /// What they are divided by then
+    /// Standard deviation of the three; the difference is divided by it
     #[arg(
         long = "uploads-onnx-std",
         alias = "onnx-std",
@@ -118,7 +117,7 @@ pub struct Settings {
     pub(crate) onnx_std: Vec<f32>,
 }
 
-/// Who says what is on an image.
+/// A classifier of images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ClassifierChoice {
     // ResNet-50 in this process. Doc comments here would make each help a long one.

@@ -16,7 +16,7 @@ const LOOKED_MAX: usize = 5_000;
 /// delivered by a program that declares it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Unserved {
-    /// What it is: `object class`, `workflow`, `process`, `queue` or `job`.
+    /// Its kind: `object class`, `workflow`, `process`, `queue` or `job`.
     pub kind: &'static str,
     /// Its name.
     pub name: String,

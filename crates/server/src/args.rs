@@ -300,12 +300,7 @@ pub(crate) struct ListArgs {
 
 /// Writes another program's name into the examples below each verb.
 pub(crate) fn renamed(command: Command, name: &str) -> Command {
-    let help = command.get_after_help().map(|it| {
-        let text = it.to_string();
-        let lines = text.lines().filter(|it| !SHIPPED.iter().any(|only| it.contains(only)));
-        let lines: Vec<String> = lines.map(|it| it.replace("steadfast", name)).collect();
-        lines.join("\n")
-    });
+    let help = command.get_after_help().map(|it| it.to_string().replace("steadfast", name));
     let command = match help {
         Some(help) => command.after_help(help),
         None => command,
@@ -314,9 +309,6 @@ pub(crate) fn renamed(command: Command, name: &str) -> Command {
     let rename = |all: Command, verb| all.mut_subcommand(verb, |it| renamed(it, name));
     verbs.into_iter().fold(command, rename)
 }
-
-/// Examples of verbs that only the shipped program has.
-const SHIPPED: [&str; 3] = ["steadfast new", "steadfast example", "steadfast drift"];
 
 fn listen(text: &str) -> Result<SocketAddr, String> {
     let text = match text.strip_prefix("localhost:") {

@@ -1,4 +1,4 @@
-//! What an application adds to the server that serves it: routes, pages, figures, verbs.
+//! Routes, pages, counters and verbs that an application adds to its server.
 
 use std::{net::SocketAddr, process::ExitCode};
 
@@ -10,7 +10,7 @@ use utoipa_axum::router::OpenApiRouter;
 
 use crate::{Cli, Connect, Verb};
 
-/// What a server gives to the routes of an application.
+/// The server, for the routes of an application.
 pub struct ServerContext<'a> {
     /// The program.
     pub runtime: &'a Runtime,
@@ -69,11 +69,11 @@ pub struct MountedRoutes {
 /// A page to begin with, in the navigation of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NavLink {
-    /// What it is called.
+    /// Its title.
     pub title: &'static str,
     /// Where it is.
     pub path: &'static str,
-    /// What is done there.
+    /// One line about it.
     pub about: &'static str,
 }
 
@@ -81,13 +81,13 @@ pub struct NavLink {
 pub struct Counter {
     /// Its name, without the prefix of the server.
     pub name: &'static str,
-    /// What it counts.
+    /// Its description.
     pub help: &'static str,
     /// How far it has counted.
     pub value: Box<dyn Fn() -> u64 + Send + Sync>,
 }
 
-/// What the applications of a program add to its server.
+/// Everything that the applications of a program add to its server.
 #[derive(Default)]
 pub struct Web {
     routes: Vec<MakeRoutes>,

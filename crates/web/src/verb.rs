@@ -21,7 +21,7 @@ pub trait Ask {
 type AskServer<'a> = &'a dyn Fn(&str) -> Result<Box<dyn Ask>>;
 type AskHere<'a> = &'a dyn Fn(App) -> Result<Box<dyn Ask>>;
 
-/// What a verb reaches.
+/// Gives a verb access to servers and programs.
 #[derive(Clone, Copy)]
 pub struct Cli<'a> {
     server: AskServer<'a>,

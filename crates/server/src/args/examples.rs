@@ -6,14 +6,11 @@ Without a verb it serves.
 
 Examples:
   steadfast
-  steadfast new auctions
-  steadfast example checkout
   steadfast streams list
   steadfast objects classes
   steadfast runs list
   steadfast queues list
   steadfast buckets list
-  steadfast drift https://staging.example.com https://example.com
   steadfast doctor";
 
 /// Below the help of `serve`.
@@ -31,7 +28,7 @@ Examples:
 /// Below the help of `config show`.
 pub(super) const CONFIG: &str = "\
 A flag goes before its variable, that before the settings file, that before the default.
-`[uploads] models = \"DIR\"` in the file is --uploads-models and STEADFAST_UPLOADS_MODELS.
+`[auctions] fee = 3` in the file is --auctions-fee and STEADFAST_AUCTIONS_FEE.
 
 Example:
   steadfast config show";
