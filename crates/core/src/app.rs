@@ -15,7 +15,8 @@ use crate::{
     object::{CallList, ObjectsBuilder},
     process::{Execute, Process, Processes, Published},
     queue,
-    workflow::{Runs, Script, Workflow},
+    script::Script,
+    workflow::{Runs, Workflow},
 };
 
 type AddObject = Box<dyn FnOnce(ObjectsBuilder) -> ObjectsBuilder + Send + Sync>;

@@ -7,10 +7,10 @@ use tokio::sync::watch;
 
 use crate::{
     Address, Arrival, Body, Bucket, BucketHandle, CallError, Handle, LiveSocket, Object, Objects,
-    Queue, QueueError, Runtime,
+    Queues, Runtime,
     object::{Lists, PendingCall},
     process::{Decided, InputError, Process},
-    runtime::Parts,
+    runtime::Running,
     workflow::{RunAddress, RunError, RunHandle, Runs, Started, Workflow},
 };
 
@@ -18,16 +18,33 @@ use crate::{
 /// performer, an executor or a consumer may hold one. [`App::client`](crate::App::client) gives it
 /// before the program has started; [`Runtime`] is one itself.
 #[derive(Clone, Default)]
-pub struct Client(Arc<RwLock<Weak<Parts>>>);
+pub struct Client(Arc<RwLock<Weak<Running>>>);
+
+/// Takes messages from outside of the program: a queue, or an event of a run.
+pub trait Receive<M> {
+    /// Why a message was not taken.
+    type Error;
+
+    #[doc(hidden)]
+    fn receive(
+        self,
+        client: &Client,
+        msg: M,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send;
+}
 
 impl Client {
-    pub(crate) fn attach(&self, parts: &Arc<Parts>) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(parts);
+    pub(crate) fn attach(&self, running: &Arc<Running>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(running);
     }
 
-    fn parts(&self) -> Result<Arc<Parts>, StoreError> {
-        let parts = self.0.read().unwrap_or_else(PoisonError::into_inner).upgrade();
-        parts.filter(|it| !it.has_ended()).ok_or(StoreError::Closed)
+    fn parts(&self) -> Result<Arc<Running>, StoreError> {
+        let running = self.0.read().unwrap_or_else(PoisonError::into_inner).upgrade();
+        running.filter(|it| !it.has_ended()).ok_or(StoreError::Closed)
+    }
+
+    pub(crate) fn queues(&self) -> Result<Queues, StoreError> {
+        Ok(self.parts()?.queues.clone())
     }
 
     /// The program, while it runs.
@@ -72,9 +89,11 @@ impl Client {
         self.objects()?.delete(C::CLASS, object.name()).await
     }
 
-    /// Sends a message to a queue.
-    pub async fn send<T: Body>(&self, to: Queue<T>, msg: T) -> Result<(), QueueError> {
-        self.parts()?.queues.send(to, &msg).await.map(drop)
+    /// Sends a message to a queue, at once or [after](Queue::after) a delay, or an
+    /// [event](RunAddress::event) to a run. It is durable when this returns. To reach an object
+    /// from outside, [call](Self::call) it.
+    pub async fn send<M: Body, D: Receive<M>>(&self, to: D, msg: M) -> Result<(), D::Error> {
+        to.receive(self, msg).await
     }
 
     /// Starts a run of a workflow, or finds it there: what may be executed twice may do this.

@@ -17,6 +17,7 @@ pub mod process;
 pub mod queue;
 mod retention;
 mod runtime;
+mod script;
 pub mod test;
 mod tokens;
 mod unserved;
@@ -31,7 +32,7 @@ pub use self::{
     background::background_threads,
     body::Body,
     bucket::{BlobAction, BlobEvent, Bucket, BucketError, BucketHandle, BucketSpec, Buckets},
-    client::Client,
+    client::{Client, Receive},
     dispatch::{
         CRASH_POINTS, Dispatcher, DispatcherBuilder, DispatcherOptions, Failure, Handler, Router,
         Unknown,
@@ -51,5 +52,7 @@ pub use self::{
     runtime::Runtime,
     tokens::{Denied, NewToken, Token, TokenError, Tokens},
     unserved::Unserved,
-    workflow::{Ctx, Event, Retry, RunAddress, RunEnded, RunError, RunHandle, Runs, Workflow},
+    workflow::{
+        Ctx, Event, Retry, RunAddress, RunEnded, RunError, RunEvent, RunHandle, Runs, Workflow,
+    },
 };

@@ -11,6 +11,7 @@ use std::{
 
 use steadfast_store::{Entropy, Position, Store, StoreError};
 use tokio::{
+    runtime::Handle,
     sync::{OnceCell, watch},
     task::JoinSet,
     time::timeout,
@@ -34,11 +35,40 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 /// A running program. Cheap to clone. It derefs to a [`Client`].
 ///
 /// [`Runtime::stop`] shuts it down in order: connections, deliveries in flight, buckets, and the
-/// store if the program opened it. Work that is interrupted resumes at the next start.
+/// store if the program opened it. Dropping the last clone begins the same shutdown in the
+/// background. Work that is interrupted resumes at the next start.
 #[derive(Clone)]
 pub struct Runtime {
     client: Client,
-    parts: Arc<Parts>,
+    parts: Arc<Running>,
+}
+
+/// Keeps a program running: it stops when this is dropped.
+pub(crate) struct Running(Arc<Parts>);
+
+impl Running {
+    /// Begins the shutdown, once.
+    fn begin_stop(&self) {
+        let Ok(tokio) = Handle::try_current() else { return };
+        if !self.0.stop_began.swap(true, Ordering::Relaxed) {
+            let stopped = StopGuard(self.0.clone());
+            tokio.spawn(async move { stopped.0.stop().await });
+        }
+    }
+}
+
+impl Deref for Running {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.begin_stop();
+    }
 }
 
 /// What a program is made of.
@@ -189,8 +219,8 @@ impl Drop for StopGuard {
     }
 }
 
-/// A program that is dropped without `stop` delivers nothing more; the next process takes over its
-/// work.
+/// A program that ends together with its async runtime delivers nothing more; the next process
+/// takes over its work.
 impl Drop for Parts {
     fn drop(&mut self) {
         self.queues.let_go();
@@ -209,7 +239,7 @@ fn is_disk_full(error: &StartError) -> bool {
 }
 
 impl Runtime {
-    pub(crate) fn of(parts: Arc<Parts>) -> Self {
+    pub(crate) fn of(parts: Arc<Running>) -> Self {
         let client = Client::default();
         client.attach(&parts);
         Self { client, parts }
@@ -250,7 +280,8 @@ impl Runtime {
         let mut objects = Objects::builder(store.clone())
             .shared_entropy(entropy.clone())
             .options(app.object_options)
-            .workflows(app.workflows.iter().map(|it| it.0).collect());
+            .workflows(app.workflows.iter().map(|it| it.0).collect())
+            .scripted(app.script.clone());
         for add in app.objects {
             objects = add(objects);
         }
@@ -258,17 +289,13 @@ impl Runtime {
         let processes =
             app.processes.into_iter().fold(Processes::new(store.clone()), |it, add| add(it));
         let runs = Runs::new(store.clone(), entropy.clone(), objects.clone());
+        let client = Client::default();
+        let declared = app.queues.scripted(&app.script);
         let runs = runs.with_buckets(buckets.clone()).scripted(app.script);
         let runs = app.workflows.into_iter().fold(runs, |it, (_, add)| add(it));
-        let client = Client::default();
-        let queues = Queues::new(
-            app.queues,
-            store.clone(),
-            entropy.clone(),
-            objects.clone(),
-            client.clone(),
-        );
-        let parts = Arc::new(Parts {
+        let queues =
+            Queues::new(declared, store.clone(), entropy.clone(), objects.clone(), client.clone());
+        let parts = Arc::new(Running(Arc::new(Parts {
             name,
             tokens: Tokens::new(store.clone()),
             store,
@@ -293,7 +320,7 @@ impl Runtime {
             ended: watch::Sender::new(false),
             closed: watch::Sender::new(false),
             owns_store: AtomicBool::new(false),
-        });
+        })));
         clients.iter().for_each(|it| it.attach(&parts));
         client.attach(&parts);
         let runtime = Self { client, parts };
@@ -322,7 +349,7 @@ impl Runtime {
             began => return began,
         }
         tracing::warn!("disk is full: reads are served, and work begins when there is space");
-        let parts = Arc::downgrade(&self.parts);
+        let parts = Arc::downgrade(&self.parts.0);
         let clock = self.parts.store.clock().clone();
         self.parts.in_background(async move {
             loop {
@@ -432,13 +459,8 @@ impl Runtime {
     /// and the store if the program opened it. The shutdown completes even if this future is
     /// dropped. A handler that awaits it is aborted when the grace period is over.
     pub async fn stop(self) {
-        let (parts, mut closed) = (self.parts.clone(), self.parts.closed.subscribe());
-        if !parts.stop_began.swap(true, Ordering::Relaxed) {
-            tokio::spawn(async move {
-                let stopped = StopGuard(parts);
-                stopped.0.stop().await;
-            });
-        }
+        let mut closed = self.parts.closed.subscribe();
+        self.parts.begin_stop();
         let _ = closed.wait_for(|it| *it).await;
     }
 }

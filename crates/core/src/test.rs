@@ -9,9 +9,9 @@ use steadfast_store::{
 };
 
 use crate::{
-    App, Body, Error, Result, Runtime, StartError, Workflow,
+    App, Body, Error, Job, Queue, Result, Runtime, StartError, Workflow,
     bucket::{MemoryBlobs, Place},
-    workflow::{Says, Script},
+    script::{Says, Scene, Script},
 };
 
 /// Where the clock of a test stands at first.
@@ -109,7 +109,19 @@ impl TestApp {
     /// Says what the next attempts of a step or call give, one each, instead of running. When all
     /// is said it runs as it is.
     pub fn script<W: Workflow>(&self, step: &str) -> Scripted<'_> {
-        Scripted { script: &self.script, workflow: W::NAME, step: step.into() }
+        let (workflow, step) = (W::NAME.into(), step.into());
+        Scripted { script: &self.script, scene: Scene::Step { workflow, step } }
+    }
+
+    /// Says what the next attempts of a job give, one each, instead of being performed.
+    pub fn script_job<J: Job>(&self) -> Scripted<'_> {
+        Scripted { script: &self.script, scene: Scene::Job(J::NAME) }
+    }
+
+    /// Says how the next deliveries of a queue end, one each, instead of reaching the consumer.
+    /// What one gives is not looked at: the message is done.
+    pub fn script_consumer<T>(&self, queue: Queue<T>) -> Scripted<'_> {
+        Scripted { script: &self.script, scene: Scene::Consumer(queue.name()) }
     }
 
     /// The time in the test.
@@ -122,11 +134,10 @@ fn is_held(work: &Work) -> bool {
     work.claim.is_some_and(|(lease, _)| lease.holder != 0)
 }
 
-/// What the next attempts of a step give.
+/// What the next attempts of a step, a job or a consumer give.
 pub struct Scripted<'a> {
     script: &'a Script,
-    workflow: &'static str,
-    step: String,
+    scene: Scene,
 }
 
 impl Scripted<'_> {
@@ -147,7 +158,7 @@ impl Scripted<'_> {
     }
 
     fn say(self, says: Says) -> Self {
-        self.script.say(self.workflow, &self.step, says);
+        self.script.say(self.scene.clone(), says);
         self
     }
 }

@@ -28,7 +28,6 @@ mod retry;
 mod room;
 mod route;
 mod runs;
-mod script;
 mod send;
 
 mod state;
@@ -41,13 +40,14 @@ mod watchers;
 
 use std::{fmt, marker::PhantomData};
 
+pub(crate) use self::ended::OnEnd;
 pub use self::{
     combine::Either,
     ctx::Ctx,
     definition::RunOptions,
     ended::RunEnded,
     error::RunError,
-    handle::{Event, RunHandle},
+    handle::{Event, RunEvent, RunHandle},
     history::HistoryEntry,
     journal::Status,
     list::{RunItem, RunPage, RunQuery, WorkflowCounts},
@@ -59,10 +59,6 @@ pub use self::{
         AttemptView, EventView, FailureView, Phase, ProgressView, RunView, StepStatus, StepView,
         Time, WaitView,
     },
-};
-pub(crate) use self::{
-    ended::OnEnd,
-    script::{Says, Script},
 };
 use steadfast_store as store;
 

@@ -19,6 +19,7 @@ use super::{
 use crate::{
     Error, Failure, Handler, Router,
     dispatch::{Delivery, Places},
+    script::{Scene, Script},
 };
 
 /// Deliveries that wait in mailboxes at once, of all objects.
@@ -54,7 +55,7 @@ impl Router for Objects {
             }
             "perform" => {
                 let performer = self.shared.performers.get(&*message.message_type)?.clone();
-                Some(Arc::new(ToPerformer { performer }))
+                Some(Arc::new(ToPerformer { performer, script: self.shared.script.clone() }))
             }
             _ => None,
         }
@@ -157,6 +158,7 @@ fn failure(error: &CallError, is_wake: bool) -> Failure {
 /// Performs a job, and sends its outcome to the object that asked for it.
 struct ToPerformer {
     performer: Arc<Performer>,
+    script: Script,
 }
 
 #[async_trait]
@@ -164,7 +166,10 @@ impl Handler for ToPerformer {
     async fn handle(&self, delivery: Delivery) -> Result<Commit, Failure> {
         let message = &delivery.message;
         let body = message.data.as_str().to_owned();
-        let performed = (self.performer.run)(body, delivery.id()).await;
+        let performed = match self.script.next(|| Scene::Job(self.performer.job)) {
+            Some(says) => (self.performer.act)(&body, says),
+            None => (self.performer.run)(body, delivery.id()).await,
+        };
         if let Some(error) = performed.again
             && delivery.attempt < self.performer.retry.attempts_max
         {

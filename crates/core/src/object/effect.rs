@@ -6,7 +6,7 @@ use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 use serde::{Deserialize, Serialize};
 use steadfast_store::{Address, AddressError, EntityKind, RetryPolicy};
 
-use crate::{Body, Error, Result};
+use crate::{Body, Error, Result, script::Says};
 
 /// Work that a turn asks for. Of one kind, so many are under way at once as the dispatcher allows
 /// for one target (16), or as its performer says.
@@ -49,11 +49,14 @@ const AT_ONCE: usize = 16;
 
 /// A performer whose types are forgotten.
 pub(super) struct Performer {
+    pub(super) job: &'static str,
     pub(super) retry: RetryPolicy,
     pub(super) timeout: Duration,
     pub(super) at_once: usize,
     pub(super) run: Run,
     pub(super) fail: Fail,
+    /// Performs an attempt as a test has scripted it.
+    pub(super) act: fn(&str, Says) -> Performed,
 }
 
 type Run = Box<dyn Fn(String, String) -> Running + Send + Sync>;
@@ -85,7 +88,13 @@ impl Performer {
             Box::pin(async move { attempt::<J, _>(&*performer, &body, &key).await })
         });
         let fail = |body: &str, error: Error| outcome::<J>(body, Err(error));
-        Self { retry: J::RETRY, timeout: J::TIMEOUT, at_once, run, fail }
+        let act = |body: &str, says: Says| {
+            let result = says.result().and_then(|it| {
+                serde_json::from_value(it).map_err(|error| Error::terminal(error.to_string()))
+            });
+            performed::<J>(body, result)
+        };
+        Self { job: J::NAME, retry: J::RETRY, timeout: J::TIMEOUT, at_once, run, fail, act }
     }
 }
 
@@ -94,7 +103,10 @@ async fn attempt<J: Job, P: Perform<J>>(performer: &P, body: &str, key: &str) ->
         Ok(job) => job,
         Err(error) => return Performed { outcome: Err(error), again: None },
     };
-    let result = performer.perform(job, key).await;
+    performed::<J>(body, performer.perform(job, key).await)
+}
+
+fn performed<J: Job>(body: &str, result: Result<J::Output>) -> Performed {
     let again = result.as_ref().err().filter(|it| !it.is_terminal()).map(Error::to_string);
     Performed { outcome: outcome::<J>(body, result), again }
 }

@@ -27,7 +27,7 @@ use super::{
     restore::{Extent, restore},
     sleep,
 };
-use crate::Body;
+use crate::{Body, script::Script};
 
 /// A class whose types are forgotten.
 pub(super) struct Class {
@@ -71,6 +71,7 @@ pub struct ObjectsBuilder {
     classes: BTreeMap<&'static str, Class>,
     performers: BTreeMap<&'static str, Arc<Performer>>,
     workflows: Option<Box<[&'static str]>>,
+    script: Script,
 }
 
 impl ObjectsBuilder {
@@ -101,6 +102,12 @@ impl ObjectsBuilder {
         self
     }
 
+    /// Jobs give what the script says.
+    pub(crate) fn scripted(mut self, script: Script) -> Self {
+        self.script = script;
+        self
+    }
+
     /// Performs the jobs of a kind.
     pub fn perform<J: Job>(mut self, performer: impl Perform<J>) -> Self {
         let performer = Arc::new(Performer::new::<J>(performer));
@@ -128,7 +135,7 @@ impl ObjectsBuilder {
     /// Starts the threads. Objects are read when they are called, on the async runtime that this is
     /// called in.
     pub fn start(self) -> Result<Objects, StoreError> {
-        let Self { store, entropy, options, classes, performers, workflows } = self;
+        let Self { store, entropy, options, classes, performers, workflows, script } = self;
         let names: Box<[_]> = classes.keys().copied().collect();
         let served = workflows.map(|workflows| Arc::new(Registry { classes: names, workflows }));
         let known = |class| Arc::new(Class { served: served.clone(), ..class });
@@ -143,6 +150,7 @@ impl ObjectsBuilder {
             options,
             classes,
             performers,
+            script,
             pool: Pool::start(options.threads).map_err(failed)?,
             tokio: Tokio::current(),
             awake: Awake::default(),
@@ -161,6 +169,7 @@ pub(super) struct Shared {
     pub(super) options: ObjectOptions,
     pub(super) classes: BTreeMap<&'static str, Arc<Class>>,
     pub(super) performers: BTreeMap<&'static str, Arc<Performer>>,
+    pub(super) script: Script,
     pub(super) pool: Arc<Pool>,
     pub(super) tokio: Tokio,
     /// The lines of connections.
@@ -264,6 +273,7 @@ impl Objects {
             classes: BTreeMap::new(),
             performers: BTreeMap::new(),
             workflows: None,
+            script: Script::default(),
         }
     }
 

@@ -6,7 +6,10 @@ use super::{
     Delivery, Settled,
     delivery::{Decisions, Parcel, Verdict},
 };
-use crate::{Body, Result};
+use crate::{
+    Body, Result,
+    script::{Scene, Script},
+};
 
 /// Consumes the messages of a queue one by one, several at a time.
 pub trait Consumer: Send + Sync + 'static {
@@ -135,6 +138,35 @@ impl<C: Consumer> Consume for One<C> {
                 decisions.decide(position, verdict);
             }
         })
+    }
+}
+
+/// A consumer in a test: deliveries end as the script says, and reach it when all is said.
+pub(super) struct Acted {
+    pub(super) queue: &'static str,
+    pub(super) consumer: Arc<dyn Consume>,
+    pub(super) script: Script,
+}
+
+impl Consume for Acted {
+    fn is_batch(&self) -> bool {
+        self.consumer.is_batch()
+    }
+
+    fn consume(self: Arc<Self>, parcels: Vec<Parcel>) -> Consuming {
+        let mut rest = Vec::new();
+        for parcel in parcels {
+            let Some(says) = self.script.next(|| Scene::Consumer(self.queue)) else {
+                rest.push(parcel);
+                continue;
+            };
+            let verdict = says.result().map_or_else(|error| Verdict::of(&error), |_| Verdict::Done);
+            parcel.decisions.decide(parcel.letter.message.position, verdict);
+        }
+        match rest.is_empty() {
+            true => Box::pin(async {}),
+            false => self.consumer.clone().consume(rest),
+        }
     }
 }
 

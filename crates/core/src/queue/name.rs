@@ -6,9 +6,9 @@ pub(super) use steadfast_store::ENQUEUE;
 pub(crate) use steadfast_store::queue_address as address;
 use steadfast_store::{InvalidInput, Json};
 
-use super::QueueSettings;
+use super::{QueueError, QueueSettings};
 use crate::{
-    Body,
+    Body, Client, Receive,
     object::{Destination, Sending},
 };
 
@@ -96,6 +96,22 @@ pub struct Later<T> {
 impl<M: Body> Destination<M, ()> for Queue<M> {
     fn sending(self, msg: M) -> Result<Sending, InvalidInput> {
         self.after(Duration::ZERO).sending(msg)
+    }
+}
+
+impl<M: Body> Receive<M> for Queue<M> {
+    type Error = QueueError;
+
+    async fn receive(self, client: &Client, msg: M) -> Result<(), QueueError> {
+        client.queues()?.send(self, &msg).await.map(drop)
+    }
+}
+
+impl<M: Body> Receive<M> for Later<M> {
+    type Error = QueueError;
+
+    async fn receive(self, client: &Client, msg: M) -> Result<(), QueueError> {
+        client.queues()?.send_after(self.queue, &msg, self.delay).await.map(drop)
     }
 }
 

@@ -20,14 +20,14 @@ use tokio::{
 
 use super::{
     ConsumeOptions, QueueError, QueueSettings,
-    consumer::{BatchConsumer, Consume, Consumer, Many, One},
+    consumer::{Acted, BatchConsumer, Consume, Consumer, Many, One},
     desk::{Desk, Rest, lock},
     meter::Happening,
     name::address,
     pump::Pump,
     suspects::Suspects,
 };
-use crate::{Client, Objects, dispatch::QueueNews};
+use crate::{Client, Objects, dispatch::QueueNews, script::Script};
 
 /// What a program says about its queues.
 #[derive(Default)]
@@ -74,6 +74,17 @@ pub(super) struct Shared {
 impl Declared {
     pub(crate) fn queue(&mut self, name: &'static str, settings: QueueSettings) {
         self.settings.insert(name, settings);
+    }
+
+    /// Deliveries end as the script says.
+    pub(crate) fn scripted(mut self, script: &Script) -> Self {
+        if script.is_written() {
+            for (queue, (consumer, _)) in &mut self.consumers {
+                let (consumed, script) = (consumer.clone(), script.clone());
+                *consumer = Arc::new(Acted { queue, consumer: consumed, script });
+            }
+        }
+        self
     }
 
     pub(crate) fn merge(&mut self, other: Self) {

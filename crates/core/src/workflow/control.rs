@@ -15,6 +15,7 @@ use super::{
     runs::{address, to_json},
     wake,
 };
+use crate::dispatch::Delivery;
 
 /// What is to be recorded, what the table of runs says then, and whether the run is to wake.
 #[derive(Clone)]
@@ -70,16 +71,17 @@ impl Runs {
     ) -> Result<(), RunError> {
         let payload = to_json("the event", payload)?;
         let event = Entry::Event { name: name.into(), payload };
-        self.change(workflow, id, move |head, _| match head.status.is_final() {
-            true => Err("it takes no events any more"),
-            // One that stands still need not wake, and one that is awake or on its way is queued.
-            false => Ok(Some(Change {
-                entry: event.clone(),
-                row: matches!(head.status, Status::Waiting).then_some((RunStatus::Queued, None)),
-                wakes: !head.status.is_paused(),
-            })),
-        })
-        .await
+        self.change(workflow, id, move |head, _| told(head, &event)).await
+    }
+
+    /// Tells a run of an event that was sent to it. The delivery ends in the same commit.
+    pub(super) async fn deliver_event(
+        &self,
+        run: &Address,
+        event: Entry,
+        delivery: &Delivery,
+    ) -> Result<(), RunError> {
+        self.change_now(run, |head, _| told(head, &event), Some(delivery)).await
     }
 
     /// Has a run stand still: attempts that are under way end and are recorded, nothing new begins.
@@ -156,7 +158,7 @@ impl Runs {
     ) -> Result<(), RunError> {
         let (runs, run) = (self.clone(), address(workflow, id)?);
         // In a task of its own: a step of the run itself may ask, and go on only when the run does.
-        let changed = tokio::spawn(async move { runs.change_now(&run, decide).await });
+        let changed = tokio::spawn(async move { runs.change_now(&run, decide, None).await });
         changed.await.unwrap_or(Err(StoreError::Closed.into()))
     }
 
@@ -164,6 +166,7 @@ impl Runs {
         &self,
         run: &Address,
         decide: impl Fn(&RunHead, Timestamp) -> Result<Option<Change>, &'static str>,
+        delivery: Option<&Delivery>,
     ) -> Result<(), RunError> {
         let (version, status) = loop {
             let turn = self.turn(run.id());
@@ -179,7 +182,11 @@ impl Runs {
             })?;
             let Some(change) = change else { return Ok(()) };
             let commit = change.commit(run, &head).map_err(StoreError::from)?;
-            let outcome = self.shared.store.commit(commit).await.inspect_err(|_| {
+            let outcome = match delivery {
+                Some(delivery) => delivery.settle(commit).await,
+                None => self.shared.store.commit(commit).await,
+            };
+            let outcome = outcome.inspect_err(|_| {
                 // It may be recorded all the same.
                 let _ = self.poke(run.id(), None);
                 self.shared.watchers.is_unknown(run.id());
@@ -190,6 +197,10 @@ impl Runs {
                     let last = receipt.appended.last().map_or(head.version, |it| it.0);
                     break (last, head.status);
                 }
+                // The delivery has ended before.
+                Outcome::Rejected(
+                    Rejection::NotPending { position } | Rejection::LeaseLost { position },
+                ) if delivery.is_some_and(|it| it.message.position == position) => return Ok(()),
                 // Somebody else was first, or its time has just come: look again.
                 Outcome::Rejected(Rejection::Version { .. } | Rejection::NotPending { .. }) => {}
                 Outcome::Duplicate(_) => break (head.version, head.status),
@@ -203,6 +214,19 @@ impl Runs {
         self.shared.watchers.tell(run.id(), version, Some(status));
         Ok(())
     }
+}
+
+/// How an event changes a run.
+fn told(head: &RunHead, event: &Entry) -> Result<Option<Change>, &'static str> {
+    if head.status.is_final() {
+        return Err("it takes no events any more");
+    }
+    // One that stands still need not wake, and one that is awake or on its way is queued.
+    Ok(Some(Change {
+        entry: event.clone(),
+        row: matches!(head.status, Status::Waiting).then_some((RunStatus::Queued, None)),
+        wakes: !head.status.is_paused(),
+    }))
 }
 
 /// The step of this name that was recorded first.

@@ -13,10 +13,11 @@ use steadfast_store::{Address, Entropy, StoreClock, Timestamp};
 use super::{
     journal::{Journal, Known},
     record::{Entry, Key, Progress, encode},
-    script::Script,
     state::{Given, State},
 };
-use crate::{Body, Bucket, BucketHandle, Buckets, Error, Objects, Result, object::CallKey};
+use crate::{
+    Body, Bucket, BucketHandle, Buckets, Error, Objects, Result, object::CallKey, script::Script,
+};
 
 /// The context of a run. Cheap to clone.
 #[derive(Clone)]

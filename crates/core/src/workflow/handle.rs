@@ -1,11 +1,15 @@
 //! One run, with its types: what it gives is what its workflow says.
 
-use std::marker::PhantomData;
+use std::{marker::PhantomData, time::Duration};
 
-use steadfast_store::StoreError;
+use serde_json::json;
+use steadfast_store::{InvalidInput, Json, StoreError};
 
 use super::{Ctx, RunAddress, RunError, Runs, Status, Workflow};
-use crate::{Body, Client, Result};
+use crate::{
+    Body, Client, Receive, Result,
+    object::{Destination, Sending},
+};
 
 /// Names an event that runs wait for, and says what comes with it.
 ///
@@ -36,6 +40,41 @@ impl<T> Event<T> {
     /// The name.
     pub const fn name(self) -> &'static str {
         self.name
+    }
+}
+
+/// An event of one run: a destination for messages.
+pub struct RunEvent<W, T> {
+    run: RunAddress<W>,
+    event: Event<T>,
+}
+
+impl<W: Workflow> RunAddress<W> {
+    /// An event of this run. A message that is sent there is kept until the run waits for it.
+    pub fn event<T>(self, event: Event<T>) -> RunEvent<W, T> {
+        RunEvent { run: self, event }
+    }
+}
+
+impl<W: Workflow, T: Body> Destination<T, ()> for RunEvent<W, T> {
+    fn sending(self, msg: T) -> Result<Sending, InvalidInput> {
+        let target = self
+            .run
+            .resolve()
+            .map_err(|_| InvalidInput::NotARun { address: format!("{:?}", self.run).into() })?;
+        let metadata = Json::of(&json!({ "to": target.to_string() }))?;
+        let (action, message_type) = ("event", self.event.name);
+        // Behind the message that starts the run.
+        let (data, delay, ordered) = (Json::of(&msg)?, Duration::ZERO, true);
+        Ok(Sending { target, action, message_type, data, metadata, delay, ordered })
+    }
+}
+
+impl<W: Workflow, T: Body> Receive<T> for RunEvent<W, T> {
+    type Error = RunError;
+
+    async fn receive(self, client: &Client, msg: T) -> Result<(), RunError> {
+        client.run(self.run).send(self.event, msg).await
     }
 }
 

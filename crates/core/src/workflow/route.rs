@@ -11,6 +11,7 @@ use super::{
     OnEnd, RunError, Runs,
     begin::starting,
     drive::{Call, Waiter},
+    record::Entry,
     room::Room,
     runs::address,
     wake,
@@ -43,7 +44,7 @@ fn run_of(message: &Recorded) -> Option<Address> {
 impl Router for Runs {
     fn route(&self, message: &Recorded) -> Option<Arc<dyn Handler>> {
         let run = match message.action.as_str() {
-            "run" | "start" | "terminate" => run_of(message)?,
+            "run" | "start" | "terminate" | "event" => run_of(message)?,
             _ => return None,
         };
         let room = self.shared.workflows.get(run.class())?.room.clone();
@@ -52,6 +53,9 @@ impl Router for Runs {
         }
         if message.action == "terminate" {
             return Some(Arc::new(Terminate { runs: self.clone(), run }));
+        }
+        if message.action == "event" {
+            return Some(Arc::new(Tell { runs: self.clone(), run }));
         }
         let begins =
             wake::target(run.class(), true).is_ok_and(|it| Some(it.id()) == message.target);
@@ -114,6 +118,38 @@ impl Handler for Terminate {
         match self.runs.terminate(self.run.class(), self.run.name()).await {
             Ok(()) | Err(RunError::UnknownRun { .. } | RunError::WrongStatus { .. }) => {
                 Ok(Commit::default())
+            }
+            Err(error) => Err(Failure::retry(error.to_string())),
+        }
+    }
+
+    fn leaves_the_process(&self) -> bool {
+        false
+    }
+
+    fn places(&self) -> Places {
+        Places::Of { kind: "runs", name: "", max: None }
+    }
+}
+
+/// Tells a run of an event that a turn or a step has sent. A run that does not exist or has ended
+/// leaves a dead letter.
+struct Tell {
+    runs: Runs,
+    run: Address,
+}
+
+#[async_trait]
+impl Handler for Tell {
+    async fn handle(&self, delivery: Delivery) -> Result<Commit, Failure> {
+        let name = delivery.message.message_type.clone();
+        let payload = serde_json::from_str(delivery.message.data.as_str())
+            .map_err(|error| Failure::fatal(error.to_string()))?;
+        let event = Entry::Event { name, payload };
+        match self.runs.deliver_event(&self.run, event, &delivery).await {
+            Ok(()) => Ok(Commit::default()),
+            Err(error @ (RunError::UnknownRun { .. } | RunError::WrongStatus { .. })) => {
+                Err(Failure::fatal(error.to_string()))
             }
             Err(error) => Err(Failure::retry(error.to_string())),
         }

@@ -17,10 +17,9 @@ use super::{
     journal::{Journal, Known},
     journal_cache::JournalCache,
     record::Key,
-    script::Script,
     watchers::{Watcher, Watchers},
 };
-use crate::{Buckets, Objects};
+use crate::{Buckets, Objects, script::Script};
 
 /// Characters of an id.
 const ID_MAX: usize = 128;

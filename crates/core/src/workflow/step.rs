@@ -17,10 +17,13 @@ use super::{
     ctx::{Ctx, Line, decode},
     journal::Known,
     record::{Attempt, Entry, Key, encode},
-    script::Says,
     state::UnderWay,
 };
-use crate::{Body, Error, Result, object::CallKey};
+use crate::{
+    Body, Error, Result,
+    object::CallKey,
+    script::{Says, Scene},
+};
 
 /// How long one attempt may take unless the step says otherwise.
 pub(super) const TIMEOUT: Duration = Duration::from_mins(10);
@@ -195,7 +198,10 @@ async fn try_once<T: Body>(
     body: impl Future<Output = Result<T>> + Send,
     timeout: Duration,
 ) -> Result<(Value, T)> {
-    let says = ctx.0.around.script.next(ctx.0.around.run.class(), &key.name);
+    let around = &ctx.0.around;
+    let says = around
+        .script
+        .next(|| Scene::Step { workflow: around.run.class().into(), step: key.name.clone() });
     let value = match says {
         Some(Says::Gives(value)) => value,
         Some(Says::Fails(error)) => return Err(error),

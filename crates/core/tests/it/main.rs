@@ -15,6 +15,7 @@ mod bucket;
 mod client;
 mod clock;
 mod dispatch;
+mod events;
 mod hall;
 mod handlers;
 mod held;

@@ -1,0 +1,68 @@
+//! What steps, jobs and consumers give in a test instead of running.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use serde_json::Value;
+
+use crate::Error;
+
+/// How one attempt ends.
+#[derive(Clone, Debug)]
+pub(crate) enum Says {
+    Gives(Value),
+    Fails(Error),
+    TimesOut,
+}
+
+impl Says {
+    /// The result of an attempt; a timeout is an error that is retried.
+    pub(crate) fn result(self) -> Result<Value, Error> {
+        match self {
+            Self::Gives(value) => Ok(value),
+            Self::Fails(error) => Err(error),
+            Self::TimesOut => Err(Error::retryable("the attempt timed out")),
+        }
+    }
+}
+
+/// Whose attempts are scripted.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Scene {
+    Step { workflow: String, step: String },
+    Job(&'static str),
+    Consumer(&'static str),
+}
+
+/// What the next attempts are to give. Outside of tests there is none.
+#[derive(Clone, Default)]
+pub(crate) struct Script(Option<Arc<Mutex<Lines>>>);
+
+type Lines = HashMap<Scene, VecDeque<Says>>;
+
+impl Script {
+    /// One that a test writes.
+    pub(crate) fn written() -> Self {
+        Self(Some(Arc::default()))
+    }
+
+    /// Whether a test may write it.
+    pub(crate) fn is_written(&self) -> bool {
+        self.0.is_some()
+    }
+
+    pub(crate) fn say(&self, scene: Scene, says: Says) {
+        if let Some(lines) = &self.0 {
+            let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
+            lines.entry(scene).or_default().push_back(says);
+        }
+    }
+
+    /// How the next attempt ends, unless it is to run as it is.
+    pub(crate) fn next(&self, scene: impl FnOnce() -> Scene) -> Option<Says> {
+        let mut lines = self.0.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.get_mut(&scene())?.pop_front()
+    }
+}
