@@ -15,10 +15,7 @@ use steadfast_core::{
     CallError,
     store::{Address, EntityKind},
 };
-use steadfast_web::{
-    console::{Asset, Section, console},
-    describe, problem,
-};
+use steadfast_web::{Asset, Page, describe, problem};
 
 static SCRIPT: LazyLock<Asset> =
     LazyLock::new(|| Asset::js("/assets/chat.js", include_str!("../assets/chat.js")));
@@ -41,7 +38,7 @@ pub(crate) fn router() -> Router {
         .route("/assets/chat.js", get(async |headers: HeaderMap| SCRIPT.response(&headers)))
 }
 
-async fn choose() -> Markup {
+async fn choose() -> Page {
     let content = html! {
         h1 { "Chat" }
         p.lead {
@@ -56,9 +53,9 @@ async fn choose() -> Markup {
             (name_field())
             button.button { "Enter" }
         }
-        (script())
+        (needs_script())
     };
-    console("Chat", Section::None, &content)
+    Page::new("Chat", content).script(&SCRIPT)
 }
 
 /// Any text is a room; a slash in it is written as %2F.
@@ -95,9 +92,9 @@ async fn room(Path(room): Path<String>) -> Response {
                 button.button { "Send" }
             }
         }
-        (script())
+        (needs_script())
     };
-    console(&room, Section::None, &content).into_response()
+    Page::new(room, content).script(&SCRIPT).into_response()
 }
 
 fn name_field() -> Markup {
@@ -108,9 +105,6 @@ fn name_field() -> Markup {
     }
 }
 
-fn script() -> Markup {
-    html! {
-        noscript { p.problem { "A chat room needs JavaScript." } }
-        script src=(SCRIPT.url()) defer {}
-    }
+fn needs_script() -> Markup {
+    html! { noscript { p.problem { "A chat room needs JavaScript." } } }
 }

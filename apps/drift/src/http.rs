@@ -55,6 +55,5 @@ pub fn router(site: Site) -> Router {
         .route("/drift/{id}", get(page::show))
         .route("/drift-assets/drift.css", get(page::style))
         .route("/drift-assets/drift.js", get(page::script))
-        .route("/drift-assets/drift.svg", get(page::icon))
         .with_state(site)
 }

@@ -52,7 +52,6 @@ pub fn router(site: Site) -> Router {
         .route("/generations", get(page::show).post(page::submit))
         .route("/generations-assets/generations.css", get(page::style))
         .route("/generations-assets/generations.js", get(page::script))
-        .route("/generations-assets/generations.svg", get(page::icon))
         .layer(DefaultBodyLimit::max(BODY_BYTES))
         .with_state(site)
 }

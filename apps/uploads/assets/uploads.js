@@ -1,7 +1,7 @@
 // Keeps the page live: uploads with progress, and cards that follow what the organization tells.
 "use strict";
 
-const organization = document.body.dataset.about;
+const organization = document.getElementById("line").dataset.organization;
 const api = `/api/organizations/${organization}`;
 const cards = document.getElementById("cards");
 const progress = document.getElementById("progress");
@@ -97,8 +97,8 @@ async function act(form) {
 function listen() {
   const line = document.getElementById("line");
   const source = new EventSource(`${api}/events`);
-  source.onopen = () => { line.textContent = "live"; refresh(); };
-  source.onerror = () => { line.textContent = "connecting…"; };
+  source.onopen = () => { line.textContent = "live"; line.className = "badge done"; refresh(); };
+  source.onerror = () => { line.textContent = "connecting…"; line.className = "badge waiting"; };
   source.onmessage = (it) => {
     const told = JSON.parse(it.data);
     const entry = document.createElement("li");

@@ -41,6 +41,5 @@ pub fn router(site: Site) -> Router {
         .route("/uploads/{organization}/{name}/retry", post(forms::retry))
         .route("/uploads-assets/uploads.css", get(page::style))
         .route("/uploads-assets/uploads.js", get(page::script))
-        .route("/uploads-assets/uploads.svg", get(page::icon))
         .with_state(site)
 }

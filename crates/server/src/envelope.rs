@@ -10,6 +10,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde_json::{Map, Value};
+use steadfast_web::{Page, Web, console::Shell};
 
 use crate::{
     api::problem::{Code, Problem, ProblemBody},
@@ -48,6 +49,9 @@ pub(crate) async fn wrap(State(node): State<Arc<Node>>, request: Request, next: 
         response = rendered(response, &problem, body, page);
     } else if is_problem(&response) {
         response = completed(response, &path, &request_id).await;
+    }
+    if let Some(page) = response.extensions_mut().remove::<Page>() {
+        response = in_shell(&node, response, &page, &path);
     }
     dress(response.headers_mut(), &request_id);
     node.metrics.count_request(&route, &method, response.status());
@@ -90,6 +94,15 @@ fn rendered(response: Response, problem: &Problem, body: ProblemBody, page: bool
     }
     headers.extend(kept.into_iter().flatten());
     rendered
+}
+
+/// Renders a page with the navigation of this program.
+fn in_shell(node: &Node, response: Response, page: &Page, path: &str) -> Response {
+    let pages = node.runtime.extension::<Web>().map_or(&[][..], |it| &it.pages);
+    let html = Shell { pages, path }.render(page);
+    let (mut parts, _) = response.into_parts();
+    parts.headers.remove(header::CONTENT_LENGTH);
+    Response::from_parts(parts, Body::from(html.into_string()))
 }
 
 /// Whether an application has described a problem itself.

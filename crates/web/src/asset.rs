@@ -1,21 +1,58 @@
-//! Files that are inside of the binary.
+//! Files inside of the binary: styles, scripts and drawings.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use axum::{
-    http::header,
+    http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
 
-/// A style.
-pub fn style(text: &'static str) -> Response {
-    ([(header::CONTENT_TYPE, "text/css; charset=utf-8")], text).into_response()
+/// A file inside of the binary. Browsers cache it under a URL that changes with its text.
+pub struct Asset {
+    path: &'static str,
+    content_type: &'static str,
+    text: &'static str,
+    tag: String,
 }
 
-/// A script.
-pub fn script(text: &'static str) -> Response {
-    ([(header::CONTENT_TYPE, "text/javascript; charset=utf-8")], text).into_response()
-}
+impl Asset {
+    /// A style sheet.
+    pub fn css(path: &'static str, text: &'static str) -> Self {
+        Self::new(path, "text/css; charset=utf-8", text)
+    }
 
-/// An icon.
-pub fn icon(text: &'static str) -> Response {
-    ([(header::CONTENT_TYPE, "image/svg+xml")], text).into_response()
+    /// A script.
+    pub fn js(path: &'static str, text: &'static str) -> Self {
+        Self::new(path, "text/javascript; charset=utf-8", text)
+    }
+
+    /// A drawing.
+    pub fn svg(path: &'static str, text: &'static str) -> Self {
+        Self::new(path, "image/svg+xml", text)
+    }
+
+    fn new(path: &'static str, content_type: &'static str, text: &'static str) -> Self {
+        let mut hasher = DefaultHasher::new();
+        text.hash(&mut hasher);
+        Self { path, content_type, text, tag: format!("{:016x}", hasher.finish()) }
+    }
+
+    /// The URL for a page.
+    pub fn url(&self) -> String {
+        format!("{}?v={}", self.path, self.tag)
+    }
+
+    /// The response to a request for it.
+    pub fn response(&self, headers: &HeaderMap) -> Response {
+        let tag = format!("\"{}\"", self.tag);
+        let known = headers.get(header::IF_NONE_MATCH).and_then(|it| it.to_str().ok());
+        let caching = [
+            (header::ETAG, tag.clone()),
+            (header::CACHE_CONTROL, "public, max-age=31536000, immutable".into()),
+        ];
+        if known.is_some_and(|it| it.split(',').any(|one| one.trim() == tag)) {
+            return (StatusCode::NOT_MODIFIED, caching).into_response();
+        }
+        ([(header::CONTENT_TYPE, self.content_type)], caching, self.text).into_response()
+    }
 }

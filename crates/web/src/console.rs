@@ -1,23 +1,10 @@
 //! The console's shell: head, navigation and footer around the content of a page.
 
-use std::{
-    hash::{DefaultHasher, Hash, Hasher},
-    sync::LazyLock,
-};
+use std::sync::LazyLock;
 
-use axum::{
-    http::{HeaderMap, StatusCode, header},
-    response::{IntoResponse, Response},
-};
 use maud::{DOCTYPE, Markup, html};
 
-/// A file inside of the binary. Browsers keep it under a URL that changes with its text.
-pub struct Asset {
-    path: &'static str,
-    content_type: &'static str,
-    text: &'static str,
-    tag: String,
-}
+use crate::{Asset, NavLink, Page};
 
 /// The style of the console.
 pub static STYLE: LazyLock<Asset> =
@@ -26,48 +13,6 @@ pub static STYLE: LazyLock<Asset> =
 /// The icon of the console.
 pub static ICON: LazyLock<Asset> =
     LazyLock::new(|| Asset::svg("/assets/steadfast.svg", include_str!("../assets/console.svg")));
-
-impl Asset {
-    /// A style sheet.
-    pub fn css(path: &'static str, text: &'static str) -> Self {
-        Self::new(path, "text/css; charset=utf-8", text)
-    }
-
-    /// A script.
-    pub fn js(path: &'static str, text: &'static str) -> Self {
-        Self::new(path, "text/javascript; charset=utf-8", text)
-    }
-
-    /// A drawing.
-    pub fn svg(path: &'static str, text: &'static str) -> Self {
-        Self::new(path, "image/svg+xml", text)
-    }
-
-    fn new(path: &'static str, content_type: &'static str, text: &'static str) -> Self {
-        let mut hasher = DefaultHasher::new();
-        text.hash(&mut hasher);
-        Self { path, content_type, text, tag: format!("{:016x}", hasher.finish()) }
-    }
-
-    /// The URL for a page.
-    pub fn url(&self) -> String {
-        format!("{}?v={}", self.path, self.tag)
-    }
-
-    /// The response to a request for it.
-    pub fn response(&self, headers: &HeaderMap) -> Response {
-        let tag = format!("\"{}\"", self.tag);
-        let known = headers.get(header::IF_NONE_MATCH).and_then(|it| it.to_str().ok());
-        let caching = [
-            (header::ETAG, tag.clone()),
-            (header::CACHE_CONTROL, "public, max-age=31536000, immutable".into()),
-        ];
-        if known.is_some_and(|it| it.split(',').any(|one| one.trim() == tag)) {
-            return (StatusCode::NOT_MODIFIED, caching).into_response();
-        }
-        ([(header::CONTENT_TYPE, self.content_type)], caching, self.text).into_response()
-    }
-}
 
 /// The entry of the navigation that a page belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +27,7 @@ pub enum Section {
     Streams,
     Pending,
     Dead,
-    /// None of them: a page of an application.
+    /// None of them: a page of an application, or an error.
     None,
 }
 
@@ -99,42 +44,125 @@ const NAVIGATION: [(Section, &str, &str); 9] = [
 ];
 
 /// A page of the console.
-pub fn console(title: &str, section: Section, content: &Markup) -> Markup {
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { (title) " · Steadfast" }
-                link rel="icon" type="image/svg+xml" href=(ICON.url());
-                link rel="stylesheet" href=(STYLE.url());
-            }
-            body {
-                a.skip href="#main" { "Skip to the content" }
-                header.top {
-                    a.brand href="/" {
-                        img src=(ICON.url()) alt="" width="28" height="28";
-                        "Steadfast"
+pub fn console(title: &str, section: Section, content: Markup) -> Page {
+    Page::new(title, content).section(section)
+}
+
+/// The frame of every page: what the server knows and a handler does not.
+#[derive(Clone, Copy, Debug)]
+pub struct Shell<'a> {
+    /// The pages of the applications.
+    pub pages: &'a [NavLink],
+    /// The path of the request. It decides which application is the current one.
+    pub path: &'a str,
+}
+
+impl Shell<'_> {
+    /// The page as a document.
+    pub fn render(&self, page: &Page) -> Markup {
+        html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta name="color-scheme" content="light dark";
+                    title { (page.title) " · Steadfast" }
+                    link rel="icon" type="image/svg+xml" href=(ICON.url());
+                    @for url in std::iter::once(&STYLE.url()).chain(&page.styles) {
+                        link rel="stylesheet" href=(url);
                     }
-                    nav aria-label="Main" {
-                        @for (target, href, label) in NAVIGATION {
-                            a href=(href) aria-current=[(target == section).then_some("page")] {
-                                (label)
-                            }
-                        }
+                    @for url in &page.scripts {
+                        script src=(url) defer {}
                     }
                 }
-                main #main { (content) }
-                footer.bottom {
-                    span { "Steadfast " (env!("CARGO_PKG_VERSION")) }
-                    a href="/openapi.json" { "API" }
-                    a href="/metrics" { "Metrics" }
-                    a href="/readyz" { "Health" }
-                    a href="/v1/doctor" { "Doctor" }
+                body {
+                    a.skip href="#main" { "Skip to the content" }
+                    (self.header(page.section))
+                    main #main { (page.content) }
+                    (footer())
                 }
             }
         }
+    }
+
+    fn header(&self, section: Section) -> Markup {
+        html! {
+            header.top {
+                a.brand href="/" {
+                    img src=(ICON.url()) alt="" width="28" height="28";
+                    "Steadfast"
+                }
+                nav aria-label="Main" {
+                    @for (target, href, label) in NAVIGATION {
+                        a href=(href) aria-current=[(target == section).then_some("page")] {
+                            (label)
+                        }
+                    }
+                }
+                @if !self.pages.is_empty() {
+                    nav.apps aria-label="Applications" {
+                        @for it in self.pages {
+                            @let is_current = section == Section::None && self.is_in(it);
+                            a href=(it.path) title=(it.about)
+                                aria-current=[is_current.then_some("page")] { (it.title) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether the request is for an application: all pages of one share their first segment.
+    fn is_in(&self, link: &NavLink) -> bool {
+        let first = |path: &str| path.split('/').nth(1).map(str::to_owned);
+        first(self.path).is_some_and(|it| !it.is_empty() && Some(it) == first(link.path))
+    }
+}
+
+fn footer() -> Markup {
+    html! {
+        footer.bottom {
+            span { "Steadfast " (env!("CARGO_PKG_VERSION")) }
+            a href="/openapi.json" { "API" }
+            a href="/metrics" { "Metrics" }
+            a href="/readyz" { "Health" }
+            a href="/v1/doctor" { "Doctor" }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGES: [NavLink; 2] = [
+        NavLink { title: "Uploads", path: "/uploads/demo", about: "images" },
+        NavLink { title: "Drift", path: "/drift", about: "environments" },
+    ];
+
+    fn rendered(path: &str, section: Section) -> String {
+        let page = Page::new("<T>", html! { p { "content" } }).section(section);
+        let page = page.script(&Asset::js("/own.js", "1")).style(&Asset::css("/own.css", "2"));
+        Shell { pages: &PAGES, path }.render(&page).into_string()
+    }
+
+    #[test]
+    fn the_navigation_marks_the_section_or_the_application() {
+        let current = |page: &str| {
+            let marked = page.split("aria-current=\"page\">").skip(1);
+            marked.map(|it| it.split('<').next().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(current(&rendered("/queues/x", Section::Queues)), ["Queues"]);
+        assert_eq!(current(&rendered("/uploads/acme", Section::None)), ["Uploads"]);
+        assert_eq!(current(&rendered("/drift/7", Section::None)), ["Drift"]);
+        assert!(current(&rendered("/nowhere", Section::None)).is_empty());
+    }
+
+    #[test]
+    fn scripts_and_styles_of_a_page_are_in_its_head_and_texts_are_escaped() {
+        let page = rendered("/drift", Section::None);
+        assert!(page.contains("&lt;T&gt;") && page.contains("<script src=\"/own.js?v="), "{page}");
+        assert!(page.find("steadfast.css") < page.find("own.css"), "{page}");
     }
 }

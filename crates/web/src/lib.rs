@@ -16,9 +16,9 @@ use std::{pin::Pin, sync::Arc};
 use axum::{extract::Request, response::Response};
 
 pub use self::{
-    asset::{icon, script, style},
+    asset::Asset,
     describe::{Route, describe},
-    page::{Page, page},
+    page::Page,
     problem::{Problem, problem},
     serve::{Counter, MountedRoutes, NavLink, Routes, Serve, ServerContext, Web, pattern},
     verb::{Ask, Cli, Verb, escaped, print, printable},

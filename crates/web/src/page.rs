@@ -1,41 +1,63 @@
-//! A page around its content.
+//! A page: its content, and the files that it needs. The server renders the shell around it.
 
-use maud::{DOCTYPE, Markup, html};
+use axum::{
+    http::header,
+    response::{IntoResponse, Response},
+};
+use maud::Markup;
 
-/// What a page is.
-#[derive(Clone, Copy, Debug)]
-pub struct Page<'a> {
-    /// The application: its files are `/{app}-assets/{app}.css`, `.js` and `.svg`.
-    pub app: &'a str,
-    /// Its title.
-    pub title: &'a str,
-    /// What it is about, for its script.
-    pub about: Option<&'a str>,
+use crate::{Asset, console::Section};
+
+/// A page of the console or of an application, as an answer of a handler.
+///
+/// It travels in the extensions of the response to the server, which knows the navigation and
+/// renders the page with [`Shell`](crate::console::Shell).
+#[derive(Clone, Debug)]
+pub struct Page {
+    pub(crate) title: String,
+    pub(crate) section: Section,
+    pub(crate) content: Markup,
+    pub(crate) styles: Vec<String>,
+    pub(crate) scripts: Vec<String>,
 }
 
-/// The page.
-pub fn page(page: Page<'_>, body: &Markup) -> Markup {
-    let Page { app, title, about } = page;
-    let asset = |kind: &str| format!("/{app}-assets/{app}.{kind}");
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                title { (title) }
-                link rel="icon" type="image/svg+xml" href=(asset("svg"));
-                link rel="stylesheet" href=(asset("css"));
-                script src=(asset("js")) defer {}
-            }
-            body data-about=[about] {
-                header {
-                    h1 { (title) }
-                    span #line aria-live="polite" {}
-                    nav { a href="/" { "Steadfast" } }
-                }
-                main { (body) }
-            }
+impl Page {
+    /// A page of an application.
+    pub fn new(title: impl Into<String>, content: Markup) -> Self {
+        Self {
+            title: title.into(),
+            section: Section::None,
+            content,
+            styles: Vec::new(),
+            scripts: Vec::new(),
         }
+    }
+
+    /// Puts the page into a section of the console.
+    #[must_use]
+    pub fn section(self, section: Section) -> Self {
+        Self { section, ..self }
+    }
+
+    /// Adds a style sheet, which goes after that of the console.
+    #[must_use]
+    pub fn style(mut self, style: &Asset) -> Self {
+        self.styles.push(style.url());
+        self
+    }
+
+    /// Adds a script, which runs when the page is parsed.
+    #[must_use]
+    pub fn script(mut self, script: &Asset) -> Self {
+        self.scripts.push(script.url());
+        self
+    }
+}
+
+impl IntoResponse for Page {
+    fn into_response(self) -> Response {
+        let mut response = [(header::CONTENT_TYPE, "text/html; charset=utf-8")].into_response();
+        response.extensions_mut().insert(self);
+        response
     }
 }

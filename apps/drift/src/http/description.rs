@@ -17,7 +17,6 @@ const ROUTES: &[Route] = &[
     ("/drift/{id}", "get", "The page of a comparison", "200"),
     ("/drift-assets/drift.css", "get", "The style of the page", "200"),
     ("/drift-assets/drift.js", "get", "The script of the page", "200"),
-    ("/drift-assets/drift.svg", "get", "The icon of the page", "200"),
 ];
 
 /// The `paths` of an OpenAPI document.

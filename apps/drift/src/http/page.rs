@@ -1,5 +1,7 @@
 //! The page: two URLs, and what differs. It works without script; with one it follows a comparison.
 
+use std::sync::LazyLock;
+
 use axum::{
     Form,
     extract::{Path, Query, State, rejection::FormRejection},
@@ -9,7 +11,7 @@ use axum::{
 use maud::{Markup, html};
 use serde::Deserialize;
 use steadfast_core::Object;
-use steadfast_web::Page;
+use steadfast_web::{Asset, Page};
 
 use super::{
     Site, api,
@@ -20,20 +22,18 @@ use crate::{
     Brief, Comparison, EnvPair, ListComparisons, Shown, pair::pair_key_of, probe::is_redacted,
 };
 
-const STYLE: &str = include_str!("../../assets/drift.css");
-const SCRIPT: &str = include_str!("../../assets/drift.js");
-const ICON: &str = include_str!("../../assets/drift.svg");
+static STYLE: LazyLock<Asset> =
+    LazyLock::new(|| Asset::css("/drift-assets/drift.css", include_str!("../../assets/drift.css")));
 
-pub(super) async fn style() -> Response {
-    steadfast_web::style(STYLE)
+static SCRIPT: LazyLock<Asset> =
+    LazyLock::new(|| Asset::js("/drift-assets/drift.js", include_str!("../../assets/drift.js")));
+
+pub(super) async fn style(headers: HeaderMap) -> Response {
+    STYLE.response(&headers)
 }
 
-pub(super) async fn script() -> Response {
-    steadfast_web::script(SCRIPT)
-}
-
-pub(super) async fn icon() -> Response {
-    steadfast_web::icon(ICON)
+pub(super) async fn script(headers: HeaderMap) -> Response {
+    SCRIPT.response(&headers)
 }
 
 /// Which part of the list.
@@ -147,9 +147,9 @@ pub(super) async fn submit(
     }
 }
 
-fn page(body: &Markup) -> Markup {
-    let page = Page { app: "drift", title: "Drift", about: None };
-    steadfast_web::page(page, body)
+fn page(body: &Markup) -> Page {
+    let content = html! { h1 { "Drift" } (body) };
+    Page::new("Drift", content).style(&STYLE).script(&SCRIPT)
 }
 
 /// Why not, above what was asked for.

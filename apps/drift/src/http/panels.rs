@@ -20,26 +20,30 @@ pub(super) fn form(comparison: Option<(&Comparison, &str)>, own: &str) -> Markup
     let comparison = comparison.map(|it| it.0);
     let text = |of: fn(&Comparison) -> Option<&str>| comparison.and_then(of).unwrap_or_default();
     html! {
-        form #compare method="post" action="/drift" {
-            @for (side, url, label) in [
-                ("left", text(|it| Some(&it.left_url)), text(|it| it.left_label.as_deref())),
-                ("right", text(|it| Some(&it.right_url)), text(|it| it.right_label.as_deref())),
+        form.card #compare method="post" action="/drift" {
+            @for (side, title, url, label) in [
+                ("left", "Left", text(|it| Some(&it.left_url)),
+                    text(|it| it.left_label.as_deref())),
+                ("right", "Right", text(|it| Some(&it.right_url)),
+                    text(|it| it.right_label.as_deref())),
             ] {
-                label { (side) " URL"
+                label { (title) " URL"
                     input type="url" name={ (side) "Url" } value=(url) required maxlength="2048"
                         placeholder="https://…"; }
-                label { "called" input name={ (side) "Label" } value=(label) maxlength="100"; }
+                label { "Label" input name={ (side) "Label" } value=(label) maxlength="100"; }
             }
             @if !again.is_empty() { input type="hidden" name="again" value=(again); }
-            button.main { "Compare" }
-            button #swap type="button" hidden { "Swap" }
+            div.actions {
+                button.button.main { "Compare" }
+                button.button #swap type="button" hidden { "Swap" }
+            }
         }
         form.demo method="post" action="/drift" {
             @for (side, name) in [("left", "staging"), ("right", "production")] {
                 input type="hidden" name={ (side) "Url" } value={ (own) "/api/demo/" (name) };
                 input type="hidden" name={ (side) "Label" } value=(name);
             }
-            button { "Try the demo" }
+            button.button { "Try the demo" }
         }
     }
 }
@@ -47,8 +51,8 @@ pub(super) fn form(comparison: Option<(&Comparison, &str)>, own: &str) -> Markup
 pub(super) fn pair_list(pairs: &[PairEntry]) -> Markup {
     html! {
         section {
-            h2 { "Compared before" }
-            @if pairs.is_empty() { p.quiet { "Nothing yet." } }
+            h2 { "Recent pairs" }
+            @if pairs.is_empty() { p.empty { "No comparisons yet." } }
             ul.pairs {
                 @for it in pairs {
                     li {
@@ -132,7 +136,7 @@ fn json_name(value: &impl serde::Serialize) -> String {
 fn strip(result: &CompareResult, diff: &EnvDiff) -> Markup {
     let worst = json_name(&diff.max_severity);
     html! {
-        div.strip {
+        div.card.strip {
             span.severity data-severity=(worst) { (worst) }
             span { (count(diff.findings.len() as u64)) }
             @for (name, envelope) in sides(result) {
@@ -172,7 +176,7 @@ fn outcome(envelope: &SignalEnvelope) -> String {
 fn explanation(result: &CompareResult) -> Markup {
     html! {
         section #explanation {
-            h2 { "What it may be" }
+            h2 { "Likely causes" }
             @if let Some(it) = &result.explanation {
                 p { (it.summary) }
                 ol.causes {
@@ -188,7 +192,7 @@ fn explanation(result: &CompareResult) -> Markup {
                     }
                 }
                 @if !it.actions.is_empty() {
-                    h3 { "What to do" }
+                    h3 { "Recommended actions" }
                     ul { @for action in &it.actions {
                         li { strong { (action.action) } " " span.quiet { (action.why) } }
                     } }
@@ -219,7 +223,7 @@ fn moment(at_ms: i64) -> String {
 fn history_of(shown: &Shown, history: &[Brief]) -> Markup {
     html! {
         section #history {
-            h2 { "This pair before" }
+            h2 { "Earlier comparisons of this pair" }
             ol reversed {
                 @for it in history {
                     li aria-current=[(it.comparison_id == shown.comparison_id).then_some("page")] {

@@ -21,7 +21,7 @@ fn within(workspace: &Workspace) -> Markup {
 /// Where requests are made.
 pub(super) fn bench(models: &[Model], workspace: &Workspace) -> Markup {
     html! {
-        form #bench method="post" action="/generations" {
+        form.card #bench method="post" action="/generations" {
             input type="hidden" name="do" value="submit";
             (within(workspace))
             label.wide { "Prompt " textarea name="prompt" rows="2" required maxlength="3000" {} }
@@ -42,7 +42,7 @@ pub(super) fn bench(models: &[Model], workspace: &Workspace) -> Markup {
             label { "Count " input type="number" name="count" value="4" min="1" max="16"; }
             label { "Seed " input name="seed" inputmode="numeric" placeholder="any"; }
             label { "Tags " input name="tags" placeholder="one, another"; }
-            button.main { "Generate" }
+            button.button.main { "Generate" }
             p #said role="alert" {}
         }
     }
@@ -54,7 +54,7 @@ fn button(name: &str, id: &str, text: &str, workspace: &Workspace) -> Markup {
             input type="hidden" name="do" value=(name);
             input type="hidden" name="id" value=(id);
             (within(workspace))
-            button { (text) }
+            button.button.small { (text) }
         }
     }
 }
@@ -64,7 +64,7 @@ pub(super) fn active(generation: &Generation, workspace: &Workspace) -> Markup {
     let Generation { id, status, counts, request, .. } = generation;
     let prompt = request.input.get("positivePrompt").and_then(|it| it.as_str());
     html! {
-        article.generation data-id=(id) data-status=(status.name()) {
+        article.card.generation data-id=(id) data-status=(status.name()) {
             header {
                 strong { (prompt.unwrap_or_default()) }
                 span.quiet {
@@ -155,7 +155,7 @@ pub(super) fn library(shown: &Shown) -> Markup {
                     }
                 }
             }
-            @if shown.artifacts.is_empty() { p.quiet { "Nothing here yet." } }
+            @if shown.artifacts.is_empty() { p.empty { "No artifacts yet." } }
             @if let Some(next) = &shown.next {
                 a.next href=(older(next)) { "Older" }
             }
@@ -205,14 +205,14 @@ pub(super) fn inspector(shown: &Shown) -> Markup {
                         input type="hidden" name="id" value=(artifact.id);
                         (within(workspace))
                         input name="tag" aria-label="New tag" maxlength="64" required;
-                        button { "Tag" }
+                        button.button.small { "Tag" }
                     }
                 }
             }
             @if let Some(input) = input {
                 details { summary { "Input" } pre { (pretty(input)) } }
             }
-            details { summary { "What the provider said" } pre { (pretty(&artifact.response)) } }
+            details { summary { "Response of the provider" } pre { (pretty(&artifact.response)) } }
             (button("delete-artifact", &artifact.id, "Delete", workspace))
         }
     }

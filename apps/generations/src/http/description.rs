@@ -26,7 +26,6 @@ const ROUTES: &[Route] = &[
     ("/generations", "post", "The forms of the page", "303"),
     ("/generations-assets/generations.css", "get", "The style of the page", "200"),
     ("/generations-assets/generations.js", "get", "The script of the page", "200"),
-    ("/generations-assets/generations.svg", "get", "The icon of the page", "200"),
 ];
 
 /// The `paths` of an OpenAPI document.

@@ -1,13 +1,16 @@
 //! The page: a bench to ask at, what is under way, and the library. It works without script; with
 //! one it is live.
 
+use std::sync::LazyLock;
+
 use axum::{
     extract::{Query, State},
+    http::HeaderMap,
     response::{IntoResponse, Redirect, Response},
 };
 use maud::{Markup, html};
 use serde::Deserialize;
-use steadfast_web::Page;
+use steadfast_web::{Asset, Page};
 
 use super::{
     bench::{Form, act},
@@ -22,9 +25,14 @@ use crate::{
     ListGenerations, ListTags, Narrow, TagCount,
 };
 
-const STYLE: &str = include_str!("../../assets/generations.css");
-const SCRIPT: &str = include_str!("../../assets/generations.js");
-const ICON: &str = include_str!("../../assets/generations.svg");
+static STYLE: LazyLock<Asset> = LazyLock::new(|| {
+    Asset::css("/generations-assets/generations.css", include_str!("../../assets/generations.css"))
+});
+
+static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
+    Asset::js("/generations-assets/generations.js", include_str!("../../assets/generations.js"))
+});
+
 /// Artifacts of one page.
 const PAGE: u32 = 48;
 /// Generations under way that one page shows above the library.
@@ -32,16 +40,12 @@ const ACTIVE: u32 = 50;
 /// Generations that are looked at for what did not go well.
 const RECENT: u32 = 12;
 
-pub(super) async fn style() -> Response {
-    steadfast_web::style(STYLE)
+pub(super) async fn style(headers: HeaderMap) -> Response {
+    STYLE.response(&headers)
 }
 
-pub(super) async fn script() -> Response {
-    steadfast_web::script(SCRIPT)
-}
-
-pub(super) async fn icon() -> Response {
-    steadfast_web::icon(ICON)
+pub(super) async fn script(headers: HeaderMap) -> Response {
+    SCRIPT.response(&headers)
 }
 
 /// What the address of the page says beside the filters.
@@ -166,9 +170,9 @@ fn main(site: &Site, shown: &Shown) -> Markup {
     }
 }
 
-fn page(body: &Markup) -> Markup {
-    let page = Page { app: "generations", title: "Generations", about: None };
-    steadfast_web::page(page, body)
+fn page(body: &Markup) -> Page {
+    let content = html! { h1 { "Generations" } (body) };
+    Page::new("Generations", content).style(&STYLE).script(&SCRIPT)
 }
 
 /// A page that says what is wrong.

@@ -20,7 +20,6 @@ const ROUTES: &[Route] = &[
     ("/uploads/{organization}/{name}/retry", "post", "Classifies again from the page", "303"),
     ("/uploads-assets/uploads.css", "get", "The style of the page", "200"),
     ("/uploads-assets/uploads.js", "get", "The script of the page", "200"),
-    ("/uploads-assets/uploads.svg", "get", "The icon of the page", "200"),
 ];
 const UPLOADS: &str = "/api/organizations/{organization}/uploads";
 const UPLOAD: &str = "/api/organizations/{organization}/uploads/{name}";

@@ -1,12 +1,14 @@
 //! The page of an organization: it works without script; with one it is live.
 
+use std::sync::LazyLock;
+
 use axum::{
     extract::{Path, Query, State},
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
 use maud::{Markup, html};
-use steadfast_web::Page;
+use steadfast_web::{Asset, Page};
 
 use super::{
     api::{ListQuery, find, image_url},
@@ -15,24 +17,25 @@ use super::{
 };
 use crate::{Status, Upload};
 
-const STYLE: &str = include_str!("../../assets/uploads.css");
-const ICON: &str = include_str!("../../assets/uploads.svg");
-const SCRIPT: &str = include_str!("../../assets/uploads.js");
+static STYLE: LazyLock<Asset> = LazyLock::new(|| {
+    Asset::css("/uploads-assets/uploads.css", include_str!("../../assets/uploads.css"))
+});
+
+static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
+    Asset::js("/uploads-assets/uploads.js", include_str!("../../assets/uploads.js"))
+});
+
 /// What a browser offers to choose.
 const TYPES: &str = "image/png,image/jpeg,image/webp,image/gif";
 /// How many cards a page has.
 const CARDS: u32 = 200;
 
-pub(super) async fn style() -> Response {
-    steadfast_web::style(STYLE)
+pub(super) async fn style(headers: HeaderMap) -> Response {
+    STYLE.response(&headers)
 }
 
-pub(super) async fn icon() -> Response {
-    steadfast_web::icon(ICON)
-}
-
-pub(super) async fn script() -> Response {
-    steadfast_web::script(SCRIPT)
+pub(super) async fn script(headers: HeaderMap) -> Response {
+    SCRIPT.response(&headers)
 }
 
 pub(super) async fn show(
@@ -92,7 +95,7 @@ pub(super) fn refused(organization: &str, problem: &Problem) -> Response {
         @if needs_token {
             form method="post" action={ "/uploads/" (organization) "/token" } {
                 label { "Token " input type="password" name="token" required autocomplete="off"; }
-                button { "Come in" }
+                button.button.main { "Sign in" }
             }
         } @else {
             p { a href={ "/uploads/" (organization) } { "Back" } }
@@ -103,8 +106,14 @@ pub(super) fn refused(organization: &str, problem: &Problem) -> Response {
 
 fn page(organization: &str, body: &Markup) -> Response {
     let title = format!("Uploads of {organization}");
-    let page = Page { app: "uploads", title: &title, about: Some(organization) };
-    steadfast_web::page(page, body).into_response()
+    let content = html! {
+        div.heading {
+            h1 { (title) }
+            span.badge #line data-organization=(organization) aria-live="polite" {}
+        }
+        (body)
+    };
+    Page::new(title, content).style(&STYLE).script(&SCRIPT).into_response()
 }
 
 fn main(
@@ -120,16 +129,18 @@ fn main(
             label for="file" { "Drop images here, or choose them" }
             input #file type="file" name="file" required multiple
                 accept=(TYPES);
-            button { "Upload" }
+            button.button.main { "Upload" }
             ul #progress {}
         }
         (filter(query))
         ul #cards {
             @for upload in uploads { (card(organization, upload)) }
         }
-        @if uploads.is_empty() { p #empty { "There are no images yet." } }
-        nav #pages { @if let Some(next) = next { a href=(next) { "Older images" } } }
-        details #feed { summary { "What happens" } ol {} }
+        @if uploads.is_empty() { p.empty #empty { "There are no images yet." } }
+        nav #pages aria-label="Pages" {
+            @if let Some(next) = next { a href=(next) { "Older images" } }
+        }
+        details #feed { summary { "Events" } ol {} }
     }
 }
 
@@ -148,7 +159,7 @@ fn filter(query: &ListQuery) -> Markup {
                     }
                 }
             }
-            button { "Filter" }
+            button.button { "Filter" }
         }
     }
 }
@@ -183,19 +194,19 @@ fn card(organization: &str, upload: &Upload) -> Markup {
                     }
                 }
             }
-            div.actions {
-                form.delete method="post" action=(action("delete")) { button { "Delete" } }
+            div.actions.small {
+                form.delete method="post" action=(action("delete")) { button.button { "Delete" } }
                 form.replace method="post" enctype="multipart/form-data"
                     action={ "/uploads/" (organization) } {
                     input type="hidden" name="name" value=(upload.name);
-                    label {
+                    label.button {
                         "Replace "
                         input type="file" name="file" required accept=(TYPES);
                     }
-                    button { "Replace" }
+                    button.button { "Replace" }
                 }
                 @if upload.status != Status::Classified {
-                    form.retry method="post" action=(action("retry")) { button { "Retry" } }
+                    form.retry method="post" action=(action("retry")) { button.button { "Retry" } }
                 }
             }
         }

@@ -3,23 +3,18 @@
 use std::sync::LazyLock;
 
 use axum::{http::HeaderMap, response::Response};
-use steadfast_web::console::{Asset, ICON, STYLE};
+use steadfast_web::{
+    Asset,
+    console::{ICON, STYLE},
+};
 
-static SCRIPT: LazyLock<Asset> =
+/// Keeps a part of a page fresh.
+pub(super) static SCRIPT: LazyLock<Asset> =
     LazyLock::new(|| Asset::js("/assets/live.js", include_str!("../../assets/live.js")));
 
-static BUCKETS: LazyLock<Asset> =
+/// Shows the progress of an upload.
+pub(super) static BUCKETS: LazyLock<Asset> =
     LazyLock::new(|| Asset::js("/assets/buckets.js", include_str!("../../assets/buckets.js")));
-
-/// Where the script is.
-pub(super) fn script_url() -> String {
-    SCRIPT.url()
-}
-
-/// Where the script of the buckets is.
-pub(super) fn buckets_url() -> String {
-    BUCKETS.url()
-}
 
 /// The style of all pages.
 #[utoipa::path(get, path = "/assets/steadfast.css", tag = "pages", responses(
@@ -30,7 +25,7 @@ pub(super) async fn style(headers: HeaderMap) -> Response {
     STYLE.response(&headers)
 }
 
-/// What keeps a table fresh.
+/// The script that keeps a part of a page fresh.
 #[utoipa::path(get, path = "/assets/live.js", tag = "pages", responses(
     (status = 200, body = String, content_type = "text/javascript"),
     (status = 304, description = "Not changed"),
@@ -39,7 +34,7 @@ pub(super) async fn script(headers: HeaderMap) -> Response {
     SCRIPT.response(&headers)
 }
 
-/// What shows how far an upload is.
+/// The script that shows the progress of an upload.
 #[utoipa::path(get, path = "/assets/buckets.js", tag = "pages", responses(
     (status = 200, body = String, content_type = "text/javascript"),
     (status = 304, description = "Not changed"),

@@ -1,12 +1,15 @@
 //! An error, for people.
 
-use maud::{Markup, html};
-use steadfast_web::console::{Section, console};
+use maud::html;
+use steadfast_web::{
+    Page,
+    console::{Section, console},
+};
 
 use crate::api::problem::ProblemBody;
 
 /// Shows what happened and the way back.
-pub(crate) fn failure(problem: &ProblemBody) -> Markup {
+pub(crate) fn failure(problem: &ProblemBody) -> Page {
     let content = html! {
         div.empty {
             h1 { (problem.title) }
@@ -18,5 +21,5 @@ pub(crate) fn failure(problem: &ProblemBody) -> Markup {
             p { a.button href="/" { "Back to the overview" } }
         }
     };
-    console(&problem.title, Section::None, &content)
+    console(&problem.title, Section::None, content)
 }

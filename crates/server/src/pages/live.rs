@@ -1,6 +1,10 @@
 //! The part of a page that is kept fresh while something happens in it.
 
 use maud::{Markup, html};
+use steadfast_web::{
+    Page,
+    console::{Section, console},
+};
 
 use super::assets;
 use crate::api::wire::{Message, MessageState};
@@ -10,8 +14,12 @@ use crate::api::wire::{Message, MessageState};
 pub(super) fn live(busy: bool, content: &Markup) -> Markup {
     html! {
         div #live data-busy[busy] { (content) }
-        script src=(assets::script_url()) defer {}
     }
+}
+
+/// A page with a part that the script keeps fresh: see [`live`].
+pub(super) fn live_page(title: &str, section: Section, content: Markup) -> Page {
+    console(title, section, content).script(&assets::SCRIPT)
 }
 
 /// Whether one of the messages is still to be delivered.

@@ -3,8 +3,11 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use maud::{Markup, html};
-use steadfast_web::console::{Section, console};
+use maud::html;
+use steadfast_web::{
+    Page,
+    console::{Section, console},
+};
 
 use super::table::{Columns, message_table, more};
 use crate::{
@@ -23,7 +26,7 @@ use crate::{
 pub(super) async fn pending(
     State(node): State<Arc<Node>>,
     Params(params): Params<PageParams>,
-) -> Result<Markup, Problem> {
+) -> Result<Page, Problem> {
     let list = read_pending(&node, None, &params.page()?).await?;
     let content = html! {
         h1 { "Pending" }
@@ -38,7 +41,7 @@ pub(super) async fn pending(
             (more("/streams/pending", list.next.as_deref()))
         }
     };
-    Ok(console("Pending", Section::Pending, &content))
+    Ok(console("Pending", Section::Pending, content))
 }
 
 /// Lists what was given up.
@@ -48,7 +51,7 @@ pub(super) async fn pending(
 pub(super) async fn dead(
     State(node): State<Arc<Node>>,
     Params(params): Params<PageParams>,
-) -> Result<Markup, Problem> {
+) -> Result<Page, Problem> {
     let list = read_dead(&node, &params.page()?).await?;
     let content = html! {
         h1 { "Dead" }
@@ -67,5 +70,5 @@ pub(super) async fn dead(
             }
         }
     };
-    Ok(console("Dead", Section::Dead, &content))
+    Ok(console("Dead", Section::Dead, content))
 }

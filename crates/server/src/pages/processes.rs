@@ -4,11 +4,14 @@ use std::sync::Arc;
 
 use axum::extract::{Path, State};
 use maud::{Markup, html};
-use steadfast_web::console::{Section, console};
-use steadfast_web::escaped;
+use steadfast_web::{
+    Page,
+    console::{Section, console},
+    escaped,
+};
 
 use super::{
-    live::{is_busy, live},
+    live::{is_busy, live, live_page},
     table::{Columns, message_table, more, time},
 };
 use crate::{
@@ -25,7 +28,7 @@ use crate::{
 #[utoipa::path(get, path = "/processes", tag = "pages", responses(
     (status = 200, body = String, content_type = "text/html"),
 ))]
-pub(super) async fn list(State(node): State<Arc<Node>>) -> Result<Markup, Problem> {
+pub(super) async fn list(State(node): State<Arc<Node>>) -> Result<Page, Problem> {
     let mut sections = Vec::new();
     for name in node.runtime.processes().names() {
         let page = PageParams::default().page()?;
@@ -46,7 +49,7 @@ pub(super) async fn list(State(node): State<Arc<Node>>) -> Result<Markup, Proble
             }
         }
     };
-    Ok(console("Processes", Section::Processes, &content))
+    Ok(console("Processes", Section::Processes, content))
 }
 
 /// Lists the instances of a process.
@@ -58,7 +61,7 @@ pub(super) async fn instances(
     State(node): State<Arc<Node>>,
     Path(name): Path<String>,
     Params(params): Params<InstanceParams>,
-) -> Result<Markup, Problem> {
+) -> Result<Page, Problem> {
     let list = read_instances(&node, &name, params.status, &params.page()?).await?;
     let path = format!("/processes/{name}");
     let filters = [
@@ -80,7 +83,7 @@ pub(super) async fn instances(
         @if list.items.is_empty() { (none(&name)) } @else { (instance_table(&name, &list.items)) }
         (next(&path, params.status, list.next.as_deref()))
     };
-    Ok(console(&name, Section::Processes, &content))
+    Ok(console(&name, Section::Processes, content))
 }
 
 fn next(path: &str, status: Option<Status>, next: Option<&str>) -> Markup {
@@ -147,7 +150,7 @@ pub(super) async fn show(
     State(node): State<Arc<Node>>,
     Path((name, id)): Path<(String, String)>,
     Params(params): Params<PageParams>,
-) -> Result<Markup, Problem> {
+) -> Result<Page, Problem> {
     let instance = read_one(&node, &name, &id, &params.page()?).await?;
     let path = format!("/processes/{name}/{}", escaped(&id));
     let busy = instance.status == Status::Open || is_busy(&instance.items);
@@ -156,7 +159,7 @@ pub(super) async fn show(
         h1.address { (id) }
         (live(busy, &what_is_known(&instance, &path)))
     };
-    Ok(console(&id, Section::Processes, &content))
+    Ok(live_page(&id, Section::Processes, content))
 }
 
 fn what_is_known(instance: &InstanceDetail, path: &str) -> Markup {

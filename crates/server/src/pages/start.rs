@@ -8,8 +8,10 @@ use axum::{
 };
 use maud::{Markup, html};
 use steadfast_store::{Health, Totals};
-use steadfast_web::Web;
-use steadfast_web::console::{Section, console};
+use steadfast_web::{
+    Page, Web,
+    console::{Section, console},
+};
 
 use crate::{
     api::{objects::list::read_classes, problem::Problem, wire::ObjectClass},
@@ -25,7 +27,7 @@ use crate::{
 pub(super) async fn start(
     State(node): State<Arc<Node>>,
     headers: HeaderMap,
-) -> Result<Markup, Problem> {
+) -> Result<Page, Problem> {
     let totals = node.runtime.store().totals().await?;
     let objects = read_classes(&node).await?;
     let unserved = node.unserved.get().map(Vec::as_slice).unwrap_or_default();
@@ -55,7 +57,7 @@ pub(super) async fn start(
             (commands(node.runtime.name(), host(&headers)))
         }
     };
-    Ok(console("Overview", Section::Start, &content))
+    Ok(console("Overview", Section::Start, content))
 }
 
 /// The name of the program, as a title.

@@ -4,10 +4,13 @@ use std::sync::Arc;
 
 use axum::extract::{Path, State};
 use maud::{Markup, html};
-use steadfast_web::console::{Section, console};
+use steadfast_web::{
+    Page,
+    console::{Section, console},
+};
 
 use super::{
-    live::{is_busy, live},
+    live::{is_busy, live, live_page},
     table::{Columns, message_table, more, time},
 };
 use crate::{
@@ -27,7 +30,7 @@ use crate::{
 pub(super) async fn list(
     State(node): State<Arc<Node>>,
     Params(params): Params<PageParams>,
-) -> Result<Markup, Problem> {
+) -> Result<Page, Problem> {
     let list = read_list(&node, &params.page()?).await?;
     let content = html! {
         h1 { "Streams" }
@@ -44,7 +47,7 @@ pub(super) async fn list(
             (more("/streams", list.next.as_deref()))
         }
     };
-    Ok(console("Streams", Section::Streams, &content))
+    Ok(console("Streams", Section::Streams, content))
 }
 
 fn stream_table(streams: &[Stream]) -> Markup {
@@ -87,7 +90,7 @@ pub(super) async fn show(
     State(node): State<Arc<Node>>,
     Path(id): Path<String>,
     Params(params): Params<PageParams>,
-) -> Result<Markup, Problem> {
+) -> Result<Page, Problem> {
     let stream = read_one(&node, &id, &params.page()?).await?;
     let path = format!("/streams/{}", stream.id);
     let content = html! {
@@ -111,7 +114,7 @@ pub(super) async fn show(
             }))
         }
     };
-    Ok(console(&stream.address, Section::Streams, &content))
+    Ok(live_page(&stream.address, Section::Streams, content))
 }
 
 fn revive_hint(stream: &StreamDetail) -> Markup {

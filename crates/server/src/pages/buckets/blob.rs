@@ -9,7 +9,10 @@ use axum::{
 use maud::{Markup, html};
 use serde::Deserialize;
 use steadfast_bucket::Condition;
-use steadfast_web::console::{Section, console};
+use steadfast_web::{
+    Page,
+    console::{Section, console},
+};
 use utoipa::{IntoParams, ToSchema};
 
 use super::{
@@ -53,7 +56,7 @@ pub(in super::super) async fn show(
     State(node): State<Arc<Node>>,
     Path(bucket): Path<String>,
     Params(BlobForm { key }): Params<BlobForm>,
-) -> Result<Markup, Problem> {
+) -> Result<Page, Problem> {
     page(&node, &bucket, &key, None).await
 }
 
@@ -62,7 +65,7 @@ async fn page(
     bucket: &str,
     key: &str,
     link: Option<PresignedEntry>,
-) -> Result<Markup, Problem> {
+) -> Result<Page, Problem> {
     let (name, key) = names(bucket, key)?;
     let blob = node.buckets()?.head(&name, &key).await?;
     let preview = preview(node, bucket, &blob).await?;
@@ -82,7 +85,7 @@ async fn page(
         h2.next { "Preview" }
         (preview)
     };
-    Ok(console(&view.key, Section::Buckets, &content))
+    Ok(console(&view.key, Section::Buckets, content))
 }
 
 fn actions(node: &Node, bucket: &str, view: &BlobEntry) -> Markup {
@@ -161,7 +164,7 @@ pub(in super::super) async fn link(
     State(node): State<Arc<Node>>,
     Path(bucket): Path<String>,
     form: Result<Form<LinkForm>, FormRejection>,
-) -> Result<Markup, Problem> {
+) -> Result<Page, Problem> {
     let Form(LinkForm { key, expires }) = form.map_err(unreadable)?;
     let body = PresignBody { key, method: PresignVerb::Get, expires_seconds: expires };
     let link = presigned(&node, &bucket, &body).await?;

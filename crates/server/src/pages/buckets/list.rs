@@ -8,7 +8,10 @@ use axum::{
 };
 use maud::{Markup, html};
 use serde::Deserialize;
-use steadfast_web::console::{Section, console};
+use steadfast_web::{
+    Page,
+    console::{Section, console},
+};
 use utoipa::ToSchema;
 
 use super::{
@@ -42,7 +45,7 @@ pub(in super::super) struct BucketForm {
 pub(in super::super) async fn buckets(
     State(node): State<Arc<Node>>,
     Params(params): Params<PageParams>,
-) -> Result<Markup, Problem> {
+) -> Result<Page, Problem> {
     let page = read_buckets(&node, &params.page()?).await?;
     let content = html! {
         h1 { "Buckets" }
@@ -66,7 +69,7 @@ pub(in super::super) async fn buckets(
         } @else { (bucket_table(&page.items)) }
         (more("/buckets", page.next.as_deref()))
     };
-    Ok(console("Buckets", Section::Buckets, &content))
+    Ok(console("Buckets", Section::Buckets, content))
 }
 
 fn bucket_table(buckets: &[BucketEntry]) -> Markup {

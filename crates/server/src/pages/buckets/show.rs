@@ -6,12 +6,15 @@ use axum::extract::{Path, State};
 use maud::{Markup, html};
 use serde::Deserialize;
 use steadfast_bucket::BucketName;
-use steadfast_web::console::{Section, console};
-use steadfast_web::escaped;
+use steadfast_web::{Page, console::Section, escaped};
 use utoipa::IntoParams;
 
 use super::{
-    super::{assets, live::live, table::time},
+    super::{
+        assets,
+        live::{live, live_page},
+        table::time,
+    },
     browse::{blob_table, crumbs, upload_form},
     bytes,
     events::event_table,
@@ -25,7 +28,7 @@ use crate::{
             list::{BlobParams, read_blobs},
             read_bucket,
         },
-        page::{Page, Params},
+        page::{self, Params},
         problem::Problem,
         wire::BucketEntry,
     },
@@ -59,7 +62,7 @@ pub(in super::super) async fn show(
     State(node): State<Arc<Node>>,
     Path(bucket): Path<String>,
     Params(params): Params<ShowParams>,
-) -> Result<Markup, Problem> {
+) -> Result<Page, Problem> {
     let name = BucketName::new(&bucket)?;
     let view = read_bucket(&node, &name).await?;
     let ShowParams { prefix, limit, cursor } = params;
@@ -67,7 +70,7 @@ pub(in super::super) async fn show(
     let busy = cursor.is_none();
     let wanted = BlobParams { prefix: prefix.clone(), delimiter: "/".into(), limit, cursor };
     let page = read_blobs(&node, &name, wanted).await?;
-    let events = read_events(&node, &name, &Page::new(Some(EVENTS), None)?).await?;
+    let events = read_events(&node, &name, &page::Page::new(Some(EVENTS), None)?).await?;
     let content = html! {
         (crumbs(&bucket, &prefix))
         h1.address { (bucket) }
@@ -99,9 +102,8 @@ pub(in super::super) async fn show(
                 }
             }
         }
-        script src=(assets::buckets_url()) defer {}
     };
-    Ok(console(&bucket, Section::Buckets, &content))
+    Ok(live_page(&bucket, Section::Buckets, content).script(&assets::BUCKETS))
 }
 
 fn lead(view: &BucketEntry) -> Markup {

@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use axum::extract::{Path, State};
 use maud::{Markup, html};
-use steadfast_web::console::{Section, console};
-use steadfast_web::escaped;
+use steadfast_web::{Page, console::Section, escaped};
 
 use super::{
     super::{
-        live::live,
+        live::{live, live_page},
         table::{more, time},
     },
     path_of,
@@ -28,7 +27,7 @@ use crate::{
 #[utoipa::path(get, path = "/objects", tag = "pages", responses(
     (status = 200, body = String, content_type = "text/html"),
 ))]
-pub(in super::super) async fn classes(State(node): State<Arc<Node>>) -> Result<Markup, Problem> {
+pub(in super::super) async fn classes(State(node): State<Arc<Node>>) -> Result<Page, Problem> {
     let classes = read_classes(&node).await?;
     // Where there are many, they are not counted again every second.
     let busy = !classes.iter().any(|it| it.more);
@@ -40,7 +39,7 @@ pub(in super::super) async fn classes(State(node): State<Arc<Node>>) -> Result<M
         }
         (live(busy, &class_table(&classes)))
     };
-    Ok(console("Objects", Section::Objects, &content))
+    Ok(live_page("Objects", Section::Objects, content))
 }
 
 fn class_table(classes: &[ObjectClass]) -> Markup {
@@ -78,7 +77,7 @@ pub(in super::super) async fn objects(
     State(node): State<Arc<Node>>,
     Path(class): Path<String>,
     Params(params): Params<ObjectParams>,
-) -> Result<Markup, Problem> {
+) -> Result<Page, Problem> {
     let prefix = params.prefix.as_deref().unwrap_or_default();
     let list = read_objects(&node, &class, prefix, &params.page()?).await?;
     let path = format!("/objects/{}", escaped(&class));
@@ -99,7 +98,7 @@ pub(in super::super) async fn objects(
             (more(&path, next.as_deref()))
         }))
     };
-    Ok(console(&class, Section::Objects, &content))
+    Ok(live_page(&class, Section::Objects, content))
 }
 
 fn none(class: &str, prefix: &str) -> Markup {

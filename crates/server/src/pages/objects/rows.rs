@@ -9,8 +9,11 @@ use axum::{
 use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::Value;
-use steadfast_web::console::{Section, console};
-use steadfast_web::escaped;
+use steadfast_web::{
+    Page,
+    console::{Section, console},
+    escaped,
+};
 use utoipa::{IntoParams, ToSchema};
 
 use super::{path_of, question, value::shown};
@@ -51,7 +54,7 @@ pub(in super::super) async fn table(
     State(node): State<Arc<Node>>,
     Path((class, name, table)): Path<(String, String, String)>,
     Params(params): Params<TableParams>,
-) -> Result<Markup, Problem> {
+) -> Result<Page, Problem> {
     let offset: usize = params.offset.as_deref().map_or(Ok(0), str::parse).map_err(|_| {
         Problem::new(Code::BadQuery, "`offset` must be a number of rows to pass over")
     })?;
@@ -83,7 +86,7 @@ pub(in super::super) async fn table(
         h2.next { "Ask it" }
         (question(&path, &sql, None))
     };
-    Ok(console(&table, Section::Objects, &content))
+    Ok(console(&table, Section::Objects, content))
 }
 
 /// A question.
@@ -111,7 +114,7 @@ pub(in super::super) struct SqlParams {
 pub(in super::super) async fn sql_form(
     Path((class, name)): Path<(String, String)>,
     Params(SqlParams { sql, turn }): Params<SqlParams>,
-) -> Result<Markup, Problem> {
+) -> Result<Page, Problem> {
     Ok(sql_page(&class, &name, &sql, turn_of(&turn)?, &html! {}))
 }
 
@@ -132,7 +135,7 @@ pub(in super::super) async fn sql(
     State(node): State<Arc<Node>>,
     Path((class, name)): Path<(String, String)>,
     form: Result<Form<SqlParams>, FormRejection>,
-) -> Result<(StatusCode, Markup), Problem> {
+) -> Result<(StatusCode, Page), Problem> {
     let Form(SqlParams { sql, turn }) =
         form.map_err(|error| Problem::new(Code::BadRequest, error.body_text()))?;
     let turn = turn_of(&turn)?;
@@ -163,7 +166,7 @@ fn turn_of(text: &str) -> Result<Option<i64>, Problem> {
     Some(text.trim()).filter(|it| !it.is_empty()).map(id::turn).transpose()
 }
 
-fn sql_page(class: &str, name: &str, sql: &str, turn: Option<i64>, answer: &Markup) -> Markup {
+fn sql_page(class: &str, name: &str, sql: &str, turn: Option<i64>, answer: &Markup) -> Page {
     let path = path_of(class, name);
     let content = html! {
         p.crumbs { a href=(path) { "← " (name) } }
@@ -171,7 +174,7 @@ fn sql_page(class: &str, name: &str, sql: &str, turn: Option<i64>, answer: &Mark
         (question(&path, sql, turn))
         (answer)
     };
-    console("Ask", Section::Objects, &content)
+    console("Ask", Section::Objects, content)
 }
 
 fn answer(found: &SqlRows) -> Markup {

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use axum::extract::{Path, State};
 use maud::{Markup, html};
-use steadfast_web::console::{Section, console};
-use steadfast_web::escaped;
+use steadfast_web::{Page, console::Section, escaped};
 
 use super::{
-    super::{live::live, table::time},
+    super::{
+        live::{live, live_page},
+        table::time,
+    },
     path_of, question, size,
     turns::turn_table,
 };
@@ -39,7 +41,7 @@ const LIVE_BYTES_MAX: usize = 4 << 20;
 pub(in super::super) async fn show(
     State(node): State<Arc<Node>>,
     Path((class, name)): Path<(String, String)>,
-) -> Result<Markup, Problem> {
+) -> Result<Page, Problem> {
     let object = read_one(&node, &class, &name).await?;
     let page = PageParams::default().page()?;
     let mut turns = read_turns(&node, &class, &name, &page).await?.items;
@@ -55,7 +57,7 @@ pub(in super::super) async fn show(
             (question(&path, "", None))
         }
     };
-    Ok(console(&name, Section::Objects, &content))
+    Ok(live_page(&name, Section::Objects, content))
 }
 
 fn what_is_known(object: &ObjectDetail, turns: &[TurnEntry], path: &str) -> Markup {

@@ -5,11 +5,14 @@ use std::sync::Arc;
 use axum::extract::{Path, State};
 use maud::{Markup, html};
 use serde_json::{Map, Value};
-use steadfast_web::console::{Section, console};
+use steadfast_web::{
+    Page,
+    console::{Section, console},
+};
 
 use super::{
     super::{
-        live::live,
+        live::{live, live_page},
         table::{more, time},
     },
     path_of, size,
@@ -39,7 +42,7 @@ pub(in super::super) async fn turns(
     State(node): State<Arc<Node>>,
     Path((class, name)): Path<(String, String)>,
     Params(params): Params<PageParams>,
-) -> Result<Markup, Problem> {
+) -> Result<Page, Problem> {
     let page = params.page()?;
     let is_first = page.after_position()? == 0;
     let list = read_turns(&node, &class, &name, &page).await?;
@@ -55,7 +58,7 @@ pub(in super::super) async fn turns(
             (more(&here, list.next.as_deref()))
         }))
     };
-    Ok(console("Turns", Section::Objects, &content))
+    Ok(live_page("Turns", Section::Objects, content))
 }
 
 /// Turns as the rows of a table.
@@ -105,7 +108,7 @@ pub(super) fn turn_table(turns: &[TurnEntry], path: &str) -> Markup {
 pub(in super::super) async fn turn(
     State(node): State<Arc<Node>>,
     Path((class, name, turn)): Path<(String, String, String)>,
-) -> Result<Markup, Problem> {
+) -> Result<Page, Problem> {
     let turn = read_turn(&node, &class, &name, id::turn(&turn)?).await?;
     let (entry, path) = (&turn.entry, path_of(&class, &name));
     let number = entry.turn;
@@ -129,7 +132,7 @@ pub(in super::super) async fn turn(
             }
         }
     };
-    Ok(console(&format!("Turn {number}"), Section::Objects, &content))
+    Ok(console(&format!("Turn {number}"), Section::Objects, content))
 }
 
 fn changes(turn: &TurnDetail) -> Markup {

@@ -4,9 +4,12 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use maud::{Markup, html};
-use steadfast_web::console::{Section, console};
+use steadfast_web::{Page, console::Section};
 
-use super::{super::live::live, age, badge, path_of, rate, spark};
+use super::{
+    super::live::{live, live_page},
+    age, badge, path_of, rate, spark,
+};
 use crate::{
     api::{problem::Problem, queues::read_queues, wire::QueueEntry},
     node::Node,
@@ -16,7 +19,7 @@ use crate::{
 #[utoipa::path(get, path = "/queues", tag = "pages", responses(
     (status = 200, body = String, content_type = "text/html"),
 ))]
-pub(in super::super) async fn queues(State(node): State<Arc<Node>>) -> Result<Markup, Problem> {
+pub(in super::super) async fn queues(State(node): State<Arc<Node>>) -> Result<Page, Problem> {
     let queues = read_queues(&node).await?;
     let content = html! {
         h1 { "Queues" }
@@ -28,7 +31,7 @@ pub(in super::super) async fn queues(State(node): State<Arc<Node>>) -> Result<Ma
             @if queues.is_empty() { (none()) } @else { (queue_table(&queues)) }
         }))
     };
-    Ok(console("Queues", Section::Queues, &content))
+    Ok(live_page("Queues", Section::Queues, content))
 }
 
 fn none() -> Markup {

@@ -6,10 +6,10 @@ use axum::extract::{Path, State};
 use maud::{Markup, html};
 use serde_json::Value;
 use steadfast_core::queue::PeekState;
-use steadfast_web::console::{Section, console};
+use steadfast_web::{Page, console::Section};
 
 use super::{
-    super::live::live,
+    super::live::{live, live_page},
     age, badge,
     messages::{is_dead_letter, message_table, redrive_form},
     path_of, rate, spark,
@@ -36,7 +36,7 @@ pub(in super::super) async fn show(
     State(node): State<Arc<Node>>,
     Path(queue): Path<String>,
     Params(params): Params<PeekParams>,
-) -> Result<Markup, Problem> {
+) -> Result<Page, Problem> {
     let peek = params.peek()?;
     let view = read_queue(&node, &queue).await?;
     let page = read_messages(&node, &queue, &peek).await?;
@@ -55,7 +55,7 @@ pub(in super::super) async fn show(
             }
         }))
     };
-    Ok(console(&queue, Section::Queues, &content))
+    Ok(live_page(&queue, Section::Queues, content))
 }
 
 fn what_is_known(view: &QueueEntry) -> Markup {

@@ -6,7 +6,10 @@ use axum::extract::{Path, State};
 use maud::{Markup, html};
 use serde_json::Value;
 use steadfast_core::workflow::HistoryEntry;
-use steadfast_web::console::{Section, console};
+use steadfast_web::{
+    Page,
+    console::{Section, console},
+};
 
 use super::{super::table::time, api_of, path_of, value};
 use crate::{
@@ -31,7 +34,7 @@ pub(in super::super) async fn history(
     State(node): State<Arc<Node>>,
     Path((name, id)): Path<(String, String)>,
     Params(params): Params<HistoryParams>,
-) -> Result<Markup, Problem> {
+) -> Result<Page, Problem> {
     let list = read_history(&node, &name, &id, params.after()?, params.limit()?).await?;
     let path = path_of(&name, &id);
     let content = html! {
@@ -46,7 +49,7 @@ pub(in super::super) async fn history(
             p.more { a.button href={ (path) "/history?after=" (next) } { "Next page" } }
         }
     };
-    Ok(console(&id, Section::Workflows, &content))
+    Ok(console(&id, Section::Workflows, content))
 }
 
 /// Entries as rows.

@@ -12,11 +12,13 @@ use steadfast_core::{
     RunError,
     workflow::{Phase, RunItem},
 };
-use steadfast_web::console::{Section, console};
-use steadfast_web::escaped;
+use steadfast_web::{Page, console::Section, escaped};
 
 use super::{
-    super::{live::live, table::time},
+    super::{
+        live::{live, live_page},
+        table::time,
+    },
     badge, path_of,
 };
 use crate::{
@@ -31,7 +33,7 @@ use crate::{
 #[utoipa::path(get, path = "/workflows", tag = "pages", responses(
     (status = 200, body = String, content_type = "text/html"),
 ))]
-pub(in super::super) async fn workflows(State(node): State<Arc<Node>>) -> Result<Markup, Problem> {
+pub(in super::super) async fn workflows(State(node): State<Arc<Node>>) -> Result<Page, Problem> {
     let workflows = read_workflows(&node).await?;
     let content = html! {
         h1 { "Workflows" }
@@ -41,7 +43,7 @@ pub(in super::super) async fn workflows(State(node): State<Arc<Node>>) -> Result
         }
         (live(true, &workflow_table(&workflows)))
     };
-    Ok(console("Workflows", Section::Workflows, &content))
+    Ok(live_page("Workflows", Section::Workflows, content))
 }
 
 fn workflow_table(workflows: &[WorkflowEntry]) -> Markup {
@@ -88,7 +90,7 @@ pub(in super::super) async fn runs(
     State(node): State<Arc<Node>>,
     Path(name): Path<String>,
     uri: Uri,
-) -> Result<Markup, Problem> {
+) -> Result<Page, Problem> {
     let (params, deleted) = asked(&uri)?;
     let page = read_runs(&node, &params.query(&name)?).await?;
     let path = format!("/workflows/{}", escaped(&name));
@@ -111,7 +113,7 @@ pub(in super::super) async fn runs(
             }
         }))
     };
-    Ok(console(&name, Section::Workflows, &content))
+    Ok(live_page(&name, Section::Workflows, content))
 }
 
 /// The query, and a run that was just deleted: of that the API knows nothing.

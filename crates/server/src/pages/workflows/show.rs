@@ -8,11 +8,13 @@ use steadfast_core::workflow::{
     EventView, HistoryEntry, Phase, RunView, StepStatus, StepView, WaitView,
 };
 use steadfast_store::{Clock, SystemClock};
-use steadfast_web::console::{Section, console};
-use steadfast_web::escaped;
+use steadfast_web::{Page, console::Section, escaped};
 
 use super::{
-    super::{live::live, table::time},
+    super::{
+        live::{live, live_page},
+        table::time,
+    },
     api_of, badge,
     history::entry_table,
     path_of,
@@ -38,7 +40,7 @@ const LIVE_ENTRIES_MAX: i64 = 2_000;
 pub(in super::super) async fn show(
     State(node): State<Arc<Node>>,
     Path((name, id)): Path<(String, String)>,
-) -> Result<Markup, Problem> {
+) -> Result<Page, Problem> {
     let run = node.runtime.runs().look(&name, &id).await?;
     let before = (run.version - ENTRIES).max(0);
     let latest = node.runtime.runs().history(&name, &id, before, ENTRIES as usize).await?;
@@ -51,7 +53,7 @@ pub(in super::super) async fn show(
         (live(busy, &what_is_known(&run, &latest, &path)))
         @if !run.status.is_final() { (event_form(&run, &path)) }
     };
-    Ok(console(&id, Section::Workflows, &content))
+    Ok(live_page(&id, Section::Workflows, content))
 }
 
 fn what_is_known(run: &RunView, latest: &[HistoryEntry], path: &str) -> Markup {
