@@ -10,6 +10,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde_json::{Map, Value};
+use steadfast_store::secret_text;
 use steadfast_web::{Page, Web, console::Shell};
 
 use crate::{
@@ -19,10 +20,9 @@ use crate::{
     pages, request_id,
 };
 
-/// A page may load our own style and pictures, and nothing of anybody else.
-const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; \
-     script-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; \
-     frame-ancestors 'none'";
+/// Letters of a nonce, with 5 random bits each.
+const NONCE_LEN: usize = 26;
+const NONCE_LETTERS: &[u8] = b"abcdefghijklmnopqrstuvwxyz234567";
 
 /// Bytes of a problem that an application describes.
 const PROBLEM_BYTES: usize = 64 << 10;
@@ -96,13 +96,30 @@ fn rendered(response: Response, problem: &Problem, body: ProblemBody, page: bool
     rendered
 }
 
-/// Renders a page with the navigation of this program.
+/// Renders a page with the navigation of this program and a nonce of its own.
 fn in_shell(node: &Node, response: Response, page: &Page, path: &str) -> Response {
+    let Ok(nonce) = secret_text(NONCE_LEN, NONCE_LETTERS) else {
+        return StatusCode::SERVICE_UNAVAILABLE.into_response();
+    };
     let pages = node.runtime.extension::<Web>().map_or(&[][..], |it| &it.pages);
-    let html = Shell { pages, path }.render(page);
+    let html = Shell { pages, path, nonce: &nonce }.render(page);
     let (mut parts, _) = response.into_parts();
     parts.headers.remove(header::CONTENT_LENGTH);
+    // A file that somebody has stored here is of this origin, too, but it has no nonce.
+    let policy = policy(&format!("'nonce-{nonce}'"));
+    parts.headers.insert(header::CONTENT_SECURITY_POLICY, policy);
     Response::from_parts(parts, Body::from(html.into_string()))
+}
+
+/// A page may load files of this server and of no other. `code` is the source of its scripts and
+/// styles.
+fn policy(code: &str) -> HeaderValue {
+    let policy = format!(
+        "default-src 'none'; style-src {code}; script-src {code}; img-src 'self'; \
+         media-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; \
+         frame-ancestors 'none'"
+    );
+    HeaderValue::from_str(&policy).unwrap_or(HeaderValue::from_static("default-src 'none'"))
 }
 
 /// Whether an application has described a problem itself.
@@ -136,14 +153,14 @@ fn dress(headers: &mut HeaderMap, request_id: &str) {
     if let Ok(id) = HeaderValue::from_str(request_id) {
         headers.insert(request_id::HEADER, id);
     }
+    // The shell has set a stricter policy for its pages, and so have files that somebody stored.
+    headers.entry(header::CONTENT_SECURITY_POLICY).or_insert_with(|| policy("'self'"));
     for (name, value) in [
-        (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         // Strictly none would make a browser send `Origin: null` with our own forms.
         (header::REFERRER_POLICY, "same-origin"),
         (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
     ] {
-        // What somebody has stored comes with a stricter policy.
         headers.entry(name).or_insert(HeaderValue::from_static(value));
     }
     // Messages are private to those who ask; assets say otherwise themselves.

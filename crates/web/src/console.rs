@@ -55,6 +55,8 @@ pub struct Shell<'a> {
     pub pages: &'a [NavLink],
     /// The path of the request. It decides which application is the current one.
     pub path: &'a str,
+    /// The nonce of the response, which its content security policy names.
+    pub nonce: &'a str,
 }
 
 impl Shell<'_> {
@@ -70,10 +72,10 @@ impl Shell<'_> {
                     title { (page.title) " · Steadfast" }
                     link rel="icon" type="image/svg+xml" href=(ICON.url());
                     @for url in std::iter::once(&STYLE.url()).chain(&page.styles) {
-                        link rel="stylesheet" href=(url);
+                        link rel="stylesheet" href=(url) nonce=(self.nonce);
                     }
                     @for url in &page.scripts {
-                        script src=(url) defer {}
+                        script src=(url) nonce=(self.nonce) defer {}
                     }
                 }
                 body {
@@ -144,7 +146,7 @@ mod tests {
     fn rendered(path: &str, section: Section) -> String {
         let page = Page::new("<T>", html! { p { "content" } }).section(section);
         let page = page.script(&Asset::js("/own.js", "1")).style(&Asset::css("/own.css", "2"));
-        Shell { pages: &PAGES, path }.render(&page).into_string()
+        Shell { pages: &PAGES, path, nonce: "n0" }.render(&page).into_string()
     }
 
     #[test]
@@ -160,8 +162,9 @@ mod tests {
     }
 
     #[test]
-    fn scripts_and_styles_of_a_page_are_in_its_head_and_texts_are_escaped() {
+    fn scripts_and_styles_have_the_nonce_and_texts_are_escaped() {
         let page = rendered("/drift", Section::None);
+        assert_eq!(page.matches(" nonce=\"n0\"").count(), 3, "{page}");
         assert!(page.contains("&lt;T&gt;") && page.contains("<script src=\"/own.js?v="), "{page}");
         assert!(page.find("steadfast.css") < page.find("own.css"), "{page}");
     }

@@ -10,8 +10,9 @@ use crate::{Asset, console::Section};
 
 /// A page of the console or of an application, as an answer of a handler.
 ///
-/// It travels in the extensions of the response to the server, which knows the navigation and
-/// renders the page with [`Shell`](crate::console::Shell).
+/// It travels in the extensions of the response to the server, which knows the navigation and the
+/// nonce of the response and renders the page with [`Shell`](crate::console::Shell). Scripts and
+/// styles must be given to the page: a tag in the content has no nonce, and the browser ignores it.
 #[derive(Clone, Debug)]
 pub struct Page {
     pub(crate) title: String,

@@ -65,7 +65,9 @@ fn every_answer_has_the_security_headers_and_an_id() {
     for path in ["/", "/healthz", "/v1/streams", "/v1/nowhere", "/assets/steadfast.css"] {
         let answer = server.get(path);
         let policy = answer.header("content-security-policy");
-        assert!(policy.starts_with("default-src 'none'; style-src 'self'"), "{path}: {policy}");
+        let code = if path == "/" { "'nonce-" } else { "'self'" };
+        let start = format!("default-src 'none'; style-src {code}");
+        assert!(policy.starts_with(&start), "{path}: {policy}");
         assert!(policy.ends_with("frame-ancestors 'none'"), "{path}: {policy}");
         assert_eq!(answer.header("x-content-type-options"), "nosniff");
         assert_eq!(answer.header("referrer-policy"), "same-origin");
@@ -74,4 +76,28 @@ fn every_answer_has_the_security_headers_and_an_id() {
     let given = server.post("/v1/messages/99/revive", &[("x-request-id", "mine-1")]);
     assert_eq!(given.header("x-request-id"), "mine-1");
     assert_eq!(given.json()["requestId"], "mine-1");
+}
+
+#[test]
+fn every_page_has_a_nonce_of_its_own_for_all_of_its_scripts_and_styles() {
+    let server = Server::empty();
+    let mut nonces = Vec::new();
+    for path in ["/", "/queues", "/chat", "/drift", "/generations", "/uploads/demo", "/drift"] {
+        let page = server.get(path);
+        let policy = page.header("content-security-policy").to_owned();
+        let (_, rest) = policy.split_once("script-src 'nonce-").expect("a nonce");
+        let nonce = rest.split('\'').next().unwrap().to_owned();
+        assert!(nonce.len() == 26 && !policy.contains("script-src 'self'"), "{policy}");
+        let tags = page.body.matches("<script").count()
+            + page.body.matches("rel=\"stylesheet\"").count()
+            + page.body.matches("<style").count();
+        assert_eq!(page.body.matches(&format!(" nonce=\"{nonce}\"")).count(), tags, "{path}");
+        for inline in [" style=", " onclick=", " onsubmit=", " onchange=", "javascript:"] {
+            assert!(!page.body.contains(inline), "{inline} in {path}");
+        }
+        nonces.push(nonce);
+    }
+    nonces.sort();
+    nonces.dedup();
+    assert_eq!(nonces.len(), 7, "no two answers share a nonce");
 }
