@@ -1,7 +1,8 @@
 // Keeps the part of a page that is marked `live` fresh while it is busy and somebody looks.
 "use strict";
 
-const PERIOD_MS = 1000;
+// The part may say in how many seconds it is read again.
+const period = () => 1000 * (document.getElementById("live")?.dataset.every ?? 1);
 
 // What can be opened, by its key or else by its place.
 function openable(part) {
@@ -38,7 +39,7 @@ async function refresh() {
       // The server may be on its way back.
     }
   }
-  setTimeout(refresh, PERIOD_MS);
+  setTimeout(refresh, period());
 }
 
-setTimeout(refresh, PERIOD_MS);
+setTimeout(refresh, period());

@@ -36,6 +36,9 @@ pub(crate) async fn wrap(State(node): State<Arc<Node>>, request: Request, next: 
     let page = wants_page(&path, request.headers());
 
     let seat = request.extensions().get::<Seat>().cloned();
+    let clock = node.runtime.store().clock();
+    let begun = clock.elapsed();
+    let waits = waits(&route, request.uri().query());
 
     let mut response = next.run(request).await;
     if seat.is_some_and(|it| it.was_slow()) {
@@ -55,8 +58,18 @@ pub(crate) async fn wrap(State(node): State<Arc<Node>>, request: Request, next: 
     }
     dress(response.headers_mut(), &request_id);
     node.metrics.count_request(&route, &method, response.status());
+    if !waits {
+        let took = clock.elapsed().saturating_sub(begun);
+        node.history.count_request(took, response.status().is_server_error());
+    }
     tracing::debug!(request_id, %method, path, status = response.status().as_u16(), "request");
     response
+}
+
+/// Whether a request asks to wait for something: the time that it takes says nothing then.
+fn waits(route: &str, query: Option<&str>) -> bool {
+    let by_route = ["/connect", "/events", "/pull"].iter().any(|it| route.ends_with(it));
+    by_route || query.is_some_and(|it| it.split('&').any(|it| it.starts_with("wait=")))
 }
 
 fn slow() -> Problem {

@@ -12,6 +12,7 @@ mod doctor;
 mod envelope;
 mod failure;
 mod guard;
+mod history;
 pub mod http;
 mod listener;
 mod live;

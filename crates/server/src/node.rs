@@ -17,6 +17,7 @@ use crate::{
     api::problem::{BucketCode, Code, Problem},
     budget::Budget,
     failure::Failure,
+    history::History,
     http::Policy,
     metrics::Metrics,
     place::Place,
@@ -41,6 +42,8 @@ pub(crate) struct Node {
     pub(crate) place: Place,
     /// What is counted here.
     pub(crate) metrics: Metrics,
+    /// Figures of the last hour.
+    pub(crate) history: History,
     /// Names of requests.
     pub(crate) request_ids: RequestIds,
     /// The memory for bodies of requests.
@@ -82,6 +85,7 @@ impl Node {
             s3_address: OnceLock::new(),
             place,
             metrics: Metrics::new(),
+            history: History::default(),
             request_ids: RequestIds::new(),
             budget: Budget::default(),
             openapi: OnceLock::new(),

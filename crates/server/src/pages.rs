@@ -3,7 +3,9 @@
 
 mod assets;
 mod buckets;
+mod chart;
 mod failure;
+mod link;
 mod live;
 mod messages;
 mod objects;

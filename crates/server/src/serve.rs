@@ -115,6 +115,7 @@ async fn serve_on(
         () = signals.next() => None,
         reason = failure_of(|| store.health(), clock.as_ref()) => Some(reason),
         () = watch(store.as_ref()) => None,
+        () = node.history.measure(store.as_ref(), clock.as_ref()) => None,
     };
     node.drain();
     stop.cancel();

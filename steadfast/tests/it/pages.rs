@@ -21,10 +21,21 @@ fn the_start_page_says_what_runs_and_where_to_go() {
         "href=\"/metrics\"",
         "href=\"/readyz\"",
         "href=\"/openapi.json\"",
-        "steadfast doctor",
+        "href=\"/uploads/demo\"",
+        "Measured every 10 s since",
+        "in memory: a restart empties these charts",
+        "card declined",
+        "data-every=\"10\"",
     ] {
         assert!(page.body.contains(shown), "{shown} is missing");
     }
+    assert_eq!(page.body.matches("<figure class=\"chart\">").count(), 4, "{}", page.body);
+}
+
+#[test]
+fn the_start_page_names_commands_only_while_the_store_is_empty() {
+    let next = |server: &Server| server.get("/").body.contains("steadfast doctor");
+    assert!(next(&Server::empty()) && !next(&Server::seeded()));
 }
 
 #[test]

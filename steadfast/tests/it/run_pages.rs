@@ -58,6 +58,18 @@ fn a_run_shows_its_steps_and_why_it_waits_escaped() {
 }
 
 #[test]
+fn the_overview_says_which_run_is_stuck_and_why() {
+    let server = Server::empty();
+    start(&server, "", "o-1");
+    run_until(&server, "o-1", "waiting");
+    assert!(server.get("/").body.contains("No paused run"));
+    press(&server, "o-1", "pause", "");
+    run_until(&server, "o-1", "paused");
+    let page = server.get("/").body;
+    assert!(page.contains("href=\"/workflows/order/o-1\"") && page.contains("paused by hand"));
+}
+
+#[test]
 fn the_buttons_do_what_they_say_and_lead_back() {
     let server = Server::empty();
     start(&server, "", "o-1");

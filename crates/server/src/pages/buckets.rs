@@ -14,7 +14,7 @@ pub(super) mod upload;
 use steadfast_web::escaped;
 
 /// Where the page of a bucket is.
-fn path_of(bucket: &str) -> String {
+pub(super) fn path_of(bucket: &str) -> String {
     format!("/buckets/{}", escaped(bucket))
 }
 

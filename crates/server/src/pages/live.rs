@@ -17,6 +17,11 @@ pub(super) fn live(busy: bool, content: &Markup) -> Markup {
     }
 }
 
+/// The same, read again in a longer period, for what is costly to read.
+pub(super) fn live_every(seconds: u32, content: &Markup) -> Markup {
+    html! { div #live data-busy data-every=(seconds) { (content) } }
+}
+
 /// A page with a part that the script keeps fresh: see [`live`].
 pub(super) fn live_page(title: &str, section: Section, content: Markup) -> Page {
     console(title, section, content).script(&assets::SCRIPT)

@@ -10,7 +10,7 @@ use maud::{Markup, html};
 use steadfast_web::escaped;
 
 /// Where the pages of an object are.
-fn path_of(class: &str, name: &str) -> String {
+pub(super) fn path_of(class: &str, name: &str) -> String {
     format!("/objects/{}/{}", escaped(class), escaped(name))
 }
 

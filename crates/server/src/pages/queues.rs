@@ -12,7 +12,7 @@ use steadfast_web::escaped;
 use crate::{api::wire::QueueEntry, waterfall::words};
 
 /// Where the page of a queue is.
-fn path_of(queue: &str) -> String {
+pub(super) fn path_of(queue: &str) -> String {
     format!("/queues/{}", escaped(queue))
 }
 

@@ -1,26 +1,35 @@
-//! The start page: what runs, where to look, what to do next.
+//! The overview: how the last hour went, what needs a person, and what is here.
 
-use std::sync::Arc;
+mod attention;
+
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     extract::State,
     http::{HeaderMap, header},
 };
 use maud::{Markup, html};
-use steadfast_store::{Health, Totals};
-use steadfast_web::{
-    Page, Web,
-    console::{Section, console},
-};
+use steadfast_store::{Clock, EntityKind, Health, SystemClock, Totals};
+use steadfast_web::{Page, Web, console::Section};
 
+use self::attention::Attention;
+use super::{
+    chart::{Line, chart},
+    live::{live_every, live_page},
+    table::time,
+};
 use crate::{
-    api::{objects::list::read_classes, problem::Problem, wire::ObjectClass},
+    api::{objects::list::read_classes, problem::Problem, time::rfc3339, wire::ObjectClass},
     args::SERVER,
     doctor::clock,
+    history::Sample,
     node::Node,
 };
 
-/// Shows what runs here.
+/// Streams that are read to see whether anything was done here.
+const STREAMS: usize = 20;
+
+/// Shows how the program is.
 #[utoipa::path(get, path = "/", tag = "pages", responses(
     (status = 200, body = String, content_type = "text/html"),
 ))]
@@ -30,34 +39,29 @@ pub(super) async fn start(
 ) -> Result<Page, Problem> {
     let totals = node.runtime.store().totals().await?;
     let objects = read_classes(&node).await?;
-    let unserved = node.unserved.get().map(Vec::as_slice).unwrap_or_default();
+    let attention = Attention::read(&node).await?;
+    let is_empty = is_empty(&node, &objects).await?;
     let content = html! {
-        section.hero {
+        div.heading {
+            h1 { (title(&node)) " is running" }
             (health(&node))
             @if let Some(trouble) = clock::trouble(&node.runtime.store().clock().report()) {
-                " " span.badge.waiting { "clock: " (trouble) }
-            }
-            h1 { (title(&node)) " is running" }
-            p.lead {
-                "Every step of progress is one commit. What is still to be done is a row, and it "
-                "survives a crash."
+                span.badge.waiting { "clock: " (trouble) }
             }
         }
-        (figures(totals, &objects))
-        @if !unserved.is_empty() {
-            section.card {
-                h2 { "Not served here" }
-                p { "This program does not declare what these messages wait for. They are kept." }
-                ul { @for it in unserved { li { (it) } } }
-            }
-        }
-        (facts(&node))
+        (live_every(10, &html! {
+            (charts(&node))
+            (figures(totals, &objects))
+            (attention.shown())
+        }))
+        (unserved(&node))
         section.columns {
-            (links(&node))
-            (commands(node.runtime.name(), host(&headers)))
+            (applications(&node))
+            @if is_empty { (commands(node.runtime.name(), host(&headers))) }
+            (facts(&node))
         }
     };
-    Ok(console("Overview", Section::Start, content))
+    Ok(live_page("Overview", Section::Start, content))
 }
 
 /// The name of the program, as a title.
@@ -77,13 +81,61 @@ fn health(node: &Node) -> Markup {
     }
 }
 
+/// The last hour of this process.
+fn charts(node: &Node) -> Markup {
+    let samples = node.history.samples();
+    let now = SystemClock.now();
+    let line = |class, value: fn(&Sample) -> Option<f64>| Line {
+        class,
+        values: samples.iter().map(|it| (it.at, value(it))).collect(),
+    };
+    let latency =
+        [line("median", |it| it.median.map(millis)), line("value", |it| it.p95.map(millis))];
+    let commits = [line("value", |it| Some(it.commits))];
+    let backlog = [line("value", |it| it.pending.map(|it| it as f64))];
+    let failures = [line("bad", |it| Some(it.failures as f64))];
+    html! {
+        section.charts aria-label="The last hour" {
+            (chart("Commits", &commits, now, |it| format!("{}/s", number(it))))
+            (chart("Latency (p95)", &latency, now, |it| format!("{} ms", number(it))))
+            (chart("Backlog", &backlog, now, number))
+            (chart("Failures", &failures, now, number))
+        }
+        p.quiet.measured {
+            @match node.history.since() {
+                Some(at) => {
+                    "Measured every 10 s since " (time(&rfc3339(at)))
+                    ", in memory: a restart empties these charts. Latency is that of HTTP requests. "
+                    "Failures are messages that became dead and requests with a status of 500 and "
+                    "above."
+                },
+                None => "This program does not measure: `serve` does.",
+            }
+        }
+    }
+}
+
+fn millis(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1_000.0
+}
+
+/// A value with at most two digits behind its point.
+fn number(value: f64) -> String {
+    match value {
+        10.0.. => format!("{value:.0}"),
+        0.1.. => format!("{value:.1}"),
+        0.0 => "0".into(),
+        _ => format!("{value:.2}"),
+    }
+}
+
 fn figures(totals: Totals, classes: &[ObjectClass]) -> Markup {
     let objects: usize = classes.iter().map(|it| it.objects).sum();
     html! {
         section.figures aria-label="Figures" {
             a.figure href="/streams" {
                 strong { (totals.position) }
-                span { "messages and turns" }
+                span { "commits recorded" }
             }
             a.figure href="/objects" {
                 strong { (objects) @if classes.iter().any(|it| it.more) { "+" } }
@@ -101,6 +153,19 @@ fn figures(totals: Totals, classes: &[ObjectClass]) -> Markup {
     }
 }
 
+fn unserved(node: &Node) -> Markup {
+    let unserved = node.unserved.get().map(Vec::as_slice).unwrap_or_default();
+    html! {
+        @if !unserved.is_empty() {
+            section.card {
+                h2 { "Not served here" }
+                p { "This program does not declare what these messages wait for. They are kept." }
+                ul { @for it in unserved { li { (it) } } }
+            }
+        }
+    }
+}
+
 fn facts(node: &Node) -> Markup {
     html! {
         dl.facts {
@@ -112,30 +177,28 @@ fn facts(node: &Node) -> Markup {
     }
 }
 
-fn links(node: &Node) -> Markup {
-    let links = [
-        ("/processes", "Processes", "what is under way, and what it knows"),
-        ("/workflows", "Workflows", "what each run does, and why it waits"),
-        ("/objects", "Objects", "what each of them holds, and how it came to"),
-        ("/queues", "Queues", "what waits, what is in flight, what was given up"),
-        ("/buckets", "Buckets", "blobs by key, and what their changes told"),
-        ("/streams", "Streams", "every message, and how far it is"),
-        ("/readyz", "Health", "whether requests should come here"),
-        ("/metrics", "Metrics", "figures for Prometheus"),
-        ("/openapi.json", "OpenAPI", "every route, for programs"),
-    ];
+fn applications(node: &Node) -> Markup {
     let pages = node.runtime.extension::<Web>().map_or(&[][..], |it| &it.pages);
-    let pages = pages.iter().map(|it| (it.path, it.title, it.about));
     html! {
-        section.card {
-            h2 { "Look around" }
-            ul.links {
-                @for (href, label, about) in pages.chain(links) {
-                    li { a href=(href) { (label) } span { (about) } }
+        @if !pages.is_empty() {
+            section.card {
+                h2 { "Applications" }
+                ul.links {
+                    @for it in pages { li { a href=(it.path) { (it.title) } span { (it.about) } } }
                 }
             }
         }
     }
+}
+
+/// Whether nothing was done here yet, beside what a program does at its first start.
+async fn is_empty(node: &Node, classes: &[ObjectClass]) -> Result<bool, Problem> {
+    if classes.iter().any(|it| 0 < it.objects) {
+        return Ok(false);
+    }
+    let streams = node.runtime.store().streams(None, None, STREAMS).await?;
+    let own = [EntityKind::Bucket, EntityKind::System];
+    Ok(streams.iter().all(|it| own.contains(&it.address.kind())))
 }
 
 /// Where this page was found.
@@ -146,15 +209,13 @@ fn host(headers: &HeaderMap) -> &str {
 fn commands(program: &str, host: &str) -> Markup {
     let server = format!("http://{host}");
     let commands = [
-        ("processes list", "the processes there are"),
-        ("runs list", "the workflows there are, and their runs"),
-        ("objects classes", "the classes of objects there are"),
-        ("queues list", "the queues there are, and how full"),
-        ("buckets list", "the buckets there are"),
-        ("streams list", "the streams there are"),
-        ("streams pending", "what is still to be done"),
-        ("streams dead", "what was given up, and why"),
-        ("doctor", "whether all is well"),
+        ("objects classes", "List the classes of objects"),
+        ("runs list", "List the workflows and their runs"),
+        ("processes list", "List the processes"),
+        ("queues list", "List the queues"),
+        ("buckets list", "List the buckets"),
+        ("streams list", "List the streams"),
+        ("doctor", "Check the store"),
     ];
     html! {
         section.card {

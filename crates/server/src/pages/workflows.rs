@@ -15,7 +15,7 @@ use steadfast_web::escaped;
 const VALUE_MAX: usize = 20_000;
 
 /// Where the pages of a run are.
-fn path_of(workflow: &str, id: &str) -> String {
+pub(super) fn path_of(workflow: &str, id: &str) -> String {
     format!("/workflows/{}/{}", escaped(workflow), escaped(id))
 }
 

@@ -1,0 +1,112 @@
+//! Small charts of the last hour, drawn by attributes: the pages allow no style in the markup.
+
+use maud::{Markup, html};
+use steadfast_store::Timestamp;
+
+/// A chart shows the time that was measured, within these limits.
+const SHOWN_MS_MIN: i64 = 5 * 60_000;
+const SHOWN_MS_MAX: i64 = 60 * 60_000;
+
+/// The size of the drawing.
+const WIDTH: f64 = 360.0;
+const HEIGHT: f64 = 60.0;
+
+/// A longer time without a value is a gap in the line: the store did not answer, or no request came.
+const GAP_MS: i64 = 25_000;
+
+/// Values over time. `None` is a gap.
+pub(super) struct Line {
+    pub(super) class: &'static str,
+    pub(super) values: Vec<(Timestamp, Option<f64>)>,
+}
+
+/// A chart with its last value and its highest one, as `words` writes them.
+pub(super) fn chart(
+    title: &str,
+    lines: &[Line],
+    now: Timestamp,
+    words: impl Fn(f64) -> String,
+) -> Markup {
+    let values = lines.iter().flat_map(|it| &it.values).filter_map(|it| it.1);
+    let highest = values.fold(0.0, f64::max);
+    let first = lines.iter().filter_map(|it| it.values.first()).map(|it| it.0.0).min();
+    let shown = first.map_or(0, |it| now.0 - it).clamp(SHOWN_MS_MIN, SHOWN_MS_MAX);
+    // The last line has the highest values.
+    let last = lines.last().and_then(|it| it.values.last()).and_then(|it| it.1);
+    let last = last.map_or("–".into(), &words);
+    let highest_words = match highest {
+        0.0 if last == "–" => "no value yet".into(),
+        _ => format!("highest {}", words(highest)),
+    };
+    html! {
+        figure.chart {
+            figcaption { span { (title) } strong { (last) } }
+            svg viewBox="0 0 360 60" preserveAspectRatio="none" role="img"
+                aria-label={ (title) ": last " (last) ", " (highest_words) } {
+                @for line in lines {
+                    @for part in parts(&line.values, (now, shown), highest) {
+                        polyline.(line.class) points=(part) {}
+                    }
+                }
+            }
+            p.quiet { span { (shown / 60_000) " min ago" } span { (highest_words) } }
+        }
+    }
+}
+
+/// The corners of a line, part by part: it ends where a value is missing.
+fn parts(
+    values: &[(Timestamp, Option<f64>)],
+    (now, shown): (Timestamp, i64),
+    highest: f64,
+) -> Vec<String> {
+    let x = |at: Timestamp| WIDTH * (1.0 - (now.0 - at.0) as f64 / shown as f64);
+    let y = |value: f64| HEIGHT - 2.0 - (HEIGHT - 4.0) * value / highest.max(f64::MIN_POSITIVE);
+    let mut parts: Vec<Vec<(f64, f64)>> = Vec::new();
+    let mut last: Option<Timestamp> = None;
+    for (at, value) in values.iter().filter_map(|(at, value)| Some((*at, (*value)?))) {
+        let corner = (x(at), y(value));
+        let goes_on = last.is_some_and(|it| at.0 - it.0 < GAP_MS);
+        match parts.last_mut().filter(|_| goes_on) {
+            Some(part) => part.push(corner),
+            None => parts.push(vec![corner]),
+        }
+        last = Some(at);
+    }
+    let text = |part: Vec<(f64, f64)>| {
+        // One value alone is a dash.
+        let first = part.first().map(|it| (it.0 - 1.0, it.1));
+        let corners = first.into_iter().chain(part).filter(|it| 0.0 <= it.0);
+        corners.map(|(x, y)| format!("{x:.1},{y:.1}")).collect::<Vec<_>>().join(" ")
+    };
+    parts.into_iter().map(text).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts_of(values: &[(i64, Option<f64>)]) -> Vec<String> {
+        let values: Vec<_> = values.iter().map(|it| (Timestamp(it.0), it.1)).collect();
+        parts(&values, (Timestamp(3_600_000), 3_600_000), 10.0)
+    }
+
+    #[test]
+    fn a_line_has_its_place_in_the_hour_and_ends_at_a_gap() {
+        let shown = parts_of(&[
+            (1_800_000, Some(10.0)),
+            (1_810_000, Some(5.0)),
+            (1_820_000, None),
+            (1_830_000, None),
+            (1_840_000, Some(0.0)),
+        ]);
+        assert_eq!(shown, ["179.0,2.0 180.0,2.0 181.0,30.0", "183.0,58.0 184.0,58.0"]);
+        assert!(parts_of(&[]).is_empty());
+    }
+
+    #[test]
+    fn a_chart_without_values_says_so() {
+        let chart = chart("Commits", &[], Timestamp(0), |it| format!("{it}/s")).into_string();
+        assert!(chart.contains("<strong>–</strong>") && !chart.contains("polyline"), "{chart}");
+    }
+}
