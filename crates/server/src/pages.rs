@@ -12,6 +12,7 @@ mod objects;
 mod processes;
 mod queues;
 mod revive;
+mod search;
 mod start;
 mod streams;
 mod table;
@@ -29,6 +30,7 @@ use crate::node::Node;
 pub(crate) fn routes() -> OpenApiRouter<Arc<Node>> {
     OpenApiRouter::default()
         .routes(routes!(start::start))
+        .routes(routes!(search::search))
         .routes(routes!(streams::list))
         .routes(routes!(messages::pending))
         .routes(routes!(messages::dead))

@@ -111,6 +111,11 @@ impl Shell<'_> {
                         }
                     }
                 }
+                form.find method="get" action="/search" role="search" {
+                    label.hidden for="q" { "Search" }
+                    input #q type="search" name="q" placeholder="Search by name or id"
+                        maxlength="600" autocomplete="off";
+                }
             }
         }
     }

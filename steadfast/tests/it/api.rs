@@ -50,6 +50,7 @@ fn metrics_count_messages_and_requests() {
 /// Every route.
 const ROUTES: &[&str] = &[
     "/",
+    "/search",
     "/processes",
     "/processes/{name}",
     "/processes/{name}/{id}",

@@ -34,7 +34,7 @@ fn an_object_shows_its_tables_turns_and_last_error_escaped() {
         assert!(page.contains(shown), "{shown} is missing in {page}");
     }
     assert!(!page.contains("<b>"), "{page}");
-    assert!(page.find("</form>") > page.find("data-busy"), "what is typed would be replaced");
+    assert!(page.find("class=\"ask\"") > page.find("data-busy"), "what is typed would be replaced");
 }
 
 #[test]

@@ -39,6 +39,39 @@ fn the_start_page_names_commands_only_while_the_store_is_empty() {
 }
 
 #[test]
+fn a_search_finds_things_of_every_noun_by_id_and_name() {
+    let server = Server::seeded();
+    let call = "/v1/objects/counter/invoice%207/calls/increment";
+    server.post_json(call, r#"{"by":1}"#, &[]);
+    server.post_json(
+        "/v1/workflows/order/runs",
+        r#"{"id":"invoice-8","input":{
+        "orderId":"8","amount":5}}"#,
+        &[],
+    );
+    server.post_json("/v1/queues/invoices/messages", r#"{"body":1}"#, &[]);
+    server.put_json("/v1/buckets/invoice-files", &serde_json::json!({}));
+    let page = server.get("/search?q=invoice").body;
+    for found in [
+        "/objects/counter/invoice%207",
+        "/workflows/order/invoice-8",
+        "/queues/invoices",
+        "/buckets/invoice-files",
+    ] {
+        assert!(page.contains(&format!("href=\"{found}\"")), "{found} is missing in {page}");
+    }
+    let stream = seed::address(ORDER).id().to_string();
+    for text in [&stream, ORDER] {
+        let page = server.get(&format!("/search?q={text}")).body;
+        assert!(page.contains(&format!("href=\"/streams/{stream}\"")), "{text}: {page}");
+    }
+    assert!(server.get("/search?q=%233").body.contains("href=\"/v1/messages/3\""));
+    let odd = server.get("/search?q=%3Cb%3E%2e%00").body;
+    assert!(odd.contains("No result for") && !odd.contains("<b>"), "{odd}");
+    assert!(server.get("/").body.contains("action=\"/search\""));
+}
+
+#[test]
 fn pages_have_no_inline_script_and_no_inline_style() {
     let server = Server::seeded();
     let stream = format!("/streams/{ORDER}");

@@ -8,8 +8,8 @@ use axum::{
     response::Redirect,
 };
 use steadfast_store::EntityKind;
-use steadfast_web::escaped;
 
+use super::link::href_of;
 use crate::{
     api::{id, problem::Problem, revive as api},
     node::Node,
@@ -28,11 +28,8 @@ pub(super) async fn revive(
     let message = node.runtime.store().message(id::position(&position)?).await?;
     let Some(stream) = message.map(|it| it.stream) else { return Ok(Redirect::to("/streams")) };
     let address = node.runtime.store().addresses(&[stream]).await?.remove(&stream);
-    let process = address.filter(|it| {
-        it.kind() == EntityKind::Process && node.runtime.processes().contains(it.class())
-    });
-    Ok(Redirect::to(&match process {
-        Some(it) => format!("/processes/{}/{}", escaped(it.class()), escaped(it.name())),
-        None => format!("/streams/{stream}"),
-    }))
+    // Of objects and runs the stream shows more of a message than their page.
+    let process = address.filter(|it| it.kind() == EntityKind::Process);
+    let stream = || format!("/streams/{stream}");
+    Ok(Redirect::to(&process.map_or_else(stream, |it| href_of(&node, &it))))
 }

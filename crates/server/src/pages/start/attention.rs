@@ -206,7 +206,7 @@ async fn waiting(node: &Node, all: &[QueueView], now: Timestamp) -> Result<Vec<W
     for it in overdue.iter().filter(|it| it.due_at < now && !it.queued) {
         let Some(address) = addresses.get(&it.target) else { continue };
         let label = format!("message {} for {address}", it.position);
-        waiting.push(Waiting { href: href_of(address), label, age: now.since(it.due_at) });
+        waiting.push(Waiting { href: href_of(node, address), label, age: now.since(it.due_at) });
     }
     waiting.sort_by_key(|it| Reverse(it.age));
     waiting.truncate(ROWS);

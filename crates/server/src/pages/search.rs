@@ -1,0 +1,218 @@
+//! Search across all nouns, by id or name. Every read has a limit, whatever the store holds.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use maud::{Markup, html};
+use serde::Deserialize;
+use steadfast_core::workflow::{RunError, RunQuery};
+use steadfast_store::{Address, EntityId, EntityKind, Position};
+use steadfast_web::{
+    Page,
+    console::{Section, console},
+    escaped,
+};
+use utoipa::IntoParams;
+
+use super::{buckets, link::href_of, objects, queues, workflows};
+use crate::{
+    api::{page::Params, problem::Problem},
+    node::Node,
+};
+
+/// Results of each noun, class or workflow.
+const ROWS: usize = 10;
+
+/// Classes and workflows that are searched, by name.
+const NAMES_MAX: usize = 50;
+
+/// Buckets that are searched, by name.
+const BUCKETS_MAX: usize = 500;
+
+/// The query of the search.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct SearchParams {
+    /// An id, a name or the beginning of a name.
+    #[serde(default)]
+    q: String,
+}
+
+/// One result.
+#[derive(Debug, PartialEq, Eq)]
+struct Hit {
+    noun: &'static str,
+    label: String,
+    href: String,
+}
+
+impl Hit {
+    fn new(noun: &'static str, label: impl Into<String>, href: String) -> Self {
+        Self { noun, label: label.into(), href }
+    }
+}
+
+/// Shows what has an id or a name.
+#[utoipa::path(get, path = "/search", tag = "pages", params(SearchParams), responses(
+    (status = 200, body = String, content_type = "text/html"),
+))]
+pub(super) async fn search(
+    State(node): State<Arc<Node>>,
+    Params(SearchParams { q }): Params<SearchParams>,
+) -> Result<Page, Problem> {
+    let text = q.trim();
+    let hits = if text.is_empty() { Vec::new() } else { find(&node, text).await? };
+    let content = html! {
+        h1 { "Search" }
+        @if text.is_empty() {
+            p.lead {
+                "Search for the name of an object, a queue or a bucket, the id of a run, the "
+                "address of a stream, or the number of a message."
+            }
+        } @else if hits.is_empty() {
+            div.empty {
+                h2.address { "No result for “" (text) "”" }
+                p {
+                    "Objects and runs are found by the beginning of their names, queues and "
+                    "buckets by a part of it, streams by address (kind/class/name)."
+                }
+            }
+        } @else {
+            p.lead.address { "Results for “" (text) "”" }
+            (hit_table(&hits))
+        }
+    };
+    Ok(console("Search", Section::None, content))
+}
+
+fn hit_table(hits: &[Hit]) -> Markup {
+    html! {
+        div.scroll {
+            table.rows {
+                thead { tr { th { "Name" } th { "Kind" } } }
+                tbody {
+                    @for it in hits {
+                        tr {
+                            td data-label="Name" { a.address href=(it.href) { (it.label) } }
+                            td data-label="Kind" { (it.noun) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+async fn find(node: &Node, text: &str) -> Result<Vec<Hit>, Problem> {
+    let mut hits = by_id(node, text).await?;
+    hits.extend(named(node, text).await?);
+    hits.extend(instances(node, text).await?);
+    hits.extend(found_objects(node, text).await?);
+    hits.extend(found_runs(node, text).await?);
+    Ok(hits)
+}
+
+/// A message by its number, and an entity by its id or its address.
+async fn by_id(node: &Node, text: &str) -> Result<Vec<Hit>, Problem> {
+    let store = node.runtime.store();
+    let mut hits = Vec::new();
+    if let Ok(position) = text.trim_start_matches('#').parse::<Position>()
+        && let Some(it) = store.message(position).await?
+    {
+        let label = format!("{} #{position}", it.message_type);
+        hits.push(Hit::new("message", label, format!("/v1/messages/{position}")));
+        let label = format!("version {} of stream {}", it.version, it.stream);
+        hits.push(Hit::new("stream", label, format!("/streams/{}", it.stream)));
+    }
+    let address = text.parse::<Address>().ok().map(|it| it.id());
+    if let Some(id) = EntityId::from_hex(text).or(address)
+        && let Some(address) = store.addresses(&[id]).await?.get(&id)
+    {
+        hits.push(Hit::new(noun(address.kind()), address.to_string(), href_of(node, address)));
+        hits.push(Hit::new("stream", address.to_string(), format!("/streams/{id}")));
+    }
+    Ok(hits)
+}
+
+fn noun(kind: EntityKind) -> &'static str {
+    match kind {
+        EntityKind::Object => "object",
+        EntityKind::Run => "run",
+        EntityKind::Process => "process",
+        EntityKind::Queue => "queue",
+        EntityKind::Bucket => "bucket",
+        EntityKind::Stream | EntityKind::System => "stream",
+    }
+}
+
+/// What is declared: classes, workflows, processes, queues; and buckets.
+async fn named(node: &Node, text: &str) -> Result<Vec<Hit>, Problem> {
+    let runtime = &node.runtime;
+    let has = |it: &&str| it.contains(text);
+    let mut hits = Vec::new();
+    for it in runtime.objects().classes().filter(has).take(ROWS) {
+        hits.push(Hit::new("class of objects", it, format!("/objects/{}", escaped(it))));
+    }
+    for it in runtime.runs().workflows().map(|it| it.0).filter(has).take(ROWS) {
+        hits.push(Hit::new("workflow", it, format!("/workflows/{}", escaped(it))));
+    }
+    for it in runtime.processes().names().filter(has).take(ROWS) {
+        hits.push(Hit::new("process", it, format!("/processes/{}", escaped(it))));
+    }
+    for it in runtime.queues().names().await?.iter().filter(|it| it.contains(text)).take(ROWS) {
+        hits.push(Hit::new("queue", it, queues::path_of(it)));
+    }
+    if let Ok(all) = node.buckets() {
+        let names = all.buckets(None, BUCKETS_MAX).await?.into_iter().map(|it| it.name.to_string());
+        for it in names.filter(|it| it.contains(text)).take(ROWS) {
+            hits.push(Hit::new("bucket", &*it, buckets::path_of(&it)));
+        }
+    }
+    Ok(hits)
+}
+
+/// Instances of processes with this id.
+async fn instances(node: &Node, text: &str) -> Result<Vec<Hit>, Problem> {
+    let names = node.runtime.processes().names().take(NAMES_MAX);
+    let all = names.filter_map(|it| Address::new(EntityKind::Process, it, text).ok());
+    let ids: Vec<EntityId> = all.map(|it| it.id()).collect();
+    let found = node.runtime.store().addresses(&ids).await?;
+    let hit = |it: &Address| Hit::new("process", it.to_string(), href_of(node, it));
+    Ok(found.values().map(hit).collect())
+}
+
+/// Objects whose names begin with the text.
+async fn found_objects(node: &Node, text: &str) -> Result<Vec<Hit>, Problem> {
+    let mut hits = Vec::new();
+    for class in node.runtime.objects().classes().take(NAMES_MAX) {
+        for it in node.runtime.store().objects(class, text, None, ROWS).await? {
+            let (class, name) = (it.address.class(), it.address.name());
+            hits.push(Hit::new("object", format!("{class}/{name}"), objects::path_of(class, name)));
+        }
+    }
+    Ok(hits)
+}
+
+/// Runs whose ids begin with the text.
+async fn found_runs(node: &Node, text: &str) -> Result<Vec<Hit>, Problem> {
+    let mut hits = Vec::new();
+    for (workflow, _) in node.runtime.runs().workflows().take(NAMES_MAX) {
+        let query = RunQuery {
+            workflow: workflow.into(),
+            prefix: text.into(),
+            limit: ROWS,
+            ..RunQuery::default()
+        };
+        let page = match node.runtime.runs().list(&query).await {
+            Ok(page) => page,
+            Err(RunError::Malformed { .. }) => continue,
+            Err(error) => return Err(error.into()),
+        };
+        for it in page.items {
+            let label = format!("{workflow}/{}", it.id);
+            hits.push(Hit::new("run", label, workflows::path_of(workflow, &it.id)));
+        }
+    }
+    Ok(hits)
+}
