@@ -41,6 +41,7 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<Node>> {
         .routes(routes!(objects::list::classes))
         .routes(routes!(objects::list::objects))
         .routes(routes!(objects::show::show))
+        .routes(routes!(objects::call::call))
         .routes(routes!(objects::rows::table))
         .routes(routes!(objects::rows::sql_form, objects::rows::sql))
         .routes(routes!(objects::turns::turns))
@@ -71,6 +72,7 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<Node>> {
         .routes(routes!(assets::style))
         .routes(routes!(assets::script))
         .routes(routes!(assets::buckets))
+        .routes(routes!(assets::sql))
         .routes(routes!(assets::icon))
 }
 

@@ -1,6 +1,6 @@
 //! The pages of objects.
 
-use crate::{harness::Server, object_views::increment};
+use crate::{browser::Browser, harness::Server, object_views::increment};
 
 const NAME: &str = "%3Cb%3E%2F%26";
 
@@ -122,7 +122,48 @@ fn the_pages_of_objects_have_no_inline_script_and_no_inline_style() {
         let page = server.get(&format!("{object}{path}"));
         assert_eq!(page.status, 200, "{path}");
         let scripts = page.body.replace("<script src=\"/assets/live.js?v=", "");
+        let scripts = scripts.replace("<script src=\"/assets/sql.js?v=", "");
         assert!(!scripts.contains("<script") && !page.body.contains("style="), "{path}");
     }
     assert!(server.get("/").body.contains("<strong>1</strong><span>object</span>"));
+}
+
+#[test]
+fn the_form_calls_a_public_message_and_shows_the_reply() {
+    let server = Server::empty();
+    increment(&server, NAME, 2);
+    let path = format!("/objects/counter/{NAME}");
+    let page = server.get(&path).body;
+    assert!(page.contains("<option value=\"increment\">increment</option>"), "{page}");
+    let call = |form: &str| {
+        let kind = [("content-type", "application/x-www-form-urlencoded")];
+        server.post_form(&format!("{path}/call"), form, &kind)
+    };
+    // The second is the same form again, as from a page that is loaded again.
+    for _ in 0..2 {
+        let done = call("message=increment&body=%7B%22by%22%3A3%7D&key=k-1");
+        assert!(done.status == 200 && done.body.contains("the reply is durable"), "{}", done.body);
+    }
+    assert!(server.get(&format!("{path}/tables/counter")).body.contains("<span>5</span>"));
+    let refused = call("message=increment&body=%7B%22by%22%3A%22%3Cb%3E%22%7D");
+    assert!(refused.status == 400 && !refused.body.contains("<b>"), "{}", refused.body);
+    assert_eq!(call("message=none&body=").status, 404);
+}
+
+#[test]
+fn a_browser_offers_the_last_statements_of_a_class_again() {
+    let Some(browser) = Browser::start() else { return };
+    let server = Server::empty();
+    increment(&server, "a", 2);
+    increment(&server, "b", 2);
+    let window = browser.open(&format!("{}/objects/counter/a/sql", server.url));
+    window.write("#sql", "SELECT n FROM counter");
+    window.click("form.ask button");
+    window.wait_for("document.body.textContent.includes('1 row after turn')");
+    window.go(&format!("{}/objects/counter/b", server.url));
+    let offered = "document.querySelector('.statement')?.textContent";
+    window.wait_for(&format!("{offered} === 'SELECT n FROM counter'"));
+    window.evaluate("document.querySelector('.statement').click()");
+    window.wait_for("document.querySelector('#sql').value === 'SELECT n FROM counter'");
+    browser.assert_quiet();
 }

@@ -33,7 +33,9 @@ fn a_run_shows_its_steps_and_why_it_waits_escaped() {
         "&lt;b&gt;&amp;",
         "&lt;i&gt;",
         "&lt;u&gt;",
-        "Why it does not go on",
+        "Blocked on",
+        "<summary class=\"button\">Send payment…</summary>",
+        "<input type=\"hidden\" name=\"type\" value=\"payment\">",
         "waits for the event <code>payment</code>; send it with POST",
         "call reserve",
         "<rect class=\"worked\" x=\"",
@@ -67,6 +69,9 @@ fn the_overview_says_which_run_is_stuck_and_why() {
     run_until(&server, "o-1", "paused");
     let page = server.get("/").body;
     assert!(page.contains("href=\"/workflows/order/o-1\"") && page.contains("paused by hand"));
+    let page = server.get("/workflows/order/o-1").body;
+    let action = "<form class=\"act\" method=\"post\" action=\"/workflows/order/o-1/resume\">";
+    assert!(page.contains(action), "{page}");
 }
 
 #[test]
@@ -179,10 +184,12 @@ fn a_page_follows_its_run_and_keeps_open_what_was_opened() {
     assert_eq!(window.evaluate("document.querySelector('.step').open"), true);
     window.click("form[action$='/resume'] button");
     window.wait_for(&status("waiting"));
-    window.evaluate("document.querySelector('#payload').focus()");
-    window.write("#payload", "{\"amount\": 500}");
-    // What is above it may still move it.
-    window.evaluate("document.querySelector('form[action$=\"/events\"] button').click()");
+    // The action is beside the reason. What is typed there stays while the page is kept fresh.
+    window.evaluate("document.querySelector('.act summary').click()");
+    window.wait_for("document.querySelector('.act').open");
+    window.evaluate("document.querySelector('.act textarea').focus()");
+    window.write(".act textarea", "{\"amount\": 500}");
+    window.evaluate("document.querySelector('.act .ask button').click()");
     window.wait_for(&status("complete"));
     let bars = "Array.from(document.querySelectorAll('.step .bar'), (it) => \
                 it.getBoundingClientRect().width).every((it) => 200 < it)";

@@ -364,6 +364,12 @@ impl Objects {
         class.and_then(|it| it.methods.get(message)).is_some_and(|it| it.public)
     }
 
+    /// The messages of a class that may be called over HTTP, in order.
+    pub fn public_messages(&self, class: &str) -> Vec<&'static str> {
+        let methods = self.shared.classes.get(class).into_iter().flat_map(|it| &it.methods);
+        methods.filter(|it| it.1.public).map(|it| *it.0).collect()
+    }
+
     /// How many objects are in memory.
     pub fn awake(&self) -> usize {
         self.shared.awake.count()

@@ -16,6 +16,10 @@ pub(super) static SCRIPT: LazyLock<Asset> =
 pub(super) static BUCKETS: LazyLock<Asset> =
     LazyLock::new(|| Asset::js("/assets/buckets.js", include_str!("../../assets/buckets.js")));
 
+/// Offers the last statements of the SQL form again.
+pub(super) static SQL: LazyLock<Asset> =
+    LazyLock::new(|| Asset::js("/assets/sql.js", include_str!("../../assets/sql.js")));
+
 /// The style of all pages.
 #[utoipa::path(get, path = "/assets/steadfast.css", tag = "pages", responses(
     (status = 200, body = String, content_type = "text/css"),
@@ -41,6 +45,15 @@ pub(super) async fn script(headers: HeaderMap) -> Response {
 ))]
 pub(super) async fn buckets(headers: HeaderMap) -> Response {
     BUCKETS.response(&headers)
+}
+
+/// The script that offers the last statements of the SQL form again.
+#[utoipa::path(get, path = "/assets/sql.js", tag = "pages", responses(
+    (status = 200, body = String, content_type = "text/javascript"),
+    (status = 304, description = "Not changed"),
+))]
+pub(super) async fn sql(headers: HeaderMap) -> Response {
+    SQL.response(&headers)
 }
 
 /// The icon.

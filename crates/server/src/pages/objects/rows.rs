@@ -16,7 +16,7 @@ use steadfast_web::{
 };
 use utoipa::{IntoParams, ToSchema};
 
-use super::{path_of, question, value::shown};
+use super::{super::assets, path_of, question, value::shown};
 use crate::{
     api::{
         id,
@@ -83,10 +83,10 @@ pub(in super::super) async fn table(
             }
             @if more { a.button href={ (here) "?offset=" (last) } { "Next page" } }
         }
-        h2.next { "Ask it" }
-        (question(&path, &sql, None))
+        h2.next { "Query" }
+        (question(&class, &path, &sql, None))
     };
-    Ok(console(&table, Section::Objects, content))
+    Ok(console(&table, Section::Objects, content).script(&assets::SQL))
 }
 
 /// A question.
@@ -170,11 +170,11 @@ fn sql_page(class: &str, name: &str, sql: &str, turn: Option<i64>, answer: &Mark
     let path = path_of(class, name);
     let content = html! {
         p.crumbs { a href=(path) { "← " (name) } }
-        h1 { "Ask " span.address { (name) } }
-        (question(&path, sql, turn))
+        h1 { "Query " span.address { (name) } }
+        (question(class, &path, sql, turn))
         (answer)
     };
-    console("Ask", Section::Objects, content)
+    console("Query", Section::Objects, content).script(&assets::SQL)
 }
 
 fn answer(found: &SqlRows) -> Markup {

@@ -8,10 +8,12 @@ use steadfast_web::{Page, console::Section, escaped};
 
 use super::{
     super::{
+        assets,
         live::{live, live_page},
         table::time,
     },
-    path_of, question, size,
+    call::call_form,
+    examples, path_of, question, size,
     turns::turn_table,
 };
 use crate::{
@@ -53,11 +55,16 @@ pub(in super::super) async fn show(
         h1.address { (name) }
         (live(busy, &what_is_known(&object, &turns, &path)))
         @if object.damage.is_none() {
-            h2.next { "Ask it" }
-            (question(&path, "", None))
+            @if object.served {
+                h2.next { "Call" }
+                (call_form(&node, &class, &path, "", ""))
+            }
+            h2.next { "Query" }
+            (question(&class, &path, "", None))
+            (examples(&path, &object.tables))
         }
     };
-    Ok(live_page(&name, Section::Objects, content))
+    Ok(live_page(&name, Section::Objects, content).script(&assets::SQL))
 }
 
 fn what_is_known(object: &ObjectDetail, turns: &[TurnEntry], path: &str) -> Markup {
@@ -70,7 +77,7 @@ fn what_is_known(object: &ObjectDetail, turns: &[TurnEntry], path: &str) -> Mark
             @if !object.served { " · its class is served by another program" }
             " · " a href={ "/v1" (path) } { "JSON" }
             @if object.damage.is_none() {
-                " · " a href={ (path) "/sql" } { "Ask in SQL" }
+                " · " a href={ (path) "/sql" } { "Query in SQL" }
                 " · " a href={ "/v1" (path) "/export" } { "Export as SQLite file" }
             }
         }

@@ -68,7 +68,7 @@ fn what_is_known(run: &RunView, latest: &[HistoryEntry], path: &str) -> Markup {
         }
         (progress(run))
         (buttons(run, path))
-        @if !run.waiting.is_empty() { (why(&run.waiting, run.status)) }
+        @if !run.waiting.is_empty() { (blocked(run, path)) }
         @if let Some(error) = &run.error {
             div.notice.bad {
                 strong { "It failed" }
@@ -141,16 +141,38 @@ fn deletion(path: &str) -> Markup {
     }
 }
 
-fn why(waiting: &[WaitView], status: Phase) -> Markup {
-    let stuck = waiting.iter().any(|it| it.kind == "report");
-    let heading = match status == Phase::Running {
-        true => "What waits while the rest goes on",
-        false => "Why it does not go on",
+/// What a run is blocked on, each with its action.
+fn blocked(run: &RunView, path: &str) -> Markup {
+    let stuck = run.waiting.iter().any(|it| it.kind == "report");
+    let heading = match run.status == Phase::Running {
+        true => "Waiting while other branches run",
+        false => "Blocked on",
     };
     html! {
         div.notice.why.bad[stuck] {
             strong { (heading) }
-            ul { @for it in waiting { li { (quoted(&it.why)) } } }
+            ul { @for it in &run.waiting { li { (quoted(&it.why)) (action(it, path)) } } }
+        }
+    }
+}
+
+/// The action that unblocks a run, if there is one: a sleep and a retry wait for their time.
+fn action(wait: &WaitView, path: &str) -> Markup {
+    html! {
+        @match wait.kind.as_str() {
+            "event" => details.act data-key={ "send " (wait.name) } {
+                summary.button { "Send " (wait.name) "…" }
+                form.ask method="post" action={ (path) "/events" } {
+                    input type="hidden" name="type" value=(wait.name);
+                    textarea name="payload" rows="3" spellcheck="false" placeholder="{}"
+                        aria-label={ "Payload of " (wait.name) " as JSON; empty is null" } {}
+                    div.line { button.button { "Send event" } }
+                }
+            },
+            "pause" | "report" => form.act method="post" action={ (path) "/resume" } {
+                button.button { "Resume" }
+            },
+            _ => {}
         }
     }
 }
@@ -190,7 +212,7 @@ fn event_form(run: &RunView, path: &str) -> Markup {
     let awaits = |it: &&StepView| it.kind == "event" && it.status == StepStatus::Waiting;
     let awaited = run.steps.iter().find(awaits);
     html! {
-        h2.next { "Send it an event" }
+        h2.next { "Send an event" }
         form.ask method="post" action={ (path) "/events" } {
             label for="type" { "Name" }
             input #type name="type" required autocomplete="off"

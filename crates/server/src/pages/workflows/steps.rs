@@ -54,6 +54,9 @@ fn step(step: &StepView, range: Range, restart: Option<&str>) -> Markup {
                 span.name.(indent) {
                     (label(step))
                     @if !branch.is_empty() { " " span.quiet { (branch) } }
+                    @if 1 < step.attempts.len() {
+                        " " span.quiet { (step.attempts.len()) " attempts" }
+                    }
                 }
                 (bar(step, range))
                 span.took { (words(end - step.started_at.0.0)) }
@@ -87,7 +90,9 @@ fn bar(step: &StepView, range: Range) -> Markup {
                     ("1", "14")
                 };
                 rect.(class(span.did)) x=(format!("{from:.1}")) y=(y)
-                    width=(format!("{:.1}", to - from)) height=(height) {}
+                    width=(format!("{:.1}", to - from)) height=(height) {
+                    title { (said(span.did)) " " (words(span.to - span.from)) }
+                }
             }
         }
     }
@@ -100,6 +105,17 @@ fn class(did: Did) -> &'static str {
         Did::Failed => "failed",
         Did::Works => "works",
         Did::Dropped => "dropped",
+    }
+}
+
+/// The legend's word, for a pointer on a part of a bar.
+fn said(did: Did) -> &'static str {
+    match did {
+        Did::Waited => "waited",
+        Did::Worked => "worked",
+        Did::Failed => "failed after",
+        Did::Works => "under way for",
+        Did::Dropped => "given up after",
     }
 }
 
