@@ -101,6 +101,7 @@ fn dependencies_point_downwards() {
         ("crates/egress", "steadfast-egress"),
         ("crates/ai", "steadfast-ai"),
         ("crates/core", "steadfast-core"),
+        ("crates/api", "steadfast-api"),
         ("crates/web", "steadfast-web"),
         ("crates/server", "steadfast-server"),
         ("crates/steadfast", "steadfast"),

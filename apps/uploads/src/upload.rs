@@ -215,5 +215,5 @@ pub(crate) fn last_sequence(sql: &Sql, name: &str, expired: i64) -> Result<i64> 
 }
 
 pub(crate) fn unknown(name: &str) -> Error {
-    Error::terminal(format!("there is no upload `{name}`")).with_code("unknown_upload")
+    Error::terminal(format!("there is no upload `{name}`")).with_code("upload_not_found")
 }

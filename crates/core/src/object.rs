@@ -64,7 +64,7 @@ pub use self::{
 use crate::{Body, Error, Result};
 
 /// The code of a connection that the class does not take.
-const NOT_LIVE: &str = "not_live";
+const NOT_LIVE: &str = "conflict";
 
 /// A class of objects. The class is a value: its fields are what its handlers need from outside.
 ///

@@ -67,16 +67,21 @@ pub(crate) fn router(node: Arc<Node>) -> Router {
     routes
         .with_state(node.clone())
         .merge(mounted.router.layer(whole))
-        .fallback(async || Problem::new(Code::UnknownRoute, "no such route; see /openapi.json"))
+        .fallback(async || Problem::of(Code::RouteNotFound, "no such route; see /openapi.json"))
         .method_not_allowed_fallback(async || {
-            Problem::new(Code::WrongMethod, "this route has no such method; see /openapi.json")
+            Problem::of(Code::WrongMethod, "this route has no such method; see /openapi.json")
         })
         .layer(CatchPanicLayer::custom(|_| {
-            Problem::new(Code::Internal, "the request met a bug; the log says where")
-                .into_response()
+            Problem::of(Code::Internal, "the request met a bug; the log says where").into_response()
         }))
         .layer(middleware::from_fn_with_state(node.clone(), guard::check))
         .layer(middleware::from_fn_with_state(node, envelope::wrap))
+}
+
+/// Whether all operations of a path are pages.
+fn is_page(item: &Value) -> bool {
+    let mut operations = item.as_object().into_iter().flat_map(|it| it.values());
+    operations.all(|it| it["tags"][0] == "pages")
 }
 
 /// Writes the description. A route that takes the rest of the path is `{*id}` to the router only.
@@ -91,6 +96,8 @@ fn described(
     let mut written = serde_json::to_value(openapi)?;
     if let Some(paths) = written["paths"].as_object_mut() {
         paths.extend(paths_of_applications);
+        // Pages and their assets are for browsers, not for programs.
+        paths.retain(|_, item| !is_page(item));
     }
     if let Some(schemas) = written["components"]["schemas"].as_object_mut() {
         for (name, schema) in schemas_of_applications {

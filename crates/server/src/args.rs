@@ -1,14 +1,7 @@
 //! The command line: every flag has an environment variable.
 
-mod buckets;
 mod examples;
-mod keys;
-mod objects;
-mod processes;
-mod queues;
-mod runs;
 mod source;
-mod tokens;
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -17,19 +10,7 @@ use steadfast_core::{Keep, object::HistoryRetention};
 use steadfast_store::Retention;
 use tracing_subscriber::filter::LevelFilter;
 
-pub(crate) use self::{
-    buckets::{
-        BlobArgs, BucketArgs, BucketsVerb, CpArgs, EventArg, LifecycleArgs, LifecycleVerb,
-        MethodArg, PresignArgs, RuleArgs, RulesVerb,
-    },
-    keys::{KeyCreateArgs, KeysVerb},
-    objects::{CallArgs, ExportArgs, ObjectArgs, ObjectsVerb, SqlArgs},
-    processes::{ProcessesVerb, SendArgs, StatusArg},
-    queues::{PeekArg, PurgeArgs, QueueArgs, QueueSendArgs, QueuesVerb, RedriveArgs},
-    runs::{EventArgs, RunArgs, RunListArgs, RunsVerb, StartArgs},
-    source::Source,
-    tokens::TokensVerb,
-};
+pub(crate) use self::source::Source;
 use crate::place::StoreChoice;
 
 /// Where a server is looked for unless told otherwise.
@@ -58,8 +39,15 @@ pub(crate) enum VerbArgs {
     /// Shows the settings
     #[command(subcommand)]
     Config(ConfigVerb),
-    #[command(flatten)]
-    Ask(Ask),
+    /// Print a script that completes commands in a shell
+    #[command(after_help = examples::COMPLETIONS)]
+    Completions {
+        /// Shell
+        shell: clap_complete::Shell,
+    },
+    /// Check the invariants, the disk and the settings; exit code 1 if a check fails
+    #[command(after_help = examples::DOCTOR)]
+    Doctor(DoctorArgs),
 }
 
 /// What to look at and where.
@@ -82,38 +70,6 @@ pub(crate) enum ConfigVerb {
     /// Prints every setting of `serve`, its value and where that comes from
     #[command(after_help = examples::CONFIG)]
     Show,
-}
-
-/// A question to a server or a folder.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Ask {
-    /// Shows message streams and revives dead messages
-    #[command(subcommand)]
-    Streams(StreamsVerb),
-    /// Shows processes and gives them inputs
-    #[command(subcommand)]
-    Processes(ProcessesVerb),
-    /// Shows objects, calls them and asks them in SQL
-    #[command(subcommand)]
-    Objects(ObjectsVerb),
-    /// Shows runs of workflows, starts, pauses and ends them
-    #[command(subcommand)]
-    Runs(RunsVerb),
-    /// Shows queues, sends to them, and gives dead letters another chance
-    #[command(subcommand)]
-    Queues(QueuesVerb),
-    /// Makes, lists and revokes access keys of the S3 API
-    #[command(subcommand)]
-    Keys(KeysVerb),
-    /// Shows buckets, copies files into them and out, and sets whom they tell
-    #[command(subcommand)]
-    Buckets(BucketsVerb),
-    /// Makes, lists and revokes tokens of organizations
-    #[command(subcommand)]
-    Tokens(TokensVerb),
-    /// Checks the invariants, the disk and the settings; exit code 1 if one fails
-    #[command(after_help = examples::DOCTOR)]
-    Doctor(DoctorArgs),
 }
 
 /// What to serve and where.
@@ -221,45 +177,6 @@ impl ServeArgs {
     }
 }
 
-/// Verbs about streams.
-#[derive(Clone, Debug, Subcommand)]
-pub(crate) enum StreamsVerb {
-    /// Lists the streams in the order of kind, class and name
-    #[command(after_help = examples::LIST)]
-    List(ListArgs),
-    /// Shows the messages of one stream
-    #[command(after_help = examples::SHOW)]
-    Show {
-        /// The stream: its id (32 hexadecimal digits) or its address (kind/class/name)
-        id: String,
-        #[command(flatten)]
-        list: ListArgs,
-    },
-    /// Lists what is still to be delivered, of one stream or of all
-    #[command(after_help = examples::PENDING)]
-    Pending {
-        /// Only the messages of this stream (id or address)
-        #[arg(long, env = "STEADFAST_STREAM", value_name = "ID")]
-        stream: Option<String>,
-        #[command(flatten)]
-        list: ListArgs,
-    },
-    /// Lists what was given up, with the last error
-    #[command(after_help = examples::DEAD)]
-    Dead(ListArgs),
-    /// Makes a dead or cancelled message pending again
-    #[command(after_help = examples::REVIVE)]
-    Revive {
-        /// The message: the number in the first column of `show`, `pending` and `dead`
-        message: i64,
-        /// Makes a repetition of this request harmless
-        #[arg(long, env = "STEADFAST_IDEMPOTENCY_KEY", value_name = "KEY")]
-        idempotency_key: Option<String>,
-        #[command(flatten)]
-        ask: AskArgs,
-    },
-}
-
 /// Who is asked and how the answer is printed.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct AskArgs {
@@ -281,19 +198,6 @@ pub(crate) struct DoctorArgs {
     /// Reads every row of a large store as well, which takes a while
     #[arg(long, env = "STEADFAST_DEEP", value_parser = FalseyValueParser::new())]
     pub(crate) deep: bool,
-    #[command(flatten)]
-    pub(crate) ask: AskArgs,
-}
-
-/// A part of a list.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct ListArgs {
-    /// Rows at most, up to 1000
-    #[arg(long, env = "STEADFAST_LIMIT", default_value_t = 50)]
-    pub(crate) limit: u32,
-    /// Goes on where the answer with this `next` ended
-    #[arg(long, env = "STEADFAST_CURSOR")]
-    pub(crate) cursor: Option<String>,
     #[command(flatten)]
     pub(crate) ask: AskArgs,
 }

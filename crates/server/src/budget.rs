@@ -58,7 +58,7 @@ pub(crate) async fn check(State(budget): State<Budget>, request: Request, next: 
     let response = next.run(request).await;
     if charge.was_refused() {
         let detail = "bodies of requests take all the memory that they may have; try again";
-        return Problem::new(Code::Busy, detail).into_response();
+        return Problem::of(Code::Busy, detail).into_response();
     }
     response
 }
@@ -171,7 +171,7 @@ mod tests {
         };
         assert_eq!(send(100).await.status(), 200);
         let refused = send(101).await;
-        assert_eq!(refused.extensions().get::<Problem>().unwrap().code(), Code::Busy);
+        assert_eq!(refused.extensions().get::<Problem>().unwrap().code(), "busy");
         assert_eq!(budget.left.available_permits(), 100);
         assert_eq!(send(100).await.status(), 200);
     }

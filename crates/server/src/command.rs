@@ -8,7 +8,7 @@ use steadfast_web::{Ask, Cli, Verb, Web, print};
 
 use crate::{
     args::{self, CommandLine, ConfigVerb, ServeArgs, Source, VerbArgs},
-    cli,
+    cli::{self, Noun},
     failure::Failure,
     serve,
     settings::{Declared, Program, flags_of},
@@ -46,17 +46,19 @@ pub fn main<M, P: Program<M>>(program: P) -> ExitCode {
 fn run<M, P: Program<M>>(program: &P, argv: &[OsString]) -> Result<(), Failure> {
     let flags = [flags_of::<ServeArgs>(), P::flags()].concat();
     let declared = Declared::read(flags, argv)?;
+    let nouns = cli::nouns();
     let app = build(program, &declared, argv).map(|mut app| {
         for verb in CommandLine::command().get_subcommands() {
             app.claim("verb", verb.get_name());
         }
+        nouns.iter().for_each(|it| drop(app.claim("verb", it.name())));
         app
     });
     check_verbs(&app)?;
     let verbs = app.as_ref().ok().and_then(|it| it.extension::<Web>()).map(|it| &it.verbs[..]);
     let verbs = verbs.unwrap_or_default();
     let name = app.as_ref().map_or("steadfast", App::name).to_owned();
-    let mut command = full(&declared, verbs, &name);
+    let mut command = full(&declared, &nouns, verbs, &name);
     let matches = match command.try_get_matches_from_mut(argv) {
         Ok(matches) => matches,
         // A program that could not be declared has none of its own verbs.
@@ -70,14 +72,23 @@ fn run<M, P: Program<M>>(program: &P, argv: &[OsString]) -> Result<(), Failure> 
     {
         return run_verb(verb, matches);
     }
-    let line = CommandLine::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let source = Source::of(&matches)
         .unwrap_or_else(|text| command.error(ErrorKind::ArgumentConflict, text).exit());
+    if let Some((noun, inner)) = matches.subcommand()
+        && let Some(noun) = nouns.iter().find(|it| it.name() == noun)
+    {
+        let is_folder = matches!(source, Source::Folder(_));
+        if let Some(failure) = declared.failure.as_ref().filter(|_| is_folder) {
+            return Err(Failure::new(failure));
+        }
+        return noun.run(&cli::Client::open(source, Some(app))?, inner);
+    }
+    let line = CommandLine::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let settings = settings_of(&matches);
     let needs_settings = match &line.verb {
         None | Some(VerbArgs::Serve | VerbArgs::Config(_)) => true,
-        Some(VerbArgs::Ask(_)) => matches!(source, Source::Folder(_)),
-        Some(VerbArgs::Inspect(_)) => false,
+        Some(VerbArgs::Doctor(_)) => matches!(source, Source::Folder(_)),
+        Some(VerbArgs::Inspect(_) | VerbArgs::Completions { .. }) => false,
     };
     if let Some(failure) = declared.failure.as_ref().filter(|_| needs_settings) {
         return Err(Failure::new(failure));
@@ -92,7 +103,13 @@ fn run<M, P: Program<M>>(program: &P, argv: &[OsString]) -> Result<(), Failure> 
             print(&declared.show(settings))?;
             Ok(())
         }
-        Some(VerbArgs::Ask(ask)) => cli::run(ask, source, app),
+        Some(VerbArgs::Completions { shell }) => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut command, name, &mut script);
+            print(&String::from_utf8_lossy(&script))?;
+            Ok(())
+        }
+        Some(VerbArgs::Doctor(args)) => cli::doctor(&cli::Client::open(source, Some(app))?, &args),
     }
 }
 
@@ -131,8 +148,9 @@ fn build<M, P: Program<M>>(program: &P, declared: &Declared, argv: &[OsString]) 
     program.build(settings_of(&matches))
 }
 
-fn full(declared: &Declared, verbs: &[Verb], name: &str) -> Command {
+fn full(declared: &Declared, nouns: &[Noun], verbs: &[Verb], name: &str) -> Command {
     let command = with_settings(CommandLine::command(), declared).name(name.to_owned());
+    let command = command.subcommands(nouns.iter().map(Noun::command));
     let of_apps = verbs.iter().map(|it| declared.of_verb(it.command.clone()));
     let command = command.subcommands(of_apps);
     if name == "steadfast" { command } else { args::renamed(command, name) }

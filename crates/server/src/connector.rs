@@ -24,7 +24,7 @@ pub(crate) fn connector(node: &Arc<Node>) -> Connect {
         let node = node.clone();
         Box::pin(async move {
             let Some(node) = node.upgrade() else {
-                return Problem::new(Code::Closed, "the server is stopping").into_response();
+                return Problem::of(Code::Closed, "the server is stopping").into_response();
             };
             match connect(&node, class, &name, request).await {
                 Ok(response) => response,
@@ -41,6 +41,6 @@ async fn connect(
     request: Request,
 ) -> Result<Response, Problem> {
     let query = Query::<Vec<(String, String)>>::try_from_uri(request.uri());
-    let Query(query) = query.map_err(|error| Problem::new(Code::BadQuery, error.body_text()))?;
+    let Query(query) = query.map_err(|error| Problem::of(Code::BadRequest, error.body_text()))?;
     connect_to(node, class, name, query, request).await
 }

@@ -77,7 +77,7 @@ fn slow() -> Problem {
         "the body did not come in time: a client has {} s, and one more for each KiB that it sends",
         PATIENCE.as_secs()
     );
-    Problem::new(Code::SlowRequest, detail)
+    Problem::of(Code::SlowRequest, detail)
 }
 
 /// The problem that a handler left for us, or one for an error that did not come from a handler.
@@ -87,7 +87,18 @@ fn problem_of(response: &mut Response) -> Option<Problem> {
     let is_error = status.is_client_error() || status.is_server_error();
     let is_ours = response.headers().contains_key(header::CONTENT_TYPE)
         && response.headers()[header::CONTENT_TYPE] != "text/plain; charset=utf-8";
-    left.or_else(|| (is_error && !is_ours).then(|| Problem::of_status(status)))
+    left.or_else(|| (is_error && !is_ours).then(|| of_status(status)))
+}
+
+/// A problem that a layer of somebody else reported by its status alone.
+fn of_status(status: StatusCode) -> Problem {
+    match status {
+        StatusCode::PAYLOAD_TOO_LARGE => {
+            Problem::of(Code::TooLarge, "the body is larger than 2 MiB")
+        }
+        _ if status.is_client_error() => Problem::of(Code::BadRequest, status.to_string()),
+        _ => Problem::of(Code::Internal, status.to_string()),
+    }
 }
 
 fn rendered(response: Response, problem: &Problem, body: ProblemBody, page: bool) -> Response {

@@ -21,6 +21,7 @@ mod metrics;
 mod node;
 mod open;
 mod open_files;
+mod operation;
 mod pages;
 mod place;
 mod ports;

@@ -14,7 +14,7 @@ use tokio::sync::{Mutex, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    api::problem::{BucketCode, Code, Problem},
+    api::problem::{Code, Problem},
     budget::Budget,
     failure::Failure,
     history::History,
@@ -101,8 +101,8 @@ impl Node {
     /// The buckets of the program.
     pub(crate) fn buckets(&self) -> Result<&Buckets, Problem> {
         self.buckets.as_ref().ok_or_else(|| {
-            let code = Code::Bucket(BucketCode::UnknownBucket);
-            Problem::new(code, "this program has no buckets")
+            let code = Code::BucketNotFound;
+            Problem::of(code, "this program has no buckets")
         })
     }
 

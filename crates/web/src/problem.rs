@@ -4,135 +4,166 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
-use serde_json::json;
-use steadfast_core::{BucketError, CallError, QueueError, RunError, process::InputError};
+use steadfast_api::{Code, ProblemBody};
+use steadfast_core::{
+    BucketError, CallError, Error, QueueError, RunError,
+    object::InspectError,
+    process::InputError,
+    store::{Rejection, StoreError},
+};
 
-/// A problem: a stable code, what happened, and what to do.
+/// The response of a [`Problem`].
 pub fn problem(status: StatusCode, code: &str, detail: &str) -> Response {
-    let body = json!({
-        "type": format!("urn:steadfast:problem:{code}"),
-        "title": status.canonical_reason().unwrap_or("Error"),
-        "status": status.as_u16(),
-        "code": code,
-        "detail": detail,
-    });
-    let kind = [(header::CONTENT_TYPE, "application/problem+json")];
-    (status, kind, body.to_string()).into_response()
+    Problem::new(status, code, detail).into_response()
 }
 
-/// Why a route does not answer as wished: `async fn bid(…) -> Result<Json<Bid>, Problem>`.
+/// The error of a route: `async fn bid(…) -> Result<Json<Bid>, Problem>`.
 ///
 /// Errors of calls, runs, queues, processes and buckets convert with `?`. An object that refuses is
 /// 422 with the code of the object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     status: StatusCode,
+    /// The code of the sort of problem; a refusal has a code of its own beside it.
+    kind: String,
     code: String,
+    title: &'static str,
     detail: String,
+    field: Option<String>,
+    retryable: bool,
+    retry_after: Option<u32>,
 }
 
 impl Problem {
-    /// A problem with a stable code and an explanation.
+    /// A problem of an application: a stable code of its own, and an explanation.
     pub fn new(status: StatusCode, code: impl Into<String>, detail: impl Into<String>) -> Self {
-        Self { status, code: code.into(), detail: detail.into() }
+        let passes = [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE];
+        let code = code.into();
+        Self {
+            status,
+            kind: code.clone(),
+            code,
+            title: status.canonical_reason().unwrap_or("Error"),
+            detail: detail.into(),
+            field: None,
+            retryable: passes.contains(&status),
+            retry_after: None,
+        }
     }
 
-    fn of(code: &str, detail: impl ToString) -> Self {
-        Self::new(status_of(code), code, detail.to_string())
+    /// A problem with a code of the platform.
+    pub fn of(code: Code, detail: impl Into<String>) -> Self {
+        let status = StatusCode::from_u16(code.status());
+        Self {
+            status: status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+            kind: code.tag().into(),
+            code: code.tag().into(),
+            title: code.title(),
+            detail: detail.into(),
+            field: None,
+            retryable: code.is_retryable(),
+            retry_after: (code.is_retryable() && code != Code::DiskFull
+                || code == Code::OutcomeUnknown)
+                .then_some(1),
+        }
+    }
+
+    /// Names the place in the request that it is about.
+    pub fn at(mut self, field: impl Into<String>) -> Self {
+        self.field = Some(field.into());
+        self
+    }
+
+    /// A refusal by code of the application, which has codes of its own.
+    fn refused(error: &Error) -> Self {
+        let problem = Self::of(Code::Refused, error.to_string());
+        Self { code: error.code().into(), retryable: !error.is_terminal(), ..problem }
+    }
+
+    /// The code.
+    pub fn code(&self) -> &str {
+        &self.code
+    }
+
+    /// Seconds after which to ask again: repeat the request, or find out what became of it.
+    pub fn retry_after(&self) -> Option<u32> {
+        self.retry_after
+    }
+
+    /// The wire form, for one request.
+    pub fn body(&self, path: &str, request_id: &str) -> ProblemBody {
+        ProblemBody {
+            type_: format!("urn:steadfast:problem:{}", self.kind),
+            title: self.title.into(),
+            status: self.status.as_u16(),
+            detail: self.detail.clone(),
+            instance: path.into(),
+            code: self.code.clone(),
+            field: self.field.clone(),
+            request_id: request_id.into(),
+            retryable: self.retryable,
+        }
     }
 }
 
+/// A server adds the path and the id of the request.
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        problem(self.status, &self.code, &self.detail)
+        let body = serde_json::to_string(&self.body("", "")).unwrap_or_default();
+        let kind = [(header::CONTENT_TYPE, "application/problem+json")];
+        let mut response = (self.status, kind, body).into_response();
+        response.extensions_mut().insert(self);
+        response
     }
 }
 
 impl From<CallError> for Problem {
     fn from(error: CallError) -> Self {
         if let CallError::Refused(error) = &error {
-            return Self::new(StatusCode::UNPROCESSABLE_ENTITY, error.code(), error.to_string());
+            return Self::refused(error);
         }
-        Self::of(error.code(), &error)
+        let problem = Self::of(Code::of_call(&error), error.to_string());
+        if let CallError::Malformed { path, .. } = error { problem.at(path) } else { problem }
     }
 }
 
 impl From<RunError> for Problem {
     fn from(error: RunError) -> Self {
         if let RunError::Failed { error, .. } = &error {
-            return Self::new(StatusCode::UNPROCESSABLE_ENTITY, error.code(), error.to_string());
+            return Self::refused(error);
         }
-        Self::of(error.code(), &error)
+        Self::of(Code::of_run(&error), error.to_string())
     }
 }
 
-impl From<QueueError> for Problem {
-    fn from(error: QueueError) -> Self {
-        Self::of(error.code(), &error)
-    }
+macro_rules! from_errors {
+    ($($error:ty: $code:path,)*) => {
+        $(impl From<$error> for Problem {
+            fn from(error: $error) -> Self {
+                Self::of($code(&error), error.to_string())
+            }
+        })*
+    };
 }
 
-impl From<InputError> for Problem {
-    fn from(error: InputError) -> Self {
-        Self::of(error.code(), &error)
-    }
-}
-
-impl From<BucketError> for Problem {
-    fn from(error: BucketError) -> Self {
-        Self::of(error.code(), &error)
-    }
-}
-
-/// The status that carries a code of ours.
-fn status_of(code: &str) -> StatusCode {
-    match code {
-        "invalid_input"
-        | "invalid_name"
-        | "invalid_id"
-        | "invalid_key"
-        | "malformed_message"
-        | "malformed"
-        | "invalid_settings"
-        | "invalid_batch"
-        | "invalid_bucket_name"
-        | "invalid_part"
-        | "invalid_argument"
-        | "incomplete_body"
-        | "checksum_mismatch"
-        | "metadata_too_large"
-        | "unknown_message" => StatusCode::BAD_REQUEST,
-        "class_not_found" | "message_not_found" | "workflow_not_found" | "run_not_found"
-        | "unknown_queue" | "unknown_process" | "unknown_bucket" | "unknown_blob"
-        | "unknown_upload" | "unknown_rule" | "not_live" => StatusCode::NOT_FOUND,
-        "wrong_status" | "read_only" | "contended" | "not_connected" | "bucket_exists"
-        | "bucket_not_empty" | "rule_overlap" => StatusCode::CONFLICT,
-        "not_modified" => StatusCode::NOT_MODIFIED,
-        "precondition_failed" => StatusCode::PRECONDITION_FAILED,
-        "message_too_large" | "blob_too_large" => StatusCode::PAYLOAD_TOO_LARGE,
-        "range_not_satisfiable" => StatusCode::RANGE_NOT_SATISFIABLE,
-        "refused" | "key_reused" | "wrong_instance" | "step_not_found" | "turn_rolled_back" => {
-            StatusCode::UNPROCESSABLE_ENTITY
-        }
-        "busy" | "queue_full" | "too_many_connections" => StatusCode::TOO_MANY_REQUESTS,
-        "turn_lost" | "store_unavailable" | "outcome_unknown" | "fenced" | "commits_lost"
-        | "storage_failed" | "closed" => StatusCode::SERVICE_UNAVAILABLE,
-        "disk_full" => StatusCode::INSUFFICIENT_STORAGE,
-        _ => StatusCode::INTERNAL_SERVER_ERROR,
-    }
+from_errors! {
+    StoreError: Code::of_store,
+    Rejection: Code::of_rejection,
+    QueueError: Code::of_queue,
+    InputError: Code::of_input,
+    BucketError: Code::of_bucket,
+    InspectError: Code::of_inspect,
 }
 
 #[cfg(test)]
 mod tests {
-    use steadfast_core::Error;
-
     use super::*;
 
     #[test]
     fn an_object_that_refuses_is_422_with_its_own_code() {
         let refused = CallError::Refused(Error::terminal("too low").with_code("bid_too_low"));
-        let expected = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bid_too_low", "too low");
-        assert_eq!(Problem::from(refused), expected);
+        let body = Problem::from(refused).body("/bids", "r-1");
+        assert_eq!((body.status, &*body.code, &*body.detail), (422, "bid_too_low", "too low"));
     }
 
     #[test]

@@ -51,7 +51,7 @@ fn a_blob_comes_back_as_it_went_in_also_after_a_kill() {
     let (_, shown) = server.bytes(&format!("{path}?inline"));
     assert!(!shown.contains_key("content-disposition") && shown["content-type"] == "image/png");
     assert_eq!(shown["content-security-policy"], policy);
-    server.get(&format!("{path}?download")).assert_problem(400, "bad_query");
+    server.get(&format!("{path}?download")).assert_problem(400, "bad_request");
     let head = server.raw(&format!(
         "HEAD {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
         server.host()
@@ -104,8 +104,8 @@ fn what_is_not_as_expected_is_neither_read_nor_replaced_nor_deleted() {
     assert_eq!(server.get_with(path, &future).status, 304);
     assert_eq!(server.get(path).body, "two");
     ok(&server.delete(path));
-    server.delete(path).assert_problem(404, "unknown_blob");
-    server.get(path).assert_problem(404, "unknown_blob");
+    server.delete(path).assert_problem(404, "blob_not_found");
+    server.get(path).assert_problem(404, "blob_not_found");
     let third = ok(&server.put_bytes(path, b"three", &absent));
     assert_eq!(third["sequence"], 4, "the deletion has a number, too");
 }
@@ -144,7 +144,9 @@ fn a_key_is_any_text_and_never_a_path() {
     let put = |key: &str| server.put_bytes(&format!("/v1/buckets/files/objects/{key}"), b"x", &[]);
     put(&longer).assert_problem(400, "invalid_key");
     put("%FF%FE").assert_problem(400, "bad_request");
-    server.put_bytes("/v1/buckets/files/objects/", b"x", &[]).assert_problem(404, "unknown_route");
+    server
+        .put_bytes("/v1/buckets/files/objects/", b"x", &[])
+        .assert_problem(404, "route_not_found");
     let outside = server.folder().join("blobs");
     assert!(outside.is_dir() && !server.folder().join("passwd").exists());
 }
@@ -156,7 +158,7 @@ fn a_body_that_is_too_large_or_breaks_off_leaves_neither_blob_nor_event() {
     ok(&server.put_json("/v1/buckets/files/rules/all", &rule));
     ok(&server.put_json("/v1/buckets/files", &json!({ "maxBlobBytes": 10 })));
     let path = "/v1/buckets/files/objects/x";
-    server.put_bytes(path, b"01234567890", &[]).assert_problem(413, "blob_too_large");
+    server.put_bytes(path, b"01234567890", &[]).assert_problem(413, "too_large");
     let host = server.host();
     let close = "Connection: close";
     let chunked = format!(
@@ -164,7 +166,7 @@ fn a_body_that_is_too_large_or_breaks_off_leaves_neither_blob_nor_event() {
          b\r\n01234567890\r\n0\r\n\r\n"
     );
     let large = server.raw(&chunked);
-    assert!(large.starts_with("HTTP/1.1 413") && large.contains("blob_too_large"), "{large}");
+    assert!(large.starts_with("HTTP/1.1 413") && large.contains("too_large"), "{large}");
     let asked = format!(
         "PUT {path} HTTP/1.1\r\nHost: {host}\r\n{close}\r\nContent-Length: 11\r\n\
          Expect: 100-continue\r\n\r\n"
@@ -193,7 +195,7 @@ fn a_body_that_is_too_large_or_breaks_off_leaves_neither_blob_nor_event() {
     assert!(server.raw(&two).starts_with("HTTP/1.1 400"), "no length is below zero");
     assert_eq!(items(&server), Vec::<Value>::new());
     assert_eq!(server.json("/v1/buckets/files/events")["items"], json!([]));
-    server.get("/v1/queues/q").assert_problem(404, "unknown_queue");
+    server.get("/v1/queues/q").assert_problem(404, "queue_not_found");
     let good = ok(&server.put_bytes(path, b"0123456789", &[]));
     assert_eq!(good["sequence"], 1, "nothing of it took a number");
 }
@@ -203,9 +205,7 @@ fn headers_that_are_too_large_are_refused_and_other_origins_are() {
     let server = with_bucket("files");
     let path = "/v1/buckets/files/objects/x";
     let much = "m".repeat(2_049);
-    server
-        .put_bytes(path, b"x", &[("x-blob-meta-a", &much)])
-        .assert_problem(400, "metadata_too_large");
+    server.put_bytes(path, b"x", &[("x-blob-meta-a", &much)]).assert_problem(413, "too_large");
     let foreign = [("origin", "http://example.org")];
     server.put_bytes(path, b"x", &foreign).assert_problem(403, "foreign_origin");
     server.get_with(path, &foreign).assert_problem(403, "foreign_origin");
@@ -246,15 +246,15 @@ fn what_cannot_be_presigned_is_a_problem() {
     presign("").assert_problem(400, "bad_request");
     presign(r#"{"key": "x", "method": "DELETE"}"#).assert_problem(400, "bad_request");
     presign(r#"{"key": ""}"#).assert_problem(400, "invalid_key");
-    presign(r#"{"key": "x"}"#).assert_problem(404, "unknown_blob");
+    presign(r#"{"key": "x"}"#).assert_problem(404, "blob_not_found");
     for seconds in [0, 604_801] {
         let body = json!({ "key": "x", "method": "PUT", "expiresSeconds": seconds }).to_string();
-        presign(&body).assert_problem(400, "invalid_argument");
+        presign(&body).assert_problem(400, "invalid_input");
     }
     let none = server.post_json("/v1/buckets/none/presign", r#"{"key": "x"}"#, &[]);
-    none.assert_problem(404, "unknown_bucket");
+    none.assert_problem(404, "bucket_not_found");
     let server = Server::with(server.kill(), &["--s3-listen", "none"]);
     let body = r#"{"key": "x", "method": "PUT"}"#;
     let none = server.post_json("/v1/buckets/files/presign", body, &[]);
-    none.assert_problem(409, "no_s3_port");
+    none.assert_problem(409, "conflict");
 }

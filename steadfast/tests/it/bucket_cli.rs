@@ -26,25 +26,25 @@ fn every_verb_prints_what_people_read() {
     let server = Server::empty();
     let said = |args: &[&str]| said(&server, args);
     for ours in ["uploads", "generations"] {
-        said(&["delete", ours]);
+        said(&["delete", ours, "--yes"]);
     }
-    let none = "no buckets here: make one with `steadfast buckets create`\n";
+    let none = "no buckets; create one with `steadfast buckets create`\n";
     assert_eq!(said(&["list"]), none);
-    assert_eq!(said(&["create", "photos"]), "photos is there\n");
+    assert_eq!(said(&["create", "photos"]), "created bucket photos\n");
     let set = said(&["create", "photos", "--max-blob-bytes", "20"]);
-    assert_eq!(set, "photos is there; 20 bytes at most\n");
+    assert_eq!(set, "updated bucket photos; at most 20 bytes per blob\n");
     let list = said(&["list"]);
     assert!(list.lines().nth(1).unwrap().starts_with("photos  "), "{list}");
-    assert_eq!(said(&["rules", "list", "photos"]), "photos tells nobody\n");
+    assert_eq!(said(&["rules", "list", "photos"]), "bucket photos has no rules\n");
     let rule = ["rules", "put", "photos", "all", "--queue", "q", "--prefix", "in/"];
-    assert_eq!(said(&rule), "rule all of photos tells q\n");
+    assert_eq!(said(&rule), "set rule all of bucket photos; it sends events to queue q\n");
     let both = ["--event", "object-create", "--event", "object-delete"];
     said(&[&rule[..], &both].concat());
     let rules = said(&["rules", "list", "photos"]);
     assert!(rules.contains("all   object-create object-delete  in/             q\n"), "{rules}");
-    assert_eq!(said(&["lifecycle", "list", "photos"]), "photos keeps everything\n");
+    assert_eq!(said(&["lifecycle", "list", "photos"]), "bucket photos has no lifecycle rules\n");
     let old = ["lifecycle", "put", "photos", "old", "--delete-after", "30d"];
-    assert_eq!(said(&old), "lifecycle rule old of photos is in force\n");
+    assert_eq!(said(&old), "set lifecycle rule old of bucket photos\n");
     let rules = said(&["lifecycle", "list", "photos"]);
     assert!(rules.contains("old           30 d 0 h"), "{rules}");
     put(&server, "photos/in/a.txt", b"12345");
@@ -53,40 +53,46 @@ fn every_verb_prints_what_people_read() {
     assert!(ls.contains("\nin/  ") && ls.contains("\ntop  1  "), "{ls}");
     let ls = said(&["ls", "photos/in/"]);
     assert!(ls.contains("\nin/a.txt  5  ") && ls.contains("text/plain"), "{ls}");
-    assert_eq!(said(&["ls", "photos/none/"]), "nothing in photos begins with `none/`\n");
-    assert_eq!(said(&["rm", "photos/in/a.txt"]), "photos/in/a.txt is deleted; number 2\n");
+    let none = "bucket photos has no keys that begin with `none/`\n";
+    assert_eq!(said(&["ls", "photos/none/"]), none);
+    let gone = said(&["rm", "photos/in/a.txt", "--yes"]);
+    assert_eq!(gone, "deleted photos/in/a.txt; sequence 2\n");
     let link = said(&["presign", "photos/top", "--expires", "10m"]);
     assert_eq!(get_url(link.trim_end()).body, "1");
-    said(&["rm", "photos/top"]);
-    let gone = said(&["rules", "delete", "photos", "all"]);
-    assert_eq!(gone, "rule all of photos is deleted\n");
-    let gone = said(&["lifecycle", "delete", "photos", "old"]);
-    assert_eq!(gone, "lifecycle rule old of photos is deleted\n");
-    assert_eq!(said(&["delete", "photos"]), "photos is deleted\n");
+    said(&["rm", "photos/top", "--yes"]);
+    assert_eq!(said(&["ls", "photos"]), "bucket photos is empty\n");
+    let gone = said(&["rules", "delete", "photos", "all", "--yes"]);
+    assert_eq!(gone, "deleted rule all of bucket photos\n");
+    let gone = said(&["lifecycle", "delete", "photos", "old", "--yes"]);
+    assert_eq!(gone, "deleted lifecycle rule old of bucket photos\n");
+    assert_eq!(said(&["delete", "photos", "--yes"]), "deleted bucket photos\n");
 }
 
 #[test]
 fn what_cannot_be_done_is_said_in_one_line() {
     let server = with_bucket("photos");
     let ask = |args: &[&str]| server.ask(&[&["buckets"], args].concat());
-    assert_fails_with(&ask(&["ls", "none"]), &["bucket `none` does not exist", "unknown_bucket"]);
-    assert_fails_with(&ask(&["create", "No"]), &["`No` is not the name", "invalid_bucket_name"]);
-    assert_fails_with(&ask(&["rm", "photos"]), &["`photos` names no blob"]);
-    assert_fails_with(&ask(&["rm", "photos/x"]), &["there is no `x`", "unknown_blob"]);
+    assert_fails_with(&ask(&["ls", "none"]), &["bucket `none` does not exist", "bucket_not_found"]);
+    assert_fails_with(&ask(&["create", "No"]), &["`No` is not the name", "invalid_name"]);
+    let no_blob = ask(&["rm", "photos", "--yes"]);
+    assert_eq!(no_blob.status.code(), Some(2));
+    assert!(stderr(&no_blob).contains("`photos` names no blob"), "{}", stderr(&no_blob));
+    assert_fails_with(&ask(&["rm", "photos/x"]), &["Delete blob photos/x?", "--yes"]);
+    assert_fails_with(&ask(&["rm", "photos/x", "--yes"]), &["there is no `x`", "blob_not_found"]);
     assert_fails_with(&ask(&["cp", "a", "b"]), &["`a` and `b` are both files"]);
     assert_fails_with(&ask(&["cp", "./none", "photos/x"]), &["./none cannot be read"]);
     assert_fails_with(&ask(&["cp", "/", "photos/x"]), &["/ is not a file"]);
     let overlap = ["rules", "put", "photos", "r", "--queue", "q"];
     assert!(ask(&overlap).status.success());
     let overlap = ["rules", "put", "photos", "s", "--queue", "q"];
-    assert_fails_with(&ask(&overlap), &["overlaps with rule `r`", "rule_overlap"]);
+    assert_fails_with(&ask(&overlap), &["overlaps with rule `r`", "conflict"]);
     let empty = ask(&["lifecycle", "put", "photos", "l"]);
-    assert_fails_with(&empty, &["deleteAfterMs", "invalid_argument"]);
+    assert_fails_with(&empty, &["deleteAfterMs", "invalid_input"]);
     let bad = ask(&["lifecycle", "put", "photos", "l", "--delete-after", "5"]);
     assert_eq!(bad.status.code(), Some(2));
     assert_eq!(ask(&["rules", "put", "photos", "r"]).status.code(), Some(2));
     put(&server, "photos/x", b"x");
-    assert_fails_with(&ask(&["delete", "photos"]), &["is not empty", "bucket_not_empty"]);
+    assert_fails_with(&ask(&["delete", "photos", "--yes"]), &["is not empty", "conflict"]);
 }
 
 #[test]
@@ -98,12 +104,12 @@ fn files_go_in_and_out_as_they_are_and_what_fails_leaves_nothing() {
     let bytes: Vec<u8> = (0..3_000_000_u32).map(|it| (it % 253) as u8).collect();
     fs::write(file("cat.png"), &bytes).unwrap();
     let told = said(&server, &["cp", text(&file("cat.png")), "photos/2026/"]);
-    assert_eq!(told, "photos/2026/cat.png: 3.0 MB, number 1\n");
+    assert_eq!(told, "copied 3.0 MB to photos/2026/cat.png; sequence 1\n");
     let blob = server.json("/v1/buckets/photos/objects")["items"][0].clone();
     assert_eq!((&blob["size"], &blob["contentType"]), (&json!(3_000_000), &json!("image/png")));
     let copy = file("copy.png");
     let told = said(&server, &["cp", "photos/2026/cat.png", text(&copy)]);
-    assert_eq!(told, format!("{}: 3.0 MB\n", copy.display()));
+    assert_eq!(told, format!("copied 3.0 MB to {}\n", copy.display()));
     assert!(fs::read(&copy).unwrap() == bytes);
     let json = said(&server, &["cp", "photos/2026/cat.png", text(folder.path()), "--json"]);
     let json: Value = serde_json::from_str(&json).unwrap();
@@ -116,9 +122,9 @@ fn files_go_in_and_out_as_they_are_and_what_fails_leaves_nothing() {
     said(&server, &set);
     let ask = |args: &[&str]| server.ask(&[&["buckets"], args].concat());
     let large = ask(&["cp", text(&file("cat.png")), "photos/large"]);
-    assert_fails_with(&large, &["may have 1000 bytes at most", "blob_too_large"]);
+    assert_fails_with(&large, &["may have 1000 bytes at most", "too_large"]);
     let none = ask(&["cp", "photos/none", text(&copy)]);
-    assert_fails_with(&none, &["there is no `none`", "unknown_blob"]);
+    assert_fails_with(&none, &["there is no `none`", "blob_not_found"]);
     assert_eq!(fs::read(&copy).unwrap(), b"", "what fails changes nothing");
     let mut left: Vec<_> =
         fs::read_dir(folder.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
@@ -148,7 +154,8 @@ fn a_folder_that_no_server_holds_is_asked_alike() {
     fs::write(&file, &bytes).unwrap();
     let cp = |from: &str, to: &str| run(&[&["buckets", "cp", from, to], &data[..]].concat());
     let put = cp(text(&file), "photos/in/");
-    assert_eq!(stdout(&put), "photos/in/file.txt: 3.0 MB, number 1\n", "{}", stderr(&put));
+    let copied = "copied 3.0 MB to photos/in/file.txt; sequence 1\n";
+    assert_eq!(stdout(&put), copied, "{}", stderr(&put));
     let got = cp("photos/in/file.txt", text(&copy));
     assert!(got.status.success(), "{}", stderr(&got));
     assert!(fs::read(&copy).unwrap() == bytes);
@@ -156,6 +163,6 @@ fn a_folder_that_no_server_holds_is_asked_alike() {
     let events: Value = serde_json::from_str(&stdout(&events)).unwrap();
     assert_eq!(events["items"].as_array().unwrap().len(), 2, "{events}");
     let none = run(&[&["buckets", "presign", "photos/in/a"], &data[..]].concat());
-    assert_fails_with(&none, &["no_s3_port"]);
+    assert_fails_with(&none, &["conflict"]);
     fs::remove_dir_all(folder).unwrap();
 }

@@ -40,7 +40,7 @@ fn a_bucket_is_browsed_level_by_level_with_everything_escaped() {
     let empty = server.get("/buckets").body;
     shows(&empty, &["No bucket here", "href=\"/buckets\" aria-current=\"page\""]);
     leads(&press(&server, "/buckets", "name=photos"), "/buckets/photos");
-    press(&server, "/buckets", "name=No").assert_problem(400, "invalid_bucket_name");
+    press(&server, "/buckets", "name=No").assert_problem(400, "invalid_name");
     shows(&server.get("/buckets").body, &["href=\"/buckets/photos\">photos<"]);
     shows(&server.get("/buckets/photos").body, &["Nothing here yet", "Nobody is told of changes"]);
     put(&server, "photos/2026/05/a.txt", b"<b>&");
@@ -71,7 +71,7 @@ fn a_bucket_is_browsed_level_by_level_with_everything_escaped() {
     let url = link.body.split("<code id=\"link\">").nth(1).unwrap().split('<').next().unwrap();
     assert_eq!(get_url(&url.replace("&amp;", "&")).body, "x", "{url}");
     press(&server, "/buckets/photos/blob/link", "key=none&expires=60")
-        .assert_problem(404, "unknown_blob");
+        .assert_problem(404, "blob_not_found");
     let first = server.get("/buckets/photos?limit=1").body.replace("&amp;", "&");
     let next = first.split("?prefix=&cursor=").nth(1).unwrap().split('"').next().unwrap();
     let second = server.get(&format!("/buckets/photos?prefix=&cursor={next}")).body;
@@ -118,8 +118,8 @@ fn rules_are_added_and_removed_by_their_forms() {
     let rule = "id=thumbs&queue=thumbnails&created=on&prefix=in%2F&suffix=.png";
     leads(&press(&server, "/buckets/photos/rules", rule), there);
     let both = "id=all&queue=q&created=on&deleted=on";
-    press(&server, "/buckets/photos/rules", both).assert_problem(409, "rule_overlap");
-    press(&server, "/buckets/photos/rules", "id=x&queue=q").assert_problem(400, "invalid_argument");
+    press(&server, "/buckets/photos/rules", both).assert_problem(409, "conflict");
+    press(&server, "/buckets/photos/rules", "id=x&queue=q").assert_problem(400, "invalid_input");
     press(&server, "/buckets/photos/rules", "id=x").assert_problem(400, "bad_request");
     let old = "id=old&prefix=tmp%2F&delete=30&abort=";
     leads(&press(&server, "/buckets/photos/lifecycle", old), there);
@@ -144,7 +144,7 @@ fn rules_are_added_and_removed_by_their_forms() {
     leads(&press(&server, "/buckets/photos/lifecycle/old/delete", ""), there);
     let shown = server.json("/v1/buckets/photos");
     assert_eq!((&shown["rules"], &shown["lifecycle"]), (&json!([]), &json!([])));
-    press(&server, "/buckets/photos/delete", "").assert_problem(409, "bucket_not_empty");
+    press(&server, "/buckets/photos/delete", "").assert_problem(409, "conflict");
     leads(
         &press(&server, "/buckets/photos/blob/delete", "key=in%2Fa.png"),
         "/buckets/photos?prefix=in%2F",
@@ -184,10 +184,10 @@ fn a_form_uploads_files_of_any_size_without_a_script() {
     send("", &[("", b"")]).assert_problem(400, "bad_request");
     send("", &[(&"k".repeat(1_025), b"x")]).assert_problem(400, "invalid_key");
     ok(&server.put_json("/v1/buckets/photos", &json!({ "maxBlobBytes": 10 })));
-    send("", &[("c.txt", b"01234567890")]).assert_problem(413, "blob_too_large");
+    send("", &[("c.txt", b"01234567890")]).assert_problem(413, "too_large");
     let cut = b"--xyz\r\nContent-Disposition: form-data; name=\"file\"; filename=\"d\"\r\n\r\nhalf";
     let kind = [("content-type", "multipart/form-data; boundary=xyz")];
-    server.post_bytes("/buckets/photos/upload", cut, &kind).assert_problem(400, "incomplete_body");
+    server.post_bytes("/buckets/photos/upload", cut, &kind).assert_problem(400, "bad_request");
     let plain =
         server.post_bytes("/buckets/photos/upload", b"x", &[("content-type", "text/plain")]);
     plain.assert_problem(400, "bad_request");

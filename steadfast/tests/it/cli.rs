@@ -5,7 +5,10 @@ use std::process::Stdio;
 use serde_json::Value;
 
 use crate::{
-    harness::{Server, assert_fails_with, output, run, spawn, stderr, stdout, steadfast},
+    harness::{
+        Server, assert_fails_with, assert_usage_error, output, run, spawn, stderr, stdout,
+        steadfast,
+    },
     seed::{self, ORDER},
 };
 
@@ -45,7 +48,7 @@ fn tables_have_the_id_first_and_cut_nothing_off() {
     let pending = stdout(&server.ask(&["streams", "pending"]));
     assert!(pending.lines().nth(1).unwrap().starts_with("5 "), "{pending}");
     let empty = server.ask(&["streams", "pending", "--stream", "stream/bulk/001"]);
-    assert_eq!(stdout(&empty), "nothing is pending\n");
+    assert_eq!(stdout(&empty), "no message is pending\n");
 }
 
 #[test]
@@ -63,12 +66,12 @@ fn a_list_that_goes_on_says_how() {
 fn a_problem_is_one_line_and_with_json_also_json() {
     let server = Server::seeded();
     let unknown = ["streams", "show", "stream/bulk/none"];
-    assert_fails_with(&server.ask(&unknown), &["stream/bulk/none", "not_found"]);
+    assert_fails_with(&server.ask(&unknown), &["stream/bulk/none", "stream_not_found"]);
     let output = server.ask(&[&unknown[..], &["--json"]].concat());
-    assert_fails_with(&output, &["not_found"]);
+    assert_fails_with(&output, &["stream_not_found"]);
     let problem: Value = serde_json::from_str(&stdout(&output)).unwrap();
-    assert_eq!(problem["code"], "not_found");
-    assert_fails_with(&server.ask(&["streams", "list", "--limit", "0"]), &["`limit`"]);
+    assert_eq!(problem["code"], "stream_not_found");
+    assert_usage_error(&server.ask(&["streams", "list", "--limit", "0"]), &["`limit`"]);
 }
 
 #[test]
@@ -146,57 +149,73 @@ fn a_reader_that_has_seen_enough_is_no_failure() {
     assert!(!stderr(&output).contains("panicked"), "{}", stderr(&output));
 }
 
+const VERBS: &[&[&str]] = &[
+    &["serve"],
+    &["inspect"],
+    &["config", "show"],
+    &["doctor"],
+    &["completions"],
+    &["streams", "list"],
+    &["streams", "show"],
+    &["streams", "pending"],
+    &["streams", "dead"],
+    &["streams", "revive"],
+    &["processes", "list"],
+    &["processes", "show"],
+    &["processes", "send"],
+    &["objects", "classes"],
+    &["objects", "list"],
+    &["objects", "show"],
+    &["objects", "call"],
+    &["objects", "sql"],
+    &["objects", "turns"],
+    &["objects", "export"],
+    &["objects", "delete"],
+    &["runs", "list"],
+    &["runs", "show"],
+    &["runs", "tail"],
+    &["runs", "start"],
+    &["runs", "pause"],
+    &["runs", "resume"],
+    &["runs", "terminate"],
+    &["runs", "restart"],
+    &["runs", "send-event"],
+    &["queues", "list"],
+    &["queues", "show"],
+    &["queues", "peek"],
+    &["queues", "send"],
+    &["queues", "pause"],
+    &["queues", "resume"],
+    &["queues", "purge"],
+    &["queues", "dlq"],
+    &["queues", "redrive"],
+    &["buckets", "list"],
+    &["buckets", "create"],
+    &["buckets", "delete"],
+    &["buckets", "ls"],
+    &["buckets", "cp"],
+    &["buckets", "rm"],
+    &["buckets", "presign"],
+    &["buckets", "rules", "list"],
+    &["buckets", "rules", "put"],
+    &["buckets", "rules", "delete"],
+    &["buckets", "lifecycle", "list"],
+    &["buckets", "lifecycle", "put"],
+    &["buckets", "lifecycle", "delete"],
+    &["keys", "create"],
+    &["keys", "list"],
+    &["keys", "revoke"],
+    &["tokens", "create"],
+    &["tokens", "list"],
+    &["tokens", "revoke"],
+    &["models", "pull"],
+    &["drift"],
+    &["example", "checkout"],
+];
+
 #[test]
 fn help_shows_an_example_and_the_variable_of_every_flag() {
-    for verb in [
-        &["serve"][..],
-        &["inspect"],
-        &["config", "show"],
-        &["doctor"],
-        &["streams", "list"],
-        &["streams", "show"],
-        &["streams", "pending"],
-        &["streams", "dead"],
-        &["streams", "revive"],
-        &["processes", "list"],
-        &["processes", "show"],
-        &["processes", "send"],
-        &["objects", "classes"],
-        &["objects", "list"],
-        &["objects", "show"],
-        &["objects", "call"],
-        &["objects", "sql"],
-        &["objects", "turns"],
-        &["objects", "export"],
-        &["objects", "delete"],
-        &["runs", "list"],
-        &["runs", "show"],
-        &["runs", "tail"],
-        &["runs", "start"],
-        &["runs", "pause"],
-        &["runs", "resume"],
-        &["runs", "terminate"],
-        &["runs", "restart"],
-        &["runs", "send-event"],
-        &["queues", "list"],
-        &["queues", "show"],
-        &["queues", "peek"],
-        &["queues", "send"],
-        &["queues", "pause"],
-        &["queues", "resume"],
-        &["queues", "purge"],
-        &["queues", "dlq"],
-        &["queues", "redrive"],
-        &["keys", "create"],
-        &["keys", "list"],
-        &["keys", "revoke"],
-        &["tokens", "create"],
-        &["tokens", "list"],
-        &["tokens", "revoke"],
-        &["models", "pull"],
-        &["drift"],
-        &["example", "checkout"],
-    ] {
+    for verb in VERBS {
         let output = run(&[verb, &["--help"][..]].concat());
         let text = stdout(&output);
         assert!(output.status.success() && text.contains("Example"), "{text}");
@@ -219,4 +238,14 @@ fn help_does_not_print_the_password_of_a_database() {
     command.args(["serve", "--help"]).env("STEADFAST_STORE", "postgres://me:secret@h/d");
     let output = output(&mut command);
     assert!(!stdout(&output).contains("secret"), "{}", stdout(&output));
+}
+
+#[test]
+fn shells_complete_nouns_verbs_and_verbs_of_applications() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = stdout(&run(&["completions", shell]));
+        for word in ["queues", "redrive", "error-contains", "drift"] {
+            assert!(script.contains(word), "{word} is missing for {shell}");
+        }
+    }
 }

@@ -83,8 +83,8 @@ fn what_may_not_be_asked_is_refused_at_once() {
     let body = json!({ "leftUrl": left, "rightUrl": right }).to_string();
     let empty = server.post_json("/api/compare", &body, &[("idempotency-key", "")]);
     empty.assert_problem(400, "invalid_request");
-    server.get("/api/pairs?limit=many").assert_problem(400, "bad_query");
-    server.get("/api/pairs?before=nonsense").assert_problem(400, "bad_query");
+    server.get("/api/pairs?limit=many").assert_problem(400, "bad_request");
+    server.get("/api/pairs?before=nonsense").assert_problem(400, "bad_request");
     let form = [("content-type", "application/x-www-form-urlencoded")];
     let refused = server.post_form("/drift", "leftUrl=http://10.0.0.1/&rightUrl=http://b/", &form);
     assert_eq!(refused.status, 400);

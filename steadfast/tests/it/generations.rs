@@ -69,7 +69,7 @@ fn files_are_given_in_part_in_other_sizes_and_not_again() {
     let beyond = server.get_with(&file, &[("range", "bytes=99999999-")]);
     assert_eq!(beyond.status, 416);
     for bad in ["?w=0", "?h=4096"] {
-        server.get(&format!("{file}{bad}")).assert_problem(400, "bad_query");
+        server.get(&format!("{file}{bad}")).assert_problem(400, "bad_request");
     }
     server.get(&format!("/artifacts/{artifact}/file.gif")).assert_problem(404, "unknown_artifact");
 }

@@ -120,7 +120,7 @@ fn what_cannot_be_a_workspace_is_refused_everywhere() {
         assert_eq!(server.get(&format!("/generations?workspace={query}")).status, 400);
     }
     let twice = format!("{GENERATIONS}?workspace=a&workspace=b");
-    server.get(&twice).assert_problem(400, "bad_query");
+    server.get(&twice).assert_problem(400, "bad_request");
 }
 
 #[test]

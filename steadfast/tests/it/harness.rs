@@ -71,6 +71,15 @@ pub(crate) fn assert_fails_with(output: &Output, words: &[&str]) {
     }
 }
 
+/// Arguments that the command line does not take.
+pub(crate) fn assert_usage_error(output: &Output, words: &[&str]) {
+    let text = stderr(output);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    for word in words {
+        assert!(text.contains(word), "`{word}` is missing in {text}");
+    }
+}
+
 /// A running server on a folder of its own.
 pub(crate) struct Server {
     child: Child,

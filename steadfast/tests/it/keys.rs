@@ -40,9 +40,10 @@ fn a_key_is_made_listed_without_its_secret_and_revoked() {
     let rest = json_of(&server.get(&format!("/v1/keys?limit=1&cursor={next}")).body);
     assert_ne!(page["items"], rest["items"]);
     assert_eq!(rest["next"], Value::Null);
-    let revoked = stdout(&server.ask(&["keys", "revoke", id]));
-    assert_eq!(revoked, format!("{id} is revoked\n"));
-    assert_fails_with(&server.ask(&["keys", "revoke", id]), &[id, "not_found"]);
+    assert_fails_with(&server.ask(&["keys", "revoke", id]), &[id, "--yes"]);
+    let revoke = || server.ask(&["keys", "revoke", id, "--yes"]);
+    assert_eq!(stdout(&revoke()), format!("revoked access key {id}\n"));
+    assert_fails_with(&revoke(), &[id, "key_not_found"]);
     assert!(!server.get("/v1/keys").body.contains(id));
 }
 
@@ -50,7 +51,7 @@ fn a_key_is_made_listed_without_its_secret_and_revoked() {
 fn a_scope_that_is_none_is_refused() {
     let server = Server::empty();
     let bad = server.ask(&["keys", "create", "--bucket", "No Bucket"]);
-    assert_fails_with(&bad, &["No Bucket", "invalid_bucket_name"]);
+    assert_fails_with(&bad, &["No Bucket", "invalid_name"]);
     let answer = server.post_json("/v1/keys", "{\"bukket\":\"photos\"}", &[]);
     assert_eq!(answer.status, 400, "{}", answer.body);
 }

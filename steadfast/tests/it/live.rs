@@ -203,9 +203,9 @@ fn a_connection_that_is_not_accepted_is_an_ordinary_problem() {
     };
     for (path, headers, status, code) in [
         ("chat/lobby/connect", upgrade, 422, "no_name"),
-        ("counter/a/connect", upgrade, 404, "not_live"),
+        ("counter/a/connect", upgrade, 409, "conflict"),
         ("nope/a/connect", upgrade, 404, "class_not_found"),
-        ("chat/lobby/connect?name=a&after=x", upgrade, 400, "bad_query"),
+        ("chat/lobby/connect?name=a&after=x", upgrade, 400, "bad_request"),
         ("chat/lobby/connect?name=a", "Connection: close\r\n", 426, "upgrade_required"),
         (
             "chat/lobby/connect",

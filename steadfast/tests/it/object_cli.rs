@@ -43,7 +43,7 @@ fn every_verb_prints_what_people_read() {
         assert!(output.status.success(), "{args:?}: {}", stderr(&output));
         stdout(&output)
     };
-    assert!(said(&["list", "counter"]).contains("no objects here"));
+    assert!(said(&["list", "counter"]).contains("no objects"));
     let call = ["call", "counter", "a/b", "increment", "--body", r#"{"by": 2}"#];
     let keyed = [&call[..], &["--idempotency-key", "k"]].concat();
     assert_eq!(
@@ -60,7 +60,7 @@ fn every_verb_prints_what_people_read() {
     );
     let show = said(&["show", "counter", "a/b"]);
     for shown in
-        ["address  object/counter/a/b", "turns    2, can be seen", "counter", "_steadfast_key"]
+        ["address    object/counter/a/b", "turns      2, kept from", "counter", "_steadfast_key"]
     {
         assert!(show.contains(shown), "{shown} is missing in {show}");
     }
@@ -72,12 +72,12 @@ fn every_verb_prints_what_people_read() {
     let then = [&sql[..], &["--params", "[9]", "--turn", "1"]].concat();
     assert_eq!(said(&then), "n  x\n2  NULL\n");
     assert_fails_with(&ask(&sql), &["sql_failed", "`?1` is missing"]);
-    assert_fails_with(&ask(&["show", "counter", "none"]), &["unknown_object"]);
-    assert_eq!(said(&["delete", "counter", "a/b"]), "object/counter/a/b is deleted\n");
-    let output = ask(&["delete", "counter", "a/b", "--json"]);
-    assert_fails_with(&output, &["unknown_object"]);
+    assert_fails_with(&ask(&["show", "counter", "none"]), &["object_not_found"]);
+    assert_eq!(said(&["delete", "counter", "a/b", "--yes"]), "deleted object counter/a/b\n");
+    let output = ask(&["delete", "counter", "a/b", "--yes", "--json"]);
+    assert_fails_with(&output, &["object_not_found"]);
     let problem: Value = serde_json::from_str(&stdout(&output)).unwrap();
-    assert_eq!(problem["code"], "unknown_object");
+    assert_eq!(problem["code"], "object_not_found");
 }
 
 #[test]
@@ -95,9 +95,9 @@ fn an_export_is_written_once_and_never_over_another_file() {
     let online = server.ask(&[&export[..], &[now.to_str().unwrap()]].concat());
     assert!(stdout(&online).contains("8192 bytes"), "{}", stderr(&online));
     let again = server.ask(&[&export[..], &[now.to_str().unwrap()]].concat());
-    assert_fails_with(&again, &["is there already", "--output"]);
+    assert_fails_with(&again, &["exists already", "--output"]);
     let none = ["objects", "export", "counter", "c", "--output", then.to_str().unwrap()];
-    assert_fails_with(&server.ask(&none), &["unknown_object"]);
+    assert_fails_with(&server.ask(&none), &["object_not_found"]);
     let data = server.stop();
     let offline = ["--turn", "1", "--data", data.to_str().unwrap()];
     let offline = run(&[&export[..], &[then.to_str().unwrap()], &offline].concat());
@@ -115,7 +115,7 @@ fn a_folder_can_be_called_and_deleted_from() {
         |args: &[&str]| run(&[&["objects"], args, &["--data", data.to_str().unwrap()]].concat());
     let reply = ask(&["call", "counter", "a", "increment", "--body", r#"{"by": 1}"#]);
     assert_eq!(stdout(&reply), "3\n", "{}", stderr(&reply));
-    assert!(ask(&["delete", "counter", "a"]).status.success());
-    assert_fails_with(&ask(&["delete", "counter", "a"]), &["unknown_object"]);
+    assert!(ask(&["delete", "counter", "a", "--yes"]).status.success());
+    assert_fails_with(&ask(&["delete", "counter", "a", "--yes"]), &["object_not_found"]);
     std::fs::remove_dir_all(data).unwrap();
 }

@@ -101,7 +101,7 @@ fn a_question_is_answered_on_the_page_or_refused_there() {
     assert!(!answer.contains("<i>") && !answer.contains("<u>") && answer.contains("NULL"));
     let refused = ask("sql=DELETE+FROM+counter&turn=");
     assert_eq!(refused.status, 422);
-    assert!(refused.body.contains("Statement refused") && refused.body.contains("<textarea"));
+    assert!(refused.body.contains("Statement failed") && refused.body.contains("<textarea"));
     let failed = ask("sql=SELECT+%22%3Cscript%3E%22.x");
     assert!(failed.status == 422 && !failed.body.contains("<script>"), "{}", failed.body);
     assert!(ask("turn=1").body.contains("value=\"1\""));

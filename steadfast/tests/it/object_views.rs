@@ -60,12 +60,12 @@ fn classes_and_objects_are_listed_in_parts() {
     assert_eq!((names(&rest), &rest["next"]), (vec!["a/3"], &Value::Null));
     assert_eq!(names(&server.json("/v1/objects/counter?prefix=%25")), [""; 0]);
     let wrong = format!("/v1/objects/parrot?cursor={next}");
-    server.get(&wrong).assert_problem(400, "bad_cursor");
-    server.get("/v1/objects/counter?nonsense=1").assert_problem(400, "bad_query");
+    server.get(&wrong).assert_problem(400, "bad_request");
+    server.get("/v1/objects/counter?nonsense=1").assert_problem(400, "bad_request");
     server.get("/v1/objects/nonsense").assert_problem(404, "class_not_found");
     let parrot = server.json("/v1/objects/parrot/p");
     assert_eq!((&parrot["served"], &parrot["turns"]), (&json!(false), &json!(1)));
-    server.delete("/v1/objects/parrot/p").assert_problem(409, "class_not_served");
+    server.delete("/v1/objects/parrot/p").assert_problem(409, "conflict");
 }
 
 #[test]
@@ -99,9 +99,9 @@ fn an_object_with_an_odd_name_is_seen_from_all_sides() {
     assert_eq!((&made["name"], &made["before"]), (&json!("counter"), &Value::Null));
     assert_eq!(names(&server.json("/v1/objects/counter")), [ODD]);
     assert_eq!(server.delete(&path).json(), json!({"deleted": true}));
-    server.delete(&path).assert_problem(404, "unknown_object");
+    server.delete(&path).assert_problem(404, "object_not_found");
     assert_eq!(names(&server.json("/v1/objects/counter")), [""; 0]);
-    server.get(&path).assert_problem(404, "unknown_object");
+    server.get(&path).assert_problem(404, "object_not_found");
 }
 
 #[test]
@@ -117,12 +117,12 @@ fn sql_reads_now_and_then_and_nothing_else() {
     let big = sql(&server, "a", &json!({"sql": "SELECT 9007199254740993, x'0a'"}));
     assert!(big.body.contains(r#"[[9007199254740993,{"blob":"0a"}]]"#), "{}", big.body);
     for (body, status, code) in [
-        (json!({"sql": "DELETE FROM counter"}), 422, "sql_refused"),
-        (json!({"sql": "ATTACH '/etc/passwd' AS x"}), 422, "sql_refused"),
-        (json!({"sql": "PRAGMA journal_mode = WAL"}), 422, "sql_refused"),
+        (json!({"sql": "DELETE FROM counter"}), 422, "sql_failed"),
+        (json!({"sql": "ATTACH '/etc/passwd' AS x"}), 422, "sql_failed"),
+        (json!({"sql": "PRAGMA journal_mode = WAL"}), 422, "sql_failed"),
         (json!({"sql": "SELECT nonsense"}), 422, "sql_failed"),
         (json!({"sql": "SELECT ?"}), 422, "sql_failed"),
-        (json!({"sql": "SELECT 1", "turn": 3}), 404, "unknown_turn"),
+        (json!({"sql": "SELECT 1", "turn": 3}), 404, "turn_not_found"),
         (json!({"sql": "SELECT 1", "nonsense": 3}), 400, "bad_request"),
         (json!({"params": []}), 400, "bad_request"),
     ] {
@@ -130,8 +130,8 @@ fn sql_reads_now_and_then_and_nothing_else() {
     }
     let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) \
          SELECT count(*) FROM n";
-    sql(&server, "a", &json!({"sql": endless})).assert_problem(422, "sql_too_long");
-    sql(&server, "b", &json!({"sql": "SELECT 1"})).assert_problem(404, "unknown_object");
+    sql(&server, "a", &json!({"sql": endless})).assert_problem(422, "sql_failed");
+    sql(&server, "b", &json!({"sql": "SELECT 1"})).assert_problem(404, "object_not_found");
     assert_eq!(server.json("/v1/objects/counter/a")["turns"], 2);
 }
 
@@ -157,9 +157,9 @@ fn an_export_is_a_file_that_sqlite_opens() {
         let found: i64 = file.query_row("SELECT n FROM counter", (), |row| row.get(0)).unwrap();
         assert_eq!((&*check, found), ("ok", n));
     }
-    server.get(&format!("{path}?turn=9")).assert_problem(404, "unknown_turn");
-    server.get(&format!("{path}?turn=x")).assert_problem(400, "bad_id");
-    server.get("/v1/objects/counter/none/export").assert_problem(404, "unknown_object");
+    server.get(&format!("{path}?turn=9")).assert_problem(404, "turn_not_found");
+    server.get(&format!("{path}?turn=x")).assert_problem(400, "bad_request");
+    server.get("/v1/objects/counter/none/export").assert_problem(404, "object_not_found");
 }
 
 #[test]
@@ -172,10 +172,10 @@ fn a_damaged_object_is_shown_as_damaged() {
     let object = server.json("/v1/objects/counter/a");
     assert!(object["damage"].as_str().unwrap().contains("turn 1"), "{object}");
     assert_eq!(object["lastError"], Value::Null);
-    server.post("/v1/objects/counter/a/calls/read", &[]).assert_problem(500, "object_corrupt");
+    server.post("/v1/objects/counter/a/calls/read", &[]).assert_problem(500, "corrupt");
     let error = server.json("/v1/objects/counter/a")["lastError"].clone();
-    assert_eq!(error["code"], "object_corrupt", "{error}");
-    server.get("/v1/objects/counter/a/export").assert_problem(500, "object_corrupt");
+    assert_eq!(error["code"], "corrupt", "{error}");
+    server.get("/v1/objects/counter/a/export").assert_problem(500, "corrupt");
     let page = server.get("/objects/counter/a").body;
     assert!(page.contains("is damaged") && page.contains("<div id=\"live\">"), "{page}");
 }

@@ -133,7 +133,7 @@ fn a_repetition_gets_the_same_bytes() {
     let server = server();
     assert_repeatable(&server, "group-checkout/g-1", &initiate("g-1", &["a"]));
     let other = initiate("g-1", &["b"]);
-    send(&server, "group-checkout/g-1", &other, Some("k")).assert_problem(422, "key_reused");
+    send(&server, "group-checkout/g-1", &other, Some("k")).assert_problem(409, "key_reused");
 }
 
 #[test]
@@ -145,16 +145,16 @@ fn what_is_not_taken_says_why() {
         answer.assert_problem(status, code);
         answer.json()["detail"].as_str().unwrap().to_owned()
     };
-    check("nonsense/g-1", &good, 404, "unknown_process");
-    check("group-checkout/g-2", &good, 422, "wrong_instance");
+    check("nonsense/g-1", &good, 404, "process_not_found");
+    check("group-checkout/g-2", &good, 400, "invalid_input");
     let alone = json!({"type": "GuestCheckedOut", "data": {
         "guestStayAccountId": "a", "checkedOutAt": 1}});
-    check("group-checkout/g-1", &alone, 422, "wrong_instance");
+    check("group-checkout/g-1", &alone, 400, "invalid_input");
     let unknown = json!({"type": "Nonsense", "data": {}});
-    let detail = check("group-checkout/g-1", &unknown, 400, "unknown_message");
+    let detail = check("group-checkout/g-1", &unknown, 400, "malformed_message");
     assert!(detail.contains("InitiateGroupCheckout"), "{detail}");
     let missing = json!({"type": "InitiateGroupCheckout", "data": {"groupCheckoutId": "g-1"}});
-    let detail = check("group-checkout/g-1", &missing, 400, "unknown_message");
+    let detail = check("group-checkout/g-1", &missing, 400, "malformed_message");
     assert!(detail.contains("clerkId"), "{detail}");
     check("group-checkout/g-1", &json!({"typ": "X"}), 400, "bad_request");
     let early = json!({"type": "TrafficFineSystemNumberGenerated", "data": {
@@ -163,9 +163,9 @@ fn what_is_not_taken_says_why() {
     assert!(detail.contains("waits for a police report"), "{detail}");
     let path = "/v1/processes/group-checkout/g-1/inputs";
     server.post_json(path, "{\"type\":", &[]).assert_problem(400, "bad_request");
-    server.post(path, &[("idempotency-key", "")]).assert_problem(400, "bad_request");
+    server.post(path, &[("idempotency-key", "")]).assert_problem(400, "invalid_key");
     let long = "x".repeat(256);
-    send(&server, "group-checkout/g-1", &good, Some(&long)).assert_problem(400, "invalid_input");
+    send(&server, "group-checkout/g-1", &good, Some(&long)).assert_problem(400, "invalid_key");
     assert_eq!(server.json("/v1/streams")["items"], json!([]), "nothing was recorded");
 }
 
@@ -197,10 +197,10 @@ fn processes_and_instances_are_listed() {
     assert_eq!((&one["status"], &one["version"]), (&json!("completed"), &json!(3)));
     assert_eq!(one["address"], "process/traffic-fine/r-1");
     assert!(one["completedAt"].is_string() && one["createdAt"].is_string(), "{one}");
-    server.get("/v1/processes/nonsense").assert_problem(404, "unknown_process");
-    server.get("/v1/processes/nonsense/x").assert_problem(404, "unknown_process");
-    server.get("/v1/processes/traffic-fine/r-9").assert_problem(404, "not_found");
-    server.get("/v1/processes/traffic-fine?status=x").assert_problem(400, "bad_query");
+    server.get("/v1/processes/nonsense").assert_problem(404, "process_not_found");
+    server.get("/v1/processes/nonsense/x").assert_problem(404, "process_not_found");
+    server.get("/v1/processes/traffic-fine/r-9").assert_problem(404, "instance_not_found");
+    server.get("/v1/processes/traffic-fine?status=x").assert_problem(400, "bad_request");
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn the_command_line_says_what_http_says() {
     verb.extend(["PoliceReportPublished", "--body", &data, "--idempotency-key", "k"]);
     let plain = server.ask(&verb);
     assert!(plain.status.success(), "{}", stderr(&plain));
-    let told = "PoliceReportPublished is message 2 of traffic-fine/r-1\n";
+    let told = "recorded PoliceReportPublished as message 2 of traffic-fine/r-1\n";
     assert!(stdout(&plain).starts_with(told), "{}", stdout(&plain));
     let json = stdout(&server.ask(&[&verb[..], &["--json"]].concat()));
     assert_eq!(json, send(&server, "traffic-fine/r-1", &input, Some("k")).body + "\n");
@@ -245,7 +245,7 @@ fn the_command_line_says_what_http_says() {
     assert!(list.starts_with("no instances"), "{list}");
     let broken = ["processes", "send", "traffic-fine", "r-1", "--type", "X", "--body", "{"];
     assert_fails_with(&server.ask(&broken), &["--body"]);
-    assert_fails_with(&server.ask(&["processes", "show", "x", "y"]), &["unknown_process"]);
+    assert_fails_with(&server.ask(&["processes", "show", "x", "y"]), &["process_not_found"]);
     let folder = server.stop();
     let data = folder.to_str().unwrap();
     for ((verb, _), online) in questions.iter().zip(online) {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    harness::{Server, assert_fails_with, run, stderr, stdout},
+    harness::{Server, assert_fails_with, assert_usage_error, run, stderr, stdout},
     queues::{depth_until, letters, mail, post, send},
 };
 
@@ -27,10 +27,10 @@ fn every_verb_prints_what_people_read() {
         line.split_whitespace().map(str::to_owned).collect()
     };
     assert_eq!(cells(&said(&["list"]), "mail")[1..4], ["consumed", "0", "0"]);
-    assert!(said(&["send", "mail", "--body", ADA]).ends_with("  is sent to mail\n"));
+    assert!(said(&["send", "mail", "--body", ADA]).ends_with(" to mail\n"));
     depth_until(&server, "mail", 0);
     assert_eq!(letters(&server, "ada@example.org").len(), 1);
-    assert_eq!(said(&["pause", "mail"]), "mail is paused; 0 wait\n");
+    assert_eq!(said(&["pause", "mail"]), "paused queue mail; it holds 0 messages\n");
     said(&["send", "mail", "--body", ADA, "--delay-ms", "3600000"]);
     said(&["send", "mail", "--body", ADA]);
     let show = said(&["show", "mail"]);
@@ -41,13 +41,20 @@ fn every_verb_prints_what_people_read() {
     assert_eq!(peek.lines().count(), 3, "{peek}");
     assert!(peek.lines().nth(1).unwrap().ends_with(ADA), "{peek}");
     assert!(said(&["peek", "mail", "--limit", "1"]).lines().count() == 2);
-    assert_eq!(said(&["peek", "mail", "--state", "dead"]), "no message of mail is dead\n");
-    assert_eq!(said(&["purge", "mail", "--state", "dead"]), "0 messages are taken out of mail\n");
-    assert_eq!(said(&["purge", "mail"]), "2 messages are taken out of mail\n");
-    assert_eq!(said(&["resume", "mail"]), "mail is consumed; 0 wait\n");
-    assert_fails_with(&ask(&["show", "none"]), &["there is no queue `none`", "unknown_queue"]);
-    assert_fails_with(&ask(&["send", "q", "--body", "{"]), &["--body is not JSON"]);
-    assert_fails_with(&ask(&["send", "q", "--body", "@/none"]), &["--body @/none cannot be read"]);
+    assert_eq!(said(&["peek", "mail", "--state", "dead"]), "queue mail has no dead messages\n");
+    assert_eq!(
+        said(&["purge", "mail", "--state", "dead", "--yes"]),
+        "removed 0 messages from mail\n"
+    );
+    assert_fails_with(&ask(&["purge", "mail"]), &["Remove messages from queue mail?", "--yes"]);
+    assert_eq!(said(&["purge", "mail", "--yes"]), "removed 2 messages from mail\n");
+    assert_eq!(said(&["resume", "mail"]), "resumed queue mail; it holds 0 messages\n");
+    assert_fails_with(&ask(&["show", "none"]), &["there is no queue `none`", "queue_not_found"]);
+    assert_usage_error(&ask(&["send", "q", "--body", "{"]), &["--body <JSON>", "not JSON"]);
+    assert_usage_error(
+        &ask(&["send", "q", "--body", "@/none"]),
+        &["--body <JSON>", "/none cannot be read"],
+    );
     assert_eq!(ask(&["send", "q"]).status.code(), Some(2));
     assert_eq!(ask(&["peek", "mail", "--state", "odd"]).status.code(), Some(2));
 }
@@ -63,7 +70,7 @@ fn a_repeated_send_with_a_key_is_one() {
 #[test]
 fn dead_letters_are_found_wherever_they_are_and_get_another_chance() {
     let server = Server::empty();
-    assert_eq!(said(&server, &["dlq", "mail"]), "mail has no dead letters\n");
+    assert_eq!(said(&server, &["dlq", "mail"]), "queue mail has no dead letters\n");
     let moved = mail(&server, "nobody");
     // Of another queue, in the same place.
     let other = send(&server, "mail-dead", &json!("other"));
@@ -81,12 +88,12 @@ fn dead_letters_are_found_wherever_they_are_and_get_another_chance() {
     let dry = redrive(&["--dry-run", "--error-contains", "no address"]);
     assert_eq!(
         dry,
-        format!("1 message is to be moved to where each was sent; the first: {moved}\n")
+        format!("would move 1 message to the queues they were sent to; the first: {moved}\n")
     );
     let none = redrive(&["--error-contains", "other"]);
-    assert_eq!(none, "0 messages are moved to where each was sent\n");
+    assert_eq!(none, "moved 0 messages to the queues they were sent to\n");
     let moved = redrive(&["--to", "elsewhere", "--rate", "1"]);
-    assert_eq!(moved, "2 messages are moved to elsewhere; the last is due in 1.0 s\n");
+    assert_eq!(moved, "moved 2 messages to elsewhere; the last is due in 1.0 s\n");
     depth_until(&server, "elsewhere", 2);
     let bad = server.ask(&["queues", "redrive", "mail-dead", "--rate", "0"]);
     assert_fails_with(&bad, &["ratePerSecond", "invalid_input"]);
@@ -104,7 +111,10 @@ fn dead_letters_without_a_place_are_found_in_their_queue() {
     let dlq = said(&server, &["dlq", "q"]);
     assert!(dlq.contains("the consumer asked for a retry"), "{dlq}");
     assert!(dlq.ends_with("redrive q`\n"), "{dlq}");
-    assert_eq!(said(&server, &["redrive", "q"]), "1 message is moved to where each was sent\n");
+    assert_eq!(
+        said(&server, &["redrive", "q"]),
+        "moved 1 message to the queues they were sent to\n"
+    );
     assert_eq!(depth_until(&server, "q", 1)["dead"], 0);
 }
 
@@ -123,8 +133,13 @@ fn a_folder_that_no_server_holds_is_asked_alike_and_consumes_nothing() {
         assert_eq!(stdout(&output), online, "{question:?} {}", stderr(&output));
     }
     let resumed = run(&[&["queues", "resume", "mail"], &data[..]].concat());
-    assert_eq!(stdout(&resumed), "mail is consumed; 1 wait\n", "{}", stderr(&resumed));
+    assert_eq!(
+        stdout(&resumed),
+        "resumed queue mail; it holds 1 message\n",
+        "{}",
+        stderr(&resumed)
+    );
     let moved = run(&[&["queues", "redrive", "mail", "--to", "q"], &data[..]].concat());
-    assert!(stdout(&moved).starts_with("1 message is moved to q"), "{}", stderr(&moved));
+    assert!(stdout(&moved).starts_with("moved 1 message to q"), "{}", stderr(&moved));
     std::fs::remove_dir_all(folder).unwrap();
 }

@@ -96,8 +96,8 @@ fn the_buttons_do_what_they_say_and_lead_back() {
     press(&server, &format!("mail-dead/messages/{id}/edit"), sly)
         .assert_problem(400, "bad_request");
     press(&server, "mail-dead/redrive", "rate=fast").assert_problem(400, "bad_request");
-    press(&server, "mail-dead/redrive", "state=odd").assert_problem(400, "bad_query");
-    press(&server, "mail-dead/explode", "").assert_problem(404, "unknown_route");
+    press(&server, "mail-dead/redrive", "state=odd").assert_problem(400, "bad_request");
+    press(&server, "mail-dead/explode", "").assert_problem(404, "route_not_found");
     let nothing = format!("state=pending&id={id}&error=other");
     done("mail-dead/redrive", &nothing, "/queues/mail-dead?state=pending");
     depth_until(&server, "mail-dead", 1);

@@ -64,7 +64,7 @@ fn mail_is_delivered_into_its_mailbox_once_also_after_a_kill() {
         .collect();
     found.sort_by_key(|it| it.parse::<i64>().unwrap());
     assert_eq!(found, ids);
-    let named: Vec<Value> = server.json("/v1/queues")["queues"]
+    let named: Vec<Value> = server.json("/v1/queues")["items"]
         .as_array()
         .unwrap()
         .iter()
@@ -130,18 +130,18 @@ fn settings_are_put_and_stay_and_a_full_queue_refuses() {
     full.assert_problem(429, "queue_full");
     assert_eq!((full.header("retry-after"), &full.json()["retryable"]), ("1", &json!(true)));
     let large = post(&server, "q/messages", &json!({ "body": "a text of more than 20 bytes" }));
-    large.assert_problem(413, "message_too_large");
+    large.assert_problem(413, "too_large");
     let put = |queue: &str, body: &str| {
         server.put_json(&format!("/v1/queues/{queue}"), &serde_json::from_str(body).unwrap())
     };
     put("q", r#"{"retries": 3}"#).assert_problem(400, "bad_request");
     assert!(put("q", r#"{"retries": 3}"#).body.contains("unknown field `retries`"));
     put("q", r#"{"maxRetries": -1}"#).assert_problem(400, "bad_request");
-    put("q", r#"{"maxRetries": 1001}"#).assert_problem(400, "invalid_settings");
-    put("q", r#"{"deadLetterQueue": "q"}"#).assert_problem(400, "invalid_settings");
+    put("q", r#"{"maxRetries": 1001}"#).assert_problem(400, "invalid_input");
+    put("q", r#"{"deadLetterQueue": "q"}"#).assert_problem(400, "invalid_input");
     put("q", "3").assert_problem(400, "bad_request");
     assert_eq!(put("r", r#"{"deadLetterQueue": "q"}"#).status, 200);
-    put("q", r#"{"deadLetterQueue": "r"}"#).assert_problem(400, "invalid_settings");
+    put("q", r#"{"deadLetterQueue": "r"}"#).assert_problem(400, "invalid_input");
     let none = "a".repeat(200);
     put(&none, "{}").assert_problem(400, "invalid_name");
 }
@@ -160,7 +160,7 @@ fn what_is_sent_twice_with_one_key_is_sent_once() {
     assert_eq!((again.status, again.json()), (201, first.json()));
     depth_until(&server, "q", 2);
     send(&json!({ "body": 1 }), "k-1").assert_problem(409, "key_reused");
-    send(&json!({ "body": 1 }), &"k".repeat(1_000)).assert_problem(400, "invalid_input");
+    send(&json!({ "body": 1 }), &"k".repeat(1_000)).assert_problem(400, "invalid_key");
 }
 
 #[test]
@@ -181,13 +181,13 @@ fn what_cannot_be_sent_is_a_problem() {
     ] {
         send(body).assert_problem(400, "bad_request");
     }
-    send(r#"{"messages": []}"#).assert_problem(400, "invalid_batch");
+    send(r#"{"messages": []}"#).assert_problem(400, "invalid_input");
     let many = vec![json!({ "body": 1 }); 1_001];
-    send(&json!({ "messages": many }).to_string()).assert_problem(400, "invalid_batch");
+    send(&json!({ "messages": many }).to_string()).assert_problem(400, "invalid_input");
     send(r#"{"body": 1, "delayMs": 99999999999999}"#).assert_problem(400, "invalid_input");
     let deep = format!("{{\"body\": {}{}}}", "[".repeat(500), "]".repeat(500));
     send(&deep).assert_problem(400, "invalid_input");
-    server.get("/v1/queues/q").assert_problem(404, "unknown_queue");
+    server.get("/v1/queues/q").assert_problem(404, "queue_not_found");
     let foreign = [("origin", "http://example.org")];
     let foreign = server.post_json("/v1/queues/q/messages", r#"{"body": 1}"#, &foreign);
     foreign.assert_problem(403, "foreign_origin");
@@ -231,8 +231,8 @@ fn messages_are_pulled_acknowledged_and_tried_again() {
 fn what_cannot_be_pulled_or_acknowledged_is_a_problem() {
     let server = Server::empty();
     let call = |path: &str, body: &str| server.post_json(&format!("/v1/queues/{path}"), body, &[]);
-    call("q/messages/pull", "{}").assert_problem(404, "unknown_queue");
-    call("q/messages/ack", "{}").assert_problem(404, "unknown_queue");
+    call("q/messages/pull", "{}").assert_problem(404, "queue_not_found");
+    call("q/messages/ack", "{}").assert_problem(404, "queue_not_found");
     send(&server, "q", &json!(1));
     call("q/messages/pull", r#"{"batchSize": 0}"#).assert_problem(400, "invalid_input");
     call("q/messages/pull", r#"{"batchSize": 1001}"#).assert_problem(400, "invalid_input");
@@ -279,12 +279,12 @@ fn a_queue_is_looked_into_page_by_page_without_consuming() {
     let problem = |query: &str, code: &str| {
         server.get(&format!("/v1/queues/q/messages?{query}")).assert_problem(400, code);
     };
-    problem("state=gone", "bad_query");
-    problem("states=dead", "bad_query");
-    problem("limit=0", "bad_limit");
-    problem("cursor=x", "bad_cursor");
-    problem("cursor=7031", "bad_cursor");
-    server.get("/v1/queues/none/messages").assert_problem(404, "unknown_queue");
+    problem("state=gone", "bad_request");
+    problem("states=dead", "bad_request");
+    problem("limit=0", "bad_request");
+    problem("cursor=x", "bad_request");
+    problem("cursor=7031", "bad_request");
+    server.get("/v1/queues/none/messages").assert_problem(404, "queue_not_found");
 }
 
 #[test]
@@ -302,9 +302,9 @@ fn a_paused_queue_delivers_nothing_until_it_is_resumed() {
     depth_until(&server, "mail", 0);
     assert_eq!(letters(&server, "ada@example.org").len(), 1);
     for verb in ["pause", "resume", "purge", "redrive"] {
-        server.post(&format!("/v1/queues/none/{verb}"), &[]).assert_problem(404, "unknown_queue");
+        server.post(&format!("/v1/queues/none/{verb}"), &[]).assert_problem(404, "queue_not_found");
     }
-    server.post("/v1/queues/mail/explode", &[]).assert_problem(404, "unknown_route");
+    server.post("/v1/queues/mail/explode", &[]).assert_problem(404, "route_not_found");
 }
 
 #[test]
@@ -322,14 +322,14 @@ fn dead_letters_have_a_reason_and_are_mended_or_driven_back() {
     };
     edit(&nobody, "{}").assert_problem(400, "bad_request");
     edit(&nobody, r#"{"body": 1, "at": 2}"#).assert_problem(400, "bad_request");
-    edit("x", r#"{"body": 1}"#).assert_problem(400, "bad_id");
-    edit("999", r#"{"body": 1}"#).assert_problem(404, "unknown_message");
+    edit("x", r#"{"body": 1}"#).assert_problem(400, "bad_request");
+    edit("999", r#"{"body": 1}"#).assert_problem(404, "message_not_found");
     let mended = ok(&edit(&nobody, r#"{"body": {"to": "ada@example.org", "subject": "Mended"}}"#));
     assert!(mended["id"].is_string());
     depth_until(&server, "mail-dead", 1);
     depth_until(&server, "mail", 0);
     assert_eq!(letters(&server, "ada@example.org")[0]["subject"], "Mended");
-    edit(&nobody, r#"{"body": 1}"#).assert_problem(404, "unknown_message");
+    edit(&nobody, r#"{"body": 1}"#).assert_problem(404, "message_not_found");
     let redrive = |body: &Value| post(&server, "mail-dead/redrive", body);
     let dry = ok(&redrive(&json!({ "dryRun": true, "filter": { "errorContains": "no address" } })));
     assert_eq!(dry, json!({ "matched": 1, "moved": 0, "lastsMs": 0, "first": [noone] }));
@@ -344,7 +344,7 @@ fn dead_letters_have_a_reason_and_are_mended_or_driven_back() {
     let call = |body: &str| server.post_json("/v1/queues/mail-dead/redrive", body, &[]);
     call(r#"{"rate": 1}"#).assert_problem(400, "bad_request");
     call(r#"{"ratePerSecond": 0}"#).assert_problem(400, "invalid_input");
-    call(r#"{"filter": {"ids": ["x"]}}"#).assert_problem(400, "bad_id");
+    call(r#"{"filter": {"ids": ["x"]}}"#).assert_problem(400, "bad_request");
     call(r#"{"to": ""}"#).assert_problem(400, "invalid_name");
 }
 
@@ -353,9 +353,9 @@ fn a_queue_is_purged_by_state_by_id_or_whole() {
     let server = Server::empty();
     let ids: Vec<String> = (0..4).map(|it| send(&server, "q", &json!(it))).collect();
     let purge = |body: &str| server.post_json("/v1/queues/q/purge", body, &[]);
-    purge(r#"{"state": "in-flight"}"#).assert_problem(400, "bad_request");
+    purge(r#"{"state": "in-flight"}"#).assert_problem(400, "invalid_input");
     purge(r#"{"only": "dead"}"#).assert_problem(400, "bad_request");
-    purge(r#"{"ids": ["x"]}"#).assert_problem(400, "bad_id");
+    purge(r#"{"ids": ["x"]}"#).assert_problem(400, "bad_request");
     assert_eq!(ok(&purge(r#"{"state": "dead"}"#)), json!({ "purged": 0 }));
     let one = json!({ "ids": [ids[1]] }).to_string();
     assert_eq!(ok(&purge(&one)), json!({ "purged": 1 }));

@@ -8,7 +8,9 @@ use std::{
 use serde_json::Value;
 
 use crate::{
-    harness::{Server, assert_fails_with, run, spawn, stderr, stdout, steadfast},
+    harness::{
+        Server, assert_fails_with, assert_usage_error, run, spawn, stderr, stdout, steadfast,
+    },
     runs::{pay, run_until, start},
 };
 
@@ -26,16 +28,16 @@ fn every_verb_prints_what_people_read() {
     let server = Server::empty();
     let ask = |args: &[&str]| server.ask(&[&["runs"], args].concat());
     let said = |args: &[&str]| said(&server, args);
-    assert!(said(&["list", "order"]).contains("no runs here"));
+    assert!(said(&["list", "order"]).contains("no runs"));
     let begin = ["start", "order", "--id", "o-1", "--input", ORDER];
-    assert_eq!(said(&begin), "o-1  is started, and is queued\n");
-    assert!(said(&begin).starts_with("o-1  was there, and is "));
+    assert_eq!(said(&begin), "started run order/o-1; it is queued\n");
+    assert!(said(&begin).starts_with("found run order/o-1; it is "));
     run_until(&server, "o-1", "waiting");
     let workflows = said(&["list"]);
     let order = workflows.lines().find(|it| it.starts_with("order ")).unwrap();
     let cells: Vec<&str> = order.split_whitespace().collect();
     assert_eq!(cells, ["order", "0", "0", "1", "0", "0", "0", "0", "256"], "{workflows}");
-    assert!(workflows.lines().next().unwrap().ends_with("TERMINATED  AT ONCE"), "{workflows}");
+    assert!(workflows.lines().next().unwrap().ends_with("TERMINATED  CONCURRENCY"), "{workflows}");
     let list =
         said(&["list", "order", "--status", "waiting", "--prefix", "o", "--since", "2020-01-01"]);
     assert!(list.lines().nth(1).unwrap().starts_with("o-1  waiting  2"), "{list}");
@@ -47,28 +49,30 @@ fn every_verb_prints_what_people_read() {
         "call reserve     -           done     |",
         "  event payment  select#1.0  waiting  |",
         ".|",
-        "WHY IT DOES NOT GO ON\nwaits for the event `payment`; send it with POST",
+        "BLOCKED ON\nwaits for the event `payment`; send it with POST",
         "sleeps `payment` until 2",
     ] {
         assert!(show.contains(shown), "{shown} is missing in {show}");
     }
-    assert_eq!(said(&["pause", "order", "o-1"]), "order/o-1 is paused\n");
+    assert_eq!(said(&["pause", "order", "o-1"]), "run order/o-1 is paused\n");
     assert!(said(&["show", "order", "o-1"]).contains("paused by hand"));
     said(&["resume", "order", "o-1"]);
     assert_fails_with(&ask(&["restart", "order", "o-1"]), &["terminate or pause it first"]);
     said(&["send-event", "order", "o-1", "payment", "--payload", r#"{"amount": 500}"#]);
     run_until(&server, "o-1", "complete");
-    assert_fails_with(&ask(&["terminate", "order", "o-1"]), &["wrong_status"]);
+    assert_fails_with(&ask(&["terminate", "order", "o-1", "--yes"]), &["wrong_status"]);
     assert_fails_with(&ask(&["restart", "order", "o-1", "--from", "x"]), &["step_not_found"]);
     said(&["restart", "order", "o-1", "--from", "ship"]);
     let ended = run_until(&server, "o-1", "complete");
     assert_eq!(ended["restarts"], 1);
-    assert_eq!(said(&["delete", "order", "o-1"]), "order/o-1 is deleted\n");
-    assert_fails_with(&ask(&["delete", "order", "o-1"]), &["run_not_found"]);
+    assert_eq!(said(&["delete", "order", "o-1", "--yes"]), "deleted run order/o-1\n");
+    assert_fails_with(&ask(&["delete", "order", "o-1", "--yes"]), &["run_not_found"]);
     said(&begin);
-    assert_fails_with(&ask(&["delete", "order", "o-1"]), &["terminate it first", "wrong_status"]);
-    said(&["terminate", "order", "o-1"]);
-    assert_eq!(said(&["delete", "order", "o-1", "--json"]), "");
+    assert_fails_with(&ask(&["delete", "order", "o-1"]), &["Delete run order/o-1?", "--yes"]);
+    let early = ask(&["delete", "order", "o-1", "--yes"]);
+    assert_fails_with(&early, &["terminate it first", "wrong_status"]);
+    said(&["terminate", "order", "o-1", "--yes"]);
+    assert_eq!(said(&["delete", "order", "o-1", "--yes", "--json"]), "");
 }
 
 #[test]
@@ -81,10 +85,10 @@ fn a_start_takes_a_file_and_waits_for_the_end() {
     let input = format!("@{}", file.display());
     let failed = ask(&["--input", &input, "--wait", "30"]);
     assert_eq!((failed.status.code(), stderr(&failed).as_str()), (Some(1), ""));
-    assert!(stdout(&failed).contains("and is errored\n"), "{}", stdout(&failed));
+    assert!(stdout(&failed).contains("it is errored\n"), "{}", stdout(&failed));
     assert!(stdout(&failed).contains("(malformed_input)"), "{}", stdout(&failed));
-    assert_fails_with(&ask(&["--input", "@/none"]), &["--input @/none cannot be read"]);
-    assert_fails_with(&ask(&["--input", "{"]), &["--input is not JSON"]);
+    assert_usage_error(&ask(&["--input", "@/none"]), &["--input <JSON>", "/none cannot be read"]);
+    assert_usage_error(&ask(&["--input", "{"]), &["--input <JSON>", "not JSON"]);
     assert_eq!(ask(&["--wait", "61"]).status.code(), Some(2));
 }
 
@@ -115,7 +119,7 @@ fn a_tail_follows_a_run_to_its_end() {
 fn a_tail_of_a_run_that_ended_badly_fails() {
     let server = Server::empty();
     start(&server, "", "o-1");
-    said(&server, &["terminate", "order", "o-1"]);
+    said(&server, &["terminate", "order", "o-1", "--yes"]);
     let output = server.ask(&["runs", "tail", "order", "o-1"]);
     assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(1), ""));
     assert!(stdout(&output).trim_end().ends_with("terminated"), "{}", stdout(&output));

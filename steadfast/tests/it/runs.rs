@@ -78,7 +78,7 @@ fn a_run_is_paused_resumed_terminated_and_restarted() {
     for verb in ["pause", "resume", "terminate"] {
         control(verb).assert_problem(409, "wrong_status");
     }
-    control("explode").assert_problem(404, "unknown_route");
+    control("explode").assert_problem(404, "route_not_found");
     assert_eq!(control("restart").status, 200);
 }
 
@@ -109,8 +109,8 @@ fn what_is_asked_for_in_vain_is_a_problem() {
     let post = |path: &str, body: &str| server.post_json(path, body, &[]);
     post("/v1/workflows/none/runs", "{}").assert_problem(404, "workflow_not_found");
     post("/v1/workflows/order/runs", "3").assert_problem(400, "bad_request");
-    post("/v1/workflows/order/runs", r#"{"id":"a b"}"#).assert_problem(400, "invalid_id");
-    post("/v1/workflows/order/runs?wait=61", "{}").assert_problem(400, "bad_query");
+    post("/v1/workflows/order/runs", r#"{"id":"a b"}"#).assert_problem(400, "invalid_name");
+    post("/v1/workflows/order/runs?wait=61", "{}").assert_problem(400, "bad_request");
     server.get("/v1/workflows/order/runs/none").assert_problem(404, "run_not_found");
     let made_up = post("/v1/workflows/order/runs?wait=30", r#"{"input": {}}"#).json();
     assert_eq!(
@@ -172,7 +172,7 @@ fn runs_are_listed_newest_first_page_by_page() {
     assert_eq!(all, ["a-1", "a-2", "b-1"]);
     let first = list("?limit=2");
     assert_eq!(ids(&first).len(), 2);
-    let next = list(&format!("?limit=2&after={}", first["next"].as_str().unwrap()));
+    let next = list(&format!("?limit=2&cursor={}", first["next"].as_str().unwrap()));
     assert_eq!((ids(&next).len(), &next["next"]), (1, &Value::Null));
     assert_eq!([ids(&first), ids(&next)].concat(), ids(&list("")), "in one order");
     let created = |list: &Value| list["items"][0]["createdAt"].as_str().unwrap().to_owned();
@@ -185,11 +185,11 @@ fn runs_are_listed_newest_first_page_by_page() {
     let problem = |query: &str, code: &str| {
         server.get(&format!("/v1/workflows/order/runs?{query}")).assert_problem(400, code);
     };
-    problem("status=done", "bad_query");
-    problem("since=yesterday", "bad_query");
-    problem("stat=complete", "bad_query");
-    problem("after=x", "bad_cursor");
-    problem("limit=1001", "bad_limit");
+    problem("status=done", "bad_request");
+    problem("since=yesterday", "bad_request");
+    problem("stat=complete", "bad_request");
+    problem("cursor=x", "bad_request");
+    problem("limit=1001", "bad_request");
     server.get("/v1/workflows/none/runs").assert_problem(404, "workflow_not_found");
 }
 

@@ -74,7 +74,7 @@ fn every_image_without_a_label_can_be_retried_over_http() {
     let sight = Sight::start();
     let server = sight.serve(folder());
     let retry = |name: &str| server.post(&format!("{UPLOADS}/{name}/retry"), &[]);
-    retry("no.png").assert_problem(404, "unknown_upload");
+    retry("no.png").assert_problem(404, "upload_not_found");
     server.put_bytes("/v1/buckets/uploads/objects/acme/no.png", b"no image", &[]);
     let path = format!("{UPLOADS}?status=failed");
     server.json_until(&path, |it| names(it) == ["no.png"]);
@@ -110,9 +110,9 @@ fn a_replacement_filters_and_pages_over_http() {
     let red = server.json(&format!("{UPLOADS}?label=RED&status=classified"));
     assert_eq!(red["items"].as_array().map(Vec::len), Some(3));
     assert_eq!(server.json(&format!("{UPLOADS}?status=failed"))["items"], json!([]));
-    server.get(&format!("{UPLOADS}?status=odd")).assert_problem(400, "bad_query");
-    server.get(&format!("{UPLOADS}?limit=0")).assert_problem(400, "bad_query");
-    server.get(&format!("{UPLOADS}?cursor=x")).assert_problem(400, "bad_cursor");
+    server.get(&format!("{UPLOADS}?status=odd")).assert_problem(400, "bad_request");
+    server.get(&format!("{UPLOADS}?limit=0")).assert_problem(400, "bad_request");
+    server.get(&format!("{UPLOADS}?cursor=x")).assert_problem(400, "bad_request");
 
     // Pages are disjoint and complete, also while an image is replaced.
     let first = server.json(&format!("{UPLOADS}?limit=2"));

@@ -204,14 +204,14 @@ pub(super) struct PairsPart {
 type Asked<T> = Result<Query<T>, QueryRejection>;
 
 fn asked<T>(query: Asked<T>) -> Result<T, Problem> {
-    let bad = |it: QueryRejection| Problem::bad("bad_query", it.body_text());
+    let bad = |it: QueryRejection| Problem::bad("bad_request", it.body_text());
     query.map(|it| it.0).map_err(bad)
 }
 
 fn limit(limit: Option<u32>) -> Result<u32, Problem> {
     let limit = limit.unwrap_or(50);
     let fits = (1..=200).contains(&limit);
-    fits.then_some(limit).ok_or_else(|| Problem::bad("bad_query", "`limit` must be 1 to 200"))
+    fits.then_some(limit).ok_or_else(|| Problem::bad("bad_request", "`limit` must be 1 to 200"))
 }
 
 pub(super) async fn pairs(
@@ -236,7 +236,7 @@ pub(super) async fn pairs_before(
     let after = match before {
         None => None,
         Some(text) => Some(place(text).ok_or_else(|| {
-            Problem::bad("bad_query", "`before` must be the `next` of another answer")
+            Problem::bad("bad_request", "`before` must be the `next` of another answer")
         })?),
     };
     let found = site.objects.call(Pairs::at(Pairs::ALL), ListPairs { limit, after }).await?;

@@ -12,6 +12,10 @@ const ROUTES: &[Route] = &[
     ("/api/pairs/{pair}/comparisons", "get", "The history of a pair", "200"),
     ("/api/demo/staging", "get", "An environment to try", "200"),
     ("/api/demo/production", "get", "Another one, which differs", "200"),
+];
+
+/// Pages and their assets; the document leaves them out.
+const PAGES: &[Route] = &[
     ("/drift", "get", "The page", "200"),
     ("/drift", "post", "The form of the page", "303"),
     ("/drift/{id}", "get", "The page of a comparison", "200"),
@@ -21,5 +25,7 @@ const ROUTES: &[Route] = &[
 
 /// The `paths` of an OpenAPI document.
 pub fn paths() -> Map<String, Value> {
-    describe("drift", ROUTES)
+    let mut paths = describe("drift", ROUTES);
+    paths.extend(describe("pages", PAGES));
+    paths
 }

@@ -22,6 +22,10 @@ const ROUTES: &[Route] = &[
     ("/api/tags", "get", "Lists tags with counts", "200"),
     ("/artifacts/{id}/{file}", "get", "The bytes of an artifact", "200"),
     ("/webhooks/{provider}/{generation}/{task}/{token}", "post", "A provider tells", "200"),
+];
+
+/// Pages and their assets; the document leaves them out.
+const PAGES: &[Route] = &[
     ("/generations", "get", "The page", "200"),
     ("/generations", "post", "The forms of the page", "303"),
     ("/generations-assets/generations.css", "get", "The style of the page", "200"),
@@ -30,5 +34,7 @@ const ROUTES: &[Route] = &[
 
 /// The `paths` of an OpenAPI document.
 pub fn paths() -> Map<String, Value> {
-    describe("generations", ROUTES)
+    let mut paths = describe("generations", ROUTES);
+    paths.extend(describe("pages", PAGES));
+    paths
 }

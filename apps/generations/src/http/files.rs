@@ -71,7 +71,7 @@ fn edge(size: &Size, artifact: &Artifact) -> Result<Option<u32>, Problem> {
     let asked = [size.w, size.h].into_iter().flatten();
     if asked.clone().any(|it| !(1..=EDGE_MAX).contains(&it)) {
         let detail = format!("`w` and `h` must be 1 to {EDGE_MAX}");
-        return Err(Problem::bad("bad_query", detail));
+        return Err(Problem::bad("bad_request", detail));
     }
     if !artifact.content_type.starts_with("image/") || asked.clone().count() == 0 {
         return Ok(None);

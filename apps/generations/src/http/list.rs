@@ -38,14 +38,14 @@ impl ListQuery {
         };
         let found = GenerationStatus::from_name(status);
         let detail = "`status` must be active, ready, failed or cancelled";
-        found.map(Some).ok_or_else(|| Problem::bad("bad_query", detail))
+        found.map(Some).ok_or_else(|| Problem::bad("bad_request", detail))
     }
 
     /// What to ask for: one more than is shown, to know whether there is more.
     pub(super) fn narrow(&self) -> Result<(Narrow, usize), Problem> {
         let limit = self.limit.unwrap_or(50);
         if !(1..=200).contains(&limit) {
-            return Err(Problem::bad("bad_query", "`limit` must be 1 to 200"));
+            return Err(Problem::bad("bad_request", "`limit` must be 1 to 200"));
         }
         let after = cursor(self.cursor.as_deref())?;
         let some = |it: &Option<String>| it.clone().filter(|it| !it.is_empty());
@@ -65,7 +65,7 @@ impl ListQuery {
 pub(super) fn cursor(text: Option<&str>) -> Result<Option<(i64, String)>, Problem> {
     let Some(text) = text.filter(|it| !it.is_empty()) else { return Ok(None) };
     let after = text.split_once(':').and_then(parse);
-    after.map(Some).ok_or_else(|| Problem::bad("bad_cursor", "take the cursor from `next`"))
+    after.map(Some).ok_or_else(|| Problem::bad("bad_request", "take the cursor from `next`"))
 }
 
 fn parse((at, id): (&str, &str)) -> Option<(i64, String)> {

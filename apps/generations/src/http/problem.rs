@@ -59,7 +59,7 @@ impl From<BucketError> for Problem {
     fn from(error: BucketError) -> Self {
         let code = error.code();
         let status = match code {
-            "unknown_blob" => StatusCode::NOT_FOUND,
+            "blob_not_found" => StatusCode::NOT_FOUND,
             "range_not_satisfiable" => StatusCode::RANGE_NOT_SATISFIABLE,
             _ => StatusCode::SERVICE_UNAVAILABLE,
         };

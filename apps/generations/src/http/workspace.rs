@@ -70,7 +70,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Workspace {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let named = Query::<Named>::from_request_parts(parts, state).await;
-        let Query(named) = named.map_err(|it| Problem::bad("bad_query", it.body_text()))?;
+        let Query(named) = named.map_err(|it| Problem::bad("bad_request", it.body_text()))?;
         Self::named(named.workspace)
     }
 }

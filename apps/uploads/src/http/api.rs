@@ -83,7 +83,7 @@ pub(super) async fn list(
     site.admit(&headers, &organization, Action::Read).await?;
     let limit = query.limit.unwrap_or(50);
     if !(1..=1_000).contains(&limit) {
-        return Err(Problem::bad("bad_query", "`limit` must be 1 to 1,000"));
+        return Err(Problem::bad("bad_request", "`limit` must be 1 to 1,000"));
     }
     let (found, next) = find(&site, &organization, &query, limit).await?;
     let items = found.into_iter().map(|it| Shown::new(&organization, it)).collect();
@@ -101,13 +101,13 @@ pub(super) async fn find(
     let status = match status.map(Status::from_name) {
         Some(None) => {
             let detail = "`status` must be queued, running, classified or failed";
-            return Err(Problem::bad("bad_query", detail));
+            return Err(Problem::bad("bad_request", detail));
         }
         Some(status) => status,
         None => None,
     };
     let after = match query.cursor.as_deref().filter(|it| !it.is_empty()).map(read_cursor) {
-        Some(None) => return Err(Problem::bad("bad_cursor", "take the cursor from `next`")),
+        Some(None) => return Err(Problem::bad("bad_request", "take the cursor from `next`")),
         Some(after) => after,
         None => None,
     };

@@ -13,6 +13,12 @@ const ROUTES: &[Route] = &[
     ("/api/organizations/{organization}/uploads/{name}/image", "get", "The image", "200"),
     ("/api/organizations/{organization}/uploads/{name}/thumbnail", "get", "A small copy", "200"),
     ("/api/organizations/{organization}/events", "get", "A WebSocket, or events", "200"),
+];
+const UPLOADS: &str = "/api/organizations/{organization}/uploads";
+const UPLOAD: &str = "/api/organizations/{organization}/uploads/{name}";
+
+/// Pages and their assets; the document leaves them out.
+const PAGES: &[Route] = &[
     ("/uploads/{organization}", "get", "The page of an organization", "200"),
     ("/uploads/{organization}", "post", "Takes images from the page", "303"),
     ("/uploads/{organization}/token", "post", "Keeps a token for the browser", "303"),
@@ -21,10 +27,10 @@ const ROUTES: &[Route] = &[
     ("/uploads-assets/uploads.css", "get", "The style of the page", "200"),
     ("/uploads-assets/uploads.js", "get", "The script of the page", "200"),
 ];
-const UPLOADS: &str = "/api/organizations/{organization}/uploads";
-const UPLOAD: &str = "/api/organizations/{organization}/uploads/{name}";
 
 /// The `paths` of an OpenAPI document.
 pub fn paths() -> Map<String, Value> {
-    describe("uploads", ROUTES)
+    let mut paths = describe("uploads", ROUTES);
+    paths.extend(describe("pages", PAGES));
+    paths
 }

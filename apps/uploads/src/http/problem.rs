@@ -22,7 +22,7 @@ impl Problem {
     }
 
     pub(super) fn unknown(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::NOT_FOUND, "unknown_upload", detail)
+        Self::new(StatusCode::NOT_FOUND, "upload_not_found", detail)
     }
 
     pub(super) fn bad(code: &str, detail: impl Into<String>) -> Self {
@@ -70,10 +70,10 @@ impl From<BucketError> for Problem {
     fn from(error: BucketError) -> Self {
         let code = error.code();
         let status = match code {
-            "unknown_blob" => StatusCode::NOT_FOUND,
+            "blob_not_found" => StatusCode::NOT_FOUND,
             "precondition_failed" => StatusCode::PRECONDITION_FAILED,
             "range_not_satisfiable" => StatusCode::RANGE_NOT_SATISFIABLE,
-            "blob_too_large" => StatusCode::PAYLOAD_TOO_LARGE,
+            "too_large" => StatusCode::PAYLOAD_TOO_LARGE,
             "disk_full" => StatusCode::INSUFFICIENT_STORAGE,
             _ => StatusCode::SERVICE_UNAVAILABLE,
         };
@@ -85,7 +85,7 @@ impl From<CallError> for Problem {
     fn from(error: CallError) -> Self {
         let code = error.code().to_owned();
         let status = match code.as_str() {
-            "unknown_upload" => StatusCode::NOT_FOUND,
+            "upload_not_found" => StatusCode::NOT_FOUND,
             "wrong_status" => StatusCode::CONFLICT,
             _ => StatusCode::SERVICE_UNAVAILABLE,
         };

@@ -91,7 +91,7 @@ async fn a_copy_goes_from_bucket_to_bucket_if_both_are_as_expected(lab: Lab) {
     let copy = async |copy: CopyOptions| {
         lab.buckets.copy((&here, &from), (&there, &to), copy).await.map_err(|it| it.code())
     };
-    assert_eq!(copy(CopyOptions::default()).await.unwrap_err(), "unknown_bucket");
+    assert_eq!(copy(CopyOptions::default()).await.unwrap_err(), "bucket_not_found");
     lab.buckets.create(&there).await.unwrap();
     let is = |it: &str| Condition { if_match: etag(it), ..Condition::default() };
     let is_not = |it: &str| Condition { if_none_match: etag(it), ..Condition::default() };

@@ -58,13 +58,13 @@ async fn a_file_that_is_cut_short_or_missing_is_an_error_of_that_blob_alone(lab:
     fs::remove_file(other).unwrap();
     for at in ["short", "gone"] {
         let read = lab.buckets.get(&bucket(), &key(at), GetOptions::default()).await;
-        assert_eq!(read.err().unwrap().code(), "files_failed");
+        assert_eq!(read.err().unwrap().code(), "storage_failed");
     }
     let error = lab.buckets.get(&bucket(), &key("short"), GetOptions::default()).await.err();
     assert!(error.unwrap().to_string().contains("too short"));
     let (from, to) = (key("gone"), key("copy"));
     let copy = lab.buckets.copy((&bucket(), &from), (&bucket(), &to), CopyOptions::default()).await;
-    assert_eq!(copy.unwrap_err().code(), "files_failed");
+    assert_eq!(copy.unwrap_err().code(), "storage_failed");
     assert_eq!(lab.get("kept").await, b"kept");
     lab.put("gone", b"again").await;
     assert_eq!(lab.delete("short").await, Some(2));

@@ -151,7 +151,7 @@ impl World {
             possible = states.into_iter().next_back().into_iter().collect();
             possible.extend(possible.is_empty().then(|| self.model.clone()));
         } else {
-            let codes = ["disk_full", "precondition_failed", "unknown_blob"];
+            let codes = ["disk_full", "precondition_failed", "blob_not_found"];
             let code = answer.as_ref().map_err(BucketError::code).unwrap_err();
             assert!(codes.contains(&code), "{answer:?}");
         }

@@ -255,7 +255,7 @@ async fn an_end_after_a_panic_in_the_middle_of_a_put_is_not_clean(mut lab: Lab) 
         Ok(())
     });
     let put = lab.buckets.put(&bucket(), &key("k"), b"bytes", PutOptions::default()).await;
-    assert_eq!((put.unwrap_err().code(), lab.all_files().len()), ("files_failed", 1));
+    assert_eq!((put.unwrap_err().code(), lab.all_files().len()), ("storage_failed", 1));
     trouble.off();
     lab.buckets.close().await;
     lab.next_session().await;
@@ -411,7 +411,7 @@ async fn a_restored_database_file_deletes_no_newer_file_and_the_newer_one_is_who
         lab.pass(DAY);
         assert_eq!(swept(&lab).await.files, 0);
     }
-    assert_eq!(lab.buckets.head(&bucket(), &key("b")).await.unwrap_err().code(), "unknown_blob");
+    assert_eq!(lab.buckets.head(&bucket(), &key("b")).await.unwrap_err().code(), "blob_not_found");
     assert_eq!(lab.get("a").await, b"first");
     lab.buckets.close().await;
     lab.store.close().await;

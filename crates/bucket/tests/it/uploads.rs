@@ -56,8 +56,8 @@ async fn an_upload_that_is_aborted_after_any_part_leaves_nothing_and_no_event(la
         lab.buckets.abort_upload(at.0, at.1, &upload.id).await.unwrap();
         late.write(b"te").await.unwrap();
         let late = late.finish(Expected::default()).await;
-        assert_eq!(late.unwrap_err().code(), "unknown_upload");
-        assert_eq!(lab.complete(&upload, &[1]).await.unwrap_err().code(), "unknown_upload");
+        assert_eq!(late.unwrap_err().code(), "upload_not_found");
+        assert_eq!(lab.complete(&upload, &[1]).await.unwrap_err().code(), "upload_not_found");
         assert!(lab.buckets.head(at.0, at.1).await.is_err());
         assert_eq!(lab.files(), 0, "after {parts} parts");
         assert_eq!(lab.events().await, []);
@@ -102,7 +102,7 @@ async fn uploads_are_listed_behind_a_key_or_an_upload(lab: Lab) {
 async fn parts_are_numbered_replaced_chosen_and_given_up(lab: Lab) {
     let upload = lab.begin("k").await;
     for number in [0, 10_001, u32::MAX] {
-        assert_eq!(lab.part(&upload, number, b"x").await.unwrap_err().code(), "invalid_part");
+        assert_eq!(lab.part(&upload, number, b"x").await.unwrap_err().code(), "invalid_input");
     }
     for number in [10_000, 1, 7, 7] {
         lab.part(&upload, number, &number.to_be_bytes()).await.unwrap();
@@ -114,17 +114,17 @@ async fn parts_are_numbered_replaced_chosen_and_given_up(lab: Lab) {
     assert_eq!((list(0, 2).await, list(7, 9).await), (vec![1, 7], vec![10_000]));
     for wrong in [&[][..], &[2], &[7, 7], &[7, 1], &[1, 7]] {
         let error = lab.complete(&upload, wrong).await.unwrap_err();
-        assert_eq!(error.code(), "invalid_part", "{wrong:?}: {error}");
+        assert_eq!(error.code(), "invalid_input", "{wrong:?}: {error}");
     }
     assert_eq!(lab.all_files().len(), 3, "what was replaced is gone, and the rest can be used");
     let gone = lab.begin("k").await;
     lab.part(&gone, 1, b"x").await.unwrap();
     lab.buckets.abort_upload(&bucket(), &key("k"), &gone.id).await.unwrap();
-    assert_eq!(lab.part(&gone, 1, b"x").await.unwrap_err().code(), "unknown_upload");
-    assert_eq!(lab.complete(&gone, &[1]).await.unwrap_err().code(), "unknown_upload");
+    assert_eq!(lab.part(&gone, 1, b"x").await.unwrap_err().code(), "upload_not_found");
+    assert_eq!(lab.complete(&gone, &[1]).await.unwrap_err().code(), "upload_not_found");
     for (at, id) in [("other", upload.id.as_str()), ("k", ""), ("k", "../..")] {
         let error = lab.buckets.abort_upload(&bucket(), &key(at), id).await.unwrap_err();
-        assert_eq!(error.code(), "unknown_upload");
+        assert_eq!(error.code(), "upload_not_found");
     }
     assert_eq!(lab.complete(&upload, &[7]).await.unwrap().size, 4);
     assert_eq!((lab.all_files().len(), lab.get("k").await), (1, 7_u32.to_be_bytes().to_vec()));

@@ -53,9 +53,9 @@ impl InputError {
     /// The stable code.
     pub fn code(&self) -> &'static str {
         match self {
-            InputError::Codec(_) => "unknown_message",
-            InputError::Process { .. } => "unknown_process",
-            InputError::Instance { .. } => "wrong_instance",
+            InputError::Codec(_) => "malformed_message",
+            InputError::Process { .. } => "process_not_found",
+            InputError::Instance { .. } => "invalid_input",
             InputError::Refused(_) => "refused",
             InputError::KeyReused { .. } => "key_reused",
             InputError::Contended { .. } => "contended",

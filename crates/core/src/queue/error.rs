@@ -99,14 +99,14 @@ impl QueueError {
     /// The stable code.
     pub fn code(&self) -> &str {
         match self {
-            QueueError::UnknownQueue { .. } => "unknown_queue",
+            QueueError::UnknownQueue { .. } => "queue_not_found",
             QueueError::Name { .. } => "invalid_name",
-            QueueError::Setting { .. } | QueueError::Circle { .. } => "invalid_settings",
+            QueueError::Setting { .. } | QueueError::Circle { .. } => "invalid_input",
             QueueError::Full { .. } => "queue_full",
-            QueueError::TooLarge { .. } => "message_too_large",
-            QueueError::BatchLength { .. } => "invalid_batch",
+            QueueError::TooLarge { .. } => "too_large",
+            QueueError::BatchLength { .. } => "invalid_input",
             QueueError::Argument { .. } | QueueError::Invalid(_) => "invalid_input",
-            QueueError::UnknownMessage { .. } => "unknown_message",
+            QueueError::UnknownMessage { .. } => "message_not_found",
             QueueError::KeyReused { .. } => "key_reused",
             QueueError::Store(error) => error.code(),
         }

@@ -73,8 +73,8 @@ impl RunError {
         match self {
             RunError::UnknownWorkflow { .. } => "workflow_not_found",
             RunError::UnknownRun { .. } => "run_not_found",
-            RunError::InvalidId { .. } => "invalid_id",
-            RunError::Malformed { .. } => "malformed",
+            RunError::InvalidId { .. } => "invalid_name",
+            RunError::Malformed { .. } => "malformed_message",
             RunError::Failed { error, .. } => error.code(),
             RunError::WrongStatus { .. } => "wrong_status",
             RunError::UnknownStep { .. } => "step_not_found",

@@ -132,7 +132,7 @@ async fn a_turn_that_starts_a_run_which_no_run_can_be_fails(lab: Lab) {
     for id in ["a/b", "", "ä", &"x".repeat(129)] {
         let refused = call(id).await.unwrap_err();
         let CallError::Refused(error) = &refused else { panic!("{refused:?}") };
-        assert_eq!((error.code(), error.is_terminal()), ("invalid_id", true), "{id}");
+        assert_eq!((error.code(), error.is_terminal()), ("invalid_name", true), "{id}");
     }
     let refused = program.call(Clerk::at("c"), BeginOther).await.unwrap_err();
     let CallError::Refused(error) = &refused else { panic!("{refused:?}") };

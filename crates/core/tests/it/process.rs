@@ -221,11 +221,11 @@ async fn an_input_for_another_instance_is_refused(lab: Lab) {
         let data = json!({"orderId": order_id, "items": 1});
         shop.processes.input_json("order", instance, "Place", data, None).await
     };
-    assert_eq!(send("1", "2").await.unwrap_err().code(), "wrong_instance");
-    assert_eq!(send("1", "").await.unwrap_err().code(), "wrong_instance");
+    assert_eq!(send("1", "2").await.unwrap_err().code(), "invalid_input");
+    assert_eq!(send("1", "").await.unwrap_err().code(), "invalid_input");
     send("1", "1").await.unwrap();
     let unknown = shop.processes.input_json("nobody", "1", "x", Value::Null, None).await;
-    assert_eq!(unknown.unwrap_err().code(), "unknown_process");
+    assert_eq!(unknown.unwrap_err().code(), "process_not_found");
 }
 
 async fn hole_12_a_reply_comes_back_to_who_asked_and_is_recorded(lab: Lab) {
@@ -307,7 +307,7 @@ async fn an_unknown_message_is_refused_with_its_reason(lab: Lab) {
         sent.unwrap_err()
     };
     let unknown = send("Nonsense", json!({})).await;
-    assert_eq!(unknown.code(), "unknown_message");
+    assert_eq!(unknown.code(), "malformed_message");
     let text = send("Place", json!({"orderId": "1", "items": "three"})).await.to_string();
     assert!(text.contains("`Place`") && text.contains("three"), "{text}");
     let _: Action<Input, Output> = Complete;

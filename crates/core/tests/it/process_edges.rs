@@ -101,7 +101,7 @@ async fn what_cannot_be_read_back_is_refused_before_it_is_recorded(lab: Lab) {
     let processes = Processes::new(lab.store.clone()).with::<Bell>(Struck::default());
     // JSON has no word for it: it would be written as null and never read again.
     let error = processes.input::<Bell>(&Input::Ring(f64::NAN), None).await.unwrap_err();
-    assert_eq!(error.code(), "unknown_message");
+    assert_eq!(error.code(), "malformed_message");
     assert_eq!(lab.store.read_all(0, 10).await.unwrap(), []);
 }
 

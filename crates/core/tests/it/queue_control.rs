@@ -274,7 +274,7 @@ async fn dead_letters_must_not_go_in_circles(lab: Lab) {
     queues.configure("mail-dead", to("third")).await.unwrap();
     for name in ["mail", "mail-dead", "third"] {
         let refused = queues.configure("third", to(name)).await.unwrap_err();
-        assert_eq!(refused.code(), "invalid_settings", "{name}");
+        assert_eq!(refused.code(), "invalid_input", "{name}");
     }
     queues.configure("third", to("fourth")).await.unwrap();
     assert!(queues.configure("fourth", to("mail")).await.is_err());
@@ -287,13 +287,13 @@ async fn an_unknown_queue_is_told_from_an_empty_one(lab: Lab) {
     let office = Office::open(lab, |it, _| it.queue(MAIL)).await;
     let queues = office.app.queues();
     let unknown = |it: QueueError| it.code().to_owned();
-    assert_eq!(unknown(queues.show("nope").await.unwrap_err()), "unknown_queue");
-    assert_eq!(unknown(queues.pause("nope").await.unwrap_err()), "unknown_queue");
-    assert_eq!(unknown(queues.pull("nope", 1, SECOND).await.unwrap_err()), "unknown_queue");
-    assert_eq!(unknown(queues.purge("nope", None, None).await.unwrap_err()), "unknown_queue");
-    assert_eq!(unknown(queues.ack("nope", &[], &[]).await.unwrap_err()), "unknown_queue");
+    assert_eq!(unknown(queues.show("nope").await.unwrap_err()), "queue_not_found");
+    assert_eq!(unknown(queues.pause("nope").await.unwrap_err()), "queue_not_found");
+    assert_eq!(unknown(queues.pull("nope", 1, SECOND).await.unwrap_err()), "queue_not_found");
+    assert_eq!(unknown(queues.purge("nope", None, None).await.unwrap_err()), "queue_not_found");
+    assert_eq!(unknown(queues.ack("nope", &[], &[]).await.unwrap_err()), "queue_not_found");
     let redrive = queues.redrive("nope", &Default::default()).await;
-    assert_eq!(unknown(redrive.unwrap_err()), "unknown_queue");
+    assert_eq!(unknown(redrive.unwrap_err()), "queue_not_found");
     assert_eq!(queues.names().await.unwrap(), ["mail"], "a look leaves nothing behind");
     assert_eq!(office.depth("mail").await, [0; 4]);
     assert_eq!(unknown(queues.show("not a name!").await.unwrap_err()), "invalid_name");

@@ -111,7 +111,7 @@ async fn an_id_is_one_run_whoever_starts_it(lab: Lab) {
     assert_eq!((bench.trip.ran("a"), bench.trip.ran("b")), (1, 0));
     for id in ["", "a b", "é", &"x".repeat(129)] {
         let refused = bench.app.start(Trip::at(id), Vec::new()).await.unwrap_err();
-        assert_eq!(refused.code(), "invalid_id");
+        assert_eq!(refused.code(), "invalid_name");
     }
     let runs = bench.app.runs();
     assert_eq!(runs.run("trip", "none").await.unwrap_err().code(), "run_not_found");

@@ -230,6 +230,6 @@ async fn how_far_a_run_is_is_known_without_its_record(lab: Lab) {
     runs.terminate("play", "one").await.unwrap();
     phase(Phase::Terminated).await;
     assert_eq!(runs.phase("play", "two").await.unwrap_err().code(), "run_not_found");
-    assert_eq!(runs.phase("play", "").await.unwrap_err().code(), "invalid_id");
+    assert_eq!(runs.phase("play", "").await.unwrap_err().code(), "invalid_name");
     bench.theatre.app.stop().await;
 }

@@ -1,134 +1,277 @@
-//! Buckets: made, set and deleted; what is in them; which changes are told, and to whom.
+//! Buckets over HTTP.
 
 pub(crate) mod blobs;
-pub(crate) mod events;
 mod headers;
-pub(crate) mod lifecycle;
-pub(crate) mod list;
-pub(crate) mod presign;
-pub(crate) mod rules;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use axum::{
-    Json,
-    body::Bytes,
-    extract::{Path, State},
-    http::StatusCode,
+use steadfast_api::{
+    Page,
+    buckets::{
+        Blob, BlobPage, Bucket, BucketEvent, BucketRule, DeleteBucket, DeleteBucketRule,
+        DeleteLifecycleRule, Deleted, LifecycleRule, ListBlobs, ListBucketEvents, ListBucketRules,
+        ListBuckets, ListLifecycleRules, PresignBlob, PresignMethod, PresignedUrl, PutBucket,
+        PutBucketRule, PutLifecycleRule, SavedBucket, ShowBucket, ShowBucketRule,
+        ShowLifecycleRule,
+    },
+    rfc3339,
 };
-use steadfast_bucket::{BucketError, BucketName};
+use steadfast_bucket::{
+    AccessKey, BucketError, BucketName, BucketSettings, ListOptions, Scope, create_key, delete_key,
+    find_key,
+};
+use steadfast_s3::presign as sign;
+use steadfast_store::{
+    Clock, Commit, DueCursor, EntryKey, Expect, Json, Outcome, Put, Recorded, State, Store,
+    SystemClock, Write, queue_address,
+};
+use utoipa_axum::router::OpenApiRouter;
 
+use self::blobs::names;
 use super::{
-    body::body_or,
-    page::{CURSOR, Cursor, Page, PageParams, Params, bad_cursor},
-    problem::{Problem, ProblemBody},
-    wire::{BucketBody, BucketEntry, Deleted, List},
+    page::{CURSOR, Cursor, bad_cursor},
+    problem::{Code, Problem},
 };
-use crate::node::Node;
+use crate::{node::Node, operation::operation};
 
-/// Lists the buckets by name.
-#[utoipa::path(get, path = "/v1/buckets", tag = "buckets",
-    params(PageParams),
-    responses(
-        (status = 200, body = List<BucketEntry>),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json"),
-    ),
-)]
-pub(crate) async fn list(
-    State(node): State<Arc<Node>>,
-    Params(params): Params<PageParams>,
-) -> Result<Json<List<BucketEntry>>, Problem> {
-    Ok(Json(read_buckets(&node, &params.page()?).await?))
+pub(super) fn routes() -> OpenApiRouter<Arc<Node>> {
+    OpenApiRouter::default()
+        .routes(operation(list))
+        .routes(operation(show))
+        .routes(operation(put))
+        .routes(operation(delete))
+        .routes(operation(list_rules))
+        .routes(operation(show_rule))
+        .routes(operation(put_rule))
+        .routes(operation(delete_rule))
+        .routes(operation(list_lifecycle))
+        .routes(operation(show_lifecycle))
+        .routes(operation(put_lifecycle))
+        .routes(operation(delete_lifecycle))
+        .routes(operation(list_blobs))
+        .routes(operation(list_events))
+        .routes(operation(presign))
 }
 
-/// Reads a part of the list of buckets.
-pub(crate) async fn read_buckets(node: &Node, page: &Page) -> Result<List<BucketEntry>, Problem> {
-    let after = page.after_name()?.map(BucketName::new).transpose();
+pub(crate) async fn list(node: Arc<Node>, it: ListBuckets) -> Result<Page<Bucket>, Problem> {
+    let after = after_name(it.cursor)?.map(|it| BucketName::new(&it)).transpose();
     let after = after.map_err(|_| bad_cursor(CURSOR))?;
-    let mut found = node.buckets()?.buckets(after.as_ref(), page.limit + 1).await?;
-    let more = page.limit < found.len();
-    found.truncate(page.limit);
-    let last = found.last().filter(|_| more).map(|it| it.name.to_string());
+    let limit = it.limit.rows();
+    let mut found = node.buckets()?.buckets(after.as_ref(), limit + 1).await?;
+    let is_more = limit < found.len();
+    found.truncate(limit);
+    let last = found.last().filter(|_| is_more).map(|it| it.name.to_string());
     let next = last.map(|it| Cursor::Name(it).encode());
-    Ok(List { items: found.into_iter().map(BucketEntry::of).collect(), next })
+    Ok(Page { items: found.into_iter().map(Bucket::from).collect(), next })
 }
 
-/// Shows a bucket with its rules.
-#[utoipa::path(get, path = "/v1/buckets/{b}", tag = "buckets",
-    params(("b" = String, Path, description = "The bucket")),
-    responses(
-        (status = 200, body = BucketEntry),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json"),
-    ),
-)]
-pub(crate) async fn show(
-    State(node): State<Arc<Node>>,
-    Path(bucket): Path<String>,
-) -> Result<Json<BucketEntry>, Problem> {
-    Ok(Json(read_bucket(&node, &BucketName::new(&bucket)?).await?))
+/// The name behind which a page begins.
+fn after_name(cursor: Option<String>) -> Result<Option<String>, Problem> {
+    match cursor.as_deref().map(Cursor::decode) {
+        None => Ok(None),
+        Some(Some(Cursor::Name(name))) => Ok(Some(name)),
+        Some(_) => Err(bad_cursor(CURSOR)),
+    }
 }
 
-/// Reads one bucket.
-pub(crate) async fn read_bucket(node: &Node, bucket: &BucketName) -> Result<BucketEntry, Problem> {
-    Ok(BucketEntry::of(node.buckets()?.bucket(bucket).await?))
+pub(crate) async fn show(node: Arc<Node>, it: ShowBucket) -> Result<Bucket, Problem> {
+    Ok(node.buckets()?.bucket(&BucketName::new(&it.bucket)?).await?.into())
 }
 
-/// Makes a bucket, or sets it otherwise. What is left out stays as it is.
-#[utoipa::path(put, path = "/v1/buckets/{b}", tag = "buckets",
-    params(("b" = String, Path, description =
-        "3 to 63 lowercase letters, digits, `-` or `.`, with a letter or digit at both ends")),
-    request_body = Option<BucketBody>,
-    responses(
-        (status = 200, body = BucketEntry, description = "It was there; it is set, durably"),
-        (status = 201, body = BucketEntry, description = "It is made, durably"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json"),
-    ),
-)]
-pub(crate) async fn put(
-    State(node): State<Arc<Node>>,
-    Path(bucket): Path<String>,
-    body: Bytes,
-) -> Result<(StatusCode, Json<BucketEntry>), Problem> {
-    let bucket = BucketName::new(&bucket)?;
-    let BucketBody { max_blob_bytes } = body_or(&body, "{\"maxBlobBytes\"?}")?;
-    let settings = steadfast_bucket::BucketSettings {
-        max_blob_bytes: max_blob_bytes.flatten(),
-        ..Default::default()
-    };
-    // What cannot be set must not leave a bucket behind.
-    settings.check()?;
-    let status = match node.buckets()?.create(&bucket).await {
-        Ok(_) => StatusCode::CREATED,
-        Err(BucketError::BucketExists { .. }) => StatusCode::OK,
+pub(crate) async fn put(node: Arc<Node>, it: PutBucket) -> Result<SavedBucket, Problem> {
+    let name = BucketName::new(&it.bucket)?;
+    let max_blob_bytes = it.max_blob_bytes.flatten();
+    // Settings that are refused must not leave a bucket behind.
+    BucketSettings { max_blob_bytes, ..BucketSettings::default() }.check()?;
+    let created = match node.buckets()?.create(&name).await {
+        Ok(_) => true,
+        Err(BucketError::BucketExists { .. }) => false,
         Err(error) => return Err(error.into()),
     };
-    if let Some(max) = max_blob_bytes {
-        node.buckets()?
-            .configure(&bucket, |it| {
-                it.max_blob_bytes = max;
-                Ok(())
-            })
-            .await?;
+    if let Some(max) = it.max_blob_bytes {
+        let set = |settings: &mut BucketSettings| {
+            settings.max_blob_bytes = max;
+            Ok(())
+        };
+        node.buckets()?.configure(&name, set).await?;
     }
-    Ok((status, Json(read_bucket(&node, &bucket).await?)))
+    Ok(SavedBucket { bucket: show(node, ShowBucket { bucket: it.bucket }).await?, created })
 }
 
-/// Deletes an empty bucket with its rules. Uploads in parts that are under way are aborted.
-#[utoipa::path(delete, path = "/v1/buckets/{b}", tag = "buckets",
-    params(("b" = String, Path, description = "The bucket")),
-    responses(
-        (status = 200, body = Deleted),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json"),
-        (status = 409, body = ProblemBody, content_type = "application/problem+json",
-            description = "`bucket_not_empty`"),
-    ),
-)]
-pub(crate) async fn delete(
-    State(node): State<Arc<Node>>,
-    Path(bucket): Path<String>,
-) -> Result<Json<Deleted>, Problem> {
-    node.buckets()?.delete_bucket(&BucketName::new(&bucket)?).await?;
-    Ok(Json(Deleted { deleted: true }))
+pub(crate) async fn delete(node: Arc<Node>, it: DeleteBucket) -> Result<Deleted, Problem> {
+    node.buckets()?.delete_bucket(&BucketName::new(&it.bucket)?).await?;
+    Ok(Deleted { deleted: true })
+}
+
+/// Finds a rule of a bucket.
+fn rule_of<T>(found: Option<T>, bucket: String, rule: String) -> Result<T, Problem> {
+    Ok(found.ok_or(BucketError::UnknownRule { bucket, rule })?)
+}
+
+async fn list_rules(node: Arc<Node>, it: ListBucketRules) -> Result<Page<BucketRule>, Problem> {
+    Ok(Page::whole(show(node, ShowBucket { bucket: it.bucket }).await?.rules))
+}
+
+async fn show_rule(node: Arc<Node>, it: ShowBucketRule) -> Result<BucketRule, Problem> {
+    let shown = show(node, ShowBucket { bucket: it.bucket.clone() }).await?;
+    rule_of(shown.rules.into_iter().find(|rule| rule.id == it.id), it.bucket, it.id)
+}
+
+pub(crate) async fn put_rule(node: Arc<Node>, it: PutBucketRule) -> Result<BucketRule, Problem> {
+    let (bucket, id) = (it.bucket.clone(), it.id.clone());
+    node.buckets()?.put_rule(&BucketName::new(&bucket)?, it.into()).await?;
+    show_rule(node, ShowBucketRule { bucket, id }).await
+}
+
+pub(crate) async fn delete_rule(node: Arc<Node>, it: DeleteBucketRule) -> Result<Deleted, Problem> {
+    node.buckets()?.delete_rule(&BucketName::new(&it.bucket)?, &it.id).await?;
+    Ok(Deleted { deleted: true })
+}
+
+async fn list_lifecycle(
+    node: Arc<Node>,
+    it: ListLifecycleRules,
+) -> Result<Page<LifecycleRule>, Problem> {
+    Ok(Page::whole(show(node, ShowBucket { bucket: it.bucket }).await?.lifecycle))
+}
+
+async fn show_lifecycle(node: Arc<Node>, it: ShowLifecycleRule) -> Result<LifecycleRule, Problem> {
+    let shown = show(node, ShowBucket { bucket: it.bucket.clone() }).await?;
+    rule_of(shown.lifecycle.into_iter().find(|rule| rule.id == it.id), it.bucket, it.id)
+}
+
+pub(crate) async fn put_lifecycle(
+    node: Arc<Node>,
+    it: PutLifecycleRule,
+) -> Result<LifecycleRule, Problem> {
+    let (bucket, id) = (it.bucket.clone(), it.id.clone());
+    node.buckets()?.put_lifecycle(&BucketName::new(&bucket)?, it.into()).await?;
+    show_lifecycle(node, ShowLifecycleRule { bucket, id }).await
+}
+
+pub(crate) async fn delete_lifecycle(
+    node: Arc<Node>,
+    it: DeleteLifecycleRule,
+) -> Result<Deleted, Problem> {
+    node.buckets()?.delete_lifecycle(&BucketName::new(&it.bucket)?, &it.id).await?;
+    Ok(Deleted { deleted: true })
+}
+
+pub(crate) async fn list_blobs(node: Arc<Node>, it: ListBlobs) -> Result<BlobPage, Problem> {
+    let options = ListOptions {
+        prefix: it.place.key,
+        delimiter: it.delimiter,
+        after: after_name(it.cursor)?,
+        limit: Some(it.limit.rows()),
+    };
+    let listing = node.buckets()?.list(&BucketName::new(&it.place.bucket)?, &options).await?;
+    Ok(BlobPage {
+        items: listing.blobs.into_iter().map(Blob::from).collect(),
+        prefixes: listing.prefixes,
+        next: listing.next.map(|it| Cursor::Name(it).encode()),
+    })
+}
+
+pub(crate) async fn list_events(
+    node: Arc<Node>,
+    it: ListBucketEvents,
+) -> Result<Page<BucketEvent>, Problem> {
+    let before = match it.cursor.as_deref().map(Cursor::decode) {
+        None => None,
+        Some(Some(Cursor::Version(version))) => Some(version).filter(|it| 0 < *it),
+        Some(_) => return Err(bad_cursor(CURSOR)),
+    };
+    let name = BucketName::new(&it.bucket)?;
+    let found = node.buckets()?.events(&name, before, it.limit.rows()).await?;
+    let oldest = found.last().map_or(1, |it| it.message.version);
+    let next = (1 < oldest).then(|| Cursor::Version(oldest).encode());
+    let mut items = Vec::new();
+    for sent in found {
+        let queue = queue_of(&node, &sent.message).await?;
+        items.push(BucketEvent::new(sent, queue));
+    }
+    Ok(Page { items, next })
+}
+
+/// The queue that holds a message: the one that it was sent to, or its dead-letter queue.
+async fn queue_of(node: &Node, message: &Recorded) -> Result<String, Problem> {
+    // The type of a message in a queue is the name of the queue.
+    let sent_to = message.message_type.clone();
+    let at = match &message.state {
+        None => return Ok(sent_to),
+        Some(State::Settled(settled)) => {
+            let Some(queue) = settled.queue else { return Ok(sent_to) };
+            let known = node.runtime.store().addresses(&[queue]).await?;
+            return Ok(known.get(&queue).map_or(sent_to, |it| it.class().to_owned()));
+        }
+        Some(State::Pending { due_at, .. }) => *due_at,
+        Some(State::InFlight { until, .. }) => *until,
+    };
+    // Only messages that failed move to another queue.
+    if message.last_error.is_none() {
+        return Ok(sent_to);
+    }
+    let after = DueCursor { due_at: at, position: message.position - 1 };
+    let settings = node.runtime.queues().show(&sent_to).await.map(|it| it.settings);
+    let dead_letters = settings.ok().and_then(|it| it.dead_letter_queue);
+    for queue in [Some(sent_to.clone()), dead_letters].into_iter().flatten() {
+        let Ok(address) = queue_address(&queue) else { continue };
+        let found = node.runtime.store().letters(address.id(), after, at, 1).await?;
+        if found.first().is_some_and(|it| it.message.position == message.position) {
+            return Ok(queue);
+        }
+    }
+    Ok(sent_to)
+}
+
+pub(crate) async fn presign(node: Arc<Node>, it: PresignBlob) -> Result<PresignedUrl, Problem> {
+    let (bucket, key) = names(&it.blob.bucket, &it.blob.key)?;
+    node.buckets()?.bucket(&bucket).await?;
+    let method = match it.method {
+        PresignMethod::Get => {
+            // A URL of a missing blob is a mistake; report it now.
+            node.buckets()?.head(&bucket, &key).await?;
+            steadfast_s3::PresignMethod::Get
+        }
+        PresignMethod::Put => steadfast_s3::PresignMethod::Put,
+    };
+    let address = node.s3_address.get().ok_or_else(|| {
+        let detail = "a presigned URL leads to the S3 API, which is not open here; ask a server \
+                      that has it";
+        Problem::of(Code::Conflict, detail)
+    })?;
+    let (endpoint, now) = (format!("http://{address}"), SystemClock.now());
+    let expires = Duration::from_secs(it.expires_seconds);
+    let signer = signer(&**node.runtime.store()).await?;
+    let url = sign(&endpoint, &signer, method, (&bucket, &key), expires, now)
+        .map_err(|error| Problem::of(Code::InvalidInput, error.to_string()))?;
+    Ok(PresignedUrl { url, expires_at: rfc3339(now.after(expires)) })
+}
+
+/// The key that signs URLs. An entry of the store has its id. It is created when it is first
+/// needed, and again after it was revoked.
+async fn signer(store: &dyn Store) -> Result<AccessKey, BucketError> {
+    let entry = EntryKey::new("system", b"presign-key")?;
+    loop {
+        let found = store.entry(&entry).await?;
+        let id = found.as_ref().and_then(|it| it.value.as_ref());
+        let id = id.and_then(|it| serde_json::from_str::<String>(it.as_str()).ok());
+        if let Some(id) = id
+            && let Some(key) = find_key(store, &id).await?
+        {
+            return Ok(key);
+        }
+        let key = create_key(store, Scope::default()).await?;
+        let value = Some(Json::of(&key.id)?);
+        let put = Put { entry: entry.clone(), value, reference: None, expires: None };
+        let revision = found.map_or(0, |it| it.revision);
+        let expect = Expect::Revision { entry: entry.clone(), revision };
+        match store.commit(Commit::of(Write::Put(put)).expect(expect)).await? {
+            Outcome::Committed(_) => return Ok(key),
+            // Another request was first; its key is used.
+            Outcome::Rejected(_) | Outcome::Duplicate(_) => {
+                delete_key(store, &key.id).await?;
+            }
+        }
+    }
 }

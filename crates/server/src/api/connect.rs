@@ -64,7 +64,7 @@ pub(crate) async fn connect(
     query: Result<Query<Vec<(String, String)>>, axum::extract::rejection::QueryRejection>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let Query(query) = query.map_err(|error| Problem::new(Code::BadQuery, error.body_text()))?;
+    let Query(query) = query.map_err(|error| Problem::of(Code::BadRequest, error.body_text()))?;
     connect_to(&node, &class, &name, query, request).await
 }
 
@@ -106,7 +106,7 @@ pub(crate) async fn connect_to(
             let detail = format!(
                 "connect with a WebSocket ({error}), or ask for `Accept: text/event-stream`"
             );
-            Err(Problem::new(Code::UpgradeRequired, detail))
+            Err(Problem::of(Code::UpgradeRequired, detail))
         }
     }
 }
@@ -125,7 +125,7 @@ fn arrival(query: Vec<(String, String)>, headers: &HeaderMap) -> Result<Arrival,
     match after.filter(|it| !it.is_empty()).map(|it| it.parse()).transpose() {
         Ok(Some(number)) => Ok(arrival.after(number)),
         Ok(None) => Ok(arrival),
-        Err(_) => Err(Problem::new(Code::BadQuery, "`after` must be the number seen last")),
+        Err(_) => Err(Problem::of(Code::BadRequest, "`after` must be the number seen last")),
     }
 }
 

@@ -12,20 +12,21 @@ pub(crate) fn stream(text: &str) -> Result<EntityId, Problem> {
     match text.parse::<Address>() {
         Ok(address) => Ok(address.id()),
         Err(error) => {
-            Err(Problem::new(Code::BadId, format!("{error}; or the id, 32 hexadecimal digits")))
+            Err(Problem::of(Code::BadRequest, format!("{error}; or the id, 32 hexadecimal digits")))
         }
     }
 }
 
 /// Reads the number of a turn.
 pub(crate) fn turn(text: &str) -> Result<i64, Problem> {
-    text.parse()
-        .map_err(|_| Problem::new(Code::BadId, format!("`{text}` is not a turn; it is a number")))
+    text.parse().map_err(|_| {
+        Problem::of(Code::BadRequest, format!("`{text}` is not a turn; it is a number"))
+    })
 }
 
 /// Reads a message's position in the store.
 pub(crate) fn position(text: &str) -> Result<Position, Problem> {
     text.parse().map_err(|_| {
-        Problem::new(Code::BadId, format!("`{text}` is not a position; it is a number"))
+        Problem::of(Code::BadRequest, format!("`{text}` is not a position; it is a number"))
     })
 }

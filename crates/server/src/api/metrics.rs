@@ -31,7 +31,7 @@ pub(crate) async fn metrics(State(node): State<Arc<Node>>) -> Result<Response, P
         queues: node.runtime.queues().list().await.unwrap_or_default(),
     };
     let text = node.metrics.write(&figures);
-    let text = text.map_err(|error| Problem::new(Code::Internal, error.to_string()))?;
+    let text = text.map_err(|error| Problem::of(Code::Internal, error.to_string()))?;
     Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response())
 }
 

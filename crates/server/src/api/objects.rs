@@ -1,93 +1,100 @@
-//! Objects: calling one, and looking at them.
+//! Objects over HTTP.
 
-pub(crate) mod export;
-pub(crate) mod list;
-pub(crate) mod show;
-pub(crate) mod sql;
 #[cfg(test)]
 mod tests;
-pub(crate) mod turns;
 
-use std::sync::Arc;
+use std::{convert::Infallible, sync::Arc};
 
 use axum::{
-    body::Bytes,
+    body::{Body, Bytes},
     extract::{Path, State},
-    http::{HeaderMap, header},
+    http::header,
     response::{IntoResponse, Response},
 };
-use serde::de::IgnoredAny;
-use steadfast_core::CallError;
+use futures_util::stream;
+use serde::Deserialize;
+use steadfast_api::{
+    JsonText, Page, escaped,
+    objects::{
+        CallObject, DeleteObject, Deleted, ListClasses, ListObjects, ListTurns, ObjectClass,
+        ObjectDetail, ObjectEntry, QueryObject, ShowObject, ShowTurn, SqlRows, TurnDetail,
+        TurnEntry,
+    },
+};
+use steadfast_core::{CallError, object::Query};
+use steadfast_store::{EntityKind, Json};
+use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
+    id,
+    page::{CURSOR, Cursor, Params, Part, bad_cursor},
     problem::{Code, Problem, ProblemBody},
-    revive::key_of,
 };
-use crate::node::Node;
+use crate::{node::Node, operation::operation};
 
-/// Calls an object.
-///
-/// It is made by the first call that changes it. The reply comes when what the call changed is
-/// durable.
-#[utoipa::path(post, path = "/v1/objects/{class}/{name}/calls/{message}", tag = "objects",
-    params(
-        ("class" = String, Path, description = "The class"),
-        ("name" = String, Path, description =
-            "The object: any text of 1 to 512 bytes, a slash in it written as %2F"),
-        ("message" = String, Path, description = "A message that the class has made public"),
-        ("Idempotency-Key" = Option<String>, Header, description =
-            "A repetition within 24 hours gets the first reply and changes nothing"),
-    ),
-    request_body(content = Option<serde_json::Value>, content_type = "application/json",
-        description = "The message; left out where it has no fields"),
-    responses(
-        (status = 200, body = serde_json::Value, content_type = "application/json",
-            description = "The reply, as the object gave it"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-            description = "The message is malformed at `field`, or name or key cannot be one"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-            description = "There is no such class, or it has no such public message"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json", description =
-            "The object refuses with a code of its own, the turn met a limit \
-             (`turn_rolled_back`), or the key is of another request; nothing was changed"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-            description = "Too many calls wait; send it again"),
-        (status = 500, body = ProblemBody, content_type = "application/problem+json", description =
-            "The handler panicked, or the object cannot be migrated or is damaged; nothing was \
-             changed"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json", description =
-            "The store is away. `store_unavailable`: nothing was changed; `outcome_unknown`: send \
-             it again only with a key"),
-    ),
-)]
-pub(crate) async fn call(
-    State(node): State<Arc<Node>>,
-    Path((class, name, message)): Path<(String, String, String)>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Response, Problem> {
-    check_public(&node, &class, &message)?;
-    let key = key_of(&headers)?;
-    let body = str::from_utf8(&body).map_err(|error| {
-        Problem::new(Code::BadRequest, format!("the body is not JSON: {error}"))
-    })?;
-    let reply = node.runtime.objects().call_json(&class, &name, &message, body, key).await;
-    let reply = reply.map_err(|error| complaint(error, body))?;
-    Ok(([(header::CONTENT_TYPE, "application/json")], reply).into_response())
+pub(super) fn routes() -> OpenApiRouter<Arc<Node>> {
+    OpenApiRouter::default()
+        .routes(operation(classes))
+        .routes(operation(list))
+        .routes(operation(show))
+        .routes(operation(delete))
+        .routes(operation(call))
+        .routes(operation(query))
+        .routes(operation(turns))
+        .routes(operation(turn))
+        .routes(routes!(export))
 }
 
-/// What cannot be read at all has no fields to complain about.
-fn complaint(error: CallError, body: &str) -> Problem {
-    if matches!(error, CallError::Malformed { .. })
-        && !body.is_empty()
-        && let Err(error) = serde_json::from_str::<IgnoredAny>(body)
-    {
-        return Problem::new(Code::BadRequest, format!("the body is not JSON: {error}"));
+pub(crate) async fn classes(node: Arc<Node>, _: ListClasses) -> Result<Page<ObjectClass>, Problem> {
+    let classes = node.runtime.objects().look_at_classes().await?;
+    Ok(Page::whole(classes.into_iter().map(ObjectClass::from).collect()))
+}
+
+pub(crate) async fn list(node: Arc<Node>, it: ListObjects) -> Result<Page<ObjectEntry>, Problem> {
+    let page = Part::new(it.limit, it.cursor.as_deref())?;
+    let after = page.after_address()?;
+    if after.is_some_and(|at| (at.kind(), at.class()) != (EntityKind::Object, &*it.class)) {
+        return Err(bad_cursor(CURSOR));
     }
-    error.into()
+    let (prefix, after) = (it.prefix.unwrap_or_default(), after.map(|it| it.name()));
+    let objects = node.runtime.objects();
+    let mut found = objects.look_at_class(&it.class, &prefix, after, page.limit + 1).await?;
+    let more = page.limit < found.len();
+    found.truncate(page.limit);
+    let last = found.last().filter(|_| more);
+    let next = last.map(|it| Cursor::Address(it.address.clone()).encode());
+    let entry = |it| ObjectEntry::of(it, objects.is_awake(&it.address));
+    Ok(Page { items: found.iter().map(entry).collect(), next })
 }
 
-/// A message that is not public is told from none by nobody.
+pub(crate) async fn show(node: Arc<Node>, it: ShowObject) -> Result<ObjectDetail, Problem> {
+    Ok(node.runtime.objects().look_at(&it.class, &it.name).await?.into())
+}
+
+pub(crate) async fn delete(node: Arc<Node>, it: DeleteObject) -> Result<Deleted, Problem> {
+    let DeleteObject { class, name } = it;
+    // An object that does not exist must not be created to be deleted.
+    node.runtime.objects().look_at_turns(&class, &name, None, 0).await?;
+    if !node.runtime.objects().serves(&class) {
+        let detail = format!(
+            "this program does not serve class `{class}`; delete `{name}` where it is served"
+        );
+        return Err(Problem::of(Code::Conflict, detail));
+    }
+    Ok(Deleted { deleted: node.runtime.objects().delete(&class, &name).await? })
+}
+
+pub(crate) async fn call(node: Arc<Node>, it: CallObject) -> Result<JsonText, Problem> {
+    let CallObject { class, name, message, body, idempotency_key } = it;
+    check_public(&node, &class, &message)?;
+    let (body, key) = (body.as_ref().map_or("", JsonText::get), idempotency_key.as_deref());
+    let reply = node.runtime.objects().call_json(&class, &name, &message, body, key).await?;
+    let reply =
+        Json::parse(&reply).map_err(|error| Problem::of(Code::Internal, error.to_string()))?;
+    Ok((&reply).into())
+}
+
+/// Private and unknown messages are indistinguishable to callers.
 fn check_public(node: &Node, class: &str, message: &str) -> Result<(), CallError> {
     if node.runtime.objects().is_public(class, message) {
         return Ok(());
@@ -97,4 +104,78 @@ fn check_public(node: &Node, class: &str, message: &str) -> Result<(), CallError
         return Err(CallError::UnknownMessage { class, message: message.into() });
     }
     Err(CallError::UnknownClass { class })
+}
+
+pub(crate) async fn query(node: Arc<Node>, it: QueryObject) -> Result<SqlRows, Problem> {
+    let QueryObject { class, name, sql, params, turn } = it;
+    let query = Query { sql, params: params.unwrap_or_default(), turn };
+    Ok(node.runtime.objects().query(&class, &name, query).await?.into())
+}
+
+pub(crate) async fn turns(node: Arc<Node>, it: ListTurns) -> Result<Page<TurnEntry>, Problem> {
+    let page = Part::new(it.limit, it.cursor.as_deref())?;
+    // The cursor is the turn that the page begins with.
+    let from = Some(page.after_position()?).filter(|it| *it != 0);
+    let objects = node.runtime.objects();
+    let found = objects.look_at_turns(&it.class, &it.name, from, page.limit + 1).await?;
+    let next = found.get(page.limit).map(|it| Cursor::Position(it.position).encode());
+    Ok(Page { items: found.iter().take(page.limit).map(TurnEntry::from).collect(), next })
+}
+
+pub(crate) async fn turn(node: Arc<Node>, it: ShowTurn) -> Result<TurnDetail, Problem> {
+    Ok(node.runtime.objects().look_at_turn(&it.class, &it.name, it.turn).await?.into())
+}
+
+/// The query of an export.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ExportParams {
+    /// The turn after which it is exported.
+    turn: Option<String>,
+}
+
+/// Export an object as it is, or was after a turn, as a SQLite file.
+#[utoipa::path(get, path = "/v1/objects/{class}/{name}/export", tag = "objects",
+    params(
+        ("class" = String, Path, description = "Class name"),
+        ("name" = String, Path, description = "Object name; a slash is %2F"),
+        ("turn" = Option<i64>, Query, description = "Turn; the current state if left out"),
+    ),
+    responses(
+        (status = 200, body = Vec<u8>, content_type = "application/vnd.sqlite3"),
+        (status = "default", body = ProblemBody, content_type = "application/problem+json"),
+    ),
+)]
+pub(crate) async fn export(
+    State(node): State<Arc<Node>>,
+    Path((class, name)): Path<(String, String)>,
+    Params(params): Params<ExportParams>,
+) -> Result<Response, Problem> {
+    let turn = params.turn.as_deref().map(id::turn).transpose()?;
+    let past = node.runtime.objects().look_back(&class, &name, turn).await?;
+    let length = past.bytes_len();
+    // Page by page, so that a large object is not copied as a whole.
+    let pages = past.into_pages().map(|it| Ok::<_, Infallible>(Bytes::copy_from_slice(&it[..])));
+    let headers = [
+        (header::CONTENT_TYPE, "application/vnd.sqlite3".to_owned()),
+        (header::CONTENT_LENGTH, length.to_string()),
+        (header::CONTENT_DISPOSITION, disposition(&class, &name, turn)),
+    ];
+    Ok((headers, Body::from_stream(stream::iter(pages))).into_response())
+}
+
+/// Under which name a browser keeps it: plain for all of them, in full for those that can.
+fn disposition(class: &str, name: &str, turn: Option<i64>) -> String {
+    let plain = file_name(class, name, turn);
+    let turn = turn.map_or(String::new(), |it| format!("-{it}"));
+    let full = escaped(&format!("{class}-{name}{turn}.sqlite"));
+    format!("attachment; filename=\"{plain}\"; filename*=UTF-8''{full}")
+}
+
+/// A name of a file for an object, of letters that every system takes.
+pub(crate) fn file_name(class: &str, name: &str, turn: Option<i64>) -> String {
+    let fits = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '_' | '.');
+    let name: String = name.chars().take(64).map(|it| if fits(it) { it } else { '_' }).collect();
+    let turn = turn.map_or(String::new(), |it| format!("-{it}"));
+    format!("{class}-{name}{turn}.sqlite")
 }

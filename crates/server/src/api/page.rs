@@ -8,6 +8,7 @@ use axum::{
     http::request::Parts,
 };
 use serde::{Deserialize, de::DeserializeOwned};
+use steadfast_api::Limit;
 use steadfast_store::{Address, Position, Version};
 use utoipa::IntoParams;
 
@@ -41,20 +42,6 @@ pub(crate) struct PageParams {
     cursor: Option<String>,
 }
 
-/// The query of the list of pending messages.
-#[derive(Debug, Default, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct PendingParams {
-    /// Rows at most.
-    #[param(value_type = Option<u32>, minimum = 1, maximum = 1000, default = 50)]
-    limit: Option<String>,
-    /// The `next` of the page before.
-    cursor: Option<String>,
-    /// Only the messages of this stream, by id or address.
-    pub(crate) stream: Option<String>,
-}
-
 /// The query of the list of a process's instances.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -69,23 +56,9 @@ pub(crate) struct InstanceParams {
     pub(crate) status: Option<Status>,
 }
 
-/// The query of the list of a class's objects.
-#[derive(Debug, Default, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct ObjectParams {
-    /// Rows at most.
-    #[param(value_type = Option<u32>, minimum = 1, maximum = 1000, default = 50)]
-    limit: Option<String>,
-    /// The `next` of the page before.
-    cursor: Option<String>,
-    /// Only those whose names begin with this.
-    pub(crate) prefix: Option<String>,
-}
-
 /// Which part of a list is wanted.
 #[derive(Debug)]
-pub(crate) struct Page {
+pub(crate) struct Part {
     /// Rows at most.
     pub(crate) limit: usize,
     cursor: Option<Cursor>,
@@ -93,45 +66,31 @@ pub(crate) struct Page {
 
 impl PageParams {
     /// Checks the query.
-    pub(crate) fn page(&self) -> Result<Page, Problem> {
-        Page::new(self.limit.as_deref(), self.cursor.as_deref())
-    }
-
-    /// Checks the query of a list in the order of names: its cursor is the last of them.
-    pub(crate) fn by_name(&self) -> Result<(usize, Option<&str>), Problem> {
-        Ok((rows(self.limit.as_deref())?, self.cursor.as_deref()))
-    }
-}
-
-impl PendingParams {
-    /// Checks the query.
-    pub(crate) fn page(&self) -> Result<Page, Problem> {
-        Page::new(self.limit.as_deref(), self.cursor.as_deref())
+    pub(crate) fn page(&self) -> Result<Part, Problem> {
+        Part::of(self.limit.as_deref(), self.cursor.as_deref())
     }
 }
 
 impl InstanceParams {
     /// Checks the query.
-    pub(crate) fn page(&self) -> Result<Page, Problem> {
-        Page::new(self.limit.as_deref(), self.cursor.as_deref())
+    pub(crate) fn page(&self) -> Result<Part, Problem> {
+        Part::of(self.limit.as_deref(), self.cursor.as_deref())
     }
 }
 
-impl ObjectParams {
-    /// Checks the query.
-    pub(crate) fn page(&self) -> Result<Page, Problem> {
-        Page::new(self.limit.as_deref(), self.cursor.as_deref())
-    }
-}
-
-impl Page {
+impl Part {
     /// Checks what a query says.
-    pub(crate) fn new(limit: Option<&str>, cursor: Option<&str>) -> Result<Self, Problem> {
+    pub(crate) fn of(limit: Option<&str>, cursor: Option<&str>) -> Result<Self, Problem> {
         let limit = rows(limit)?;
         let cursor = cursor
             .map(|text| Cursor::decode(text).ok_or_else(|| bad_cursor(CURSOR)))
             .transpose()?;
         Ok(Self { limit, cursor })
+    }
+
+    /// Checks a limit and a cursor.
+    pub(crate) fn new(limit: Limit, cursor: Option<&str>) -> Result<Self, Problem> {
+        Self::of(Some(&limit.to_string()), cursor)
     }
 
     /// The address behind which the page begins.
@@ -160,15 +119,6 @@ impl Page {
             Some(_) => Err(bad_cursor(CURSOR)),
         }
     }
-
-    /// The name behind which the page begins.
-    pub(crate) fn after_name(&self) -> Result<Option<&str>, Problem> {
-        match &self.cursor {
-            None => Ok(None),
-            Some(Cursor::Name(name)) => Ok(Some(name)),
-            Some(_) => Err(bad_cursor(CURSOR)),
-        }
-    }
 }
 
 /// How many rows are wanted.
@@ -177,7 +127,7 @@ pub(crate) fn rows(limit: Option<&str>) -> Result<usize, Problem> {
         Ok(limit) if (1..=LIMIT_MAX).contains(&limit) => Ok(limit),
         Ok(_) | Err(_) => {
             let detail = format!("`limit` must be a number from 1 to {LIMIT_MAX}, not `{text}`");
-            Err(Problem::new(Code::BadLimit, detail))
+            Err(Problem::of(Code::BadRequest, detail))
         }
     })
 }
@@ -187,7 +137,7 @@ pub(crate) fn bad_cursor(name: &str) -> Problem {
     let detail = format!(
         "`{name}` is not the `next` of an earlier page of this list; leave it out to begin"
     );
-    Problem::new(Code::BadCursor, detail)
+    Problem::of(Code::BadRequest, detail)
 }
 
 /// Reads the query, and refuses what it does not know: a misspelt filter must not be ignored.
@@ -200,7 +150,7 @@ impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Params<T> {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         match Query::<T>::try_from_uri(&parts.uri) {
             Ok(Query(params)) => Ok(Self(params)),
-            Err(error) => Err(Problem::new(Code::BadQuery, error.body_text())),
+            Err(error) => Err(Problem::of(Code::BadRequest, error.body_text())),
         }
     }
 }

@@ -1,21 +1,24 @@
-//! Processes: the list, the instances of one, and one of those with its messages.
+//! Processes over HTTP.
 
 use std::sync::Arc;
 
-use axum::{
-    Json,
-    extract::{Path, State},
+use steadfast_api::{
+    Page,
+    processes::{
+        Decision, Instance, InstanceDetail, ListInstances, ListProcesses, Process, SendInput,
+        ShowInstance, Status,
+    },
 };
 use steadfast_core::process::InputError;
 use steadfast_store::{Address, EntityKind, StreamSummary};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::{
-    page::{Cursor, InstanceParams, Page, PageParams, Params},
-    problem::{Code, Problem, ProblemBody},
+    page::{Cursor, Part},
+    problem::{Code, Problem},
     streams,
-    wire::{Instance, InstanceDetail, List, Process, Status},
 };
-use crate::node::Node;
+use crate::{node::Node, operation::operation};
 
 /// Rows of one read while those of one status are looked for.
 const READ_ROWS: usize = 1_000;
@@ -23,53 +26,34 @@ const READ_ROWS: usize = 1_000;
 /// Reads for one page at most. A page may end early, with the cursor to go on.
 const READS_MAX: usize = 20;
 
-/// Lists the processes by name.
-#[utoipa::path(get, path = "/v1/processes", tag = "processes", responses(
-    (status = 200, body = List<Process>),
-))]
-pub(crate) async fn list(State(node): State<Arc<Node>>) -> Json<List<Process>> {
-    let items =
-        node.runtime.processes().names().map(|name| Process { name: name.into() }).collect();
-    Json(List { items, next: None })
+pub(super) fn routes() -> OpenApiRouter<Arc<Node>> {
+    OpenApiRouter::default()
+        .routes(operation(list))
+        .routes(operation(instances))
+        .routes(operation(show))
+        .routes(operation(send))
 }
 
-/// Lists the instances of a process by id.
-#[utoipa::path(get, path = "/v1/processes/{name}", tag = "processes",
-    params(("name" = String, Path, description = "The process"), InstanceParams),
-    responses(
-        (status = 200, body = List<Instance>,
-            description = "With `status`, a part may be shorter than its limit and go on"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json"),
-    ),
-)]
-pub(crate) async fn instances(
-    State(node): State<Arc<Node>>,
-    Path(name): Path<String>,
-    Params(params): Params<InstanceParams>,
-) -> Result<Json<List<Instance>>, Problem> {
-    Ok(Json(read_instances(&node, &name, params.status, &params.page()?).await?))
+async fn list(node: Arc<Node>, _: ListProcesses) -> Result<Page<Process>, Problem> {
+    let names = node.runtime.processes().names();
+    Ok(Page::whole(names.map(|name| Process { name: name.into() }).collect()))
 }
 
-/// Shows an instance: what it knows, and its messages.
-#[utoipa::path(get, path = "/v1/processes/{name}/{id}", tag = "processes",
-    params(
-        ("name" = String, Path, description = "The process"),
-        ("id" = String, Path, description = "The instance"),
-        PageParams,
-    ),
-    responses(
-        (status = 200, body = InstanceDetail),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json"),
-    ),
-)]
-pub(crate) async fn show(
-    State(node): State<Arc<Node>>,
-    Path((name, id)): Path<(String, String)>,
-    Params(params): Params<PageParams>,
-) -> Result<Json<InstanceDetail>, Problem> {
-    Ok(Json(read_one(&node, &name, &id, &params.page()?).await?))
+async fn instances(node: Arc<Node>, it: ListInstances) -> Result<Page<Instance>, Problem> {
+    let page = Part::new(it.limit, it.cursor.as_deref())?;
+    read_instances(&node, &it.name, it.status, &page).await
+}
+
+async fn show(node: Arc<Node>, it: ShowInstance) -> Result<InstanceDetail, Problem> {
+    let page = Part::new(it.limit, it.cursor.as_deref())?;
+    read_one(&node, &it.name, &it.id, &page).await
+}
+
+async fn send(node: Arc<Node>, it: SendInput) -> Result<Decision, Problem> {
+    let SendInput { name, id, type_, data, idempotency_key: key } = it;
+    let (data, key) = (data.unwrap_or_default(), key.as_deref());
+    let decided = node.runtime.processes().input_json(&name, &id, &type_, data, key).await?;
+    Ok(Decision::from(&decided))
 }
 
 /// Reads a part of the instances of a process.
@@ -77,8 +61,8 @@ pub(crate) async fn read_instances(
     node: &Node,
     name: &str,
     status: Option<Status>,
-    page: &Page,
-) -> Result<List<Instance>, Problem> {
+    page: &Part,
+) -> Result<Page<Instance>, Problem> {
     if !node.runtime.processes().contains(name) {
         return Err(InputError::Process { name: name.into() }.into());
     }
@@ -89,8 +73,8 @@ pub(crate) async fn read_instances(
     let mut after = page.after_address()?.cloned();
     let mut items: Vec<StreamSummary> = Vec::new();
     let cursor = |it: Address| Some(Cursor::Address(it).encode());
-    let list = |items: &[StreamSummary], next| List {
-        items: items.iter().map(Instance::of).collect(),
+    let list = |items: &[StreamSummary], next| Page {
+        items: items.iter().map(Instance::from).collect(),
         next,
     };
     for _ in 0..READS_MAX {
@@ -116,18 +100,18 @@ pub(crate) async fn read_one(
     node: &Node,
     name: &str,
     id: &str,
-    page: &Page,
+    page: &Part,
 ) -> Result<InstanceDetail, Problem> {
     let view = match node.runtime.processes().look(name, id).await {
         // Nobody asked with a message: it is a stored one that cannot be read.
         Err(InputError::Codec(error)) => {
-            return Err(Problem::new(Code::Corrupt, error.to_string()));
+            return Err(Problem::of(Code::Corrupt, error.to_string()));
         }
         view => view?,
     };
     let view = view.ok_or_else(|| {
         let detail = format!("process `{name}` has no instance `{id}`; it begins with an input");
-        Problem::new(Code::NotFound, detail)
+        Problem::of(Code::InstanceNotFound, detail)
     })?;
     let address = Address::new(EntityKind::Process, name, id).map_err(InputError::from)?;
     let stream = streams::read_one(node, &address.to_string(), page).await?;

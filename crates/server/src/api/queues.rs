@@ -1,108 +1,180 @@
-//! Queues: looked at, set, paused; what is sent to them, pulled from them and given up in them.
+//! Queues over HTTP.
 
-pub(crate) mod messages;
-pub(crate) mod pull;
-pub(crate) mod redrive;
-pub(crate) mod send;
+use std::{sync::Arc, time::Duration};
 
-use std::sync::Arc;
-
-use axum::{
-    Json,
-    body::Bytes,
-    extract::{Path, State},
+use steadfast_api::{
+    JsonText, Page,
+    queues::{
+        AckMessages, AckedMessages, ConfigureQueue, EditMessage, Edited, ListQueues, MessageState,
+        PauseQueue, PeekQueue, PullMessages, PulledMessage, PulledMessages, PurgeQueue, Purged,
+        Queue, QueueMessage, RedriveQueue, Redriven, ResumeQueue, SendMessages, Sent, ShowQueue,
+    },
 };
-use steadfast_core::QueueSettings;
+use steadfast_core::queue::{LeaseId, Outgoing, PeekState, Peeked, Redrive};
+use steadfast_store::{Position, StoreError, Timestamp};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::{
-    body::{body_of, body_or},
-    problem::{Problem, ProblemBody},
-    wire::{QueueEntry, QueueList},
+    id,
+    page::{CURSOR, Cursor, bad_cursor},
+    problem::{Code, Problem},
 };
-use crate::node::Node;
+use crate::{node::Node, operation::operation};
 
-/// Lists the queues: all that were declared, made or ever sent to.
-#[utoipa::path(get, path = "/v1/queues", tag = "queues",
-    responses((status = 200, body = QueueList)))]
-pub(crate) async fn list(State(node): State<Arc<Node>>) -> Result<Json<QueueList>, Problem> {
-    Ok(Json(QueueList { queues: read_queues(&node).await? }))
+/// Bytes of messages in one page, unless the first alone is larger.
+const PAGE_BYTES_MAX: usize = 8 << 20;
+
+/// Rows of one read, to bound the rows that are read in vain.
+const READ_ROWS: usize = 50;
+
+pub(super) fn routes() -> OpenApiRouter<Arc<Node>> {
+    OpenApiRouter::default()
+        .routes(operation(list))
+        .routes(operation(show))
+        .routes(operation(configure))
+        .routes(operation(pause))
+        .routes(operation(resume))
+        .routes(operation(purge))
+        .routes(operation(redrive))
+        .routes(operation(peek))
+        .routes(operation(send))
+        .routes(operation(pull))
+        .routes(operation(ack))
+        .routes(operation(edit))
 }
 
-/// Reads the queues.
-pub(crate) async fn read_queues(node: &Node) -> Result<Vec<QueueEntry>, Problem> {
-    Ok(node.runtime.queues().list().await?.into_iter().map(QueueEntry::of).collect())
+pub(crate) async fn list(node: Arc<Node>, _: ListQueues) -> Result<Page<Queue>, Problem> {
+    let queues = node.runtime.queues().list().await?;
+    Ok(Page::whole(queues.into_iter().map(Queue::from).collect()))
 }
 
-/// Shows a queue: settings, how full it is, how old its oldest message is, and what goes through.
-#[utoipa::path(get, path = "/v1/queues/{q}", tag = "queues",
-    params(("q" = String, Path, description = "The queue")),
-    responses(
-        (status = 200, body = QueueEntry),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json"),
-    ),
-)]
-pub(crate) async fn show(
-    State(node): State<Arc<Node>>,
-    Path(queue): Path<String>,
-) -> Result<Json<QueueEntry>, Problem> {
-    Ok(Json(read_queue(&node, &queue).await?))
+pub(crate) async fn show(node: Arc<Node>, it: ShowQueue) -> Result<Queue, Problem> {
+    Ok(node.runtime.queues().show(&it.queue).await?.into())
 }
 
-/// Reads one queue.
-pub(crate) async fn read_queue(node: &Node, queue: &str) -> Result<QueueEntry, Problem> {
-    Ok(QueueEntry::of(node.runtime.queues().show(queue).await?))
+async fn configure(node: Arc<Node>, it: ConfigureQueue) -> Result<Queue, Problem> {
+    node.runtime.queues().configure(&it.queue, it.settings).await?;
+    show(node, ShowQueue { queue: it.queue }).await
 }
 
-/// Makes a queue, or gives it other settings. A setting that is left out is as it is by default,
-/// not as it was.
-#[utoipa::path(put, path = "/v1/queues/{q}", tag = "queues",
-    params(("q" = String, Path, description = "The queue")),
-    request_body = QueueSettings,
-    responses(
-        (status = 200, body = QueueEntry, description = "They are in force, durably"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json", description =
-            "`bad_request`: unknown or of another type; `invalid_settings`: one cannot be so, or \
-             dead letters would come back; `invalid_name`: it cannot be the name of a queue"),
-    ),
-)]
-pub(crate) async fn configure(
-    State(node): State<Arc<Node>>,
-    Path(queue): Path<String>,
-    body: Bytes,
-) -> Result<Json<QueueEntry>, Problem> {
-    let settings: QueueSettings = body_or(&body, "settings of a queue")?;
-    node.runtime.queues().configure(&queue, settings).await?;
-    Ok(Json(read_queue(&node, &queue).await?))
+async fn pause(node: Arc<Node>, it: PauseQueue) -> Result<Queue, Problem> {
+    node.runtime.queues().pause(&it.queue).await?;
+    show(node, ShowQueue { queue: it.queue }).await
 }
 
-/// Delivers nothing more from a queue until it is resumed. What is under way ends.
-#[utoipa::path(post, path = "/v1/queues/{q}/pause", tag = "queues",
-    params(("q" = String, Path, description = "The queue")),
-    responses(
-        (status = 200, body = QueueEntry, description = "It is paused, durably"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json"),
-    ),
-)]
-pub(crate) async fn pause(
-    State(node): State<Arc<Node>>,
-    Path(queue): Path<String>,
-) -> Result<Json<QueueEntry>, Problem> {
-    node.runtime.queues().pause(&queue).await?;
-    Ok(Json(read_queue(&node, &queue).await?))
+async fn resume(node: Arc<Node>, it: ResumeQueue) -> Result<Queue, Problem> {
+    node.runtime.queues().resume(&it.queue).await?;
+    show(node, ShowQueue { queue: it.queue }).await
 }
 
-/// Lets a queue go on that is paused.
-#[utoipa::path(post, path = "/v1/queues/{q}/resume", tag = "queues",
-    params(("q" = String, Path, description = "The queue")),
-    responses(
-        (status = 200, body = QueueEntry, description = "It goes on"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json"),
-    ),
-)]
-pub(crate) async fn resume(
-    State(node): State<Arc<Node>>,
-    Path(queue): Path<String>,
-) -> Result<Json<QueueEntry>, Problem> {
-    node.runtime.queues().resume(&queue).await?;
-    Ok(Json(read_queue(&node, &queue).await?))
+pub(crate) async fn peek(node: Arc<Node>, it: PeekQueue) -> Result<Page<QueueMessage>, Problem> {
+    let mut after = match it.cursor.as_deref().map(Cursor::decode) {
+        None => None,
+        Some(Some(Cursor::Due(due_at, position))) => Some((due_at, position)),
+        Some(_) => return Err(bad_cursor(CURSOR)),
+    };
+    let (mut items, mut bytes) = (Vec::new(), 0);
+    let limit = it.limit.rows();
+    loop {
+        let wanted = (limit + 1 - items.len()).min(READ_ROWS);
+        let page = node.runtime.queues().peek(&it.queue, it.state.into(), after, wanted).await?;
+        let is_last = page.len() < wanted;
+        for message in page {
+            bytes += message.message.data.as_str().len();
+            if items.len() == limit || (!items.is_empty() && PAGE_BYTES_MAX < bytes) {
+                let next = after.map(|(due_at, position)| Cursor::Due(due_at, position).encode());
+                return Ok(Page { items, next });
+            }
+            after = Some(place(&message));
+            items.push(message.into());
+        }
+        if is_last {
+            return Ok(Page::whole(items));
+        }
+    }
+}
+
+/// The key of a row, behind which the next page begins.
+fn place(it: &Peeked) -> (Timestamp, Position) {
+    (it.due_at.unwrap_or(Timestamp(0)), it.message.position)
+}
+
+async fn send(node: Arc<Node>, it: SendMessages) -> Result<Sent, Problem> {
+    let all = match (&it.body, it.delay_ms, &it.messages) {
+        (Some(body), delay_ms, None) => vec![outgoing(body, delay_ms)?],
+        (None, None, Some(all)) => {
+            let all = all.iter().map(|it| outgoing(&it.body, it.delay_ms));
+            all.collect::<Result<Vec<_>, _>>()?
+        }
+        _ => {
+            let form = "the body must be {\"body\", \"delayMs\"?} or {\"messages\": [{\"body\", \
+                 \"delayMs\"?}, …]}";
+            return Err(Problem::of(Code::BadRequest, form));
+        }
+    };
+    let key = it.idempotency_key.as_deref();
+    Ok(node.runtime.queues().send_json(&it.queue, all, key).await?.into())
+}
+
+fn outgoing(body: &JsonText, delay_ms: Option<u64>) -> Result<Outgoing, Problem> {
+    let body = body.stored().map_err(StoreError::from)?;
+    Ok(Outgoing { body, delay: Duration::from_millis(delay_ms.unwrap_or(0)) })
+}
+
+async fn pull(node: Arc<Node>, it: PullMessages) -> Result<PulledMessages, Problem> {
+    let lease = Duration::from_millis(it.lease_ms);
+    let pulled = node.runtime.queues().pull(&it.queue, it.batch_size, lease).await?;
+    // A queue that gave something was not paused.
+    let paused = pulled.is_empty() && node.runtime.queues().is_paused(&it.queue).await?;
+    Ok(PulledMessages { items: pulled.iter().map(PulledMessage::from).collect(), paused })
+}
+
+async fn ack(node: Arc<Node>, it: AckMessages) -> Result<AckedMessages, Problem> {
+    if it.acks.is_empty() && it.retries.is_empty() {
+        // An unknown queue comes first.
+        node.runtime.queues().is_paused(&it.queue).await?;
+        return Err(Problem::of(Code::BadRequest, "name leases in `acks` or `retries`"));
+    }
+    let acks: Result<Vec<LeaseId>, _> = it.acks.iter().map(|it| it.lease_id.parse()).collect();
+    let retries: Result<Vec<_>, Problem> = it
+        .retries
+        .iter()
+        .map(|it| Ok((it.lease_id.parse()?, it.delay_ms.map(Duration::from_millis))))
+        .collect();
+    Ok(node.runtime.queues().ack(&it.queue, &acks?, &retries?).await?.into())
+}
+
+pub(crate) async fn purge(node: Arc<Node>, it: PurgeQueue) -> Result<Purged, Problem> {
+    let state = match it.state {
+        None => None,
+        Some(state @ (MessageState::Pending | MessageState::Dead)) => Some(PeekState::from(state)),
+        Some(MessageState::InFlight) => {
+            let detail = "messages in flight cannot be purged: `state` must be pending or dead";
+            return Err(Problem::of(Code::InvalidInput, detail).at("state"));
+        }
+    };
+    let ids = positions(it.ids)?;
+    let purged = node.runtime.queues().purge(&it.queue, state, ids.as_deref()).await?;
+    Ok(Purged { purged })
+}
+
+pub(crate) async fn redrive(node: Arc<Node>, it: RedriveQueue) -> Result<Redriven, Problem> {
+    let what = Redrive {
+        to: it.to,
+        ids: positions(it.filter.ids)?,
+        error_contains: it.filter.error_contains,
+        rate_per_second: it.rate_per_second,
+        dry_run: it.dry_run,
+    };
+    Ok(node.runtime.queues().redrive(&it.queue, &what).await?.into())
+}
+
+pub(crate) async fn edit(node: Arc<Node>, it: EditMessage) -> Result<Edited, Problem> {
+    let body = it.body.stored().map_err(StoreError::from)?;
+    let id = node.runtime.queues().edit(&it.queue, it.id, body, it.to.as_deref()).await?;
+    Ok(Edited { id: id.to_string() })
+}
+
+fn positions(ids: Option<Vec<String>>) -> Result<Option<Vec<Position>>, Problem> {
+    ids.map(|it| it.iter().map(|it| id::position(it)).collect()).transpose()
 }

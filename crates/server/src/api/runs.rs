@@ -1,249 +1,110 @@
-//! Runs of workflows: started, looked at, told things, paused and ended.
-
-pub(crate) mod history;
-pub(crate) mod list;
+//! Workflows and runs over HTTP.
 
 use std::{sync::Arc, time::Duration};
 
 use axum::{
-    Json,
-    body::Bytes,
+    Extension,
     extract::{Path, State},
-    http::StatusCode,
+    http::HeaderMap,
+    response::Response,
 };
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::Deserialize;
 use serde_json::Value;
-use steadfast_core::workflow::{FailureView, Phase, RunView, Started, Status};
+use steadfast_api::{
+    Page, read_time,
+    runs::{
+        DeleteRun, ListRuns, ListWorkflows, PauseRun, RestartRun, ResumeRun, RunHistory, SendEvent,
+        ShowRun, StartRun, StartedRun, TerminateRun, Wait, WorkflowEntry,
+    },
+};
+use steadfast_core::{
+    RunError,
+    workflow::{HistoryEntry, RunItem, RunQuery, RunView, Started, Time},
+};
 use steadfast_store::{Entropy, SeededEntropy};
-use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
-    page::Params,
+    page::{CURSOR, Params, bad_cursor},
     problem::{Code, Problem, ProblemBody},
 };
-use crate::node::Node;
+use crate::{
+    listener::Seat,
+    live::history::{Watch, answer},
+    node::Node,
+    operation::operation,
+};
 
-/// Seconds that a request may wait.
-const WAIT_MAX: u64 = 60;
-
-/// What a run is started with.
-#[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct StartBody {
-    /// Its id; made up if it is left out. The same id is the same run.
-    #[serde(default)]
-    id: Option<String>,
-    /// What the workflow takes.
-    #[serde(default)]
-    input: Value,
+pub(super) fn routes() -> OpenApiRouter<Arc<Node>> {
+    OpenApiRouter::default()
+        .routes(operation(workflows))
+        .routes(operation(list))
+        .routes(operation(start))
+        .routes(operation(show))
+        .routes(operation(delete))
+        .routes(operation(history))
+        .routes(operation(pause))
+        .routes(operation(resume))
+        .routes(operation(terminate))
+        .routes(operation(restart))
+        .routes(operation(event))
+        .routes(routes!(live))
 }
 
-/// Where a run is to begin anew.
-#[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct RestartBody {
-    /// The step from which on what is recorded is forgotten; everything if it is left out.
-    #[serde(default)]
-    from: Option<String>,
+pub(crate) async fn workflows(
+    node: Arc<Node>,
+    _: ListWorkflows,
+) -> Result<Page<WorkflowEntry>, Problem> {
+    let counts = node.runtime.runs().counts().await?;
+    let limits = node.runtime.runs().workflows().map(|(_, options)| options.into());
+    let all = counts.into_iter().zip(limits);
+    Ok(Page::whole(all.map(|(counts, limits)| WorkflowEntry { counts, limits }).collect()))
 }
 
-/// How long to wait.
-#[derive(Debug, Default, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct WaitParams {
-    /// Seconds to wait for its end, up to 60.
-    #[param(value_type = Option<u32>, minimum = 0, maximum = 60)]
-    wait: Option<String>,
+pub(crate) async fn list(node: Arc<Node>, it: ListRuns) -> Result<Page<RunItem>, Problem> {
+    let query = RunQuery {
+        workflow: it.workflow,
+        status: it.status,
+        prefix: it.prefix.unwrap_or_default(),
+        since: given(it.since).map(|it| moment("since", &it)).transpose()?,
+        until: given(it.until).map(|it| moment("until", &it)).transpose()?,
+        after: given(it.cursor),
+        limit: it.limit.rows(),
+    };
+    // Nothing else of a query can be malformed.
+    let is_cursor = |it: &RunError| matches!(it, RunError::Malformed { .. });
+    let page = node.runtime.runs().list(&query).await.map_err(|error| {
+        if is_cursor(&error) { bad_cursor(CURSOR) } else { Problem::from(error) }
+    })?;
+    Ok(Page { items: page.items, next: page.next })
 }
 
-/// What came of a start.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-pub(crate) struct StartedEntry {
-    /// The id of the run.
-    pub(crate) id: String,
-    /// Its workflow.
-    pub(crate) workflow: String,
-    /// Whether this request has made it; if not, it was there.
-    pub(crate) created: bool,
-    /// How far it is.
-    pub(crate) status: Phase,
-    /// What it ended with.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) output: Option<Value>,
-    /// Why it failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) error: Option<FailureView>,
+/// A field that is empty was left empty in a form.
+fn given(text: Option<String>) -> Option<String> {
+    text.filter(|it| !it.is_empty())
 }
 
-/// Starts a run, or finds the one with this id.
-#[utoipa::path(post, path = "/v1/workflows/{name}/runs", tag = "workflows",
-    params(("name" = String, Path, description = "The workflow"), WaitParams),
-    request_body = Option<StartBody>,
-    responses(
-        (status = 201, body = StartedEntry, description = "It is made, durably"),
-        (status = 200, body = StartedEntry, description = "It was there; its input is what it was"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json"),
-    ),
-)]
-pub(crate) async fn start(
-    State(node): State<Arc<Node>>,
-    Path(name): Path<String>,
-    Params(params): Params<WaitParams>,
-    body: Bytes,
-) -> Result<(StatusCode, Json<StartedEntry>), Problem> {
-    let StartBody { id, input } = body_or(&body, "{\"id\"?, \"input\"}")?;
-    let id = id.unwrap_or_else(made_up);
-    let wait = params.seconds()?;
-    let enough = enough(&node, wait);
+fn moment(name: &str, text: &str) -> Result<Time, Problem> {
+    read_time(text).map(Time).ok_or_else(|| {
+        let detail = format!("`{name}` must be a time like 2026-11-15T12:30:00Z, not `{text}`");
+        Problem::of(Code::BadRequest, detail).at(name)
+    })
+}
+
+async fn start(node: Arc<Node>, it: StartRun) -> Result<StartedRun, Problem> {
+    let id = it.id.unwrap_or_else(made_up);
+    let input = it.input.map_or(Ok(Value::Null), |it| serde_json::from_str(it.get()));
+    let input = input.map_err(|error| Problem::of(Code::BadRequest, error.to_string()))?;
+    let wait = seconds(it.wait);
+    let runs = node.runtime.runs();
     let Started { created, status } =
-        node.runtime.runs().start_json_and_wait(&name, &id, input, enough).await?;
+        runs.start_json_and_wait(&it.workflow, &id, input, enough(&node, wait)).await?;
     let is_over = status.is_final() || status.is_paused();
     let status = match is_over || wait.is_zero() {
         true => status,
-        false => node.runtime.runs().run(&name, &id).await?.status,
+        false => runs.run(&it.workflow, &id).await?.status,
     };
-    let code = if created { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((code, Json(StartedEntry::of(name, id, created, status))))
-}
-
-impl StartedEntry {
-    /// From the status alone, so that a start need not read what the run looks like.
-    fn of(workflow: String, id: String, created: bool, status: Status) -> Self {
-        let phase = Phase::of(&status);
-        let (output, error) = match status {
-            Status::Complete(output) => (Some(output), None),
-            Status::Errored(error) => (None, Some(FailureView::of(&error))),
-            Status::Queued
-            | Status::Running
-            | Status::Waiting
-            | Status::Paused(_)
-            | Status::Terminated => (None, None),
-        };
-        Self { id, workflow, created, status: phase, output, error }
-    }
-}
-
-/// Shows a run.
-#[utoipa::path(get, path = "/v1/workflows/{name}/runs/{id}", tag = "workflows",
-    params(
-        ("name" = String, Path, description = "The workflow"),
-        ("id" = String, Path, description = "The run"),
-        WaitParams,
-    ),
-    responses(
-        (status = 200, body = RunView),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json"),
-    ),
-)]
-pub(crate) async fn show(
-    State(node): State<Arc<Node>>,
-    Path((name, id)): Path<(String, String)>,
-    Params(params): Params<WaitParams>,
-) -> Result<Json<RunView>, Problem> {
-    awaited(&node, &name, &id, params.seconds()?).await?;
-    Ok(Json(node.runtime.runs().look(&name, &id).await?))
-}
-
-/// Erases a run that has ended, as if it had never been. Its id is free again.
-#[utoipa::path(delete, path = "/v1/workflows/{name}/runs/{id}", tag = "workflows",
-    params(
-        ("name" = String, Path, description = "The workflow"),
-        ("id" = String, Path, description = "The run"),
-    ),
-    responses(
-        (status = 204, description = "It is gone, durably"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json"),
-        (status = 409, body = ProblemBody, content_type = "application/problem+json",
-            description = "It has not ended, or messages that it sent are still to be delivered"),
-    ),
-)]
-pub(crate) async fn delete(
-    State(node): State<Arc<Node>>,
-    Path((name, id)): Path<(String, String)>,
-) -> Result<StatusCode, Problem> {
-    node.runtime.runs().delete(&name, &id).await?;
-    Ok(StatusCode::NO_CONTENT)
-}
-
-/// Pauses, resumes, terminates or restarts a run.
-#[utoipa::path(post, path = "/v1/workflows/{name}/runs/{id}/{verb}", tag = "workflows",
-    params(
-        ("name" = String, Path, description = "The workflow"),
-        ("id" = String, Path, description = "The run"),
-        ("verb" = String, Path, description = "pause, resume, terminate or restart"),
-    ),
-    request_body(content = Option<RestartBody>, description = "For restart; may be left out"),
-    responses(
-        (status = 200, body = RunView, description = "As it is now"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json"),
-        (status = 409, body = ProblemBody, content_type = "application/problem+json",
-            description = "It is not in a state in which that could be done"),
-    ),
-)]
-pub(crate) async fn control(
-    State(node): State<Arc<Node>>,
-    Path((name, id, verb)): Path<(String, String, String)>,
-    body: Bytes,
-) -> Result<Json<RunView>, Problem> {
-    let runs = node.runtime.runs();
-    match verb.as_str() {
-        "pause" => runs.pause(&name, &id).await?,
-        "resume" => runs.resume(&name, &id).await?,
-        "terminate" => runs.terminate(&name, &id).await?,
-        "restart" => {
-            let RestartBody { from } = body_or(&body, "{\"from\"?}")?;
-            runs.restart(&name, &id, from.as_deref()).await?;
-        }
-        _ => return Err(Problem::new(Code::UnknownRoute, "no such route; see /openapi.json")),
-    }
-    Ok(Json(node.runtime.runs().look(&name, &id).await?))
-}
-
-/// Tells a run of an event. It is kept until the run waits for it.
-#[utoipa::path(post, path = "/v1/workflows/{name}/runs/{id}/events/{type}", tag = "workflows",
-    params(
-        ("name" = String, Path, description = "The workflow"),
-        ("id" = String, Path, description = "The run"),
-        ("type" = String, Path, description = "The name of the event"),
-    ),
-    request_body(content = Option<Value>, content_type = "application/json"),
-    responses(
-        (status = 200, body = RunView, description = "It is kept, durably"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json"),
-        (status = 409, body = ProblemBody, content_type = "application/problem+json",
-            description = "The run has ended"),
-    ),
-)]
-pub(crate) async fn event(
-    State(node): State<Arc<Node>>,
-    Path((name, id, event)): Path<(String, String, String)>,
-    body: Bytes,
-) -> Result<Json<RunView>, Problem> {
-    let payload: Value = body_or(&body, "the payload")?;
-    node.runtime.runs().send_event(&name, &id, &event, &payload).await?;
-    Ok(Json(node.runtime.runs().look(&name, &id).await?))
-}
-
-impl WaitParams {
-    fn seconds(&self) -> Result<Duration, Problem> {
-        let seconds = self.wait.as_deref().map_or(Ok(0), str::parse::<u64>);
-        let seconds = seconds.ok().filter(|it| *it <= WAIT_MAX).ok_or_else(|| {
-            Problem::new(Code::BadQuery, format!("`wait` must be 0 to {WAIT_MAX} seconds"))
-        })?;
-        Ok(Duration::from_secs(seconds))
-    }
-}
-
-/// Reads a body. One that is empty says nothing.
-fn body_or<T: DeserializeOwned + Default>(body: &[u8], form: &str) -> Result<T, Problem> {
-    if body.is_empty() {
-        return Ok(T::default());
-    }
-    serde_json::from_slice(body).map_err(|error| {
-        Problem::new(Code::BadRequest, format!("the body must be {form}: {error}"))
-    })
+    Ok(StartedRun::new(it.workflow, id, created, status))
 }
 
 fn made_up() -> String {
@@ -251,26 +112,127 @@ fn made_up() -> String {
     format!("{:016x}{:016x}", entropy.next(), entropy.next())
 }
 
-/// Over when it was waited for so long, or the node stops: what a run is then is an answer as well.
+fn seconds(wait: Option<Wait>) -> Duration {
+    wait.map_or(Duration::ZERO, |it| Duration::from_secs(it.seconds()))
+}
+
+/// Ends after the wait, or when the server stops: the run's status then is an answer as well.
 async fn enough(node: &Node, wait: Duration) {
     if !wait.is_zero() {
-        // Which of the two it was is no matter.
+        // It does not matter which of the two it was.
         let _ = tokio::time::timeout(wait, node.stopping.cancelled()).await;
     }
 }
 
-/// How far a run is after a wait, if it has ended or stands still by then.
-async fn awaited(
-    node: &Node,
-    name: &str,
-    id: &str,
-    wait: Duration,
-) -> Result<Option<Status>, Problem> {
-    if wait.is_zero() {
-        return Ok(None);
+pub(crate) async fn show(node: Arc<Node>, it: ShowRun) -> Result<RunView, Problem> {
+    let wait = seconds(it.wait);
+    if !wait.is_zero() {
+        tokio::select! {
+            ended = node.runtime.runs().wait(&it.workflow, &it.id) => drop(ended?),
+            () = enough(&node, wait) => {}
+        }
     }
-    tokio::select! {
-        ended = node.runtime.runs().wait(name, id) => Ok(Some(ended?)),
-        () = enough(node, wait) => Ok(None),
-    }
+    look(&node, &it.workflow, &it.id).await
+}
+
+async fn look(node: &Node, workflow: &str, id: &str) -> Result<RunView, Problem> {
+    Ok(node.runtime.runs().look(workflow, id).await?)
+}
+
+pub(crate) async fn delete(node: Arc<Node>, it: DeleteRun) -> Result<(), Problem> {
+    Ok(node.runtime.runs().delete(&it.workflow, &it.id).await?)
+}
+
+pub(crate) async fn pause(node: Arc<Node>, it: PauseRun) -> Result<RunView, Problem> {
+    node.runtime.runs().pause(&it.workflow, &it.id).await?;
+    look(&node, &it.workflow, &it.id).await
+}
+
+pub(crate) async fn resume(node: Arc<Node>, it: ResumeRun) -> Result<RunView, Problem> {
+    node.runtime.runs().resume(&it.workflow, &it.id).await?;
+    look(&node, &it.workflow, &it.id).await
+}
+
+pub(crate) async fn terminate(node: Arc<Node>, it: TerminateRun) -> Result<RunView, Problem> {
+    node.runtime.runs().terminate(&it.workflow, &it.id).await?;
+    look(&node, &it.workflow, &it.id).await
+}
+
+pub(crate) async fn restart(node: Arc<Node>, it: RestartRun) -> Result<RunView, Problem> {
+    node.runtime.runs().restart(&it.workflow, &it.id, it.from.as_deref()).await?;
+    look(&node, &it.workflow, &it.id).await
+}
+
+pub(crate) async fn event(node: Arc<Node>, it: SendEvent) -> Result<RunView, Problem> {
+    let payload: Value = serde_json::from_str(it.payload.get())
+        .map_err(|error| Problem::of(Code::BadRequest, error.to_string()))?;
+    node.runtime.runs().send_event(&it.workflow, &it.id, &it.event, &payload).await?;
+    look(&node, &it.workflow, &it.id).await
+}
+
+pub(crate) async fn history(
+    node: Arc<Node>,
+    it: RunHistory,
+) -> Result<Page<HistoryEntry>, Problem> {
+    let after = it.cursor.as_deref().map_or(Ok(0), |it| number(it, CURSOR))?;
+    let limit = it.limit.rows();
+    let mut items = node.runtime.runs().history(&it.workflow, &it.id, after, limit + 1).await?;
+    let more = limit < items.len();
+    items.truncate(limit);
+    let next = items.last().filter(|_| more).map(|it| it.number.to_string());
+    Ok(Page { items, next })
+}
+
+fn number(text: &str, name: &str) -> Result<i64, Problem> {
+    text.parse().ok().filter(|it| 0 <= *it).ok_or_else(|| {
+        let detail = format!("`{name}` must be the number of an entry, not `{text}`");
+        Problem::of(Code::BadRequest, detail).at(name)
+    })
+}
+
+/// The query of a history that is followed.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LiveParams {
+    after: Option<String>,
+}
+
+/// Follow the history of a run.
+///
+/// Server-sent events: each entry has its number as id, so that a client that reconnects continues
+/// behind the last one. The last event is `end` when the run has ended, and `closed` when the
+/// server stops or the client is too slow: then reconnect.
+#[utoipa::path(get, path = "/v1/workflows/{workflow}/runs/{id}/live", tag = "workflows",
+    params(
+        ("workflow" = String, Path, description = "Workflow name"),
+        ("id" = String, Path, description = "Run id"),
+        ("after" = Option<i64>, Query, description = "Continue behind this entry"),
+        ("Last-Event-ID" = Option<i64>, Header, description =
+            "The number of the last entry, as browsers send it when they reconnect"),
+    ),
+    responses(
+        (status = 200, body = String, content_type = "text/event-stream"),
+        (status = "default", body = ProblemBody, content_type = "application/problem+json"),
+    ),
+)]
+async fn live(
+    State(node): State<Arc<Node>>,
+    Path((workflow, id)): Path<(String, String)>,
+    Params(params): Params<LiveParams>,
+    headers: HeaderMap,
+    seat: Option<Extension<Seat>>,
+) -> Result<Response, Problem> {
+    // A browser that reconnects repeats the query of its first visit; the header is newer.
+    let last = headers.get("last-event-id").and_then(|it| it.to_str().ok());
+    let after = match last.filter(|it| !it.is_empty()) {
+        Some(last) => number(last, "Last-Event-ID")?,
+        None => number(params.after.as_deref().unwrap_or("0"), "after")?,
+    };
+    // The run must exist before the answer begins.
+    node.runtime.runs().history(&workflow, &id, after, 1).await?;
+    let place = node.watchers.clone().try_acquire_owned().map_err(|_| {
+        Problem::of(Code::Busy, "too many clients follow runs; try again, or read `history`")
+    })?;
+    let watch = Watch { node, workflow, id, after, place };
+    Ok(answer(watch, seat.map(|Extension(seat)| seat)))
 }

@@ -1,75 +1,88 @@
-//! Streams: the list, and one with its messages.
+//! Streams and messages over HTTP.
 
 use std::sync::Arc;
 
-use axum::{
-    Json,
-    extract::{Path, State},
+use steadfast_api::{
+    DeliveryState, Page,
+    streams::{
+        Addresses, AttemptEntry, ListDead, ListPending, ListStreams, Message, MessageDetail,
+        ReviveMessage, ShowMessage, ShowStream, Stream, StreamDetail,
+    },
 };
+use steadfast_store::{
+    Address, Commit, EntityKind, Expect, InvalidInput, Json, Outcome, Position, Recorded, Remember,
+    Settled, SettledAs, State as Delivery, StoreError, Write,
+};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::{
     id,
-    page::{Cursor, Gathered, Page, PageParams, Params, gather},
-    problem::{Code, Problem, ProblemBody},
-    wire::{Addresses, List, Message, Stream, StreamDetail},
+    page::{Cursor, Gathered, Part, gather},
+    problem::{Code, Problem},
 };
-use crate::node::Node;
+use crate::{node::Node, operation::operation};
 
-/// Lists the streams in the order of kind, class and name.
-#[utoipa::path(get, path = "/v1/streams", tag = "streams", params(PageParams), responses(
-    (status = 200, body = List<Stream>),
-    (status = 400, body = ProblemBody, content_type = "application/problem+json"),
-))]
-pub(crate) async fn list(
-    State(node): State<Arc<Node>>,
-    Params(params): Params<PageParams>,
-) -> Result<Json<List<Stream>>, Problem> {
-    Ok(Json(read_list(&node, &params.page()?).await?))
+pub(super) fn routes() -> OpenApiRouter<Arc<Node>> {
+    OpenApiRouter::default()
+        .routes(operation(list))
+        .routes(operation(pending))
+        .routes(operation(dead))
+        .routes(operation(show))
+        .routes(operation(message))
+        .routes(operation(revive))
 }
 
-/// Shows a stream by id or address, with its messages.
-#[utoipa::path(get, path = "/v1/streams/{*id}", tag = "streams",
-    params(
-        ("id" = String, Path, description = "32 hexadecimal digits, or kind/class/name"),
-        PageParams,
-    ),
-    responses(
-        (status = 200, body = StreamDetail),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json"),
-    ),
-)]
-pub(crate) async fn show(
-    State(node): State<Arc<Node>>,
-    Path(id): Path<String>,
-    Params(params): Params<PageParams>,
-) -> Result<Json<StreamDetail>, Problem> {
-    Ok(Json(read_one(&node, &id, &params.page()?).await?))
+async fn list(node: Arc<Node>, it: ListStreams) -> Result<Page<Stream>, Problem> {
+    read_list(&node, &Part::new(it.limit, it.cursor.as_deref())?).await
+}
+
+async fn show(node: Arc<Node>, it: ShowStream) -> Result<StreamDetail, Problem> {
+    read_one(&node, &it.id, &Part::new(it.limit, it.cursor.as_deref())?).await
+}
+
+async fn pending(node: Arc<Node>, it: ListPending) -> Result<Page<Message>, Problem> {
+    let page = Part::new(it.limit, it.cursor.as_deref())?;
+    read_pending(&node, it.stream.as_deref(), &page).await
+}
+
+async fn dead(node: Arc<Node>, it: ListDead) -> Result<Page<Message>, Problem> {
+    read_dead(&node, &Part::new(it.limit, it.cursor.as_deref())?).await
+}
+
+async fn message(node: Arc<Node>, it: ShowMessage) -> Result<MessageDetail, Problem> {
+    let store = node.runtime.store().as_ref();
+    let recorded = store.message(it.message).await?.ok_or_else(|| not_found(it.message))?;
+    let attempts = store.attempts(it.message).await?;
+    let addresses = Addresses::read(store, std::slice::from_ref(&recorded)).await?;
+    Ok(MessageDetail {
+        message: Message::of(&recorded, &addresses),
+        attempt_log: attempts.iter().map(AttemptEntry::from).collect(),
+    })
 }
 
 /// Reads a part of the list of streams.
-pub(crate) async fn read_list(node: &Node, page: &Page) -> Result<List<Stream>, Problem> {
+pub(crate) async fn read_list(node: &Node, page: &Part) -> Result<Page<Stream>, Problem> {
     let mut found =
         node.runtime.store().streams(None, page.after_address()?, page.limit + 1).await?;
     let more = page.limit < found.len();
     found.truncate(page.limit);
     let last = found.last().filter(|_| more);
     let next = last.map(|it| Cursor::Address(it.address.clone()).encode());
-    Ok(List { items: found.iter().map(Stream::of).collect(), next })
+    Ok(Page { items: found.iter().map(Stream::from).collect(), next })
 }
 
 /// Reads a stream and a part of its messages.
 pub(crate) async fn read_one(
     node: &Node,
     text: &str,
-    page: &Page,
+    page: &Part,
 ) -> Result<StreamDetail, Problem> {
     let id = id::stream(text)?;
     let store = node.runtime.store().as_ref();
     let after = page.after_version()?;
     let Some(address) = store.addresses(&[id]).await?.remove(&id) else {
         let detail = format!("stream `{text}` is not known; see `steadfast streams list`");
-        return Err(Problem::new(Code::NotFound, detail));
+        return Err(Problem::of(Code::StreamNotFound, detail));
     };
     let version = store.version(id).await?;
     let read = |after, rows| store.read_stream(id, after + 1, rows);
@@ -83,4 +96,127 @@ pub(crate) async fn read_one(
         next: last.map(|it| Cursor::Version(it.version).encode()),
         items: items.iter().map(|it| Message::of(it, &addresses)).collect(),
     })
+}
+
+/// Says that there is no such message.
+fn not_found(position: Position) -> Problem {
+    let detail = format!("message {position} is not there: it never was, or is forgotten");
+    Problem::of(Code::MessageNotFound, detail)
+}
+
+/// Reads a part of what is pending.
+pub(crate) async fn read_pending(
+    node: &Node,
+    stream: Option<&str>,
+    page: &Part,
+) -> Result<Page<Message>, Problem> {
+    let stream = stream.map(id::stream).transpose()?;
+    let read = |after, rows| node.runtime.store().pending(stream, after, rows);
+    let gathered = gather(page.limit, page.after_position()?, |it| it.position, read).await?;
+    Ok(messages(node, gathered).await?)
+}
+
+/// Reads a part of what is dead.
+pub(crate) async fn read_dead(node: &Node, page: &Part) -> Result<Page<Message>, Problem> {
+    let read = |after, rows| node.runtime.store().dead(after, rows);
+    let gathered = gather(page.limit, page.after_position()?, |it| it.position, read).await?;
+    Ok(messages(node, gathered).await?)
+}
+
+async fn messages(node: &Node, gathered: Gathered) -> Result<Page<Message>, StoreError> {
+    let Gathered { items, more } = gathered;
+    let addresses = Addresses::read(node.runtime.store().as_ref(), &items).await?;
+    let last = items.last().filter(|_| more);
+    let next = last.map(|it| Cursor::Position(it.position).encode());
+    Ok(Page { items: items.iter().map(|it| Message::of(it, &addresses)).collect(), next })
+}
+
+pub(crate) async fn revive(node: Arc<Node>, it: ReviveMessage) -> Result<Message, Problem> {
+    let position = it.message;
+    let key = it.idempotency_key.map(|key| remember(&key, position)).transpose()?;
+    let found = node.runtime.store().message(position).await?;
+    let refused = match revivable(position, found) {
+        Ok((recorded, as_)) => {
+            let message = revived(&node, &recorded).await?;
+            // Somebody may have revived it since, and it may be done by now.
+            let still = Expect::Settled { position, as_ };
+            let mut commit = Commit::of(Write::Revive { position }).expect(still);
+            if let Some(key) = key {
+                let reply = Json::of(&message).map_err(StoreError::from)?;
+                commit = commit.write(Write::Remember(key.reply(200, reply)));
+            }
+            return match node.runtime.store().commit(commit).await? {
+                Outcome::Committed(_) => Ok(message),
+                Outcome::Duplicate(before) => before.reply.map_or(Ok(message), |it| read(&it)),
+                Outcome::Rejected(rejection) => Err(rejection.into()),
+            };
+        }
+        Err(problem) => problem,
+    };
+    // A repetition finds the message in the state that the first request put it into, so the key
+    // is looked up before the state is refused.
+    match key {
+        Some(key) => match recall(&node, position, key).await? {
+            Some(before) => read(&before),
+            None => Err(refused),
+        },
+        None => Err(refused),
+    }
+}
+
+fn read(reply: &Json) -> Result<Message, Problem> {
+    serde_json::from_str(reply.as_str())
+        .map_err(|error| Problem::of(Code::Corrupt, format!("the recorded answer: {error}")))
+}
+
+fn remember(key: &str, position: Position) -> Result<Remember, Problem> {
+    let scope = Address::new(EntityKind::System, "http", "revive");
+    let scope = scope.map_err(|error| StoreError::from(InvalidInput::from(error)))?;
+    let request = position.to_string();
+    Ok(Remember::new(scope.id(), key, request.as_bytes()).map_err(StoreError::from)?)
+}
+
+fn revivable(
+    position: Position,
+    found: Option<Recorded>,
+) -> Result<(Recorded, SettledAs), Problem> {
+    let recorded = found.ok_or_else(|| not_found(position))?;
+    let state = match &recorded.state {
+        Some(Delivery::Settled(Settled {
+            as_: as_ @ (SettledAs::Dead | SettledAs::Cancelled),
+            ..
+        })) => {
+            let as_ = *as_;
+            return Ok((recorded, as_));
+        }
+        Some(Delivery::Settled(Settled { as_: SettledAs::Done, .. })) => "done",
+        Some(Delivery::Pending { .. }) => "pending already",
+        Some(Delivery::InFlight { .. }) => "in flight",
+        None => "not one to be delivered",
+    };
+    let detail = format!("message {position} is {state}; only dead and cancelled ones are revived");
+    Err(Problem::of(Code::WrongStatus, detail))
+}
+
+/// The message as it will be. It is recorded with the key, in the commit whose time it cannot know.
+async fn revived(node: &Node, recorded: &Recorded) -> Result<Message, StoreError> {
+    let addresses =
+        Addresses::read(node.runtime.store().as_ref(), std::slice::from_ref(recorded)).await?;
+    let mut message = Message::of(recorded, &addresses);
+    message.state = Some(DeliveryState::Pending);
+    Ok(message)
+}
+
+/// Looks a key up through a commit that cannot be applied: what is pending is not revived.
+async fn recall(node: &Node, position: Position, key: Remember) -> Result<Option<Json>, Problem> {
+    let commit = Commit::of(Write::Remember(key))
+        .expect(Expect::Pending { position })
+        .write(Write::Revive { position });
+    match node.runtime.store().commit(commit).await? {
+        Outcome::Duplicate(before) => Ok(before.reply),
+        Outcome::Rejected(rejection) if Code::of_rejection(&rejection) == Code::KeyReused => {
+            Err(rejection.into())
+        }
+        Outcome::Rejected(_) | Outcome::Committed(_) => Ok(None),
+    }
 }

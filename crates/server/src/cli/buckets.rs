@@ -1,179 +1,184 @@
 //! `steadfast buckets …`.
 
 mod cp;
-mod lifecycle;
 mod meter;
 mod place;
-mod rules;
+#[cfg(test)]
+mod tests;
 
-use serde_json::json;
-use steadfast_web::escaped;
-
-use self::place::Place;
-use super::{
-    client::Client,
-    output::{print, print_json},
-    query,
-    table::{Table, or_dash},
-    tell_next,
-};
-use crate::{
-    api::wire::{BlobGone, BlobList, BucketEntry, List, PresignedEntry},
-    args::{
-        AskArgs, BlobArgs, BucketArgs, BucketsVerb, LifecycleVerb, ListArgs, MethodArg,
-        PresignArgs, RulesVerb,
+use steadfast_api::{
+    Page,
+    buckets::{
+        BlobPage, Bucket, BucketRule, DeleteBlob, DeleteBucket, DeleteBucketRule,
+        DeleteLifecycleRule, DeletedBlob, LifecycleRule, ListBlobs, ListBucketRules, ListBuckets,
+        ListLifecycleRules, PresignBlob, PutBucket, PutBucketRule, PutLifecycleRule, SavedBucket,
     },
-    failure::Failure,
 };
 
-impl BucketArgs {
-    /// Where the API has it.
-    fn path(&self) -> String {
-        path_of(&self.name)
-    }
+use super::{
+    noun::Noun,
+    table::{Table, or_dash},
+};
+use crate::waterfall::words;
+
+pub(super) fn noun() -> Noun {
+    Noun::new("buckets", "List buckets, copy files into and out of them, set their rules")
+        .verb::<ListBuckets>("list", &["buckets list"], |_, page| list(page))
+        .verb::<PutBucket>(
+            "create",
+            &["buckets create photos", "buckets create photos --max-blob-bytes 10000000"],
+            |_, saved| create(saved),
+        )
+        .destroys::<DeleteBucket>(
+            "delete",
+            &["buckets delete photos --yes"],
+            (
+                |it| format!("Delete bucket {}?", it.bucket),
+                |it, _| format!("deleted bucket {}\n", it.bucket),
+            ),
+        )
+        .verb::<ListBlobs>("ls", &["buckets ls photos", "buckets ls photos/2026/ --limit 1000"], ls)
+        .custom(
+            "cp",
+            (
+                "Copy a file into a bucket, or a blob out of it",
+                &[
+                    "buckets cp cat.png photos/2026/cat.png",
+                    "buckets cp ./pets/dog.png photos/2026/",
+                    "buckets cp photos/2026/cat.png ./cat.png",
+                ],
+            ),
+            cp::cp,
+        )
+        .destroys::<DeleteBlob>(
+            "rm",
+            &["buckets rm photos/2026/cat.png --yes"],
+            (|it| format!("Delete blob {}/{}?", it.blob.bucket, it.blob.key), rm),
+        )
+        .verb::<PresignBlob>(
+            "presign",
+            &[
+                "buckets presign photos/2026/cat.png",
+                "buckets presign photos/2026/new.png --method put --expires 10m",
+            ],
+            |_, made| format!("{}\n", made.url),
+        )
+        .noun(rules())
+        .noun(lifecycle())
 }
 
-fn path_of(bucket: &str) -> String {
-    format!("/v1/buckets/{}", escaped(bucket))
+fn rules() -> Noun {
+    Noun::new("rules", "List and set the rules that send events of a bucket to queues")
+        .verb::<ListBucketRules>("list", &["buckets rules list photos"], list_rules)
+        .verb::<PutBucketRule>(
+            "put",
+            &[
+                "buckets rules put photos thumbnails --queue thumbnails --suffix .png",
+                "buckets rules put photos all --queue q --event object-create,object-delete",
+            ],
+            |it, rule| {
+                let (id, bucket, queue) = (&rule.id, &it.bucket, &rule.queue);
+                format!("set rule {id} of bucket {bucket}; it sends events to queue {queue}\n")
+            },
+        )
+        .destroys::<DeleteBucketRule>(
+            "delete",
+            &["buckets rules delete photos thumbnails --yes"],
+            (
+                |it| format!("Delete rule {} of bucket {}?", it.id, it.bucket),
+                |it, _| format!("deleted rule {} of bucket {}\n", it.id, it.bucket),
+            ),
+        )
 }
 
-/// Asks, and prints the answer.
-pub(super) fn ask(client: &Client, verb: BucketsVerb) -> Result<(), Failure> {
-    match verb {
-        BucketsVerb::List(args) => list(client, &args),
-        BucketsVerb::Create { bucket, max_blob_bytes, ask } => {
-            create(client, &bucket, max_blob_bytes, &ask)
-        }
-        BucketsVerb::Delete { bucket, ask } => delete(client, &bucket, &ask),
-        BucketsVerb::Ls { place, list } => ls(client, &place, &list),
-        BucketsVerb::Cp(args) => cp::cp(client, &args),
-        BucketsVerb::Rm { blob, ask } => rm(client, &blob, &ask),
-        BucketsVerb::Presign(args) => presign(client, &args),
-        BucketsVerb::Rules(RulesVerb::List { bucket, ask }) => rules::list(client, &bucket, &ask),
-        BucketsVerb::Rules(RulesVerb::Put(rule)) => rules::put(client, &rule),
-        BucketsVerb::Rules(RulesVerb::Delete { bucket, id, ask }) => {
-            remove(client, &bucket, ("rules", "rule", &id), &ask)
-        }
-        BucketsVerb::Lifecycle(LifecycleVerb::List { bucket, ask }) => {
-            lifecycle::list(client, &bucket, &ask)
-        }
-        BucketsVerb::Lifecycle(LifecycleVerb::Put(rule)) => lifecycle::put(client, &rule),
-        BucketsVerb::Lifecycle(LifecycleVerb::Delete { bucket, id, ask }) => {
-            remove(client, &bucket, ("lifecycle", "lifecycle rule", &id), &ask)
-        }
-    }
+fn lifecycle() -> Noun {
+    Noun::new("lifecycle", "List and set the rules that delete old blobs of a bucket")
+        .verb::<ListLifecycleRules>("list", &["buckets lifecycle list photos"], list_lifecycle)
+        .verb::<PutLifecycleRule>(
+            "put",
+            &[
+                "buckets lifecycle put photos old --prefix tmp/ --delete-after 30d",
+                "buckets lifecycle put photos stale --abort-uploads-after 12h",
+            ],
+            |it, rule| format!("set lifecycle rule {} of bucket {}\n", rule.id, it.bucket),
+        )
+        .destroys::<DeleteLifecycleRule>(
+            "delete",
+            &["buckets lifecycle delete photos old --yes"],
+            (
+                |it| format!("Delete lifecycle rule {} of bucket {}?", it.id, it.bucket),
+                |it, _| format!("deleted lifecycle rule {} of bucket {}\n", it.id, it.bucket),
+            ),
+        )
 }
 
-fn list(client: &Client, list: &ListArgs) -> Result<(), Failure> {
-    let body = client.get(&format!("/v1/buckets{}", query(list)), list.ask.json)?;
-    if list.ask.json {
-        return print_json(&body);
-    }
-    let page: List<BucketEntry> = client.read(&body)?;
+fn list(page: &Page<Bucket>) -> String {
     if page.items.is_empty() {
-        return print("no buckets here: make one with `steadfast buckets create`\n");
+        return "no buckets; create one with `steadfast buckets create`\n".into();
     }
     let mut table = Table::new(&["BUCKET", "CREATED", "MAX BLOB BYTES", "RULES", "LIFECYCLE"]);
-    for it in page.items {
+    for it in &page.items {
         let max = it.max_blob_bytes.map(|it| it.to_string());
         let (rules, lifecycle) = (it.rules.len().to_string(), it.lifecycle.len().to_string());
-        table.row([it.name, it.created_at, or_dash(max.as_deref()), rules, lifecycle]);
+        let (name, created) = (it.name.clone(), it.created_at.clone());
+        table.row([name, created, or_dash(max.as_deref()), rules, lifecycle]);
     }
-    print(&table.write())?;
-    tell_next(page.next.as_deref(), &list.ask);
-    Ok(())
+    table.write()
 }
 
-fn create(
-    client: &Client,
-    bucket: &BucketArgs,
-    max_blob_bytes: Option<u64>,
-    ask: &AskArgs,
-) -> Result<(), Failure> {
-    let mut body = json!({});
-    if let Some(max) = max_blob_bytes {
-        body["maxBlobBytes"] = json!(max);
-    }
-    let answer = client.put(&bucket.path(), &body.to_string(), ask.json)?;
-    if ask.json {
-        return print_json(&answer);
-    }
-    let it: BucketEntry = client.read(&answer)?;
-    let takes = it.max_blob_bytes.map_or(String::new(), |it| format!("; {it} bytes at most"));
-    print(&format!("{} is there{takes}\n", it.name))
+fn create(SavedBucket { bucket, created }: &SavedBucket) -> String {
+    let change = if *created { "created" } else { "updated" };
+    let max = bucket.max_blob_bytes.map(|it| format!("; at most {it} bytes per blob"));
+    format!("{change} bucket {}{}\n", bucket.name, max.unwrap_or_default())
 }
 
-fn delete(client: &Client, bucket: &BucketArgs, ask: &AskArgs) -> Result<(), Failure> {
-    let answer = client.delete(&bucket.path(), ask.json)?;
-    if ask.json {
-        return print_json(&answer);
-    }
-    print(&format!("{} is deleted\n", bucket.name))
-}
-
-/// Removes a rule of one sort or the other.
-fn remove(
-    client: &Client,
-    bucket: &BucketArgs,
-    (folder, noun, id): (&str, &str, &str),
-    ask: &AskArgs,
-) -> Result<(), Failure> {
-    let path = format!("{}/{folder}/{}", bucket.path(), escaped(id));
-    let answer = client.delete(&path, ask.json)?;
-    if ask.json {
-        return print_json(&answer);
-    }
-    print(&format!("{noun} {id} of {} is deleted\n", bucket.name))
-}
-
-fn ls(client: &Client, place: &str, list: &ListArgs) -> Result<(), Failure> {
-    let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
-    let (path, query) = (path_of(bucket), query(list));
-    let path = format!("{path}/objects{query}&delimiter=%2F&prefix={}", escaped(prefix));
-    let body = client.get(&path, list.ask.json)?;
-    if list.ask.json {
-        return print_json(&body);
-    }
-    let page: BlobList = client.read(&body)?;
+fn ls(it: &ListBlobs, page: &BlobPage) -> String {
     if page.items.is_empty() && page.prefixes.is_empty() {
-        return print(&format!("nothing in {bucket} begins with `{prefix}`\n"));
+        let (bucket, prefix) = (&it.place.bucket, &it.place.key);
+        return match prefix.is_empty() {
+            true => format!("bucket {bucket} is empty\n"),
+            false => format!("bucket {bucket} has no keys that begin with `{prefix}`\n"),
+        };
     }
     let mut table = Table::new(&["KEY", "SIZE", "MODIFIED", "TYPE", "SEQUENCE"]);
-    for prefix in page.prefixes {
-        table.row([prefix, "-".into(), "-".into(), "-".into(), "-".into()]);
+    for prefix in &page.prefixes {
+        table.row([prefix, "-", "-", "-", "-"].map(str::to_owned));
     }
-    for it in page.items {
+    for it in &page.items {
+        let (size, sequence) = (it.size.to_string(), it.sequence.to_string());
         let kind = or_dash(it.content_type.as_deref());
-        table.row([it.key, it.size.to_string(), it.modified_at, kind, it.sequence.to_string()]);
+        table.row([it.key.clone(), size, it.modified_at.clone(), kind, sequence]);
     }
-    print(&table.write())?;
-    tell_next(page.next.as_deref(), &list.ask);
-    Ok(())
+    table.write()
 }
 
-fn rm(client: &Client, blob: &BlobArgs, ask: &AskArgs) -> Result<(), Failure> {
-    let place = Place::blob(&blob.place)?;
-    let answer = client.delete(&place.path(), ask.json)?;
-    if ask.json {
-        return print_json(&answer);
-    }
-    let gone: BlobGone = client.read(&answer)?;
-    print(&format!("{}/{} is deleted; number {}\n", place.bucket, gone.key, gone.sequence))
+fn rm(it: &DeleteBlob, DeletedBlob { key, sequence }: &DeletedBlob) -> String {
+    format!("deleted {}/{key}; sequence {sequence}\n", it.blob.bucket)
 }
 
-fn presign(client: &Client, args: &PresignArgs) -> Result<(), Failure> {
-    let PresignArgs { blob, method, expires, ask } = args;
-    let place = Place::blob(&blob.place)?;
-    let method = match method {
-        MethodArg::Get => "GET",
-        MethodArg::Put => "PUT",
-    };
-    let body = json!({ "key": place.key, "method": method, "expiresSeconds": expires.0 });
-    let path = format!("{}/presign", path_of(&place.bucket));
-    let answer = client.post(&path, Some(&body.to_string()), None, ask.json)?;
-    if ask.json {
-        return print_json(&answer);
+fn list_rules(it: &ListBucketRules, page: &Page<BucketRule>) -> String {
+    if page.items.is_empty() {
+        return format!("bucket {} has no rules\n", it.bucket);
     }
-    let made: PresignedEntry = client.read(&answer)?;
-    print(&format!("{}\n", made.url))
+    let mut table = Table::new(&["RULE", "EVENTS", "PREFIX", "SUFFIX", "QUEUE"]);
+    for it in &page.items {
+        let events: Vec<&str> = it.events.iter().map(|it| it.name()).collect();
+        let (id, events) = (it.id.clone(), events.join(" "));
+        table.row([id, events, it.prefix.clone(), it.suffix.clone(), it.queue.clone()]);
+    }
+    table.write()
+}
+
+fn list_lifecycle(it: &ListLifecycleRules, page: &Page<LifecycleRule>) -> String {
+    if page.items.is_empty() {
+        return format!("bucket {} has no lifecycle rules\n", it.bucket);
+    }
+    let time =
+        |ms: Option<u64>| ms.map_or("-".into(), |it| words(i64::try_from(it).unwrap_or(i64::MAX)));
+    let mut table = Table::new(&["RULE", "PREFIX", "DELETE AFTER", "ABORT UPLOADS AFTER"]);
+    for it in &page.items {
+        let (delete, abort) = (time(it.delete_after_ms), time(it.abort_uploads_after_ms));
+        table.row([it.id.clone(), it.prefix.clone(), delete, abort]);
+    }
+    table.write()
 }

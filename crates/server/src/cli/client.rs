@@ -5,6 +5,7 @@ mod local;
 
 use std::io::Read;
 
+use steadfast_api::Operation;
 use steadfast_core::App;
 use steadfast_web::Ask;
 
@@ -58,39 +59,7 @@ impl Client {
 
     /// Gets a path that answers with a file.
     pub(super) fn download(&self, path: &str, json: bool) -> Result<Vec<u8>, Failure> {
-        self.send("GET", path, None, None, json)
-    }
-
-    /// Posts JSON or nothing to a path; returns the body of a good answer.
-    pub(super) fn post(
-        &self,
-        path: &str,
-        body: Option<&str>,
-        key: Option<&str>,
-        json: bool,
-    ) -> Result<String, Failure> {
-        self.ask("POST", path, body, key, json)
-    }
-
-    /// The same for what may take longer than a request does, because it is over many messages.
-    pub(super) fn post_patiently(
-        &self,
-        path: &str,
-        body: &str,
-        json: bool,
-    ) -> Result<String, Failure> {
-        match self {
-            Client::Server(client) => {
-                let answer = self.accept(client.post_patiently(path, body)?, json)?;
-                String::from_utf8(answer).map_err(|error| self.not_ours(&error.to_string()))
-            }
-            Client::Folder(_) => self.post(path, Some(body), None, json),
-        }
-    }
-
-    /// Puts JSON or nothing at a path; returns the body of a good answer.
-    pub(super) fn put(&self, path: &str, body: &str, json: bool) -> Result<String, Failure> {
-        self.ask("PUT", path, Some(body), None, json)
+        self.exchange("GET", path, None, None, json)
     }
 
     /// Puts a file at a path, piece by piece; returns the body of a good answer.
@@ -117,6 +86,23 @@ impl Client {
             Client::Folder(client) => client.fetch(path, take)?,
         };
         answer.map_or(Ok(()), |answer| self.accept(answer, json).map(|_| ()))
+    }
+
+    /// Sends an operation; returns the body of a good answer.
+    pub(super) fn request<O: Operation>(&self, it: &O, json: bool) -> Result<String, Failure> {
+        let uri = it.uri().map_err(|error| Failure::new(error.to_string()))?;
+        let body = match O::METHOD.has_body() {
+            true => {
+                Some(serde_json::to_string(it).map_err(|error| Failure::new(error.to_string()))?)
+            }
+            false => None,
+        };
+        self.ask(O::METHOD.name(), &uri, body.as_deref(), it.key(), json)
+    }
+
+    /// Sends an operation, and reads the answer.
+    pub(super) fn send<O: Operation>(&self, it: &O, json: bool) -> Result<O::Response, Failure> {
+        self.read(&self.request(it, json)?)
     }
 
     /// Whether a server is asked.
@@ -149,11 +135,6 @@ impl Client {
         Ok(())
     }
 
-    /// Deletes what is at a path; returns the body of a good answer.
-    pub(super) fn delete(&self, path: &str, json: bool) -> Result<String, Failure> {
-        self.ask("DELETE", path, None, None, json)
-    }
-
     fn ask(
         &self,
         method: &str,
@@ -162,11 +143,11 @@ impl Client {
         key: Option<&str>,
         json: bool,
     ) -> Result<String, Failure> {
-        let body = self.send(method, path, body, key, json)?;
+        let body = self.exchange(method, path, body, key, json)?;
         String::from_utf8(body).map_err(|error| self.not_ours(&error.to_string()))
     }
 
-    fn send(
+    fn exchange(
         &self,
         method: &str,
         path: &str,

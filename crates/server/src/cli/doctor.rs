@@ -8,7 +8,7 @@ use super::{
 use crate::{args::DoctorArgs, doctor::Examination, failure::Failure};
 
 /// Prints what was found; fails if a check did.
-pub(super) fn doctor(client: &Client, args: &DoctorArgs) -> Result<(), Failure> {
+pub(crate) fn doctor(client: &Client, args: &DoctorArgs) -> Result<(), Failure> {
     let path = if args.deep { "/v1/doctor?deep=true" } else { "/v1/doctor" };
     let json = args.ask.json;
     let body = client.get(path, json)?;

@@ -1,53 +1,88 @@
 //! `steadfast objects …`.
 
-mod show;
-mod turns;
+use std::{fs::OpenOptions, io::Write, path::PathBuf};
 
-use std::{fs::OpenOptions, io::Write};
-
-use serde_json::Value;
-use steadfast_web::escaped;
-
-pub(super) use self::{
-    show::show,
-    turns::{turn, turns},
+use clap::Args;
+use serde_json::{Map, Value};
+use steadfast_api::{
+    Operation, Page,
+    objects::{
+        CallObject, DeleteObject, ListClasses, ListObjects, ListTurns, ObjectClass, ObjectDetail,
+        ObjectEntry, QueryObject, ShowObject, ShowTurn, SqlRows, TurnDetail, TurnEntry,
+    },
 };
+
 use super::{
     client::Client,
-    output::{print, print_json},
-    query,
+    noun::{Noun, answer},
+    output::print,
     table::{Table, or_dash},
-    tell_next,
 };
-use crate::{
-    api::{
-        objects::export::file_name,
-        wire::{List, ObjectClass, ObjectEntry, SqlBody, SqlRows},
-    },
-    args::{AskArgs, CallArgs, ExportArgs, ListArgs, ObjectArgs, SqlArgs},
-    failure::Failure,
-};
+use crate::{api::objects::file_name, args::AskArgs, failure::Failure};
 
-impl ObjectArgs {
-    /// Where the API has it.
-    fn path(&self) -> String {
-        format!("/v1/objects/{}/{}", escaped(&self.class), escaped(&self.name))
-    }
+pub(super) fn noun() -> Noun {
+    Noun::new("objects", "List and call objects, query them in SQL, show their turns")
+        .verb::<ListClasses>("classes", &["objects classes"], |_, page| classes(page))
+        .verb::<ListObjects>("list", &["objects list counter --prefix visits/"], |_, page| {
+            list(page)
+        })
+        .verb::<ShowObject>("show", &["objects show counter visits"], |_, it| show(it))
+        .verb::<CallObject>(
+            "call",
+            &["objects call counter visits increment --body '{\"by\": 2}'"],
+            |_, reply| format!("{}\n", reply.get()),
+        )
+        .verb::<QueryObject>(
+            "sql",
+            &[
+                "objects sql counter visits 'SELECT * FROM counter'",
+                "objects sql counter visits 'SELECT n FROM counter WHERE n > ?' --params '[1]' \
+                 --turn 2",
+            ],
+            |_, found| rows(found),
+        )
+        .custom(
+            "turns",
+            (
+                "List the turns of an object, newest first, or show the rows that one changed",
+                &[
+                    "objects turns counter visits --limit 10",
+                    "objects turns counter visits --turn 2",
+                ],
+            ),
+            turns,
+        )
+        .custom(
+            "export",
+            (
+                "Write an object as it is, or was after a turn, to a SQLite file",
+                &[
+                    "objects export counter visits",
+                    "objects export counter visits --turn 2 --output before.sqlite",
+                ],
+            ),
+            export,
+        )
+        .destroys::<DeleteObject>(
+            "delete",
+            &["objects delete counter visits --yes"],
+            (
+                |it| format!("Delete object {}/{}?", it.class, it.name),
+                |it, _| format!("deleted object {}/{}\n", it.class, it.name),
+            ),
+        )
 }
 
-/// Lists the classes.
-pub(super) fn classes(client: &Client, ask: &AskArgs) -> Result<(), Failure> {
-    let body = client.get("/v1/objects", ask.json)?;
-    if ask.json {
-        return print_json(&body);
-    }
-    let list: List<ObjectClass> = client.read(&body)?;
+fn classes(page: &Page<ObjectClass>) -> String {
     let mut table = Table::new(&["CLASS", "OBJECTS", "SERVED"]);
-    for it in list.items {
-        let served = if it.served { "yes" } else { "no" };
-        table.row([it.name, at_least(it.objects, it.more), served.into()]);
+    for it in &page.items {
+        table.row([it.name.clone(), at_least(it.objects, it.more), yes(it.served).into()]);
     }
-    print(&table.write())
+    table.write()
+}
+
+fn yes(it: bool) -> &'static str {
+    if it { "yes" } else { "no" }
 }
 
 /// A number that may be more.
@@ -55,68 +90,32 @@ fn at_least(number: usize, more: bool) -> String {
     format!("{number}{}", if more { "+" } else { "" })
 }
 
-/// Lists the objects of a class.
-pub(super) fn list(
-    client: &Client,
-    class: &str,
-    prefix: Option<&str>,
-    args: &ListArgs,
-) -> Result<(), Failure> {
-    let prefix = prefix.map_or(String::new(), |it| format!("&prefix={}", escaped(it)));
-    let path = format!("/v1/objects/{}{}{prefix}", escaped(class), query(args));
-    let body = client.get(&path, args.ask.json)?;
-    if args.ask.json {
-        return print_json(&body);
+fn list(page: &Page<ObjectEntry>) -> String {
+    if page.items.is_empty() {
+        return "no objects; the first call that changes an object creates it\n".into();
     }
-    let list: List<ObjectEntry> = client.read(&body)?;
-    if list.items.is_empty() {
-        return print("no objects here: one begins with the first call that changes it\n");
-    }
-    let mut table = Table::new(&["NAME", "TURNS", "AWAKE", "UPDATED", "CREATED"]);
-    for it in list.items {
-        let (turns, awake) = (it.turns.to_string(), if it.awake { "yes" } else { "no" });
+    let mut table = Table::new(&["NAME", "TURNS", "IN MEMORY", "UPDATED", "CREATED"]);
+    for it in &page.items {
         let updated = or_dash(it.updated_at.as_deref());
-        table.row([it.name, turns, awake.into(), updated, it.created_at]);
+        let (name, turns, created) = (it.name.clone(), it.turns.to_string(), it.created_at.clone());
+        table.row([name, turns, yes(it.awake).into(), updated, created]);
     }
-    print(&table.write())?;
-    tell_next(list.next.as_deref(), &args.ask);
-    Ok(())
+    table.write()
 }
 
-/// Calls an object and prints the reply, which is JSON.
-pub(super) fn call(client: &Client, args: &CallArgs) -> Result<(), Failure> {
-    let CallArgs { object, message, body, idempotency_key, ask } = args;
-    let path = format!("{}/calls/{}", object.path(), escaped(message));
-    let reply = client.post(&path, body.as_deref(), idempotency_key.as_deref(), ask.json)?;
-    print_json(&reply)
-}
-
-/// Runs a statement.
-pub(super) fn sql(client: &Client, args: &SqlArgs) -> Result<(), Failure> {
-    let SqlArgs { object, sql, params, turn, ask } = args;
-    let params: Value = serde_json::from_str(params.as_deref().unwrap_or("null"))
-        .map_err(|error| Failure::new(format!("--params is not JSON: {error}")))?;
-    let question = SqlBody { sql: sql.clone(), params, turn: *turn };
-    let question =
-        serde_json::to_string(&question).map_err(|error| Failure::new(error.to_string()))?;
-    let path = format!("{}/sql", object.path());
-    let body = client.post(&path, Some(&question), None, ask.json)?;
-    if ask.json {
-        return print_json(&body);
-    }
-    let found: SqlRows = client.read(&body)?;
+fn rows(found: &SqlRows) -> String {
     let headings: Vec<&str> = found.columns.iter().map(String::as_str).collect();
     let mut table = Table::new(&headings);
     found.rows.iter().for_each(|row| table.row(row.iter().map(cell)));
-    print(&table.write())?;
     if found.truncated {
         // Advice only: it does not matter if nobody reads it.
-        let _ = writeln!(std::io::stderr(), "there is more; ask for less, or export the object");
+        let advice = "more rows exist; narrow the query, or export the object";
+        let _ = writeln!(std::io::stderr(), "{advice}");
     }
-    Ok(())
+    table.write()
 }
 
-/// A value as people read it.
+/// A value for people.
 fn cell(value: &Value) -> String {
     match value {
         Value::Null => "NULL".into(),
@@ -125,28 +124,154 @@ fn cell(value: &Value) -> String {
     }
 }
 
-/// Writes an object to a file. What is there is never overwritten.
-pub(super) fn export(client: &Client, args: &ExportArgs) -> Result<(), Failure> {
-    let ExportArgs { object, turn, output, ask } = args;
+fn show(it: &ObjectDetail) -> String {
+    let mut text = facts(it);
+    if !it.tables.is_empty() {
+        let mut table = Table::new(&["TABLE", "ROWS", "COLUMNS"]);
+        for it in &it.tables {
+            let rows = it.rows.map(|rows| at_least(rows, it.more));
+            table.row([it.name.clone(), or_dash(rows.as_deref()), it.columns.join(", ")]);
+        }
+        text.push_str(&format!("\n{}", table.write()));
+    }
+    if !it.alarms.is_empty() {
+        let mut table = Table::new(&["ALARM", "DUE", "MESSAGE", "ATTEMPTS", "STATE", "ERROR"]);
+        for it in &it.alarms {
+            let (ring_at, message) = (it.ring_at.clone(), it.message.clone());
+            let state = if it.failed { "failed" } else { "set" };
+            let error = or_dash(it.error.as_deref());
+            let attempts = it.attempts.to_string();
+            table.row([it.name.clone(), ring_at, message, attempts, state.into(), error]);
+        }
+        text.push_str(&format!("\n{}", table.write()));
+    }
+    if !it.connections.is_empty() {
+        let mut table = Table::new(&["CONNECTION", "SINCE", "TAGS", "ATTACHMENT"]);
+        for it in &it.connections {
+            let (id, since) = (it.id.to_string(), it.connected_at.clone());
+            table.row([id, since, it.tags.join(", "), it.attachment.to_string()]);
+        }
+        text.push_str(&format!("\n{}", table.write()));
+    }
+    text
+}
+
+fn facts(it: &ObjectDetail) -> String {
+    let entry = &it.entry;
+    let mut table = Table::new(&["address", &entry.address]);
+    let mut fact = |name: &str, text: String| table.row([name.into(), text]);
+    fact("turns", format!("{}, kept from {}", entry.turns, it.oldest_turn));
+    match &it.damage {
+        Some(damage) => fact("damaged", damage.clone()),
+        None => fact("size", format!("{} bytes", it.bytes)),
+    }
+    fact("in memory", yes(entry.awake).into());
+    fact("served", if it.served { "yes" } else { "no: the class of another program" }.into());
+    fact("updated", or_dash(entry.updated_at.as_deref()));
+    fact("created", entry.created_at.clone());
+    if let Some(error) = &it.last_error {
+        let text = format!("{} of `{}`: {} ({})", error.at, error.input, error.message, error.code);
+        fact("last error", text);
+    }
+    table.write()
+}
+
+#[derive(Args)]
+struct TurnsArgs {
+    #[command(flatten)]
+    turns: ListTurns,
+    /// Show the rows that this turn changed, before and after
+    #[arg(long, env = "STEADFAST_TURN", value_name = "TURN")]
+    turn: Option<i64>,
+}
+
+fn turns(client: &Client, args: TurnsArgs, ask: &AskArgs) -> Result<(), Failure> {
+    let TurnsArgs { turns, turn } = args;
+    match turn {
+        Some(turn) => {
+            let it = ShowTurn { class: turns.class, name: turns.name, turn };
+            answer(client, &it, ask.json, |_, turn| changes(turn))
+        }
+        None => answer(client, &turns, ask.json, |_, page| match page.items.is_empty() {
+            true => "no turn is kept any more\n".into(),
+            false => turn_table(&page.items),
+        }),
+    }
+}
+
+fn turn_table(turns: &[TurnEntry]) -> String {
+    let mut table = Table::new(&["TURN", "AT", "INPUT", "BYTES", "SENT", "CAUSE"]);
+    for it in turns {
+        let (turn, bytes, sent) = (it.turn.to_string(), it.bytes.to_string(), it.sent.to_string());
+        let cause = or_dash(it.cause.map(|it| it.to_string()).as_deref());
+        table.row([turn, it.at.clone(), it.input.clone(), bytes, sent, cause]);
+    }
+    table.write()
+}
+
+fn changes(it: &TurnDetail) -> String {
+    let mut text = turn_table(std::slice::from_ref(&it.entry));
+    if !it.schema.is_empty() {
+        let mut table = Table::new(&["SCHEMA", "NAME", "BEFORE", "AFTER"]);
+        for it in &it.schema {
+            let (before, after) = (or_dash(it.before.as_deref()), or_dash(it.after.as_deref()));
+            table.row([it.kind.clone(), it.name.clone(), before, after]);
+        }
+        text.push_str(&format!("\n{}", table.write()));
+    }
+    if !it.changes.is_empty() {
+        let mut table = Table::new(&["TABLE", "KEY", "BEFORE", "AFTER"]);
+        for it in &it.changes {
+            let key: Vec<String> = it.key.values().map(cell).collect();
+            let side = |row: &Option<Map<String, Value>>| {
+                or_dash(row.as_ref().map(|row| line(&it.columns, row)).as_deref())
+            };
+            let (before, after) = (side(&it.before), side(&it.after));
+            table.row([it.table.clone(), key.join(", "), before, after]);
+        }
+        text.push_str(&format!("\n{}", table.write()));
+    }
+    if !it.skipped.is_empty() {
+        let mut table = Table::new(&["NOT COMPARED", "REASON"]);
+        it.skipped.iter().for_each(|it| table.row([it.table.clone(), it.reason.clone()]));
+        text.push_str(&format!("\n{}", table.write()));
+    }
+    if it.truncated {
+        text.push_str("more rows were changed than are shown\n");
+    }
+    text
+}
+
+/// A row on one line.
+fn line(columns: &[String], row: &Map<String, Value>) -> String {
+    let cells = columns.iter().filter_map(|it| Some(format!("{it}={}", cell(row.get(it)?))));
+    cells.collect::<Vec<_>>().join(" ")
+}
+
+#[derive(Args)]
+struct ExportArgs {
+    #[command(flatten)]
+    object: ShowObject,
+    /// As it was after this turn
+    #[arg(long, env = "STEADFAST_TURN", value_name = "TURN")]
+    turn: Option<i64>,
+    /// Target file, which must not exist; CLASS-NAME.sqlite if it is left out
+    #[arg(long, env = "STEADFAST_OUTPUT", value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Writes an object to a file. An existing file is never overwritten.
+fn export(client: &Client, args: ExportArgs, ask: &AskArgs) -> Result<(), Failure> {
+    let ExportArgs { object, turn, output } = args;
     let at = turn.map_or(String::new(), |it| format!("?turn={it}"));
-    let file =
-        output.clone().unwrap_or_else(|| file_name(&object.class, &object.name, *turn).into());
+    let file = output.unwrap_or_else(|| file_name(&object.class, &object.name, turn).into());
     let shown = file.display();
     if file.exists() {
-        return Err(Failure::new(format!("{shown} is there already; name another with --output")));
+        return Err(Failure::new(format!("{shown} exists already; name another with --output")));
     }
     let bytes = client.download(&format!("{}/export{at}", object.path()), ask.json)?;
     let failed = |error: std::io::Error| Failure::new(format!("{shown} is not written: {error}"));
     let mut target = OpenOptions::new().write(true).create_new(true).open(&file).map_err(failed)?;
     target.write_all(&bytes).and_then(|()| target.sync_all()).map_err(failed)?;
-    print(&format!("{shown}: {} bytes; open it with `sqlite3`\n", bytes.len()))
-}
-
-/// Deletes an object.
-pub(super) fn delete(client: &Client, object: &ObjectArgs, ask: &AskArgs) -> Result<(), Failure> {
-    let body = client.delete(&object.path(), ask.json)?;
-    if ask.json {
-        return print_json(&body);
-    }
-    print(&format!("object/{}/{} is deleted\n", object.class, object.name))
+    print(&format!("wrote {} bytes to {shown}; open it with `sqlite3`\n", bytes.len()))
 }

@@ -1,53 +1,77 @@
 //! `steadfast queues …`.
 
-mod dlq;
-mod progress;
-mod redrive;
+use std::io::IsTerminal;
 
-use serde_json::{json, value::RawValue};
-use steadfast_web::escaped;
+use clap::Args;
+use serde_json::{Value, json};
+use steadfast_api::{
+    Page,
+    queues::{
+        ListQueues, MessageState, PauseQueue, PeekQueue, PurgeQueue, Purged, Queue, QueueMessage,
+        RedriveQueue, Redriven, ResumeQueue, SendMessages, Sent, ShowQueue,
+    },
+};
 
-pub(super) use self::{dlq::dlq, redrive::redrive};
 use super::{
     client::Client,
-    output::{print, print_json},
-    query,
+    noun::Noun,
+    output::{print, print_json, tell},
     table::{Table, or_dash},
-    tell_next,
 };
-use crate::{
-    api::{
-        queues::{redrive::PurgedEntry, send::SentEntry},
-        wire::{List, QueueEntry, QueueList, QueueMessage},
-    },
-    args::{AskArgs, ListArgs, PeekArg, PurgeArgs, QueueArgs, QueueSendArgs},
-    failure::Failure,
-    waterfall::words,
-};
+use crate::{args::AskArgs, failure::Failure, waterfall::words};
 
 /// Characters of a body in a line.
 const BODY_MAX: usize = 100;
 
-impl QueueArgs {
-    /// Where the API has it.
-    fn path(&self) -> String {
-        path_of(&self.name)
-    }
+pub(super) fn noun() -> Noun {
+    Noun::new("queues", "List queues, send messages, handle dead letters")
+        .verb::<ListQueues>("list", &["queues list"], |_, page| list(page))
+        .verb::<ShowQueue>("show", &["queues show mail"], |_, queue| show(queue))
+        .verb::<PeekQueue>(
+            "peek",
+            &["queues peek mail", "queues peek mail --state in-flight --limit 10"],
+            peek,
+        )
+        .verb::<SendMessages>(
+            "send",
+            &[
+                "queues send mail --body '{\"to\": \"ada@example.org\", \"subject\": \"Hello\"}'",
+                "queues send photos --body @photo.json --delay-ms 60000",
+            ],
+            |it, Sent { ids }| format!("sent {} to {}\n", ids.join(" "), it.queue),
+        )
+        .verb::<PauseQueue>("pause", &["queues pause mail"], |_, queue| control(queue))
+        .verb::<ResumeQueue>("resume", &["queues resume mail"], |_, queue| control(queue))
+        .destroys::<PurgeQueue>(
+            "purge",
+            &["queues purge mail --yes", "queues purge mail-dead --id 17 --id 18"],
+            (
+                |it| format!("Remove messages from queue {}?", it.queue),
+                |it, Purged { purged }| format!("removed {} from {}\n", counted(*purged), it.queue),
+            ),
+        )
+        .custom(
+            "dlq",
+            ("List the dead letters of a queue with their errors", &["queues dlq mail"]),
+            dead_letters,
+        )
+        .custom(
+            "redrive",
+            (
+                "Move messages of a dead-letter queue back to the queues that they were sent to, \
+                 with new attempts",
+                &[
+                    "queues redrive mail-dead --dry-run",
+                    "queues redrive mail-dead --error-contains \"does not answer\" --rate 10",
+                ],
+            ),
+            redrive,
+        )
 }
 
-fn path_of(queue: &str) -> String {
-    format!("/v1/queues/{}", escaped(queue))
-}
-
-/// Lists the queues.
-pub(super) fn list(client: &Client, ask: &AskArgs) -> Result<(), Failure> {
-    let body = client.get("/v1/queues", ask.json)?;
-    if ask.json {
-        return print_json(&body);
-    }
-    let list: QueueList = client.read(&body)?;
-    if list.queues.is_empty() {
-        return print("no queues here: make one with `steadfast queues send`\n");
+fn list(page: &Page<Queue>) -> String {
+    if page.items.is_empty() {
+        return "no queues; create one with `steadfast queues send`\n".into();
     }
     let mut table = Table::new(&[
         "QUEUE",
@@ -61,44 +85,41 @@ pub(super) fn list(client: &Client, ask: &AskArgs) -> Result<(), Failure> {
         "SENT/S",
         "DONE/S",
     ]);
-    for it in list.queues {
+    for it in &page.items {
         let counts = [it.depth, it.ready, it.delayed, it.in_flight, it.dead];
-        let mut row = vec![it.name.clone(), state(&it).into()];
+        let mut row = vec![it.name.clone(), state(it).into()];
         row.extend(counts.map(|it| it.to_string()));
-        row.extend([age(&it), format!("{:.1}", it.rates.sent), format!("{:.1}", it.rates.done)]);
+        row.extend([age(it), format!("{:.1}", it.rates.sent), format!("{:.1}", it.rates.done)]);
         table.row(row);
     }
-    print(&table.write())
+    table.write()
 }
 
-fn state(queue: &QueueEntry) -> &'static str {
+fn state(queue: &Queue) -> &'static str {
     match (queue.paused, queue.consumed) {
         (true, _) => "paused",
         (false, true) => "consumed",
-        (false, false) => "to pull",
+        (false, false) => "pull only",
     }
 }
 
-fn age(queue: &QueueEntry) -> String {
-    let age = queue.oldest_age_ms.map(|it| i64::try_from(it).unwrap_or(i64::MAX));
-    age.map_or("-".into(), words)
+fn age(queue: &Queue) -> String {
+    queue.oldest_age_ms.map_or("-".into(), time)
 }
 
-/// Shows one queue.
-pub(super) fn show(client: &Client, queue: &QueueArgs, ask: &AskArgs) -> Result<(), Failure> {
-    let body = client.get(&queue.path(), ask.json)?;
-    if ask.json {
-        return print_json(&body);
-    }
-    let it: QueueEntry = client.read(&body)?;
+fn time(ms: u64) -> String {
+    words(i64::try_from(ms).unwrap_or(i64::MAX))
+}
+
+fn show(it: &Queue) -> String {
     let mut table = Table::new(&["queue", &it.name]);
     let mut fact = |name: &str, text: String| table.row([name.into(), text]);
-    fact("state", state(&it).into());
+    fact("state", state(it).into());
     let (ready, delayed) = (it.ready, it.delayed);
     let parts = format!("{ready} ready, {delayed} delayed, {} in flight", it.in_flight);
     fact("depth", format!("{} ({parts})", it.depth));
     fact("dead", it.dead.to_string());
-    fact("oldest", age(&it));
+    fact("oldest", age(it));
     let rates = &it.rates;
     for (name, rate) in [
         ("sent/s", rates.sent),
@@ -114,107 +135,179 @@ pub(super) fn show(client: &Client, queue: &QueueArgs, ask: &AskArgs) -> Result<
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         fact(name, if value.is_null() { "-".into() } else { text });
     }
-    print(&table.write())
+    table.write()
 }
 
-/// Looks at messages.
-pub(super) fn peek(
-    client: &Client,
-    queue: &QueueArgs,
-    state: PeekArg,
-    list: &ListArgs,
-) -> Result<(), Failure> {
-    let path = format!("{}/messages{}&state={}", queue.path(), query(list), state.word());
-    let body = client.get(&path, list.ask.json)?;
-    if list.ask.json {
-        return print_json(&body);
-    }
-    let page: List<QueueMessage> = client.read(&body)?;
+fn peek(it: &PeekQueue, page: &Page<QueueMessage>) -> String {
     if page.items.is_empty() {
-        return print(&format!("no message of {} is {}\n", queue.name, state.word()));
+        return format!("queue {} has no {} messages\n", it.queue, it.state.name());
     }
-    let mut table = Table::new(&["ID", "SENT", "DUE", "TRIED", "LAST ERROR", "BODY"]);
+    let mut table = Table::new(&["ID", "SENT", "DUE", "ATTEMPTS", "LAST ERROR", "BODY"]);
     for it in &page.items {
         let due = or_dash(it.due_at.as_deref());
         let error = or_dash(it.last_error.as_deref());
-        table.row([it.id.clone(), it.enqueued_at.clone(), due, tried(it), error, short(&it.body)]);
+        table.row([it.id.clone(), it.enqueued_at.clone(), due, attempts(it), error, short(it)]);
     }
-    print(&table.write())?;
-    tell_next(page.next.as_deref(), &list.ask);
-    Ok(())
+    table.write()
 }
 
 /// Attempts, and those before it came here.
-fn tried(message: &QueueMessage) -> String {
+fn attempts(message: &QueueMessage) -> String {
     match message.attempts_before {
         0 => message.attempts.to_string(),
         before => format!("{} + {before}", message.attempts),
     }
 }
 
-fn short(body: &RawValue) -> String {
-    let text = body.get();
+fn short(message: &QueueMessage) -> String {
+    let text = message.body.get();
     match text.char_indices().nth(BODY_MAX) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }
 }
 
-/// Sends a message.
-pub(super) fn send(client: &Client, args: &QueueSendArgs) -> Result<(), Failure> {
-    let QueueSendArgs { queue, body, delay_ms, idempotency_key, ask } = args;
-    let text = match body.strip_prefix('@') {
-        Some(file) => std::fs::read_to_string(file)
-            .map_err(|error| Failure::new(format!("--body @{file} cannot be read: {error}")))?,
-        None => body.clone(),
-    };
-    let body: &RawValue = serde_json::from_str(&text)
-        .map_err(|error| Failure::new(format!("--body is not JSON: {error}")))?;
-    let delay = delay_ms.map_or(String::new(), |it| format!(",\"delayMs\":{it}"));
-    let body = format!("{{\"body\":{}{delay}}}", body.get());
-    let path = format!("{}/messages", queue.path());
-    let answer = client.post(&path, Some(&body), idempotency_key.as_deref(), ask.json)?;
-    if ask.json {
-        return print_json(&answer);
-    }
-    let sent: SentEntry = client.read(&answer)?;
-    print(&format!("{}  is sent to {}\n", sent.ids.join(" "), queue.name))
-}
-
-/// Pauses or resumes a queue.
-pub(super) fn control(
-    client: &Client,
-    queue: &QueueArgs,
-    verb: &str,
-    ask: &AskArgs,
-) -> Result<(), Failure> {
-    let answer = client.post(&format!("{}/{verb}", queue.path()), None, None, ask.json)?;
-    if ask.json {
-        return print_json(&answer);
-    }
-    let it: QueueEntry = client.read(&answer)?;
-    print(&format!("{} is {}; {} wait\n", it.name, state(&it), it.ready + it.delayed))
-}
-
-/// Takes messages out.
-pub(super) fn purge(client: &Client, args: &PurgeArgs) -> Result<(), Failure> {
-    let PurgeArgs { queue, state, ids, ask } = args;
-    let mut body = json!({});
-    if let Some(state) = state {
-        body["state"] = json!(state.word());
-    }
-    if !ids.is_empty() {
-        body["ids"] = json!(ids);
-    }
-    let path = format!("{}/purge", queue.path());
-    let answer = client.post_patiently(&path, &body.to_string(), ask.json)?;
-    if ask.json {
-        return print_json(&answer);
-    }
-    let purged: PurgedEntry = client.read(&answer)?;
-    print(&format!("{} taken out of {}\n", counted(purged.purged), queue.name))
+fn control(it: &Queue) -> String {
+    let waiting = counted(it.ready + it.delayed);
+    let state = if it.paused { "paused" } else { "resumed" };
+    format!("{state} queue {}; it holds {waiting}\n", it.name)
 }
 
 fn counted(count: u64) -> String {
-    if count == 1 { "1 message is".into() } else { format!("{count} messages are") }
+    if count == 1 { "1 message".into() } else { format!("{count} messages") }
+}
+
+#[derive(Args)]
+struct DeadLetterArgs {
+    /// Queue name
+    queue: String,
+    /// Maximum number of rows
+    #[arg(long, env = "STEADFAST_LIMIT", default_value_t = 50)]
+    limit: usize,
+}
+
+/// Lists the dead letters of a queue: those that moved to its dead-letter queue, and those that
+/// stayed.
+fn dead_letters(client: &Client, args: DeadLetterArgs, ask: &AskArgs) -> Result<(), Failure> {
+    let queue: Queue = client.send(&ShowQueue { queue: args.queue }, ask.json)?;
+    let mut found = Vec::new();
+    let elsewhere = queue.settings.dead_letter_queue.as_deref();
+    let places = [
+        elsewhere.map(|it| (it, MessageState::Pending)),
+        elsewhere.map(|it| (it, MessageState::Dead)),
+        Some((&*queue.name, MessageState::Dead)),
+    ];
+    for (place, state) in places.into_iter().flatten() {
+        let from = (place != queue.name).then_some(&*queue.name);
+        let mut peek = PeekQueue { queue: place.into(), state, ..PeekQueue::default() };
+        while found.len() < args.limit {
+            let page: Page<QueueMessage> = client.send(&peek, ask.json)?;
+            let is_meant = |it: &QueueMessage| from.is_none() || it.from.as_deref() == from;
+            let room = args.limit - found.len();
+            let meant = page.items.into_iter().filter(is_meant).take(room);
+            found.extend(meant.map(|it| (place.to_owned(), it)));
+            peek.cursor = page.next;
+            if peek.cursor.is_none() {
+                break;
+            }
+        }
+    }
+    if ask.json {
+        let item = |(place, it): &(String, QueueMessage)| {
+            let mut item = serde_json::to_value(it).unwrap_or_default();
+            item["queue"] = json!(place);
+            item
+        };
+        let items: Vec<Value> = found.iter().map(item).collect();
+        return print_json(&json!({ "items": items, "next": null }).to_string());
+    }
+    if found.is_empty() {
+        return print(&format!("queue {} has no dead letters\n", queue.name));
+    }
+    let mut table = Table::new(&["ID", "IN", "SENT", "ATTEMPTS", "LAST ERROR", "BODY"]);
+    for (place, it) in &found {
+        let error = or_dash(it.last_error.as_deref());
+        let sent = it.enqueued_at.clone();
+        table.row([it.id.clone(), place.clone(), sent, attempts(it), error, short(it)]);
+    }
+    let place = elsewhere.unwrap_or(&queue.name);
+    let next = format!("move them back with `steadfast queues redrive {place}`");
+    print(&format!("{}\n{next}\n", table.write()))
+}
+
+/// On a terminal, a bar shows how many messages have left the queue.
+fn redrive(client: &Client, args: RedriveQueue, ask: &AskArgs) -> Result<(), Failure> {
+    let is_watched =
+        !ask.json && !args.dry_run && client.is_server() && std::io::stdout().is_terminal();
+    let answer = match is_watched {
+        true => watched_redrive(client, &args)?,
+        false => client.request(&args, ask.json)?,
+    };
+    if ask.json {
+        return print_json(&answer);
+    }
+    print(&moved(&client.read(&answer)?, &args))
+}
+
+fn watched_redrive(client: &Client, args: &RedriveQueue) -> Result<String, Failure> {
+    let dry = RedriveQueue { dry_run: true, ..args.clone() };
+    let matched = client.send(&dry, false)?.matched;
+    let held = || {
+        let queue: Queue = client.send(&ShowQueue { queue: args.queue.clone() }, false)?;
+        Ok::<u64, Failure>(queue.depth + queue.dead)
+    };
+    let before = held()?;
+    std::thread::scope(|scope| {
+        let request = scope.spawn(|| client.request(args, false));
+        while !request.is_finished() {
+            // A failed look is repeated.
+            let done = held().map_or(0, |now| before.saturating_sub(now));
+            tell(&format!("\r{}", bar(done, matched)))?;
+            std::thread::park_timeout(std::time::Duration::from_millis(150));
+        }
+        tell("\r\x1b[K")?;
+        request.join().unwrap_or_else(|_| Err(Failure::new("the request met a bug")))
+    })
+}
+
+/// One line of progress.
+fn bar(done: u64, total: u64) -> String {
+    const WIDTH: u64 = 40;
+    let done = done.min(total);
+    let filled = (done * WIDTH).checked_div(total).unwrap_or(WIDTH);
+    let (full, rest) = ("=".repeat(filled as usize), ".".repeat((WIDTH - filled) as usize));
+    format!("|{full}{rest}| {done} of {total} moved")
+}
+
+fn moved(done: &Redriven, args: &RedriveQueue) -> String {
+    let to = args.to.as_ref().map_or("the queues they were sent to".to_owned(), Clone::clone);
+    if args.dry_run {
+        let first = match done.first.is_empty() {
+            true => String::new(),
+            false => format!("; the first: {}", done.first.join(" ")),
+        };
+        return format!("would move {} to {to}{first}\n", counted(done.matched));
+    }
+    let lasts = match done.lasts_ms {
+        0 => String::new(),
+        ms => format!("; the last is due in {}", time(ms)),
+    };
+    let left = match done.matched.saturating_sub(done.moved) {
+        0 => String::new(),
+        left => format!("; consumers hold {left}"),
+    };
+    format!("moved {} to {to}{lasts}{left}\n", counted(done.moved))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bar_fills_and_is_never_longer_than_its_end() {
+        assert_eq!(bar(0, 8), format!("|{}| 0 of 8 moved", ".".repeat(40)));
+        assert_eq!(bar(2, 8), format!("|{}{}| 2 of 8 moved", "=".repeat(10), ".".repeat(30)));
+        assert_eq!(bar(9, 8), format!("|{}| 8 of 8 moved", "=".repeat(40)));
+        assert_eq!(bar(0, 0), format!("|{}| 0 of 0 moved", "=".repeat(40)));
+    }
 }

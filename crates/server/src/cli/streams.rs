@@ -1,51 +1,90 @@
-//! `steadfast streams list` and `show`.
+//! `steadfast streams …`.
 
-use steadfast_web::escaped;
+use steadfast_api::{
+    DeliveryState, Page,
+    streams::{
+        ListDead, ListPending, ListStreams, Message, ReviveMessage, ShowStream, Stream,
+        StreamDetail,
+    },
+};
 
 use super::{
-    client::Client,
-    messages::message_table,
-    output::{print, print_json},
-    query,
-    table::Table,
-    tell_next,
-};
-use crate::{
-    api::wire::{List, Stream, StreamDetail},
-    args::ListArgs,
-    failure::Failure,
+    noun::Noun,
+    table::{Table, or_dash},
 };
 
-/// Lists the streams.
-pub(super) fn list(client: &Client, args: &ListArgs) -> Result<(), Failure> {
-    let body = client.get(&format!("/v1/streams{}", query(args)), args.ask.json)?;
-    if args.ask.json {
-        return print_json(&body);
-    }
-    let list: List<Stream> = client.read(&body)?;
-    if list.items.is_empty() {
-        return print("no streams yet: one begins with its first message\n");
-    }
-    let mut table = Table::new(&["ID", "ADDRESS", "MESSAGES", "UPDATED", "CREATED"]);
-    for it in list.items {
-        table.row([it.id, it.address, it.version.to_string(), it.updated_at, it.created_at]);
-    }
-    print(&table.write())?;
-    tell_next(list.next.as_deref(), &args.ask);
-    Ok(())
+pub(super) fn noun() -> Noun {
+    Noun::new("streams", "List message streams, pending and dead messages, revive dead ones")
+        .verb::<ListStreams>("list", &["streams list --limit 10"], |_, page| list(page))
+        .verb::<ShowStream>(
+            "show",
+            &[
+                "streams show process/checkout/42",
+                "streams show 60b5bdcba1353ac8a8b1e05c5d3b9a3e --json",
+            ],
+            |_, stream| show(stream),
+        )
+        .verb::<ListPending>(
+            "pending",
+            &["streams pending --stream process/checkout/42"],
+            |_, page| messages(page, "no message is pending\n"),
+        )
+        .verb::<ListDead>("dead", &["streams dead"], |_, page| {
+            messages(page, "no message is dead\n")
+        })
+        .verb::<ReviveMessage>("revive", &["streams revive 17"], |it, revived| {
+            let Message { type_, stream, .. } = revived;
+            format!("message {} is pending again: {type_} of {stream}\n", it.message)
+        })
 }
 
-/// Shows the messages of a stream.
-pub(super) fn show(client: &Client, id: &str, args: &ListArgs) -> Result<(), Failure> {
-    let path = format!("/v1/streams/{}{}", escaped(id), query(args));
-    let body = client.get(&path, args.ask.json)?;
-    if args.ask.json {
-        return print_json(&body);
+fn list(page: &Page<Stream>) -> String {
+    if page.items.is_empty() {
+        return "no streams; the first message creates one\n".into();
     }
-    let stream: StreamDetail = client.read(&body)?;
-    let (address, messages) = (&stream.address, stream.version);
-    print(&format!("{}  {address}  {messages} messages\n\n", stream.id))?;
-    print(&message_table(&stream.items, false))?;
-    tell_next(stream.next.as_deref(), &args.ask);
-    Ok(())
+    let mut table = Table::new(&["ID", "ADDRESS", "MESSAGES", "UPDATED", "CREATED"]);
+    for it in page.items.iter().cloned() {
+        table.row([it.id, it.address, it.version.to_string(), it.updated_at, it.created_at]);
+    }
+    table.write()
+}
+
+fn show(stream: &StreamDetail) -> String {
+    let StreamDetail { id, address, version, items, .. } = stream;
+    format!("{id}  {address}  {version} messages\n\n{}", message_table(items, false))
+}
+
+fn messages(page: &Page<Message>, empty: &str) -> String {
+    if page.items.is_empty() { empty.into() } else { message_table(&page.items, true) }
+}
+
+/// Messages as rows. The first column is what `revive` takes.
+pub(super) fn message_table(messages: &[Message], with_stream: bool) -> String {
+    let mut headings = vec!["MESSAGE", "STREAM", "POSITION", "KIND", "DIRECTION", "TYPE", "STATE"];
+    headings.extend(["PROCESSED", "ATTEMPTS", "DUE", "EXECUTED", "ERROR"]);
+    if !with_stream {
+        headings.remove(1);
+    }
+    let mut table = Table::new(&headings);
+    for it in messages {
+        let mut cells = vec![
+            it.global_position.to_string(),
+            it.stream.clone(),
+            it.position.to_string(),
+            it.kind.clone(),
+            it.direction.clone(),
+            it.type_.clone(),
+            or_dash(it.state.map(DeliveryState::name)),
+            or_dash(it.processed.map(|it| if it { "yes" } else { "no" })),
+            or_dash(it.attempts.map(|it| it.to_string()).as_deref()),
+            or_dash(it.due_at.as_deref()),
+            or_dash(it.processed_at.as_deref()),
+            or_dash(it.error.as_deref()),
+        ];
+        if !with_stream {
+            cells.remove(1);
+        }
+        table.row(cells);
+    }
+    table.write()
 }

@@ -1,65 +1,43 @@
 //! `steadfast tokens …`.
 
-use steadfast_web::escaped;
-
-use super::{
-    client::Client,
-    output::{print, print_json},
-    table::Table,
-};
-use crate::{
-    api::{
-        tokens::{NewTokenEntry, TokenBody, TokenEntry},
-        wire::List,
-    },
-    args::{AskArgs, TokensVerb},
-    failure::Failure,
+use steadfast_api::{
+    Page,
+    tokens::{CreateToken, ListTokens, NewToken, RevokeToken, RevokedToken, Token},
 };
 
-/// Does what the verb says.
-pub(super) fn ask(client: &Client, verb: TokensVerb) -> Result<(), Failure> {
-    match verb {
-        TokensVerb::Create { organization, ask } => create(client, organization, &ask),
-        TokensVerb::List(ask) => list(client, &ask),
-        TokensVerb::Revoke { id, ask } => revoke(client, &id, &ask),
-    }
+use super::{noun::Noun, table::Table};
+
+pub(super) fn noun() -> Noun {
+    Noun::new("tokens", "Create, list and revoke tokens of organizations")
+        .verb::<CreateToken>(
+            "create",
+            &["tokens create --organization acme --json"],
+            |_, NewToken { entry, token }| {
+                format!(
+                    "{token}\n\nThe token is for organization {}. Keep it: it is not shown \
+                     again. Send it as\n  Authorization: Bearer TOKEN\n",
+                    entry.organization
+                )
+            },
+        )
+        .verb::<ListTokens>("list", &["tokens list"], |_, page| list(page))
+        .destroys::<RevokeToken>(
+            "revoke",
+            &["tokens revoke ABCDEFGHIJ --yes"],
+            (
+                |it| format!("Revoke token {}?", it.id),
+                |_, RevokedToken { id }| format!("revoked token {id}\n"),
+            ),
+        )
 }
 
-fn create(client: &Client, organization: String, ask: &AskArgs) -> Result<(), Failure> {
-    let body = serde_json::to_string(&TokenBody { organization });
-    let body = body.map_err(|error| Failure::new(error.to_string()))?;
-    let answer = client.post("/v1/tokens", Some(&body), None, ask.json)?;
-    if ask.json {
-        return print_json(&answer);
+fn list(page: &Page<Token>) -> String {
+    if page.items.is_empty() {
+        return "no tokens; create one with `steadfast tokens create`\n".into();
     }
-    let NewTokenEntry { entry, token } = client.read(&answer)?;
-    print(&format!(
-        "{token}\n\nIt is for {}. Keep it: it is not shown again. Send it as\n  \
-         Authorization: Bearer TOKEN\n",
-        entry.organization
-    ))
-}
-
-fn list(client: &Client, ask: &AskArgs) -> Result<(), Failure> {
-    let body = client.get("/v1/tokens", ask.json)?;
-    if ask.json {
-        return print_json(&body);
+    let mut table = Table::new(&["TOKEN", "ORGANIZATION", "CREATED"]);
+    for it in &page.items {
+        table.row([it.id.clone(), it.organization.clone(), it.created_at.clone()]);
     }
-    let all: List<TokenEntry> = client.read(&body)?;
-    if all.items.is_empty() {
-        return print("no tokens here: everybody on this machine may do everything\n");
-    }
-    let mut table = Table::new(&["TOKEN", "ORGANIZATION", "MADE"]);
-    for it in all.items {
-        table.row([it.id, it.organization, it.created_at]);
-    }
-    print(&table.write())
-}
-
-fn revoke(client: &Client, id: &str, ask: &AskArgs) -> Result<(), Failure> {
-    client.delete(&format!("/v1/tokens/{}", escaped(id)), ask.json)?;
-    if ask.json {
-        return Ok(());
-    }
-    print(&format!("{id} is revoked\n"))
+    table.write()
 }

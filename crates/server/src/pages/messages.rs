@@ -12,9 +12,9 @@ use steadfast_web::{
 use super::table::{Columns, message_table, more};
 use crate::{
     api::{
-        messages::{read_dead, read_pending},
         page::{PageParams, Params},
         problem::Problem,
+        streams::{read_dead, read_pending},
     },
     node::Node,
 };

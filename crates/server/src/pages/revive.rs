@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use axum::{
     extract::{Path, State},
-    http::HeaderMap,
     response::Redirect,
 };
+use steadfast_api::streams::ReviveMessage;
 use steadfast_store::EntityKind;
 
 use super::link::href_of;
 use crate::{
-    api::{id, problem::Problem, revive as api},
+    api::{id, problem::Problem, streams as api},
     node::Node,
 };
 
@@ -24,8 +24,9 @@ pub(super) async fn revive(
     State(node): State<Arc<Node>>,
     Path(position): Path<String>,
 ) -> Result<Redirect, Problem> {
-    api::revive(State(node.clone()), Path(position.clone()), HeaderMap::new()).await?;
-    let message = node.runtime.store().message(id::position(&position)?).await?;
+    let message = id::position(&position)?;
+    api::revive(node.clone(), ReviveMessage { message, idempotency_key: None }).await?;
+    let message = node.runtime.store().message(message).await?;
     let Some(stream) = message.map(|it| it.stream) else { return Ok(Redirect::to("/streams")) };
     let address = node.runtime.store().addresses(&[stream]).await?.remove(&stream);
     // Of objects and runs the stream shows more of a message than their page.

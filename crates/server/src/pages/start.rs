@@ -9,6 +9,7 @@ use axum::{
     http::{HeaderMap, header},
 };
 use maud::{Markup, html};
+use steadfast_api::objects::ListClasses;
 use steadfast_store::{Clock, EntityKind, Health, SystemClock, Totals};
 use steadfast_web::{Page, Web, console::Section};
 
@@ -19,7 +20,7 @@ use super::{
     table::time,
 };
 use crate::{
-    api::{objects::list::read_classes, problem::Problem, time::rfc3339, wire::ObjectClass},
+    api::{objects, problem::Problem, time::rfc3339, wire::ObjectClass},
     args::SERVER,
     doctor::clock,
     history::Sample,
@@ -38,7 +39,7 @@ pub(super) async fn start(
     headers: HeaderMap,
 ) -> Result<Page, Problem> {
     let totals = node.runtime.store().totals().await?;
-    let objects = read_classes(&node).await?;
+    let objects = objects::classes(node.clone(), ListClasses {}).await?.items;
     let attention = Attention::read(&node).await?;
     let is_empty = is_empty(&node, &objects).await?;
     let content = html! {

@@ -107,7 +107,7 @@ fn state(message: &Message) -> Option<Markup> {
         MessageState::Cancelled => "quiet",
     };
     Some(html! {
-        span.badge.(class) { (state.word()) }
+        span.badge.(class) { (state.name()) }
         @if let Some(due) = &message.due_at { div.quiet { "due " (time(due)) } }
         @if state == MessageState::Dead {
             form method="post" action={ "/messages/" (message.global_position) "/revive" } {

@@ -61,14 +61,14 @@ impl InspectError {
     pub fn code(&self) -> &str {
         match self {
             InspectError::UnknownClass { .. } => "class_not_found",
-            InspectError::UnknownObject { .. } => "unknown_object",
+            InspectError::UnknownObject { .. } => "object_not_found",
             InspectError::Name(_) => "invalid_name",
-            InspectError::History(HistoryError::NoTurn { .. }) => "unknown_turn",
-            InspectError::History(HistoryError::Forgotten { .. }) => "turn_forgotten",
+            InspectError::History(HistoryError::NoTurn { .. }) => "turn_not_found",
+            InspectError::History(HistoryError::Forgotten { .. }) => "turn_not_found",
             InspectError::History(HistoryError::Call(error)) => error.code(),
-            InspectError::Refused { .. } => "sql_refused",
+            InspectError::Refused { .. } => "sql_failed",
             InspectError::Failed { .. } => "sql_failed",
-            InspectError::TooLong { .. } => "sql_too_long",
+            InspectError::TooLong { .. } => "sql_failed",
             InspectError::Busy { .. } => "busy",
             InspectError::Store(error) => error.code(),
         }

@@ -143,6 +143,6 @@ mod tests {
         let query = Query { sql: endless.into(), ..Query::default() };
         let stopped = Arc::new(AtomicBool::new(true));
         let error = run(Past::nothing(), &query, Timestamp(0), stopped).unwrap_err();
-        assert_eq!(error.code(), "sql_too_long", "{error}");
+        assert_eq!(error.code(), "sql_failed", "{error}");
     }
 }

@@ -104,7 +104,7 @@ async fn a_damaged_object_is_out_of_service_alone(mut lab: Lab) {
             let heard = app.call(Ledger::at(*name), Read).await;
             let error = heard.expect_err(name);
             assert!(matches!(&error, CallError::Corrupt { .. }), "{name}: {error}");
-            assert_eq!((error.code(), error.is_retryable()), ("object_corrupt", false));
+            assert_eq!((error.code(), error.is_retryable()), ("corrupt", false));
             app.call(Ledger::at(*name), Add { by: 1 }).await.expect_err(name);
         }
         assert_eq!(app.call(Ledger::at("sound"), Read).await.unwrap(), (3, 3));

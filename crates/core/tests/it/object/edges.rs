@@ -160,7 +160,7 @@ async fn a_handler_that_calls_an_object_hears_that_it_cannot_wait(lab: Lab) {
     let odd = Odd::default();
     let app = program(&lab, odd.clone()).await;
     assert!(odd.objects.set(app.objects.clone()).is_ok());
-    assert_eq!(app.call(Odd::at("a"), CallMyself).await.unwrap(), "nested_call");
+    assert_eq!(app.call(Odd::at("a"), CallMyself).await.unwrap(), "internal");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

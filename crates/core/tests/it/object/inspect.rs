@@ -84,14 +84,14 @@ async fn what_is_not_there_is_told_apart(lab: Lab) {
     assert_eq!(code(class("nonsense").await.unwrap_err()), "class_not_found");
     assert_eq!(code(class("no/class").await.unwrap_err()), "invalid_name");
     assert_eq!(code(objects.look_at("nonsense", "a").await.unwrap_err()), "class_not_found");
-    assert_eq!(code(objects.look_at("ledger", "b").await.unwrap_err()), "unknown_object");
+    assert_eq!(code(objects.look_at("ledger", "b").await.unwrap_err()), "object_not_found");
     assert_eq!(code(objects.look_at("ledger", "").await.unwrap_err()), "invalid_name");
-    assert_eq!(code(objects.look_at_turn("ledger", "a", 2).await.unwrap_err()), "unknown_turn");
-    assert_eq!(code(objects.look_at_turn("ledger", "a", 0).await.unwrap_err()), "unknown_turn");
+    assert_eq!(code(objects.look_at_turn("ledger", "a", 2).await.unwrap_err()), "turn_not_found");
+    assert_eq!(code(objects.look_at_turn("ledger", "a", 0).await.unwrap_err()), "turn_not_found");
     assert!(objects.look_at_turns("ledger", "b", None, 9).await.is_err());
     assert!(objects.look_back("ledger", "b", None).await.is_err());
     assert!(objects.delete("ledger", "a").await.unwrap());
-    assert_eq!(code(objects.look_at("ledger", "a").await.unwrap_err()), "unknown_object");
+    assert_eq!(code(objects.look_at("ledger", "a").await.unwrap_err()), "object_not_found");
 }
 
 async fn an_object_shows_its_size_tables_turns_and_whether_it_is_awake(mut lab: Lab) {

@@ -170,7 +170,7 @@ async fn what_was_swept_cannot_be_seen_and_says_so(lab: Lab) {
     assert_eq!(turn(&app, 4).await.rows.len(), 2);
     for number in 1..=3 {
         let error = app.objects.look_at_turn("ledger", "a", number).await.unwrap_err();
-        assert_eq!(error.code(), "turn_forgotten", "{error}");
+        assert_eq!(error.code(), "turn_not_found", "{error}");
     }
     assert_eq!(app.objects.look_at_turns("ledger", "a", None, 9).await.unwrap().len(), 2);
     assert_eq!(app.objects.look_back("ledger", "a", Some(3)).await.unwrap().turn, 3);

@@ -185,7 +185,7 @@ async fn every_end_is_heard_of_once_with_its_code_and_reason(lab: Lab) {
     gone(&app, 2).await;
     cy.send("kick cy").await.unwrap();
     let refused = cy.send("once more").await.unwrap_err();
-    assert_eq!(refused.code(), "not_connected");
+    assert_eq!(refused.code(), "conflict");
     let closed = end_of(&cy).await;
     assert_eq!(closed, Closed::new(Closed::NORMAL, "kicked"));
     cy.close(closed).await;
@@ -242,7 +242,7 @@ async fn deleting_an_object_ends_its_connections_and_does_not_make_it_again(lab:
     app.call(Hall::at("a"), Raze).await.unwrap();
     assert_eq!(hears(&ann).await, "razed");
     assert_eq!(ann.next().await, Err(Closed::new(Closed::GOING_AWAY, "the object was deleted")));
-    assert_eq!(ann.send("hello?").await.unwrap_err().code(), "not_connected");
+    assert_eq!(ann.send("hello?").await.unwrap_err().code(), "conflict");
     let closed = ann.ended().await;
     ann.close(closed).await;
     let bob = come(&app, "bob").await;
@@ -275,7 +275,7 @@ async fn the_connections_of_an_object_are_limited_and_a_place_is_given_back(lab:
     let app = Program::of(lab.store.clone(), &lab.clock, |it| add(it).options(options)).await;
     let (ann, _bob) = (come(&app, "ann").await, come(&app, "bob").await);
     let refused = app.objects.connect("hall", "a", Arrival::new()).await.err().unwrap();
-    assert_eq!(refused.code(), "too_many_connections");
+    assert_eq!(refused.code(), "busy");
     assert!(refused.is_retryable());
     let elsewhere = app.objects.connect("hall", "b", Arrival::new()).await;
     assert!(elsewhere.is_ok(), "another object has places of its own");

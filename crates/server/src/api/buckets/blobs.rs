@@ -1,4 +1,4 @@
-//! One blob: written and read piece by piece, never as a whole in memory.
+//! The bytes of one blob: written and read in pieces, never as a whole in memory.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,6 +11,7 @@ use axum::{
 };
 use futures_util::{Stream, StreamExt, stream};
 use serde::Deserialize;
+use steadfast_api::buckets::{Blob, DeletedBlob};
 use steadfast_bucket::{
     BlobKey, BucketError, BucketName, Expected, GetOptions, PutOptions, Reading,
 };
@@ -21,12 +22,11 @@ use crate::{
     api::{
         page::Params,
         problem::{Problem, ProblemBody},
-        wire::{BlobEntry, BlobGone},
     },
     node::Node,
 };
 
-/// A writer that sends nothing for so long has gone.
+/// A writer that sends nothing for this time is given up.
 const SILENCE_MAX: Duration = Duration::from_mins(1);
 
 /// The query of a blob.
@@ -34,7 +34,7 @@ const SILENCE_MAX: Duration = Duration::from_mins(1);
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct BlobView {
-    /// To be shown where it is, and not kept as a file. Scripts in it do not run.
+    /// Show it in the browser instead of saving it as a file. Scripts in it do not run.
     pub(crate) inline: Option<String>,
 }
 
@@ -43,12 +43,13 @@ pub(crate) fn names(bucket: &str, key: &str) -> Result<(BucketName, BlobKey), Bu
     Ok((BucketName::new(bucket)?, BlobKey::new(key)?))
 }
 
-/// Writes a blob. It and its event are durable when this answers; what breaks off leaves nothing.
+/// Write a blob. It and its event are durable when this is answered; an incomplete body leaves
+/// nothing.
 ///
 /// Headers that begin with `x-blob-meta-` are its own metadata.
-#[utoipa::path(put, path = "/v1/buckets/{b}/objects/{*key}", tag = "buckets",
+#[utoipa::path(put, path = "/v1/buckets/{bucket}/objects/{*key}", tag = "buckets",
     params(
-        ("b" = String, Path, description = "The bucket"),
+        ("bucket" = String, Path, description = "The bucket"),
         ("key" = String, Path, description = "1 to 1,024 bytes; slashes may stand as they are"),
         ("Content-Type" = Option<String>, Header, description = "Given back with it"),
         ("If-Match" = Option<String>, Header, description = "Only in place of this tag"),
@@ -56,13 +57,13 @@ pub(crate) fn names(bucket: &str, key: &str) -> Result<(BucketName, BlobKey), Bu
     ),
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
     responses(
-        (status = 200, body = BlobEntry),
+        (status = 200, body = Blob),
         (status = 400, body = ProblemBody, content_type = "application/problem+json",
-            description = "`invalid_key`, `incomplete_body`, `metadata_too_large`"),
+            description = "`invalid_key`, `bad_request`"),
         (status = 404, body = ProblemBody, content_type = "application/problem+json"),
         (status = 412, body = ProblemBody, content_type = "application/problem+json"),
         (status = 413, body = ProblemBody, content_type = "application/problem+json",
-            description = "`blob_too_large`"),
+            description = "`too_large`"),
         (status = 507, body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
@@ -71,7 +72,7 @@ pub(crate) async fn put(
     Path((bucket, key)): Path<(String, String)>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Json<BlobEntry>, Problem> {
+) -> Result<Json<Blob>, Problem> {
     let (bucket, key) = names(&bucket, &key)?;
     let size = headers::length(&headers);
     let max = node.buckets()?.bucket(&bucket).await?.settings.max_blob_bytes.unwrap_or(u64::MAX);
@@ -86,29 +87,30 @@ pub(crate) async fn put(
     Ok(Json(write(&node, (&bucket, &key), body.into_data_stream(), put).await?))
 }
 
-/// Writes what comes, piece by piece.
+/// Writes the pieces of a body as they arrive.
 pub(crate) async fn write<E: std::fmt::Display>(
     node: &Node,
     (bucket, key): (&BucketName, &BlobKey),
     pieces: impl Stream<Item = Result<axum::body::Bytes, E>> + Send,
     put: PutOptions,
-) -> Result<BlobEntry, Problem> {
+) -> Result<Blob, Problem> {
     let mut writer = node.buckets()?.writer(bucket, key).await?;
     let mut pieces = std::pin::pin!(pieces);
     loop {
         let broken = |reason: String| BucketError::Body { reason };
         let next = tokio::time::timeout(SILENCE_MAX, pieces.next()).await;
-        let next = next.map_err(|_| broken("nothing came for a minute".into()))?;
+        let next = next.map_err(|_| broken("no bytes arrived for a minute".into()))?;
         let Some(piece) = next else { break };
         writer.write(&piece.map_err(|error| broken(error.to_string()))?).await?;
     }
-    Ok(BlobEntry::of(writer.finish(put).await?))
+    Ok(writer.finish(put).await?.into())
 }
 
-/// Reads a blob, or some of its bytes. What is replaced or deleted meanwhile is read to its end.
-#[utoipa::path(get, path = "/v1/buckets/{b}/objects/{*key}", tag = "buckets",
+/// Read a blob, or a range of its bytes. A blob that is replaced or deleted meanwhile is read to
+/// its end.
+#[utoipa::path(get, path = "/v1/buckets/{bucket}/objects/{*key}", tag = "buckets",
     params(
-        ("b" = String, Path, description = "The bucket"),
+        ("bucket" = String, Path, description = "The bucket"),
         ("key" = String, Path, description = "The key"),
         ("Range" = Option<String>, Header, description = "`bytes=0-9`, `bytes=10-` or `bytes=-10`"),
         ("If-Match" = Option<String>, Header, description = "Only with this tag"),
@@ -172,10 +174,10 @@ fn not_modified(etag: &str) -> Response {
     (StatusCode::NOT_MODIFIED, [(header::ETAG, format!("\"{etag}\""))]).into_response()
 }
 
-/// Says what is known of a blob.
-#[utoipa::path(head, path = "/v1/buckets/{b}/objects/{*key}", tag = "buckets",
+/// Read the headers of a blob.
+#[utoipa::path(head, path = "/v1/buckets/{bucket}/objects/{*key}", tag = "buckets",
     params(
-        ("b" = String, Path, description = "The bucket"),
+        ("bucket" = String, Path, description = "The bucket"),
         ("key" = String, Path, description = "The key"),
         BlobView,
     ),
@@ -204,15 +206,15 @@ pub(crate) async fn head(
     Ok(headers.into_response())
 }
 
-/// Deletes a blob. The deletion has the next number in the sequence of its key.
-#[utoipa::path(delete, path = "/v1/buckets/{b}/objects/{*key}", tag = "buckets",
+/// Delete a blob. The deletion has the next number in the sequence of its key.
+#[utoipa::path(delete, path = "/v1/buckets/{bucket}/objects/{*key}", tag = "buckets",
     params(
-        ("b" = String, Path, description = "The bucket"),
+        ("bucket" = String, Path, description = "The bucket"),
         ("key" = String, Path, description = "The key"),
         ("If-Match" = Option<String>, Header, description = "Only with this tag"),
     ),
     responses(
-        (status = 200, body = BlobGone),
+        (status = 200, body = DeletedBlob),
         (status = 404, body = ProblemBody, content_type = "application/problem+json"),
         (status = 412, body = ProblemBody, content_type = "application/problem+json"),
     ),
@@ -221,9 +223,9 @@ pub(crate) async fn delete(
     State(node): State<Arc<Node>>,
     Path((bucket, key)): Path<(String, String)>,
     headers: HeaderMap,
-) -> Result<Json<BlobGone>, Problem> {
+) -> Result<Json<DeletedBlob>, Problem> {
     let (bucket, key) = names(&bucket, &key)?;
     let gone = node.buckets()?.delete(&bucket, &key, headers::condition(&headers)).await?;
     let missing = || BucketError::UnknownBlob { bucket: bucket.to_string(), key: key.to_string() };
-    Ok(Json(BlobGone { key: key.to_string(), sequence: gone.ok_or_else(missing)? }))
+    Ok(Json(DeletedBlob { key: key.to_string(), sequence: gone.ok_or_else(missing)? }))
 }

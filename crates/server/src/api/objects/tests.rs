@@ -10,6 +10,7 @@ use steadfast_core::{App, Error, Handle, Object, ObjectOptions, Result, Turn};
 use steadfast_store::{MemoryStore, SystemClock};
 use tower::ServiceExt;
 
+use super::{disposition, file_name};
 use crate::{app, node::Node, place::Place};
 
 struct Rascal;
@@ -146,4 +147,14 @@ async fn a_turn_that_goes_wrong_says_how_and_the_next_one_works() {
         assert_eq!(problem["retryable"], retryable, "{problem}");
         assert_eq!(call(&router, "sum", &json!({"entries": []})).await.0, 200);
     }
+}
+
+#[test]
+fn a_file_has_a_harmless_name_and_the_full_one() {
+    assert_eq!(file_name("counter", "a/../ü\"\r\n", None), "counter-a_.._____.sqlite");
+    assert_eq!(
+        disposition("counter", "ü\"", Some(7)),
+        "attachment; filename=\"counter-__-7.sqlite\"; \
+         filename*=UTF-8''counter-%C3%BC%22-7.sqlite"
+    );
 }

@@ -6,15 +6,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use clap::Args;
 use serde_json::json;
+use steadfast_api::buckets::{Blob, BlobPath};
 
 use super::{
     meter::{Meter, Metered, megabytes},
-    place::{Place, Way},
+    place::Way,
 };
 use crate::{
-    api::wire::BlobEntry,
-    args::CpArgs,
+    args::AskArgs,
     cli::{
         client::Client,
         output::{print, print_json},
@@ -22,15 +23,35 @@ use crate::{
     failure::Failure,
 };
 
-/// Copies.
-pub(super) fn cp(client: &Client, args: &CpArgs) -> Result<(), Failure> {
+#[derive(Args)]
+pub(super) struct CpArgs {
+    /// A file, or BUCKET/KEY. Text without a slash, or with /, ./ or ../ at its beginning, is a
+    /// file; if both could be either, FROM is the file if such a file exists
+    from: String,
+    /// A file, or BUCKET/KEY; the name of the file is added after a slash at the end
+    to: String,
+    /// Media type of the blob; by the name of the file if it is left out
+    #[arg(long, env = "STEADFAST_CONTENT_TYPE", value_name = "TYPE")]
+    content_type: Option<String>,
+}
+
+/// Copies a file in or out.
+pub(super) fn cp(client: &Client, args: CpArgs, ask: &AskArgs) -> Result<(), Failure> {
     match Way::of(&args.from, &args.to, |it| Path::new(it).is_file())? {
-        Way::In(file, place) => copy_in(client, &file, &place, args),
-        Way::Out(place, file) => copy_out(client, &place, &file, args),
+        Way::In(file, blob) => {
+            let kind = args.content_type.as_deref().or_else(|| type_of(&file));
+            copy_in(client, &file, (&blob, kind), ask.json)
+        }
+        Way::Out(blob, file) => copy_out(client, &blob, &file, ask.json),
     }
 }
 
-fn copy_in(client: &Client, file: &Path, place: &Place, args: &CpArgs) -> Result<(), Failure> {
+fn copy_in(
+    client: &Client,
+    file: &Path,
+    (to, kind): (&BlobPath, Option<&str>),
+    json: bool,
+) -> Result<(), Failure> {
     let failed =
         |error: std::io::Error| Failure::new(format!("{} cannot be read: {error}", file.display()));
     let opened = File::open(file).map_err(failed)?;
@@ -38,31 +59,29 @@ fn copy_in(client: &Client, file: &Path, place: &Place, args: &CpArgs) -> Result
     if !about.is_file() {
         return Err(Failure::new(format!("{} is not a file", file.display())));
     }
-    // What is added to it meanwhile is not part of it.
-    let (length, json) = (about.len(), args.ask.json);
+    // Bytes that are appended meanwhile are not copied.
+    let length = about.len();
     let metered = Metered { file: opened.take(length), meter: Meter::new(length, !json) };
-    let kind = args.content_type.as_deref().or_else(|| type_of(file));
-    let answer = client.upload(&place.path(), kind, (metered, length), json);
+    let answer = client.upload(&to.path(), kind, (metered, length), json);
     Meter::new(length, !json).end()?;
     let answer = answer?;
     if json {
         return print_json(&answer);
     }
-    let blob: BlobEntry = client.read(&answer)?;
-    let (size, number) = (megabytes(blob.size), blob.sequence);
-    print(&format!("{}/{}: {size}, number {number}\n", place.bucket, blob.key))
+    let blob: Blob = client.read(&answer)?;
+    let (size, sequence) = (megabytes(blob.size), blob.sequence);
+    print(&format!("copied {size} to {}/{}; sequence {sequence}\n", to.bucket, blob.key))
 }
 
-/// Writes beside the file and takes its place at the end: what breaks off leaves what was there.
-fn copy_out(client: &Client, place: &Place, file: &Path, args: &CpArgs) -> Result<(), Failure> {
-    let json = args.ask.json;
+/// Writes a temporary file and renames it at the end: a failed copy leaves the old file.
+fn copy_out(client: &Client, from: &BlobPath, file: &Path, json: bool) -> Result<(), Failure> {
     let failed = |error: std::io::Error| {
         Failure::new(format!("{} cannot be written: {error}", file.display()))
     };
     let part = Part::new(file).map_err(failed)?;
     let mut target = &part.file;
     let mut meter = Meter::new(0, !json);
-    let fetched = client.fetch(&place.path(), json, &mut |piece, length| {
+    let fetched = client.fetch(&from.path(), json, &mut |piece, length| {
         target.write_all(piece).map_err(failed)?;
         meter.add(piece.len(), length.unwrap_or(0));
         Ok(())
@@ -72,13 +91,13 @@ fn copy_out(client: &Client, place: &Place, file: &Path, args: &CpArgs) -> Resul
     part.keep(file).map_err(failed)?;
     let size = meter.done();
     if json {
-        let told = json!({ "key": place.key, "size": size, "file": file.display().to_string() });
+        let told = json!({ "key": from.key, "size": size, "file": file.display().to_string() });
         return print_json(&told.to_string());
     }
-    print(&format!("{}: {}\n", file.display(), megabytes(size)))
+    print(&format!("copied {} to {}\n", megabytes(size), file.display()))
 }
 
-/// A file that is not there yet. Dropped, it is gone.
+/// A temporary file. Dropping it removes it.
 struct Part {
     file: File,
     path: PathBuf,

@@ -1,4 +1,4 @@
-//! A line that fills while bytes go by, on a terminal.
+//! A progress bar on a terminal.
 
 use std::io::{IsTerminal, Read};
 
@@ -7,39 +7,39 @@ use crate::{cli::output::tell, failure::Failure};
 /// Columns of the bar.
 const WIDTH: u64 = 40;
 
-/// Counts bytes, and shows how many have gone by.
+/// Counts copied bytes, and shows them.
 #[derive(Debug)]
 pub(super) struct Meter {
     done: u64,
     total: u64,
-    /// The per mille that is shown; none where nobody looks.
+    /// The per mille that is shown; none without a terminal.
     shown: Option<u64>,
 }
 
 impl Meter {
-    /// Shows something only on a terminal, and only if it is wanted.
+    /// Shows the bar only on a terminal, and only if it is wanted.
     pub(super) fn new(total: u64, wanted: bool) -> Self {
         let shown = (wanted && std::io::stdout().is_terminal()).then_some(u64::MAX);
         Self { done: 0, total, shown }
     }
 
-    /// So many more, of so many.
+    /// Counts more bytes of a total.
     pub(super) fn add(&mut self, bytes: usize, total: u64) {
         (self.done, self.total) = (self.done + bytes as u64, total);
         let now = (self.done * 1_000).checked_div(self.total).unwrap_or(1_000);
         if self.shown.is_some_and(|it| it != now) {
             self.shown = Some(now);
-            // Only a picture: what matters fails by itself.
+            // The bar may fail to print; the copy reports its own errors.
             let _ = tell(&format!("\r{}", line(self.done, self.total)));
         }
     }
 
-    /// How many went by.
+    /// Bytes so far.
     pub(super) fn done(&self) -> u64 {
         self.done
     }
 
-    /// Takes the line away.
+    /// Clears the line.
     pub(super) fn end(&self) -> Result<(), Failure> {
         if self.shown.is_some() { tell("\r\x1b[K").map(|_| ()) } else { Ok(()) }
     }
@@ -52,7 +52,7 @@ fn line(done: u64, total: u64) -> String {
     format!("|{full}{rest}| {} of {}", megabytes(done), megabytes(total))
 }
 
-/// Bytes as people say them.
+/// Bytes for people.
 pub(super) fn megabytes(bytes: u64) -> String {
     match bytes {
         0..100_000 => format!("{bytes} bytes"),

@@ -1,58 +1,37 @@
-//! Places that people name: `bucket/key`, or a file.
+//! The two arguments of `cp`: which one is the file.
 
 use std::path::{Path, PathBuf};
-use steadfast_web::escaped;
 
-use super::path_of;
+use steadfast_api::buckets::BlobPath;
+
 use crate::failure::Failure;
 
-/// A key in a bucket.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) bucket: String,
-    pub(super) key: String,
+fn blob(text: &str) -> Result<BlobPath, Failure> {
+    text.parse().map_err(|error: String| Failure::new(error))
 }
 
-impl Place {
-    /// Reads `bucket/key`.
-    pub(super) fn blob(text: &str) -> Result<Self, Failure> {
-        match text.split_once('/') {
-            Some((bucket, key)) if !bucket.is_empty() && !key.is_empty() => {
-                Ok(Self { bucket: bucket.into(), key: key.into() })
-            }
-            _ => Err(Failure::new(format!("`{text}` names no blob; write BUCKET/KEY"))),
-        }
+/// Reads `BUCKET/KEY`; a slash at the end is followed by the name of the file.
+fn blob_for(text: &str, file: &Path) -> Result<BlobPath, Failure> {
+    if !text.ends_with('/') {
+        return blob(text);
     }
-
-    /// The same, where the end of the key may be left to the name of a file.
-    fn blob_for(text: &str, file: &Path) -> Result<Self, Failure> {
-        if !text.ends_with('/') {
-            return Self::blob(text);
-        }
-        let name = file.file_name().and_then(|it| it.to_str()).ok_or_else(|| {
-            Failure::new(format!("{} has no name for a key; write BUCKET/KEY", file.display()))
-        })?;
-        Self::blob(&format!("{text}{name}"))
-    }
-
-    /// Where the API has it.
-    pub(super) fn path(&self) -> String {
-        format!("{}/objects/{}", path_of(&self.bucket), escaped(&self.key))
-    }
+    let name = file.file_name().and_then(|it| it.to_str()).ok_or_else(|| {
+        Failure::new(format!("{} has no name for a key; write BUCKET/KEY", file.display()))
+    })?;
+    blob(&format!("{text}{name}"))
 }
 
-/// What is copied where.
+/// The direction of a copy.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Way {
     /// Into a bucket.
-    In(PathBuf, Place),
+    In(PathBuf, BlobPath),
     /// Out of a bucket.
-    Out(Place, PathBuf),
+    Out(BlobPath, PathBuf),
 }
 
 impl Way {
-    /// Finds out which of two is the file. What can only be a file is one; of two that could be
-    /// either, the first is if it is there.
+    /// Finds out which of two is the file. If both could be either, the first one is if it exists.
     pub(super) fn of(
         from: &str,
         to: &str,
@@ -62,20 +41,20 @@ impl Way {
             (true, true) => Err(Failure::new(format!(
                 "`{from}` and `{to}` are both files; write BUCKET/KEY for one of them"
             ))),
-            (true, false) => Ok(Way::In(from.into(), Place::blob_for(to, from.as_ref())?)),
+            (true, false) => Ok(Way::In(from.into(), blob_for(to, from.as_ref())?)),
             (false, false) if is_there(from) => {
-                Ok(Way::In(from.into(), Place::blob_for(to, from.as_ref())?))
+                Ok(Way::In(from.into(), blob_for(to, from.as_ref())?))
             }
             (false, true | false) => Self::out(from, to),
         }
     }
 
     fn out(from: &str, to: &str) -> Result<Self, Failure> {
-        let (place, file) = (Place::blob(from)?, PathBuf::from(to));
+        let (place, file) = (blob(from)?, PathBuf::from(to));
         if !to.ends_with('/') && !file.is_dir() {
             return Ok(Way::Out(place, file));
         }
-        // Only a name: what a key says must not lead out of the folder.
+        // Only the last segment: a key must not lead out of the folder.
         let name = place.key.rsplit('/').next().unwrap_or_default();
         if ["", ".", ".."].contains(&name) || name.contains('\0') {
             let text = format!("key `{}` does not end with a name; name the file", place.key);
@@ -95,8 +74,8 @@ fn is_path(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn place(bucket: &str, key: &str) -> Place {
-        Place { bucket: bucket.into(), key: key.into() }
+    fn place(bucket: &str, key: &str) -> BlobPath {
+        BlobPath { bucket: bucket.into(), key: key.into() }
     }
 
     #[test]

@@ -71,18 +71,14 @@ impl HttpClient {
         let sent = match body {
             Some(body) => {
                 let request = request.header("content-type", "application/json");
-                self.agent.run(request.body(body.to_owned()).map_err(failed)?)
+                let request = request.body(body.to_owned()).map_err(failed)?;
+                // Some operations are over many messages, and take as long as that takes.
+                let request = self.agent.configure_request(request);
+                self.agent.run(request.timeout_global(None).build())
             }
             None => self.agent.run(request.body(()).map_err(failed)?),
         };
         self.answer(sent)
-    }
-
-    /// Posts JSON, and waits for as long as it takes.
-    pub(super) fn post_patiently(&self, path: &str, body: &str) -> Result<Answer, Failure> {
-        let request = self.agent.post(format!("{}{path}", self.url));
-        let request = request.config().timeout_global(None).build();
-        self.answer(request.header("content-type", "application/json").send(body))
     }
 
     fn answer(

@@ -3,14 +3,8 @@
 use steadfast_core::workflow::{RunView, StepStatus, StepView};
 use steadfast_store::{Clock, SystemClock};
 
-use super::super::{
-    client::Client,
-    output::{print, print_json},
-    table::Table,
-};
 use crate::{
-    args::{AskArgs, RunArgs},
-    failure::Failure,
+    cli::table::Table,
     waterfall::{Did, Range, depth, label, spans, words},
 };
 
@@ -20,31 +14,26 @@ const BAR: usize = 40;
 /// Characters of a value in a line.
 const VALUE_MAX: usize = 200;
 
-/// Shows one run.
-pub(in super::super) fn show(client: &Client, run: &RunArgs, ask: &AskArgs) -> Result<(), Failure> {
-    let body = client.get(&run.path(), ask.json)?;
-    if ask.json {
-        return print_json(&body);
-    }
-    let run: RunView = client.read(&body)?;
-    let range = Range::of(&run, SystemClock.now());
-    print(&facts(&run, range))?;
+/// One run.
+pub(super) fn show(run: &RunView) -> String {
+    let range = Range::of(run, SystemClock.now());
+    let mut text = facts(run, range);
     if !run.steps.is_empty() {
-        print(&format!("\n{}", steps(&run, range)))?;
+        text.push_str(&format!("\n{}", steps(run, range)));
     }
     if !run.waiting.is_empty() {
-        let mut table = Table::new(&["WHY IT DOES NOT GO ON"]);
+        let mut table = Table::new(&["BLOCKED ON"]);
         run.waiting.iter().for_each(|it| table.row([it.why.clone()]));
-        print(&format!("\n{}", table.write()))?;
+        text.push_str(&format!("\n{}", table.write()));
     }
     if !run.events.is_empty() {
-        let mut table = Table::new(&["EVENT NOT TAKEN", "CAME", "PAYLOAD"]);
+        let mut table = Table::new(&["UNREAD EVENT", "RECEIVED", "PAYLOAD"]);
         for it in &run.events {
             table.row([it.name.clone(), it.at.to_string(), short(&it.payload.to_string())]);
         }
-        print(&format!("\n{}", table.write()))?;
+        text.push_str(&format!("\n{}", table.write()));
     }
-    Ok(())
+    text
 }
 
 fn facts(run: &RunView, range: Range) -> String {
@@ -77,7 +66,7 @@ fn facts(run: &RunView, range: Range) -> String {
 /// One line for each step: `=` worked, `x` failed, `>` works, `.` waits, `-` was given up.
 fn steps(run: &RunView, range: Range) -> String {
     let branched = run.steps.iter().any(|it| !it.branch.is_empty());
-    let mut headings = vec!["STEP", "STATUS", "TIME", "TOOK", "TRIED", "NOTE"];
+    let mut headings = vec!["STEP", "STATUS", "TIME", "TOOK", "ATTEMPTS", "NOTE"];
     if branched {
         headings.insert(1, "BRANCH");
     }

@@ -1,14 +1,15 @@
 //! `steadfast runs tail`: the history of a run, until it ends.
 
+use clap::Args;
 use serde_json::Value;
+use steadfast_api::{
+    Operation, Page,
+    runs::{RunHistory, ShowRun},
+};
 use steadfast_core::workflow::HistoryEntry;
 
 use super::super::{client::Client, output, table::Table};
-use crate::{
-    api::wire::List,
-    args::{AskArgs, RunArgs},
-    failure::Failure,
-};
+use crate::{args::AskArgs, failure::Failure};
 
 /// What was heard so far.
 struct Heard {
@@ -18,19 +19,26 @@ struct Heard {
     enough: bool,
 }
 
-/// Prints the history of a run, and what is added to it.
-pub(in super::super) fn tail(
-    client: &Client,
-    run: &RunArgs,
+#[derive(Args)]
+pub(super) struct TailArgs {
+    /// Workflow name
+    workflow: String,
+    /// Run id
+    id: String,
+    /// Begin behind the entry with this number
+    #[arg(long, env = "STEADFAST_AFTER", value_name = "NUMBER", default_value_t = 0)]
     after: u32,
-    ask: &AskArgs,
-) -> Result<(), Failure> {
-    let mut heard = Heard { after: after.into(), ended: None, enough: false };
+}
+
+/// Prints the history of a run, and follows it until the run ends.
+pub(super) fn tail(client: &Client, args: TailArgs, ask: &AskArgs) -> Result<(), Failure> {
+    let mut heard = Heard { after: args.after.into(), ended: None, enough: false };
+    let run = ShowRun { workflow: args.workflow, id: args.id, wait: None };
     if client.is_server() {
-        follow(client, run, &mut heard, ask)?;
+        follow(client, &run, &mut heard, ask)?;
     } else {
-        // In a folder that no server holds, nothing goes on.
-        read(client, run, &mut heard, ask)?;
+        // Nothing runs in a folder that no server holds.
+        read(client, &run, &mut heard, ask)?;
     }
     match heard.ended.as_deref() {
         Some("errored" | "terminated") => Err(Failure::Quiet),
@@ -38,10 +46,12 @@ pub(in super::super) fn tail(
     }
 }
 
-fn read(client: &Client, run: &RunArgs, heard: &mut Heard, ask: &AskArgs) -> Result<(), Failure> {
+fn read(client: &Client, run: &ShowRun, heard: &mut Heard, ask: &AskArgs) -> Result<(), Failure> {
     loop {
-        let path = format!("{}/history?after={}&limit=1000", run.path(), heard.after);
-        let page: List<Value> = client.read(&client.get(&path, ask.json)?)?;
+        let (workflow, id) = (run.workflow.clone(), run.id.clone());
+        let cursor = Some(heard.after.to_string());
+        let history = RunHistory { workflow, id, cursor, ..RunHistory::default() };
+        let page: Page<Value> = client.read(&client.request(&history, ask.json)?)?;
         for it in page.items {
             heard.tell(client, &it.to_string(), ask)?;
         }
@@ -51,8 +61,8 @@ fn read(client: &Client, run: &RunArgs, heard: &mut Heard, ask: &AskArgs) -> Res
     }
 }
 
-/// Goes on behind what was heard when the line breaks.
-fn follow(client: &Client, run: &RunArgs, heard: &mut Heard, ask: &AskArgs) -> Result<(), Failure> {
+/// Reconnects behind the last entry when the connection breaks.
+fn follow(client: &Client, run: &ShowRun, heard: &mut Heard, ask: &AskArgs) -> Result<(), Failure> {
     loop {
         let before = heard.after;
         let path = format!("{}/live?after={before}", run.path());
@@ -65,7 +75,7 @@ fn follow(client: &Client, run: &RunArgs, heard: &mut Heard, ask: &AskArgs) -> R
                 match name.as_str() {
                     "" => heard.tell(client, data, ask)?,
                     "end" => over = true,
-                    // The line ends, and is taken up again.
+                    // The stream ends, and is opened again.
                     _ => {}
                 }
             } else if line.is_empty() {
@@ -77,7 +87,7 @@ fn follow(client: &Client, run: &RunArgs, heard: &mut Heard, ask: &AskArgs) -> R
             return Ok(());
         }
         if heard.after == before {
-            let text = format!("the line broke; go on with --after {before}");
+            let text = format!("the connection broke; continue with --after {before}");
             return Err(Failure::new(text));
         }
     }

@@ -8,6 +8,7 @@ use axum::{
 };
 use maud::{Markup, html};
 use serde::Deserialize;
+use steadfast_api::buckets::{Blob, BlobPath, PresignBlob, PresignMethod, PresignedUrl};
 use steadfast_bucket::Condition;
 use steadfast_web::{
     Page,
@@ -21,10 +22,9 @@ use super::{
 };
 use crate::{
     api::{
-        buckets::{blobs::names, presign::presigned},
+        buckets::{blobs::names, presign},
         page::Params,
         problem::Problem,
-        wire::{BlobEntry, PresignBody, PresignVerb, PresignedEntry},
     },
     node::Node,
 };
@@ -64,12 +64,12 @@ async fn page(
     node: &Node,
     bucket: &str,
     key: &str,
-    link: Option<PresignedEntry>,
+    link: Option<PresignedUrl>,
 ) -> Result<Page, Problem> {
     let (name, key) = names(bucket, key)?;
     let blob = node.buckets()?.head(&name, &key).await?;
     let preview = preview(node, bucket, &blob).await?;
-    let view = BlobEntry::of(blob);
+    let view = Blob::from(blob);
     let content = html! {
         (crumbs(bucket, folder_of(&view.key)))
         h1.address { (view.key) }
@@ -88,7 +88,7 @@ async fn page(
     Ok(console(&view.key, Section::Buckets, content))
 }
 
-fn actions(node: &Node, bucket: &str, view: &BlobEntry) -> Markup {
+fn actions(node: &Node, bucket: &str, view: &Blob) -> Markup {
     let (path, bytes) = (path_of(bucket), bytes_of(bucket, &view.key));
     let key = || html! { input type="hidden" name="key" value=(view.key); };
     html! {
@@ -118,7 +118,7 @@ fn actions(node: &Node, bucket: &str, view: &BlobEntry) -> Markup {
     }
 }
 
-fn facts(view: &BlobEntry) -> Markup {
+fn facts(view: &Blob) -> Markup {
     html! {
         dl.facts {
             div { dt { "Size" } dd { (view.size) " bytes" } }
@@ -166,7 +166,8 @@ pub(in super::super) async fn link(
     form: Result<Form<LinkForm>, FormRejection>,
 ) -> Result<Page, Problem> {
     let Form(LinkForm { key, expires }) = form.map_err(unreadable)?;
-    let body = PresignBody { key, method: PresignVerb::Get, expires_seconds: expires };
-    let link = presigned(&node, &bucket, &body).await?;
-    page(&node, &bucket, &body.key, Some(link)).await
+    let blob = BlobPath { bucket: bucket.clone(), key: key.clone() };
+    let request = PresignBlob { blob, method: PresignMethod::Get, expires_seconds: expires };
+    let link = presign(node.clone(), request).await?;
+    page(&node, &bucket, &key, Some(link)).await
 }

@@ -1,10 +1,10 @@
 //! What is in a bucket, one level at a time.
 
 use maud::{Markup, html};
+use steadfast_api::buckets::{Blob, BlobPage};
 use steadfast_web::escaped;
 
 use super::{super::table::time, bytes, bytes_of, path_in, path_of, path_to};
-use crate::api::wire::{BlobEntry, BlobList};
 
 /// The way back up, level by level.
 pub(super) fn crumbs(bucket: &str, prefix: &str) -> Markup {
@@ -51,7 +51,7 @@ pub(super) fn upload_form(bucket: &str, prefix: &str) -> Markup {
 }
 
 /// Prefixes, and the blobs between them.
-pub(super) fn blob_table(bucket: &str, prefix: &str, page: &BlobList) -> Markup {
+pub(super) fn blob_table(bucket: &str, prefix: &str, page: &BlobPage) -> Markup {
     if page.items.is_empty() && page.prefixes.is_empty() {
         return html! {
             div.empty {
@@ -89,7 +89,7 @@ fn folder(bucket: &str, prefix: &str, it: &str) -> Markup {
     }
 }
 
-fn row(bucket: &str, prefix: &str, it: &BlobEntry) -> Markup {
+fn row(bucket: &str, prefix: &str, it: &Blob) -> Markup {
     let name = it.key.strip_prefix(prefix).filter(|it| !it.is_empty()).unwrap_or(&it.key);
     html! {
         tr {

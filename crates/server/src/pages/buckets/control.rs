@@ -6,6 +6,7 @@ use axum::{
     extract::{Path, State, rejection::FormRejection},
     response::Redirect,
 };
+use steadfast_api::buckets::DeleteBucket;
 
 use crate::{
     api::{
@@ -24,10 +25,10 @@ pub(in super::super) async fn delete(
     State(node): State<Arc<Node>>,
     Path(bucket): Path<String>,
 ) -> Result<Redirect, Problem> {
-    let _ = api::delete(State(node), Path(bucket)).await?;
+    let _ = api::delete(node, DeleteBucket { bucket }).await?;
     Ok(Redirect::to("/buckets"))
 }
 
 pub(super) fn unreadable(error: FormRejection) -> Problem {
-    Problem::new(Code::BadRequest, error.body_text())
+    Problem::of(Code::BadRequest, error.body_text())
 }

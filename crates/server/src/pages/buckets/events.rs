@@ -1,13 +1,16 @@
 //! What a bucket told, and what became of it.
 
 use maud::{Markup, html};
+use steadfast_api::{
+    DeliveryState, Page,
+    buckets::{Bucket, BucketEvent},
+};
 use steadfast_web::escaped;
 
 use super::{super::table::time, path_of, path_to};
-use crate::api::wire::{BucketEntry, EventEntry, List, MessageState};
 
 /// Events as rows, newest first.
-pub(super) fn event_table(bucket: &str, view: &BucketEntry, events: &List<EventEntry>) -> Markup {
+pub(super) fn event_table(bucket: &str, view: &Bucket, events: &Page<BucketEvent>) -> Markup {
     if events.items.is_empty() {
         return html! {
             p.quiet {
@@ -33,7 +36,7 @@ pub(super) fn event_table(bucket: &str, view: &BucketEntry, events: &List<EventE
     }
 }
 
-fn row(bucket: &str, it: &EventEntry) -> Markup {
+fn row(bucket: &str, it: &BucketEvent) -> Markup {
     let event = &it.event;
     html! {
         tr {
@@ -62,22 +65,22 @@ fn row(bucket: &str, it: &EventEntry) -> Markup {
 }
 
 /// The page of the queue, with the tab on which the message is.
-fn queue(it: &EventEntry) -> String {
+fn queue(it: &BucketEvent) -> String {
     let path = format!("/queues/{}", escaped(&it.queue));
     match it.state {
-        Some(MessageState::Pending) => format!("{path}?state=pending"),
-        Some(MessageState::InFlight) => format!("{path}?state=in-flight"),
-        Some(MessageState::Dead) => format!("{path}?state=dead"),
-        Some(MessageState::Done | MessageState::Cancelled) | None => path,
+        Some(DeliveryState::Pending) => format!("{path}?state=pending"),
+        Some(DeliveryState::InFlight) => format!("{path}?state=in-flight"),
+        Some(DeliveryState::Dead) => format!("{path}?state=dead"),
+        Some(DeliveryState::Done | DeliveryState::Cancelled) | None => path,
     }
 }
 
-fn badge(state: MessageState) -> Markup {
+fn badge(state: DeliveryState) -> Markup {
     let class = match state {
-        MessageState::Done => "done",
-        MessageState::Dead => "dead",
-        MessageState::Pending | MessageState::InFlight => "waiting",
-        MessageState::Cancelled => "quiet",
+        DeliveryState::Done => "done",
+        DeliveryState::Dead => "dead",
+        DeliveryState::Pending | DeliveryState::InFlight => "waiting",
+        DeliveryState::Cancelled => "quiet",
     };
-    html! { span.badge.(class) { (state.word()) } }
+    html! { span.badge.(class) { (state.name()) } }
 }

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use axum::{
-    extract::{Form, Path, State, rejection::FormRejection},
+    extract::{Form, State, rejection::FormRejection},
     response::Redirect,
 };
 use maud::{Markup, html};
 use serde::Deserialize;
+use steadfast_api::buckets::{Bucket, ListBuckets, PutBucket};
 use steadfast_web::{
     Page,
     console::{Section, console},
@@ -22,10 +23,9 @@ use super::{
 };
 use crate::{
     api::{
-        buckets::{self as api, read_buckets},
+        buckets as api,
         page::{PageParams, Params},
         problem::Problem,
-        wire::BucketEntry,
     },
     node::Node,
 };
@@ -44,9 +44,9 @@ pub(in super::super) struct BucketForm {
 )]
 pub(in super::super) async fn buckets(
     State(node): State<Arc<Node>>,
-    Params(params): Params<PageParams>,
+    Params(params): Params<ListBuckets>,
 ) -> Result<Page, Problem> {
-    let page = read_buckets(&node, &params.page()?).await?;
+    let page = api::list(node, params).await?;
     let content = html! {
         h1 { "Buckets" }
         p.lead {
@@ -72,7 +72,7 @@ pub(in super::super) async fn buckets(
     Ok(console("Buckets", Section::Buckets, content))
 }
 
-fn bucket_table(buckets: &[BucketEntry]) -> Markup {
+fn bucket_table(buckets: &[Bucket]) -> Markup {
     html! {
         div.scroll {
             table.rows {
@@ -86,7 +86,7 @@ fn bucket_table(buckets: &[BucketEntry]) -> Markup {
     }
 }
 
-fn row(it: &BucketEntry) -> Markup {
+fn row(it: &Bucket) -> Markup {
     let count = |label: &str, count: usize| {
         html! {
             td.number.none[count == 0] data-label=(label) {
@@ -117,7 +117,7 @@ pub(in super::super) async fn create(
     form: Result<Form<BucketForm>, FormRejection>,
 ) -> Result<Redirect, Problem> {
     let Form(BucketForm { name }) = form.map_err(unreadable)?;
-    let name = name.trim().to_owned();
-    let _ = api::put(State(node), Path(name.clone()), Default::default()).await?;
-    Ok(Redirect::to(&path_of(&name)))
+    let request = PutBucket { bucket: name.trim().to_owned(), ..PutBucket::default() };
+    let saved = api::put(node, request).await?;
+    Ok(Redirect::to(&path_of(&saved.bucket.name)))
 }

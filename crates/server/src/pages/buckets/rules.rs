@@ -1,16 +1,14 @@
 //! Whom a bucket tells, and what it forgets.
 
 use maud::{Markup, html};
+use steadfast_api::buckets::{Bucket, BucketRule, LifecycleRule};
 use steadfast_web::escaped;
 
 use super::path_of;
-use crate::{
-    api::wire::{BucketEntry, LifecycleEntry, RuleEntry},
-    waterfall::words,
-};
+use crate::waterfall::words;
 
 /// The rules, and a form for one more.
-pub(super) fn rules_card(view: &BucketEntry) -> Markup {
+pub(super) fn rules_card(view: &Bucket) -> Markup {
     let path = format!("{}/rules", path_of(&view.name));
     html! {
         section.card {
@@ -36,7 +34,7 @@ pub(super) fn rules_card(view: &BucketEntry) -> Markup {
     }
 }
 
-fn rule(it: &RuleEntry, path: &str) -> Markup {
+fn rule(it: &BucketRule, path: &str) -> Markup {
     let events: Vec<&str> = it.events.iter().map(|it| it.name()).collect();
     html! {
         li {
@@ -52,7 +50,7 @@ fn rule(it: &RuleEntry, path: &str) -> Markup {
 }
 
 /// The lifecycle rules, and a form for one more.
-pub(super) fn lifecycle_card(view: &BucketEntry) -> Markup {
+pub(super) fn lifecycle_card(view: &Bucket) -> Markup {
     let path = format!("{}/lifecycle", path_of(&view.name));
     html! {
         section.card {
@@ -74,7 +72,7 @@ pub(super) fn lifecycle_card(view: &BucketEntry) -> Markup {
     }
 }
 
-fn lifecycle(it: &LifecycleEntry, path: &str) -> Markup {
+fn lifecycle(it: &LifecycleRule, path: &str) -> Markup {
     let span = |millis: u64| words(i64::try_from(millis).unwrap_or(i64::MAX));
     html! {
         li {

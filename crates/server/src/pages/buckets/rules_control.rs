@@ -7,7 +7,10 @@ use axum::{
     response::Redirect,
 };
 use serde::Deserialize;
-use serde_json::json;
+use steadfast_api::buckets::{
+    DeleteBucketRule, DeleteLifecycleRule, PutBucketRule, PutLifecycleRule,
+};
+use steadfast_bucket::EventType;
 use utoipa::ToSchema;
 
 use super::{control::unreadable, path_of};
@@ -71,14 +74,13 @@ pub(in super::super) async fn put_rule(
 ) -> Result<Redirect, Problem> {
     let Form(form) = form.map_err(unreadable)?;
     let mut events = Vec::new();
-    events.extend(form.created.map(|_| "object-create"));
-    events.extend(form.deleted.map(|_| "object-delete"));
-    let RuleForm { id, queue, prefix, suffix, .. } = form;
-    let queue = queue.trim();
-    let body = json!({ "events": events, "prefix": prefix, "suffix": suffix, "queue": queue });
-    let path = Path((bucket.clone(), id.trim().to_owned()));
-    let _ = api::rules::put(State(node), path, body.to_string().into()).await?;
-    Ok(Redirect::to(&path_of(&bucket)))
+    events.extend(form.created.map(|_| EventType::ObjectCreate));
+    events.extend(form.deleted.map(|_| EventType::ObjectDelete));
+    let to = path_of(&bucket);
+    let (id, queue) = (form.id.trim().to_owned(), form.queue.trim().to_owned());
+    let RuleForm { prefix, suffix, .. } = form;
+    api::put_rule(node, PutBucketRule { bucket, id, queue, events, prefix, suffix }).await?;
+    Ok(Redirect::to(&to))
 }
 
 /// Removes a rule, and shows the bucket.
@@ -94,7 +96,7 @@ pub(in super::super) async fn delete_rule(
     Path((bucket, id)): Path<(String, String)>,
 ) -> Result<Redirect, Problem> {
     let to = path_of(&bucket);
-    let _ = api::rules::delete(State(node), Path((bucket, id))).await?;
+    api::delete_rule(node, DeleteBucketRule { bucket, id }).await?;
     Ok(Redirect::to(&to))
 }
 
@@ -110,14 +112,16 @@ pub(in super::super) async fn put_lifecycle(
     form: Result<Form<LifecycleForm>, FormRejection>,
 ) -> Result<Redirect, Problem> {
     let Form(LifecycleForm { id, prefix, delete, abort }) = form.map_err(unreadable)?;
-    let body = json!({
-        "prefix": prefix,
-        "deleteAfterMs": days(&delete)?,
-        "abortUploadsAfterMs": days(&abort)?,
-    });
-    let path = Path((bucket.clone(), id.trim().to_owned()));
-    let _ = api::lifecycle::put(State(node), path, body.to_string().into()).await?;
-    Ok(Redirect::to(&path_of(&bucket)))
+    let to = path_of(&bucket);
+    let request = PutLifecycleRule {
+        bucket,
+        id: id.trim().to_owned(),
+        prefix,
+        delete_after_ms: days(&delete)?,
+        abort_uploads_after_ms: days(&abort)?,
+    };
+    api::put_lifecycle(node, request).await?;
+    Ok(Redirect::to(&to))
 }
 
 /// Removes a lifecycle rule, and shows the bucket.
@@ -133,7 +137,7 @@ pub(in super::super) async fn delete_lifecycle(
     Path((bucket, id)): Path<(String, String)>,
 ) -> Result<Redirect, Problem> {
     let to = path_of(&bucket);
-    let _ = api::lifecycle::delete(State(node), Path((bucket, id))).await?;
+    api::delete_lifecycle(node, DeleteLifecycleRule { bucket, id }).await?;
     Ok(Redirect::to(&to))
 }
 
@@ -143,6 +147,6 @@ fn days(text: &str) -> Result<Option<u64>, Problem> {
         return Ok(None);
     }
     let days: Option<u64> = text.parse().ok().and_then(|it: u64| it.checked_mul(DAY_MS));
-    let wrong = || Problem::new(Code::BadRequest, format!("`{text}` is not a number of days"));
+    let wrong = || Problem::of(Code::BadRequest, format!("`{text}` is not a number of days"));
     days.map(Some).ok_or_else(wrong)
 }

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use axum::extract::{Path, State};
 use maud::{Markup, html};
 use serde::Deserialize;
-use steadfast_bucket::BucketName;
+use steadfast_api::{
+    Limit,
+    buckets::{BlobPath, Bucket, ListBlobs, ListBucketEvents, ShowBucket},
+};
 use steadfast_web::{Page, console::Section, escaped};
 use utoipa::IntoParams;
 
@@ -22,16 +25,7 @@ use super::{
     rules::{lifecycle_card, rules_card},
 };
 use crate::{
-    api::{
-        buckets::{
-            events::read_events,
-            list::{BlobParams, read_blobs},
-            read_bucket,
-        },
-        page::{self, Params},
-        problem::Problem,
-        wire::BucketEntry,
-    },
+    api::{buckets as api, page::Params, problem::Problem},
     node::Node,
 };
 
@@ -47,8 +41,9 @@ pub(in super::super) struct ShowParams {
     #[serde(default)]
     prefix: String,
     /// Rows at most.
+    #[serde(default)]
     #[param(value_type = Option<u32>, minimum = 1, maximum = 1000, default = 50)]
-    limit: Option<String>,
+    limit: Limit,
     /// The `next` of the page before.
     cursor: Option<String>,
 }
@@ -63,14 +58,16 @@ pub(in super::super) async fn show(
     Path(bucket): Path<String>,
     Params(params): Params<ShowParams>,
 ) -> Result<Page, Problem> {
-    let name = BucketName::new(&bucket)?;
-    let view = read_bucket(&node, &name).await?;
+    let view = api::show(node.clone(), ShowBucket { bucket: bucket.clone() }).await?;
     let ShowParams { prefix, limit, cursor } = params;
     // What lies further behind does not change every second.
     let busy = cursor.is_none();
-    let wanted = BlobParams { prefix: prefix.clone(), delimiter: "/".into(), limit, cursor };
-    let page = read_blobs(&node, &name, wanted).await?;
-    let events = read_events(&node, &name, &page::Page::new(Some(EVENTS), None)?).await?;
+    let place = BlobPath { bucket: bucket.clone(), key: prefix.clone() };
+    let blobs = ListBlobs { place, delimiter: "/".into(), limit, cursor };
+    let page = api::list_blobs(node.clone(), blobs).await?;
+    let limit = EVENTS.parse().unwrap_or_default();
+    let events = ListBucketEvents { bucket: bucket.clone(), limit, cursor: None };
+    let events = api::list_events(node, events).await?;
     let content = html! {
         (crumbs(&bucket, &prefix))
         h1.address { (bucket) }
@@ -106,7 +103,7 @@ pub(in super::super) async fn show(
     Ok(live_page(&bucket, Section::Buckets, content).script(&assets::BUCKETS))
 }
 
-fn lead(view: &BucketEntry) -> Markup {
+fn lead(view: &Bucket) -> Markup {
     html! {
         p.lead {
             "made " (time(&view.created_at))

@@ -51,7 +51,7 @@ pub(in super::super) async fn upload(
     Params(UploadParams { prefix }): Params<UploadParams>,
     form: Result<Multipart, MultipartRejection>,
 ) -> Result<Redirect, Problem> {
-    let bad = |text: String| Problem::new(Code::BadRequest, text);
+    let bad = |text: String| Problem::of(Code::BadRequest, text);
     let mut form = form.map_err(|error| bad(error.body_text()))?;
     let mut is_empty = true;
     while let Some(file) = form.next_field().await.map_err(|error| bad(error.body_text()))? {

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use axum::{
-    body::Bytes,
     extract::{Form, Path, State, rejection::FormRejection},
-    http::{HeaderName, HeaderValue, StatusCode},
+    http::StatusCode,
 };
 use maud::{Markup, html};
 use serde::Deserialize;
+use steadfast_api::{JsonText, objects::CallObject};
 use steadfast_store::secret_text;
 use steadfast_web::{
     Page,
@@ -62,17 +62,18 @@ pub(in super::super) async fn call(
     Path((class, name)): Path<(String, String)>,
     form: Result<Form<CallForm>, FormRejection>,
 ) -> Result<(StatusCode, Page), Problem> {
-    let Form(form) = form.map_err(|error| Problem::new(Code::BadRequest, error.body_text()))?;
-    let target = Path((class.clone(), name.clone(), form.message.clone()));
-    let body = Bytes::from(form.body.trim().to_owned());
-    let key = HeaderValue::from_str(&form.key).ok().filter(|it| !it.is_empty());
-    let headers = key.into_iter().map(|it| (HeaderName::from_static("idempotency-key"), it));
-    let called = api::call(State(node.clone()), target, headers.collect(), body).await;
-    let (status, reply) = match called {
-        Ok(response) => {
-            let bytes = axum::body::to_bytes(response.into_body(), REPLY_BYTES).await;
-            (StatusCode::OK, reply(bytes.ok().as_deref()))
+    let Form(form) = form.map_err(|error| Problem::of(Code::BadRequest, error.body_text()))?;
+    let called = match body(&form.body) {
+        Ok(body) => {
+            let (class, name, message) = (class.clone(), name.clone(), form.message.clone());
+            let idempotency_key = Some(form.key.clone()).filter(|it| !it.is_empty());
+            let call = CallObject { class, name, message, body, idempotency_key };
+            api::call(node.clone(), call).await
         }
+        Err(problem) => Err(problem),
+    };
+    let (status, reply) = match called {
+        Ok(text) => (StatusCode::OK, reply(text.get())),
         Err(problem) => {
             let body = problem.body("", "");
             let status = StatusCode::from_u16(body.status);
@@ -92,8 +93,18 @@ pub(in super::super) async fn call(
     Ok((status, console("Call", Section::Objects, content)))
 }
 
-fn reply(bytes: Option<&[u8]>) -> Markup {
-    let value = bytes.and_then(|it| serde_json::from_slice::<serde_json::Value>(it).ok());
+fn body(text: &str) -> Result<Option<JsonText>, Problem> {
+    match text.trim() {
+        "" => Ok(None),
+        text => serde_json::from_str(text).map(Some).map_err(|error| {
+            Problem::of(Code::BadRequest, format!("the body is not JSON: {error}"))
+        }),
+    }
+}
+
+fn reply(text: &str) -> Markup {
+    let text = Some(text).filter(|it| it.len() <= REPLY_BYTES);
+    let value = text.and_then(|it| serde_json::from_str::<serde_json::Value>(it).ok());
     html! {
         div.notice.good { strong { "Done; the reply is durable" } }
         @match value {

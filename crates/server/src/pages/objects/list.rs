@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::{Path, State};
 use maud::{Markup, html};
+use steadfast_api::objects::{ListClasses, ListObjects};
 use steadfast_web::{Page, console::Section, escaped};
 
 use super::{
@@ -15,8 +16,8 @@ use super::{
 };
 use crate::{
     api::{
-        objects::list::{read_classes, read_objects},
-        page::{ObjectParams, Params},
+        objects as api,
+        page::Params,
         problem::Problem,
         wire::{ObjectClass, ObjectEntry},
     },
@@ -28,7 +29,7 @@ use crate::{
     (status = 200, body = String, content_type = "text/html"),
 ))]
 pub(in super::super) async fn classes(State(node): State<Arc<Node>>) -> Result<Page, Problem> {
-    let classes = read_classes(&node).await?;
+    let classes = api::classes(node, ListClasses {}).await?.items;
     // Where there are many, they are not counted again every second.
     let busy = !classes.iter().any(|it| it.more);
     let content = html! {
@@ -70,16 +71,16 @@ fn class_table(classes: &[ObjectClass]) -> Markup {
 
 /// Lists the objects of a class.
 #[utoipa::path(get, path = "/objects/{class}", tag = "pages",
-    params(("class" = String, Path, description = "The class"), ObjectParams),
+    params(("class" = String, Path, description = "The class")),
     responses((status = 200, body = String, content_type = "text/html")),
 )]
 pub(in super::super) async fn objects(
     State(node): State<Arc<Node>>,
     Path(class): Path<String>,
-    Params(params): Params<ObjectParams>,
+    Params(params): Params<ListObjects>,
 ) -> Result<Page, Problem> {
-    let prefix = params.prefix.as_deref().unwrap_or_default();
-    let list = read_objects(&node, &class, prefix, &params.page()?).await?;
+    let prefix = &*params.prefix.clone().unwrap_or_default();
+    let list = api::list(node, ListObjects { class: class.clone(), ..params }).await?;
     let path = format!("/objects/{}", escaped(&class));
     let next = list.next.map(|it| format!("{it}&prefix={}", escaped(prefix)));
     let content = html! {

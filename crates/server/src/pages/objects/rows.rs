@@ -8,7 +8,7 @@ use axum::{
 };
 use maud::{Markup, html};
 use serde::Deserialize;
-use serde_json::Value;
+use steadfast_api::objects::QueryObject;
 use steadfast_web::{
     Page,
     console::{Section, console},
@@ -19,11 +19,10 @@ use utoipa::{IntoParams, ToSchema};
 use super::{super::assets, path_of, question, value::shown};
 use crate::{
     api::{
-        id,
-        objects::sql::read_rows,
+        id, objects,
         page::Params,
         problem::{Code, Problem},
-        wire::{SqlBody, SqlRows},
+        wire::SqlRows,
     },
     node::Node,
 };
@@ -56,10 +55,10 @@ pub(in super::super) async fn table(
     Params(params): Params<TableParams>,
 ) -> Result<Page, Problem> {
     let offset: usize = params.offset.as_deref().map_or(Ok(0), str::parse).map_err(|_| {
-        Problem::new(Code::BadQuery, "`offset` must be a number of rows to pass over")
+        Problem::of(Code::BadRequest, "`offset` must be a number of rows to pass over")
     })?;
     let page = node.runtime.objects().look_at_rows(&class, &name, &table, offset, ROWS + 1).await?;
-    let mut found = SqlRows::of(page);
+    let mut found = SqlRows::from(page);
     let sql = format!("SELECT * FROM \"{}\"", table.replace('"', "\"\""));
     let more = ROWS < found.rows.len();
     found.rows.truncate(ROWS);
@@ -137,13 +136,14 @@ pub(in super::super) async fn sql(
     form: Result<Form<SqlParams>, FormRejection>,
 ) -> Result<(StatusCode, Page), Problem> {
     let Form(SqlParams { sql, turn }) =
-        form.map_err(|error| Problem::new(Code::BadRequest, error.body_text()))?;
+        form.map_err(|error| Problem::of(Code::BadRequest, error.body_text()))?;
     let turn = turn_of(&turn)?;
     let asked = if sql.trim().is_empty() {
         None
     } else {
-        let body = SqlBody { sql: sql.clone(), params: Value::Null, turn };
-        Some(read_rows(&node, &class, &name, body).await)
+        let (class, name) = (class.clone(), name.clone());
+        let asked = QueryObject { class, name, sql: sql.clone(), params: None, turn };
+        Some(objects::query(node, asked).await)
     };
     let (status, answer) = match asked {
         None => (200, html! {}),

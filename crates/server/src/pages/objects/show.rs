@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::{Path, State};
 use maud::{Markup, html};
+use steadfast_api::objects::{ListTurns, ShowObject};
 use steadfast_web::{Page, console::Section, escaped};
 
 use super::{
@@ -18,8 +19,7 @@ use super::{
 };
 use crate::{
     api::{
-        objects::{show::read_one, turns::read_turns},
-        page::PageParams,
+        objects,
         problem::Problem,
         wire::{AlarmEntry, ConnectionEntry, FailureEntry, ObjectDetail, TableEntry, TurnEntry},
     },
@@ -44,9 +44,11 @@ pub(in super::super) async fn show(
     State(node): State<Arc<Node>>,
     Path((class, name)): Path<(String, String)>,
 ) -> Result<Page, Problem> {
-    let object = read_one(&node, &class, &name).await?;
-    let page = PageParams::default().page()?;
-    let mut turns = read_turns(&node, &class, &name, &page).await?.items;
+    let (of, object) = (class.clone(), name.clone());
+    let object = objects::show(node.clone(), ShowObject { class: of, name: object }).await?;
+    let (of, named) = (class.clone(), name.clone());
+    let asked = ListTurns { class: of, name: named, ..ListTurns::default() };
+    let mut turns = objects::turns(node.clone(), asked).await?.items;
     turns.truncate(TURNS);
     let path = path_of(&class, &name);
     let busy = object.damage.is_none() && object.bytes <= LIVE_BYTES_MAX;

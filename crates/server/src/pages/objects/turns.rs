@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::extract::{Path, State};
 use maud::{Markup, html};
 use serde_json::{Map, Value};
+use steadfast_api::objects::{ListTurns, ShowTurn};
 use steadfast_web::{
     Page,
     console::{Section, console},
@@ -20,9 +21,8 @@ use super::{
 };
 use crate::{
     api::{
-        id,
-        objects::turns::{read_turn, read_turns},
-        page::{PageParams, Params},
+        id, objects,
+        page::Params,
         problem::Problem,
         wire::{RowEntry, TurnDetail, TurnEntry},
     },
@@ -34,18 +34,17 @@ use crate::{
     params(
         ("class" = String, Path, description = "The class"),
         ("name" = String, Path, description = "The object; a slash in its name is %2F"),
-        PageParams,
     ),
     responses((status = 200, body = String, content_type = "text/html")),
 )]
 pub(in super::super) async fn turns(
     State(node): State<Arc<Node>>,
     Path((class, name)): Path<(String, String)>,
-    Params(params): Params<PageParams>,
+    Params(params): Params<ListTurns>,
 ) -> Result<Page, Problem> {
-    let page = params.page()?;
-    let is_first = page.after_position()? == 0;
-    let list = read_turns(&node, &class, &name, &page).await?;
+    let is_first = params.cursor.is_none();
+    let asked = ListTurns { class: class.clone(), name: name.clone(), ..params };
+    let list = objects::turns(node, asked).await?;
     let path = path_of(&class, &name);
     let here = format!("{path}/turns");
     let content = html! {
@@ -109,7 +108,9 @@ pub(in super::super) async fn turn(
     State(node): State<Arc<Node>>,
     Path((class, name, turn)): Path<(String, String, String)>,
 ) -> Result<Page, Problem> {
-    let turn = read_turn(&node, &class, &name, id::turn(&turn)?).await?;
+    let turn = id::turn(&turn)?;
+    let asked = ShowTurn { class: class.clone(), name: name.clone(), turn };
+    let turn = objects::turn(node, asked).await?;
     let (entry, path) = (&turn.entry, path_of(&class, &name));
     let number = entry.turn;
     let content = html! {

@@ -3,19 +3,19 @@
 use std::sync::Arc;
 
 use axum::{
-    body::Bytes,
     extract::{Form, Path, State, rejection::FormRejection},
     response::Redirect,
 };
 use serde::Deserialize;
-use serde_json::{Value, json, value::RawValue};
+use steadfast_api::queues::{EditMessage, RedriveFilter, RedriveQueue};
+use steadfast_core::queue::PeekState;
 use utoipa::ToSchema;
 
 use super::path_of;
 use crate::{
     api::{
         problem::{Code, Problem},
-        queues::{self as api, messages::state},
+        queues,
     },
     node::Node,
 };
@@ -66,7 +66,7 @@ pub(in super::super) async fn control(
         "pause" => node.runtime.queues().pause(&queue).await?,
         "resume" => node.runtime.queues().resume(&queue).await?,
         "purge" => drop(node.runtime.queues().purge(&queue, None, None).await?),
-        _ => return Err(Problem::new(Code::UnknownRoute, "no such route; see /openapi.json")),
+        _ => return Err(Problem::of(Code::RouteNotFound, "no such route; see /openapi.json")),
     }
     Ok(Redirect::to(&path_of(&queue)))
 }
@@ -85,30 +85,25 @@ pub(in super::super) async fn redrive(
     // What cannot be read must not become a redrive of everything.
     let Form(form) = form.map_err(unreadable)?;
     let to = back(&queue, &form.state)?;
-    let body = wanted(&form)?;
-    let _ = api::redrive::redrive(State(node), Path(queue), body.to_string().into()).await?;
+    let _ = queues::redrive(node, wanted(queue, &form)?).await?;
     Ok(Redirect::to(&to))
 }
 
-fn wanted(form: &RedriveForm) -> Result<Value, Problem> {
-    let mut body = json!({ "filter": {} });
-    if !form.id.is_empty() {
-        body["filter"]["ids"] = json!([form.id]);
-    }
-    if !form.error.is_empty() {
-        body["filter"]["errorContains"] = json!(form.error);
-    }
-    let (to, rate) = (form.to.trim(), form.rate.trim());
-    if !to.is_empty() {
-        body["to"] = json!(to);
-    }
-    if !rate.is_empty() {
-        let rate: f64 = rate.parse().map_err(|_| {
-            Problem::new(Code::BadRequest, format!("`{rate}` per second is not a number"))
-        })?;
-        body["ratePerSecond"] = json!(rate);
-    }
-    Ok(body)
+fn wanted(queue: String, form: &RedriveForm) -> Result<RedriveQueue, Problem> {
+    let given = |text: &str| Some(text.trim().to_owned()).filter(|it| !it.is_empty());
+    let rate_per_second = given(&form.rate).map(|rate| {
+        rate.parse().map_err(|_| {
+            Problem::of(Code::BadRequest, format!("`{rate}` per second is not a number"))
+        })
+    });
+    let (ids, error_contains) = (given(&form.id).map(|it| vec![it]), given(&form.error));
+    Ok(RedriveQueue {
+        queue,
+        to: given(&form.to),
+        filter: RedriveFilter { ids, error_contains },
+        rate_per_second: rate_per_second.transpose()?,
+        dry_run: false,
+    })
 }
 
 /// Replaces a message by one with another body, and shows the queue.
@@ -127,21 +122,24 @@ pub(in super::super) async fn edit(
 ) -> Result<Redirect, Problem> {
     let Form(EditForm { state, body }) = form.map_err(unreadable)?;
     let to = back(&queue, &state)?;
-    // Checked by itself: what is typed must not reach beyond its place in the request.
-    let body: &RawValue = serde_json::from_str(&body).map_err(|error| {
-        Problem::new(Code::BadRequest, format!("the body is not JSON: {error}"))
-    })?;
-    let body = Bytes::from(format!("{{\"body\":{}}}", body.get()));
-    let _ = api::redrive::edit(State(node), Path((queue, id)), body).await?;
+    let body = serde_json::from_str(&body)
+        .map_err(|error| Problem::of(Code::BadRequest, format!("the body is not JSON: {error}")))?;
+    let id = crate::api::id::position(&id)?;
+    let _ = queues::edit(node, EditMessage { queue, id, body, to: None }).await?;
     Ok(Redirect::to(&to))
 }
 
 /// The page of a queue with the tab that somebody came from.
 fn back(queue: &str, tab: &str) -> Result<String, Problem> {
     let path = path_of(queue);
-    Ok(if tab.is_empty() { path } else { format!("{path}?state={}", state(tab)?.name()) })
+    if tab.is_empty() {
+        return Ok(path);
+    }
+    let state = PeekState::ALL.into_iter().find(|it| it.name() == tab);
+    let unknown = || Problem::of(Code::BadRequest, format!("no state is called `{tab}`"));
+    Ok(format!("{path}?state={}", state.ok_or_else(unknown)?.name()))
 }
 
 fn unreadable(error: FormRejection) -> Problem {
-    Problem::new(Code::BadRequest, error.body_text())
+    Problem::of(Code::BadRequest, error.body_text())
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use maud::{Markup, html};
+use steadfast_api::queues::ListQueues;
 use steadfast_web::{Page, console::Section};
 
 use super::{
@@ -11,7 +12,7 @@ use super::{
     age, badge, path_of, rate, spark,
 };
 use crate::{
-    api::{problem::Problem, queues::read_queues, wire::QueueEntry},
+    api::{problem::Problem, queues::list, wire::QueueEntry},
     node::Node,
 };
 
@@ -20,7 +21,7 @@ use crate::{
     (status = 200, body = String, content_type = "text/html"),
 ))]
 pub(in super::super) async fn queues(State(node): State<Arc<Node>>) -> Result<Page, Problem> {
-    let queues = read_queues(&node).await?;
+    let queues = list(node, ListQueues {}).await?.items;
     let content = html! {
         h1 { "Queues" }
         p.lead {

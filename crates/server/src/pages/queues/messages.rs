@@ -1,6 +1,7 @@
 //! The messages of a queue, and what can be done with those that were given up.
 
 use maud::{Markup, html};
+use steadfast_api::queues::MessageState;
 use steadfast_core::queue::PeekState;
 
 use super::super::table::time;
@@ -11,7 +12,7 @@ const BODY_CHARACTERS_MAX: usize = 4_000;
 
 /// Whether it was given up: here, or in the queue that it came from.
 pub(super) fn is_dead_letter(message: &QueueMessage) -> bool {
-    message.from.is_some() || message.state == PeekState::Dead.name()
+    message.from.is_some() || message.state == MessageState::Dead
 }
 
 /// Messages as rows.
@@ -69,7 +70,7 @@ fn row(it: &QueueMessage, path: &str) -> Markup {
 
 /// What its time is the time of.
 fn due(it: &QueueMessage) -> &'static str {
-    if it.state == PeekState::InFlight.name() { "held until" } else { "due" }
+    if it.state == MessageState::InFlight { "held until" } else { "due" }
 }
 
 fn body(it: &QueueMessage) -> Markup {
@@ -91,14 +92,14 @@ fn mending(it: &QueueMessage, path: &str) -> Markup {
     html! {
         div.mend {
             form method="post" action={ (path) "/redrive" } {
-                input type="hidden" name="state" value=(it.state);
+                input type="hidden" name="state" value=(it.state.name());
                 input type="hidden" name="id" value=(it.id);
                 button.button { "Redrive" }
             }
             details data-key={ "edit " (it.id) } {
                 summary { "Edit" }
                 form.ask method="post" action={ (path) "/messages/" (it.id) "/edit" } {
-                    input type="hidden" name="state" value=(it.state);
+                    input type="hidden" name="state" value=(it.state.name());
                     label for={ "body-" (it.id) } { "Body, as JSON" }
                     textarea id={ "body-" (it.id) } name="body" rows="4" spellcheck="false"
                         required { (it.body.get()) }

@@ -5,6 +5,10 @@ use std::sync::Arc;
 use axum::extract::{Path, State};
 use maud::{Markup, html};
 use serde_json::Value;
+use steadfast_api::{
+    Limit,
+    queues::{PeekQueue, ShowQueue},
+};
 use steadfast_core::queue::PeekState;
 use steadfast_web::{Page, console::Section};
 
@@ -18,10 +22,7 @@ use crate::{
     api::{
         page::Params,
         problem::Problem,
-        queues::{
-            messages::{PeekParams, read_messages},
-            read_queue,
-        },
+        queues,
         wire::{List, QueueEntry, QueueMessage},
     },
     node::Node,
@@ -29,26 +30,27 @@ use crate::{
 
 /// Shows one queue, and its messages in one state.
 #[utoipa::path(get, path = "/queues/{q}", tag = "pages",
-    params(("q" = String, Path, description = "The queue"), PeekParams),
+    params(("q" = String, Path, description = "The queue")),
     responses((status = 200, body = String, content_type = "text/html")),
 )]
 pub(in super::super) async fn show(
     State(node): State<Arc<Node>>,
     Path(queue): Path<String>,
-    Params(params): Params<PeekParams>,
+    Params(mut params): Params<PeekQueue>,
 ) -> Result<Page, Problem> {
-    let peek = params.peek()?;
-    let view = read_queue(&node, &queue).await?;
-    let page = read_messages(&node, &queue, &peek).await?;
+    params.queue.clone_from(&queue);
+    let (state, limit) = (PeekState::from(params.state), params.limit);
     // What lies further behind does not change every second.
     let busy = params.cursor.is_none();
+    let view = queues::show(node.clone(), ShowQueue { queue: queue.clone() }).await?;
+    let page = queues::peek(node, params).await?;
     let content = html! {
         p.crumbs { a href="/queues" { "← Queues" } }
         h1.address { (queue) }
         (live(busy, &html! {
             (what_is_known(&view))
-            (tabs(&view, peek.state))
-            (lying(&view, &page, peek.state, params.limit.as_deref()))
+            (tabs(&view, state))
+            (lying(&view, &page, state, limit))
             section.columns.next {
                 (minutes(&view))
                 (settings(&view))
@@ -193,12 +195,7 @@ fn tabs(view: &QueueEntry, chosen: PeekState) -> Markup {
     }
 }
 
-fn lying(
-    view: &QueueEntry,
-    page: &List<QueueMessage>,
-    state: PeekState,
-    limit: Option<&str>,
-) -> Markup {
+fn lying(view: &QueueEntry, page: &List<QueueMessage>, state: PeekState, limit: Limit) -> Markup {
     let path = path_of(&view.name);
     let dead_letters = page.items.iter().any(is_dead_letter);
     html! {
@@ -212,7 +209,7 @@ fn lying(
             p.more {
                 a.button href={
                     (path) "?state=" (state.name()) "&cursor=" (next)
-                    @if let Some(limit) = limit { "&limit=" (limit) }
+                    "&limit=" (limit)
                 } { "Next page" }
             }
         }

@@ -4,10 +4,7 @@
 use maud::{Markup, html};
 use steadfast_store::{Clock, SystemClock, Timestamp};
 
-use crate::api::{
-    time,
-    wire::{QueueEntry, SampleEntry},
-};
+use crate::api::wire::{QueueEntry, SampleEntry};
 
 /// The size of a picture in its own units.
 const WIDTH: f64 = 100.0;
@@ -31,7 +28,8 @@ fn line(
     value: fn(&SampleEntry) -> u64,
     now: (Timestamp, u64),
 ) -> Vec<(Timestamp, u64)> {
-    let before = queue.history.iter().filter_map(|it| Some((time::read(&it.at)?, value(it))));
+    let before =
+        queue.history.iter().filter_map(|it| Some((steadfast_api::read_time(&it.at)?, value(it))));
     before.filter(|it| it.0 < now.0).chain([now]).collect()
 }
 

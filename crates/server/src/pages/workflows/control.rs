@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use axum::{
-    body::Bytes,
     extract::{Form, Path, State, rejection::FormRejection},
     response::Redirect,
 };
 use serde::Deserialize;
-use serde_json::json;
+use steadfast_api::runs::{DeleteRun, PauseRun, RestartRun, ResumeRun, SendEvent, TerminateRun};
 use steadfast_web::escaped;
 use utoipa::ToSchema;
 
@@ -56,9 +55,15 @@ pub(in super::super) async fn control(
 ) -> Result<Redirect, Problem> {
     // What cannot be read must not become a restart of everything.
     let Form(RestartForm { from }) = form.map_err(unreadable)?;
-    let body = from.map_or(Bytes::new(), |it| json!({ "from": it }).to_string().into());
     let to = path_of(&name, &id);
-    let _ = api::control(State(node), Path((name, id, verb)), body).await?;
+    let workflow = name;
+    match verb.as_str() {
+        "pause" => drop(api::pause(node, PauseRun { workflow, id }).await?),
+        "resume" => drop(api::resume(node, ResumeRun { workflow, id }).await?),
+        "terminate" => drop(api::terminate(node, TerminateRun { workflow, id }).await?),
+        "restart" => drop(api::restart(node, RestartRun { workflow, id, from }).await?),
+        _ => return Err(Problem::of(Code::RouteNotFound, "no such route; see /openapi.json")),
+    }
     Ok(Redirect::to(&to))
 }
 
@@ -75,7 +80,7 @@ pub(in super::super) async fn delete(
     Path((name, id)): Path<(String, String)>,
 ) -> Result<Redirect, Problem> {
     let to = format!("/workflows/{}?deleted={}", escaped(&name), escaped(&id));
-    api::delete(State(node), Path((name, id))).await?;
+    api::delete(node, DeleteRun { workflow: name, id }).await?;
     Ok(Redirect::to(&to))
 }
 
@@ -95,11 +100,14 @@ pub(in super::super) async fn event(
 ) -> Result<Redirect, Problem> {
     let Form(EventForm { type_, payload }) = form.map_err(unreadable)?;
     let to = path_of(&name, &id);
-    let payload = Bytes::from(payload.trim().to_owned());
-    let _ = api::event(State(node), Path((name, id, type_)), payload).await?;
+    let payload = if payload.trim().is_empty() { "null" } else { payload.trim() };
+    let payload = serde_json::from_str(payload).map_err(|error| {
+        Problem::of(Code::BadRequest, format!("the payload is not JSON: {error}"))
+    })?;
+    let _ = api::event(node, SendEvent { workflow: name, id, event: type_, payload }).await?;
     Ok(Redirect::to(&to))
 }
 
 fn unreadable(error: FormRejection) -> Problem {
-    Problem::new(Code::BadRequest, error.body_text())
+    Problem::of(Code::BadRequest, error.body_text())
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::extract::{Path, State};
 use maud::{Markup, html};
 use serde_json::Value;
+use steadfast_api::runs::RunHistory;
 use steadfast_core::workflow::HistoryEntry;
 use steadfast_web::{
     Page,
@@ -13,11 +14,7 @@ use steadfast_web::{
 
 use super::{super::table::time, api_of, path_of, value};
 use crate::{
-    api::{
-        page::Params,
-        problem::Problem,
-        runs::history::{HistoryParams, read_history},
-    },
+    api::{page::Params, problem::Problem, runs},
     node::Node,
 };
 
@@ -26,16 +23,16 @@ use crate::{
     params(
         ("name" = String, Path, description = "The workflow"),
         ("id" = String, Path, description = "The run"),
-        HistoryParams,
     ),
     responses((status = 200, body = String, content_type = "text/html")),
 )]
 pub(in super::super) async fn history(
     State(node): State<Arc<Node>>,
     Path((name, id)): Path<(String, String)>,
-    Params(params): Params<HistoryParams>,
+    Params(params): Params<RunHistory>,
 ) -> Result<Page, Problem> {
-    let list = read_history(&node, &name, &id, params.after()?, params.limit()?).await?;
+    let asked = RunHistory { workflow: name.clone(), id: id.clone(), ..params };
+    let list = runs::history(node, asked).await?;
     let path = path_of(&name, &id);
     let content = html! {
         p.crumbs { a href=(path) { "← " (id) } }
@@ -46,7 +43,7 @@ pub(in super::super) async fn history(
         }
         (entry_table(&list.items))
         @if let Some(next) = &list.next {
-            p.more { a.button href={ (path) "/history?after=" (next) } { "Next page" } }
+            p.more { a.button href={ (path) "/history?cursor=" (next) } { "Next page" } }
         }
     };
     Ok(console(&id, Section::Workflows, content))

@@ -8,6 +8,10 @@ use axum::{
 };
 use maud::{Markup, html};
 use serde_json::json;
+use steadfast_api::{
+    Limit,
+    runs::{ListRuns, ListWorkflows, WorkflowEntry},
+};
 use steadfast_core::{
     RunError,
     workflow::{Phase, RunItem},
@@ -24,7 +28,7 @@ use super::{
 use crate::{
     api::{
         problem::{Code, Problem},
-        runs::list::{RunParams, WorkflowEntry, read_runs, read_workflows},
+        runs as api,
     },
     node::Node,
 };
@@ -34,7 +38,7 @@ use crate::{
     (status = 200, body = String, content_type = "text/html"),
 ))]
 pub(in super::super) async fn workflows(State(node): State<Arc<Node>>) -> Result<Page, Problem> {
-    let workflows = read_workflows(&node).await?;
+    let workflows = api::workflows(node, ListWorkflows {}).await?.items;
     let content = html! {
         h1 { "Workflows" }
         p.lead {
@@ -81,7 +85,6 @@ fn workflow_table(workflows: &[WorkflowEntry]) -> Markup {
 #[utoipa::path(get, path = "/workflows/{name}", tag = "pages",
     params(
         ("name" = String, Path, description = "The workflow"),
-        RunParams,
         ("deleted" = Option<String>, Query, description = "A run that was just deleted"),
     ),
     responses((status = 200, body = String, content_type = "text/html")),
@@ -91,12 +94,12 @@ pub(in super::super) async fn runs(
     Path(name): Path<String>,
     uri: Uri,
 ) -> Result<Page, Problem> {
-    let (params, deleted) = asked(&uri)?;
-    let page = read_runs(&node, &params.query(&name)?).await?;
+    let (params, deleted) = asked(&name, &uri)?;
+    let page = api::list(node.clone(), params.clone()).await?;
     let path = format!("/workflows/{}", escaped(&name));
     let filters = filters(&params);
     // Where there are many, they are not read again every second.
-    let busy = params.after.is_none() && page.next.is_none();
+    let busy = params.cursor.is_none() && page.next.is_none();
     let content = html! {
         p.crumbs { a href="/workflows" { "← Workflows" } }
         h1.address { (name) }
@@ -108,7 +111,7 @@ pub(in super::super) async fn runs(
             @else { (run_table(&page.items)) }
             @if let Some(next) = &page.next {
                 p.more {
-                    a.button href={ (path) "?" (filters) "&after=" (escaped(next)) } { "Next page" }
+                    a.button href={ (path) "?" (filters) "&cursor=" (escaped(next)) } { "Next page" }
                 }
             }
         }))
@@ -117,13 +120,15 @@ pub(in super::super) async fn runs(
 }
 
 /// The query, and a run that was just deleted: of that the API knows nothing.
-fn asked(uri: &Uri) -> Result<(RunParams, Option<String>), Problem> {
-    let bad = |text: String| Problem::new(Code::BadQuery, text);
+fn asked(workflow: &str, uri: &Uri) -> Result<(ListRuns, Option<String>), Problem> {
+    let bad = |text: String| Problem::of(Code::BadRequest, text);
     let pairs = Query::<BTreeMap<String, String>>::try_from_uri(uri);
     let Query(mut pairs) = pairs.map_err(|error| bad(error.body_text()))?;
     let deleted = pairs.remove("deleted").filter(|it| !it.is_empty());
+    // A field that is empty was left empty in the form.
+    pairs.retain(|_, value| !value.is_empty());
     let params = serde_json::from_value(json!(pairs)).map_err(|error| bad(error.to_string()))?;
-    Ok((params, deleted))
+    Ok((ListRuns { workflow: workflow.into(), ..params }, deleted))
 }
 
 /// Says that a run is gone, if it is: an address can be kept, and the id used again.
@@ -138,23 +143,16 @@ async fn gone(node: &Node, name: &str, id: &str) -> Result<Markup, Problem> {
 }
 
 /// The filters as a query.
-fn filters(params: &RunParams) -> String {
-    let RunParams { status, prefix, since, until, limit, after: _ } = params;
-    let all = [
-        ("status", status),
-        ("prefix", prefix),
-        ("since", since),
-        ("until", until),
-        ("limit", limit),
-    ];
-    let given = all.iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));
-    let parts = given.filter(|it| !it.1.is_empty());
-    parts.map(|(name, value)| format!("{name}={}", escaped(value))).collect::<Vec<_>>().join("&")
+fn filters(params: &ListRuns) -> String {
+    let without = ListRuns { cursor: None, ..params.clone() };
+    let query = serde_urlencoded::to_string(&without).unwrap_or_default();
+    let limit = format!("limit={}", Limit::default());
+    query.split('&').filter(|it| **it != *limit).collect::<Vec<_>>().join("&")
 }
 
-fn search(path: &str, params: &RunParams) -> Markup {
+fn search(path: &str, params: &ListRuns) -> Markup {
     let given = |value: &Option<String>| value.clone().unwrap_or_default();
-    let chosen = params.status.as_deref().unwrap_or_default();
+    let chosen = params.status.map_or("", Phase::word);
     html! {
         form.search method="get" action=(path) role="search" {
             span.pair {

@@ -1,0 +1,332 @@
+//! The closed list of error codes. Adding one makes the compiler ask for its status, its title and
+//! what a client may do.
+
+#[cfg(test)]
+mod tests;
+
+use steadfast_bucket::BucketError;
+use steadfast_core::{
+    CallError, QueueError, RunError,
+    object::{HistoryError, InspectError},
+    process::InputError,
+};
+use steadfast_store::{Rejection, StoreError};
+
+macro_rules! codes {
+    ($($(#[doc = $doc:literal])* $name:ident $tag:literal $status:literal $title:literal,)*) => {
+        /// An error code: clients may depend on it. Applications add codes of their own.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Code {
+            $($(#[doc = $doc])* $name,)*
+        }
+
+        impl Code {
+            /// Every code.
+            pub const ALL: &'static [Code] = &[$(Code::$name),*];
+
+            /// The code as it is written.
+            pub fn tag(self) -> &'static str {
+                match self { $(Code::$name => $tag),* }
+            }
+
+            /// The HTTP status.
+            pub fn status(self) -> u16 {
+                match self { $(Code::$name => $status),* }
+            }
+
+            /// What it means.
+            pub fn meaning(self) -> &'static str {
+                match self { $(Code::$name => concat!($($doc),*).trim_start()),* }
+            }
+
+            /// A short name for people.
+            pub fn title(self) -> &'static str {
+                match self { $(Code::$name => $title),* }
+            }
+        }
+    };
+}
+
+codes! {
+    /// The path, the query, a header or the body cannot be read.
+    BadRequest "bad_request" 400 "Bad request",
+    /// The request can be read, but a value is out of its range or not allowed.
+    InvalidInput "invalid_input" 400 "Invalid input",
+    /// The text cannot be the name or id of such a thing.
+    InvalidName "invalid_name" 400 "Invalid name",
+    /// The text cannot be an idempotency key or the key of a blob.
+    InvalidKey "invalid_key" 400 "Invalid key",
+    /// The message is not one that its receiver can decode.
+    MalformedMessage "malformed_message" 400 "Malformed message",
+    /// The bytes that arrived do not have the checksum that was sent with them.
+    ChecksumMismatch "checksum_mismatch" 400 "Checksum differs",
+    /// The request names a host that this server is not.
+    ForeignHost "foreign_host" 403 "Foreign host",
+    /// The request comes from a page of another origin.
+    ForeignOrigin "foreign_origin" 403 "Foreign origin",
+    /// No route has this path.
+    RouteNotFound "route_not_found" 404 "Route not found",
+    /// The program has no such class.
+    ClassNotFound "class_not_found" 404 "Class not found",
+    /// No such object.
+    ObjectNotFound "object_not_found" 404 "Object not found",
+    /// No such turn, or it is not kept any more.
+    TurnNotFound "turn_not_found" 404 "Turn not found",
+    /// No such message, or the receiver takes none of this name.
+    MessageNotFound "message_not_found" 404 "Message not found",
+    /// The program has no such workflow.
+    WorkflowNotFound "workflow_not_found" 404 "Workflow not found",
+    /// No such run.
+    RunNotFound "run_not_found" 404 "Run not found",
+    /// The run has recorded no such step.
+    StepNotFound "step_not_found" 404 "Step not found",
+    /// The program has no such process.
+    ProcessNotFound "process_not_found" 404 "Process not found",
+    /// No such instance of a process.
+    InstanceNotFound "instance_not_found" 404 "Instance not found",
+    /// No such queue.
+    QueueNotFound "queue_not_found" 404 "Queue not found",
+    /// No such bucket.
+    BucketNotFound "bucket_not_found" 404 "Bucket not found",
+    /// The bucket has no such key.
+    BlobNotFound "blob_not_found" 404 "Blob not found",
+    /// No such multipart upload.
+    UploadNotFound "upload_not_found" 404 "Upload not found",
+    /// The bucket has no such rule.
+    RuleNotFound "rule_not_found" 404 "Rule not found",
+    /// No such stream.
+    StreamNotFound "stream_not_found" 404 "Stream not found",
+    /// No such S3 key.
+    KeyNotFound "key_not_found" 404 "Key not found",
+    /// No such token.
+    TokenNotFound "token_not_found" 404 "Token not found",
+    /// The route has no such method.
+    WrongMethod "wrong_method" 405 "Wrong method",
+    /// The body did not arrive in time.
+    SlowRequest "slow_request" 408 "Request too slow",
+    /// Something else stands in the way; the same request will not succeed.
+    Conflict "conflict" 409 "Conflict",
+    /// Others changed the same thing at the same time.
+    Contended "contended" 409 "Changed by others at the same time",
+    /// Not possible in the state in which it is.
+    WrongStatus "wrong_status" 409 "Not possible in this state",
+    /// The idempotency key was used for another request.
+    KeyReused "key_reused" 409 "Idempotency key reused",
+    /// The store is open for reading only.
+    ReadOnly "read_only" 409 "Read-only",
+    /// The blob is the one that the caller has.
+    NotModified "not_modified" 304 "Not modified",
+    /// The blob is not the one that the caller expects.
+    PreconditionFailed "precondition_failed" 412 "Precondition failed",
+    /// A body, a message, a blob or its metadata is larger than its limit.
+    TooLarge "too_large" 413 "Too large",
+    /// The range begins behind the end of the blob.
+    RangeNotSatisfiable "range_not_satisfiable" 416 "Range not satisfiable",
+    /// The route is for WebSockets or server-sent events.
+    UpgradeRequired "upgrade_required" 426 "Upgrade required",
+    /// An object or process refused the message; objects give codes of their own.
+    Refused "refused" 422 "Refused",
+    /// A limit stopped the turn, or its transaction failed; nothing was changed.
+    TurnRolledBack "turn_rolled_back" 422 "Turn rolled back",
+    /// The statement failed, took too long, or may not be run here.
+    SqlFailed "sql_failed" 422 "Statement failed",
+    /// Too many requests, calls or connections at this moment.
+    Busy "busy" 429 "Busy",
+    /// The queue holds as many messages as it may.
+    QueueFull "queue_full" 429 "Queue full",
+    /// A defect of the server; the log has the details.
+    Internal "internal" 500 "Internal error",
+    /// The handler panicked; nothing was changed.
+    HandlerPanicked "handler_panicked" 500 "Handler panicked",
+    /// A migration of the class failed on this object.
+    MigrationFailed "migration_failed" 500 "Migration failed",
+    /// Stored data is damaged.
+    Corrupt "corrupt" 500 "Stored data is damaged",
+    /// The database cannot be reached; nothing was written.
+    StoreUnavailable "store_unavailable" 503 "Store unavailable",
+    /// The turn was not committed; nothing was changed.
+    TurnLost "turn_lost" 503 "Turn not committed",
+    /// The commit may or may not have been applied.
+    OutcomeUnknown "outcome_unknown" 503 "Outcome unknown",
+    /// Another process owns the store now.
+    Fenced "fenced" 503 "Another process took over",
+    /// The database lacks commits that were acknowledged.
+    CommitsLost "commits_lost" 503 "Acknowledged commits are missing",
+    /// The disk or the database failed; the process must be restarted.
+    StorageFailed "storage_failed" 503 "Storage failed",
+    /// The program is stopping.
+    Closed "closed" 503 "Closed",
+    /// The disk is full; nothing was written.
+    DiskFull "disk_full" 507 "Disk full",
+}
+
+impl Code {
+    /// The code that is written like this.
+    pub fn of_tag(tag: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|it| it.tag() == tag)
+    }
+
+    /// Whether the same request may succeed if it is sent again.
+    pub fn is_retryable(self) -> bool {
+        matches!(
+            self,
+            Self::Busy
+                | Self::QueueFull
+                | Self::Contended
+                | Self::TurnLost
+                | Self::StoreUnavailable
+                | Self::DiskFull
+        )
+    }
+
+    /// Whether the request surely changed nothing. After the other codes, a client must look, or
+    /// repeat the request with its idempotency key.
+    pub fn is_surely_not_applied(self) -> bool {
+        !matches!(self, Self::OutcomeUnknown | Self::Internal)
+    }
+
+    /// The code of an error of the store.
+    pub fn of_store(error: &StoreError) -> Self {
+        match error {
+            StoreError::Invalid(_) => Self::InvalidInput,
+            StoreError::Busy { .. } => Self::Busy,
+            StoreError::DiskFull => Self::DiskFull,
+            StoreError::Unavailable { .. } => Self::StoreUnavailable,
+            StoreError::Unknown { .. } => Self::OutcomeUnknown,
+            StoreError::Fenced { .. } => Self::Fenced,
+            StoreError::CommitsLost { .. } => Self::CommitsLost,
+            StoreError::Failed { .. } => Self::StorageFailed,
+            StoreError::Corrupt { .. } => Self::Corrupt,
+            StoreError::ReadOnly => Self::ReadOnly,
+            StoreError::Closed => Self::Closed,
+        }
+    }
+
+    /// The code of a commit that was rejected.
+    pub fn of_rejection(rejection: &Rejection) -> Self {
+        match rejection {
+            Rejection::KeyReused { .. } => Self::KeyReused,
+            Rejection::NotSettled { .. } => Self::WrongStatus,
+            Rejection::Version { .. }
+            | Rejection::NotPending { .. }
+            | Rejection::NotDue { .. }
+            | Rejection::LeaseLost { .. }
+            | Rejection::Head { .. }
+            | Rejection::Part { .. }
+            | Rejection::HasWork { .. }
+            | Rejection::JustWritten { .. }
+            | Rejection::Revision { .. }
+            | Rejection::NotVacant { .. } => Self::Contended,
+        }
+    }
+
+    /// The code of an input that a process did not take.
+    pub fn of_input(error: &InputError) -> Self {
+        match error {
+            InputError::Codec(_) => Self::MalformedMessage,
+            InputError::Process { .. } => Self::ProcessNotFound,
+            InputError::Refused(_) => Self::Refused,
+            InputError::KeyReused { .. } => Self::KeyReused,
+            InputError::Contended { .. } => Self::Contended,
+            InputError::Instance { .. } | InputError::Name(_) => Self::InvalidInput,
+            InputError::Store(error) => Self::of_store(error),
+        }
+    }
+
+    /// The code of a call without a reply.
+    pub fn of_call(error: &CallError) -> Self {
+        match error {
+            CallError::UnknownClass { .. } => Self::ClassNotFound,
+            CallError::UnknownMessage { .. } => Self::MessageNotFound,
+            CallError::Name(_) => Self::InvalidName,
+            CallError::Malformed { .. } => Self::MalformedMessage,
+            CallError::Refused(_) => Self::Refused,
+            CallError::Panicked { .. } => Self::HandlerPanicked,
+            CallError::RolledBack { .. } => Self::TurnRolledBack,
+            CallError::Key { .. } => Self::InvalidKey,
+            CallError::KeyReused { .. } => Self::KeyReused,
+            CallError::Busy { .. } | CallError::TooManyConnections { .. } => Self::Busy,
+            CallError::Migration { .. } => Self::MigrationFailed,
+            CallError::Corrupt { .. } => Self::Corrupt,
+            CallError::Lost { .. } => Self::TurnLost,
+            CallError::Nested { .. } | CallError::Reply { .. } => Self::Internal,
+            CallError::NotLive { .. } | CallError::NotConnected { .. } => Self::Conflict,
+            CallError::Store(error) => Self::of_store(error),
+        }
+    }
+
+    /// The code of an object that cannot be looked at.
+    pub fn of_inspect(error: &InspectError) -> Self {
+        match error {
+            InspectError::UnknownClass { .. } => Self::ClassNotFound,
+            InspectError::UnknownObject { .. } => Self::ObjectNotFound,
+            InspectError::Name(_) => Self::InvalidName,
+            InspectError::History(HistoryError::NoTurn { .. } | HistoryError::Forgotten { .. }) => {
+                Self::TurnNotFound
+            }
+            InspectError::History(HistoryError::Call(error)) => Self::of_call(error),
+            InspectError::Refused { .. }
+            | InspectError::Failed { .. }
+            | InspectError::TooLong { .. } => Self::SqlFailed,
+            InspectError::Busy { .. } => Self::Busy,
+            InspectError::Store(error) => Self::of_store(error),
+        }
+    }
+
+    /// The code of an operation on a run.
+    pub fn of_run(error: &RunError) -> Self {
+        match error {
+            RunError::UnknownWorkflow { .. } => Self::WorkflowNotFound,
+            RunError::UnknownRun { .. } => Self::RunNotFound,
+            RunError::UnknownStep { .. } => Self::StepNotFound,
+            RunError::InvalidId { .. } | RunError::Name(_) => Self::InvalidName,
+            RunError::Malformed { .. } => Self::MalformedMessage,
+            // Only typed handles report a failed run, and no route has one.
+            RunError::Failed { .. } | RunError::WrongStatus { .. } => Self::WrongStatus,
+            RunError::Store(error) => Self::of_store(error),
+        }
+    }
+
+    /// The code of an operation on a queue.
+    pub fn of_queue(error: &QueueError) -> Self {
+        match error {
+            QueueError::UnknownQueue { .. } => Self::QueueNotFound,
+            QueueError::UnknownMessage { .. } => Self::MessageNotFound,
+            QueueError::Name { .. } => Self::InvalidName,
+            QueueError::Full { .. } => Self::QueueFull,
+            QueueError::TooLarge { .. } => Self::TooLarge,
+            QueueError::Setting { .. }
+            | QueueError::Circle { .. }
+            | QueueError::BatchLength { .. }
+            | QueueError::Argument { .. }
+            | QueueError::Invalid(_) => Self::InvalidInput,
+            QueueError::KeyReused { .. } => Self::KeyReused,
+            QueueError::Store(error) => Self::of_store(error),
+        }
+    }
+
+    /// The code of an operation on a bucket.
+    pub fn of_bucket(error: &BucketError) -> Self {
+        match error {
+            BucketError::Name { .. } => Self::InvalidName,
+            BucketError::Key { .. } => Self::InvalidKey,
+            BucketError::UnknownBucket { .. } => Self::BucketNotFound,
+            BucketError::UnknownBlob { .. } => Self::BlobNotFound,
+            BucketError::UnknownUpload { .. } => Self::UploadNotFound,
+            BucketError::UnknownRule { .. } => Self::RuleNotFound,
+            BucketError::BucketExists { .. }
+            | BucketError::NotEmpty { .. }
+            | BucketError::Overlap { .. } => Self::Conflict,
+            BucketError::Condition { .. } => Self::PreconditionFailed,
+            BucketError::NotModified { .. } => Self::NotModified,
+            BucketError::Range { .. } => Self::RangeNotSatisfiable,
+            BucketError::Length { .. } | BucketError::Body { .. } => Self::BadRequest,
+            BucketError::Checksum { .. } => Self::ChecksumMismatch,
+            BucketError::TooLarge { .. } | BucketError::Metadata { .. } => Self::TooLarge,
+            BucketError::Part { .. } | BucketError::Argument { .. } => Self::InvalidInput,
+            BucketError::DiskFull => Self::DiskFull,
+            BucketError::Files { .. } => Self::StorageFailed,
+            BucketError::Store(error) => Self::of_store(error),
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! The state of a delivery.
+
+use serde::{Deserialize, Serialize};
+use steadfast_store::{SettledAs, State};
+use utoipa::ToSchema;
+
+/// The state of a message that is to be delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum DeliveryState {
+    /// It waits.
+    Pending,
+    /// A receiver holds it under a lease.
+    #[serde(rename = "in flight")]
+    InFlight,
+    /// It was handled.
+    Done,
+    /// It is a dead letter.
+    Dead,
+    /// It was cancelled.
+    Cancelled,
+}
+
+impl DeliveryState {
+    /// The state as it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::InFlight => "in flight",
+            Self::Done => "done",
+            Self::Dead => "dead",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+impl From<&State> for DeliveryState {
+    fn from(state: &State) -> Self {
+        match state {
+            State::Pending { .. } => Self::Pending,
+            State::InFlight { .. } => Self::InFlight,
+            State::Settled(settled) => match settled.as_ {
+                SettledAs::Done => Self::Done,
+                SettledAs::Dead => Self::Dead,
+                SettledAs::Cancelled => Self::Cancelled,
+            },
+        }
+    }
+}

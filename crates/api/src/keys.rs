@@ -1,0 +1,103 @@
+//! Access keys of the S3 API: create, list, revoke.
+
+use clap::{Args, builder::FalseyValueParser};
+use serde::{Deserialize, Serialize};
+use steadfast_bucket::{AccessKey, Scope};
+use utoipa::ToSchema;
+
+use crate::{Limit, Page, operation::operation, rfc3339};
+
+/// Create an access key for the S3 API. Its secret is shown once.
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct CreateKey {
+    /// Allow only this bucket
+    #[arg(long, env = "STEADFAST_BUCKET", value_name = "BUCKET")]
+    pub bucket: Option<String>,
+    /// Allow only blobs whose keys begin with this
+    #[arg(long, env = "STEADFAST_PREFIX", value_name = "PREFIX")]
+    pub prefix: Option<String>,
+    /// Allow only reads
+    #[arg(long, env = "STEADFAST_READ_ONLY", value_parser = FalseyValueParser::new())]
+    pub read_only: bool,
+}
+operation!(CreateKey => NewKey, Post "/v1/keys" (), Admin, status 201);
+
+/// List the access keys of the S3 API, without their secrets.
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ListKeys {
+    /// Maximum number of rows
+    #[arg(long, env = "STEADFAST_LIMIT", default_value_t)]
+    pub limit: Limit,
+    /// Continue behind the page with this `next`
+    #[arg(long, env = "STEADFAST_CURSOR")]
+    pub cursor: Option<String>,
+}
+operation!(ListKeys => Page<Key>, Get "/v1/keys" (), Admin);
+
+/// Revoke an access key at once. The S3 API refuses its signatures, presigned URLs included.
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RevokeKey {
+    /// Id of the key
+    #[serde(skip)]
+    pub id: String,
+}
+operation!(RevokeKey => RevokedKey, Delete "/v1/keys/{id}" (id), Admin);
+
+/// An access key, without its secret.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Key {
+    /// Its id.
+    pub access_key_id: String,
+    /// The only bucket that it allows; null: all.
+    pub bucket: Option<String>,
+    /// It allows only blobs whose keys begin with this; null: all.
+    pub prefix: Option<String>,
+    /// Whether it allows only reads.
+    pub read_only: bool,
+    /// When it was created.
+    #[schema(format = DateTime)]
+    pub created_at: String,
+}
+
+/// A new access key. The secret cannot be read again.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NewKey {
+    /// The key.
+    #[serde(flatten)]
+    pub key: Key,
+    /// Its secret.
+    pub secret_access_key: String,
+}
+
+/// An access key that was revoked.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RevokedKey {
+    /// Its id.
+    pub access_key_id: String,
+}
+
+impl From<CreateKey> for Scope {
+    fn from(it: CreateKey) -> Self {
+        Self { bucket: it.bucket, prefix: it.prefix, read_only: it.read_only }
+    }
+}
+
+impl From<&AccessKey> for Key {
+    fn from(key: &AccessKey) -> Self {
+        let Scope { bucket, prefix, read_only } = key.scope.clone();
+        let (access_key_id, created_at) = (key.id.clone(), rfc3339(key.created_at));
+        Self { access_key_id, bucket, prefix, read_only, created_at }
+    }
+}
+
+impl From<AccessKey> for NewKey {
+    fn from(it: AccessKey) -> Self {
+        Self { key: Key::from(&it), secret_access_key: it.secret }
+    }
+}

@@ -1,0 +1,33 @@
+//! The HTTP API of a program. Each request is one type: the server reads it from a request, a
+//! client sends it, the command line parses it from arguments, and `/openapi.json` describes it.
+//! Fields are camelCase, times RFC 3339 in UTC, ids are strings.
+
+#![forbid(unsafe_code)]
+
+pub mod buckets;
+mod code;
+mod delivery;
+mod json;
+pub mod keys;
+pub mod objects;
+mod operation;
+mod page;
+mod path;
+mod problem;
+pub mod processes;
+pub mod queues;
+pub mod runs;
+pub mod streams;
+mod time;
+pub mod tokens;
+
+pub use self::{
+    code::Code,
+    delivery::DeliveryState,
+    json::JsonText,
+    operation::{Method, Operation, Role},
+    page::{LIMIT_MAX, Limit, Page},
+    path::escaped,
+    problem::ProblemBody,
+    time::{read_time, rfc3339},
+};

@@ -1,0 +1,532 @@
+//! Objects: classes, calls, rows, turns.
+
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use steadfast_core::{
+    Alarm,
+    object::{
+        Changes, ClassView, ConnectionView, LastFailure, ObjectView, RowChange, Rows, SchemaChange,
+        Skipped, TableView,
+    },
+};
+use steadfast_store::{ObjectSummary, TurnSummary};
+use utoipa::ToSchema;
+
+use crate::{
+    JsonText, Limit, Page,
+    operation::{like, operation},
+    rfc3339,
+};
+
+/// List the classes: those that the program serves, and those of stored objects.
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ListClasses {}
+operation!(ListClasses => Page<ObjectClass>, Get "/v1/objects" (), Viewer);
+
+/// List the objects of a class, by name.
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ListObjects {
+    /// Class name
+    #[serde(skip)]
+    pub class: String,
+    /// Filter by the beginning of the name
+    #[arg(long, env = "STEADFAST_PREFIX", value_name = "TEXT")]
+    pub prefix: Option<String>,
+    /// Maximum number of rows
+    #[arg(long, env = "STEADFAST_LIMIT", default_value_t)]
+    pub limit: Limit,
+    /// Continue behind the page with this `next`
+    #[arg(long, env = "STEADFAST_CURSOR")]
+    pub cursor: Option<String>,
+}
+operation!(ListObjects => Page<ObjectEntry>, Get "/v1/objects/{class}" (class), Viewer);
+
+/// Show the size, tables, alarms, connections and last error of an object. It is read as it is
+/// stored.
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ShowObject {
+    /// Class name
+    #[serde(skip)]
+    pub class: String,
+    /// Object name
+    #[serde(skip)]
+    pub name: String,
+}
+operation!(ShowObject => ObjectDetail, Get "/v1/objects/{class}/{name}" (class, name), Viewer);
+
+/// Delete an object: its database, alarms and images. Messages that it sent are still delivered.
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DeleteObject {
+    /// Class name
+    #[serde(skip)]
+    pub class: String,
+    /// Object name
+    #[serde(skip)]
+    pub name: String,
+}
+operation!(DeleteObject => Deleted, Delete "/v1/objects/{class}/{name}" (class, name), Operator);
+
+/// Call an object. The first call that changes it creates it; the reply comes when the change is
+/// durable.
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CallObject {
+    /// Class name
+    #[serde(skip)]
+    pub class: String,
+    /// Object name: 1 to 512 bytes
+    #[serde(skip)]
+    pub name: String,
+    /// Public message of the class
+    #[serde(skip)]
+    pub message: String,
+    /// Message body: JSON, or @FILE
+    #[arg(long, env = "STEADFAST_BODY", value_name = "JSON")]
+    pub body: Option<JsonText>,
+    /// Idempotency key: a repetition within 24 hours changes nothing and gets the first reply
+    #[arg(long, env = "STEADFAST_IDEMPOTENCY_KEY", value_name = "KEY")]
+    #[serde(skip)]
+    pub idempotency_key: Option<String>,
+}
+operation!(CallObject => JsonText,
+    Post "/v1/objects/{class}/{name}/calls/{message}" (class, name, message), Editor,
+    key idempotency_key, empty "null");
+like!(
+    CallObject,
+    Value,
+    "Call an object. The first call that changes it creates it; the reply \
+    comes when the change is durable."
+);
+
+/// Run one SQL statement that only reads, on an object as it is or was after a turn. It has 2 s,
+/// 1,000 rows and about 4 MiB of answer.
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct QueryObject {
+    /// Class name
+    #[serde(skip)]
+    pub class: String,
+    /// Object name
+    #[serde(skip)]
+    pub name: String,
+    /// The statement
+    pub sql: String,
+    /// Parameters: a JSON array for `?`, or an object for `:name`; a blob is {"blob": "<hex>"}
+    #[arg(long, env = "STEADFAST_PARAMS", value_name = "JSON", value_parser = json)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub params: Option<Value>,
+    /// As it was after this turn
+    #[arg(long, env = "STEADFAST_TURN", value_name = "TURN")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<i64>,
+}
+operation!(QueryObject => SqlRows, Post "/v1/objects/{class}/{name}/sql" (class, name), Viewer);
+
+fn json(text: &str) -> Result<Value, String> {
+    serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))
+}
+
+/// List the turns of an object, newest first, as far as they are kept.
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ListTurns {
+    /// Class name
+    #[serde(skip)]
+    pub class: String,
+    /// Object name
+    #[serde(skip)]
+    pub name: String,
+    /// Maximum number of rows
+    #[arg(long, env = "STEADFAST_LIMIT", default_value_t)]
+    pub limit: Limit,
+    /// Continue behind the page with this `next`
+    #[arg(long, env = "STEADFAST_CURSOR")]
+    pub cursor: Option<String>,
+}
+operation!(ListTurns => Page<TurnEntry>, Get "/v1/objects/{class}/{name}/turns" (class, name),
+    Viewer);
+
+/// Show the rows that one turn changed, before and after it.
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ShowTurn {
+    /// Class name
+    #[serde(skip)]
+    pub class: String,
+    /// Object name
+    #[serde(skip)]
+    pub name: String,
+    /// Turn number, from 1
+    #[serde(skip)]
+    pub turn: i64,
+}
+operation!(ShowTurn => TurnDetail,
+    Get "/v1/objects/{class}/{name}/turns/{turn}" (class, name, turn), Viewer);
+
+/// A class of objects in a list.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct ObjectClass {
+    /// Its name.
+    pub name: String,
+    /// Whether this server serves it; the others are stored here by other programs.
+    pub served: bool,
+    /// How many of its objects exist, up to 1,000.
+    pub objects: usize,
+    /// Whether there are more than that.
+    pub more: bool,
+}
+
+impl From<ClassView> for ObjectClass {
+    fn from(class: ClassView) -> Self {
+        let ClassView { name, served, objects, more } = class;
+        Self { name, served, objects, more }
+    }
+}
+
+/// An object in a list.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectEntry {
+    /// 32 hexadecimal digits, computed from the address.
+    pub id: String,
+    /// `object/class/name`.
+    pub address: String,
+    /// The name within the class.
+    pub name: String,
+    /// Its turns so far.
+    pub turns: i64,
+    /// Whether it is in memory.
+    pub awake: bool,
+    /// When its last turn was committed; null if that turn is no longer kept.
+    #[schema(format = DateTime)]
+    pub updated_at: Option<String>,
+    /// When its name was first used.
+    #[schema(format = DateTime)]
+    pub created_at: String,
+}
+
+impl ObjectEntry {
+    /// The wire form.
+    pub fn of(summary: &ObjectSummary, awake: bool) -> Self {
+        Self {
+            id: summary.address.id().to_string(),
+            address: summary.address.to_string(),
+            name: summary.address.name().into(),
+            turns: summary.head.seq,
+            awake,
+            updated_at: summary.updated_at.map(rfc3339),
+            created_at: rfc3339(summary.created_at),
+        }
+    }
+}
+
+/// An object, with all but its rows.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectDetail {
+    /// What the list shows of it.
+    #[serde(flatten)]
+    pub entry: ObjectEntry,
+    /// Its class.
+    pub class: String,
+    /// Whether this server serves its class.
+    pub served: bool,
+    /// The oldest turn after which it can be seen; looked for up to 2,000 turns back.
+    pub oldest_turn: i64,
+    /// Bytes of its database.
+    pub bytes: usize,
+    /// Its tables, by name; the runtime's own come last.
+    pub tables: Vec<TableEntry>,
+    /// Its alarms in the order in which they ring; those given up come last.
+    pub alarms: Vec<AlarmEntry>,
+    /// Its live connections.
+    pub connections: Vec<ConnectionEntry>,
+    /// How a turn last failed since the server started; an alarm has an error of its own.
+    pub last_error: Option<FailureEntry>,
+    /// What is wrong with what is stored of it; then size, tables and alarms are not known.
+    pub damage: Option<String>,
+}
+
+/// A table of an object.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct TableEntry {
+    /// Its name.
+    pub name: String,
+    /// Its columns.
+    pub columns: Vec<String>,
+    /// How many rows it has, up to 10,000; null if that could not be counted in time.
+    pub rows: Option<usize>,
+    /// Whether there are more than that.
+    pub more: bool,
+    /// Whether it is the runtime's own.
+    pub system: bool,
+}
+
+/// An alarm of an object.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AlarmEntry {
+    /// Its name.
+    pub name: String,
+    /// The time that it was set to.
+    #[schema(format = DateTime)]
+    pub due_at: String,
+    /// When it rings: then, or later if an attempt failed.
+    #[schema(format = DateTime)]
+    pub ring_at: String,
+    /// The message that arrives then.
+    pub message: String,
+    /// Its period in milliseconds, if it is repeated.
+    pub every_ms: Option<u64>,
+    /// What becomes of times that passed: once, each or skip.
+    pub catch_up: String,
+    /// Attempts that failed so far.
+    pub attempts: u32,
+    /// Whether it was given up.
+    pub failed: bool,
+    /// Why the last attempt failed.
+    pub error: Option<String>,
+}
+
+/// A live connection of an object.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ConnectionEntry {
+    /// Its number.
+    pub id: i64,
+    /// What it is found by.
+    pub tags: Vec<String>,
+    /// Since when.
+    #[schema(format = DateTime)]
+    pub connected_at: String,
+    /// What it carries.
+    pub attachment: Value,
+}
+
+/// How a turn of an object failed.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct FailureEntry {
+    /// When.
+    #[schema(format = DateTime)]
+    pub at: String,
+    /// The message.
+    pub input: String,
+    /// The stable code.
+    pub code: String,
+    /// What happened.
+    pub message: String,
+}
+
+/// That an object is gone.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Deleted {
+    /// Always true.
+    pub deleted: bool,
+}
+
+impl From<ObjectView> for ObjectDetail {
+    fn from(view: ObjectView) -> Self {
+        let ObjectView { summary, served, awake, oldest_turn, last_failure, inside } = view;
+        let (inside, damage) = match inside {
+            Ok(inside) => (inside, None),
+            Err(damage) => (Default::default(), Some(damage)),
+        };
+        Self {
+            entry: ObjectEntry::of(&summary, awake),
+            class: summary.address.class().into(),
+            served,
+            oldest_turn,
+            bytes: inside.bytes,
+            tables: inside.tables.into_iter().map(TableEntry::from).collect(),
+            alarms: inside.alarms.into_iter().map(AlarmEntry::from).collect(),
+            connections: inside.connections.into_iter().map(ConnectionEntry::from).collect(),
+            last_error: last_failure.map(FailureEntry::from),
+            damage,
+        }
+    }
+}
+
+impl From<TableView> for TableEntry {
+    fn from(table: TableView) -> Self {
+        let TableView { name, columns, rows, more, system } = table;
+        Self { name, columns, rows, more, system }
+    }
+}
+
+impl From<Alarm> for AlarmEntry {
+    fn from(alarm: Alarm) -> Self {
+        Self {
+            due_at: rfc3339(alarm.due_at),
+            ring_at: rfc3339(alarm.ring_at),
+            every_ms: alarm.every.map(crate::time::millis),
+            catch_up: alarm.catch_up.tag().into(),
+            name: alarm.name,
+            message: alarm.message,
+            attempts: alarm.attempts,
+            failed: alarm.failed,
+            error: alarm.error,
+        }
+    }
+}
+
+impl From<ConnectionView> for ConnectionEntry {
+    fn from(connection: ConnectionView) -> Self {
+        let ConnectionView { id, tags, connected_at, attachment } = connection;
+        Self { id, tags, connected_at: rfc3339(connected_at), attachment }
+    }
+}
+
+impl From<LastFailure> for FailureEntry {
+    fn from(failure: LastFailure) -> Self {
+        let LastFailure { at, input, code, message } = failure;
+        Self { at: rfc3339(at), input, code, message }
+    }
+}
+
+/// A turn in a timeline.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TurnEntry {
+    /// Its number, from 1.
+    pub turn: i64,
+    /// When it was committed.
+    #[schema(format = DateTime)]
+    pub at: String,
+    /// The name of the message.
+    pub input: String,
+    /// Bytes of what it changed, as they are stored.
+    pub bytes: i64,
+    /// Messages that it sent.
+    pub sent: u32,
+    /// The `globalPosition` of the message that was delivered, if it was one; null for a call.
+    pub cause: Option<i64>,
+}
+
+impl From<&TurnSummary> for TurnEntry {
+    fn from(turn: &TurnSummary) -> Self {
+        Self {
+            turn: turn.seq,
+            at: rfc3339(turn.at),
+            input: turn.input.to_string(),
+            bytes: turn.bytes,
+            sent: turn.sent,
+            cause: turn.cause,
+        }
+    }
+}
+
+/// What one turn changed.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TurnDetail {
+    /// What the timeline shows of it.
+    #[serde(flatten)]
+    pub entry: TurnEntry,
+    /// Tables, indexes, views and triggers that were made, changed or removed, without the
+    /// runtime's own.
+    pub schema: Vec<SchemaEntry>,
+    /// Rows that were added, changed or removed, 100 at most; those of the runtime's own tables
+    /// come last.
+    pub changes: Vec<RowEntry>,
+    /// Whether there are more.
+    pub truncated: bool,
+    /// Tables that were not compared, as those of more than 10,000 rows. Virtual tables never are.
+    pub skipped: Vec<SkippedEntry>,
+}
+
+/// A part of the schema before and after a turn.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct SchemaEntry {
+    /// table, index, view or trigger.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// The statement that made it; null if it was not there.
+    pub before: Option<String>,
+    /// The same after the turn.
+    pub after: Option<String>,
+}
+
+/// A row before and after a turn.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct RowEntry {
+    /// Its table.
+    pub table: String,
+    /// Whether the table is the runtime's own.
+    pub system: bool,
+    /// What names the row: its primary key or row id.
+    #[schema(value_type = Object)]
+    pub key: Map<String, Value>,
+    /// The columns, in the order of the table.
+    pub columns: Vec<String>,
+    /// The row before, by column; null if it was added.
+    #[schema(value_type = Option<Object>)]
+    pub before: Option<Map<String, Value>>,
+    /// The row after; null if it was removed.
+    #[schema(value_type = Option<Object>)]
+    pub after: Option<Map<String, Value>>,
+}
+
+/// A table that was not compared.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct SkippedEntry {
+    /// Which.
+    pub table: String,
+    /// Why.
+    pub reason: String,
+}
+
+impl From<Changes> for TurnDetail {
+    fn from(changes: Changes) -> Self {
+        let Changes { turn, schema, rows, skipped, truncated } = changes;
+        let schema = schema.into_iter().map(|it| {
+            let SchemaChange { kind, name, before, after } = it;
+            SchemaEntry { kind, name, before, after }
+        });
+        let skipped =
+            skipped.into_iter().map(|Skipped { table, reason }| SkippedEntry { table, reason });
+        Self {
+            entry: TurnEntry::from(&turn),
+            schema: schema.collect(),
+            changes: rows.into_iter().map(RowEntry::from).collect(),
+            truncated,
+            skipped: skipped.collect(),
+        }
+    }
+}
+
+impl From<RowChange> for RowEntry {
+    fn from(row: RowChange) -> Self {
+        let RowChange { table, system, columns, key, before, after } = row;
+        let named = |cells: Vec<Value>| columns.iter().cloned().zip(cells).collect();
+        let (before, after) = (before.map(named), after.map(named));
+        Self { table, system, key, columns, before, after }
+    }
+}
+
+/// What a statement found.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct SqlRows {
+    /// After which turn.
+    pub turn: i64,
+    /// The names of the columns.
+    pub columns: Vec<String>,
+    /// The rows. NULL, integers, finite reals and text are as JSON has them; a blob is
+    /// `{"blob": "<hex>"}`, an infinite real `{"real": "Inf"}` or `{"real": "-Inf"}`, and text that
+    /// is not UTF-8 `{"text": "<hex>"}`.
+    pub rows: Vec<Vec<Value>>,
+    /// Whether there are more: an answer ends at 1,000 rows, or at about 4 MiB.
+    pub truncated: bool,
+}
+
+impl From<Rows> for SqlRows {
+    fn from(found: Rows) -> Self {
+        let Rows { turn, columns, rows, truncated } = found;
+        Self { turn, columns, rows, truncated }
+    }
+}

@@ -1,0 +1,36 @@
+//! Paths of URLs.
+
+/// Escapes text so that it is one segment of the path of a URL.
+pub fn escaped(text: &str) -> String {
+    let mut out = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}
+
+/// Writes values into the places of a path, each as one segment.
+pub(crate) fn fill(pattern: &str, values: &[String]) -> String {
+    let mut values = values.iter();
+    let segments = pattern.split('/').map(|segment| match segment.starts_with('{') {
+        true => escaped(values.next().map_or("", String::as_str)),
+        false => segment.to_owned(),
+    });
+    segments.collect::<Vec<_>>().join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_stands_in_a_url_as_one_segment() {
+        assert_eq!(escaped("process/a/ü?#%&.."), "process%2Fa%2F%C3%BC%3F%23%25%26..");
+        let filled = fill("/v1/queues/{queue}/messages/{id}", &["a b".into(), "7".into()]);
+        assert_eq!(filled, "/v1/queues/a%20b/messages/7");
+    }
+}

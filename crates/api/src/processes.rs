@@ -1,0 +1,231 @@
+//! Processes: instances, their state and messages, inputs.
+
+use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use steadfast_core::process::{Decided, Output};
+use steadfast_store::StreamSummary;
+use utoipa::ToSchema;
+
+use crate::{Limit, Page, operation::operation, rfc3339, streams::Message};
+
+/// List the processes of the program.
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ListProcesses {}
+operation!(ListProcesses => Page<Process>, Get "/v1/processes" (), Viewer);
+
+/// List the instances of a process by id. With a status, a page may be shorter than its limit and
+/// still have a next one.
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ListInstances {
+    /// Process name
+    #[arg(default_value = "", hide_default_value = true)]
+    #[serde(skip)]
+    pub name: String,
+    /// Filter by status
+    #[arg(long, env = "STEADFAST_STATUS", value_enum)]
+    pub status: Option<Status>,
+    /// Maximum number of rows
+    #[arg(long, env = "STEADFAST_LIMIT", default_value_t)]
+    pub limit: Limit,
+    /// Continue behind the page with this `next`
+    #[arg(long, env = "STEADFAST_CURSOR")]
+    pub cursor: Option<String>,
+}
+operation!(ListInstances => Page<Instance>, Get "/v1/processes/{name}" (name), Viewer);
+
+/// Show the state and the messages of an instance.
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ShowInstance {
+    /// Process name
+    #[serde(skip)]
+    pub name: String,
+    /// Instance id
+    #[serde(skip)]
+    pub id: String,
+    /// Maximum number of rows
+    #[arg(long, env = "STEADFAST_LIMIT", default_value_t)]
+    pub limit: Limit,
+    /// Continue behind the page with this `next`
+    #[arg(long, env = "STEADFAST_CURSOR")]
+    pub cursor: Option<String>,
+}
+operation!(ShowInstance => InstanceDetail, Get "/v1/processes/{name}/{id}" (name, id), Viewer);
+
+/// Send an input to an instance, and show the decision. The first input creates the instance.
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SendInput {
+    /// Process name
+    #[serde(skip)]
+    pub name: String,
+    /// Instance id
+    #[serde(skip)]
+    pub id: String,
+    /// Type of the input
+    #[arg(long = "type", env = "STEADFAST_TYPE", value_name = "TYPE")]
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// Data of the input, as JSON
+    // `--data` is the folder, here as for every verb.
+    #[arg(id = "input", long = "body", env = "STEADFAST_BODY", value_name = "JSON", value_parser = json)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Value>,
+    /// Idempotency key: a repetition within 24 hours changes nothing and gets the first answer
+    #[arg(long, env = "STEADFAST_IDEMPOTENCY_KEY", value_name = "KEY")]
+    #[serde(skip)]
+    pub idempotency_key: Option<String>,
+}
+operation!(SendInput => Decision, Post "/v1/processes/{name}/{id}/inputs" (name, id), Editor,
+    key idempotency_key);
+
+fn json(text: &str) -> Result<Value, String> {
+    serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))
+}
+
+/// A process in a list.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Process {
+    /// Its name.
+    pub name: String,
+}
+
+/// Whether an instance has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "each would take a line of the help")]
+pub enum Status {
+    Open,
+    Completed,
+}
+
+impl Status {
+    /// The status as it is written.
+    pub fn word(self) -> &'static str {
+        match self {
+            Status::Open => "open",
+            Status::Completed => "completed",
+        }
+    }
+
+    /// The status of an instance.
+    pub fn of(completed: bool) -> Self {
+        if completed { Status::Completed } else { Status::Open }
+    }
+}
+
+/// An instance in a list.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Instance {
+    /// Its name within the process.
+    pub id: String,
+    /// The address of its stream.
+    pub address: String,
+    /// Whether it has ended.
+    pub status: Status,
+    /// The number of its last message.
+    pub version: i64,
+    /// When it began.
+    #[schema(format = DateTime)]
+    pub created_at: String,
+    /// When its last message was committed.
+    #[schema(format = DateTime)]
+    pub updated_at: String,
+    /// When it ended; null if it has not.
+    #[schema(format = DateTime)]
+    pub completed_at: Option<String>,
+}
+
+impl From<&StreamSummary> for Instance {
+    fn from(summary: &StreamSummary) -> Self {
+        Self {
+            id: summary.address.name().into(),
+            address: summary.address.to_string(),
+            status: Status::of(summary.closed_at.is_some()),
+            version: summary.version,
+            created_at: rfc3339(summary.created_at),
+            updated_at: rfc3339(summary.updated_at),
+            completed_at: summary.closed_at.map(rfc3339),
+        }
+    }
+}
+
+/// An instance with a part of its messages.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct InstanceDetail {
+    /// Its name within the process.
+    pub id: String,
+    /// The process.
+    pub process: String,
+    /// The address of its stream.
+    pub address: String,
+    /// Whether it has ended.
+    pub status: Status,
+    /// What it knows.
+    pub state: Value,
+    /// The number of its last message.
+    pub version: i64,
+    /// The messages, oldest first.
+    pub items: Vec<Message>,
+    /// The cursor of the next part; null at the end.
+    pub next: Option<String>,
+}
+
+/// A message of a process.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Reply {
+    /// Its type.
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// Its data.
+    pub data: Value,
+}
+
+/// What became of an input. A repetition under the same key gets the same.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Decision {
+    /// The place of the input in its stream.
+    pub position: i64,
+    /// What was decided on it, in order.
+    pub outputs: Vec<DecisionOutput>,
+    /// The answer, if the process gave one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reply: Option<Reply>,
+    /// Whether it came after the end, so that it was only recorded.
+    pub ignored: bool,
+}
+
+/// One decision.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct DecisionOutput {
+    /// What is done with it: reply, send, publish, schedule or complete.
+    pub action: String,
+    /// Its type.
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// What it says.
+    pub data: Value,
+}
+
+impl From<&Decided> for Decision {
+    fn from(decided: &Decided) -> Self {
+        let reply = decided.reply();
+        let reply = reply.map(|it| Reply { type_: it.message_type.clone(), data: it.data.clone() });
+        let outputs =
+            decided.outputs.iter().map(|Output { action, message_type, data }| DecisionOutput {
+                action: action.clone(),
+                type_: message_type.clone(),
+                data: data.clone(),
+            });
+        Self {
+            position: decided.version,
+            outputs: outputs.collect(),
+            reply,
+            ignored: decided.ignored,
+        }
+    }
+}

@@ -1,0 +1,534 @@
+//! Queues: list, settings, pause, send, pull, dead letters.
+
+use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
+use steadfast_core::{
+    QueueSettings,
+    queue::{Acked, PeekState, Peeked, Pulled, QueueView, Rates, Redriven as Moved, Sample},
+};
+use steadfast_store::Position;
+use utoipa::ToSchema;
+
+use crate::{
+    JsonText, Limit, Page,
+    operation::{like, operation},
+    rfc3339,
+};
+
+/// List the queues: all that were declared, created or ever sent to.
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ListQueues {}
+operation!(ListQueues => Page<Queue>, Get "/v1/queues" (), Viewer);
+
+/// Show a queue with its settings, depth, age and rates.
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ShowQueue {
+    /// Queue name
+    #[serde(skip)]
+    pub queue: String,
+}
+operation!(ShowQueue => Queue, Get "/v1/queues/{queue}" (queue), Viewer);
+
+/// Create a queue, or replace its settings. A setting that is left out gets its default.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ConfigureQueue {
+    /// Queue name
+    #[serde(skip)]
+    pub queue: String,
+    /// The settings
+    pub settings: QueueSettings,
+}
+operation!(ConfigureQueue => Queue, Put "/v1/queues/{queue}" (queue), Operator);
+like!(ConfigureQueue, QueueSettings, "Create a queue, or replace its settings.");
+
+/// Pause a queue: nothing more is delivered from it. Deliveries in flight finish.
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PauseQueue {
+    /// Queue name
+    #[serde(skip)]
+    pub queue: String,
+}
+operation!(PauseQueue => Queue, Post "/v1/queues/{queue}/pause" (queue), Operator);
+
+/// Resume a paused queue.
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ResumeQueue {
+    /// Queue name
+    #[serde(skip)]
+    pub queue: String,
+}
+operation!(ResumeQueue => Queue, Post "/v1/queues/{queue}/resume" (queue), Operator);
+
+/// Look at messages without consuming them: in due order, dead letters in the order in which they
+/// were sent.
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct PeekQueue {
+    /// Queue name
+    #[serde(skip)]
+    pub queue: String,
+    /// Filter by state
+    #[arg(long, env = "STEADFAST_STATE", value_enum, default_value_t)]
+    pub state: MessageState,
+    /// Maximum number of rows
+    #[arg(long, env = "STEADFAST_LIMIT", default_value_t)]
+    pub limit: Limit,
+    /// Continue behind the page with this `next`
+    #[arg(long, env = "STEADFAST_CURSOR")]
+    pub cursor: Option<String>,
+}
+operation!(PeekQueue => Page<QueueMessage>, Get "/v1/queues/{queue}/messages" (queue), Viewer);
+
+/// Send one message, or up to 1,000 together: all of them, or none. They are durable when this is
+/// answered. A queue is created by the first message sent to it.
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct SendMessages {
+    /// Queue name
+    #[serde(skip)]
+    pub queue: String,
+    /// Message body: JSON, or @FILE
+    #[arg(long, env = "STEADFAST_BODY", value_name = "JSON", required = true)]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    pub body: Option<JsonText>,
+    /// Delay before the message may be delivered, at most a year
+    #[arg(long, env = "STEADFAST_DELAY_MS", value_name = "MS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay_ms: Option<u64>,
+    /// Several messages instead of one
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub messages: Option<Vec<NewMessage>>,
+    /// Idempotency key: a repetition within 24 hours sends nothing more and gets the same ids
+    #[arg(long, env = "STEADFAST_IDEMPOTENCY_KEY", value_name = "KEY")]
+    #[serde(skip)]
+    pub idempotency_key: Option<String>,
+}
+operation!(SendMessages => Sent, Post "/v1/queues/{queue}/messages" (queue), Editor,
+    status 201, key idempotency_key);
+
+/// One of several messages.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NewMessage {
+    /// Any JSON.
+    pub body: JsonText,
+    /// Delay before it may be delivered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay_ms: Option<u64>,
+}
+
+/// A body of `null` is a body.
+fn present<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<JsonText>, D::Error> {
+    JsonText::deserialize(from).map(Some)
+}
+
+/// Take messages that are due, each under a lease. A message whose lease ends without an
+/// acknowledgement is delivered again; each pull is one attempt.
+#[derive(Clone, Debug, Args, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct PullMessages {
+    /// Queue name
+    #[serde(skip)]
+    pub queue: String,
+    /// Maximum number of messages
+    #[arg(long, env = "STEADFAST_BATCH_SIZE", default_value_t = 5)]
+    #[schema(minimum = 1, maximum = 1000, default = 5)]
+    pub batch_size: usize,
+    /// Lease duration
+    #[arg(long, env = "STEADFAST_LEASE_MS", value_name = "MS", default_value_t = 30_000)]
+    #[schema(minimum = 1, maximum = 86_400_000, default = 30_000)]
+    pub lease_ms: u64,
+}
+operation!(PullMessages => PulledMessages, Post "/v1/queues/{queue}/messages/pull" (queue), Editor);
+
+impl Default for PullMessages {
+    fn default() -> Self {
+        Self { queue: String::new(), batch_size: 5, lease_ms: 30_000 }
+    }
+}
+
+/// Settle messages that were pulled. A late acknowledgement counts as long as nobody else got the
+/// message; otherwise its lease is in `lost`, and the others of the request count.
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct AckMessages {
+    /// Queue name
+    #[serde(skip)]
+    pub queue: String,
+    /// Messages that are done
+    #[arg(skip)]
+    pub acks: Vec<Ack>,
+    /// Messages to deliver again
+    #[arg(skip)]
+    pub retries: Vec<Retry>,
+}
+operation!(AckMessages => AckedMessages, Post "/v1/queues/{queue}/messages/ack" (queue), Editor);
+
+/// A message that is done.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Ack {
+    /// The lease that came with the message.
+    pub lease_id: String,
+}
+
+/// A message to deliver again.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Retry {
+    /// The lease that came with the message.
+    pub lease_id: String,
+    /// Delay before the next attempt; the queue's setting if it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay_ms: Option<u64>,
+}
+
+/// Remove messages that no consumer holds. Their records are kept as long as other records.
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct PurgeQueue {
+    /// Queue name
+    #[serde(skip)]
+    pub queue: String,
+    /// Filter by state: pending or dead
+    #[arg(long, env = "STEADFAST_STATE", value_enum)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<MessageState>,
+    /// Only this message; may be repeated
+    #[arg(long = "id", env = "STEADFAST_ID", value_name = "ID")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ids: Option<Vec<String>>,
+}
+operation!(PurgeQueue => Purged, Post "/v1/queues/{queue}/purge" (queue), Operator);
+
+/// Move messages of a dead-letter queue back to the queues that they were sent to, with new
+/// attempts.
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct RedriveQueue {
+    /// Queue name, usually of a dead-letter queue
+    #[serde(skip)]
+    pub queue: String,
+    /// Target queue, instead of the one that each message was sent to
+    #[arg(long, env = "STEADFAST_TO", value_name = "QUEUE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+    /// Which messages; all if it is left out
+    #[command(flatten)]
+    pub filter: RedriveFilter,
+    /// Messages that become due per second; all at once if it is left out
+    #[arg(long = "rate", env = "STEADFAST_RATE", value_name = "PER_SECOND")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_per_second: Option<f64>,
+    /// Move nothing; report what would be moved
+    #[arg(long, env = "STEADFAST_DRY_RUN",
+        value_parser = clap::builder::FalseyValueParser::new())]
+    pub dry_run: bool,
+}
+operation!(RedriveQueue => Redriven, Post "/v1/queues/{queue}/redrive" (queue), Operator);
+
+/// Selects messages.
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct RedriveFilter {
+    /// Only this message; may be repeated
+    #[arg(long = "id", env = "STEADFAST_ID", value_name = "ID")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ids: Option<Vec<String>>,
+    /// Only messages whose last error contains this text
+    #[arg(long, env = "STEADFAST_ERROR_CONTAINS", value_name = "TEXT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_contains: Option<String>,
+}
+
+/// Replace a message that no consumer holds by one with another body, which is delivered anew.
+#[derive(Clone, Debug, Args, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EditMessage {
+    /// Queue name
+    #[serde(skip)]
+    pub queue: String,
+    /// Message id
+    #[serde(skip)]
+    pub id: Position,
+    /// New message body: JSON, or @FILE
+    #[arg(long, env = "STEADFAST_BODY", value_name = "JSON")]
+    pub body: JsonText,
+    /// Target queue, instead of the one that the message was sent to
+    #[arg(long, env = "STEADFAST_TO", value_name = "QUEUE")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+}
+operation!(EditMessage => Edited, Post "/v1/queues/{queue}/messages/{id}/edit" (queue, id),
+    Operator);
+
+/// The state of a message in a queue.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize, ToSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+#[expect(missing_docs, reason = "each would take a line of the help")]
+pub enum MessageState {
+    #[default]
+    Pending,
+    InFlight,
+    Dead,
+}
+
+impl MessageState {
+    /// The state as it is written.
+    pub fn name(self) -> &'static str {
+        PeekState::from(self).name()
+    }
+}
+
+impl From<MessageState> for PeekState {
+    fn from(it: MessageState) -> Self {
+        match it {
+            MessageState::Pending => Self::Pending,
+            MessageState::InFlight => Self::InFlight,
+            MessageState::Dead => Self::Dead,
+        }
+    }
+}
+
+impl From<PeekState> for MessageState {
+    fn from(it: PeekState) -> Self {
+        match it {
+            PeekState::Pending => Self::Pending,
+            PeekState::InFlight => Self::InFlight,
+            PeekState::Dead => Self::Dead,
+        }
+    }
+}
+
+/// A queue.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Queue {
+    /// Its name.
+    pub name: String,
+    /// How its messages are delivered.
+    pub settings: QueueSettings,
+    /// Whether it is paused.
+    pub paused: bool,
+    /// Whether a consumer of the program takes its messages.
+    pub consumed: bool,
+    /// Messages that wait or are in flight.
+    pub depth: u64,
+    /// Messages that may be delivered now.
+    pub ready: u64,
+    /// Messages that may be delivered later.
+    pub delayed: u64,
+    /// Messages that a consumer holds.
+    pub in_flight: u64,
+    /// Dead letters that stayed here.
+    pub dead: u64,
+    /// Age of the oldest message that waits or is in flight; null if there is none.
+    pub oldest_age_ms: Option<u64>,
+    /// Messages per second over the last minute.
+    pub rates: Rates,
+    /// Earlier depths, oldest first.
+    pub history: Vec<QueueSample>,
+}
+
+/// The depth of a queue at one time.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct QueueSample {
+    /// When.
+    #[schema(format = DateTime)]
+    pub at: String,
+    /// Messages that waited or were in flight.
+    pub depth: u64,
+    /// Age of the oldest.
+    pub oldest_age_ms: u64,
+}
+
+/// A message in a queue.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct QueueMessage {
+    /// Its id.
+    pub id: String,
+    /// The body.
+    pub body: JsonText,
+    /// Attempts in this queue so far.
+    pub attempts: u32,
+    /// Attempts before it came into this queue.
+    pub attempts_before: u32,
+    /// When it was sent.
+    #[schema(format = DateTime)]
+    pub enqueued_at: String,
+    /// When it may be delivered, or when its lease ends; null if it is dead.
+    #[schema(format = DateTime)]
+    pub due_at: Option<String>,
+    /// Its state.
+    pub state: MessageState,
+    /// The queue that it was sent to, if that was another one.
+    pub from: Option<String>,
+    /// The error of the last attempt.
+    pub last_error: Option<String>,
+}
+
+/// The ids of messages that were sent.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Sent {
+    /// In the order of the request.
+    pub ids: Vec<String>,
+}
+
+/// A message that was pulled.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PulledMessage {
+    /// Its id, the same at every delivery.
+    pub id: String,
+    /// The body.
+    pub body: JsonText,
+    /// The number of this attempt, from 1.
+    pub attempts: u32,
+    /// When it was sent.
+    #[schema(format = DateTime)]
+    pub enqueued_at: String,
+    /// Acknowledge it with this.
+    pub lease_id: String,
+    /// When the lease ends.
+    #[schema(format = DateTime)]
+    pub lease_until: String,
+}
+
+/// Messages that were pulled.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct PulledMessages {
+    /// The messages; none if nothing is due.
+    pub items: Vec<PulledMessage>,
+    /// Whether there are none because the queue is paused.
+    pub paused: bool,
+}
+
+/// The result of acknowledgements.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct AckedMessages {
+    /// Messages that are done.
+    pub acked: usize,
+    /// Messages that are delivered again, or were given up.
+    pub retried: usize,
+    /// Leases that had ended: somebody else got the message, or it was settled.
+    pub lost: Vec<String>,
+}
+
+/// The result of a purge.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Purged {
+    /// Messages that were removed.
+    pub purged: u64,
+}
+
+/// The result of a redrive.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Redriven {
+    /// Messages that match the filter.
+    pub matched: u64,
+    /// Messages that were moved.
+    pub moved: u64,
+    /// Time until the last of them is due.
+    pub lasts_ms: u64,
+    /// The first ids, 20 at most.
+    pub first: Vec<String>,
+}
+
+/// The message that replaced another.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Edited {
+    /// The id of the new message.
+    pub id: String,
+}
+
+impl From<QueueView> for Queue {
+    fn from(view: QueueView) -> Self {
+        let (depth, in_hand) = (view.depth, view.in_hand as u64);
+        Self {
+            depth: depth.ready + depth.delayed + depth.leased,
+            // The store counts messages that a consumer of this process holds as ready.
+            ready: depth.ready.saturating_sub(in_hand),
+            delayed: depth.delayed,
+            in_flight: depth.leased + in_hand.min(depth.ready),
+            dead: depth.dead,
+            oldest_age_ms: view.oldest_age.map(crate::time::millis),
+            name: view.name,
+            settings: view.settings,
+            paused: view.paused,
+            consumed: view.consumed,
+            rates: view.rates,
+            history: view.history.iter().map(QueueSample::from).collect(),
+        }
+    }
+}
+
+impl From<&Sample> for QueueSample {
+    fn from(it: &Sample) -> Self {
+        Self { at: rfc3339(it.at), depth: it.depth, oldest_age_ms: it.oldest_age_ms }
+    }
+}
+
+impl From<Peeked> for QueueMessage {
+    fn from(it: Peeked) -> Self {
+        Self {
+            id: it.message.position.to_string(),
+            body: (&it.message.data).into(),
+            attempts: it.attempts,
+            attempts_before: it.attempts_before,
+            enqueued_at: rfc3339(it.message.created_at),
+            due_at: it.due_at.map(rfc3339),
+            state: it.state.into(),
+            from: it.from,
+            last_error: it.last_error,
+        }
+    }
+}
+
+impl From<&Pulled> for PulledMessage {
+    fn from(it: &Pulled) -> Self {
+        let message = &it.letter.message;
+        Self {
+            id: message.position.to_string(),
+            body: (&message.data).into(),
+            attempts: it.attempt,
+            enqueued_at: rfc3339(message.created_at),
+            lease_id: it.lease.to_string(),
+            lease_until: rfc3339(it.until),
+        }
+    }
+}
+
+impl From<Acked> for AckedMessages {
+    fn from(it: Acked) -> Self {
+        let lost = it.lost.iter().map(ToString::to_string).collect();
+        Self { acked: it.acked, retried: it.retried, lost }
+    }
+}
+
+impl From<Moved> for Redriven {
+    fn from(it: Moved) -> Self {
+        let lasts_ms = crate::time::millis(it.lasts);
+        Self { matched: it.matched, moved: it.moved, lasts_ms, first: texts(&it.first) }
+    }
+}
+
+impl From<Vec<Position>> for Sent {
+    fn from(ids: Vec<Position>) -> Self {
+        Self { ids: texts(&ids) }
+    }
+}
+
+fn texts(ids: &[Position]) -> Vec<String> {
+    ids.iter().map(ToString::to_string).collect()
+}

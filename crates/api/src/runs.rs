@@ -1,0 +1,333 @@
+//! Workflows and their runs: start, list, show, events, pause, resume, terminate, restart, delete.
+
+use std::{fmt, str::FromStr};
+
+use clap::{
+    Args,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
+use serde::{Deserialize, Deserializer, Serialize, de::Error};
+use serde_json::Value;
+use steadfast_core::workflow::{
+    FailureView, HistoryEntry, Phase, RunItem, RunOptions, RunView, Status, WorkflowCounts,
+};
+use utoipa::ToSchema;
+
+use crate::{
+    JsonText, Limit, Page,
+    operation::{like, operation},
+};
+
+/// List the workflows of the program, their limits, and how many runs each has.
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ListWorkflows {}
+operation!(ListWorkflows => Page<WorkflowEntry>, Get "/v1/workflows" (), Viewer);
+
+/// List the runs of a workflow, newest first.
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ListRuns {
+    /// Workflow name
+    #[arg(default_value = "", hide_default_value = true)]
+    #[serde(skip)]
+    pub workflow: String,
+    /// Filter by status
+    #[arg(long, env = "STEADFAST_STATUS", value_parser = phases())]
+    pub status: Option<Phase>,
+    /// Filter by the beginning of the id
+    #[arg(long, env = "STEADFAST_PREFIX", value_name = "TEXT")]
+    pub prefix: Option<String>,
+    /// Only runs started at this time or later, as in 2026-11-15T12:30:00Z
+    #[arg(long, env = "STEADFAST_SINCE", value_name = "TIME")]
+    pub since: Option<String>,
+    /// Only runs started before this time
+    #[arg(long, env = "STEADFAST_UNTIL", value_name = "TIME")]
+    pub until: Option<String>,
+    /// Maximum number of rows
+    #[arg(long, env = "STEADFAST_LIMIT", default_value_t)]
+    pub limit: Limit,
+    /// Continue behind the page with this `next`
+    #[arg(long, env = "STEADFAST_CURSOR")]
+    pub cursor: Option<String>,
+}
+operation!(ListRuns => Page<RunItem>, Get "/v1/workflows/{workflow}/runs" (workflow), Viewer);
+
+/// The statuses of a run, for the command line.
+pub fn phases() -> impl TypedValueParser<Value = Phase> {
+    let words = PossibleValuesParser::new(Phase::ALL.map(Phase::word));
+    words.try_map(|it| Phase::named(&it).ok_or("no such status"))
+}
+
+/// Start a run, or find the one with this id: the same id is the same run.
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct StartRun {
+    /// Workflow name
+    #[serde(skip)]
+    pub workflow: String,
+    /// Run id; generated if it is left out
+    #[arg(long, env = "STEADFAST_ID", value_name = "ID")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Input of the workflow: JSON, or @FILE
+    #[arg(long, env = "STEADFAST_INPUT", value_name = "JSON")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input: Option<JsonText>,
+    /// Seconds to wait for its end, at most 60
+    #[arg(long, env = "STEADFAST_WAIT", value_name = "SECONDS")]
+    #[serde(skip)]
+    pub wait: Option<Wait>,
+}
+operation!(StartRun => StartedRun, Post "/v1/workflows/{workflow}/runs" (workflow), Editor,
+    status 201, query wait, status_by created);
+
+fn created(started: &StartedRun) -> u16 {
+    if started.created { 201 } else { 200 }
+}
+
+/// Show a run: its steps over time, and what it is blocked on.
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ShowRun {
+    /// Workflow name
+    #[serde(skip)]
+    pub workflow: String,
+    /// Run id
+    #[serde(skip)]
+    pub id: String,
+    /// Seconds to wait for its end, at most 60
+    #[arg(long, env = "STEADFAST_WAIT", value_name = "SECONDS")]
+    pub wait: Option<Wait>,
+}
+operation!(ShowRun => RunView, Get "/v1/workflows/{workflow}/runs/{id}" (workflow, id), Viewer);
+
+/// Read the history of a run.
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RunHistory {
+    /// Workflow name
+    #[serde(skip)]
+    pub workflow: String,
+    /// Run id
+    #[serde(skip)]
+    pub id: String,
+    /// Maximum number of entries
+    #[arg(long, env = "STEADFAST_LIMIT", default_value_t)]
+    pub limit: Limit,
+    /// Continue behind the entry with this number
+    #[arg(long, env = "STEADFAST_CURSOR")]
+    pub cursor: Option<String>,
+}
+operation!(RunHistory => Page<HistoryEntry>,
+    Get "/v1/workflows/{workflow}/runs/{id}/history" (workflow, id), Viewer);
+
+/// Delete a run that has ended. Its id is free again.
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DeleteRun {
+    /// Workflow name
+    #[serde(skip)]
+    pub workflow: String,
+    /// Run id
+    #[serde(skip)]
+    pub id: String,
+}
+operation!(DeleteRun => (), Delete "/v1/workflows/{workflow}/runs/{id}" (workflow, id), Operator,
+    status 204);
+
+/// Pause a run: attempts in progress finish and are recorded, nothing new begins.
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PauseRun {
+    /// Workflow name
+    #[serde(skip)]
+    pub workflow: String,
+    /// Run id
+    #[serde(skip)]
+    pub id: String,
+}
+operation!(PauseRun => RunView, Post "/v1/workflows/{workflow}/runs/{id}/pause" (workflow, id),
+    Operator);
+
+/// Resume a paused run. Its timers have as much time left as when it was paused.
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ResumeRun {
+    /// Workflow name
+    #[serde(skip)]
+    pub workflow: String,
+    /// Run id
+    #[serde(skip)]
+    pub id: String,
+}
+operation!(ResumeRun => RunView, Post "/v1/workflows/{workflow}/runs/{id}/resume" (workflow, id),
+    Operator);
+
+/// Terminate a run.
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TerminateRun {
+    /// Workflow name
+    #[serde(skip)]
+    pub workflow: String,
+    /// Run id
+    #[serde(skip)]
+    pub id: String,
+}
+operation!(TerminateRun => RunView,
+    Post "/v1/workflows/{workflow}/runs/{id}/terminate" (workflow, id), Operator);
+
+/// Restart a run that has ended or is paused.
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RestartRun {
+    /// Workflow name
+    #[serde(skip)]
+    pub workflow: String,
+    /// Run id
+    #[serde(skip)]
+    pub id: String,
+    /// Keep everything recorded before this step; forget everything if it is left out
+    #[arg(long, env = "STEADFAST_FROM", value_name = "STEP")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+}
+operation!(RestartRun => RunView, Post "/v1/workflows/{workflow}/runs/{id}/restart" (workflow, id),
+    Operator);
+
+/// Send an event to a run. It is kept until the run waits for it.
+#[derive(Clone, Debug, Args, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SendEvent {
+    /// Workflow name
+    #[serde(skip)]
+    pub workflow: String,
+    /// Run id
+    #[serde(skip)]
+    pub id: String,
+    /// Event name
+    #[serde(skip)]
+    #[arg(value_name = "TYPE")]
+    pub event: String,
+    /// Payload: JSON, or @FILE
+    #[arg(long, env = "STEADFAST_PAYLOAD", value_name = "JSON", default_value = "null")]
+    pub payload: JsonText,
+}
+operation!(SendEvent => RunView,
+    Post "/v1/workflows/{workflow}/runs/{id}/events/{event}" (workflow, id, event), Editor,
+    empty "null");
+like!(SendEvent, Value, "Send an event to a run. It is kept until the run waits for it.");
+
+/// Seconds to wait, 0 to 60.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(value_type = u32, minimum = 0, maximum = 60)]
+pub struct Wait(u32);
+
+impl Wait {
+    /// The longest wait.
+    const MAX: u32 = 60;
+
+    /// The number of seconds.
+    pub fn seconds(self) -> u64 {
+        self.0.into()
+    }
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for Wait {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            Ok(seconds) if seconds <= Self::MAX => Ok(Self(seconds)),
+            Ok(_) | Err(_) => {
+                Err(format!("`wait` must be 0 to {} seconds, not `{text}`", Self::MAX))
+            }
+        }
+    }
+}
+
+/// From a query, where everything is text.
+impl<'de> Deserialize<'de> for Wait {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from)?.parse().map_err(D::Error::custom)
+    }
+}
+
+/// A workflow.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct WorkflowEntry {
+    /// Its name, and how many runs it has.
+    #[serde(flatten)]
+    pub counts: WorkflowCounts,
+    /// The limits of its runs.
+    pub limits: WorkflowLimits,
+}
+
+/// How many runs execute at once, and for how many seconds ended runs are kept.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkflowLimits {
+    /// Runs that execute at once; sleeping runs do not count.
+    pub concurrency: usize,
+    /// Seconds that complete runs are kept.
+    pub keep_complete: u64,
+    /// Seconds that failed runs are kept.
+    pub keep_errored: u64,
+    /// Seconds that terminated runs are kept.
+    pub keep_terminated: u64,
+}
+
+impl From<RunOptions> for WorkflowLimits {
+    fn from(options: RunOptions) -> Self {
+        let RunOptions { concurrency, keep_complete, keep_errored, keep_terminated } = options;
+        Self {
+            concurrency,
+            keep_complete: keep_complete.as_secs(),
+            keep_errored: keep_errored.as_secs(),
+            keep_terminated: keep_terminated.as_secs(),
+        }
+    }
+}
+
+/// A run that was started or found.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct StartedRun {
+    /// Its id.
+    pub id: String,
+    /// Its workflow.
+    pub workflow: String,
+    /// Whether this request created it.
+    pub created: bool,
+    /// Its status.
+    pub status: Phase,
+    /// Its output, if it is complete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Value>,
+    /// Its error, if it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<FailureView>,
+}
+
+impl StartedRun {
+    /// From the status alone: a start need not read the run.
+    pub fn new(workflow: String, id: String, created: bool, status: Status) -> Self {
+        let phase = Phase::of(&status);
+        let (output, error) = match status {
+            Status::Complete(output) => (Some(output), None),
+            Status::Errored(error) => (None, Some(FailureView::of(&error))),
+            Status::Queued
+            | Status::Running
+            | Status::Waiting
+            | Status::Paused(_)
+            | Status::Terminated => (None, None),
+        };
+        Self { id, workflow, created, status: phase, output, error }
+    }
+}

@@ -1,0 +1,72 @@
+//! Tokens of organizations: create, list, revoke.
+
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::{Page, operation::operation, rfc3339};
+
+/// Create a token for an organization. It is shown once. Until the first token exists, every
+/// process on this machine has full access.
+#[derive(Clone, Debug, Args, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateToken {
+    /// Name of the organization
+    #[arg(long, env = "STEADFAST_ORGANIZATION", value_name = "ORG")]
+    pub organization: String,
+}
+operation!(CreateToken => NewToken, Post "/v1/tokens" (), Admin, status 201);
+
+/// List the tokens, without their secrets.
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ListTokens {}
+operation!(ListTokens => Page<Token>, Get "/v1/tokens" (), Admin);
+
+/// Revoke a token at once.
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RevokeToken {
+    /// Id of the token
+    #[serde(skip)]
+    pub id: String,
+}
+operation!(RevokeToken => RevokedToken, Delete "/v1/tokens/{id}" (id), Admin);
+
+/// A token, without its secret.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Token {
+    /// Its id.
+    pub id: String,
+    /// The organization that it is for.
+    pub organization: String,
+    /// When it was created.
+    #[schema(format = DateTime)]
+    pub created_at: String,
+}
+
+/// A new token. Its secret cannot be read again.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NewToken {
+    /// The token.
+    #[serde(flatten)]
+    pub entry: Token,
+    /// The secret, sent as `Authorization: Bearer TOKEN`.
+    pub token: String,
+}
+
+/// A token that was revoked.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct RevokedToken {
+    /// Its id.
+    pub id: String,
+}
+
+impl From<steadfast_core::Token> for Token {
+    fn from(it: steadfast_core::Token) -> Self {
+        let steadfast_core::Token { id, organization, created_at } = it;
+        Self { id, organization, created_at: rfc3339(created_at) }
+    }
+}

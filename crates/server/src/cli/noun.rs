@@ -1,0 +1,179 @@
+//! Nouns and verbs of the command line, made from operations.
+
+use std::io::{IsTerminal, Write};
+
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use serde_json::Value;
+use steadfast_api::Operation;
+use utoipa::openapi::{RefOr, Schema};
+
+use super::{
+    client::Client,
+    output::{print, print_json},
+};
+use crate::{args::AskArgs, failure::Failure};
+
+/// Writes an answer for people.
+type Show<O> = fn(&O, &<O as Operation>::Response) -> String;
+
+type Run = Box<dyn Fn(&Client, &ArgMatches) -> Result<(), Failure>>;
+
+/// A noun: `steadfast queues …`.
+pub(crate) struct Noun {
+    command: Command,
+    verbs: Vec<(String, Run)>,
+}
+
+impl Noun {
+    pub(super) fn new(name: &'static str, about: &'static str) -> Self {
+        let command = Command::new(name).about(about).subcommand_required(true);
+        Self { command: command.arg_required_else_help(true), verbs: Vec::new() }
+    }
+
+    /// Adds a verb that sends an operation and prints its answer.
+    pub(super) fn verb<O: Operation + Args>(
+        self,
+        name: &'static str,
+        examples: &[&str],
+        show: Show<O>,
+    ) -> Self {
+        let run = move |client: &Client, matches: &ArgMatches| {
+            let (operation, ask) = read::<O>(matches)?;
+            answer(client, &operation, ask.json, show)
+        };
+        self.add(O::augment_args(Command::new(name)).about(about::<O>()), examples, run)
+    }
+
+    /// Adds a verb that destroys something: it asks before, unless told `--yes`.
+    pub(super) fn destroys<O: Operation + Args>(
+        self,
+        name: &'static str,
+        examples: &[&str],
+        (question, show): (fn(&O) -> String, Show<O>),
+    ) -> Self {
+        let run = move |client: &Client, matches: &ArgMatches| {
+            let (operation, ask) = read::<O>(matches)?;
+            confirm(&question(&operation), matches.get_flag("yes"))?;
+            answer(client, &operation, ask.json, show)
+        };
+        let yes = Arg::new("yes").long("yes").short('y').action(ArgAction::SetTrue);
+        let yes = yes.env("STEADFAST_YES").help("Do not ask for confirmation");
+        let yes = yes.value_parser(clap::builder::FalseyValueParser::new());
+        let command = O::augment_args(Command::new(name)).about(about::<O>()).arg(yes);
+        self.add(command, examples, run)
+    }
+
+    /// Adds a verb that is more than one operation.
+    pub(super) fn custom<A: Args + 'static>(
+        self,
+        name: &'static str,
+        (about, examples): (&'static str, &[&str]),
+        run: fn(&Client, A, &AskArgs) -> Result<(), Failure>,
+    ) -> Self {
+        let run = move |client: &Client, matches: &ArgMatches| {
+            let (args, ask) = read::<A>(matches)?;
+            run(client, args, &ask)
+        };
+        self.add(A::augment_args(Command::new(name)).about(about), examples, run)
+    }
+
+    /// Adds a noun below this one: `steadfast buckets rules …`.
+    pub(super) fn noun(mut self, inner: Noun) -> Self {
+        self.command = self.command.subcommand(inner.command());
+        let name = inner.name().to_owned();
+        self.verbs.push((name, Box::new(move |client, matches| inner.run(client, matches))));
+        self
+    }
+
+    fn add(
+        mut self,
+        command: Command,
+        examples: &[&str],
+        run: impl Fn(&Client, &ArgMatches) -> Result<(), Failure> + 'static,
+    ) -> Self {
+        let title = if examples.len() == 1 { "Example:" } else { "Examples:" };
+        let lines = examples.iter().map(|it| format!("\n  steadfast {it}"));
+        let help: String = std::iter::once(title.to_owned()).chain(lines).collect();
+        // The description of arguments that are shared must not become that of the verb.
+        let about = command.get_about().cloned().unwrap_or_default();
+        let command = AskArgs::augment_args(command).about(about).after_help(help);
+        let name = command.get_name().to_owned();
+        self.command = self.command.subcommand(command);
+        self.verbs.push((name, Box::new(run)));
+        self
+    }
+
+    /// Its name.
+    pub(crate) fn name(&self) -> &str {
+        self.command.get_name()
+    }
+
+    /// Its part of the command line.
+    pub(crate) fn command(&self) -> Command {
+        self.command.clone()
+    }
+
+    /// Runs the verb that was chosen.
+    pub(crate) fn run(&self, client: &Client, matches: &ArgMatches) -> Result<(), Failure> {
+        let chosen = matches.subcommand();
+        let found = chosen
+            .and_then(|(name, inner)| Some((self.verbs.iter().find(|it| it.0 == name)?, inner)));
+        let Some(((_, run), inner)) = found else {
+            return Err(Failure::new("no such verb; see --help"));
+        };
+        run(client, inner)
+    }
+}
+
+fn read<A: FromArgMatches>(matches: &ArgMatches) -> Result<(A, AskArgs), Failure> {
+    let wrong = |error: clap::Error| Failure::new(error.to_string());
+    let args = A::from_arg_matches(matches).map_err(wrong)?;
+    Ok((args, AskArgs::from_arg_matches(matches).map_err(wrong)?))
+}
+
+/// The description of a request is the help of its verb, without the full stop.
+fn about<O: Operation>() -> String {
+    let about = match O::schema() {
+        RefOr::T(Schema::Object(object)) => object.description,
+        RefOr::T(_) | RefOr::Ref(_) => None,
+    };
+    about.unwrap_or_default().trim_end_matches('.').replace('\n', " ")
+}
+
+/// Sends an operation, and prints its answer.
+pub(super) fn answer<O: Operation>(
+    client: &Client,
+    operation: &O,
+    json: bool,
+    show: Show<O>,
+) -> Result<(), Failure> {
+    let body = client.request(operation, json)?;
+    if json {
+        return if body.is_empty() { Ok(()) } else { print_json(&body) };
+    }
+    let body = if body.is_empty() { "null" } else { &body };
+    print(&show(operation, &client.read(body)?))?;
+    let next: Value = client.read(body)?;
+    if let Some(next) = next.get("next").and_then(Value::as_str) {
+        // Advice only: it does not matter if nobody reads it.
+        let _ = writeln!(std::io::stderr(), "more rows exist; continue with --cursor {next}");
+    }
+    Ok(())
+}
+
+/// Asks a person; a script must say `--yes`.
+fn confirm(question: &str, yes: bool) -> Result<(), Failure> {
+    if yes {
+        return Ok(());
+    }
+    if !std::io::stdin().is_terminal() {
+        return Err(Failure::new(format!("{question} Add --yes to confirm")));
+    }
+    print(&format!("{question} [y/N] "))?;
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer)?;
+    match answer.trim() {
+        "y" | "Y" | "yes" => Ok(()),
+        _ => Err(Failure::new("not confirmed; nothing was changed")),
+    }
+}
