@@ -23,10 +23,10 @@ use std::sync::Arc;
 
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use crate::node::Node;
+use crate::server::Server;
 
 /// The routes for programs. One that is not documented cannot be added here.
-pub(crate) fn routes() -> OpenApiRouter<Arc<Node>> {
+pub(crate) fn routes() -> OpenApiRouter<Arc<Server>> {
     OpenApiRouter::default()
         .routes(routes!(health::healthz))
         .routes(routes!(health::readyz))
@@ -45,7 +45,7 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<Node>> {
 }
 
 /// The routes whose bodies are as large as a bucket allows.
-pub(crate) fn large_routes() -> OpenApiRouter<Arc<Node>> {
+pub(crate) fn large_routes() -> OpenApiRouter<Arc<Server>> {
     OpenApiRouter::default().routes(routes!(
         buckets::blobs::get,
         buckets::blobs::head,

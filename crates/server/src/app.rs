@@ -17,9 +17,8 @@ use crate::{
     },
     budget,
     connector::connector,
-    envelope, guard,
-    node::Node,
-    pages,
+    envelope, guard, pages,
+    server::Server,
 };
 
 /// Bytes of a request's body, where no bucket says otherwise.
@@ -42,9 +41,9 @@ pub(crate) fn claim_routes(app: &mut App) {
     }
 }
 
-/// Everything that a node answers.
-pub(crate) fn router(node: Arc<Node>) -> Router {
-    let whole = middleware::from_fn_with_state(node.budget.clone(), budget::check);
+/// Everything that a server answers.
+pub(crate) fn router(server: Arc<Server>) -> Router {
+    let whole = middleware::from_fn_with_state(server.budget.clone(), budget::check);
     let documented = OpenApiRouter::with_openapi(Description::openapi())
         .merge(api::routes())
         .merge(pages::routes())
@@ -53,19 +52,19 @@ pub(crate) fn router(node: Arc<Node>) -> Router {
         .merge(api::large_routes())
         .merge(pages::large_routes());
     let served = ServerContext {
-        runtime: &node.runtime,
-        connect: connector(&node),
-        address: node.address.get().copied(),
+        runtime: &server.runtime,
+        connect: connector(&server),
+        address: server.address.get().copied(),
     };
-    let web = node.runtime.extension::<Web>();
+    let web = server.runtime.extension::<Web>();
     let nothing = || Web::default().routes(&served);
     let mounted = web.map_or_else(nothing, |it| it.routes(&served));
     let (routes, description) = documented.split_for_parts();
     // A failure to write it is a mistake in a type of ours, which the tests would show.
     let written = described(description, mounted.paths, mounted.schemas).unwrap_or_default();
-    node.openapi.get_or_init(|| written);
+    server.openapi.get_or_init(|| written);
     routes
-        .with_state(node.clone())
+        .with_state(server.clone())
         .merge(mounted.router.layer(whole))
         .fallback(async || Problem::of(Code::RouteNotFound, "no such route; see /openapi.json"))
         .method_not_allowed_fallback(async || {
@@ -74,8 +73,8 @@ pub(crate) fn router(node: Arc<Node>) -> Router {
         .layer(CatchPanicLayer::custom(|_| {
             Problem::of(Code::Internal, "the request met a bug; the log says where").into_response()
         }))
-        .layer(middleware::from_fn_with_state(node.clone(), guard::check))
-        .layer(middleware::from_fn_with_state(node, envelope::wrap))
+        .layer(middleware::from_fn_with_state(server.clone(), guard::check))
+        .layer(middleware::from_fn_with_state(server, envelope::wrap))
 }
 
 /// Whether all operations of a path are pages.

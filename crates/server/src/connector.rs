@@ -13,20 +13,20 @@ use crate::{
         connect::connect_to,
         problem::{Code, Problem},
     },
-    node::Node,
+    server::Server,
 };
 
 /// Connects as the routes of objects do.
-pub(crate) fn connector(node: &Arc<Node>) -> Connect {
-    // The routes are a part of what the node holds.
-    let node = Arc::downgrade(node);
+pub(crate) fn connector(server: &Arc<Server>) -> Connect {
+    // The routes are a part of what the server holds.
+    let server = Arc::downgrade(server);
     Arc::new(move |class, name, request: Request| {
-        let node = node.clone();
+        let server = server.clone();
         Box::pin(async move {
-            let Some(node) = node.upgrade() else {
+            let Some(server) = server.upgrade() else {
                 return Problem::of(Code::Closed, "the server is stopping").into_response();
             };
-            match connect(&node, class, &name, request).await {
+            match connect(&server, class, &name, request).await {
                 Ok(response) => response,
                 Err(problem) => problem.into_response(),
             }
@@ -35,12 +35,12 @@ pub(crate) fn connector(node: &Arc<Node>) -> Connect {
 }
 
 async fn connect(
-    node: &Arc<Node>,
+    server: &Arc<Server>,
     class: &str,
     name: &str,
     request: Request,
 ) -> Result<Response, Problem> {
     let query = Query::<Vec<(String, String)>>::try_from_uri(request.uri());
     let Query(query) = query.map_err(|error| Problem::of(Code::BadRequest, error.body_text()))?;
-    connect_to(node, class, name, query, request).await
+    connect_to(server, class, name, query, request).await
 }

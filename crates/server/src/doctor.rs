@@ -8,20 +8,20 @@ mod store;
 mod work;
 
 pub(crate) use self::check::{Check, Examination, Verdict};
-use crate::{node::Node, place::Place};
+use crate::{place::Place, server::Server};
 
 /// Makes all checks. More of them are appended here.
-pub(crate) async fn examine(node: &Node, deep: bool) -> Examination {
-    let _one_at_a_time = node.examination.lock().await;
-    let (store, works) = (node.runtime.store(), node.runtime.works());
+pub(crate) async fn examine(server: &Server, deep: bool) -> Examination {
+    let _one_at_a_time = server.examination.lock().await;
+    let (store, works) = (server.runtime.store(), server.runtime.works());
     let mut checks = store::checks(store.as_ref(), works, deep).await;
     if works {
-        checks.push(work::wake_ups(&node.runtime).await);
+        checks.push(work::wake_ups(&server.runtime).await);
     }
-    checks.push(work::unserved(&node.runtime).await);
+    checks.push(work::unserved(&server.runtime).await);
     checks.push(clock::check(&store.clock().report()));
-    if let Place::Folder(folder) = &node.place {
-        checks.extend(disk::checks(folder.clone(), node.is_read_only.get().is_none()).await);
+    if let Place::Folder(folder) = &server.place {
+        checks.extend(disk::checks(folder.clone(), server.is_read_only.get().is_none()).await);
     }
     let ok = checks.iter().all(|it| it.status != Verdict::Failed);
     Examination { ok, checks }

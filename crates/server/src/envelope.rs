@@ -16,8 +16,8 @@ use steadfast_web::{Page, Web, console::Shell};
 use crate::{
     api::problem::{Code, Problem, ProblemBody},
     listener::{PATIENCE, Seat},
-    node::Node,
     pages, request_id,
+    server::Server,
 };
 
 /// Letters of a nonce, with 5 random bits each.
@@ -28,15 +28,19 @@ const NONCE_LETTERS: &[u8] = b"abcdefghijklmnopqrstuvwxyz234567";
 const PROBLEM_BYTES: usize = 64 << 10;
 
 /// Wraps the handling of one request.
-pub(crate) async fn wrap(State(node): State<Arc<Node>>, request: Request, next: Next) -> Response {
-    let request_id = node.request_ids.of(request.headers());
+pub(crate) async fn wrap(
+    State(server): State<Arc<Server>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let request_id = server.request_ids.of(request.headers());
     let matched = request.extensions().get::<MatchedPath>();
     let route = matched.map_or("unmatched", MatchedPath::as_str).to_owned();
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let page = wants_page(&path, request.headers());
 
     let seat = request.extensions().get::<Seat>().cloned();
-    let clock = node.runtime.store().clock();
+    let clock = server.runtime.store().clock();
     let begun = clock.elapsed();
     let waits = waits(&route, request.uri().query());
 
@@ -54,13 +58,13 @@ pub(crate) async fn wrap(State(node): State<Arc<Node>>, request: Request, next: 
         response = completed(response, &path, &request_id).await;
     }
     if let Some(page) = response.extensions_mut().remove::<Page>() {
-        response = in_shell(&node, response, &page, &path);
+        response = in_shell(&server, response, &page, &path);
     }
     dress(response.headers_mut(), &request_id);
-    node.metrics.count_request(&route, &method, response.status());
+    server.metrics.count_request(&route, &method, response.status());
     if !waits {
         let took = clock.elapsed().saturating_sub(begun);
-        node.history.count_request(took, response.status().is_server_error());
+        server.history.count_request(took, response.status().is_server_error());
     }
     tracing::debug!(request_id, %method, path, status = response.status().as_u16(), "request");
     response
@@ -121,11 +125,11 @@ fn rendered(response: Response, problem: &Problem, body: ProblemBody, page: bool
 }
 
 /// Renders a page with the navigation of this program and a nonce of its own.
-fn in_shell(node: &Node, response: Response, page: &Page, path: &str) -> Response {
+fn in_shell(server: &Server, response: Response, page: &Page, path: &str) -> Response {
     let Ok(nonce) = secret_text(NONCE_LEN, NONCE_LETTERS) else {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     };
-    let pages = node.runtime.extension::<Web>().map_or(&[][..], |it| &it.pages);
+    let pages = server.runtime.extension::<Web>().map_or(&[][..], |it| &it.pages);
     let html = Shell { pages, path, nonce: &nonce }.render(page);
     let (mut parts, _) = response.into_parts();
     parts.headers.remove(header::CONTENT_LENGTH);

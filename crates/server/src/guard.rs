@@ -12,12 +12,16 @@ use axum::{
 use crate::{
     api::problem::{Code, Problem},
     http::Policy,
-    node::Node,
+    server::Server,
 };
 
 /// Refuses what does not come from this machine's own names.
-pub(crate) async fn check(State(node): State<Arc<Node>>, request: Request, next: Next) -> Response {
-    if node.policy == Policy::HostDecides {
+pub(crate) async fn check(
+    State(server): State<Arc<Server>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    if server.policy == Policy::HostDecides {
         return next.run(request).await;
     }
     match verdict(request.method(), request.uri(), request.headers()) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Router;
 use steadfast_core::Runtime;
 
-use crate::{app, node::Node, place::Place};
+use crate::{app, place::Place, server::Server};
 
 /// Which requests the routes answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,8 +21,8 @@ pub enum Policy {
 ///
 /// Links of the console begin at `/`, so that only the API works below a prefix.
 pub fn router(runtime: &Runtime, policy: Policy) -> Router {
-    let node = Arc::new(Node::new(runtime.clone(), Place::Host, policy));
-    app::router(node)
+    let server = Arc::new(Server::new(runtime.clone(), Place::Host, policy));
+    app::router(server)
 }
 
 #[cfg(test)]

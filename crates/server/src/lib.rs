@@ -18,7 +18,7 @@ mod listener;
 mod live;
 mod logging;
 mod metrics;
-mod node;
+
 mod open;
 mod open_files;
 mod operation;
@@ -28,6 +28,7 @@ mod ports;
 mod request_id;
 mod s3;
 mod serve;
+mod server;
 mod settings;
 mod signals;
 mod waterfall;

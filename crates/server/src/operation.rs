@@ -24,7 +24,7 @@ use utoipa::{
 };
 use utoipa_axum::router::UtoipaMethodRouter;
 
-use crate::node::Node;
+use crate::server::Server;
 
 /// The header of an idempotency key.
 const KEY: &str = "idempotency-key";
@@ -33,16 +33,16 @@ const KEY: &str = "idempotency-key";
 const KEY_BYTES_MAX: usize = steadfast_store::limits::KEY_BYTES_MAX;
 
 /// The route of an operation.
-pub(crate) fn operation<O, F, Fut>(handler: F) -> UtoipaMethodRouter<Arc<Node>>
+pub(crate) fn operation<O, F, Fut>(handler: F) -> UtoipaMethodRouter<Arc<Server>>
 where
     O: Operation,
-    F: Fn(Arc<Node>, O) -> Fut + Clone + Send + Sync + 'static,
+    F: Fn(Arc<Server>, O) -> Fut + Clone + Send + Sync + 'static,
     Fut: Future<Output = Result<O::Response, Problem>> + Send + 'static,
 {
-    let serve = async move |State(node): State<Arc<Node>>, request: Request| -> Response {
+    let serve = async move |State(server): State<Arc<Server>>, request: Request| -> Response {
         let answered = async {
             let operation = read::<O>(request).await?;
-            let response = handler(node, operation).await?;
+            let response = handler(server, operation).await?;
             let status = StatusCode::from_u16(O::status(&response)).unwrap_or_default();
             Ok::<_, Problem>(match status {
                 StatusCode::NO_CONTENT => status.into_response(),

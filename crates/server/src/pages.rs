@@ -24,10 +24,10 @@ use axum::extract::DefaultBodyLimit;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 pub(crate) use self::failure::failure;
-use crate::node::Node;
+use crate::server::Server;
 
 /// The routes for people.
-pub(crate) fn routes() -> OpenApiRouter<Arc<Node>> {
+pub(crate) fn routes() -> OpenApiRouter<Arc<Server>> {
     OpenApiRouter::default()
         .routes(routes!(start::start))
         .routes(routes!(search::search))
@@ -77,7 +77,7 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<Node>> {
 }
 
 /// The routes whose bodies are as large as a bucket allows.
-pub(crate) fn large_routes() -> OpenApiRouter<Arc<Node>> {
+pub(crate) fn large_routes() -> OpenApiRouter<Arc<Server>> {
     let routes = OpenApiRouter::default().routes(routes!(buckets::upload::upload));
     routes.layer(DefaultBodyLimit::disable())
 }

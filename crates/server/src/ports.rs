@@ -11,8 +11,8 @@ use crate::{
     args::S3Listen,
     failure::Failure,
     listener::{self, Drained},
-    node::Node,
     s3,
+    server::Server,
 };
 
 /// Connections that the system keeps until they are accepted. Where it keeps fewer, a client whose
@@ -46,14 +46,14 @@ impl Ports {
     pub(crate) async fn serve(
         self,
         routes: Router,
-        node: &Arc<Node>,
+        server: &Arc<Server>,
         clock: &Arc<dyn Clock>,
         stop: &CancellationToken,
     ) -> Drained {
         let serve = |listener, app| listener::serve(listener, app, clock.clone(), stop.clone());
         let s3_serving = async {
             match self.s3 {
-                Some(listener) => serve(listener, s3::router(node)).await,
+                Some(listener) => serve(listener, s3::router(server)).await,
                 None => Drained::All,
             }
         };

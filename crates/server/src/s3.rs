@@ -3,13 +3,13 @@
 use axum::{Router, body::Body, extract::Request, response::Response};
 use steadfast_s3::{Refusal, S3Api};
 
-use crate::{budget, listener::Seat, node::Node};
+use crate::{budget, listener::Seat, server::Server};
 
 /// Everything that the S3 port answers.
-pub(crate) fn router(node: &Node) -> Router {
-    let budget = node.budget.clone();
-    let Ok(buckets) = node.buckets() else { return Router::new() };
-    let api = S3Api::new(buckets.clone(), node.runtime.store().clone());
+pub(crate) fn router(server: &Server) -> Router {
+    let budget = server.budget.clone();
+    let Ok(buckets) = server.buckets() else { return Router::new() };
+    let api = S3Api::new(buckets.clone(), server.runtime.store().clone());
     Router::new().fallback(async move |request: Request| -> Response {
         let seat = request.extensions().get::<Seat>().cloned();
         let answer = async |request| api.answer(request).await.map(Body::new);

@@ -13,11 +13,11 @@ use crate::{
     failure::Failure,
     listener::Drained,
     logging,
-    node::Node,
     open::{Opening, open_store, tighten, wait_for_store},
     open_files,
     place::{Place, StoreChoice},
     ports::Ports,
+    server::Server,
     signals::Signals,
 };
 
@@ -94,37 +94,37 @@ async fn serve_on(
     let app = if args.adopt { app.adopt() } else { app };
     let program =
         app.object_options(object_options(args)).keep(args.keep()).blob_folder(data.join("blobs"));
-    let node = Node::prepare(program, store.clone(), place).await?;
+    let server = Server::prepare(program, store.clone(), place).await?;
     tighten(&data).await?;
-    let _ = node.address.set(ports.address);
+    let _ = server.address.set(ports.address);
     if let Some(address) = ports.s3_address {
-        let _ = node.s3_address.set(address);
+        let _ = server.s3_address.set(address);
     }
     // Routes that cannot be together are a panic, which must come before anything is done.
-    let routes = app::router(node.clone());
-    let working = node.clone();
+    let routes = app::router(server.clone());
+    let working = server.clone();
     let started = work.spawn(async move { working.runtime.work().await }).await;
     started.map_err(|error| Failure::new(format!("work does not begin ({error})")))??;
-    tell_unserved(&node).await;
-    greet(&name, &node.place, ports.address, ports.s3_address);
+    tell_unserved(&server).await;
+    greet(&name, &server.place, ports.address, ports.s3_address);
     let stop = CancellationToken::new();
-    let serving = ports.serve(routes, &node, &clock, &stop);
+    let serving = ports.serve(routes, &server, &clock, &stop);
     let mut serving = std::pin::pin!(serving);
     let failed = tokio::select! {
         _ = &mut serving => unreachable!("serving ends only when it is stopped"),
         () = signals.next() => None,
         reason = failure_of(|| store.health(), clock.as_ref()) => Some(reason),
         () = watch(store.as_ref()) => None,
-        () = node.history.measure(store.as_ref(), clock.as_ref()) => None,
+        () = server.history.measure(store.as_ref(), clock.as_ref()) => None,
     };
-    node.drain();
+    server.drain();
     stop.cancel();
     tracing::info!("draining");
     let ending = async {
         // Connections are told to go, so that those who stay on the line do not hold up the end.
-        let (drained, ()) = tokio::join!(serving, node.runtime.hang_up());
+        let (drained, ()) = tokio::join!(serving, server.runtime.hang_up());
         log_drained(&drained);
-        node.runtime.clone().stop().await;
+        server.runtime.clone().stop().await;
         if tokio::time::timeout(CLOSE_TIMEOUT, store.close()).await.is_err() {
             tracing::warn!("store not closed in time");
         }
@@ -138,10 +138,10 @@ async fn serve_on(
 }
 
 /// Says which stored work this program does not serve.
-async fn tell_unserved(node: &Node) {
-    match node.runtime.unserved().await {
+async fn tell_unserved(server: &Server) {
+    match server.runtime.unserved().await {
         Ok(unserved) => {
-            for it in node.unserved.get_or_init(|| unserved) {
+            for it in server.unserved.get_or_init(|| unserved) {
                 tracing::warn!("{it}, which this program does not declare: they are kept");
             }
         }
@@ -174,20 +174,20 @@ async fn look(args: &InspectArgs, name: String) -> Result<(), Failure> {
     // It declares nothing, so that it serves nothing: whatever is in the store can be read.
     let mut app = App::new(&*name).adopt();
     app::claim_routes(&mut app);
-    let node = Node::prepare(app, store.clone(), place).await?;
-    let _ = node.is_read_only.set(());
-    greet(&name, &node.place, ports.address, None);
-    let (stop, routes) = (CancellationToken::new(), app::router(node.clone()));
-    let serving = ports.serve(routes, &node, &clock, &stop);
+    let server = Server::prepare(app, store.clone(), place).await?;
+    let _ = server.is_read_only.set(());
+    greet(&name, &server.place, ports.address, None);
+    let (stop, routes) = (CancellationToken::new(), app::router(server.clone()));
+    let serving = ports.serve(routes, &server, &clock, &stop);
     let mut serving = std::pin::pin!(serving);
     tokio::select! {
         _ = &mut serving => unreachable!("serving ends only when it is stopped"),
         () = signals.next() => {}
     }
-    node.drain();
+    server.drain();
     stop.cancel();
     log_drained(&serving.await);
-    node.runtime.clone().stop().await;
+    server.runtime.clone().stop().await;
     store.close().await;
     Ok(())
 }

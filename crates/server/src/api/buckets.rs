@@ -32,9 +32,9 @@ use super::{
     page::{CURSOR, Cursor, bad_cursor},
     problem::{Code, Problem},
 };
-use crate::{node::Node, operation::operation};
+use crate::{operation::operation, server::Server};
 
-pub(super) fn routes() -> OpenApiRouter<Arc<Node>> {
+pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
     OpenApiRouter::default()
         .routes(operation(list))
         .routes(operation(show))
@@ -53,11 +53,11 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Node>> {
         .routes(operation(presign))
 }
 
-pub(crate) async fn list(node: Arc<Node>, it: ListBuckets) -> Result<Page<Bucket>, Problem> {
+pub(crate) async fn list(server: Arc<Server>, it: ListBuckets) -> Result<Page<Bucket>, Problem> {
     let after = after_name(it.cursor)?.map(|it| BucketName::new(&it)).transpose();
     let after = after.map_err(|_| bad_cursor(CURSOR))?;
     let limit = it.limit.rows();
-    let mut found = node.buckets()?.buckets(after.as_ref(), limit + 1).await?;
+    let mut found = server.buckets()?.buckets(after.as_ref(), limit + 1).await?;
     let is_more = limit < found.len();
     found.truncate(limit);
     let last = found.last().filter(|_| is_more).map(|it| it.name.to_string());
@@ -74,16 +74,16 @@ fn after_name(cursor: Option<String>) -> Result<Option<String>, Problem> {
     }
 }
 
-pub(crate) async fn show(node: Arc<Node>, it: ShowBucket) -> Result<Bucket, Problem> {
-    Ok(node.buckets()?.bucket(&BucketName::new(&it.bucket)?).await?.into())
+pub(crate) async fn show(server: Arc<Server>, it: ShowBucket) -> Result<Bucket, Problem> {
+    Ok(server.buckets()?.bucket(&BucketName::new(&it.bucket)?).await?.into())
 }
 
-pub(crate) async fn put(node: Arc<Node>, it: PutBucket) -> Result<SavedBucket, Problem> {
+pub(crate) async fn put(server: Arc<Server>, it: PutBucket) -> Result<SavedBucket, Problem> {
     let name = BucketName::new(&it.bucket)?;
     let max_blob_bytes = it.max_blob_bytes.flatten();
     // Settings that are refused must not leave a bucket behind.
     BucketSettings { max_blob_bytes, ..BucketSettings::default() }.check()?;
-    let created = match node.buckets()?.create(&name).await {
+    let created = match server.buckets()?.create(&name).await {
         Ok(_) => true,
         Err(BucketError::BucketExists { .. }) => false,
         Err(error) => return Err(error.into()),
@@ -93,13 +93,13 @@ pub(crate) async fn put(node: Arc<Node>, it: PutBucket) -> Result<SavedBucket, P
             settings.max_blob_bytes = max;
             Ok(())
         };
-        node.buckets()?.configure(&name, set).await?;
+        server.buckets()?.configure(&name, set).await?;
     }
-    Ok(SavedBucket { bucket: show(node, ShowBucket { bucket: it.bucket }).await?, created })
+    Ok(SavedBucket { bucket: show(server, ShowBucket { bucket: it.bucket }).await?, created })
 }
 
-pub(crate) async fn delete(node: Arc<Node>, it: DeleteBucket) -> Result<Deleted, Problem> {
-    node.buckets()?.delete_bucket(&BucketName::new(&it.bucket)?).await?;
+pub(crate) async fn delete(server: Arc<Server>, it: DeleteBucket) -> Result<Deleted, Problem> {
+    server.buckets()?.delete_bucket(&BucketName::new(&it.bucket)?).await?;
     Ok(Deleted { deleted: true })
 }
 
@@ -108,63 +108,72 @@ fn rule_of<T>(found: Option<T>, bucket: String, rule: String) -> Result<T, Probl
     Ok(found.ok_or(BucketError::UnknownRule { bucket, rule })?)
 }
 
-async fn list_rules(node: Arc<Node>, it: ListBucketRules) -> Result<Page<BucketRule>, Problem> {
-    Ok(Page::whole(show(node, ShowBucket { bucket: it.bucket }).await?.rules))
+async fn list_rules(server: Arc<Server>, it: ListBucketRules) -> Result<Page<BucketRule>, Problem> {
+    Ok(Page::whole(show(server, ShowBucket { bucket: it.bucket }).await?.rules))
 }
 
-async fn show_rule(node: Arc<Node>, it: ShowBucketRule) -> Result<BucketRule, Problem> {
-    let shown = show(node, ShowBucket { bucket: it.bucket.clone() }).await?;
+async fn show_rule(server: Arc<Server>, it: ShowBucketRule) -> Result<BucketRule, Problem> {
+    let shown = show(server, ShowBucket { bucket: it.bucket.clone() }).await?;
     rule_of(shown.rules.into_iter().find(|rule| rule.id == it.id), it.bucket, it.id)
 }
 
-pub(crate) async fn put_rule(node: Arc<Node>, it: PutBucketRule) -> Result<BucketRule, Problem> {
+pub(crate) async fn put_rule(
+    server: Arc<Server>,
+    it: PutBucketRule,
+) -> Result<BucketRule, Problem> {
     let (bucket, id) = (it.bucket.clone(), it.id.clone());
-    node.buckets()?.put_rule(&BucketName::new(&bucket)?, it.into()).await?;
-    show_rule(node, ShowBucketRule { bucket, id }).await
+    server.buckets()?.put_rule(&BucketName::new(&bucket)?, it.into()).await?;
+    show_rule(server, ShowBucketRule { bucket, id }).await
 }
 
-pub(crate) async fn delete_rule(node: Arc<Node>, it: DeleteBucketRule) -> Result<Deleted, Problem> {
-    node.buckets()?.delete_rule(&BucketName::new(&it.bucket)?, &it.id).await?;
+pub(crate) async fn delete_rule(
+    server: Arc<Server>,
+    it: DeleteBucketRule,
+) -> Result<Deleted, Problem> {
+    server.buckets()?.delete_rule(&BucketName::new(&it.bucket)?, &it.id).await?;
     Ok(Deleted { deleted: true })
 }
 
 async fn list_lifecycle(
-    node: Arc<Node>,
+    server: Arc<Server>,
     it: ListLifecycleRules,
 ) -> Result<Page<LifecycleRule>, Problem> {
-    Ok(Page::whole(show(node, ShowBucket { bucket: it.bucket }).await?.lifecycle))
+    Ok(Page::whole(show(server, ShowBucket { bucket: it.bucket }).await?.lifecycle))
 }
 
-async fn show_lifecycle(node: Arc<Node>, it: ShowLifecycleRule) -> Result<LifecycleRule, Problem> {
-    let shown = show(node, ShowBucket { bucket: it.bucket.clone() }).await?;
+async fn show_lifecycle(
+    server: Arc<Server>,
+    it: ShowLifecycleRule,
+) -> Result<LifecycleRule, Problem> {
+    let shown = show(server, ShowBucket { bucket: it.bucket.clone() }).await?;
     rule_of(shown.lifecycle.into_iter().find(|rule| rule.id == it.id), it.bucket, it.id)
 }
 
 pub(crate) async fn put_lifecycle(
-    node: Arc<Node>,
+    server: Arc<Server>,
     it: PutLifecycleRule,
 ) -> Result<LifecycleRule, Problem> {
     let (bucket, id) = (it.bucket.clone(), it.id.clone());
-    node.buckets()?.put_lifecycle(&BucketName::new(&bucket)?, it.into()).await?;
-    show_lifecycle(node, ShowLifecycleRule { bucket, id }).await
+    server.buckets()?.put_lifecycle(&BucketName::new(&bucket)?, it.into()).await?;
+    show_lifecycle(server, ShowLifecycleRule { bucket, id }).await
 }
 
 pub(crate) async fn delete_lifecycle(
-    node: Arc<Node>,
+    server: Arc<Server>,
     it: DeleteLifecycleRule,
 ) -> Result<Deleted, Problem> {
-    node.buckets()?.delete_lifecycle(&BucketName::new(&it.bucket)?, &it.id).await?;
+    server.buckets()?.delete_lifecycle(&BucketName::new(&it.bucket)?, &it.id).await?;
     Ok(Deleted { deleted: true })
 }
 
-pub(crate) async fn list_blobs(node: Arc<Node>, it: ListBlobs) -> Result<BlobPage, Problem> {
+pub(crate) async fn list_blobs(server: Arc<Server>, it: ListBlobs) -> Result<BlobPage, Problem> {
     let options = ListOptions {
         prefix: it.place.key,
         delimiter: it.delimiter,
         after: after_name(it.cursor)?,
         limit: Some(it.limit.rows()),
     };
-    let listing = node.buckets()?.list(&BucketName::new(&it.place.bucket)?, &options).await?;
+    let listing = server.buckets()?.list(&BucketName::new(&it.place.bucket)?, &options).await?;
     Ok(BlobPage {
         items: listing.blobs.into_iter().map(Blob::from).collect(),
         prefixes: listing.prefixes,
@@ -173,7 +182,7 @@ pub(crate) async fn list_blobs(node: Arc<Node>, it: ListBlobs) -> Result<BlobPag
 }
 
 pub(crate) async fn list_events(
-    node: Arc<Node>,
+    server: Arc<Server>,
     it: ListBucketEvents,
 ) -> Result<Page<BucketEvent>, Problem> {
     let before = match it.cursor.as_deref().map(Cursor::decode) {
@@ -182,26 +191,26 @@ pub(crate) async fn list_events(
         Some(_) => return Err(bad_cursor(CURSOR)),
     };
     let name = BucketName::new(&it.bucket)?;
-    let found = node.buckets()?.events(&name, before, it.limit.rows()).await?;
+    let found = server.buckets()?.events(&name, before, it.limit.rows()).await?;
     let oldest = found.last().map_or(1, |it| it.message.version);
     let next = (1 < oldest).then(|| Cursor::Version(oldest).encode());
     let mut items = Vec::new();
     for sent in found {
-        let queue = queue_of(&node, &sent.message).await?;
+        let queue = queue_of(&server, &sent.message).await?;
         items.push(BucketEvent::new(sent, queue));
     }
     Ok(Page { items, next })
 }
 
 /// The queue that holds a message: the one that it was sent to, or its dead-letter queue.
-async fn queue_of(node: &Node, message: &Recorded) -> Result<String, Problem> {
+async fn queue_of(server: &Server, message: &Recorded) -> Result<String, Problem> {
     // The type of a message in a queue is the name of the queue.
     let sent_to = message.message_type.clone();
     let at = match &message.state {
         None => return Ok(sent_to),
         Some(State::Settled(settled)) => {
             let Some(queue) = settled.queue else { return Ok(sent_to) };
-            let known = node.runtime.store().addresses(&[queue]).await?;
+            let known = server.runtime.store().addresses(&[queue]).await?;
             return Ok(known.get(&queue).map_or(sent_to, |it| it.class().to_owned()));
         }
         Some(State::Pending { due_at, .. }) => *due_at,
@@ -212,11 +221,11 @@ async fn queue_of(node: &Node, message: &Recorded) -> Result<String, Problem> {
         return Ok(sent_to);
     }
     let after = DueCursor { due_at: at, position: message.position - 1 };
-    let settings = node.runtime.queues().show(&sent_to).await.map(|it| it.settings);
+    let settings = server.runtime.queues().show(&sent_to).await.map(|it| it.settings);
     let dead_letters = settings.ok().and_then(|it| it.dead_letter_queue);
     for queue in [Some(sent_to.clone()), dead_letters].into_iter().flatten() {
         let Ok(address) = queue_address(&queue) else { continue };
-        let found = node.runtime.store().letters(address.id(), after, at, 1).await?;
+        let found = server.runtime.store().letters(address.id(), after, at, 1).await?;
         if found.first().is_some_and(|it| it.message.position == message.position) {
             return Ok(queue);
         }
@@ -224,25 +233,25 @@ async fn queue_of(node: &Node, message: &Recorded) -> Result<String, Problem> {
     Ok(sent_to)
 }
 
-pub(crate) async fn presign(node: Arc<Node>, it: PresignBlob) -> Result<PresignedUrl, Problem> {
+pub(crate) async fn presign(server: Arc<Server>, it: PresignBlob) -> Result<PresignedUrl, Problem> {
     let (bucket, key) = names(&it.blob.bucket, &it.blob.key)?;
-    node.buckets()?.bucket(&bucket).await?;
+    server.buckets()?.bucket(&bucket).await?;
     let method = match it.method {
         PresignMethod::Get => {
             // A URL of a missing blob is a mistake; report it now.
-            node.buckets()?.head(&bucket, &key).await?;
+            server.buckets()?.head(&bucket, &key).await?;
             steadfast_s3::PresignMethod::Get
         }
         PresignMethod::Put => steadfast_s3::PresignMethod::Put,
     };
-    let address = node.s3_address.get().ok_or_else(|| {
+    let address = server.s3_address.get().ok_or_else(|| {
         let detail = "a presigned URL leads to the S3 API, which is not open here; ask a server \
                       that has it";
         Problem::of(Code::Conflict, detail)
     })?;
     let (endpoint, now) = (format!("http://{address}"), SystemClock.now());
     let expires = Duration::from_secs(it.expires_seconds);
-    let signer = signer(&**node.runtime.store()).await?;
+    let signer = signer(&**server.runtime.store()).await?;
     let url = sign(&endpoint, &signer, method, (&bucket, &key), expires, now)
         .map_err(|error| Problem::of(Code::InvalidInput, error.to_string()))?;
     Ok(PresignedUrl { url, expires_at: rfc3339(now.after(expires)) })

@@ -21,7 +21,7 @@ use crate::{
         TEXT_BYTES_MAX, events,
         websocket::{self, Request as Asked},
     },
-    node::Node,
+    server::Server,
 };
 
 /// What a WebSocket reads at once. It is held for every connection, idle or not.
@@ -59,32 +59,32 @@ const READ_BYTES: usize = 4 << 10;
     ),
 )]
 pub(crate) async fn connect(
-    State(node): State<Arc<Node>>,
+    State(server): State<Arc<Server>>,
     Path((class, name)): Path<(String, String)>,
     query: Result<Query<Vec<(String, String)>>, axum::extract::rejection::QueryRejection>,
     request: Request,
 ) -> Result<Response, Problem> {
     let Query(query) = query.map_err(|error| Problem::of(Code::BadRequest, error.body_text()))?;
-    connect_to(&node, &class, &name, query, request).await
+    connect_to(&server, &class, &name, query, request).await
 }
 
 /// Connects a request to an object, as it asks for.
 pub(crate) async fn connect_to(
-    node: &Arc<Node>,
+    server: &Arc<Server>,
     class: &str,
     name: &str,
     query: Vec<(String, String)>,
     request: Request,
 ) -> Result<Response, Problem> {
     let arrival = arrival(query, request.headers())?;
-    let id = node.request_ids.of(request.headers());
+    let id = server.request_ids.of(request.headers());
     let wants_events = accepts_events(request.headers());
     let (mut parts, _) = request.into_parts();
     let upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection> =
-        WebSocketUpgrade::from_request_parts(&mut parts, node).await;
+        WebSocketUpgrade::from_request_parts(&mut parts, server).await;
     match upgrade {
         Ok(upgrade) => {
-            let live = node.runtime.objects().connect(class, name, arrival).await?;
+            let live = server.runtime.objects().connect(class, name, arrival).await?;
             let clock: Arc<dyn Clock> = Arc::new(SystemClock);
             let asked = Asked { path: parts.uri.path().into(), id };
             let upgrade = upgrade
@@ -95,9 +95,9 @@ pub(crate) async fn connect_to(
             Ok(upgrade.on_upgrade(|socket| websocket::serve(socket, live, clock, asked)))
         }
         Err(_) if wants_events => {
-            let live = node.runtime.objects().connect(class, name, arrival).await?;
+            let live = server.runtime.objects().connect(class, name, arrival).await?;
             // It stays for long, and has a place of its own among the live ones.
-            let seat = Extension::<Seat>::from_request_parts(&mut parts, node).await;
+            let seat = Extension::<Seat>::from_request_parts(&mut parts, server).await;
             let seat = seat.ok().map(|Extension(seat)| seat);
             seat.iter().for_each(Seat::leave);
             Ok(events::answer(live, seat))

@@ -11,7 +11,7 @@ use utoipa::IntoParams;
 
 use crate::{
     doctor::{Examination, examine},
-    node::Node,
+    server::Server,
 };
 
 /// What to look at.
@@ -28,8 +28,8 @@ pub(crate) struct Depth {
     (status = 200, body = Examination, description = "What was found, good or bad"),
 ))]
 pub(crate) async fn doctor(
-    State(node): State<Arc<Node>>,
+    State(server): State<Arc<Server>>,
     Query(depth): Query<Depth>,
 ) -> Json<Examination> {
-    Json(examine(&node, depth.deep).await)
+    Json(examine(&server, depth.deep).await)
 }

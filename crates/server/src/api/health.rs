@@ -7,7 +7,7 @@ use serde::Serialize;
 use steadfast_store::Health;
 use utoipa::ToSchema;
 
-use crate::node::Node;
+use crate::server::Server;
 
 /// The process lives.
 #[derive(Debug, Serialize, ToSchema)]
@@ -45,20 +45,20 @@ pub(crate) async fn healthz() -> Json<Alive> {
 /// Says whether requests should come here.
 #[utoipa::path(get, path = "/readyz", tag = "operations", responses(
     (status = 200, body = Readiness, description = "Ready"),
-    (status = 503, body = Readiness, description = "The store cannot write, or the node stops"),
+    (status = 503, body = Readiness, description = "The store cannot write, or the server stops"),
 ))]
-pub(crate) async fn readyz(State(node): State<Arc<Node>>) -> (StatusCode, Json<Readiness>) {
-    let (store_ok, store) = match node.runtime.store().health() {
+pub(crate) async fn readyz(State(server): State<Arc<Server>>) -> (StatusCode, Json<Readiness>) {
+    let (store_ok, store) = match server.runtime.store().health() {
         Health::Ready => (true, "can write".into()),
         Health::Degraded { reason } | Health::Failed { reason } => (false, reason),
     };
-    let draining = node.is_draining();
+    let draining = server.is_draining();
     let checks = vec![
         ReadinessCheck { name: "store", ok: store_ok, detail: store },
         ReadinessCheck {
             name: "draining",
             ok: !draining,
-            detail: if draining { "the node is stopping" } else { "no" }.into(),
+            detail: if draining { "the server is stopping" } else { "no" }.into(),
         },
     ];
     let ready = checks.iter().all(|it| it.ok);
@@ -93,7 +93,7 @@ mod tests {
         let place = Place::Folder("memory".into());
         let mut app = app;
         crate::app::claim_routes(&mut app);
-        let refused = Node::prepare(app, store.clone(), place).await.err();
+        let refused = Server::prepare(app, store.clone(), place).await.err();
         let Some(Failure::Told(text)) = refused else { panic!("it started") };
         assert!(text.contains("route `/healthz` is declared by"), "{text}");
         assert!(text.contains("route `/v1/objects/{}` is declared by"), "{text}");
@@ -106,10 +106,10 @@ mod tests {
         let app = App::new("test");
         let app = app.blobs(Arc::new(MemoryBlobs::default()));
         let place = Place::Folder("memory".into());
-        let node = Node::prepare(app, store, place).await.unwrap();
-        assert_eq!(readyz(State(node.clone())).await.0, StatusCode::OK);
-        node.drain();
-        let (status, Json(body)) = readyz(State(node)).await;
+        let server = Server::prepare(app, store, place).await.unwrap();
+        assert_eq!(readyz(State(server.clone())).await.0, StatusCode::OK);
+        server.drain();
+        let (status, Json(body)) = readyz(State(server)).await;
         assert_eq!((status, body.status), (StatusCode::SERVICE_UNAVAILABLE, "not ready"));
     }
 }

@@ -10,30 +10,30 @@ use steadfast_bucket::{create_key, delete_key, list_keys};
 use utoipa_axum::router::OpenApiRouter;
 
 use super::problem::{Code, Problem};
-use crate::{node::Node, operation::operation};
+use crate::{operation::operation, server::Server};
 
-pub(super) fn routes() -> OpenApiRouter<Arc<Node>> {
+pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
     OpenApiRouter::default()
         .routes(operation(create))
         .routes(operation(list))
         .routes(operation(revoke))
 }
 
-async fn create(node: Arc<Node>, it: CreateKey) -> Result<NewKey, Problem> {
-    Ok(create_key(&**node.runtime.store(), it.into()).await?.into())
+async fn create(server: Arc<Server>, it: CreateKey) -> Result<NewKey, Problem> {
+    Ok(create_key(&**server.runtime.store(), it.into()).await?.into())
 }
 
-async fn list(node: Arc<Node>, it: ListKeys) -> Result<Page<Key>, Problem> {
+async fn list(server: Arc<Server>, it: ListKeys) -> Result<Page<Key>, Problem> {
     let limit = it.limit.rows();
-    let mut found = list_keys(&**node.runtime.store(), it.cursor.as_deref(), limit + 1).await?;
+    let mut found = list_keys(&**server.runtime.store(), it.cursor.as_deref(), limit + 1).await?;
     let is_more = limit < found.len();
     found.truncate(limit);
     let next = found.last().filter(|_| is_more).map(|it| it.id.clone());
     Ok(Page { items: found.iter().map(Key::from).collect(), next })
 }
 
-async fn revoke(node: Arc<Node>, RevokeKey { id }: RevokeKey) -> Result<RevokedKey, Problem> {
-    if delete_key(&**node.runtime.store(), &id).await? {
+async fn revoke(server: Arc<Server>, RevokeKey { id }: RevokeKey) -> Result<RevokedKey, Problem> {
+    if delete_key(&**server.runtime.store(), &id).await? {
         return Ok(RevokedKey { access_key_id: id });
     }
     let detail = format!("access key `{id}` does not exist; see `steadfast keys list`");

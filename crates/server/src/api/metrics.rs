@@ -11,7 +11,7 @@ use steadfast_store::Health;
 use steadfast_web::Web;
 
 use super::problem::{Code, Problem};
-use crate::{metrics::Figures, node::Node};
+use crate::{metrics::Figures, server::Server};
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -19,25 +19,25 @@ const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset
 #[utoipa::path(get, path = "/metrics", tag = "operations", responses(
     (status = 200, body = String, content_type = CONTENT_TYPE),
 ))]
-pub(crate) async fn metrics(State(node): State<Arc<Node>>) -> Result<Response, Problem> {
+pub(crate) async fn metrics(State(server): State<Arc<Server>>) -> Result<Response, Problem> {
     let figures = Figures {
-        activity: node.runtime.store().activity(),
+        activity: server.runtime.store().activity(),
         // A store that is away must not take the other figures with it.
-        totals: node.runtime.store().totals().await.ok(),
-        ready: node.runtime.store().health() == Health::Ready,
-        awake: node.runtime.objects().awake(),
-        connections: node.runtime.objects().connections(),
-        counters: counters(&node),
-        queues: node.runtime.queues().list().await.unwrap_or_default(),
+        totals: server.runtime.store().totals().await.ok(),
+        ready: server.runtime.store().health() == Health::Ready,
+        awake: server.runtime.objects().awake(),
+        connections: server.runtime.objects().connections(),
+        counters: counters(&server),
+        queues: server.runtime.queues().list().await.unwrap_or_default(),
     };
-    let text = node.metrics.write(&figures);
+    let text = server.metrics.write(&figures);
     let text = text.map_err(|error| Problem::of(Code::Internal, error.to_string()))?;
     Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response())
 }
 
 /// What the applications count.
-fn counters(node: &Node) -> Vec<(&'static str, &'static str, u64)> {
-    let web = node.runtime.extension::<Web>();
+fn counters(server: &Server) -> Vec<(&'static str, &'static str, u64)> {
+    let web = server.runtime.extension::<Web>();
     let counters = web.map_or(&[][..], |it| &it.counters);
     counters.iter().map(|it| (it.name, it.help, (it.value)())).collect()
 }

@@ -30,9 +30,9 @@ use super::{
     page::{CURSOR, Cursor, Params, Part, bad_cursor},
     problem::{Code, Problem, ProblemBody},
 };
-use crate::{node::Node, operation::operation};
+use crate::{operation::operation, server::Server};
 
-pub(super) fn routes() -> OpenApiRouter<Arc<Node>> {
+pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
     OpenApiRouter::default()
         .routes(operation(classes))
         .routes(operation(list))
@@ -45,19 +45,25 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Node>> {
         .routes(routes!(export))
 }
 
-pub(crate) async fn classes(node: Arc<Node>, _: ListClasses) -> Result<Page<ObjectClass>, Problem> {
-    let classes = node.runtime.objects().look_at_classes().await?;
+pub(crate) async fn classes(
+    server: Arc<Server>,
+    _: ListClasses,
+) -> Result<Page<ObjectClass>, Problem> {
+    let classes = server.runtime.objects().look_at_classes().await?;
     Ok(Page::whole(classes.into_iter().map(ObjectClass::from).collect()))
 }
 
-pub(crate) async fn list(node: Arc<Node>, it: ListObjects) -> Result<Page<ObjectEntry>, Problem> {
+pub(crate) async fn list(
+    server: Arc<Server>,
+    it: ListObjects,
+) -> Result<Page<ObjectEntry>, Problem> {
     let page = Part::new(it.limit, it.cursor.as_deref())?;
     let after = page.after_address()?;
     if after.is_some_and(|at| (at.kind(), at.class()) != (EntityKind::Object, &*it.class)) {
         return Err(bad_cursor(CURSOR));
     }
     let (prefix, after) = (it.prefix.unwrap_or_default(), after.map(|it| it.name()));
-    let objects = node.runtime.objects();
+    let objects = server.runtime.objects();
     let mut found = objects.look_at_class(&it.class, &prefix, after, page.limit + 1).await?;
     let more = page.limit < found.len();
     found.truncate(page.limit);
@@ -67,63 +73,63 @@ pub(crate) async fn list(node: Arc<Node>, it: ListObjects) -> Result<Page<Object
     Ok(Page { items: found.iter().map(entry).collect(), next })
 }
 
-pub(crate) async fn show(node: Arc<Node>, it: ShowObject) -> Result<ObjectDetail, Problem> {
-    Ok(node.runtime.objects().look_at(&it.class, &it.name).await?.into())
+pub(crate) async fn show(server: Arc<Server>, it: ShowObject) -> Result<ObjectDetail, Problem> {
+    Ok(server.runtime.objects().look_at(&it.class, &it.name).await?.into())
 }
 
-pub(crate) async fn delete(node: Arc<Node>, it: DeleteObject) -> Result<Deleted, Problem> {
+pub(crate) async fn delete(server: Arc<Server>, it: DeleteObject) -> Result<Deleted, Problem> {
     let DeleteObject { class, name } = it;
     // An object that does not exist must not be created to be deleted.
-    node.runtime.objects().look_at_turns(&class, &name, None, 0).await?;
-    if !node.runtime.objects().serves(&class) {
+    server.runtime.objects().look_at_turns(&class, &name, None, 0).await?;
+    if !server.runtime.objects().serves(&class) {
         let detail = format!(
             "this program does not serve class `{class}`; delete `{name}` where it is served"
         );
         return Err(Problem::of(Code::Conflict, detail));
     }
-    Ok(Deleted { deleted: node.runtime.objects().delete(&class, &name).await? })
+    Ok(Deleted { deleted: server.runtime.objects().delete(&class, &name).await? })
 }
 
-pub(crate) async fn call(node: Arc<Node>, it: CallObject) -> Result<JsonText, Problem> {
+pub(crate) async fn call(server: Arc<Server>, it: CallObject) -> Result<JsonText, Problem> {
     let CallObject { class, name, message, body, idempotency_key } = it;
-    check_public(&node, &class, &message)?;
+    check_public(&server, &class, &message)?;
     let (body, key) = (body.as_ref().map_or("", JsonText::get), idempotency_key.as_deref());
-    let reply = node.runtime.objects().call_json(&class, &name, &message, body, key).await?;
+    let reply = server.runtime.objects().call_json(&class, &name, &message, body, key).await?;
     let reply =
         Json::parse(&reply).map_err(|error| Problem::of(Code::Internal, error.to_string()))?;
     Ok((&reply).into())
 }
 
 /// Private and unknown messages are indistinguishable to callers.
-fn check_public(node: &Node, class: &str, message: &str) -> Result<(), CallError> {
-    if node.runtime.objects().is_public(class, message) {
+fn check_public(server: &Server, class: &str, message: &str) -> Result<(), CallError> {
+    if server.runtime.objects().is_public(class, message) {
         return Ok(());
     }
     let class = class.to_owned();
-    if node.runtime.objects().classes().any(|it| it == class) {
+    if server.runtime.objects().classes().any(|it| it == class) {
         return Err(CallError::UnknownMessage { class, message: message.into() });
     }
     Err(CallError::UnknownClass { class })
 }
 
-pub(crate) async fn query(node: Arc<Node>, it: QueryObject) -> Result<SqlRows, Problem> {
+pub(crate) async fn query(server: Arc<Server>, it: QueryObject) -> Result<SqlRows, Problem> {
     let QueryObject { class, name, sql, params, turn } = it;
     let query = Query { sql, params: params.unwrap_or_default(), turn };
-    Ok(node.runtime.objects().query(&class, &name, query).await?.into())
+    Ok(server.runtime.objects().query(&class, &name, query).await?.into())
 }
 
-pub(crate) async fn turns(node: Arc<Node>, it: ListTurns) -> Result<Page<TurnEntry>, Problem> {
+pub(crate) async fn turns(server: Arc<Server>, it: ListTurns) -> Result<Page<TurnEntry>, Problem> {
     let page = Part::new(it.limit, it.cursor.as_deref())?;
     // The cursor is the turn that the page begins with.
     let from = Some(page.after_position()?).filter(|it| *it != 0);
-    let objects = node.runtime.objects();
+    let objects = server.runtime.objects();
     let found = objects.look_at_turns(&it.class, &it.name, from, page.limit + 1).await?;
     let next = found.get(page.limit).map(|it| Cursor::Position(it.position).encode());
     Ok(Page { items: found.iter().take(page.limit).map(TurnEntry::from).collect(), next })
 }
 
-pub(crate) async fn turn(node: Arc<Node>, it: ShowTurn) -> Result<TurnDetail, Problem> {
-    Ok(node.runtime.objects().look_at_turn(&it.class, &it.name, it.turn).await?.into())
+pub(crate) async fn turn(server: Arc<Server>, it: ShowTurn) -> Result<TurnDetail, Problem> {
+    Ok(server.runtime.objects().look_at_turn(&it.class, &it.name, it.turn).await?.into())
 }
 
 /// The query of an export.
@@ -147,12 +153,12 @@ pub(crate) struct ExportParams {
     ),
 )]
 pub(crate) async fn export(
-    State(node): State<Arc<Node>>,
+    State(server): State<Arc<Server>>,
     Path((class, name)): Path<(String, String)>,
     Params(params): Params<ExportParams>,
 ) -> Result<Response, Problem> {
     let turn = params.turn.as_deref().map(id::turn).transpose()?;
-    let past = node.runtime.objects().look_back(&class, &name, turn).await?;
+    let past = server.runtime.objects().look_back(&class, &name, turn).await?;
     let length = past.bytes_len();
     // Page by page, so that a large object is not copied as a whole.
     let pages = past.into_pages().map(|it| Ok::<_, Infallible>(Bytes::copy_from_slice(&it[..])));

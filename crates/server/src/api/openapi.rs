@@ -8,13 +8,13 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-use crate::node::Node;
+use crate::server::Server;
 
 /// Describes every route.
 #[utoipa::path(get, path = "/openapi.json", tag = "operations", responses(
     (status = 200, body = serde_json::Value),
 ))]
-pub(crate) async fn openapi(State(node): State<Arc<Node>>) -> Response {
-    let text = node.openapi.get().cloned().unwrap_or_default();
+pub(crate) async fn openapi(State(server): State<Arc<Server>>) -> Response {
+    let text = server.openapi.get().cloned().unwrap_or_default();
     ([(header::CONTENT_TYPE, "application/json")], text).into_response()
 }

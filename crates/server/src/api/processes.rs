@@ -18,7 +18,7 @@ use super::{
     problem::{Code, Problem},
     streams,
 };
-use crate::{node::Node, operation::operation};
+use crate::{operation::operation, server::Server};
 
 /// Rows of one read while those of one status are looked for.
 const READ_ROWS: usize = 1_000;
@@ -26,7 +26,7 @@ const READ_ROWS: usize = 1_000;
 /// Reads for one page at most. A page may end early, with the cursor to go on.
 const READS_MAX: usize = 20;
 
-pub(super) fn routes() -> OpenApiRouter<Arc<Node>> {
+pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
     OpenApiRouter::default()
         .routes(operation(list))
         .routes(operation(instances))
@@ -34,36 +34,36 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Node>> {
         .routes(operation(send))
 }
 
-async fn list(node: Arc<Node>, _: ListProcesses) -> Result<Page<Process>, Problem> {
-    let names = node.runtime.processes().names();
+async fn list(server: Arc<Server>, _: ListProcesses) -> Result<Page<Process>, Problem> {
+    let names = server.runtime.processes().names();
     Ok(Page::whole(names.map(|name| Process { name: name.into() }).collect()))
 }
 
-async fn instances(node: Arc<Node>, it: ListInstances) -> Result<Page<Instance>, Problem> {
+async fn instances(server: Arc<Server>, it: ListInstances) -> Result<Page<Instance>, Problem> {
     let page = Part::new(it.limit, it.cursor.as_deref())?;
-    read_instances(&node, &it.name, it.status, &page).await
+    read_instances(&server, &it.name, it.status, &page).await
 }
 
-async fn show(node: Arc<Node>, it: ShowInstance) -> Result<InstanceDetail, Problem> {
+async fn show(server: Arc<Server>, it: ShowInstance) -> Result<InstanceDetail, Problem> {
     let page = Part::new(it.limit, it.cursor.as_deref())?;
-    read_one(&node, &it.name, &it.id, &page).await
+    read_one(&server, &it.name, &it.id, &page).await
 }
 
-async fn send(node: Arc<Node>, it: SendInput) -> Result<Decision, Problem> {
+async fn send(server: Arc<Server>, it: SendInput) -> Result<Decision, Problem> {
     let SendInput { name, id, type_, data, idempotency_key: key } = it;
     let (data, key) = (data.unwrap_or_default(), key.as_deref());
-    let decided = node.runtime.processes().input_json(&name, &id, &type_, data, key).await?;
+    let decided = server.runtime.processes().input_json(&name, &id, &type_, data, key).await?;
     Ok(Decision::from(&decided))
 }
 
 /// Reads a part of the instances of a process.
 pub(crate) async fn read_instances(
-    node: &Node,
+    server: &Server,
     name: &str,
     status: Option<Status>,
     page: &Part,
 ) -> Result<Page<Instance>, Problem> {
-    if !node.runtime.processes().contains(name) {
+    if !server.runtime.processes().contains(name) {
         return Err(InputError::Process { name: name.into() }.into());
     }
     let fits = |it: &StreamSummary| {
@@ -79,7 +79,7 @@ pub(crate) async fn read_instances(
     };
     for _ in 0..READS_MAX {
         let wanted = if status.is_none() { page.limit + 1 } else { READ_ROWS };
-        let found = node.runtime.store().streams(within, after.as_ref(), wanted).await?;
+        let found = server.runtime.store().streams(within, after.as_ref(), wanted).await?;
         let last = found.len() < wanted;
         after = found.last().map(|it| it.address.clone()).or(after);
         items.extend(found.into_iter().filter(fits));
@@ -97,12 +97,12 @@ pub(crate) async fn read_instances(
 
 /// Reads an instance and a part of its messages.
 pub(crate) async fn read_one(
-    node: &Node,
+    server: &Server,
     name: &str,
     id: &str,
     page: &Part,
 ) -> Result<InstanceDetail, Problem> {
-    let view = match node.runtime.processes().look(name, id).await {
+    let view = match server.runtime.processes().look(name, id).await {
         // Nobody asked with a message: it is a stored one that cannot be read.
         Err(InputError::Codec(error)) => {
             return Err(Problem::of(Code::Corrupt, error.to_string()));
@@ -114,7 +114,7 @@ pub(crate) async fn read_one(
         Problem::of(Code::InstanceNotFound, detail)
     })?;
     let address = Address::new(EntityKind::Process, name, id).map_err(InputError::from)?;
-    let stream = streams::read_one(node, &address.to_string(), page).await?;
+    let stream = streams::read_one(server, &address.to_string(), page).await?;
     Ok(InstanceDetail {
         id: id.into(),
         process: name.into(),

@@ -19,7 +19,7 @@ use super::{
     page::{CURSOR, Cursor, bad_cursor},
     problem::{Code, Problem},
 };
-use crate::{node::Node, operation::operation};
+use crate::{operation::operation, server::Server};
 
 /// Bytes of messages in one page, unless the first alone is larger.
 const PAGE_BYTES_MAX: usize = 8 << 20;
@@ -27,7 +27,7 @@ const PAGE_BYTES_MAX: usize = 8 << 20;
 /// Rows of one read, to bound the rows that are read in vain.
 const READ_ROWS: usize = 50;
 
-pub(super) fn routes() -> OpenApiRouter<Arc<Node>> {
+pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
     OpenApiRouter::default()
         .routes(operation(list))
         .routes(operation(show))
@@ -43,31 +43,34 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Node>> {
         .routes(operation(edit))
 }
 
-pub(crate) async fn list(node: Arc<Node>, _: ListQueues) -> Result<Page<Queue>, Problem> {
-    let queues = node.runtime.queues().list().await?;
+pub(crate) async fn list(server: Arc<Server>, _: ListQueues) -> Result<Page<Queue>, Problem> {
+    let queues = server.runtime.queues().list().await?;
     Ok(Page::whole(queues.into_iter().map(Queue::from).collect()))
 }
 
-pub(crate) async fn show(node: Arc<Node>, it: ShowQueue) -> Result<Queue, Problem> {
-    Ok(node.runtime.queues().show(&it.queue).await?.into())
+pub(crate) async fn show(server: Arc<Server>, it: ShowQueue) -> Result<Queue, Problem> {
+    Ok(server.runtime.queues().show(&it.queue).await?.into())
 }
 
-async fn configure(node: Arc<Node>, it: ConfigureQueue) -> Result<Queue, Problem> {
-    node.runtime.queues().configure(&it.queue, it.settings).await?;
-    show(node, ShowQueue { queue: it.queue }).await
+async fn configure(server: Arc<Server>, it: ConfigureQueue) -> Result<Queue, Problem> {
+    server.runtime.queues().configure(&it.queue, it.settings).await?;
+    show(server, ShowQueue { queue: it.queue }).await
 }
 
-async fn pause(node: Arc<Node>, it: PauseQueue) -> Result<Queue, Problem> {
-    node.runtime.queues().pause(&it.queue).await?;
-    show(node, ShowQueue { queue: it.queue }).await
+async fn pause(server: Arc<Server>, it: PauseQueue) -> Result<Queue, Problem> {
+    server.runtime.queues().pause(&it.queue).await?;
+    show(server, ShowQueue { queue: it.queue }).await
 }
 
-async fn resume(node: Arc<Node>, it: ResumeQueue) -> Result<Queue, Problem> {
-    node.runtime.queues().resume(&it.queue).await?;
-    show(node, ShowQueue { queue: it.queue }).await
+async fn resume(server: Arc<Server>, it: ResumeQueue) -> Result<Queue, Problem> {
+    server.runtime.queues().resume(&it.queue).await?;
+    show(server, ShowQueue { queue: it.queue }).await
 }
 
-pub(crate) async fn peek(node: Arc<Node>, it: PeekQueue) -> Result<Page<QueueMessage>, Problem> {
+pub(crate) async fn peek(
+    server: Arc<Server>,
+    it: PeekQueue,
+) -> Result<Page<QueueMessage>, Problem> {
     let mut after = match it.cursor.as_deref().map(Cursor::decode) {
         None => None,
         Some(Some(Cursor::Due(due_at, position))) => Some((due_at, position)),
@@ -77,7 +80,7 @@ pub(crate) async fn peek(node: Arc<Node>, it: PeekQueue) -> Result<Page<QueueMes
     let limit = it.limit.rows();
     loop {
         let wanted = (limit + 1 - items.len()).min(READ_ROWS);
-        let page = node.runtime.queues().peek(&it.queue, it.state.into(), after, wanted).await?;
+        let page = server.runtime.queues().peek(&it.queue, it.state.into(), after, wanted).await?;
         let is_last = page.len() < wanted;
         for message in page {
             bytes += message.message.data.as_str().len();
@@ -99,7 +102,7 @@ fn place(it: &Peeked) -> (Timestamp, Position) {
     (it.due_at.unwrap_or(Timestamp(0)), it.message.position)
 }
 
-async fn send(node: Arc<Node>, it: SendMessages) -> Result<Sent, Problem> {
+async fn send(server: Arc<Server>, it: SendMessages) -> Result<Sent, Problem> {
     let all = match (&it.body, it.delay_ms, &it.messages) {
         (Some(body), delay_ms, None) => vec![outgoing(body, delay_ms)?],
         (None, None, Some(all)) => {
@@ -113,7 +116,7 @@ async fn send(node: Arc<Node>, it: SendMessages) -> Result<Sent, Problem> {
         }
     };
     let key = it.idempotency_key.as_deref();
-    Ok(node.runtime.queues().send_json(&it.queue, all, key).await?.into())
+    Ok(server.runtime.queues().send_json(&it.queue, all, key).await?.into())
 }
 
 fn outgoing(body: &JsonText, delay_ms: Option<u64>) -> Result<Outgoing, Problem> {
@@ -121,18 +124,18 @@ fn outgoing(body: &JsonText, delay_ms: Option<u64>) -> Result<Outgoing, Problem>
     Ok(Outgoing { body, delay: Duration::from_millis(delay_ms.unwrap_or(0)) })
 }
 
-async fn pull(node: Arc<Node>, it: PullMessages) -> Result<PulledMessages, Problem> {
+async fn pull(server: Arc<Server>, it: PullMessages) -> Result<PulledMessages, Problem> {
     let lease = Duration::from_millis(it.lease_ms);
-    let pulled = node.runtime.queues().pull(&it.queue, it.batch_size, lease).await?;
+    let pulled = server.runtime.queues().pull(&it.queue, it.batch_size, lease).await?;
     // A queue that gave something was not paused.
-    let paused = pulled.is_empty() && node.runtime.queues().is_paused(&it.queue).await?;
+    let paused = pulled.is_empty() && server.runtime.queues().is_paused(&it.queue).await?;
     Ok(PulledMessages { items: pulled.iter().map(PulledMessage::from).collect(), paused })
 }
 
-async fn ack(node: Arc<Node>, it: AckMessages) -> Result<AckedMessages, Problem> {
+async fn ack(server: Arc<Server>, it: AckMessages) -> Result<AckedMessages, Problem> {
     if it.acks.is_empty() && it.retries.is_empty() {
         // An unknown queue comes first.
-        node.runtime.queues().is_paused(&it.queue).await?;
+        server.runtime.queues().is_paused(&it.queue).await?;
         return Err(Problem::of(Code::BadRequest, "name leases in `acks` or `retries`"));
     }
     let acks: Result<Vec<LeaseId>, _> = it.acks.iter().map(|it| it.lease_id.parse()).collect();
@@ -141,10 +144,10 @@ async fn ack(node: Arc<Node>, it: AckMessages) -> Result<AckedMessages, Problem>
         .iter()
         .map(|it| Ok((it.lease_id.parse()?, it.delay_ms.map(Duration::from_millis))))
         .collect();
-    Ok(node.runtime.queues().ack(&it.queue, &acks?, &retries?).await?.into())
+    Ok(server.runtime.queues().ack(&it.queue, &acks?, &retries?).await?.into())
 }
 
-pub(crate) async fn purge(node: Arc<Node>, it: PurgeQueue) -> Result<Purged, Problem> {
+pub(crate) async fn purge(server: Arc<Server>, it: PurgeQueue) -> Result<Purged, Problem> {
     let state = match it.state {
         None => None,
         Some(state @ (MessageState::Pending | MessageState::Dead)) => Some(PeekState::from(state)),
@@ -154,11 +157,11 @@ pub(crate) async fn purge(node: Arc<Node>, it: PurgeQueue) -> Result<Purged, Pro
         }
     };
     let ids = positions(it.ids)?;
-    let purged = node.runtime.queues().purge(&it.queue, state, ids.as_deref()).await?;
+    let purged = server.runtime.queues().purge(&it.queue, state, ids.as_deref()).await?;
     Ok(Purged { purged })
 }
 
-pub(crate) async fn redrive(node: Arc<Node>, it: RedriveQueue) -> Result<Redriven, Problem> {
+pub(crate) async fn redrive(server: Arc<Server>, it: RedriveQueue) -> Result<Redriven, Problem> {
     let what = Redrive {
         to: it.to,
         ids: positions(it.filter.ids)?,
@@ -166,12 +169,12 @@ pub(crate) async fn redrive(node: Arc<Node>, it: RedriveQueue) -> Result<Redrive
         rate_per_second: it.rate_per_second,
         dry_run: it.dry_run,
     };
-    Ok(node.runtime.queues().redrive(&it.queue, &what).await?.into())
+    Ok(server.runtime.queues().redrive(&it.queue, &what).await?.into())
 }
 
-pub(crate) async fn edit(node: Arc<Node>, it: EditMessage) -> Result<Edited, Problem> {
+pub(crate) async fn edit(server: Arc<Server>, it: EditMessage) -> Result<Edited, Problem> {
     let body = it.body.stored().map_err(StoreError::from)?;
-    let id = node.runtime.queues().edit(&it.queue, it.id, body, it.to.as_deref()).await?;
+    let id = server.runtime.queues().edit(&it.queue, it.id, body, it.to.as_deref()).await?;
     Ok(Edited { id: id.to_string() })
 }
 

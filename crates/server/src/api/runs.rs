@@ -31,11 +31,11 @@ use super::{
 use crate::{
     listener::Seat,
     live::history::{Watch, answer},
-    node::Node,
     operation::operation,
+    server::Server,
 };
 
-pub(super) fn routes() -> OpenApiRouter<Arc<Node>> {
+pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
     OpenApiRouter::default()
         .routes(operation(workflows))
         .routes(operation(list))
@@ -52,16 +52,16 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Node>> {
 }
 
 pub(crate) async fn workflows(
-    node: Arc<Node>,
+    server: Arc<Server>,
     _: ListWorkflows,
 ) -> Result<Page<WorkflowEntry>, Problem> {
-    let counts = node.runtime.runs().counts().await?;
-    let limits = node.runtime.runs().workflows().map(|(_, options)| options.into());
+    let counts = server.runtime.runs().counts().await?;
+    let limits = server.runtime.runs().workflows().map(|(_, options)| options.into());
     let all = counts.into_iter().zip(limits);
     Ok(Page::whole(all.map(|(counts, limits)| WorkflowEntry { counts, limits }).collect()))
 }
 
-pub(crate) async fn list(node: Arc<Node>, it: ListRuns) -> Result<Page<RunItem>, Problem> {
+pub(crate) async fn list(server: Arc<Server>, it: ListRuns) -> Result<Page<RunItem>, Problem> {
     let query = RunQuery {
         workflow: it.workflow,
         status: it.status,
@@ -73,7 +73,7 @@ pub(crate) async fn list(node: Arc<Node>, it: ListRuns) -> Result<Page<RunItem>,
     };
     // Nothing else of a query can be malformed.
     let is_cursor = |it: &RunError| matches!(it, RunError::Malformed { .. });
-    let page = node.runtime.runs().list(&query).await.map_err(|error| {
+    let page = server.runtime.runs().list(&query).await.map_err(|error| {
         if is_cursor(&error) { bad_cursor(CURSOR) } else { Problem::from(error) }
     })?;
     Ok(Page { items: page.items, next: page.next })
@@ -91,14 +91,14 @@ fn moment(name: &str, text: &str) -> Result<Time, Problem> {
     })
 }
 
-async fn start(node: Arc<Node>, it: StartRun) -> Result<StartedRun, Problem> {
+async fn start(server: Arc<Server>, it: StartRun) -> Result<StartedRun, Problem> {
     let id = it.id.unwrap_or_else(made_up);
     let input = it.input.map_or(Ok(Value::Null), |it| serde_json::from_str(it.get()));
     let input = input.map_err(|error| Problem::of(Code::BadRequest, error.to_string()))?;
     let wait = seconds(it.wait);
-    let runs = node.runtime.runs();
+    let runs = server.runtime.runs();
     let Started { created, status } =
-        runs.start_json_and_wait(&it.workflow, &id, input, enough(&node, wait)).await?;
+        runs.start_json_and_wait(&it.workflow, &id, input, enough(&server, wait)).await?;
     let is_over = status.is_final() || status.is_paused();
     let status = match is_over || wait.is_zero() {
         true => status,
@@ -117,66 +117,66 @@ fn seconds(wait: Option<Wait>) -> Duration {
 }
 
 /// Ends after the wait, or when the server stops: the run's status then is an answer as well.
-async fn enough(node: &Node, wait: Duration) {
+async fn enough(server: &Server, wait: Duration) {
     if !wait.is_zero() {
         // It does not matter which of the two it was.
-        let _ = tokio::time::timeout(wait, node.stopping.cancelled()).await;
+        let _ = tokio::time::timeout(wait, server.stopping.cancelled()).await;
     }
 }
 
-pub(crate) async fn show(node: Arc<Node>, it: ShowRun) -> Result<RunView, Problem> {
+pub(crate) async fn show(server: Arc<Server>, it: ShowRun) -> Result<RunView, Problem> {
     let wait = seconds(it.wait);
     if !wait.is_zero() {
         tokio::select! {
-            ended = node.runtime.runs().wait(&it.workflow, &it.id) => drop(ended?),
-            () = enough(&node, wait) => {}
+            ended = server.runtime.runs().wait(&it.workflow, &it.id) => drop(ended?),
+            () = enough(&server, wait) => {}
         }
     }
-    look(&node, &it.workflow, &it.id).await
+    look(&server, &it.workflow, &it.id).await
 }
 
-async fn look(node: &Node, workflow: &str, id: &str) -> Result<RunView, Problem> {
-    Ok(node.runtime.runs().look(workflow, id).await?)
+async fn look(server: &Server, workflow: &str, id: &str) -> Result<RunView, Problem> {
+    Ok(server.runtime.runs().look(workflow, id).await?)
 }
 
-pub(crate) async fn delete(node: Arc<Node>, it: DeleteRun) -> Result<(), Problem> {
-    Ok(node.runtime.runs().delete(&it.workflow, &it.id).await?)
+pub(crate) async fn delete(server: Arc<Server>, it: DeleteRun) -> Result<(), Problem> {
+    Ok(server.runtime.runs().delete(&it.workflow, &it.id).await?)
 }
 
-pub(crate) async fn pause(node: Arc<Node>, it: PauseRun) -> Result<RunView, Problem> {
-    node.runtime.runs().pause(&it.workflow, &it.id).await?;
-    look(&node, &it.workflow, &it.id).await
+pub(crate) async fn pause(server: Arc<Server>, it: PauseRun) -> Result<RunView, Problem> {
+    server.runtime.runs().pause(&it.workflow, &it.id).await?;
+    look(&server, &it.workflow, &it.id).await
 }
 
-pub(crate) async fn resume(node: Arc<Node>, it: ResumeRun) -> Result<RunView, Problem> {
-    node.runtime.runs().resume(&it.workflow, &it.id).await?;
-    look(&node, &it.workflow, &it.id).await
+pub(crate) async fn resume(server: Arc<Server>, it: ResumeRun) -> Result<RunView, Problem> {
+    server.runtime.runs().resume(&it.workflow, &it.id).await?;
+    look(&server, &it.workflow, &it.id).await
 }
 
-pub(crate) async fn terminate(node: Arc<Node>, it: TerminateRun) -> Result<RunView, Problem> {
-    node.runtime.runs().terminate(&it.workflow, &it.id).await?;
-    look(&node, &it.workflow, &it.id).await
+pub(crate) async fn terminate(server: Arc<Server>, it: TerminateRun) -> Result<RunView, Problem> {
+    server.runtime.runs().terminate(&it.workflow, &it.id).await?;
+    look(&server, &it.workflow, &it.id).await
 }
 
-pub(crate) async fn restart(node: Arc<Node>, it: RestartRun) -> Result<RunView, Problem> {
-    node.runtime.runs().restart(&it.workflow, &it.id, it.from.as_deref()).await?;
-    look(&node, &it.workflow, &it.id).await
+pub(crate) async fn restart(server: Arc<Server>, it: RestartRun) -> Result<RunView, Problem> {
+    server.runtime.runs().restart(&it.workflow, &it.id, it.from.as_deref()).await?;
+    look(&server, &it.workflow, &it.id).await
 }
 
-pub(crate) async fn event(node: Arc<Node>, it: SendEvent) -> Result<RunView, Problem> {
+pub(crate) async fn event(server: Arc<Server>, it: SendEvent) -> Result<RunView, Problem> {
     let payload: Value = serde_json::from_str(it.payload.get())
         .map_err(|error| Problem::of(Code::BadRequest, error.to_string()))?;
-    node.runtime.runs().send_event(&it.workflow, &it.id, &it.event, &payload).await?;
-    look(&node, &it.workflow, &it.id).await
+    server.runtime.runs().send_event(&it.workflow, &it.id, &it.event, &payload).await?;
+    look(&server, &it.workflow, &it.id).await
 }
 
 pub(crate) async fn history(
-    node: Arc<Node>,
+    server: Arc<Server>,
     it: RunHistory,
 ) -> Result<Page<HistoryEntry>, Problem> {
     let after = it.cursor.as_deref().map_or(Ok(0), |it| number(it, CURSOR))?;
     let limit = it.limit.rows();
-    let mut items = node.runtime.runs().history(&it.workflow, &it.id, after, limit + 1).await?;
+    let mut items = server.runtime.runs().history(&it.workflow, &it.id, after, limit + 1).await?;
     let more = limit < items.len();
     items.truncate(limit);
     let next = items.last().filter(|_| more).map(|it| it.number.to_string());
@@ -216,7 +216,7 @@ pub(crate) struct LiveParams {
     ),
 )]
 async fn live(
-    State(node): State<Arc<Node>>,
+    State(server): State<Arc<Server>>,
     Path((workflow, id)): Path<(String, String)>,
     Params(params): Params<LiveParams>,
     headers: HeaderMap,
@@ -229,10 +229,10 @@ async fn live(
         None => number(params.after.as_deref().unwrap_or("0"), "after")?,
     };
     // The run must exist before the answer begins.
-    node.runtime.runs().history(&workflow, &id, after, 1).await?;
-    let place = node.watchers.clone().try_acquire_owned().map_err(|_| {
+    server.runtime.runs().history(&workflow, &id, after, 1).await?;
+    let place = server.watchers.clone().try_acquire_owned().map_err(|_| {
         Problem::of(Code::Busy, "too many clients follow runs; try again, or read `history`")
     })?;
-    let watch = Watch { node, workflow, id, after, place };
+    let watch = Watch { server, workflow, id, after, place };
     Ok(answer(watch, seat.map(|Extension(seat)| seat)))
 }

@@ -20,9 +20,9 @@ use super::{
     page::{Cursor, Gathered, Part, gather},
     problem::{Code, Problem},
 };
-use crate::{node::Node, operation::operation};
+use crate::{operation::operation, server::Server};
 
-pub(super) fn routes() -> OpenApiRouter<Arc<Node>> {
+pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
     OpenApiRouter::default()
         .routes(operation(list))
         .routes(operation(pending))
@@ -32,25 +32,25 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Node>> {
         .routes(operation(revive))
 }
 
-async fn list(node: Arc<Node>, it: ListStreams) -> Result<Page<Stream>, Problem> {
-    read_list(&node, &Part::new(it.limit, it.cursor.as_deref())?).await
+async fn list(server: Arc<Server>, it: ListStreams) -> Result<Page<Stream>, Problem> {
+    read_list(&server, &Part::new(it.limit, it.cursor.as_deref())?).await
 }
 
-async fn show(node: Arc<Node>, it: ShowStream) -> Result<StreamDetail, Problem> {
-    read_one(&node, &it.id, &Part::new(it.limit, it.cursor.as_deref())?).await
+async fn show(server: Arc<Server>, it: ShowStream) -> Result<StreamDetail, Problem> {
+    read_one(&server, &it.id, &Part::new(it.limit, it.cursor.as_deref())?).await
 }
 
-async fn pending(node: Arc<Node>, it: ListPending) -> Result<Page<Message>, Problem> {
+async fn pending(server: Arc<Server>, it: ListPending) -> Result<Page<Message>, Problem> {
     let page = Part::new(it.limit, it.cursor.as_deref())?;
-    read_pending(&node, it.stream.as_deref(), &page).await
+    read_pending(&server, it.stream.as_deref(), &page).await
 }
 
-async fn dead(node: Arc<Node>, it: ListDead) -> Result<Page<Message>, Problem> {
-    read_dead(&node, &Part::new(it.limit, it.cursor.as_deref())?).await
+async fn dead(server: Arc<Server>, it: ListDead) -> Result<Page<Message>, Problem> {
+    read_dead(&server, &Part::new(it.limit, it.cursor.as_deref())?).await
 }
 
-async fn message(node: Arc<Node>, it: ShowMessage) -> Result<MessageDetail, Problem> {
-    let store = node.runtime.store().as_ref();
+async fn message(server: Arc<Server>, it: ShowMessage) -> Result<MessageDetail, Problem> {
+    let store = server.runtime.store().as_ref();
     let recorded = store.message(it.message).await?.ok_or_else(|| not_found(it.message))?;
     let attempts = store.attempts(it.message).await?;
     let addresses = Addresses::read(store, std::slice::from_ref(&recorded)).await?;
@@ -61,9 +61,9 @@ async fn message(node: Arc<Node>, it: ShowMessage) -> Result<MessageDetail, Prob
 }
 
 /// Reads a part of the list of streams.
-pub(crate) async fn read_list(node: &Node, page: &Part) -> Result<Page<Stream>, Problem> {
+pub(crate) async fn read_list(server: &Server, page: &Part) -> Result<Page<Stream>, Problem> {
     let mut found =
-        node.runtime.store().streams(None, page.after_address()?, page.limit + 1).await?;
+        server.runtime.store().streams(None, page.after_address()?, page.limit + 1).await?;
     let more = page.limit < found.len();
     found.truncate(page.limit);
     let last = found.last().filter(|_| more);
@@ -73,12 +73,12 @@ pub(crate) async fn read_list(node: &Node, page: &Part) -> Result<Page<Stream>, 
 
 /// Reads a stream and a part of its messages.
 pub(crate) async fn read_one(
-    node: &Node,
+    server: &Server,
     text: &str,
     page: &Part,
 ) -> Result<StreamDetail, Problem> {
     let id = id::stream(text)?;
-    let store = node.runtime.store().as_ref();
+    let store = server.runtime.store().as_ref();
     let after = page.after_version()?;
     let Some(address) = store.addresses(&[id]).await?.remove(&id) else {
         let detail = format!("stream `{text}` is not known; see `steadfast streams list`");
@@ -106,38 +106,38 @@ fn not_found(position: Position) -> Problem {
 
 /// Reads a part of what is pending.
 pub(crate) async fn read_pending(
-    node: &Node,
+    server: &Server,
     stream: Option<&str>,
     page: &Part,
 ) -> Result<Page<Message>, Problem> {
     let stream = stream.map(id::stream).transpose()?;
-    let read = |after, rows| node.runtime.store().pending(stream, after, rows);
+    let read = |after, rows| server.runtime.store().pending(stream, after, rows);
     let gathered = gather(page.limit, page.after_position()?, |it| it.position, read).await?;
-    Ok(messages(node, gathered).await?)
+    Ok(messages(server, gathered).await?)
 }
 
 /// Reads a part of what is dead.
-pub(crate) async fn read_dead(node: &Node, page: &Part) -> Result<Page<Message>, Problem> {
-    let read = |after, rows| node.runtime.store().dead(after, rows);
+pub(crate) async fn read_dead(server: &Server, page: &Part) -> Result<Page<Message>, Problem> {
+    let read = |after, rows| server.runtime.store().dead(after, rows);
     let gathered = gather(page.limit, page.after_position()?, |it| it.position, read).await?;
-    Ok(messages(node, gathered).await?)
+    Ok(messages(server, gathered).await?)
 }
 
-async fn messages(node: &Node, gathered: Gathered) -> Result<Page<Message>, StoreError> {
+async fn messages(server: &Server, gathered: Gathered) -> Result<Page<Message>, StoreError> {
     let Gathered { items, more } = gathered;
-    let addresses = Addresses::read(node.runtime.store().as_ref(), &items).await?;
+    let addresses = Addresses::read(server.runtime.store().as_ref(), &items).await?;
     let last = items.last().filter(|_| more);
     let next = last.map(|it| Cursor::Position(it.position).encode());
     Ok(Page { items: items.iter().map(|it| Message::of(it, &addresses)).collect(), next })
 }
 
-pub(crate) async fn revive(node: Arc<Node>, it: ReviveMessage) -> Result<Message, Problem> {
+pub(crate) async fn revive(server: Arc<Server>, it: ReviveMessage) -> Result<Message, Problem> {
     let position = it.message;
     let key = it.idempotency_key.map(|key| remember(&key, position)).transpose()?;
-    let found = node.runtime.store().message(position).await?;
+    let found = server.runtime.store().message(position).await?;
     let refused = match revivable(position, found) {
         Ok((recorded, as_)) => {
-            let message = revived(&node, &recorded).await?;
+            let message = revived(&server, &recorded).await?;
             // Somebody may have revived it since, and it may be done by now.
             let still = Expect::Settled { position, as_ };
             let mut commit = Commit::of(Write::Revive { position }).expect(still);
@@ -145,7 +145,7 @@ pub(crate) async fn revive(node: Arc<Node>, it: ReviveMessage) -> Result<Message
                 let reply = Json::of(&message).map_err(StoreError::from)?;
                 commit = commit.write(Write::Remember(key.reply(200, reply)));
             }
-            return match node.runtime.store().commit(commit).await? {
+            return match server.runtime.store().commit(commit).await? {
                 Outcome::Committed(_) => Ok(message),
                 Outcome::Duplicate(before) => before.reply.map_or(Ok(message), |it| read(&it)),
                 Outcome::Rejected(rejection) => Err(rejection.into()),
@@ -156,7 +156,7 @@ pub(crate) async fn revive(node: Arc<Node>, it: ReviveMessage) -> Result<Message
     // A repetition finds the message in the state that the first request put it into, so the key
     // is looked up before the state is refused.
     match key {
-        Some(key) => match recall(&node, position, key).await? {
+        Some(key) => match recall(&server, position, key).await? {
             Some(before) => read(&before),
             None => Err(refused),
         },
@@ -199,20 +199,24 @@ fn revivable(
 }
 
 /// The message as it will be. It is recorded with the key, in the commit whose time it cannot know.
-async fn revived(node: &Node, recorded: &Recorded) -> Result<Message, StoreError> {
+async fn revived(server: &Server, recorded: &Recorded) -> Result<Message, StoreError> {
     let addresses =
-        Addresses::read(node.runtime.store().as_ref(), std::slice::from_ref(recorded)).await?;
+        Addresses::read(server.runtime.store().as_ref(), std::slice::from_ref(recorded)).await?;
     let mut message = Message::of(recorded, &addresses);
     message.state = Some(DeliveryState::Pending);
     Ok(message)
 }
 
 /// Looks a key up through a commit that cannot be applied: what is pending is not revived.
-async fn recall(node: &Node, position: Position, key: Remember) -> Result<Option<Json>, Problem> {
+async fn recall(
+    server: &Server,
+    position: Position,
+    key: Remember,
+) -> Result<Option<Json>, Problem> {
     let commit = Commit::of(Write::Remember(key))
         .expect(Expect::Pending { position })
         .write(Write::Revive { position });
-    match node.runtime.store().commit(commit).await? {
+    match server.runtime.store().commit(commit).await? {
         Outcome::Duplicate(before) => Ok(before.reply),
         Outcome::Rejected(rejection) if Code::of_rejection(&rejection) == Code::KeyReused => {
             Err(rejection.into())

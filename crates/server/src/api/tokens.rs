@@ -10,27 +10,30 @@ use steadfast_core::TokenError;
 use utoipa_axum::router::OpenApiRouter;
 
 use super::problem::{Code, Problem};
-use crate::{node::Node, operation::operation};
+use crate::{operation::operation, server::Server};
 
-pub(super) fn routes() -> OpenApiRouter<Arc<Node>> {
+pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
     OpenApiRouter::default()
         .routes(operation(create))
         .routes(operation(list))
         .routes(operation(revoke))
 }
 
-async fn create(node: Arc<Node>, it: CreateToken) -> Result<NewToken, Problem> {
-    let new = node.runtime.tokens().create(&it.organization).await.map_err(problem)?;
+async fn create(server: Arc<Server>, it: CreateToken) -> Result<NewToken, Problem> {
+    let new = server.runtime.tokens().create(&it.organization).await.map_err(problem)?;
     Ok(NewToken { entry: new.token.into(), token: new.secret })
 }
 
-async fn list(node: Arc<Node>, _: ListTokens) -> Result<Page<Token>, Problem> {
-    let all = node.runtime.tokens().list().await.map_err(problem)?;
+async fn list(server: Arc<Server>, _: ListTokens) -> Result<Page<Token>, Problem> {
+    let all = server.runtime.tokens().list().await.map_err(problem)?;
     Ok(Page::whole(all.into_iter().map(Token::from).collect()))
 }
 
-async fn revoke(node: Arc<Node>, RevokeToken { id }: RevokeToken) -> Result<RevokedToken, Problem> {
-    if node.runtime.tokens().revoke(&id).await.map_err(problem)? {
+async fn revoke(
+    server: Arc<Server>,
+    RevokeToken { id }: RevokeToken,
+) -> Result<RevokedToken, Problem> {
+    if server.runtime.tokens().revoke(&id).await.map_err(problem)? {
         return Ok(RevokedToken { id });
     }
     let detail = format!("token `{id}` does not exist; see `steadfast tokens list`");

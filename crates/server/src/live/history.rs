@@ -15,14 +15,14 @@ use super::{
     GOODBYE_MOMENT, WRITE_TIMEOUT,
     events::{RETRY, answer_of},
 };
-use crate::{listener::Seat, node::Node};
+use crate::{listener::Seat, server::Server};
 
 /// Entries read at once: all that is held for one who watches.
 const PAGE: usize = 50;
 
 /// One who watches a run.
 pub(crate) struct Watch {
-    pub(crate) node: Arc<Node>,
+    pub(crate) server: Arc<Server>,
     pub(crate) workflow: String,
     pub(crate) id: String,
     /// The number seen last.
@@ -98,11 +98,11 @@ impl Watch {
             if let Some(entry) = ended {
                 return End::Ended(entry);
             }
-            let grown = self.node.runtime.runs().grown(&self.workflow, &self.id, self.after);
+            let grown = self.server.runtime.runs().grown(&self.workflow, &self.id, self.after);
             tokio::select! {
                 grown = grown => if let Err(error) = grown { return closed(&error) },
                 () = out.closed() => return End::Gone,
-                () = self.node.stopping.cancelled() => {
+                () = self.server.stopping.cancelled() => {
                     return End::Closed("stopping".into(), "the server stops; come again".into());
                 }
             }
@@ -110,7 +110,7 @@ impl Watch {
     }
 
     async fn read(&self, after: i64, limit: usize) -> Result<Vec<HistoryEntry>, End> {
-        let read = self.node.runtime.runs().history(&self.workflow, &self.id, after, limit).await;
+        let read = self.server.runtime.runs().history(&self.workflow, &self.id, after, limit).await;
         read.map_err(|error| closed(&error))
     }
 }

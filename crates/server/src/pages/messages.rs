@@ -16,7 +16,7 @@ use crate::{
         problem::Problem,
         streams::{read_dead, read_pending},
     },
-    node::Node,
+    server::Server,
 };
 
 /// Lists what is to be delivered.
@@ -24,10 +24,10 @@ use crate::{
     (status = 200, body = String, content_type = "text/html"),
 ))]
 pub(super) async fn pending(
-    State(node): State<Arc<Node>>,
+    State(server): State<Arc<Server>>,
     Params(params): Params<PageParams>,
 ) -> Result<Page, Problem> {
-    let list = read_pending(&node, None, &params.page()?).await?;
+    let list = read_pending(&server, None, &params.page()?).await?;
     let content = html! {
         h1 { "Pending" }
         @if list.items.is_empty() {
@@ -49,10 +49,10 @@ pub(super) async fn pending(
     (status = 200, body = String, content_type = "text/html"),
 ))]
 pub(super) async fn dead(
-    State(node): State<Arc<Node>>,
+    State(server): State<Arc<Server>>,
     Params(params): Params<PageParams>,
 ) -> Result<Page, Problem> {
-    let list = read_dead(&node, &params.page()?).await?;
+    let list = read_dead(&server, &params.page()?).await?;
     let content = html! {
         h1 { "Dead" }
         @if let Some(first) = list.items.first() {

@@ -21,18 +21,18 @@ use crate::{
         processes::{read_instances, read_one},
         wire::{Instance, InstanceDetail, Status},
     },
-    node::Node,
+    server::Server,
 };
 
 /// Shows every process with the first of its instances.
 #[utoipa::path(get, path = "/processes", tag = "pages", responses(
     (status = 200, body = String, content_type = "text/html"),
 ))]
-pub(super) async fn list(State(node): State<Arc<Node>>) -> Result<Page, Problem> {
+pub(super) async fn list(State(server): State<Arc<Server>>) -> Result<Page, Problem> {
     let mut sections = Vec::new();
-    for name in node.runtime.processes().names() {
+    for name in server.runtime.processes().names() {
         let page = PageParams::default().page()?;
-        sections.push((name, read_instances(&node, name, None, &page).await?));
+        sections.push((name, read_instances(&server, name, None, &page).await?));
     }
     let content = html! {
         h1 { "Processes" }
@@ -58,11 +58,11 @@ pub(super) async fn list(State(node): State<Arc<Node>>) -> Result<Page, Problem>
     responses((status = 200, body = String, content_type = "text/html")),
 )]
 pub(super) async fn instances(
-    State(node): State<Arc<Node>>,
+    State(server): State<Arc<Server>>,
     Path(name): Path<String>,
     Params(params): Params<InstanceParams>,
 ) -> Result<Page, Problem> {
-    let list = read_instances(&node, &name, params.status, &params.page()?).await?;
+    let list = read_instances(&server, &name, params.status, &params.page()?).await?;
     let path = format!("/processes/{name}");
     let filters = [
         ("all", None, path.clone()),
@@ -147,11 +147,11 @@ fn badge(status: Status) -> Markup {
     responses((status = 200, body = String, content_type = "text/html")),
 )]
 pub(super) async fn show(
-    State(node): State<Arc<Node>>,
+    State(server): State<Arc<Server>>,
     Path((name, id)): Path<(String, String)>,
     Params(params): Params<PageParams>,
 ) -> Result<Page, Problem> {
-    let instance = read_one(&node, &name, &id, &params.page()?).await?;
+    let instance = read_one(&server, &name, &id, &params.page()?).await?;
     let path = format!("/processes/{name}/{}", escaped(&id));
     let busy = instance.status == Status::Open || is_busy(&instance.items);
     let content = html! {

@@ -12,7 +12,7 @@ use steadfast_store::EntityKind;
 use super::link::href_of;
 use crate::{
     api::{id, problem::Problem, streams as api},
-    node::Node,
+    server::Server,
 };
 
 /// Makes a dead or cancelled message pending again, and shows the stream that it is in.
@@ -21,16 +21,16 @@ use crate::{
     responses((status = 303, description = "It is pending; the page of its stream is there")),
 )]
 pub(super) async fn revive(
-    State(node): State<Arc<Node>>,
+    State(server): State<Arc<Server>>,
     Path(position): Path<String>,
 ) -> Result<Redirect, Problem> {
     let message = id::position(&position)?;
-    api::revive(node.clone(), ReviveMessage { message, idempotency_key: None }).await?;
-    let message = node.runtime.store().message(message).await?;
+    api::revive(server.clone(), ReviveMessage { message, idempotency_key: None }).await?;
+    let message = server.runtime.store().message(message).await?;
     let Some(stream) = message.map(|it| it.stream) else { return Ok(Redirect::to("/streams")) };
-    let address = node.runtime.store().addresses(&[stream]).await?.remove(&stream);
+    let address = server.runtime.store().addresses(&[stream]).await?.remove(&stream);
     // Of objects and runs the stream shows more of a message than their page.
     let process = address.filter(|it| it.kind() == EntityKind::Process);
     let stream = || format!("/streams/{stream}");
-    Ok(Redirect::to(&process.map_or_else(stream, |it| href_of(&node, &it))))
+    Ok(Redirect::to(&process.map_or_else(stream, |it| href_of(&server, &it))))
 }

@@ -17,7 +17,7 @@ use utoipa::IntoParams;
 use super::{buckets, link::href_of, objects, queues, workflows};
 use crate::{
     api::{page::Params, problem::Problem},
-    node::Node,
+    server::Server,
 };
 
 /// Results of each noun, class or workflow.
@@ -58,11 +58,11 @@ impl Hit {
     (status = 200, body = String, content_type = "text/html"),
 ))]
 pub(super) async fn search(
-    State(node): State<Arc<Node>>,
+    State(server): State<Arc<Server>>,
     Params(SearchParams { q }): Params<SearchParams>,
 ) -> Result<Page, Problem> {
     let text = q.trim();
-    let hits = if text.is_empty() { Vec::new() } else { find(&node, text).await? };
+    let hits = if text.is_empty() { Vec::new() } else { find(&server, text).await? };
     let content = html! {
         h1 { "Search" }
         @if text.is_empty() {
@@ -104,18 +104,18 @@ fn hit_table(hits: &[Hit]) -> Markup {
     }
 }
 
-async fn find(node: &Node, text: &str) -> Result<Vec<Hit>, Problem> {
-    let mut hits = by_id(node, text).await?;
-    hits.extend(named(node, text).await?);
-    hits.extend(instances(node, text).await?);
-    hits.extend(found_objects(node, text).await?);
-    hits.extend(found_runs(node, text).await?);
+async fn find(server: &Server, text: &str) -> Result<Vec<Hit>, Problem> {
+    let mut hits = by_id(server, text).await?;
+    hits.extend(named(server, text).await?);
+    hits.extend(instances(server, text).await?);
+    hits.extend(found_objects(server, text).await?);
+    hits.extend(found_runs(server, text).await?);
     Ok(hits)
 }
 
 /// A message by its number, and an entity by its id or its address.
-async fn by_id(node: &Node, text: &str) -> Result<Vec<Hit>, Problem> {
-    let store = node.runtime.store();
+async fn by_id(server: &Server, text: &str) -> Result<Vec<Hit>, Problem> {
+    let store = server.runtime.store();
     let mut hits = Vec::new();
     if let Ok(position) = text.trim_start_matches('#').parse::<Position>()
         && let Some(it) = store.message(position).await?
@@ -129,7 +129,7 @@ async fn by_id(node: &Node, text: &str) -> Result<Vec<Hit>, Problem> {
     if let Some(id) = EntityId::from_hex(text).or(address)
         && let Some(address) = store.addresses(&[id]).await?.get(&id)
     {
-        hits.push(Hit::new(noun(address.kind()), address.to_string(), href_of(node, address)));
+        hits.push(Hit::new(noun(address.kind()), address.to_string(), href_of(server, address)));
         hits.push(Hit::new("stream", address.to_string(), format!("/streams/{id}")));
     }
     Ok(hits)
@@ -147,8 +147,8 @@ fn noun(kind: EntityKind) -> &'static str {
 }
 
 /// What is declared: classes, workflows, processes, queues; and buckets.
-async fn named(node: &Node, text: &str) -> Result<Vec<Hit>, Problem> {
-    let runtime = &node.runtime;
+async fn named(server: &Server, text: &str) -> Result<Vec<Hit>, Problem> {
+    let runtime = &server.runtime;
     let has = |it: &&str| it.contains(text);
     let mut hits = Vec::new();
     for it in runtime.objects().classes().filter(has).take(ROWS) {
@@ -163,7 +163,7 @@ async fn named(node: &Node, text: &str) -> Result<Vec<Hit>, Problem> {
     for it in runtime.queues().names().await?.iter().filter(|it| it.contains(text)).take(ROWS) {
         hits.push(Hit::new("queue", it, queues::path_of(it)));
     }
-    if let Ok(all) = node.buckets() {
+    if let Ok(all) = server.buckets() {
         let names = all.buckets(None, BUCKETS_MAX).await?.into_iter().map(|it| it.name.to_string());
         for it in names.filter(|it| it.contains(text)).take(ROWS) {
             hits.push(Hit::new("bucket", &*it, buckets::path_of(&it)));
@@ -173,20 +173,20 @@ async fn named(node: &Node, text: &str) -> Result<Vec<Hit>, Problem> {
 }
 
 /// Instances of processes with this id.
-async fn instances(node: &Node, text: &str) -> Result<Vec<Hit>, Problem> {
-    let names = node.runtime.processes().names().take(NAMES_MAX);
+async fn instances(server: &Server, text: &str) -> Result<Vec<Hit>, Problem> {
+    let names = server.runtime.processes().names().take(NAMES_MAX);
     let all = names.filter_map(|it| Address::new(EntityKind::Process, it, text).ok());
     let ids: Vec<EntityId> = all.map(|it| it.id()).collect();
-    let found = node.runtime.store().addresses(&ids).await?;
-    let hit = |it: &Address| Hit::new("process", it.to_string(), href_of(node, it));
+    let found = server.runtime.store().addresses(&ids).await?;
+    let hit = |it: &Address| Hit::new("process", it.to_string(), href_of(server, it));
     Ok(found.values().map(hit).collect())
 }
 
 /// Objects whose names begin with the text.
-async fn found_objects(node: &Node, text: &str) -> Result<Vec<Hit>, Problem> {
+async fn found_objects(server: &Server, text: &str) -> Result<Vec<Hit>, Problem> {
     let mut hits = Vec::new();
-    for class in node.runtime.objects().classes().take(NAMES_MAX) {
-        for it in node.runtime.store().objects(class, text, None, ROWS).await? {
+    for class in server.runtime.objects().classes().take(NAMES_MAX) {
+        for it in server.runtime.store().objects(class, text, None, ROWS).await? {
             let (class, name) = (it.address.class(), it.address.name());
             hits.push(Hit::new("object", format!("{class}/{name}"), objects::path_of(class, name)));
         }
@@ -195,16 +195,16 @@ async fn found_objects(node: &Node, text: &str) -> Result<Vec<Hit>, Problem> {
 }
 
 /// Runs whose ids begin with the text.
-async fn found_runs(node: &Node, text: &str) -> Result<Vec<Hit>, Problem> {
+async fn found_runs(server: &Server, text: &str) -> Result<Vec<Hit>, Problem> {
     let mut hits = Vec::new();
-    for (workflow, _) in node.runtime.runs().workflows().take(NAMES_MAX) {
+    for (workflow, _) in server.runtime.runs().workflows().take(NAMES_MAX) {
         let query = RunQuery {
             workflow: workflow.into(),
             prefix: text.into(),
             limit: ROWS,
             ..RunQuery::default()
         };
-        let page = match node.runtime.runs().list(&query).await {
+        let page = match server.runtime.runs().list(&query).await {
             Ok(page) => page,
             Err(RunError::Malformed { .. }) => continue,
             Err(error) => return Err(error.into()),

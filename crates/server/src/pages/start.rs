@@ -24,7 +24,7 @@ use crate::{
     args::SERVER,
     doctor::clock,
     history::Sample,
-    node::Node,
+    server::Server,
 };
 
 /// Streams that are read to see whether anything was done here.
@@ -35,47 +35,47 @@ const STREAMS: usize = 20;
     (status = 200, body = String, content_type = "text/html"),
 ))]
 pub(super) async fn start(
-    State(node): State<Arc<Node>>,
+    State(server): State<Arc<Server>>,
     headers: HeaderMap,
 ) -> Result<Page, Problem> {
-    let totals = node.runtime.store().totals().await?;
-    let objects = objects::classes(node.clone(), ListClasses {}).await?.items;
-    let attention = Attention::read(&node).await?;
-    let is_empty = is_empty(&node, &objects).await?;
+    let totals = server.runtime.store().totals().await?;
+    let objects = objects::classes(server.clone(), ListClasses {}).await?.items;
+    let attention = Attention::read(&server).await?;
+    let is_empty = is_empty(&server, &objects).await?;
     let content = html! {
         div.heading {
-            h1 { (title(&node)) " is running" }
-            (health(&node))
-            @if let Some(trouble) = clock::trouble(&node.runtime.store().clock().report()) {
+            h1 { (title(&server)) " is running" }
+            (health(&server))
+            @if let Some(trouble) = clock::trouble(&server.runtime.store().clock().report()) {
                 span.badge.waiting { "clock: " (trouble) }
             }
         }
         (live_every(10, &html! {
-            (charts(&node))
+            (charts(&server))
             (figures(totals, &objects))
             (attention.shown())
         }))
-        (unserved(&node))
+        (unserved(&server))
         section.columns {
-            (applications(&node))
-            @if is_empty { (commands(node.runtime.name(), host(&headers))) }
-            (facts(&node))
+            (applications(&server))
+            @if is_empty { (commands(server.runtime.name(), host(&headers))) }
+            (facts(&server))
         }
     };
     Ok(live_page("Overview", Section::Start, content))
 }
 
 /// The name of the program, as a title.
-fn title(node: &Node) -> &str {
-    match node.runtime.name() {
+fn title(server: &Server) -> &str {
+    match server.runtime.name() {
         "steadfast" => "Steadfast",
         name => name,
     }
 }
 
-fn health(node: &Node) -> Markup {
-    match node.runtime.store().health() {
-        Health::Ready if node.is_draining() => html! { span.badge.waiting { "stopping" } },
+fn health(server: &Server) -> Markup {
+    match server.runtime.store().health() {
+        Health::Ready if server.is_draining() => html! { span.badge.waiting { "stopping" } },
         Health::Ready => html! { span.badge.done { "ready" } },
         Health::Degraded { reason } => html! { span.badge.waiting { "degraded: " (reason) } },
         Health::Failed { reason } => html! { span.badge.dead { "failed: " (reason) } },
@@ -83,8 +83,8 @@ fn health(node: &Node) -> Markup {
 }
 
 /// The last hour of this process.
-fn charts(node: &Node) -> Markup {
-    let samples = node.history.samples();
+fn charts(server: &Server) -> Markup {
+    let samples = server.history.samples();
     let now = SystemClock.now();
     let line = |class, value: fn(&Sample) -> Option<f64>| Line {
         class,
@@ -103,7 +103,7 @@ fn charts(node: &Node) -> Markup {
             (chart("Failures", &failures, now, number))
         }
         p.quiet.measured {
-            @match node.history.since() {
+            @match server.history.since() {
                 Some(at) => {
                     "Measured every 10 s since " (time(&rfc3339(at)))
                     ", in memory: a restart empties these charts. Latency is that of HTTP requests. "
@@ -154,8 +154,8 @@ fn figures(totals: Totals, classes: &[ObjectClass]) -> Markup {
     }
 }
 
-fn unserved(node: &Node) -> Markup {
-    let unserved = node.unserved.get().map(Vec::as_slice).unwrap_or_default();
+fn unserved(server: &Server) -> Markup {
+    let unserved = server.unserved.get().map(Vec::as_slice).unwrap_or_default();
     html! {
         @if !unserved.is_empty() {
             section.card {
@@ -167,19 +167,19 @@ fn unserved(node: &Node) -> Markup {
     }
 }
 
-fn facts(node: &Node) -> Markup {
+fn facts(server: &Server) -> Markup {
     html! {
         dl.facts {
             div { dt { "Version" } dd { (env!("CARGO_PKG_VERSION")) } }
-            div { dt { "Store" } dd { (node.place.store()) } }
-            div { dt { (node.place.noun()) } dd { code { (node.place) } } }
-            div { dt { "Owner epoch" } dd { (node.runtime.store().owner().epoch) } }
+            div { dt { "Store" } dd { (server.place.store()) } }
+            div { dt { (server.place.noun()) } dd { code { (server.place) } } }
+            div { dt { "Owner epoch" } dd { (server.runtime.store().owner().epoch) } }
         }
     }
 }
 
-fn applications(node: &Node) -> Markup {
-    let pages = node.runtime.extension::<Web>().map_or(&[][..], |it| &it.pages);
+fn applications(server: &Server) -> Markup {
+    let pages = server.runtime.extension::<Web>().map_or(&[][..], |it| &it.pages);
     html! {
         @if !pages.is_empty() {
             section.card {
@@ -193,11 +193,11 @@ fn applications(node: &Node) -> Markup {
 }
 
 /// Whether nothing was done here yet, beside what a program does at its first start.
-async fn is_empty(node: &Node, classes: &[ObjectClass]) -> Result<bool, Problem> {
+async fn is_empty(server: &Server, classes: &[ObjectClass]) -> Result<bool, Problem> {
     if classes.iter().any(|it| 0 < it.objects) {
         return Ok(false);
     }
-    let streams = node.runtime.store().streams(None, None, STREAMS).await?;
+    let streams = server.runtime.store().streams(None, None, STREAMS).await?;
     let own = [EntityKind::Bucket, EntityKind::System];
     Ok(streams.iter().all(|it| own.contains(&it.address.kind())))
 }

@@ -20,7 +20,7 @@ use crate::{
         streams::{read_list, read_one},
         wire::{MessageState, Stream, StreamDetail},
     },
-    node::Node,
+    server::Server,
 };
 
 /// Lists the streams.
@@ -28,10 +28,10 @@ use crate::{
     (status = 200, body = String, content_type = "text/html"),
 ))]
 pub(super) async fn list(
-    State(node): State<Arc<Node>>,
+    State(server): State<Arc<Server>>,
     Params(params): Params<PageParams>,
 ) -> Result<Page, Problem> {
-    let list = read_list(&node, &params.page()?).await?;
+    let list = read_list(&server, &params.page()?).await?;
     let content = html! {
         h1 { "Streams" }
         @if list.items.is_empty() {
@@ -87,11 +87,11 @@ fn stream_table(streams: &[Stream]) -> Markup {
     responses((status = 200, body = String, content_type = "text/html")),
 )]
 pub(super) async fn show(
-    State(node): State<Arc<Node>>,
+    State(server): State<Arc<Server>>,
     Path(id): Path<String>,
     Params(params): Params<PageParams>,
 ) -> Result<Page, Problem> {
-    let stream = read_one(&node, &id, &params.page()?).await?;
+    let stream = read_one(&server, &id, &params.page()?).await?;
     let path = format!("/streams/{}", stream.id);
     let content = html! {
         p.crumbs { a href="/streams" { "← Streams" } }

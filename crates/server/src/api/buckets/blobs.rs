@@ -23,7 +23,7 @@ use crate::{
         page::Params,
         problem::{Problem, ProblemBody},
     },
-    node::Node,
+    server::Server,
 };
 
 /// A writer that sends nothing for this time is given up.
@@ -68,14 +68,14 @@ pub(crate) fn names(bucket: &str, key: &str) -> Result<(BucketName, BlobKey), Bu
     ),
 )]
 pub(crate) async fn put(
-    State(node): State<Arc<Node>>,
+    State(server): State<Arc<Server>>,
     Path((bucket, key)): Path<(String, String)>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Blob>, Problem> {
     let (bucket, key) = names(&bucket, &key)?;
     let size = headers::length(&headers);
-    let max = node.buckets()?.bucket(&bucket).await?.settings.max_blob_bytes.unwrap_or(u64::MAX);
+    let max = server.buckets()?.bucket(&bucket).await?.settings.max_blob_bytes.unwrap_or(u64::MAX);
     if size.is_some_and(|it| max < it) {
         return Err(BucketError::TooLarge { max }.into());
     }
@@ -84,17 +84,17 @@ pub(crate) async fn put(
         expected: Expected { size, ..Expected::default() },
         condition: headers::condition(&headers),
     };
-    Ok(Json(write(&node, (&bucket, &key), body.into_data_stream(), put).await?))
+    Ok(Json(write(&server, (&bucket, &key), body.into_data_stream(), put).await?))
 }
 
 /// Writes the pieces of a body as they arrive.
 pub(crate) async fn write<E: std::fmt::Display>(
-    node: &Node,
+    server: &Server,
     (bucket, key): (&BucketName, &BlobKey),
     pieces: impl Stream<Item = Result<axum::body::Bytes, E>> + Send,
     put: PutOptions,
 ) -> Result<Blob, Problem> {
-    let mut writer = node.buckets()?.writer(bucket, key).await?;
+    let mut writer = server.buckets()?.writer(bucket, key).await?;
     let mut pieces = std::pin::pin!(pieces);
     loop {
         let broken = |reason: String| BucketError::Body { reason };
@@ -127,7 +127,7 @@ pub(crate) async fn write<E: std::fmt::Display>(
     ),
 )]
 pub(crate) async fn get(
-    State(node): State<Arc<Node>>,
+    State(server): State<Arc<Server>>,
     Path((bucket, key)): Path<(String, String)>,
     Params(view): Params<BlobView>,
     headers: HeaderMap,
@@ -135,7 +135,7 @@ pub(crate) async fn get(
     let (bucket, key) = names(&bucket, &key)?;
     let range = headers::range(&headers);
     let options = GetOptions { range, condition: headers::condition(&headers) };
-    let reading = match node.buckets()?.get(&bucket, &key, options).await {
+    let reading = match server.buckets()?.get(&bucket, &key, options).await {
         Ok(reading) => reading,
         Err(BucketError::NotModified { etag, .. }) => return Ok(not_modified(&etag)),
         Err(BucketError::Range { size }) => {
@@ -189,13 +189,13 @@ fn not_modified(etag: &str) -> Response {
     ),
 )]
 pub(crate) async fn head(
-    State(node): State<Arc<Node>>,
+    State(server): State<Arc<Server>>,
     Path((bucket, key)): Path<(String, String)>,
     Params(view): Params<BlobView>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let (bucket, key) = names(&bucket, &key)?;
-    let blob = node.buckets()?.head(&bucket, &key).await?;
+    let blob = server.buckets()?.head(&bucket, &key).await?;
     match headers::condition(&headers).check_read(&blob) {
         Ok(()) => {}
         Err(BucketError::NotModified { etag, .. }) => return Ok(not_modified(&etag)),
@@ -220,12 +220,12 @@ pub(crate) async fn head(
     ),
 )]
 pub(crate) async fn delete(
-    State(node): State<Arc<Node>>,
+    State(server): State<Arc<Server>>,
     Path((bucket, key)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Result<Json<DeletedBlob>, Problem> {
     let (bucket, key) = names(&bucket, &key)?;
-    let gone = node.buckets()?.delete(&bucket, &key, headers::condition(&headers)).await?;
+    let gone = server.buckets()?.delete(&bucket, &key, headers::condition(&headers)).await?;
     let missing = || BucketError::UnknownBlob { bucket: bucket.to_string(), key: key.to_string() };
     Ok(Json(DeletedBlob { key: key.to_string(), sequence: gone.ok_or_else(missing)? }))
 }

@@ -11,7 +11,7 @@ use steadfast_store::{MemoryStore, SystemClock};
 use tower::ServiceExt;
 
 use super::{disposition, file_name};
-use crate::{app, node::Node, place::Place};
+use crate::{app, place::Place, server::Server};
 
 struct Rascal;
 
@@ -96,7 +96,7 @@ async fn router() -> Router {
     let app = app.object(Rascal).object_options(options);
     let app = app.blobs(Arc::new(MemoryBlobs::default()));
     let place = Place::Folder("memory".into());
-    app::router(Node::prepare(app, store, place).await.unwrap())
+    app::router(Server::prepare(app, store, place).await.unwrap())
 }
 
 async fn call(router: &Router, message: &str, body: &Value) -> (u16, Value) {

@@ -13,7 +13,7 @@ use tower::ServiceExt;
 
 use super::{Answer, Take};
 use crate::{
-    app, args::PORT, failure::Failure, node::Node, open::open_existing_folder, place::Place,
+    app, args::PORT, failure::Failure, open::open_existing_folder, place::Place, server::Server,
 };
 
 /// Bytes of a file that are read at once.
@@ -22,7 +22,7 @@ const PIECE: u64 = 256 << 10;
 /// Asks one folder.
 pub(crate) struct LocalClient {
     runtime: Runtime,
-    node: Arc<Node>,
+    server: Arc<Server>,
     routes: Router,
 }
 
@@ -38,33 +38,33 @@ impl LocalClient {
         app::claim_routes(&mut app);
         let app = app.blob_folder(folder.join("blobs"));
         let place = Place::Folder(folder);
-        let node = runtime.block_on(async {
-            let node = Node::prepare(app, store.clone(), place).await;
-            if node.is_err() {
+        let server = runtime.block_on(async {
+            let server = Server::prepare(app, store.clone(), place).await;
+            if server.is_err() {
                 store.close().await;
             }
-            node
+            server
         })?;
-        Ok(Self { runtime, routes: app::router(node.clone()), node })
+        Ok(Self { runtime, routes: app::router(server.clone()), server })
     }
 
     /// A program in memory that works until this is dropped.
     pub(super) fn here(mut app: App) -> Result<Self, Failure> {
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.worker_threads(2).enable_all().build()?;
-        let node = runtime.block_on(async {
+        let server = runtime.block_on(async {
             let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
             // Nobody asks where it is.
             let place = Place::Folder("memory".into());
             app::claim_routes(&mut app);
             let app = app.blobs(Arc::new(MemoryBlobs::default()));
-            let node = Node::prepare(app, store, place).await?;
+            let server = Server::prepare(app, store, place).await?;
             // What a program may ask of its own server, it asks where one is by default.
-            let _ = node.address.set(SocketAddr::from(([127, 0, 0, 1], PORT)));
-            node.runtime.work().await?;
-            Ok::<Arc<Node>, Failure>(node)
+            let _ = server.address.set(SocketAddr::from(([127, 0, 0, 1], PORT)));
+            server.runtime.work().await?;
+            Ok::<Arc<Server>, Failure>(server)
         })?;
-        Ok(Self { runtime, routes: app::router(node.clone()), node })
+        Ok(Self { runtime, routes: app::router(server.clone()), server })
     }
 
     /// Sends a request with JSON or nothing in its body.
@@ -132,8 +132,8 @@ impl LocalClient {
 impl Drop for LocalClient {
     fn drop(&mut self) {
         self.runtime.block_on(async {
-            self.node.runtime.clone().stop().await;
-            self.node.runtime.store().close().await;
+            self.server.runtime.clone().stop().await;
+            self.server.runtime.store().close().await;
         });
     }
 }

@@ -26,7 +26,7 @@ use crate::{
         page::Params,
         problem::Problem,
     },
-    node::Node,
+    server::Server,
 };
 
 /// The query of the page of a blob, and its buttons.
@@ -53,27 +53,27 @@ pub(in super::super) struct LinkForm {
     responses((status = 200, body = String, content_type = "text/html")),
 )]
 pub(in super::super) async fn show(
-    State(node): State<Arc<Node>>,
+    State(server): State<Arc<Server>>,
     Path(bucket): Path<String>,
     Params(BlobForm { key }): Params<BlobForm>,
 ) -> Result<Page, Problem> {
-    page(&node, &bucket, &key, None).await
+    page(&server, &bucket, &key, None).await
 }
 
 async fn page(
-    node: &Node,
+    server: &Server,
     bucket: &str,
     key: &str,
     link: Option<PresignedUrl>,
 ) -> Result<Page, Problem> {
     let (name, key) = names(bucket, key)?;
-    let blob = node.buckets()?.head(&name, &key).await?;
-    let preview = preview(node, bucket, &blob).await?;
+    let blob = server.buckets()?.head(&name, &key).await?;
+    let preview = preview(server, bucket, &blob).await?;
     let view = Blob::from(blob);
     let content = html! {
         (crumbs(bucket, folder_of(&view.key)))
         h1.address { (view.key) }
-        (actions(node, bucket, &view))
+        (actions(server, bucket, &view))
         @if let Some(link) = link {
             div.notice.good {
                 strong { "Whoever has this link can read it until " (time(&link.expires_at)) }
@@ -88,13 +88,13 @@ async fn page(
     Ok(console(&view.key, Section::Buckets, content))
 }
 
-fn actions(node: &Node, bucket: &str, view: &Blob) -> Markup {
+fn actions(server: &Server, bucket: &str, view: &Blob) -> Markup {
     let (path, bytes) = (path_of(bucket), bytes_of(bucket, &view.key));
     let key = || html! { input type="hidden" name="key" value=(view.key); };
     html! {
         div.actions {
             a.button href=(bytes) { "Download" }
-            @if node.s3_address.get().is_some() {
+            @if server.s3_address.get().is_some() {
                 form.pair method="post" action={ (path) "/blob/link" } {
                     (key())
                     label.hidden for="expires" { "The link holds for" }
@@ -143,14 +143,14 @@ fn facts(view: &Blob) -> Markup {
     responses((status = 303, description = "It is gone; the page of the bucket is there")),
 )]
 pub(in super::super) async fn delete(
-    State(node): State<Arc<Node>>,
+    State(server): State<Arc<Server>>,
     Path(bucket): Path<String>,
     form: Result<Form<BlobForm>, FormRejection>,
 ) -> Result<Redirect, Problem> {
     let Form(BlobForm { key }) = form.map_err(unreadable)?;
     let (name, blob) = names(&bucket, &key)?;
     // Somebody else may have been faster: gone is gone.
-    node.buckets()?.delete(&name, &blob, Condition::default()).await?;
+    server.buckets()?.delete(&name, &blob, Condition::default()).await?;
     Ok(Redirect::to(&path_in(&bucket, folder_of(&key))))
 }
 
@@ -161,13 +161,13 @@ pub(in super::super) async fn delete(
     responses((status = 200, body = String, content_type = "text/html")),
 )]
 pub(in super::super) async fn link(
-    State(node): State<Arc<Node>>,
+    State(server): State<Arc<Server>>,
     Path(bucket): Path<String>,
     form: Result<Form<LinkForm>, FormRejection>,
 ) -> Result<Page, Problem> {
     let Form(LinkForm { key, expires }) = form.map_err(unreadable)?;
     let blob = BlobPath { bucket: bucket.clone(), key: key.clone() };
     let request = PresignBlob { blob, method: PresignMethod::Get, expires_seconds: expires };
-    let link = presign(node.clone(), request).await?;
-    page(&node, &bucket, &key, Some(link)).await
+    let link = presign(server.clone(), request).await?;
+    page(&server, &bucket, &key, Some(link)).await
 }

@@ -13,7 +13,7 @@ use crate::{
         buckets as api,
         problem::{Code, Problem},
     },
-    node::Node,
+    server::Server,
 };
 
 /// Deletes a bucket, and shows the others.
@@ -22,10 +22,10 @@ use crate::{
     responses((status = 303, description = "It is gone; the list of buckets is there")),
 )]
 pub(in super::super) async fn delete(
-    State(node): State<Arc<Node>>,
+    State(server): State<Arc<Server>>,
     Path(bucket): Path<String>,
 ) -> Result<Redirect, Problem> {
-    let _ = api::delete(node, DeleteBucket { bucket }).await?;
+    let _ = api::delete(server, DeleteBucket { bucket }).await?;
     Ok(Redirect::to("/buckets"))
 }
 

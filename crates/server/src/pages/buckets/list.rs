@@ -27,7 +27,7 @@ use crate::{
         page::{PageParams, Params},
         problem::Problem,
     },
-    node::Node,
+    server::Server,
 };
 
 /// What the form of a new bucket says.
@@ -43,10 +43,10 @@ pub(in super::super) struct BucketForm {
     responses((status = 200, body = String, content_type = "text/html")),
 )]
 pub(in super::super) async fn buckets(
-    State(node): State<Arc<Node>>,
+    State(server): State<Arc<Server>>,
     Params(params): Params<ListBuckets>,
 ) -> Result<Page, Problem> {
-    let page = api::list(node, params).await?;
+    let page = api::list(server, params).await?;
     let content = html! {
         h1 { "Buckets" }
         p.lead {
@@ -113,11 +113,11 @@ fn row(it: &Bucket) -> Markup {
     responses((status = 303, description = "It is there; its page is, too")),
 )]
 pub(in super::super) async fn create(
-    State(node): State<Arc<Node>>,
+    State(server): State<Arc<Server>>,
     form: Result<Form<BucketForm>, FormRejection>,
 ) -> Result<Redirect, Problem> {
     let Form(BucketForm { name }) = form.map_err(unreadable)?;
     let request = PutBucket { bucket: name.trim().to_owned(), ..PutBucket::default() };
-    let saved = api::put(node, request).await?;
+    let saved = api::put(server, request).await?;
     Ok(Redirect::to(&path_of(&saved.bucket.name)))
 }

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use steadfast_bucket::{Blob, ByteRange, GetOptions};
 
 use super::bytes_of;
-use crate::{api::problem::Problem, node::Node};
+use crate::{api::problem::Problem, server::Server};
 
 /// Bytes of a text that are shown.
 const TEXT_BYTES_MAX: u64 = 64 << 10;
@@ -24,7 +24,7 @@ const TEXTS: [&str; 6] = [
 ];
 
 /// Shows it, if it can be shown.
-pub(super) async fn preview(node: &Node, bucket: &str, blob: &Blob) -> Result<Markup, Problem> {
+pub(super) async fn preview(server: &Server, bucket: &str, blob: &Blob) -> Result<Markup, Problem> {
     let kind = blob.attributes.content_type.as_deref().unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let is_packed = blob.attributes.headers.contains_key("content-encoding");
@@ -36,14 +36,14 @@ pub(super) async fn preview(node: &Node, bucket: &str, blob: &Blob) -> Result<Ma
     if is_packed || !is_text || blob.size == 0 {
         return Ok(html! { p.quiet { "It cannot be shown here." } });
     }
-    text(node, bucket, blob).await
+    text(server, bucket, blob).await
 }
 
-async fn text(node: &Node, bucket: &str, blob: &Blob) -> Result<Markup, Problem> {
+async fn text(server: &Server, bucket: &str, blob: &Blob) -> Result<Markup, Problem> {
     let bucket = steadfast_bucket::BucketName::new(bucket)?;
     let range = Some(ByteRange::Between(0, TEXT_BYTES_MAX - 1));
     let get = GetOptions { range, ..GetOptions::default() };
-    let begin = node.buckets()?.get(&bucket, &blob.key, get).await?.bytes().await?;
+    let begin = server.buckets()?.get(&bucket, &blob.key, get).await?.bytes().await?;
     let shown = String::from_utf8_lossy(&begin);
     Ok(html! {
         pre.preview { code { (shown) } }

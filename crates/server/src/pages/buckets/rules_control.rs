@@ -19,7 +19,7 @@ use crate::{
         buckets as api,
         problem::{Code, Problem},
     },
-    node::Node,
+    server::Server,
 };
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
@@ -68,7 +68,7 @@ pub(in super::super) struct LifecycleForm {
     responses((status = 303, description = "It is in force; the page of the bucket is there")),
 )]
 pub(in super::super) async fn put_rule(
-    State(node): State<Arc<Node>>,
+    State(server): State<Arc<Server>>,
     Path(bucket): Path<String>,
     form: Result<Form<RuleForm>, FormRejection>,
 ) -> Result<Redirect, Problem> {
@@ -79,7 +79,7 @@ pub(in super::super) async fn put_rule(
     let to = path_of(&bucket);
     let (id, queue) = (form.id.trim().to_owned(), form.queue.trim().to_owned());
     let RuleForm { prefix, suffix, .. } = form;
-    api::put_rule(node, PutBucketRule { bucket, id, queue, events, prefix, suffix }).await?;
+    api::put_rule(server, PutBucketRule { bucket, id, queue, events, prefix, suffix }).await?;
     Ok(Redirect::to(&to))
 }
 
@@ -92,11 +92,11 @@ pub(in super::super) async fn put_rule(
     responses((status = 303, description = "It is gone; the page of the bucket is there")),
 )]
 pub(in super::super) async fn delete_rule(
-    State(node): State<Arc<Node>>,
+    State(server): State<Arc<Server>>,
     Path((bucket, id)): Path<(String, String)>,
 ) -> Result<Redirect, Problem> {
     let to = path_of(&bucket);
-    api::delete_rule(node, DeleteBucketRule { bucket, id }).await?;
+    api::delete_rule(server, DeleteBucketRule { bucket, id }).await?;
     Ok(Redirect::to(&to))
 }
 
@@ -107,7 +107,7 @@ pub(in super::super) async fn delete_rule(
     responses((status = 303, description = "It is in force; the page of the bucket is there")),
 )]
 pub(in super::super) async fn put_lifecycle(
-    State(node): State<Arc<Node>>,
+    State(server): State<Arc<Server>>,
     Path(bucket): Path<String>,
     form: Result<Form<LifecycleForm>, FormRejection>,
 ) -> Result<Redirect, Problem> {
@@ -120,7 +120,7 @@ pub(in super::super) async fn put_lifecycle(
         delete_after_ms: days(&delete)?,
         abort_uploads_after_ms: days(&abort)?,
     };
-    api::put_lifecycle(node, request).await?;
+    api::put_lifecycle(server, request).await?;
     Ok(Redirect::to(&to))
 }
 
@@ -133,11 +133,11 @@ pub(in super::super) async fn put_lifecycle(
     responses((status = 303, description = "It is gone; the page of the bucket is there")),
 )]
 pub(in super::super) async fn delete_lifecycle(
-    State(node): State<Arc<Node>>,
+    State(server): State<Arc<Server>>,
     Path((bucket, id)): Path<(String, String)>,
 ) -> Result<Redirect, Problem> {
     let to = path_of(&bucket);
-    api::delete_lifecycle(node, DeleteLifecycleRule { bucket, id }).await?;
+    api::delete_lifecycle(server, DeleteLifecycleRule { bucket, id }).await?;
     Ok(Redirect::to(&to))
 }
 

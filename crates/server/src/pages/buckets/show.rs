@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     api::{buckets as api, page::Params, problem::Problem},
-    node::Node,
+    server::Server,
 };
 
 /// Events on the page.
@@ -54,20 +54,20 @@ pub(in super::super) struct ShowParams {
     responses((status = 200, body = String, content_type = "text/html")),
 )]
 pub(in super::super) async fn show(
-    State(node): State<Arc<Node>>,
+    State(server): State<Arc<Server>>,
     Path(bucket): Path<String>,
     Params(params): Params<ShowParams>,
 ) -> Result<Page, Problem> {
-    let view = api::show(node.clone(), ShowBucket { bucket: bucket.clone() }).await?;
+    let view = api::show(server.clone(), ShowBucket { bucket: bucket.clone() }).await?;
     let ShowParams { prefix, limit, cursor } = params;
     // What lies further behind does not change every second.
     let busy = cursor.is_none();
     let place = BlobPath { bucket: bucket.clone(), key: prefix.clone() };
     let blobs = ListBlobs { place, delimiter: "/".into(), limit, cursor };
-    let page = api::list_blobs(node.clone(), blobs).await?;
+    let page = api::list_blobs(server.clone(), blobs).await?;
     let limit = EVENTS.parse().unwrap_or_default();
     let events = ListBucketEvents { bucket: bucket.clone(), limit, cursor: None };
-    let events = api::list_events(node, events).await?;
+    let events = api::list_events(server, events).await?;
     let content = html! {
         (crumbs(&bucket, &prefix))
         h1.address { (bucket) }

@@ -17,7 +17,7 @@ use crate::{
         page::Params,
         problem::{Code, Problem},
     },
-    node::Node,
+    server::Server,
 };
 
 /// Where the files go.
@@ -46,7 +46,7 @@ pub(in super::super) struct UploadForm {
     responses((status = 303, description = "They are there; the page of the bucket is, too")),
 )]
 pub(in super::super) async fn upload(
-    State(node): State<Arc<Node>>,
+    State(server): State<Arc<Server>>,
     Path(bucket): Path<String>,
     Params(UploadParams { prefix }): Params<UploadParams>,
     form: Result<Multipart, MultipartRejection>,
@@ -62,7 +62,7 @@ pub(in super::super) async fn upload(
         let content_type = file.content_type().map(str::to_owned);
         let attributes = Attributes { content_type, ..Attributes::default() };
         let put = PutOptions { attributes, ..PutOptions::default() };
-        write(&node, (&bucket, &key), file, put).await?;
+        write(&server, (&bucket, &key), file, put).await?;
         is_empty = false;
     }
     if is_empty {

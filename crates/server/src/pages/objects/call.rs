@@ -22,7 +22,7 @@ use crate::{
         objects as api,
         problem::{Code, Problem},
     },
-    node::Node,
+    server::Server,
 };
 
 /// Bytes of a reply on the page.
@@ -58,7 +58,7 @@ pub(in super::super) struct CallForm {
     ),
 )]
 pub(in super::super) async fn call(
-    State(node): State<Arc<Node>>,
+    State(server): State<Arc<Server>>,
     Path((class, name)): Path<(String, String)>,
     form: Result<Form<CallForm>, FormRejection>,
 ) -> Result<(StatusCode, Page), Problem> {
@@ -68,7 +68,7 @@ pub(in super::super) async fn call(
             let (class, name, message) = (class.clone(), name.clone(), form.message.clone());
             let idempotency_key = Some(form.key.clone()).filter(|it| !it.is_empty());
             let call = CallObject { class, name, message, body, idempotency_key };
-            api::call(node.clone(), call).await
+            api::call(server.clone(), call).await
         }
         Err(problem) => Err(problem),
     };
@@ -87,7 +87,7 @@ pub(in super::super) async fn call(
     let content = html! {
         p.crumbs { a href=(path) { "← " (name) } }
         h1 { "Call " span.address { (name) } }
-        (call_form(&node, &class, &path, &form.message, &form.body))
+        (call_form(&server, &class, &path, &form.message, &form.body))
         (reply)
     };
     Ok((status, console("Call", Section::Objects, content)))
@@ -115,8 +115,14 @@ fn reply(text: &str) -> Markup {
 }
 
 /// The public messages of a class, and a body as JSON.
-pub(super) fn call_form(node: &Node, class: &str, path: &str, message: &str, body: &str) -> Markup {
-    let messages = node.runtime.objects().public_messages(class);
+pub(super) fn call_form(
+    server: &Server,
+    class: &str,
+    path: &str,
+    message: &str,
+    body: &str,
+) -> Markup {
+    let messages = server.runtime.objects().public_messages(class);
     let key = secret_text(KEY_LEN, b"abcdefghijklmnopqrstuvwxyz234567").unwrap_or_default();
     html! {
         @if messages.is_empty() {

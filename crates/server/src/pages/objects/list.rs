@@ -21,15 +21,15 @@ use crate::{
         problem::Problem,
         wire::{ObjectClass, ObjectEntry},
     },
-    node::Node,
+    server::Server,
 };
 
 /// Shows the classes.
 #[utoipa::path(get, path = "/objects", tag = "pages", responses(
     (status = 200, body = String, content_type = "text/html"),
 ))]
-pub(in super::super) async fn classes(State(node): State<Arc<Node>>) -> Result<Page, Problem> {
-    let classes = api::classes(node, ListClasses {}).await?.items;
+pub(in super::super) async fn classes(State(server): State<Arc<Server>>) -> Result<Page, Problem> {
+    let classes = api::classes(server, ListClasses {}).await?.items;
     // Where there are many, they are not counted again every second.
     let busy = !classes.iter().any(|it| it.more);
     let content = html! {
@@ -75,12 +75,12 @@ fn class_table(classes: &[ObjectClass]) -> Markup {
     responses((status = 200, body = String, content_type = "text/html")),
 )]
 pub(in super::super) async fn objects(
-    State(node): State<Arc<Node>>,
+    State(server): State<Arc<Server>>,
     Path(class): Path<String>,
     Params(params): Params<ListObjects>,
 ) -> Result<Page, Problem> {
     let prefix = &*params.prefix.clone().unwrap_or_default();
-    let list = api::list(node, ListObjects { class: class.clone(), ..params }).await?;
+    let list = api::list(server, ListObjects { class: class.clone(), ..params }).await?;
     let path = format!("/objects/{}", escaped(&class));
     let next = list.next.map(|it| format!("{it}&prefix={}", escaped(prefix)));
     let content = html! {

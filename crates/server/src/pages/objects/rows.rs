@@ -24,7 +24,7 @@ use crate::{
         problem::{Code, Problem},
         wire::SqlRows,
     },
-    node::Node,
+    server::Server,
 };
 
 /// Rows of one page of a table.
@@ -50,14 +50,15 @@ pub(in super::super) struct TableParams {
     responses((status = 200, body = String, content_type = "text/html")),
 )]
 pub(in super::super) async fn table(
-    State(node): State<Arc<Node>>,
+    State(server): State<Arc<Server>>,
     Path((class, name, table)): Path<(String, String, String)>,
     Params(params): Params<TableParams>,
 ) -> Result<Page, Problem> {
     let offset: usize = params.offset.as_deref().map_or(Ok(0), str::parse).map_err(|_| {
         Problem::of(Code::BadRequest, "`offset` must be a number of rows to pass over")
     })?;
-    let page = node.runtime.objects().look_at_rows(&class, &name, &table, offset, ROWS + 1).await?;
+    let page =
+        server.runtime.objects().look_at_rows(&class, &name, &table, offset, ROWS + 1).await?;
     let mut found = SqlRows::from(page);
     let sql = format!("SELECT * FROM \"{}\"", table.replace('"', "\"\""));
     let more = ROWS < found.rows.len();
@@ -131,7 +132,7 @@ pub(in super::super) async fn sql_form(
     ),
 )]
 pub(in super::super) async fn sql(
-    State(node): State<Arc<Node>>,
+    State(server): State<Arc<Server>>,
     Path((class, name)): Path<(String, String)>,
     form: Result<Form<SqlParams>, FormRejection>,
 ) -> Result<(StatusCode, Page), Problem> {
@@ -143,7 +144,7 @@ pub(in super::super) async fn sql(
     } else {
         let (class, name) = (class.clone(), name.clone());
         let asked = QueryObject { class, name, sql: sql.clone(), params: None, turn };
-        Some(objects::query(node, asked).await)
+        Some(objects::query(server, asked).await)
     };
     let (status, answer) = match asked {
         None => (200, html! {}),

@@ -23,7 +23,7 @@ use crate::{
         problem::Problem,
         wire::{AlarmEntry, ConnectionEntry, FailureEntry, ObjectDetail, TableEntry, TurnEntry},
     },
-    node::Node,
+    server::Server,
 };
 
 /// Turns shown beside the rest.
@@ -41,14 +41,14 @@ const LIVE_BYTES_MAX: usize = 4 << 20;
     responses((status = 200, body = String, content_type = "text/html")),
 )]
 pub(in super::super) async fn show(
-    State(node): State<Arc<Node>>,
+    State(server): State<Arc<Server>>,
     Path((class, name)): Path<(String, String)>,
 ) -> Result<Page, Problem> {
     let (of, object) = (class.clone(), name.clone());
-    let object = objects::show(node.clone(), ShowObject { class: of, name: object }).await?;
+    let object = objects::show(server.clone(), ShowObject { class: of, name: object }).await?;
     let (of, named) = (class.clone(), name.clone());
     let asked = ListTurns { class: of, name: named, ..ListTurns::default() };
-    let mut turns = objects::turns(node.clone(), asked).await?.items;
+    let mut turns = objects::turns(server.clone(), asked).await?.items;
     turns.truncate(TURNS);
     let path = path_of(&class, &name);
     let busy = object.damage.is_none() && object.bytes <= LIVE_BYTES_MAX;
@@ -59,7 +59,7 @@ pub(in super::super) async fn show(
         @if object.damage.is_none() {
             @if object.served {
                 h2.next { "Call" }
-                (call_form(&node, &class, &path, "", ""))
+                (call_form(&server, &class, &path, "", ""))
             }
             h2.next { "Query" }
             (question(&class, &path, "", None))

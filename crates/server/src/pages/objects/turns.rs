@@ -26,7 +26,7 @@ use crate::{
         problem::Problem,
         wire::{RowEntry, TurnDetail, TurnEntry},
     },
-    node::Node,
+    server::Server,
 };
 
 /// Lists the turns of an object.
@@ -38,13 +38,13 @@ use crate::{
     responses((status = 200, body = String, content_type = "text/html")),
 )]
 pub(in super::super) async fn turns(
-    State(node): State<Arc<Node>>,
+    State(server): State<Arc<Server>>,
     Path((class, name)): Path<(String, String)>,
     Params(params): Params<ListTurns>,
 ) -> Result<Page, Problem> {
     let is_first = params.cursor.is_none();
     let asked = ListTurns { class: class.clone(), name: name.clone(), ..params };
-    let list = objects::turns(node, asked).await?;
+    let list = objects::turns(server, asked).await?;
     let path = path_of(&class, &name);
     let here = format!("{path}/turns");
     let content = html! {
@@ -105,12 +105,12 @@ pub(super) fn turn_table(turns: &[TurnEntry], path: &str) -> Markup {
     responses((status = 200, body = String, content_type = "text/html")),
 )]
 pub(in super::super) async fn turn(
-    State(node): State<Arc<Node>>,
+    State(server): State<Arc<Server>>,
     Path((class, name, turn)): Path<(String, String, String)>,
 ) -> Result<Page, Problem> {
     let turn = id::turn(&turn)?;
     let asked = ShowTurn { class: class.clone(), name: name.clone(), turn };
-    let turn = objects::turn(node, asked).await?;
+    let turn = objects::turn(server, asked).await?;
     let (entry, path) = (&turn.entry, path_of(&class, &name));
     let number = entry.turn;
     let content = html! {

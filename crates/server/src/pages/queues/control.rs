@@ -17,7 +17,7 @@ use crate::{
         problem::{Code, Problem},
         queues,
     },
-    node::Node,
+    server::Server,
 };
 
 /// What the form of a redrive says. What is empty was left empty.
@@ -59,13 +59,13 @@ pub(in super::super) struct EditForm {
     responses((status = 303, description = "It is done; the page of the queue is there")),
 )]
 pub(in super::super) async fn control(
-    State(node): State<Arc<Node>>,
+    State(server): State<Arc<Server>>,
     Path((queue, verb)): Path<(String, String)>,
 ) -> Result<Redirect, Problem> {
     match verb.as_str() {
-        "pause" => node.runtime.queues().pause(&queue).await?,
-        "resume" => node.runtime.queues().resume(&queue).await?,
-        "purge" => drop(node.runtime.queues().purge(&queue, None, None).await?),
+        "pause" => server.runtime.queues().pause(&queue).await?,
+        "resume" => server.runtime.queues().resume(&queue).await?,
+        "purge" => drop(server.runtime.queues().purge(&queue, None, None).await?),
         _ => return Err(Problem::of(Code::RouteNotFound, "no such route; see /openapi.json")),
     }
     Ok(Redirect::to(&path_of(&queue)))
@@ -78,14 +78,14 @@ pub(in super::super) async fn control(
     responses((status = 303, description = "They are moved; the page of the queue is there")),
 )]
 pub(in super::super) async fn redrive(
-    State(node): State<Arc<Node>>,
+    State(server): State<Arc<Server>>,
     Path(queue): Path<String>,
     form: Result<Form<RedriveForm>, FormRejection>,
 ) -> Result<Redirect, Problem> {
     // What cannot be read must not become a redrive of everything.
     let Form(form) = form.map_err(unreadable)?;
     let to = back(&queue, &form.state)?;
-    let _ = queues::redrive(node, wanted(queue, &form)?).await?;
+    let _ = queues::redrive(server, wanted(queue, &form)?).await?;
     Ok(Redirect::to(&to))
 }
 
@@ -116,7 +116,7 @@ fn wanted(queue: String, form: &RedriveForm) -> Result<RedriveQueue, Problem> {
     responses((status = 303, description = "It is replaced; the page of the queue is there")),
 )]
 pub(in super::super) async fn edit(
-    State(node): State<Arc<Node>>,
+    State(server): State<Arc<Server>>,
     Path((queue, id)): Path<(String, String)>,
     form: Result<Form<EditForm>, FormRejection>,
 ) -> Result<Redirect, Problem> {
@@ -125,7 +125,7 @@ pub(in super::super) async fn edit(
     let body = serde_json::from_str(&body)
         .map_err(|error| Problem::of(Code::BadRequest, format!("the body is not JSON: {error}")))?;
     let id = crate::api::id::position(&id)?;
-    let _ = queues::edit(node, EditMessage { queue, id, body, to: None }).await?;
+    let _ = queues::edit(server, EditMessage { queue, id, body, to: None }).await?;
     Ok(Redirect::to(&to))
 }
 

@@ -13,15 +13,15 @@ use super::{
 };
 use crate::{
     api::{problem::Problem, queues::list, wire::QueueEntry},
-    node::Node,
+    server::Server,
 };
 
 /// Shows the queues.
 #[utoipa::path(get, path = "/queues", tag = "pages", responses(
     (status = 200, body = String, content_type = "text/html"),
 ))]
-pub(in super::super) async fn queues(State(node): State<Arc<Node>>) -> Result<Page, Problem> {
-    let queues = list(node, ListQueues {}).await?.items;
+pub(in super::super) async fn queues(State(server): State<Arc<Server>>) -> Result<Page, Problem> {
+    let queues = list(server, ListQueues {}).await?.items;
     let content = html! {
         h1 { "Queues" }
         p.lead {

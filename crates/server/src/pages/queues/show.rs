@@ -25,7 +25,7 @@ use crate::{
         queues,
         wire::{List, QueueEntry, QueueMessage},
     },
-    node::Node,
+    server::Server,
 };
 
 /// Shows one queue, and its messages in one state.
@@ -34,7 +34,7 @@ use crate::{
     responses((status = 200, body = String, content_type = "text/html")),
 )]
 pub(in super::super) async fn show(
-    State(node): State<Arc<Node>>,
+    State(server): State<Arc<Server>>,
     Path(queue): Path<String>,
     Params(mut params): Params<PeekQueue>,
 ) -> Result<Page, Problem> {
@@ -42,8 +42,8 @@ pub(in super::super) async fn show(
     let (state, limit) = (PeekState::from(params.state), params.limit);
     // What lies further behind does not change every second.
     let busy = params.cursor.is_none();
-    let view = queues::show(node.clone(), ShowQueue { queue: queue.clone() }).await?;
-    let page = queues::peek(node, params).await?;
+    let view = queues::show(server.clone(), ShowQueue { queue: queue.clone() }).await?;
+    let page = queues::peek(server, params).await?;
     let content = html! {
         p.crumbs { a href="/queues" { "← Queues" } }
         h1.address { (queue) }

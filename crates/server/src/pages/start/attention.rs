@@ -11,7 +11,7 @@ use steadfast_core::{
 use steadfast_store::{Address, DueCursor, EntityKind, Recorded, Timestamp};
 
 use super::super::{link::href_of, queues, table::time, workflows};
-use crate::{api::problem::Problem, node::Node, waterfall::words};
+use crate::{api::problem::Problem, server::Server, waterfall::words};
 
 /// Rows of each list.
 const ROWS: usize = 5;
@@ -44,14 +44,14 @@ struct Waiting {
 }
 
 impl Attention {
-    pub(super) async fn read(node: &Node) -> Result<Self, Problem> {
-        let now = node.runtime.store().clock().now();
-        let queues = read_queues(node).await?;
+    pub(super) async fn read(server: &Server) -> Result<Self, Problem> {
+        let now = server.runtime.store().clock().now();
+        let queues = read_queues(server).await?;
         Ok(Self {
-            failed: runs(node, Phase::Errored).await?,
-            dead: node.runtime.store().dead(0, ROWS + 1).await?,
-            stuck: stuck(node, &queues).await?,
-            waiting: waiting(node, &queues, now).await?,
+            failed: runs(server, Phase::Errored).await?,
+            dead: server.runtime.store().dead(0, ROWS + 1).await?,
+            stuck: stuck(server, &queues).await?,
+            waiting: waiting(server, &queues, now).await?,
         })
     }
 
@@ -130,36 +130,36 @@ impl Attention {
 }
 
 /// The latest runs of all workflows with one status.
-async fn runs(node: &Node, status: Phase) -> Result<Vec<RunItem>, Problem> {
+async fn runs(server: &Server, status: Phase) -> Result<Vec<RunItem>, Problem> {
     let mut found = Vec::new();
-    for (workflow, _) in node.runtime.runs().workflows().take(NAMES_MAX) {
+    for (workflow, _) in server.runtime.runs().workflows().take(NAMES_MAX) {
         let query = RunQuery {
             workflow: workflow.into(),
             status: Some(status),
             limit: ROWS,
             ..RunQuery::default()
         };
-        found.extend(node.runtime.runs().list(&query).await?.items);
+        found.extend(server.runtime.runs().list(&query).await?.items);
     }
     found.sort_by_key(|it| Reverse(it.changed_at.0));
     found.truncate(ROWS);
     Ok(found)
 }
 
-async fn read_queues(node: &Node) -> Result<Vec<QueueView>, Problem> {
+async fn read_queues(server: &Server) -> Result<Vec<QueueView>, Problem> {
     let mut found = Vec::new();
-    for name in node.runtime.queues().names().await?.iter().take(NAMES_MAX) {
-        found.push(node.runtime.queues().show(name).await?);
+    for name in server.runtime.queues().names().await?.iter().take(NAMES_MAX) {
+        found.push(server.runtime.queues().show(name).await?);
     }
     Ok(found)
 }
 
-async fn stuck(node: &Node, all: &[QueueView]) -> Result<Vec<Stuck>, Problem> {
+async fn stuck(server: &Server, all: &[QueueView]) -> Result<Vec<Stuck>, Problem> {
     let mut stuck = Vec::new();
-    for it in runs(node, Phase::Paused).await? {
+    for it in runs(server, Phase::Paused).await? {
         let href = workflows::path_of(&it.workflow, &it.id);
         let label = format!("{}/{}", it.workflow, it.id);
-        stuck.push(Stuck { href, label, why: why(node, &it).await });
+        stuck.push(Stuck { href, label, why: why(server, &it).await });
     }
     for it in all.iter().filter(|it| it.paused && 0 < it.depth.waiting()) {
         let href = queues::path_of(&it.name);
@@ -176,23 +176,27 @@ async fn stuck(node: &Node, all: &[QueueView]) -> Result<Vec<Stuck>, Problem> {
 }
 
 /// Why a run is paused, if its record is short enough to be read here.
-async fn why(node: &Node, run: &RunItem) -> String {
+async fn why(server: &Server, run: &RunItem) -> String {
     let address = Address::new(EntityKind::Run, &run.workflow, &run.id);
     let version = match address {
-        Ok(address) => node.runtime.store().version(address.id()).await.unwrap_or(i64::MAX),
+        Ok(address) => server.runtime.store().version(address.id()).await.unwrap_or(i64::MAX),
         Err(_) => i64::MAX,
     };
     if ENTRIES_MAX < version {
         return "paused".into();
     }
-    let view = node.runtime.runs().look(&run.workflow, &run.id).await;
+    let view = server.runtime.runs().look(&run.workflow, &run.id).await;
     let why = view.ok().and_then(|it| it.waiting.first().map(|it| it.why.replace('`', "")));
     why.unwrap_or_else(|| "paused".into())
 }
 
 /// Overdue messages, and the oldest messages of queues.
-async fn waiting(node: &Node, all: &[QueueView], now: Timestamp) -> Result<Vec<Waiting>, Problem> {
-    let store = node.runtime.store();
+async fn waiting(
+    server: &Server,
+    all: &[QueueView],
+    now: Timestamp,
+) -> Result<Vec<Waiting>, Problem> {
+    let store = server.runtime.store();
     let overdue = store.due(DueCursor::START, ROWS).await?;
     let targets: Vec<_> = overdue.iter().map(|it| it.target).collect();
     let addresses = store.addresses(&targets).await?;
@@ -206,7 +210,7 @@ async fn waiting(node: &Node, all: &[QueueView], now: Timestamp) -> Result<Vec<W
     for it in overdue.iter().filter(|it| it.due_at < now && !it.queued) {
         let Some(address) = addresses.get(&it.target) else { continue };
         let label = format!("message {} for {address}", it.position);
-        waiting.push(Waiting { href: href_of(node, address), label, age: now.since(it.due_at) });
+        waiting.push(Waiting { href: href_of(server, address), label, age: now.since(it.due_at) });
     }
     waiting.sort_by_key(|it| Reverse(it.age));
     waiting.truncate(ROWS);

@@ -17,7 +17,7 @@ use crate::{
         problem::{Code, Problem},
         runs as api,
     },
-    node::Node,
+    server::Server,
 };
 
 /// What the form of a restart says.
@@ -49,7 +49,7 @@ pub(in super::super) struct EventForm {
     responses((status = 303, description = "It is done; the page of the run is there")),
 )]
 pub(in super::super) async fn control(
-    State(node): State<Arc<Node>>,
+    State(server): State<Arc<Server>>,
     Path((name, id, verb)): Path<(String, String, String)>,
     form: Result<Form<RestartForm>, FormRejection>,
 ) -> Result<Redirect, Problem> {
@@ -58,10 +58,10 @@ pub(in super::super) async fn control(
     let to = path_of(&name, &id);
     let workflow = name;
     match verb.as_str() {
-        "pause" => drop(api::pause(node, PauseRun { workflow, id }).await?),
-        "resume" => drop(api::resume(node, ResumeRun { workflow, id }).await?),
-        "terminate" => drop(api::terminate(node, TerminateRun { workflow, id }).await?),
-        "restart" => drop(api::restart(node, RestartRun { workflow, id, from }).await?),
+        "pause" => drop(api::pause(server, PauseRun { workflow, id }).await?),
+        "resume" => drop(api::resume(server, ResumeRun { workflow, id }).await?),
+        "terminate" => drop(api::terminate(server, TerminateRun { workflow, id }).await?),
+        "restart" => drop(api::restart(server, RestartRun { workflow, id, from }).await?),
         _ => return Err(Problem::of(Code::RouteNotFound, "no such route; see /openapi.json")),
     }
     Ok(Redirect::to(&to))
@@ -76,11 +76,11 @@ pub(in super::super) async fn control(
     responses((status = 303, description = "It is gone; the list of the others is there")),
 )]
 pub(in super::super) async fn delete(
-    State(node): State<Arc<Node>>,
+    State(server): State<Arc<Server>>,
     Path((name, id)): Path<(String, String)>,
 ) -> Result<Redirect, Problem> {
     let to = format!("/workflows/{}?deleted={}", escaped(&name), escaped(&id));
-    api::delete(node, DeleteRun { workflow: name, id }).await?;
+    api::delete(server, DeleteRun { workflow: name, id }).await?;
     Ok(Redirect::to(&to))
 }
 
@@ -94,7 +94,7 @@ pub(in super::super) async fn delete(
     responses((status = 303, description = "It is kept; the page of the run is there")),
 )]
 pub(in super::super) async fn event(
-    State(node): State<Arc<Node>>,
+    State(server): State<Arc<Server>>,
     Path((name, id)): Path<(String, String)>,
     form: Result<Form<EventForm>, FormRejection>,
 ) -> Result<Redirect, Problem> {
@@ -104,7 +104,7 @@ pub(in super::super) async fn event(
     let payload = serde_json::from_str(payload).map_err(|error| {
         Problem::of(Code::BadRequest, format!("the payload is not JSON: {error}"))
     })?;
-    let _ = api::event(node, SendEvent { workflow: name, id, event: type_, payload }).await?;
+    let _ = api::event(server, SendEvent { workflow: name, id, event: type_, payload }).await?;
     Ok(Redirect::to(&to))
 }
 

@@ -15,7 +15,7 @@ use steadfast_web::{
 use super::{super::table::time, api_of, path_of, value};
 use crate::{
     api::{page::Params, problem::Problem, runs},
-    node::Node,
+    server::Server,
 };
 
 /// Shows what is recorded of a run, page by page.
@@ -27,12 +27,12 @@ use crate::{
     responses((status = 200, body = String, content_type = "text/html")),
 )]
 pub(in super::super) async fn history(
-    State(node): State<Arc<Node>>,
+    State(server): State<Arc<Server>>,
     Path((name, id)): Path<(String, String)>,
     Params(params): Params<RunHistory>,
 ) -> Result<Page, Problem> {
     let asked = RunHistory { workflow: name.clone(), id: id.clone(), ..params };
-    let list = runs::history(node, asked).await?;
+    let list = runs::history(server, asked).await?;
     let path = path_of(&name, &id);
     let content = html! {
         p.crumbs { a href=(path) { "← " (id) } }

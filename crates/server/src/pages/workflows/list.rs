@@ -30,15 +30,17 @@ use crate::{
         problem::{Code, Problem},
         runs as api,
     },
-    node::Node,
+    server::Server,
 };
 
 /// Shows the workflows.
 #[utoipa::path(get, path = "/workflows", tag = "pages", responses(
     (status = 200, body = String, content_type = "text/html"),
 ))]
-pub(in super::super) async fn workflows(State(node): State<Arc<Node>>) -> Result<Page, Problem> {
-    let workflows = api::workflows(node, ListWorkflows {}).await?.items;
+pub(in super::super) async fn workflows(
+    State(server): State<Arc<Server>>,
+) -> Result<Page, Problem> {
+    let workflows = api::workflows(server, ListWorkflows {}).await?.items;
     let content = html! {
         h1 { "Workflows" }
         p.lead {
@@ -90,12 +92,12 @@ fn workflow_table(workflows: &[WorkflowEntry]) -> Markup {
     responses((status = 200, body = String, content_type = "text/html")),
 )]
 pub(in super::super) async fn runs(
-    State(node): State<Arc<Node>>,
+    State(server): State<Arc<Server>>,
     Path(name): Path<String>,
     uri: Uri,
 ) -> Result<Page, Problem> {
     let (params, deleted) = asked(&name, &uri)?;
-    let page = api::list(node.clone(), params.clone()).await?;
+    let page = api::list(server.clone(), params.clone()).await?;
     let path = format!("/workflows/{}", escaped(&name));
     let filters = filters(&params);
     // Where there are many, they are not read again every second.
@@ -103,7 +105,7 @@ pub(in super::super) async fn runs(
     let content = html! {
         p.crumbs { a href="/workflows" { "← Workflows" } }
         h1.address { (name) }
-        @if let Some(id) = &deleted { (gone(&node, &name, id).await?) }
+        @if let Some(id) = &deleted { (gone(&server, &name, id).await?) }
         (search(&path, &params))
         p.lead { "Newest first. · " a href={ "/v1" (path) "/runs?" (filters) } { "JSON" } }
         (live(busy, &html! {
@@ -132,8 +134,8 @@ fn asked(workflow: &str, uri: &Uri) -> Result<(ListRuns, Option<String>), Proble
 }
 
 /// Says that a run is gone, if it is: an address can be kept, and the id used again.
-async fn gone(node: &Node, name: &str, id: &str) -> Result<Markup, Problem> {
-    match node.runtime.runs().run(name, id).await {
+async fn gone(server: &Server, name: &str, id: &str) -> Result<Markup, Problem> {
+    match server.runtime.runs().run(name, id).await {
         Err(RunError::UnknownRun { .. }) => Ok(html! {
             div.notice.good role="status" { "Run " code { (id) } " is deleted." }
         }),

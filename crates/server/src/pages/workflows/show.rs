@@ -21,7 +21,7 @@ use super::{
     steps::steps,
     value,
 };
-use crate::{api::problem::Problem, node::Node, waterfall::Range};
+use crate::{api::problem::Problem, server::Server, waterfall::Range};
 
 /// Entries of the history shown beside the rest.
 const ENTRIES: i64 = 10;
@@ -38,12 +38,12 @@ const LIVE_ENTRIES_MAX: i64 = 2_000;
     responses((status = 200, body = String, content_type = "text/html")),
 )]
 pub(in super::super) async fn show(
-    State(node): State<Arc<Node>>,
+    State(server): State<Arc<Server>>,
     Path((name, id)): Path<(String, String)>,
 ) -> Result<Page, Problem> {
-    let run = node.runtime.runs().look(&name, &id).await?;
+    let run = server.runtime.runs().look(&name, &id).await?;
     let before = (run.version - ENTRIES).max(0);
-    let latest = node.runtime.runs().history(&name, &id, before, ENTRIES as usize).await?;
+    let latest = server.runtime.runs().history(&name, &id, before, ENTRIES as usize).await?;
     let path = path_of(&name, &id);
     // One that has ended may begin anew, but that is seldom.
     let busy = !run.status.is_final() && run.version <= LIVE_ENTRIES_MAX;

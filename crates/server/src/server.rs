@@ -28,7 +28,7 @@ use crate::{
 const WATCHERS_MAX: usize = 512;
 
 /// One process and the program that it serves.
-pub(crate) struct Node {
+pub(crate) struct Server {
     /// The program.
     pub(crate) runtime: Runtime,
     buckets: Option<Buckets>,
@@ -63,8 +63,8 @@ pub(crate) struct Node {
     draining: AtomicBool,
 }
 
-impl Node {
-    /// A node that serves this program, which has claimed the server's routes, on a store; it
+impl Server {
+    /// A server that serves this program, which has claimed the server's routes, on a store; it
     /// delivers nothing yet.
     pub(crate) async fn prepare(
         app: App,
@@ -75,7 +75,7 @@ impl Node {
         Ok(Arc::new(Self::new(runtime, place, Policy::Loopback)))
     }
 
-    /// A node that serves this program.
+    /// A server that serves this program.
     pub(crate) fn new(runtime: Runtime, place: Place, policy: Policy) -> Self {
         Self {
             buckets: runtime.buckets(),
@@ -113,7 +113,7 @@ impl Node {
         self.stopping.cancel();
     }
 
-    /// Whether the node is on its way out.
+    /// Whether the server is on its way out.
     pub(crate) fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Relaxed)
     }
