@@ -182,7 +182,14 @@ impl Code {
     /// Whether the request surely changed nothing. After the other codes, a client must look, or
     /// repeat the request with its idempotency key.
     pub fn is_surely_not_applied(self) -> bool {
-        !matches!(self, Self::OutcomeUnknown | Self::Internal)
+        !matches!(
+            self,
+            Self::OutcomeUnknown
+                | Self::Internal
+                | Self::StorageFailed
+                | Self::Corrupt
+                | Self::Closed
+        )
     }
 
     /// The code of an error of the store.

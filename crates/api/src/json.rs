@@ -19,6 +19,11 @@ impl JsonText {
         self.0.get()
     }
 
+    /// JSON text of any depth.
+    pub fn parse(text: String) -> Result<Self, serde_json::Error> {
+        RawValue::from_string(text).map(Self)
+    }
+
     /// The value as the store takes it.
     pub fn stored(&self) -> Result<Json, InvalidInput> {
         Json::raw(&self.0)

@@ -72,6 +72,10 @@ pub trait Operation: Serialize + DeserializeOwned + ToSchema + Send + Sync + 'st
     const NEEDS: Role;
     /// The status of the answer.
     const STATUS: u16;
+    /// Another status that a good answer may have.
+    const STATUS_TOO: Option<u16>;
+    /// The name of the field that stands in the query although the request has a body.
+    const EXTRA_QUERY: Option<&'static str>;
     /// The body that an empty one stands for.
     const EMPTY_BODY: &'static str;
     /// Whether it takes the header `Idempotency-Key`.
@@ -135,6 +139,8 @@ macro_rules! operation {
             const PATH: &'static str = $path;
             const NEEDS: $crate::Role = $crate::Role::$role;
             const STATUS: u16 = operation!(@status $($status)?);
+            const STATUS_TOO: Option<u16> = operation!(@too $($status_by)?);
+            const EXTRA_QUERY: Option<&'static str> = operation!(@query $($query)?);
             const EMPTY_BODY: &'static str = operation!(@empty $($empty)?);
             const TAKES_KEY: bool = operation!(@takes $($key)?);
 
@@ -187,6 +193,10 @@ macro_rules! operation {
     };
     (@status) => { 200 };
     (@status $status:literal) => { $status };
+    (@too) => { None };
+    (@too $status_by:path) => { Some(200) };
+    (@query) => { None };
+    (@query $query:ident) => { Some(stringify!($query)) };
     (@empty) => { "{}" };
     (@empty $empty:literal) => { $empty };
     (@takes) => { false };

@@ -71,7 +71,8 @@ pub struct SendInput {
     pub type_: String,
     /// Data of the input, as JSON
     // `--data` is the folder, here as for every verb.
-    #[arg(id = "input", long = "body", env = "STEADFAST_BODY", value_name = "JSON", value_parser = json)]
+    #[arg(id = "input", long = "body", env = "STEADFAST_BODY", value_name = "JSON",
+        value_parser = json)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
     /// Idempotency key: a repetition within 24 hours changes nothing and gets the first answer

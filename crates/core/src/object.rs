@@ -63,8 +63,8 @@ pub use self::{
 };
 use crate::{Body, Error, Result};
 
-/// The code of a connection that the class does not take.
-const NOT_LIVE: &str = "conflict";
+/// Marks the refusal of a class that takes no connections; callers get `CallError::NotLive`.
+const NOT_LIVE: &str = "\u{0}not live";
 
 /// A class of objects. The class is a value: its fields are what its handlers need from outside.
 ///

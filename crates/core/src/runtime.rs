@@ -49,10 +49,9 @@ pub(crate) struct Running(Arc<Parts>);
 impl Running {
     /// Begins the shutdown, once.
     fn begin_stop(&self) {
-        let Ok(tokio) = Handle::try_current() else { return };
         if !self.0.stop_began.swap(true, Ordering::Relaxed) {
             let stopped = StopGuard(self.0.clone());
-            tokio.spawn(async move { stopped.0.stop().await });
+            self.0.tokio.spawn(async move { stopped.0.stop().await });
         }
     }
 }
@@ -104,6 +103,8 @@ pub(crate) struct Parts {
     closed: watch::Sender<bool>,
     /// Set if the program opened the store and must close it.
     owns_store: AtomicBool,
+    /// Where the program runs.
+    tokio: Handle,
 }
 
 impl Parts {
@@ -320,6 +321,7 @@ impl Runtime {
             ended: watch::Sender::new(false),
             closed: watch::Sender::new(false),
             owns_store: AtomicBool::new(false),
+            tokio: Handle::current(),
         })));
         clients.iter().for_each(|it| it.attach(&parts));
         client.attach(&parts);
@@ -364,6 +366,13 @@ impl Runtime {
             }
         });
         Ok(())
+    }
+
+    /// For tests: ends as a process does that is killed, unless a clone keeps it running.
+    pub(crate) fn end_at_once(&self) {
+        if Arc::strong_count(&self.parts) == 1 {
+            self.parts.stop_began.store(true, Ordering::Relaxed);
+        }
     }
 
     /// The name of the program.

@@ -32,6 +32,13 @@ impl Deref for TestApp {
     }
 }
 
+/// The program ends as a process does that is killed.
+impl Drop for TestApp {
+    fn drop(&mut self) {
+        self.runtime.end_at_once();
+    }
+}
+
 impl App {
     /// Starts the program on an empty store in memory; its clock stands still.
     pub async fn test(self) -> Result<TestApp, StartError> {

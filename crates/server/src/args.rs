@@ -252,7 +252,7 @@ mod tests {
         let folder = Source::Folder("x".into());
         assert_eq!(source_of(&["steadfast", "doctor"]), Ok(Source::Server(SERVER.into())));
         assert_eq!(source_of(&["steadfast", "doctor", "--data", "x"]), Ok(folder));
-        let both = ["steadfast", "streams", "list", "--data", "x", "--server", "http://h"];
+        let both = ["steadfast", "doctor", "--data", "x", "--server", "http://h"];
         assert!(source_of(&both).is_err());
     }
 

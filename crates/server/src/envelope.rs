@@ -62,10 +62,8 @@ pub(crate) async fn wrap(
     }
     dress(response.headers_mut(), &request_id);
     server.metrics.count_request(&route, &method, response.status());
-    if !waits {
-        let took = clock.elapsed().saturating_sub(begun);
-        server.history.count_request(took, response.status().is_server_error());
-    }
+    let took = (!waits).then(|| clock.elapsed().saturating_sub(begun));
+    server.history.count_request(took, response.status().is_server_error());
     tracing::debug!(request_id, %method, path, status = response.status().as_u16(), "request");
     response
 }

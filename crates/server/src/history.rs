@@ -73,9 +73,11 @@ impl Default for History {
 }
 
 impl History {
-    /// Counts a request that was answered.
-    pub(crate) fn count_request(&self, took: Duration, is_error: bool) {
-        self.durations[range(took)].fetch_add(1, Ordering::Relaxed);
+    /// Counts a request that was answered; without a duration if it waited by design.
+    pub(crate) fn count_request(&self, took: Option<Duration>, is_error: bool) {
+        if let Some(took) = took {
+            self.durations[range(took)].fetch_add(1, Ordering::Relaxed);
+        }
         self.errors.fetch_add(u64::from(is_error), Ordering::Relaxed);
     }
 
@@ -205,7 +207,7 @@ mod tests {
         let history = History::default();
         history.add(Timestamp(0), reading(0, 0, 0, 0));
         for millis in 1..=100 {
-            history.count_request(Duration::from_millis(millis), millis == 1);
+            history.count_request(Some(Duration::from_millis(millis)), millis == 1);
         }
         history.add(Timestamp(1), reading(10, 0, 0, 0));
         history.add(Timestamp(2), reading(20, 0, 0, 0));

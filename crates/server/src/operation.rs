@@ -10,7 +10,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{MethodFilter, on},
 };
-use steadfast_api::{Code, Method, Operation, ProblemBody};
+use steadfast_api::{Code, Method, Operation, ProblemBody, Role};
 use steadfast_web::Problem;
 use utoipa::{
     ToSchema,
@@ -19,7 +19,7 @@ use utoipa::{
         extensions::Extensions,
         path::{OperationBuilder, Parameter, ParameterBuilder, ParameterIn},
         request_body::RequestBodyBuilder,
-        schema::{ObjectBuilder, Type},
+        schema::{ObjectBuilder, SchemaType, Type},
     },
 };
 use utoipa_axum::router::UtoipaMethodRouter;
@@ -70,6 +70,12 @@ async fn read<O: Operation>(request: Request) -> Result<O, Problem> {
     let values = values.map_err(|error| Problem::of(Code::BadRequest, error.body_text()))?;
     let values = values.iter().map(|it| it.1.to_owned()).collect();
     let key = key_of(&parts.headers)?.map(str::to_owned);
+    let changes = O::METHOD == Method::Post && Role::Viewer < O::NEEDS;
+    if key.is_some() && changes && !O::TAKES_KEY {
+        let detail = "this operation takes no `Idempotency-Key`: leave it out, and look before you \
+             repeat the request";
+        return Err(Problem::of(Code::InvalidKey, detail));
+    }
     let mut operation: O = if O::METHOD.has_body() {
         let query = parts.uri.query().unwrap_or_default().to_owned();
         let body = Bytes::from_request(Request::from_parts(parts, body), &()).await;
@@ -84,8 +90,10 @@ async fn read<O: Operation>(request: Request) -> Result<O, Problem> {
             let fact = if error.is_data() { "cannot be read" } else { "is not JSON" };
             Problem::of(Code::BadRequest, format!("the body {fact}: {error}")).at(".")
         })?;
-        for (name, value) in query.split('&').filter_map(|it| it.split_once('=')) {
-            let taken = operation.set_extra_query(name, value);
+        let query: Vec<(String, String)> = serde_urlencoded::from_str(&query)
+            .map_err(|error| Problem::of(Code::BadRequest, error.to_string()))?;
+        for (name, value) in query {
+            let taken = operation.set_extra_query(&name, &value);
             taken.map_err(|error| Problem::of(Code::BadRequest, error).at(name))?;
         }
         operation
@@ -136,13 +144,18 @@ fn describe<O: Operation>(method: HttpMethod) -> (Schemas, PathItem) {
     {
         operation = operation.parameter(parameter(name, ParameterIn::Path, Required::True));
     }
+    if let Some(name) = O::EXTRA_QUERY {
+        operation = operation.parameter(parameter(name, ParameterIn::Query, Required::False));
+    }
     if O::TAKES_KEY {
         let key = parameter("Idempotency-Key", ParameterIn::Header, Required::False);
         operation = operation.parameter(key);
     }
     if O::METHOD.has_body() {
         O::schemas(&mut schemas);
-        let is_empty = fields.is_some_and(|it| it.properties.is_empty());
+        let is_object = SchemaType::from(Type::Object);
+        let is_empty =
+            fields.is_some_and(|it| it.schema_type == is_object && it.properties.is_empty());
         if !is_empty {
             let required = fields.is_none_or(|it| !it.required.is_empty());
             let required = if required { Required::True } else { Required::False };
@@ -158,14 +171,18 @@ fn describe<O: Operation>(method: HttpMethod) -> (Schemas, PathItem) {
         }
         O::schemas(&mut schemas);
     }
-    let answer = ContentBuilder::new().schema(Some(named::<O::Response>(&mut schemas))).build();
-    let answer = ResponseBuilder::new().description("The answer").content(JSON, answer);
+    let answer = named::<O::Response>(&mut schemas);
+    for status in [Some(O::STATUS), O::STATUS_TOO].into_iter().flatten() {
+        let mut response = ResponseBuilder::new().description("The answer");
+        if status != StatusCode::NO_CONTENT.as_u16() {
+            let content = ContentBuilder::new().schema(Some(answer.clone())).build();
+            response = response.content(JSON, content);
+        }
+        operation = operation.response(status.to_string(), response.build());
+    }
     let problem = ContentBuilder::new().schema(Some(named::<ProblemBody>(&mut schemas))).build();
     let problem = ResponseBuilder::new().description("An error").content(PROBLEM, problem);
-    let operation = operation
-        .response(O::STATUS.to_string(), answer.build())
-        .response("default", problem.build())
-        .build();
+    let operation = operation.response("default", problem.build()).build();
     (schemas, PathItem::new(method, operation))
 }
 

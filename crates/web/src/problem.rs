@@ -24,8 +24,8 @@ pub fn problem(status: StatusCode, code: &str, detail: &str) -> Response {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     status: StatusCode,
-    /// The code of the sort of problem; a refusal has a code of its own beside it.
-    kind: String,
+    /// Whether an object refused, with a code of its own.
+    is_refusal: bool,
     code: String,
     title: &'static str,
     detail: String,
@@ -38,11 +38,10 @@ impl Problem {
     /// A problem of an application: a stable code of its own, and an explanation.
     pub fn new(status: StatusCode, code: impl Into<String>, detail: impl Into<String>) -> Self {
         let passes = [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE];
-        let code = code.into();
         Self {
             status,
-            kind: code.clone(),
-            code,
+            is_refusal: false,
+            code: code.into(),
             title: status.canonical_reason().unwrap_or("Error"),
             detail: detail.into(),
             field: None,
@@ -56,7 +55,7 @@ impl Problem {
         let status = StatusCode::from_u16(code.status());
         Self {
             status: status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
-            kind: code.tag().into(),
+            is_refusal: false,
             code: code.tag().into(),
             title: code.title(),
             detail: detail.into(),
@@ -68,6 +67,13 @@ impl Problem {
         }
     }
 
+    /// The change was applied, and reading its result failed: the request must not be repeated as
+    /// if nothing had happened.
+    pub fn after_change(self) -> Self {
+        let detail = format!("applied, but the result cannot be read: {}", self.detail);
+        Self::of(Code::OutcomeUnknown, detail)
+    }
+
     /// Names the place in the request that it is about.
     pub fn at(mut self, field: impl Into<String>) -> Self {
         self.field = Some(field.into());
@@ -77,7 +83,8 @@ impl Problem {
     /// A refusal by code of the application, which has codes of its own.
     fn refused(error: &Error) -> Self {
         let problem = Self::of(Code::Refused, error.to_string());
-        Self { code: error.code().into(), retryable: !error.is_terminal(), ..problem }
+        let (code, retryable) = (error.code().into(), !error.is_terminal());
+        Self { is_refusal: true, code, retryable, ..problem }
     }
 
     /// The code.
@@ -92,8 +99,9 @@ impl Problem {
 
     /// The wire form, for one request.
     pub fn body(&self, path: &str, request_id: &str) -> ProblemBody {
+        let kind = if self.is_refusal { Code::Refused.tag() } else { &self.code };
         ProblemBody {
-            type_: format!("urn:steadfast:problem:{}", self.kind),
+            type_: format!("urn:steadfast:problem:{kind}"),
             title: self.title.into(),
             status: self.status.as_u16(),
             detail: self.detail.clone(),
@@ -178,5 +186,13 @@ mod tests {
         ] {
             assert_eq!((problem.status.as_u16(), &*problem.code), (status, code));
         }
+    }
+
+    #[test]
+    fn a_result_that_cannot_be_read_after_a_change_does_not_invite_a_repetition() {
+        let full = QueueError::Full { queue: "mail".into(), max: 1 };
+        assert!(Problem::from(full.clone()).body("/", "r").retryable);
+        let body = Problem::from(full).after_change().body("/", "r");
+        assert_eq!((body.status, &*body.code, body.retryable), (503, "outcome_unknown", false));
     }
 }

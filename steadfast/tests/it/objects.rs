@@ -312,4 +312,14 @@ fn the_call_is_described() {
         assert!(call["responses"][status].is_object(), "{status} in {call}");
     }
     assert_eq!(call["x-needs-role"], "editor", "{call}");
+    let body = |path: &str| openapi["paths"][path]["post"]["requestBody"].is_object();
+    assert!(body("/v1/objects/{class}/{name}/calls/{message}"), "a message has a body");
+    assert!(body("/v1/workflows/{workflow}/runs/{id}/events/{event}"), "an event has a payload");
+    assert!(!body("/v1/queues/{queue}/pause"));
+    let start = &openapi["paths"]["/v1/workflows/{workflow}/runs"]["post"];
+    assert!(start["responses"]["200"].is_object() && start["responses"]["201"].is_object());
+    let named = |it: &Value| it["name"] == "wait";
+    assert!(start["parameters"].as_array().unwrap().iter().any(named), "{start}");
+    let delete = &openapi["paths"]["/v1/workflows/{workflow}/runs/{id}"]["delete"];
+    assert_eq!(delete["responses"]["204"].get("content"), None);
 }

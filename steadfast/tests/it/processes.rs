@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Server, assert_fails_with, run, stderr, stdout};
+use crate::harness::{Answer, Server, assert_fails_with, assert_usage_error, run, stderr, stdout};
 
 fn server() -> Server {
     Server::empty()
@@ -244,7 +244,7 @@ fn the_command_line_says_what_http_says() {
     let list = stdout(&server.ask(&["processes", "list", "traffic-fine", "--status", "open"]));
     assert!(list.starts_with("no instances"), "{list}");
     let broken = ["processes", "send", "traffic-fine", "r-1", "--type", "X", "--body", "{"];
-    assert_fails_with(&server.ask(&broken), &["--body"]);
+    assert_usage_error(&server.ask(&broken), &["--body"]);
     assert_fails_with(&server.ask(&["processes", "show", "x", "y"]), &["process_not_found"]);
     let folder = server.stop();
     let data = folder.to_str().unwrap();

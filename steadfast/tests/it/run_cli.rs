@@ -42,6 +42,7 @@ fn every_verb_prints_what_people_read() {
         said(&["list", "order", "--status", "waiting", "--prefix", "o", "--since", "2020-01-01"]);
     assert!(list.lines().nth(1).unwrap().starts_with("o-1  waiting  2"), "{list}");
     assert!(said(&["list", "order", "--until", "2020-01-01"]).contains("no runs"));
+    assert_fails_with(&ask(&["list", "--status", "errored"]), &["name the workflow"]);
     let show = said(&["show", "order", "o-1"]);
     for shown in [
         "run      order/o-1",

@@ -15,6 +15,7 @@ fn every_error_of_a_store_keeps_its_code_and_says_whether_to_retry() {
         let code = Code::of_store(&error);
         assert_eq!((code.tag(), code.status()), (error.code(), status));
         assert_eq!(code.is_retryable(), error.is_retryable(), "{error}");
+        assert_eq!(code.is_surely_not_applied(), error.surely_unapplied(), "{error}");
     };
     check(StoreError::Busy { waiting: 1 }, 429);
     check(StoreError::DiskFull, 507);

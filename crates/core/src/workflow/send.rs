@@ -13,8 +13,8 @@ use super::{
 use crate::{Body, Error, Result, object::Destination};
 
 impl Ctx {
-    /// Sends a message to a queue or an object, once: that it was sent is in the same commit. It is
-    /// not waited for.
+    /// Sends a message to a queue, an object or a run, once: that it was sent is in the same
+    /// commit. It is not waited for.
     #[track_caller]
     pub fn send<M: Body, I>(
         &self,

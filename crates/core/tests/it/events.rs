@@ -10,8 +10,9 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use steadfast_core::{
-    App, Consumer, Ctx, Delivery, Error, Event, Handle, Job, Object, Outcome, Perform, Queue,
-    Result, Settled, Turn, Workflow, test::assert_survives_crashes, workflow::Status,
+    App, Arrival, CallError, Connection, Consumer, Ctx, Delivery, Error, Event, Handle, Job,
+    Object, Outcome, Perform, Queue, Result, Settled, Turn, Workflow,
+    test::assert_survives_crashes, workflow::Status,
 };
 
 use crate::play::until;
@@ -227,4 +228,80 @@ async fn dropping_the_last_runtime_stops_the_program_and_closes_its_store() {
     })
     .await;
     program.stop().await;
+}
+
+#[test]
+fn a_program_that_is_dropped_outside_of_its_async_runtime_stops_in_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().to_str().unwrap();
+    let tokio = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let program = tokio.block_on(app().open(data)).unwrap();
+    let store = program.store().clone();
+    drop(program);
+    tokio.block_on(until("the store is closed", async || {
+        store.objects("till", "", None, 1).await.is_err()
+    }));
+}
+
+/// Tells when it is dropped.
+struct Dropped(Arc<AtomicUsize>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Has one step that never ends.
+struct Stuck(Arc<AtomicUsize>);
+
+impl Workflow for Stuck {
+    const NAME: &'static str = "stuck";
+    type Input = ();
+    type Output = ();
+
+    async fn run(&self, ctx: &Ctx, (): ()) -> Result<()> {
+        let ended = self.0.clone();
+        ctx.step("wait", async || {
+            let _guard = Dropped(ended.clone());
+            std::future::pending().await
+        })
+        .await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_under_test_that_is_dropped_ends_like_a_killed_process() {
+    let ended = Arc::new(AtomicUsize::new(0));
+    let app = App::new("test").workflow(Stuck(ended.clone())).test().await.unwrap();
+    app.start(Stuck::at("s"), ()).await.unwrap();
+    until("the step has begun", async || {
+        let run = app.runs().look("stuck", "s").await.unwrap();
+        !run.steps.is_empty()
+    })
+    .await;
+    // Nobody turns its clock, so nothing may wait for time to pass.
+    drop(app);
+    until("the step is gone", async || ended.load(Ordering::SeqCst) == 1).await;
+}
+
+/// Lets nobody in, with a code of its own.
+struct Gate;
+
+impl Object for Gate {
+    const CLASS: &'static str = "gate";
+    type Calls = ();
+
+    fn connected(&self, _: &Turn<Self>, _: &Connection) -> Result<()> {
+        Err(Error::terminal("seat 3 is taken").with_code("conflict"))
+    }
+}
+
+#[tokio::test]
+async fn a_refused_connection_has_the_code_of_the_object_whatever_it_is() {
+    let app = App::new("test").object(Gate).object(Till).test().await.unwrap();
+    let refused = app.connect(Gate::at("g"), Arrival::new()).await.err().unwrap();
+    assert!(matches!(&refused, CallError::Refused(it) if it.to_string() == "seat 3 is taken"));
+    let none = app.connect(Till::at("t"), Arrival::new()).await.err().unwrap();
+    assert!(matches!(none, CallError::NotLive { .. }));
 }

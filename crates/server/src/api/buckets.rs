@@ -95,7 +95,8 @@ pub(crate) async fn put(server: Arc<Server>, it: PutBucket) -> Result<SavedBucke
         };
         server.buckets()?.configure(&name, set).await?;
     }
-    Ok(SavedBucket { bucket: show(server, ShowBucket { bucket: it.bucket }).await?, created })
+    let bucket = show(server, ShowBucket { bucket: it.bucket }).await;
+    Ok(SavedBucket { bucket: bucket.map_err(Problem::after_change)?, created })
 }
 
 pub(crate) async fn delete(server: Arc<Server>, it: DeleteBucket) -> Result<Deleted, Problem> {
@@ -123,7 +124,7 @@ pub(crate) async fn put_rule(
 ) -> Result<BucketRule, Problem> {
     let (bucket, id) = (it.bucket.clone(), it.id.clone());
     server.buckets()?.put_rule(&BucketName::new(&bucket)?, it.into()).await?;
-    show_rule(server, ShowBucketRule { bucket, id }).await
+    show_rule(server, ShowBucketRule { bucket, id }).await.map_err(Problem::after_change)
 }
 
 pub(crate) async fn delete_rule(
@@ -155,7 +156,8 @@ pub(crate) async fn put_lifecycle(
 ) -> Result<LifecycleRule, Problem> {
     let (bucket, id) = (it.bucket.clone(), it.id.clone());
     server.buckets()?.put_lifecycle(&BucketName::new(&bucket)?, it.into()).await?;
-    show_lifecycle(server, ShowLifecycleRule { bucket, id }).await
+    let shown = show_lifecycle(server, ShowLifecycleRule { bucket, id }).await;
+    shown.map_err(Problem::after_change)
 }
 
 pub(crate) async fn delete_lifecycle(

@@ -22,7 +22,7 @@ use steadfast_api::{
     },
 };
 use steadfast_core::{CallError, object::Query};
-use steadfast_store::{EntityKind, Json};
+use steadfast_store::EntityKind;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
@@ -95,9 +95,7 @@ pub(crate) async fn call(server: Arc<Server>, it: CallObject) -> Result<JsonText
     check_public(&server, &class, &message)?;
     let (body, key) = (body.as_ref().map_or("", JsonText::get), idempotency_key.as_deref());
     let reply = server.runtime.objects().call_json(&class, &name, &message, body, key).await?;
-    let reply =
-        Json::parse(&reply).map_err(|error| Problem::of(Code::Internal, error.to_string()))?;
-    Ok((&reply).into())
+    JsonText::parse(reply).map_err(|error| Problem::of(Code::Internal, error.to_string()))
 }
 
 /// Private and unknown messages are indistinguishable to callers.

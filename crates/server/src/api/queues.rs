@@ -10,7 +10,10 @@ use steadfast_api::{
         Queue, QueueMessage, RedriveQueue, Redriven, ResumeQueue, SendMessages, Sent, ShowQueue,
     },
 };
-use steadfast_core::queue::{LeaseId, Outgoing, PeekState, Peeked, Redrive};
+use steadfast_core::{
+    QueueError,
+    queue::{LeaseId, Outgoing, PeekState, Peeked, Redrive},
+};
 use steadfast_store::{Position, StoreError, Timestamp};
 use utoipa_axum::router::OpenApiRouter;
 
@@ -54,17 +57,17 @@ pub(crate) async fn show(server: Arc<Server>, it: ShowQueue) -> Result<Queue, Pr
 
 async fn configure(server: Arc<Server>, it: ConfigureQueue) -> Result<Queue, Problem> {
     server.runtime.queues().configure(&it.queue, it.settings).await?;
-    show(server, ShowQueue { queue: it.queue }).await
+    show(server, ShowQueue { queue: it.queue }).await.map_err(Problem::after_change)
 }
 
 async fn pause(server: Arc<Server>, it: PauseQueue) -> Result<Queue, Problem> {
     server.runtime.queues().pause(&it.queue).await?;
-    show(server, ShowQueue { queue: it.queue }).await
+    show(server, ShowQueue { queue: it.queue }).await.map_err(Problem::after_change)
 }
 
 async fn resume(server: Arc<Server>, it: ResumeQueue) -> Result<Queue, Problem> {
     server.runtime.queues().resume(&it.queue).await?;
-    show(server, ShowQueue { queue: it.queue }).await
+    show(server, ShowQueue { queue: it.queue }).await.map_err(Problem::after_change)
 }
 
 pub(crate) async fn peek(
@@ -157,7 +160,8 @@ pub(crate) async fn purge(server: Arc<Server>, it: PurgeQueue) -> Result<Purged,
         }
     };
     let ids = positions(it.ids)?;
-    let purged = server.runtime.queues().purge(&it.queue, state, ids.as_deref()).await?;
+    let purged = server.runtime.queues().purge(&it.queue, state, ids.as_deref()).await;
+    let purged = purged.map_err(in_part)?;
     Ok(Purged { purged })
 }
 
@@ -169,7 +173,14 @@ pub(crate) async fn redrive(server: Arc<Server>, it: RedriveQueue) -> Result<Red
         rate_per_second: it.rate_per_second,
         dry_run: it.dry_run,
     };
-    Ok(server.runtime.queues().redrive(&it.queue, &what).await?.into())
+    Ok(server.runtime.queues().redrive(&it.queue, &what).await.map_err(in_part)?.into())
+}
+
+/// Many messages are changed in many commits: some of them may be done.
+fn in_part(error: QueueError) -> Problem {
+    let is_store = matches!(error, QueueError::Store(_));
+    let problem = Problem::from(error);
+    if is_store { problem.after_change() } else { problem }
 }
 
 pub(crate) async fn edit(server: Arc<Server>, it: EditMessage) -> Result<Edited, Problem> {

@@ -139,35 +139,40 @@ async fn look(server: &Server, workflow: &str, id: &str) -> Result<RunView, Prob
     Ok(server.runtime.runs().look(workflow, id).await?)
 }
 
+/// The run after a change.
+async fn changed(server: &Server, workflow: &str, id: &str) -> Result<RunView, Problem> {
+    look(server, workflow, id).await.map_err(Problem::after_change)
+}
+
 pub(crate) async fn delete(server: Arc<Server>, it: DeleteRun) -> Result<(), Problem> {
     Ok(server.runtime.runs().delete(&it.workflow, &it.id).await?)
 }
 
 pub(crate) async fn pause(server: Arc<Server>, it: PauseRun) -> Result<RunView, Problem> {
     server.runtime.runs().pause(&it.workflow, &it.id).await?;
-    look(&server, &it.workflow, &it.id).await
+    changed(&server, &it.workflow, &it.id).await
 }
 
 pub(crate) async fn resume(server: Arc<Server>, it: ResumeRun) -> Result<RunView, Problem> {
     server.runtime.runs().resume(&it.workflow, &it.id).await?;
-    look(&server, &it.workflow, &it.id).await
+    changed(&server, &it.workflow, &it.id).await
 }
 
 pub(crate) async fn terminate(server: Arc<Server>, it: TerminateRun) -> Result<RunView, Problem> {
     server.runtime.runs().terminate(&it.workflow, &it.id).await?;
-    look(&server, &it.workflow, &it.id).await
+    changed(&server, &it.workflow, &it.id).await
 }
 
 pub(crate) async fn restart(server: Arc<Server>, it: RestartRun) -> Result<RunView, Problem> {
     server.runtime.runs().restart(&it.workflow, &it.id, it.from.as_deref()).await?;
-    look(&server, &it.workflow, &it.id).await
+    changed(&server, &it.workflow, &it.id).await
 }
 
 pub(crate) async fn event(server: Arc<Server>, it: SendEvent) -> Result<RunView, Problem> {
     let payload: Value = serde_json::from_str(it.payload.get())
         .map_err(|error| Problem::of(Code::BadRequest, error.to_string()))?;
     server.runtime.runs().send_event(&it.workflow, &it.id, &it.event, &payload).await?;
-    look(&server, &it.workflow, &it.id).await
+    changed(&server, &it.workflow, &it.id).await
 }
 
 pub(crate) async fn history(

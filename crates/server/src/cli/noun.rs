@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Write};
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
-use serde_json::Value;
+use serde::{Deserialize, de::IgnoredAny};
 use steadfast_api::Operation;
 use utoipa::openapi::{RefOr, Schema};
 
@@ -153,12 +153,19 @@ pub(super) fn answer<O: Operation>(
     }
     let body = if body.is_empty() { "null" } else { &body };
     print(&show(operation, &client.read(body)?))?;
-    let next: Value = client.read(body)?;
-    if let Some(next) = next.get("next").and_then(Value::as_str) {
+    if let Ok(Part { next: Some(next), .. }) = serde_json::from_str(body) {
         // Advice only: it does not matter if nobody reads it.
         let _ = writeln!(std::io::stderr(), "more rows exist; continue with --cursor {next}");
     }
     Ok(())
+}
+
+/// Recognizes a part of a list.
+#[derive(Deserialize)]
+struct Part {
+    #[serde(rename = "items")]
+    _items: Vec<IgnoredAny>,
+    next: Option<String>,
 }
 
 /// Asks a person; a script must say `--yes`.
@@ -169,7 +176,8 @@ fn confirm(question: &str, yes: bool) -> Result<(), Failure> {
     if !std::io::stdin().is_terminal() {
         return Err(Failure::new(format!("{question} Add --yes to confirm")));
     }
-    print(&format!("{question} [y/N] "))?;
+    // Not to stdout, which may be a file.
+    write!(std::io::stderr(), "{question} [y/N] ")?;
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer)?;
     match answer.trim() {

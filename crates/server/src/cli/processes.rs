@@ -36,6 +36,9 @@ pub(super) fn noun() -> Noun {
 }
 
 fn list(client: &Client, it: ListInstances, ask: &AskArgs) -> Result<(), Failure> {
+    if it.name.is_empty() && (it.status.is_some() || it.cursor.is_some()) {
+        return Err(Failure::new("name the process whose instances are filtered"));
+    }
     match it.name.is_empty() {
         true => answer(client, &ListProcesses {}, ask.json, |_, page| names(page)),
         false => answer(client, &it, ask.json, |_, page| instances(page)),

@@ -84,6 +84,10 @@ fn status(run: &RunView) -> String {
 
 /// Lists the workflows, or the runs of one.
 fn list(client: &Client, it: ListRuns, ask: &AskArgs) -> Result<(), Failure> {
+    let filters = [&it.prefix, &it.since, &it.until, &it.cursor];
+    if it.workflow.is_empty() && (it.status.is_some() || filters.iter().any(|it| it.is_some())) {
+        return Err(Failure::new("name the workflow whose runs are filtered"));
+    }
     match it.workflow.is_empty() {
         true => answer(client, &ListWorkflows {}, ask.json, |_, page| workflows(page)),
         false => answer(client, &it, ask.json, |_, page| runs(page)),

@@ -11,7 +11,8 @@ const SHOWN_MS_MAX: i64 = 60 * 60_000;
 const WIDTH: f64 = 360.0;
 const HEIGHT: f64 = 60.0;
 
-/// A longer time without a value is a gap in the line: the store did not answer, or no request came.
+/// A longer time without a value is a gap in the line: the store did not answer, or there was no
+/// request.
 const GAP_MS: i64 = 25_000;
 
 /// Values over time. `None` is a gap.

@@ -1,4 +1,5 @@
-//! Search across all nouns, by id or name. Every read has a limit, whatever the store holds.
+//! Search across all nouns, by id or name. Every read has a limit but that of the names of queues,
+//! classes and buckets.
 
 use std::sync::Arc;
 

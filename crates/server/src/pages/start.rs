@@ -106,9 +106,9 @@ fn charts(server: &Server) -> Markup {
             @match server.history.since() {
                 Some(at) => {
                     "Measured every 10 s since " (time(&rfc3339(at)))
-                    ", in memory: a restart empties these charts. Latency is that of HTTP requests. "
-                    "Failures are messages that became dead and requests with a status of 500 and "
-                    "above."
+                    ", in memory: a restart empties these charts. Latency is that of HTTP "
+                    "requests. Failures are messages that became dead and requests with a "
+                    "status of 500 and above."
                 },
                 None => "This program does not measure: `serve` does.",
             }

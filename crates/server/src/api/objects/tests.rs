@@ -37,6 +37,7 @@ enum Do {
     TakeLong,
     GrowLarge,
     HideAnError,
+    Nest,
 }
 
 impl Object for Rascal {
@@ -65,8 +66,8 @@ impl Handle<Sum> for Rascal {
 impl Handle<Do> for Rascal {
     const NAME: &'static str = "do";
     const PUBLIC: bool = true;
-    type Reply = ();
-    fn handle(&self, turn: &Turn<Self>, msg: Do) -> Result<()> {
+    type Reply = Value;
+    fn handle(&self, turn: &Turn<Self>, msg: Do) -> Result<Value> {
         let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) \
              SELECT count(*) FROM n";
         let run = |sql: &str| turn.sql().query_row(sql, (), |_| Ok(()));
@@ -75,11 +76,15 @@ impl Handle<Do> for Rascal {
             Do::Panic => panic!("on purpose"),
             Do::Refuse => Err(Error::terminal("not today").with_code("closed_on_sundays")),
             Do::Fail => Err(Error::retryable("not now")),
-            Do::TakeLong => Ok(run(endless)?),
-            Do::GrowLarge => (0..100).try_for_each(|_| Ok(run(note)?)),
+            Do::TakeLong => Ok(json!(run(endless)?)),
+            Do::GrowLarge => {
+                (0..100).try_for_each(|_| run(note))?;
+                Ok(Value::Null)
+            }
+            Do::Nest => Ok((0..200).fold(json!(1), |inner, _| json!([inner]))),
             Do::HideAnError => {
                 let _ = run(endless);
-                Ok(run(note)?)
+                Ok(json!(run(note)?))
             }
         }
     }
@@ -157,4 +162,15 @@ fn a_file_has_a_harmless_name_and_the_full_one() {
         "attachment; filename=\"counter-__-7.sqlite\"; \
          filename*=UTF-8''counter-%C3%BC%22-7.sqlite"
     );
+}
+
+#[tokio::test]
+async fn a_reply_may_be_nested_deeper_than_what_the_store_takes() {
+    let router = router().await;
+    let request = Request::post("/v1/objects/rascal/r/calls/do").header("host", "localhost");
+    let request = request.body(Body::from(json!("nest").to_string())).unwrap();
+    let response = router.oneshot(request).await.unwrap();
+    assert_eq!(response.status(), 200);
+    let bytes = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
+    assert_eq!(bytes.iter().filter(|it| **it == b'[').count(), 200);
 }

@@ -1,5 +1,5 @@
 //! The part of the overview that needs a person: what fails, what is stuck, what waits longest.
-//! Every read has a limit, whatever the store holds.
+//! Every read has a limit but that of the names of queues.
 
 use std::{cmp::Reverse, time::Duration};
 

@@ -113,7 +113,9 @@ pub(in super::super) async fn runs(
             @else { (run_table(&page.items)) }
             @if let Some(next) = &page.next {
                 p.more {
-                    a.button href={ (path) "?" (filters) "&cursor=" (escaped(next)) } { "Next page" }
+                    a.button href={ (path) "?" (filters) "&cursor=" (escaped(next)) } {
+                        "Next page"
+                    }
                 }
             }
         }))
