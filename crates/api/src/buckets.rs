@@ -507,7 +507,7 @@ pub struct BucketEvent {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PresignedUrl {
-    /// Everybody who has it may use it, without a key.
+    /// Anybody that holds it may use it, without a key.
     pub url: String,
     /// When it expires.
     #[schema(format = DateTime)]

@@ -51,3 +51,8 @@ impl FromStr for JsonText {
         serde_json::from_str(&text).map(Self).map_err(|error| format!("not JSON: {error}"))
     }
 }
+
+/// Parses a value on a command line.
+pub(crate) fn json_value(text: &str) -> Result<serde_json::Value, String> {
+    serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))
+}

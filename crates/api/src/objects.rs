@@ -15,6 +15,7 @@ use utoipa::ToSchema;
 
 use crate::{
     JsonText, Limit, Page,
+    json::json_value,
     operation::{like, operation},
     rfc3339,
 };
@@ -117,7 +118,7 @@ pub struct QueryObject {
     /// The statement
     pub sql: String,
     /// Parameters: a JSON array for `?`, or an object for `:name`; a blob is {"blob": "<hex>"}
-    #[arg(long, env = "STEADFAST_PARAMS", value_name = "JSON", value_parser = json)]
+    #[arg(long, env = "STEADFAST_PARAMS", value_name = "JSON", value_parser = json_value)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub params: Option<Value>,
     /// As it was after this turn
@@ -126,10 +127,6 @@ pub struct QueryObject {
     pub turn: Option<i64>,
 }
 operation!(QueryObject => SqlRows, Post "/v1/objects/{class}/{name}/sql" (class, name), Viewer);
-
-fn json(text: &str) -> Result<Value, String> {
-    serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))
-}
 
 /// List the turns of an object, newest first, as far as they are kept.
 #[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
@@ -248,7 +245,7 @@ pub struct ObjectDetail {
     pub connections: Vec<ConnectionEntry>,
     /// How a turn last failed since the server started; an alarm has an error of its own.
     pub last_error: Option<FailureEntry>,
-    /// What is wrong with what is stored of it; then size, tables and alarms are not known.
+    /// The damage of its stored data; its size, tables and alarms are not known then.
     pub damage: Option<String>,
 }
 
@@ -299,7 +296,7 @@ pub struct AlarmEntry {
 pub struct ConnectionEntry {
     /// Its number.
     pub id: i64,
-    /// What it is found by.
+    /// The tags that find it.
     pub tags: Vec<String>,
     /// Since when.
     #[schema(format = DateTime)]

@@ -7,7 +7,7 @@ use steadfast_core::process::{Decided, Output};
 use steadfast_store::StreamSummary;
 use utoipa::ToSchema;
 
-use crate::{Limit, Page, operation::operation, rfc3339, streams::Message};
+use crate::{Limit, Page, json::json_value, operation::operation, rfc3339, streams::Message};
 
 /// List the processes of the program.
 #[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
@@ -72,7 +72,7 @@ pub struct SendInput {
     /// Data of the input, as JSON
     // `--data` is the folder, here as for every verb.
     #[arg(id = "input", long = "body", env = "STEADFAST_BODY", value_name = "JSON",
-        value_parser = json)]
+        value_parser = json_value)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
     /// Idempotency key: a repetition within 24 hours changes nothing and gets the first answer
@@ -82,10 +82,6 @@ pub struct SendInput {
 }
 operation!(SendInput => Decision, Post "/v1/processes/{name}/{id}/inputs" (name, id), Editor,
     key idempotency_key);
-
-fn json(text: &str) -> Result<Value, String> {
-    serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))
-}
 
 /// A process in a list.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]

@@ -15,13 +15,15 @@ use std::{pin::Pin, sync::Arc};
 
 use axum::{extract::Request, response::Response};
 
+pub use steadfast_api::escaped;
+
 pub use self::{
     asset::Asset,
     describe::{Route, describe},
     page::Page,
     problem::{Problem, problem},
     serve::{Counter, MountedRoutes, NavLink, Routes, Serve, ServerContext, Web, pattern},
-    verb::{Ask, Cli, Verb, escaped, print, printable},
+    verb::{Ask, Cli, Verb, print, printable},
 };
 
 /// Connects a request to an object of a class: as a WebSocket, or with server-sent events. Whoever

@@ -93,27 +93,9 @@ pub fn printable(text: &str) -> String {
     text.chars().map(|it| if steers(it) { ' ' } else { it }).collect()
 }
 
-/// Escapes text so that it is one segment of the path of a URL.
-pub fn escaped(text: &str) -> String {
-    let mut out = String::new();
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
-            out.push(char::from(byte));
-        } else {
-            out.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_address_stands_in_a_url_as_one_piece() {
-        assert_eq!(escaped("process/a/ü?#%&.."), "process%2Fa%2F%C3%BC%3F%23%25%26..");
-    }
 
     #[test]
     fn stored_text_cannot_steer_the_terminal() {
