@@ -7,12 +7,12 @@ use clap::{
     builder::{PossibleValuesParser, TypedValueParser},
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use steadfast_bucket::{BlobEvent, BucketInfo, EventType, Rule, SentEvent};
+use steadfast_bucket::{Attributes, BlobEvent, BlobKey, BucketInfo, EventType, Rule, SentEvent};
 use steadfast_store::{Recorded, State};
 use utoipa::ToSchema;
 
 pub use crate::objects::Deleted;
-use crate::{DeliveryState, Limit, Page, escaped, operation::operation, rfc3339};
+use crate::{DeliveryState, Limit, Page, escaped, operation::operation, read_time, rfc3339};
 
 /// List the buckets by name.
 #[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
@@ -462,6 +462,15 @@ pub struct Blob {
     pub version: String,
     /// Its own metadata.
     pub metadata: BTreeMap<String, String>,
+    /// The CRC-32 of its bytes, 8 hexadecimal digits.
+    pub crc32: String,
+    /// The SHA-256 of its bytes, 64 hexadecimal digits; null if it was not computed.
+    pub sha256: Option<String>,
+}
+
+/// The path of a blob in the HTTP API.
+pub fn blob_uri(bucket: &str, key: &str) -> String {
+    format!("/v1/buckets/{}/objects/{}", escaped(bucket), escaped(key))
 }
 
 /// One part of a list of blobs.
@@ -570,8 +579,37 @@ impl From<steadfast_bucket::Blob> for Blob {
             etag: it.etag,
             content_type: it.attributes.content_type,
             metadata: it.attributes.metadata,
+            crc32: format!("{:08x}", it.crc32),
+            sha256: it.sha256.map(|it| it.map(|byte| format!("{byte:02x}")).concat()),
         }
     }
+}
+
+/// Fails with the field that cannot be read.
+impl TryFrom<Blob> for steadfast_bucket::Blob {
+    type Error = String;
+
+    fn try_from(it: Blob) -> Result<Self, String> {
+        let wrong = |field: &str, value: &str| format!("`{value}` is no {field} of a blob");
+        let key = BlobKey::new(&it.key).map_err(|error| error.to_string())?;
+        let at = read_time(&it.modified_at).ok_or_else(|| wrong("modifiedAt", &it.modified_at))?;
+        let crc32 = u32::from_str_radix(&it.crc32, 16).map_err(|_| wrong("crc32", &it.crc32))?;
+        let sha256 = it.sha256.map(|text| sha256(&text).ok_or_else(|| wrong("sha256", &text)));
+        let attributes = Attributes {
+            content_type: it.content_type,
+            metadata: it.metadata,
+            ..Attributes::default()
+        };
+        let (numbers, sums) = ((it.size, it.sequence, at), (crc32, sha256.transpose()?));
+        let blob = Self::told(key, numbers, (it.etag, &it.version), attributes, sums);
+        blob.ok_or_else(|| wrong("version", &it.version))
+    }
+}
+
+fn sha256(text: &str) -> Option<[u8; 32]> {
+    let digits = (0..text.len()).step_by(2).map(|at| text.get(at..at + 2));
+    let bytes = digits.map(|it| u8::from_str_radix(it?, 16).ok()).collect::<Option<Vec<u8>>>()?;
+    bytes.try_into().ok()
 }
 
 impl BucketEvent {

@@ -206,6 +206,7 @@ impl Code {
             StoreError::Corrupt { .. } => Self::Corrupt,
             StoreError::ReadOnly => Self::ReadOnly,
             StoreError::Closed => Self::Closed,
+            StoreError::Remote(problem) => Self::of_tag(problem.code).unwrap_or(Self::Internal),
         }
     }
 

@@ -6,7 +6,9 @@
 
 pub mod buckets;
 mod code;
+mod connection;
 mod delivery;
+mod door;
 mod json;
 pub mod keys;
 pub mod objects;
@@ -23,6 +25,9 @@ pub mod tokens;
 
 pub use self::{
     code::Code,
+    connection::{
+        ApiError, BrokenBody, Connection, Exchanged, NoAnswer, Payload, Transport, connect, payload,
+    },
     delivery::DeliveryState,
     json::JsonText,
     operation::{Method, Operation, Role},

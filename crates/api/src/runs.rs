@@ -228,6 +228,9 @@ impl Wait {
     /// The longest wait.
     const MAX: u32 = 60;
 
+    /// The longest wait that a server allows.
+    pub const LONGEST: Self = Self(Self::MAX);
+
     /// The number of seconds.
     pub fn seconds(self) -> u64 {
         self.0.into()

@@ -3,7 +3,8 @@
 use std::collections::{BTreeSet, HashMap};
 
 use clap::Args;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
+use serde_json::value::RawValue;
 use steadfast_store::{
     Address, Attempt, Direction, EntityId, MessageKind, Position, Recorded, SettledAs, State,
     Store, StoreError, StreamSummary,
@@ -260,7 +261,7 @@ fn direction(direction: Direction) -> &'static str {
 }
 
 /// A message with its failed attempts.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MessageDetail {
     /// The message.
@@ -268,6 +269,21 @@ pub struct MessageDetail {
     pub message: Message,
     /// The failed attempts, oldest first.
     pub attempt_log: Vec<AttemptEntry>,
+}
+
+/// JSON as it was written cannot be read through `flatten`: the message is read by itself.
+impl<'de> Deserialize<'de> for MessageDetail {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Log {
+            attempt_log: Vec<AttemptEntry>,
+        }
+        let text = Box::<RawValue>::deserialize(from)?;
+        let message = serde_json::from_str(text.get()).map_err(D::Error::custom)?;
+        let Log { attempt_log } = serde_json::from_str(text.get()).map_err(D::Error::custom)?;
+        Ok(Self { message, attempt_log })
+    }
 }
 
 /// One failed attempt.

@@ -77,6 +77,33 @@ pub struct Blob {
 }
 
 impl Blob {
+    /// A blob that a program in another process tells of, without its parts and other checksums;
+    /// `None` if `version` names no write.
+    pub fn told(
+        key: BlobKey,
+        (size, sequence, modified_at): (u64, i64, Timestamp),
+        (etag, version): (String, &str),
+        attributes: Attributes,
+        (crc32, sha256): (u32, Option<[u8; 32]>),
+    ) -> Option<Self> {
+        let content = ContentId::from_hex(version)?;
+        let (more, parts) = (MoreSums::default(), Vec::new());
+        let blob = Self {
+            key,
+            size,
+            etag,
+            sequence,
+            modified_at,
+            attributes,
+            crc32,
+            sha256,
+            more,
+            content,
+            parts,
+        };
+        Some(blob)
+    }
+
     /// Names this write of the key, and no other.
     pub fn version(&self) -> String {
         self.content.to_string()

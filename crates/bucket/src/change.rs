@@ -216,6 +216,7 @@ fn time(at: Timestamp) -> String {
 pub(crate) fn is_certain(error: &BucketError) -> bool {
     let BucketError::Store(error) = error else { return true };
     match error {
+        StoreError::Remote(problem) => problem.is_surely_not_applied,
         StoreError::Invalid(_)
         | StoreError::Busy { .. }
         | StoreError::DiskFull

@@ -2,23 +2,42 @@
 
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 
-use steadfast_store::StoreError;
-use tokio::sync::watch;
+use steadfast_store::{RemoteProblem, StoreError};
 
 use crate::{
-    Address, Arrival, Body, Bucket, BucketHandle, CallError, Handle, LiveSocket, Object, Objects,
-    Queues, Runtime,
+    Address, Arrival, Body, Bucket, BucketHandle, CallError, Handle, LiveSocket, Object, Runtime,
+    door::{RemoteDoor, call_error},
     object::{Lists, PendingCall},
-    process::{Decided, InputError, Process},
+    process::{Decided, InputError, Process, encoded},
     runtime::Running,
-    workflow::{RunAddress, RunError, RunHandle, Runs, Started, Workflow},
+    workflow::{RunAddress, RunError, RunHandle, Started, Workflow},
 };
 
 /// Reaches a program while it runs. Cheap to clone, and no clone keeps the program running: a
 /// performer, an executor or a consumer may hold one. [`App::client`](crate::App::client) gives it
-/// before the program has started; [`Runtime`] is one itself.
-#[derive(Clone, Default)]
-pub struct Client(Arc<RwLock<Weak<Running>>>);
+/// before the program has started; [`Runtime`] is one itself. `steadfast::connect` gives one for a
+/// program in another process.
+#[derive(Clone)]
+pub struct Client(Reach);
+
+#[derive(Clone)]
+enum Reach {
+    Local(Arc<RwLock<Weak<Running>>>),
+    Remote(Arc<dyn RemoteDoor>),
+}
+
+impl Default for Client {
+    fn default() -> Self {
+        Self(Reach::Local(Arc::default()))
+    }
+}
+
+/// One of the two ways to a program.
+#[derive(Clone)]
+pub(crate) enum Way<L> {
+    Local(L),
+    Remote(Arc<dyn RemoteDoor>),
+}
 
 /// Takes messages from outside of the program: a queue, or an event of a run.
 pub trait Receive<M> {
@@ -33,27 +52,44 @@ pub trait Receive<M> {
     ) -> impl Future<Output = Result<(), Self::Error>> + Send;
 }
 
+impl<L> Way<L> {
+    fn map<T>(self, part: impl FnOnce(L) -> T) -> Way<T> {
+        match self {
+            Self::Local(it) => Way::Local(part(it)),
+            Self::Remote(door) => Way::Remote(door),
+        }
+    }
+}
+
 impl Client {
     pub(crate) fn attach(&self, running: &Arc<Running>) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(running);
+        if let Reach::Local(here) = &self.0 {
+            *here.write().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(running);
+        }
     }
 
-    fn parts(&self) -> Result<Arc<Running>, StoreError> {
-        let running = self.0.read().unwrap_or_else(PoisonError::into_inner).upgrade();
-        running.filter(|it| !it.has_ended()).ok_or(StoreError::Closed)
+    /// A client of a program in another process.
+    pub fn remote(door: Arc<dyn RemoteDoor>) -> Self {
+        Self(Reach::Remote(door))
     }
 
-    pub(crate) fn queues(&self) -> Result<Queues, StoreError> {
-        Ok(self.parts()?.queues.clone())
+    /// The way to the program: into this process, while it runs, or out of it.
+    pub(crate) fn way(&self) -> Result<Way<Arc<Running>>, StoreError> {
+        let here = match &self.0 {
+            Reach::Local(here) => here,
+            Reach::Remote(door) => return Ok(Way::Remote(door.clone())),
+        };
+        let running = here.read().unwrap_or_else(PoisonError::into_inner).upgrade();
+        let running = running.filter(|it| !it.has_ended()).ok_or(StoreError::Closed)?;
+        Ok(Way::Local(running))
     }
 
-    /// The program, while it runs.
+    /// The program, while it runs in this process.
     pub fn runtime(&self) -> Option<Runtime> {
-        self.parts().ok().map(Runtime::of)
-    }
-
-    fn objects(&self) -> Result<Objects, CallError> {
-        Ok(self.parts()?.objects.clone())
+        match self.way().ok()? {
+            Way::Local(running) => Some(Runtime::of(running)),
+            Way::Remote(_) => None,
+        }
     }
 
     /// Calls an object. The reply comes when the turn is durable.
@@ -61,7 +97,7 @@ impl Client {
     where
         C::Calls: Lists<M, I>,
     {
-        PendingCall::typed(self.objects(), to, msg)
+        PendingCall::typed(self.way().map(|it| it.map(|it| it.objects.clone())), to, msg)
     }
 
     /// Calls an object by names, with JSON.
@@ -72,21 +108,35 @@ impl Client {
         message: &str,
         body: &str,
     ) -> Result<String, CallError> {
-        self.objects()?.call_json(class, name, message, body, None).await
+        match self.way()? {
+            Way::Local(running) => {
+                running.objects.call_json(class, name, message, body, None).await
+            }
+            Way::Remote(door) => {
+                door.call((class, name), message, body, None).await.map_err(call_error)
+            }
+        }
     }
 
     /// Connects to an object. The connection is there when the turn that accepted it is durable.
+    /// A program in another process takes connections as WebSockets only.
     pub async fn connect<C: Object>(
         &self,
         to: Address<C>,
         arrival: Arrival,
     ) -> Result<LiveSocket, CallError> {
-        self.objects()?.connect(C::CLASS, to.name(), arrival).await
+        match self.way()? {
+            Way::Local(running) => running.objects.connect(C::CLASS, to.name(), arrival).await,
+            Way::Remote(_) => Err(elsewhere("connect to the object with a WebSocket").into()),
+        }
     }
 
     /// Deletes an object; `false` if it did not exist.
     pub async fn delete<C: Object>(&self, object: Address<C>) -> Result<bool, CallError> {
-        self.objects()?.delete(C::CLASS, object.name()).await
+        match self.way()? {
+            Way::Local(running) => running.objects.delete(C::CLASS, object.name()).await,
+            Way::Remote(door) => Ok(door.delete_object((C::CLASS, object.name())).await?),
+        }
     }
 
     /// Sends a message to a queue, at once or [after](Queue::after) a delay, or an
@@ -102,7 +152,13 @@ impl Client {
         run: RunAddress<W>,
         input: W::Input,
     ) -> Result<Started, RunError> {
-        self.parts()?.runs.start(run, input).await
+        match self.way()? {
+            Way::Local(running) => running.runs.start(run, input).await,
+            Way::Remote(door) => {
+                let input = json("the input of the run", &input)?;
+                Ok(door.start((W::NAME, run.id()), &input).await?)
+            }
+        }
     }
 
     /// A run of a workflow, with its types.
@@ -110,19 +166,40 @@ impl Client {
         RunHandle::new(self.clone(), run)
     }
 
-    /// The runs, and what tells of the end of the program.
-    pub(crate) fn runs(&self) -> Result<(Runs, watch::Receiver<bool>), RunError> {
-        let parts = self.parts()?;
-        Ok((parts.runs.clone(), parts.ended.subscribe()))
-    }
-
     /// Gives an input to a process.
     pub async fn input<P: Process>(&self, input: P::Input) -> Result<Decided, InputError> {
-        self.parts()?.processes.input::<P>(&input, None).await
+        match self.way()? {
+            Way::Local(running) => running.processes.input::<P>(&input, None).await,
+            Way::Remote(door) => {
+                let (name, message_type, data) = encoded::<P>(&input)?;
+                Ok(door.input((P::NAME, &name), &message_type, data).await?)
+            }
+        }
     }
 
     /// A bucket of the program, which must run already.
     pub fn bucket(&self, bucket: Bucket) -> BucketHandle {
-        BucketHandle::new(self.parts().ok().and_then(|it| it.buckets.clone()), bucket)
+        let way = self.way().ok().and_then(|it| match it {
+            Way::Local(running) => running.buckets.clone().map(Way::Local),
+            Way::Remote(door) => Some(Way::Remote(door)),
+        });
+        BucketHandle::new(way, bucket)
     }
+}
+
+/// What a program in another process cannot be asked for by a [`Client`].
+pub(crate) fn elsewhere(advice: &str) -> StoreError {
+    StoreError::Remote(Box::new(RemoteProblem {
+        code: "conflict",
+        detail: format!("the program runs in another process: {advice}"),
+        refusal: None,
+        is_retryable: false,
+        is_surely_not_applied: true,
+    }))
+}
+
+pub(crate) fn json(what: &'static str, value: &impl Body) -> Result<String, RunError> {
+    let malformed =
+        |error: serde_json::Error| RunError::Malformed { what, detail: error.to_string() };
+    serde_json::to_string(value).map_err(malformed)
 }

@@ -10,6 +10,7 @@ pub mod bucket;
 mod client;
 mod commit_each;
 pub mod dispatch;
+mod door;
 mod error;
 pub mod object;
 mod open;
@@ -37,6 +38,7 @@ pub use self::{
         CRASH_POINTS, Dispatcher, DispatcherBuilder, DispatcherOptions, Failure, Handler, Router,
         Unknown,
     },
+    door::{RemoteDoor, RunChange},
     error::{Error, Result, ResultExt, StartError},
     object::{
         Address, Alarm, Arrival, Both, CallError, Caller, CatchUp, Closed, Connection,

@@ -17,6 +17,7 @@ use std::{fmt::Debug, time::Duration};
 
 use serde_json::Value;
 
+pub(crate) use self::registry::encoded;
 pub use self::{
     codec::CodecError,
     error::InputError,

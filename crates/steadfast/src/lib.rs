@@ -2,10 +2,13 @@
 //!
 //! [`App`] declares a program: objects, workflows, processes, queues and buckets. With the feature
 //! `server` (on by default) [`main`](fn@main) serves it over HTTP with a console, and is its
-//! command line. [`App::open`] embeds it instead, and [`App::test`] tests it in memory.
+//! command line. [`App::open`] embeds it instead, and [`App::test`] tests it in memory. With the
+//! feature `client` [`connect`] reaches a program in another process with the same [`Client`].
 
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "client")]
+pub use steadfast_api::{self as api, connect};
 pub use steadfast_core::*;
 #[cfg(feature = "server")]
 pub use steadfast_server::{http, main};

@@ -146,6 +146,25 @@ pub enum StoreError {
     /// The store was closed.
     #[error("store is closed")]
     Closed,
+    /// A program in another process, which holds the store, did not do it.
+    #[error("{}", .0.detail)]
+    Remote(Box<RemoteProblem>),
+}
+
+/// The problem that a program in another process answered with, or why it gave no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemoteProblem {
+    /// The stable code.
+    pub code: &'static str,
+    /// The fact, and what to do next.
+    pub detail: String,
+    /// The code that an object, a process or a route of an application gave, if one of them
+    /// refused.
+    pub refusal: Option<String>,
+    /// Whether the same request may succeed if it is sent again.
+    pub is_retryable: bool,
+    /// Whether the request surely changed nothing.
+    pub is_surely_not_applied: bool,
 }
 
 impl StoreError {
@@ -163,6 +182,7 @@ impl StoreError {
             StoreError::Corrupt { .. } => "corrupt",
             StoreError::ReadOnly => "read_only",
             StoreError::Closed => "closed",
+            StoreError::Remote(problem) => problem.code,
         }
     }
 
@@ -170,6 +190,7 @@ impl StoreError {
     pub fn is_retryable(&self) -> bool {
         match self {
             StoreError::Busy { .. } | StoreError::DiskFull | StoreError::Unavailable { .. } => true,
+            StoreError::Remote(problem) => problem.is_retryable,
             StoreError::Invalid(_)
             | StoreError::Unknown { .. }
             | StoreError::Fenced { .. }
@@ -202,6 +223,7 @@ impl StoreError {
             | StoreError::Fenced { .. }
             | StoreError::CommitsLost { .. }
             | StoreError::ReadOnly => true,
+            StoreError::Remote(problem) => problem.is_surely_not_applied,
             StoreError::Unknown { .. }
             | StoreError::Failed { .. }
             | StoreError::Corrupt { .. }

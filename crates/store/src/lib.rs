@@ -39,7 +39,7 @@ pub use self::{
     commit::{Commit, Expect, Lease, Remember, Snapshot, Write},
     entropy::{Entropy, SeededEntropy},
     entry::{AgeCursor, Entries, Entry, EntryKey, EntryRange, Put, behind},
-    error::{CommitsLost, InvalidInput, OpenError, StoreError},
+    error::{CommitsLost, InvalidInput, OpenError, RemoteProblem, StoreError},
     id::{Address, AddressError, EntityId, EntityKind},
     memory::{MemoryStore, Moment},
     message::{Cause, Direction, Due, Json, Message, MessageKind, Position, Task, Version},

@@ -1,6 +1,6 @@
 //! One test for each primitive.
 
-use std::net::TcpStream;
+use std::{net::TcpStream, process::Command};
 
 use serde_json::{Value, json};
 use tungstenite::{Message, WebSocket};
@@ -67,6 +67,22 @@ fn mail_reaches_its_mailbox_once_and_mail_without_a_recipient_is_set_aside() {
     let query = ["objects", "sql", "mailbox", "ada", "SELECT * FROM mail"];
     let asked = server.run(&query);
     assert!(String::from_utf8_lossy(&asked.stdout).contains("hello"), "{asked:?}");
+}
+
+#[test]
+fn a_client_in_another_process_sends_mail() {
+    let server = Server::start(env!("CARGO_BIN_EXE_queue"));
+    let client = |url: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_client"));
+        command.args([url, "grace", "from elsewhere"]).output().expect("the program runs")
+    };
+    let sent = client(&server.url);
+    assert!(String::from_utf8_lossy(&sent.stdout).starts_with("sent; "), "{sent:?}");
+    let mails = || server.rows("mailbox", "grace", "SELECT * FROM mail");
+    until(&json!([["from elsewhere"]]), mails);
+    let nobody = client("http://127.0.0.1:1");
+    let text = String::from_utf8_lossy(&nobody.stderr).into_owned();
+    assert!(!nobody.status.success() && text.contains("nothing was sent"), "{text}");
 }
 
 #[test]

@@ -47,6 +47,7 @@ mod proxy;
 mod queue_cli;
 mod queue_pages;
 mod queues;
+mod remote;
 mod revive;
 mod run_cli;
 mod run_live;

@@ -6,26 +6,44 @@ use steadfast_bucket::{
 };
 
 use super::Bucket;
+use crate::{
+    client::{Way, elsewhere},
+    door::RemoteDoor,
+};
 
 /// One bucket of a running program: `runtime.bucket(UPLOADS)`. Cheap to clone.
 ///
 /// What changes the bucket is durable when it returns, together with the event that tells of it.
-#[derive(Clone, Debug)]
+/// A program in another process has no `writer`, `read` and `copy`: its S3 API streams and copies.
+#[derive(Clone)]
 pub struct BucketHandle {
-    buckets: Option<Buckets>,
+    way: Option<Way<Buckets>>,
     bucket: Bucket,
 }
 
 impl BucketHandle {
-    pub(crate) fn new(buckets: Option<Buckets>, bucket: Bucket) -> Self {
-        Self { buckets, bucket }
+    pub(crate) fn new(way: Option<Way<Buckets>>, bucket: Bucket) -> Self {
+        Self { way, bucket }
+    }
+
+    /// The remote door, if the program runs in another process.
+    fn door(&self) -> Option<&dyn RemoteDoor> {
+        match &self.way {
+            Some(Way::Remote(door)) => Some(&**door),
+            Some(Way::Local(_)) | None => None,
+        }
     }
 
     fn parts(&self) -> Result<(&Buckets, BucketName), BucketError> {
         let name = BucketName::new(self.bucket.name())?;
-        let reason = || "this program has no buckets, or has stopped".to_owned();
-        let buckets = self.buckets.as_ref().ok_or_else(|| BucketError::Files { reason: reason() });
-        Ok((buckets?, name))
+        match &self.way {
+            Some(Way::Local(buckets)) => Ok((buckets, name)),
+            Some(Way::Remote(_)) => Err(elsewhere("stream and copy blobs by its S3 API").into()),
+            None => {
+                let reason = "this program has no buckets, or has stopped".into();
+                Err(BucketError::Files { reason })
+            }
+        }
     }
 
     /// Puts a blob.
@@ -40,6 +58,9 @@ impl BucketHandle {
         bytes: impl AsRef<[u8]>,
         put: PutOptions,
     ) -> Result<Blob, BucketError> {
+        if let Some(door) = self.door() {
+            return Ok(door.put_blob((self.bucket.name(), key), bytes.as_ref(), put).await?);
+        }
         let (buckets, name) = self.parts()?;
         buckets.put(&name, &BlobKey::new(key)?, bytes.as_ref(), put).await
     }
@@ -52,12 +73,21 @@ impl BucketHandle {
 
     /// The blob under a key; `None` if there is none.
     pub async fn head(&self, key: &str) -> Result<Option<Blob>, BucketError> {
+        if let Some(door) = self.door() {
+            let prefix = key.to_owned();
+            let only = ListOptions { prefix, limit: Some(1), ..ListOptions::default() };
+            let listing = door.list_blobs(self.bucket.name(), &only).await?;
+            return Ok(listing.blobs.into_iter().find(|it| it.key.as_str() == key));
+        }
         let (buckets, name) = self.parts()?;
         found(buckets.head(&name, &BlobKey::new(key)?).await)
     }
 
     /// The bytes of a blob that is known to be small; `None` if there is none.
     pub async fn get(&self, key: &str) -> Result<Option<Vec<u8>>, BucketError> {
+        if let Some(door) = self.door() {
+            return Ok(door.get_blob((self.bucket.name(), key)).await?);
+        }
         match found(self.read(key, GetOptions::default()).await)? {
             Some(reading) => reading.bytes().await.map(Some),
             None => Ok(None),
@@ -72,6 +102,9 @@ impl BucketHandle {
 
     /// Deletes a blob; the number that the deletion took, or `None` if there was none.
     pub async fn delete(&self, key: &str) -> Result<Option<i64>, BucketError> {
+        if let Some(door) = self.door() {
+            return Ok(door.delete_blob((self.bucket.name(), key)).await?);
+        }
         let (buckets, name) = self.parts()?;
         buckets.delete(&name, &BlobKey::new(key)?, Condition::default()).await
     }
@@ -85,6 +118,9 @@ impl BucketHandle {
 
     /// Lists blobs.
     pub async fn list(&self, list: &ListOptions) -> Result<Listing, BucketError> {
+        if let Some(door) = self.door() {
+            return Ok(door.list_blobs(self.bucket.name(), list).await?);
+        }
         let (buckets, name) = self.parts()?;
         buckets.list(&name, list).await
     }

@@ -3,7 +3,7 @@
 use steadfast_bucket::{BlobEvent, Buckets, EventType, LifecycleRule, Rule};
 
 use super::BucketHandle;
-use crate::Queue;
+use crate::{Queue, client::Way};
 
 /// A bucket by its name: `const UPLOADS: Bucket = Bucket::named("uploads");`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ impl Bucket {
 
     /// The bucket among these.
     pub fn of(self, buckets: &Buckets) -> BucketHandle {
-        BucketHandle::new(Some(buckets.clone()), self)
+        BucketHandle::new(Some(Way::Local(buckets.clone())), self)
     }
 
     /// The bucket, with every change of keys that begin with `prefix` sent to a queue.

@@ -27,7 +27,7 @@ use super::{
     restore::{Extent, restore},
     sleep,
 };
-use crate::{Body, script::Script};
+use crate::{Body, client::Way, script::Script};
 
 /// A class whose types are forgotten.
 pub(super) struct Class {
@@ -282,7 +282,7 @@ impl Objects {
     where
         C::Calls: Lists<M, I>,
     {
-        PendingCall::typed(Ok(self.clone()), to, msg)
+        PendingCall::typed(Ok(Way::Local(self.clone())), to, msg)
     }
 
     /// Calls an object by names, with JSON, for callers outside of the program: the turn's

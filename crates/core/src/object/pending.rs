@@ -8,13 +8,15 @@ use std::{
 
 use steadfast_store as store;
 
+use steadfast_store::StoreError;
+
 use super::{Address, CallError, Caller, Handle, Objects};
-use crate::Body;
+use crate::{Body, client::Way, door::call_error};
 
 /// A call that is about to be made.
 #[must_use = "a call is made when it is awaited"]
 pub struct PendingCall<R> {
-    objects: Result<Objects, CallError>,
+    way: Result<Way<Objects>, StoreError>,
     to: Result<store::Address, CallError>,
     message: &'static str,
     body: Result<String, CallError>,
@@ -25,7 +27,7 @@ pub struct PendingCall<R> {
 impl<R> PendingCall<R> {
     /// A call of one of these objects.
     pub(crate) fn typed<C: Handle<M, Reply = R>, M: Body>(
-        objects: Result<Objects, CallError>,
+        way: Result<Way<Objects>, StoreError>,
         to: Address<C>,
         msg: M,
     ) -> Self {
@@ -36,7 +38,7 @@ impl<R> PendingCall<R> {
             detail: error.to_string(),
         });
         let to = to.resolve().map_err(CallError::from);
-        Self { objects, to, message, body, key: None, reply: PhantomData }
+        Self { way, to, message, body, key: None, reply: PhantomData }
     }
 
     /// Makes the call once for this key: a repetition within a day changes nothing and gets the
@@ -53,9 +55,17 @@ impl<R: Body> IntoFuture for PendingCall<R> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let Self { objects, to, message, body, key, .. } = self;
-            let reply =
-                objects?.give_call(&to?, message, &body?, key.as_deref(), Caller::Internal).await?;
+            let Self { way, to, message, body, key, .. } = self;
+            let (to, body, key) = (to?, body?, key.as_deref());
+            let reply = match way? {
+                Way::Local(objects) => {
+                    objects.give_call(&to, message, &body, key, Caller::Internal).await?
+                }
+                Way::Remote(door) => {
+                    let object = (to.class(), to.name());
+                    door.call(object, message, &body, key).await.map_err(call_error)?
+                }
+            };
             serde_json::from_str(&reply).map_err(|error| CallError::Reply {
                 message: message.into(),
                 detail: error.to_string(),

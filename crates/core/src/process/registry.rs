@@ -80,12 +80,7 @@ impl Processes {
         input: &P::Input,
         key: Option<&str>,
     ) -> Result<Decided, InputError> {
-        let name = P::route(input).ok_or_else(|| InputError::Instance {
-            belongs: "no instance".into(),
-            given: P::NAME.into(),
-        })?;
-        let (message_type, data) = codec::encode(input)?;
-        let data = serde_json::from_str(data.as_str()).unwrap_or_default();
+        let (name, message_type, data) = encoded::<P>(input)?;
         self.input_json(P::NAME, &name, &message_type, data, key).await
     }
 
@@ -113,6 +108,17 @@ impl Processes {
     fn get(&self, process: &str) -> Result<&Arc<dyn AnyProcess>, InputError> {
         self.by_name.get(process).ok_or_else(|| InputError::Process { name: process.into() })
     }
+}
+
+/// The instance that an input belongs to, its type and its data.
+pub(crate) fn encoded<P: Process>(input: &P::Input) -> Result<(String, String, Value), InputError> {
+    let name = P::route(input).ok_or_else(|| InputError::Instance {
+        belongs: "no instance".into(),
+        given: P::NAME.into(),
+    })?;
+    let (message_type, data) = codec::encode(input)?;
+    let data = serde_json::from_str(data.as_str()).unwrap_or_default();
+    Ok((name, message_type, data))
 }
 
 impl Router for Processes {

@@ -9,6 +9,7 @@ use steadfast_store::{InvalidInput, Json};
 use super::{QueueError, QueueSettings};
 use crate::{
     Body, Client, Receive,
+    client::Way,
     object::{Destination, Sending},
 };
 
@@ -103,7 +104,7 @@ impl<M: Body> Receive<M> for Queue<M> {
     type Error = QueueError;
 
     async fn receive(self, client: &Client, msg: M) -> Result<(), QueueError> {
-        client.queues()?.send(self, &msg).await.map(drop)
+        self.after(Duration::ZERO).receive(client, msg).await
     }
 }
 
@@ -111,7 +112,14 @@ impl<M: Body> Receive<M> for Later<M> {
     type Error = QueueError;
 
     async fn receive(self, client: &Client, msg: M) -> Result<(), QueueError> {
-        client.queues()?.send_after(self.queue, &msg, self.delay).await.map(drop)
+        let Self { queue, delay } = self;
+        match client.way()? {
+            Way::Local(running) => running.queues.send_after(queue, &msg, delay).await.map(drop),
+            Way::Remote(door) => {
+                let body = Json::of(&msg)?;
+                Ok(door.send(queue.name, body.as_str(), delay).await?)
+            }
+        }
     }
 }
 

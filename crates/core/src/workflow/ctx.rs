@@ -16,7 +16,8 @@ use super::{
     state::{Given, State},
 };
 use crate::{
-    Body, Bucket, BucketHandle, Buckets, Error, Objects, Result, object::CallKey, script::Script,
+    Body, Bucket, BucketHandle, Buckets, Error, Objects, Result, client::Way, object::CallKey,
+    script::Script,
 };
 
 /// The context of a run. Cheap to clone.
@@ -57,7 +58,7 @@ impl Ctx {
     /// A bucket of the program. What is done with it is outside of the run's record: do it in a
     /// step.
     pub fn bucket(&self, bucket: Bucket) -> BucketHandle {
-        BucketHandle::new(self.0.around.buckets.clone(), bucket)
+        BucketHandle::new(self.0.around.buckets.clone().map(Way::Local), bucket)
     }
 
     /// The clock of the store, for the bodies of steps: what it says is not recorded. Elsewhere

@@ -2,12 +2,14 @@
 
 use std::{marker::PhantomData, time::Duration};
 
-use serde_json::json;
+use serde_json::json as object;
 use steadfast_store::{InvalidInput, Json, StoreError};
 
-use super::{Ctx, RunAddress, RunError, Runs, Status, Workflow};
+use super::{Ctx, RunAddress, RunError, Status, Workflow};
 use crate::{
     Body, Client, Receive, Result,
+    client::{Way, json},
+    door::RunChange,
     object::{Destination, Sending},
 };
 
@@ -62,7 +64,7 @@ impl<W: Workflow, T: Body> Destination<T, ()> for RunEvent<W, T> {
             .run
             .resolve()
             .map_err(|_| InvalidInput::NotARun { address: format!("{:?}", self.run).into() })?;
-        let metadata = Json::of(&json!({ "to": target.to_string() }))?;
+        let metadata = Json::of(&object!({ "to": target.to_string() }))?;
         let (action, message_type) = ("event", self.event.name);
         // Behind the message that starts the run.
         let (data, delay, ordered) = (Json::of(&msg)?, Duration::ZERO, true);
@@ -98,24 +100,34 @@ impl<W: Workflow> RunHandle<W> {
         Self { client, run }
     }
 
-    fn runs(&self) -> Result<Runs, RunError> {
-        Ok(self.client.runs()?.0)
+    fn names(&self) -> (&str, &str) {
+        (W::NAME, self.run.id())
     }
 
     /// How far it is.
     pub async fn status(&self) -> Result<Status, RunError> {
-        Ok(self.runs()?.run(W::NAME, self.run.id()).await?.status)
+        match self.client.way()? {
+            Way::Local(it) => Ok(it.runs.run(W::NAME, self.run.id()).await?.status),
+            Way::Remote(door) => Ok(door.status(self.names()).await?),
+        }
     }
 
     /// Waits until it has ended, and gives what it ended with. One that failed is
     /// [`RunError::Failed`]; one that was terminated or stands still is [`RunError::WrongStatus`].
     /// When the program stops before, it is the error `closed`.
     pub async fn wait(&self) -> Result<W::Output, RunError> {
-        let (runs, mut ended) = self.client.runs()?;
-        let status = tokio::select! {
-            status = runs.wait(W::NAME, self.run.id()) => status?,
-            // The next process drives it.
-            _ = ended.wait_for(|it| *it) => return Err(StoreError::Closed.into()),
+        let status = match self.client.way()? {
+            Way::Remote(door) => door.wait(self.names()).await?,
+            Way::Local(running) => {
+                let (runs, mut ended) = (running.runs.clone(), running.ended.subscribe());
+                // The wait does not keep the program alive.
+                drop(running);
+                tokio::select! {
+                    status = runs.wait(W::NAME, self.run.id()) => status?,
+                    // The next process drives it.
+                    _ = ended.wait_for(|it| *it) => return Err(StoreError::Closed.into()),
+                }
+            }
         };
         let run = format!("{:?}", self.run);
         let tag = status.tag();
@@ -135,21 +147,38 @@ impl<W: Workflow> RunHandle<W> {
 
     /// Tells it of an event, which is kept until the run waits for one of this name.
     pub async fn send<T: Body>(&self, event: Event<T>, payload: T) -> Result<(), RunError> {
-        self.runs()?.send_event(W::NAME, self.run.id(), event.name, &payload).await
+        match self.client.way()? {
+            Way::Local(running) => {
+                running.runs.send_event(W::NAME, self.run.id(), event.name, &payload).await
+            }
+            Way::Remote(door) => {
+                let payload = json("the payload of the event", &payload)?;
+                Ok(door.send_event(self.names(), event.name, &payload).await?)
+            }
+        }
     }
 
     /// Has it stand still: attempts that are under way end and are recorded, nothing new begins.
     pub async fn pause(&self) -> Result<(), RunError> {
-        self.runs()?.pause(W::NAME, self.run.id()).await
+        match self.client.way()? {
+            Way::Local(it) => it.runs.pause(W::NAME, self.run.id()).await,
+            Way::Remote(door) => Ok(door.change_run(self.names(), RunChange::Pause).await?),
+        }
     }
 
     /// Lets it go on. Its timers are as far away as they were.
     pub async fn resume(&self) -> Result<(), RunError> {
-        self.runs()?.resume(W::NAME, self.run.id()).await
+        match self.client.way()? {
+            Way::Local(it) => it.runs.resume(W::NAME, self.run.id()).await,
+            Way::Remote(door) => Ok(door.change_run(self.names(), RunChange::Resume).await?),
+        }
     }
 
     /// Ends it. What is under way in it is given up.
     pub async fn terminate(&self) -> Result<(), RunError> {
-        self.runs()?.terminate(W::NAME, self.run.id()).await
+        match self.client.way()? {
+            Way::Local(it) => it.runs.terminate(W::NAME, self.run.id()).await,
+            Way::Remote(door) => Ok(door.change_run(self.names(), RunChange::Terminate).await?),
+        }
     }
 }

@@ -155,7 +155,7 @@ pub struct AttemptView {
 }
 
 /// Why something failed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Default, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FailureView {
     /// The stable code.

@@ -1,35 +1,37 @@
 //! Sends requests to a server, or to the same routes in this process.
 
-mod http;
 mod local;
 
 use std::io::Read;
 
-use steadfast_api::Operation;
+use axum::body::Bytes;
+use futures_util::{Stream, StreamExt, stream};
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::Frame;
+use steadfast_api::{ApiError, BrokenBody, Connection, Operation, Payload, connect, payload};
 use steadfast_core::App;
 use steadfast_web::Ask;
+use tokio::runtime::Runtime;
 
-use self::{http::HttpClient, local::LocalClient};
+use self::local::Local;
 use crate::{
-    api::problem::ProblemBody,
     args::Source,
     cli::{output, told},
     failure::Failure,
 };
 
+/// Bytes of a file that are read at once.
+const PIECE: u64 = 256 << 10;
+
 /// Takes a piece of a file, and hears how long the whole is.
 pub(super) type Take<'a> = &'a mut dyn FnMut(&[u8], Option<u64>) -> Result<(), Failure>;
 
-/// What was answered.
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) body: Vec<u8>,
-}
-
 /// Asks a server or a folder.
-pub(crate) enum Client {
-    Server(HttpClient),
-    Folder(Box<LocalClient>),
+pub(crate) struct Client {
+    // Stops before the runtime that it runs on.
+    local: Option<Local>,
+    connection: Connection,
+    runtime: Runtime,
 }
 
 impl Client {
@@ -38,10 +40,16 @@ impl Client {
         source: Source,
         app: Option<steadfast_core::Result<App>>,
     ) -> Result<Self, Failure> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         match (source, app) {
-            (Source::Server(url), _) => HttpClient::new(&url).map(Client::Server),
+            (Source::Server(url), _) if !url.starts_with("http://") => {
+                let example = crate::args::SERVER;
+                Err(Failure::new(format!("--server `{url}` must be like {example}")))
+            }
+            (Source::Server(url), _) => Ok(Self { local: None, connection: connect(url), runtime }),
             (Source::Folder(folder), Some(app)) => {
-                LocalClient::open(&folder, app?).map(|it| Client::Folder(Box::new(it)))
+                let local = Local::open(&runtime, &folder, app?)?;
+                Ok(Self { connection: local.connection(), local: Some(local), runtime })
             }
             (Source::Folder(_), None) => Err(Failure::new("this verb asks a server")),
         }
@@ -49,17 +57,20 @@ impl Client {
 
     /// Makes ready to ask a program that works in this process and keeps nothing.
     pub(crate) fn here(app: App) -> Result<Self, Failure> {
-        LocalClient::here(app).map(|it| Client::Folder(Box::new(it)))
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        let runtime = runtime.worker_threads(2).enable_all().build()?;
+        let local = Local::here(&runtime, app)?;
+        Ok(Self { connection: local.connection(), local: Some(local), runtime })
     }
 
     /// Gets a path; returns the body of a good answer.
     pub(super) fn get(&self, path: &str, json: bool) -> Result<String, Failure> {
-        self.ask("GET", path, None, None, json)
+        self.text(self.download(path, json)?)
     }
 
     /// Gets a path that answers with a file.
     pub(super) fn download(&self, path: &str, json: bool) -> Result<Vec<u8>, Failure> {
-        self.exchange("GET", path, None, None, json)
+        self.ask("GET", path, None, json)
     }
 
     /// Puts a file at a path, piece by piece; returns the body of a good answer.
@@ -70,44 +81,48 @@ impl Client {
         (file, length): (impl Read + Send + 'static, u64),
         json: bool,
     ) -> Result<String, Failure> {
-        let answer = match self {
-            Client::Server(client) => client.upload(path, content_type, (file, length))?,
-            Client::Folder(client) => client.upload(path, content_type, (file, length))?,
-        };
-        let body = self.accept(answer, json)?;
-        String::from_utf8(body).map_err(|error| self.not_ours(&error.to_string()))
+        let mut request = self.connection.start("PUT", path).header("content-length", length);
+        // The server may refuse the file before it is sent.
+        request = request.header("expect", "100-continue");
+        if let Some(content_type) = content_type {
+            request = request.header("content-type", content_type);
+        }
+        let request = request.body(BodyExt::boxed_unsync(StreamBody::new(pieces(file))));
+        let request = request.map_err(|error| Failure::new(error.to_string()))?;
+        let answer = self.runtime.block_on(self.connection.bytes(request));
+        self.text(self.accept(answer, json)?.into())
     }
 
     /// Gets a path that answers with a file, and gives its pieces to `take`, with the length of
     /// the whole.
     pub(super) fn fetch(&self, path: &str, json: bool, take: Take<'_>) -> Result<(), Failure> {
-        let answer = match self {
-            Client::Server(client) => client.fetch(path, take)?,
-            Client::Folder(client) => client.fetch(path, take)?,
-        };
-        answer.map_or(Ok(()), |answer| self.accept(answer, json).map(|_| ()))
+        self.runtime.block_on(async {
+            let request = self.connection.start("GET", path).body(payload(""));
+            let request = request.map_err(|error| Failure::new(error.to_string()))?;
+            let answer = self.accept(self.connection.exchange(request).await, json)?;
+            let length = answer.headers().get("content-length");
+            let length = length.and_then(|it| it.to_str().ok()?.parse().ok());
+            let mut pieces = answer.into_body().into_data_stream();
+            while let Some(piece) = pieces.next().await {
+                take(&piece.map_err(|error| Failure::new(error.to_string()))?, length)?;
+            }
+            Ok(())
+        })
     }
 
     /// Sends an operation; returns the body of a good answer.
     pub(super) fn request<O: Operation>(&self, it: &O, json: bool) -> Result<String, Failure> {
-        let uri = it.uri().map_err(|error| Failure::new(error.to_string()))?;
-        let body = match O::METHOD.has_body() {
-            true => {
-                Some(serde_json::to_string(it).map_err(|error| Failure::new(error.to_string()))?)
-            }
-            false => None,
-        };
-        self.ask(O::METHOD.name(), &uri, body.as_deref(), it.key(), json)
+        self.accept(self.runtime.block_on(self.connection.request(it)), json)
     }
 
     /// Sends an operation, and reads the answer.
     pub(super) fn send<O: Operation>(&self, it: &O, json: bool) -> Result<O::Response, Failure> {
-        self.read(&self.request(it, json)?)
+        self.accept(self.runtime.block_on(self.connection.send(it)), json)
     }
 
     /// Whether a server is asked.
     pub(super) fn is_server(&self) -> bool {
-        matches!(self, Client::Server(_))
+        self.local.is_none()
     }
 
     /// Reads the lines of an answer of a server as they come, until `take` has enough of them or
@@ -118,21 +133,22 @@ impl Client {
         json: bool,
         mut take: impl FnMut(&str) -> Result<bool, Failure>,
     ) -> Result<(), Failure> {
-        let Client::Server(client) = self else {
+        if !self.is_server() {
             return Err(Failure::new("only a server can be followed"));
-        };
-        let lines = match client.follow(path)? {
-            Ok(lines) => lines,
-            Err(answer) => return self.accept(answer, json).map(|_| ()),
-        };
-        for line in lines {
-            // A line that breaks is taken up again by who follows.
-            let Ok(line) = line else { break };
-            if !take(&line)? {
-                break;
-            }
         }
-        Ok(())
+        self.runtime.block_on(async {
+            let request = self.connection.start("GET", path).header("accept", "text/event-stream");
+            let request = request.body(payload(""));
+            let request = request.map_err(|error| Failure::new(error.to_string()))?;
+            let answer = self.accept(self.connection.exchange(request).await, json)?;
+            let mut lines = std::pin::pin!(lines(answer.into_body()));
+            while let Some(line) = lines.next().await {
+                if !take(&line)? {
+                    break;
+                }
+            }
+            Ok(())
+        })
     }
 
     fn ask(
@@ -140,65 +156,99 @@ impl Client {
         method: &str,
         path: &str,
         body: Option<&str>,
-        key: Option<&str>,
-        json: bool,
-    ) -> Result<String, Failure> {
-        let body = self.exchange(method, path, body, key, json)?;
-        String::from_utf8(body).map_err(|error| self.not_ours(&error.to_string()))
-    }
-
-    fn exchange(
-        &self,
-        method: &str,
-        path: &str,
-        body: Option<&str>,
-        key: Option<&str>,
         json: bool,
     ) -> Result<Vec<u8>, Failure> {
-        let answer = match self {
-            Client::Server(client) => client.send(method, path, body, key)?,
-            Client::Folder(client) => client.send(method, path, body, key)?,
-        };
-        self.accept(answer, json)
+        let mut request = self.connection.start(method, path);
+        if body.is_some() {
+            request = request.header("content-type", "application/json");
+        }
+        let request = request.body(payload(body.unwrap_or_default().to_owned()));
+        let request = request.map_err(|error| Failure::new(error.to_string()))?;
+        let answer = self.runtime.block_on(self.connection.bytes(request));
+        Ok(self.accept(answer, json)?.into())
     }
 
-    fn accept(&self, answer: Answer, json: bool) -> Result<Vec<u8>, Failure> {
-        if (200..300).contains(&answer.status) {
-            return Ok(answer.body);
-        }
-        let body = String::from_utf8_lossy(&answer.body);
-        let Ok(problem) = serde_json::from_str::<ProblemBody>(&body) else {
-            return Err(self.not_ours(&format!("it answered with status {}", answer.status)));
+    /// Says what went wrong; with `--json`, as the problem that was answered.
+    fn accept<T>(&self, answer: Result<T, ApiError>, json: bool) -> Result<T, Failure> {
+        let error = match answer {
+            Ok(it) => return Ok(it),
+            Err(error) => error,
         };
-        if json {
-            output::print_json(&body)?;
+        if let Some(problem) = error.problem().filter(|_| json) {
+            output::print_json(&serde_json::to_string(problem).unwrap_or_default())?;
         }
-        Err(Failure::new(format!("{} ({})", problem.detail, problem.code)))
+        let advice = match error {
+            ApiError::NoAnswer { .. } if self.is_server() => {
+                "; start a server with `steadfast serve`, name another with --server URL, or open \
+                 a folder that no server holds with --data DIR"
+            }
+            ApiError::Unreadable { .. } => "; check --server",
+            ApiError::NoAnswer { .. } | ApiError::Problem(_) | ApiError::Invalid { .. } => "",
+        };
+        Err(Failure::new(format!("{error}{advice}")))
     }
 
     /// Reads an answer as what it should be.
     pub(super) fn read<T: serde::de::DeserializeOwned>(&self, body: &str) -> Result<T, Failure> {
-        serde_json::from_str(body).map_err(|error| self.not_ours(&error.to_string()))
+        let read = serde_json::from_str(body);
+        self.accept(read.map_err(|error| self.unreadable(&error.to_string())), false)
     }
 
-    fn not_ours(&self, reason: &str) -> Failure {
-        let who = match self {
-            Client::Server(client) => client.url(),
-            Client::Folder(_) => "this program",
-        };
-        Failure::new(format!(
-            "{who} does not answer like a steadfast server of this version: {reason}; \
-             check --server"
-        ))
+    fn text(&self, body: Vec<u8>) -> Result<String, Failure> {
+        let text = String::from_utf8(body);
+        self.accept(text.map_err(|error| self.unreadable(&error.to_string())), false)
+    }
+
+    fn unreadable(&self, reason: &str) -> ApiError {
+        ApiError::Unreadable { url: self.connection.url().into(), reason: reason.into() }
+    }
+}
+
+/// The folder is free again.
+impl Drop for Client {
+    fn drop(&mut self) {
+        if let Some(local) = self.local.take() {
+            self.runtime.block_on(local.stop());
+        }
     }
 }
 
 impl Ask for Client {
     fn get(&self, path: &str, json: bool) -> steadfast_core::Result<String> {
-        self.ask("GET", path, None, None, json).map_err(told)
+        Client::get(self, path, json).map_err(told)
     }
 
     fn post(&self, path: &str, body: &str, json: bool) -> steadfast_core::Result<String> {
-        self.ask("POST", path, Some(body), None, json).map_err(told)
+        let answer = self.ask("POST", path, Some(body), json);
+        answer.and_then(|it| self.text(it)).map_err(told)
     }
+}
+
+/// A file, piece by piece. Nothing else is to be done here while the disk is waited for.
+fn pieces(
+    mut file: impl Read + Send + 'static,
+) -> impl Stream<Item = Result<Frame<Bytes>, BrokenBody>> + Send {
+    stream::iter(std::iter::from_fn(move || {
+        let mut piece = Vec::new();
+        match file.by_ref().take(PIECE).read_to_end(&mut piece) {
+            Ok(0) => None,
+            Ok(_) => Some(Ok(Frame::data(piece.into()))),
+            Err(error) => Some(Err(BrokenBody::because(error))),
+        }
+    }))
+}
+
+/// The lines of a body as they come. A body that breaks off ends them.
+fn lines(body: Payload) -> impl Stream<Item = String> {
+    let start = (body.into_data_stream(), Vec::new());
+    stream::unfold(start, async |(mut pieces, mut read)| {
+        loop {
+            if let Some(end) = read.iter().position(|it| *it == b'\n') {
+                let rest = read.split_off(end + 1);
+                let line = String::from_utf8_lossy(&read[..end]).trim_end_matches('\r').to_owned();
+                return Some((line, (pieces, rest)));
+            }
+            read.extend_from_slice(&pieces.next().await?.ok()?);
+        }
+    })
 }

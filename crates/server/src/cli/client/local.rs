@@ -1,36 +1,30 @@
-//! Asks the routes of this process, about a folder or about nothing that is kept, so that offline
-//! and online answer alike.
+//! The routes in this process, on a folder or on nothing that is kept, so that offline and online
+//! answer alike.
 
-use std::{io::Read, net::SocketAddr, path::Path, sync::Arc};
+use std::{net::SocketAddr, path::Path, sync::Arc};
 
-use axum::{Router, body::Body, http::Request, response::Response};
-use futures_util::{StreamExt, stream};
+use axum::{Router, body::Body, http::Request};
+use http_body_util::BodyExt;
+use steadfast_api::{BrokenBody, Connection, Exchanged, Payload, Transport};
 use steadfast_bucket::MemoryBlobs;
 use steadfast_core::{App, refuse_foreign};
 use steadfast_store::{Clock, MemoryStore, OpenError, Store, SystemClock};
 use tokio::runtime::Runtime;
 use tower::ServiceExt;
 
-use super::{Answer, Take};
 use crate::{
     app, args::PORT, failure::Failure, open::open_existing_folder, place::Place, server::Server,
 };
 
-/// Bytes of a file that are read at once.
-const PIECE: u64 = 256 << 10;
-
-/// Asks one folder.
-pub(crate) struct LocalClient {
-    runtime: Runtime,
+/// A program in this process.
+pub(super) struct Local {
     server: Arc<Server>,
-    routes: Router,
 }
 
-impl LocalClient {
+impl Local {
     /// Opens a folder that is there and that no server holds.
-    pub(super) fn open(folder: &Path, mut app: App) -> Result<Self, Failure> {
+    pub(super) fn open(runtime: &Runtime, folder: &Path, mut app: App) -> Result<Self, Failure> {
         let folder = std::path::absolute(folder)?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         runtime.block_on(refuse_foreign(&folder, app.name()))?;
         let opened = runtime.block_on(open_existing_folder(&folder, clock));
@@ -45,13 +39,11 @@ impl LocalClient {
             }
             server
         })?;
-        Ok(Self { runtime, routes: app::router(server.clone()), server })
+        Ok(Self { server })
     }
 
-    /// A program in memory that works until this is dropped.
-    pub(super) fn here(mut app: App) -> Result<Self, Failure> {
-        let mut runtime = tokio::runtime::Builder::new_multi_thread();
-        let runtime = runtime.worker_threads(2).enable_all().build()?;
+    /// A program in memory that works until it is stopped.
+    pub(super) fn here(runtime: &Runtime, mut app: App) -> Result<Self, Failure> {
         let server = runtime.block_on(async {
             let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
             // Nobody asks where it is.
@@ -64,100 +56,33 @@ impl LocalClient {
             server.runtime.work().await?;
             Ok::<Arc<Server>, Failure>(server)
         })?;
-        Ok(Self { runtime, routes: app::router(server.clone()), server })
+        Ok(Self { server })
     }
 
-    /// Sends a request with JSON or nothing in its body.
-    pub(super) fn send(
-        &self,
-        method: &str,
-        path: &str,
-        body: Option<&str>,
-        key: Option<&str>,
-    ) -> Result<Answer, Failure> {
-        let mut request = Request::builder().method(method).uri(path).header("host", "localhost");
-        if let Some(key) = key {
-            request = request.header("idempotency-key", key);
-        }
-        let request = request.body(body.map_or_else(Body::empty, |it| Body::from(it.to_owned())));
-        let request = request.map_err(|error| Failure::new(error.to_string()))?;
-        self.runtime.block_on(async { answer(self.ask(request).await).await })
+    /// A connection to it.
+    pub(super) fn connection(&self) -> Connection {
+        Connection::over("http://localhost", Arc::new(Routes(app::router(self.server.clone()))))
     }
 
-    async fn ask(&self, request: Request<Body>) -> Response {
-        match self.routes.clone().oneshot(request).await {
-            Ok(response) => response,
-            Err(never) => match never {},
-        }
+    /// Stops the program, and closes its store.
+    pub(super) async fn stop(self) {
+        self.server.runtime.clone().stop().await;
+        self.server.runtime.store().close().await;
     }
+}
 
-    /// Puts a file, piece by piece.
-    pub(super) fn upload(
-        &self,
-        path: &str,
-        content_type: Option<&str>,
-        (file, length): (impl Read + Send + 'static, u64),
-    ) -> Result<Answer, Failure> {
-        let mut request = Request::builder().method("PUT").uri(path).header("host", "localhost");
-        request = request.header("content-length", length);
-        if let Some(content_type) = content_type {
-            request = request.header("content-type", content_type);
-        }
-        let request = request.body(Body::from_stream(stream::iter(Pieces(file))));
-        let request = request.map_err(|error| Failure::new(error.to_string()))?;
-        self.runtime.block_on(async { answer(self.ask(request).await).await })
-    }
+/// The routes of a program in this process.
+struct Routes(Router);
 
-    /// Gets a file piece by piece; the answer itself if it is not good.
-    pub(super) fn fetch(&self, path: &str, take: Take<'_>) -> Result<Option<Answer>, Failure> {
-        let request = Request::builder().uri(path).header("host", "localhost").body(Body::empty());
-        let request = request.map_err(|error| Failure::new(error.to_string()))?;
-        self.runtime.block_on(async {
-            let response = self.ask(request).await;
-            if response.status() != 200 {
-                return answer(response).await.map(Some);
+impl Transport for Routes {
+    fn exchange(&self, request: Request<Payload>) -> Exchanged {
+        let routes = self.0.clone();
+        Box::pin(async move {
+            match routes.oneshot(request.map(Body::new)).await {
+                Ok(answer) => Ok(answer.map(|it| it.map_err(BrokenBody::because).boxed_unsync())),
+                Err(never) => match never {},
             }
-            let length = response.headers().get("content-length");
-            let length = length.and_then(|it| it.to_str().ok()?.parse().ok());
-            let mut pieces = response.into_body().into_data_stream();
-            while let Some(piece) = pieces.next().await {
-                take(&piece.map_err(|error| Failure::new(error.to_string()))?, length)?;
-            }
-            Ok(None)
         })
-    }
-}
-
-/// The folder is free again.
-impl Drop for LocalClient {
-    fn drop(&mut self) {
-        self.runtime.block_on(async {
-            self.server.runtime.clone().stop().await;
-            self.server.runtime.store().close().await;
-        });
-    }
-}
-
-async fn answer(response: Response) -> Result<Answer, Failure> {
-    let status = response.status().as_u16();
-    let bytes = axum::body::to_bytes(response.into_body(), usize::MAX).await;
-    let bytes = bytes.map_err(|error| Failure::new(error.to_string()))?;
-    Ok(Answer { status, body: bytes.to_vec() })
-}
-
-/// A file, piece by piece. Nothing else is to be done here while the disk is waited for.
-struct Pieces<R>(R);
-
-impl<R: Read> Iterator for Pieces<R> {
-    type Item = std::io::Result<Vec<u8>>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let mut piece = Vec::new();
-        match self.0.by_ref().take(PIECE).read_to_end(&mut piece) {
-            Ok(0) => None,
-            Ok(_) => Some(Ok(piece)),
-            Err(error) => Some(Err(error)),
-        }
     }
 }
 

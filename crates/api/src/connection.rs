@@ -1,0 +1,362 @@
+//! A connection to a program: sends operations, over HTTP or within this process.
+
+use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures_util::stream;
+use http::{HeaderValue, Request, Response, header};
+use http_body_util::{BodyExt, Full, Limited, StreamBody, combinators::UnsyncBoxBody};
+use hyper_util::{
+    client::legacy::{Client as HttpClient, connect::HttpConnector},
+    rt::TokioExecutor,
+};
+use steadfast_store::{RemoteProblem, StoreError};
+
+use crate::{Code, Method, Operation, ProblemBody};
+
+/// A server that does not accept a connection in this time is unreachable.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A read that is not answered in this time has failed: `doctor` scans tables, and a request may
+/// wait for a run for a minute. Changes have no limit: some are over many messages.
+const READ_TIMEOUT: Duration = Duration::from_secs(90);
+
+/// Bytes of an answer: an object has at most 256 MiB, unless its program says otherwise.
+const BODY_BYTES_MAX: usize = 1 << 30;
+
+/// The body of a request or an answer.
+pub type Payload = UnsyncBoxBody<Bytes, BrokenBody>;
+
+/// Why a body ended before it was complete.
+#[derive(Clone, Debug)]
+pub struct BrokenBody(String);
+
+impl BrokenBody {
+    /// It broke for this reason.
+    pub fn because(error: impl fmt::Display) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl fmt::Display for BrokenBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BrokenBody {}
+
+/// A body of these bytes.
+pub fn payload(bytes: impl Into<Bytes>) -> Payload {
+    Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
+}
+
+/// Why a transport has no answer.
+#[derive(Clone, Debug)]
+pub struct NoAnswer {
+    /// Why.
+    pub reason: String,
+    /// Whether the request may have arrived.
+    pub may_have_arrived: bool,
+}
+
+/// What an exchange ends with.
+pub type Exchanged = Pin<Box<dyn Future<Output = Result<Response<Payload>, NoAnswer>> + Send>>;
+
+/// Carries requests to a program.
+pub trait Transport: Send + Sync + 'static {
+    /// Sends a request, and gives the answer.
+    fn exchange(&self, request: Request<Payload>) -> Exchanged;
+}
+
+/// Why an operation was not carried out.
+#[derive(Clone, Debug)]
+pub enum ApiError {
+    /// The request cannot be sent; nothing was.
+    Invalid {
+        /// Why.
+        reason: String,
+    },
+    /// The program answered with a problem.
+    Problem(Box<ProblemBody>),
+    /// The program gave no answer.
+    NoAnswer {
+        /// The address of the program.
+        url: String,
+        /// Why, and whether the request may have arrived.
+        cause: NoAnswer,
+    },
+    /// The answer is not one of a Steadfast program of this version.
+    Unreadable {
+        /// The address of the program.
+        url: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl ApiError {
+    /// The code, if it is one of the platform.
+    pub fn code(&self) -> Option<Code> {
+        match self {
+            Self::Invalid { .. } => Some(Code::BadRequest),
+            Self::Problem(problem) => {
+                Code::of_tag(&problem.code).filter(|it| it.status() == problem.status)
+            }
+            Self::NoAnswer { cause, .. } if cause.may_have_arrived => Some(Code::OutcomeUnknown),
+            Self::NoAnswer { .. } => Some(Code::StoreUnavailable),
+            Self::Unreadable { .. } => Some(Code::Internal),
+        }
+    }
+
+    /// The problem, if the program answered with one.
+    pub fn problem(&self) -> Option<&ProblemBody> {
+        match self {
+            Self::Problem(problem) => Some(problem),
+            Self::Invalid { .. } | Self::NoAnswer { .. } | Self::Unreadable { .. } => None,
+        }
+    }
+
+    /// Whether the same request may succeed if it is sent again.
+    pub fn is_retryable(&self) -> bool {
+        let known = || self.code().is_some_and(Code::is_retryable);
+        self.problem().map_or_else(known, |it| it.retryable)
+    }
+
+    /// Whether the request surely changed nothing.
+    pub fn is_surely_not_applied(&self) -> bool {
+        match self.code() {
+            Some(code) => code.is_surely_not_applied(),
+            // Code of an application refused: the change is rolled back.
+            None => self.problem().is_some_and(|it| it.status < 500),
+        }
+    }
+}
+
+impl fmt::Display for ApiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Invalid { reason } => f.write_str(reason),
+            Self::Problem(problem) => write!(f, "{} ({})", problem.detail, problem.code),
+            Self::NoAnswer { url, cause } => {
+                let NoAnswer { reason, may_have_arrived } = cause;
+                let outcome = match may_have_arrived {
+                    true => "the request may or may not have been applied",
+                    false => "nothing was sent",
+                };
+                write!(f, "no answer from {url}: {reason}; {outcome}")
+            }
+            Self::Unreadable { url, reason } => {
+                write!(f, "{url} does not answer like a steadfast server of this version: {reason}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ApiError {}
+
+/// As the verbs of a [`Client`](steadfast_core::Client) report it.
+impl From<ApiError> for StoreError {
+    fn from(error: ApiError) -> Self {
+        let code = error.code();
+        let refusal = match (&error, code) {
+            (ApiError::Problem(it), _) if it.type_ == "urn:steadfast:problem:refused" => {
+                Some(it.code.clone())
+            }
+            (ApiError::Problem(it), None) if it.status < 500 => Some(it.code.clone()),
+            (_, Some(_) | None) => None,
+        };
+        let fallback = if refusal.is_some() { Code::Refused } else { Code::Internal };
+        let detail = error.problem().map_or_else(|| error.to_string(), |it| it.detail.clone());
+        StoreError::Remote(Box::new(RemoteProblem {
+            code: code.unwrap_or(fallback).tag(),
+            detail,
+            refusal,
+            is_retryable: error.is_retryable(),
+            is_surely_not_applied: error.is_surely_not_applied(),
+        }))
+    }
+}
+
+/// Connects to a program that is served at this URL: `http://127.0.0.1:8787`. Nothing is sent
+/// before the first operation. Cheap to clone; clones share their connections.
+///
+/// ```no_run
+/// # use steadfast_api::{connect, queues::ShowQueue};
+/// # async fn ask() -> Result<(), steadfast_api::ApiError> {
+/// let program = connect("http://127.0.0.1:8787");
+/// let queue = program.send(&ShowQueue { queue: "mail".into() }).await?;
+/// println!("{} messages", queue.depth);
+/// # Ok(()) }
+/// ```
+pub fn connect(url: impl AsRef<str>) -> Connection {
+    let mut connector = HttpConnector::new();
+    connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+    connector.set_nodelay(true);
+    let transport = Http(HttpClient::builder(TokioExecutor::new()).build(connector));
+    Connection {
+        url: url.as_ref().trim_end_matches('/').into(),
+        token: None,
+        transport: Arc::new(transport),
+    }
+}
+
+/// A connection to a program. [`client`](Self::client) gives the typed verbs of the library.
+#[derive(Clone)]
+pub struct Connection {
+    url: String,
+    token: Option<String>,
+    transport: Arc<dyn Transport>,
+}
+
+impl Connection {
+    /// A connection over another transport; `url` names the program in errors.
+    pub fn over(url: impl Into<String>, transport: Arc<dyn Transport>) -> Self {
+        Self { url: url.into(), token: None, transport }
+    }
+
+    /// Sends this token with every request.
+    pub fn token(mut self, token: impl Into<String>) -> Self {
+        self.token = Some(token.into());
+        self
+    }
+
+    /// The address of the program.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// A client: the same type, with the same verbs, as within the program.
+    pub fn client(&self) -> steadfast_core::Client {
+        steadfast_core::Client::remote(Arc::new(self.clone()))
+    }
+
+    /// Sends an operation, and reads the answer.
+    pub async fn send<O: Operation>(&self, operation: &O) -> Result<O::Response, ApiError> {
+        let text = self.request(operation).await?;
+        let text = if text.is_empty() { "null" } else { &text };
+        serde_json::from_str(text).map_err(|error| self.unreadable(&error))
+    }
+
+    /// Sends an operation; gives the text of the answer.
+    pub async fn request<O: Operation>(&self, operation: &O) -> Result<String, ApiError> {
+        let invalid = |reason: String| ApiError::Invalid { reason };
+        let uri = operation.uri().map_err(|error| invalid(error.to_string()))?;
+        let body = match O::METHOD.has_body() {
+            true => serde_json::to_string(operation).map_err(|it| invalid(it.to_string()))?,
+            false => String::new(),
+        };
+        let mut request = self.start(O::METHOD.name(), &uri);
+        if O::METHOD.has_body() {
+            request = request.header(header::CONTENT_TYPE, "application/json");
+        }
+        if let Some(key) = operation.key() {
+            let key = HeaderValue::from_str(key);
+            let key =
+                key.map_err(|_| invalid("an idempotency key must be visible ASCII".into()))?;
+            request = request.header("idempotency-key", key);
+        }
+        let request = request.body(payload(body)).map_err(|error| invalid(error.to_string()))?;
+        let bytes = match O::METHOD {
+            Method::Get => {
+                let read = tokio::time::timeout(READ_TIMEOUT, self.bytes(request)).await;
+                read.map_err(|_| self.silent("it took longer than 90 seconds"))??
+            }
+            Method::Post | Method::Put | Method::Delete => self.bytes(request).await?,
+        };
+        String::from_utf8(bytes.into()).map_err(|error| self.unreadable(&error))
+    }
+
+    /// Begins a request to a path of the program.
+    pub fn start(&self, method: &str, path: &str) -> http::request::Builder {
+        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.url));
+        if let Some(token) = &self.token {
+            request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+        }
+        request
+    }
+
+    /// Sends a request; gives the bytes of a good answer.
+    pub async fn bytes(&self, request: Request<Payload>) -> Result<Bytes, ApiError> {
+        let answer = self.exchange(request).await?;
+        self.whole(answer).await
+    }
+
+    /// Sends a request; gives a good answer, whose body has not been read.
+    pub async fn exchange(&self, request: Request<Payload>) -> Result<Response<Payload>, ApiError> {
+        if request.uri().scheme_str() != Some("http") {
+            let reason = format!("URL `{}` must be like http://127.0.0.1:8787", self.url);
+            return Err(ApiError::Invalid { reason });
+        }
+        let sent = self.transport.exchange(request).await;
+        let answer = sent.map_err(|cause| ApiError::NoAnswer { url: self.url.clone(), cause })?;
+        if answer.status().is_success() {
+            return Ok(answer);
+        }
+        let status = answer.status();
+        let body = self.whole(answer).await?;
+        match serde_json::from_slice::<ProblemBody>(&body) {
+            Ok(problem) => Err(ApiError::Problem(Box::new(problem))),
+            Err(_) => Err(self.unreadable(&format!("it answered with status {status}"))),
+        }
+    }
+
+    async fn whole(&self, answer: Response<Payload>) -> Result<Bytes, ApiError> {
+        let limited = Limited::new(answer.into_body(), BODY_BYTES_MAX);
+        let read = limited.collect().await;
+        read.map(http_body_util::Collected::to_bytes).map_err(|it| self.silent(&it.to_string()))
+    }
+
+    fn silent(&self, reason: &str) -> ApiError {
+        let cause = NoAnswer { reason: reason.into(), may_have_arrived: true };
+        ApiError::NoAnswer { url: self.url.clone(), cause }
+    }
+
+    fn unreadable(&self, reason: &impl fmt::Display) -> ApiError {
+        ApiError::Unreadable { url: self.url.clone(), reason: reason.to_string() }
+    }
+}
+
+/// Holds the body back until the server wants it, so that a refusal arrives before the body is
+/// sent. A server that says nothing gets the body after a second.
+fn held_back(mut request: Request<Payload>) -> Request<Payload> {
+    const PATIENCE: Duration = Duration::from_secs(1);
+    let wanted = Arc::new(tokio::sync::Notify::new());
+    let heard = wanted.clone();
+    hyper::ext::on_informational(&mut request, move |_| heard.notify_one());
+    request.map(|body| {
+        let start = (Some(wanted), body);
+        let frames = stream::try_unfold(start, async |(wanted, mut body)| {
+            if let Some(wanted) = wanted {
+                let _ = tokio::time::timeout(PATIENCE, wanted.notified()).await;
+            }
+            let frame = body.frame().await.transpose()?;
+            Ok(frame.map(|it| (it, (None, body))))
+        });
+        BodyExt::boxed_unsync(StreamBody::new(frames))
+    })
+}
+
+/// Over HTTP.
+struct Http(HttpClient<HttpConnector, Payload>);
+
+impl Transport for Http {
+    fn exchange(&self, mut request: Request<Payload>) -> Exchanged {
+        if request.headers().contains_key(header::EXPECT) {
+            request = held_back(request);
+        }
+        let sent = self.0.request(request);
+        Box::pin(async move {
+            let answer = sent.await.map_err(|error| {
+                let mut reason = error.to_string();
+                let mut cause = std::error::Error::source(&error);
+                while let Some(error) = cause {
+                    reason = format!("{reason}: {error}");
+                    cause = error.source();
+                }
+                NoAnswer { reason, may_have_arrived: !error.is_connect() }
+            })?;
+            Ok(answer.map(|body| body.map_err(BrokenBody::because).boxed_unsync()))
+        })
+    }
+}
