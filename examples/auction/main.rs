@@ -44,7 +44,7 @@ fn app() -> Result<App> {
         .queue(PHOTO_CHANGES)
         .consume(PHOTO_CHANGES, Photographer)
         .object(Report)
-        .routes("/auctions", |served| router(served.runtime)))
+        .routes("/auctions", routes))
 }
 
 struct Auction;
@@ -246,26 +246,26 @@ impl Handle<Midnight> for Report {
     }
 }
 
-fn router(runtime: &Runtime) -> OpenApiRouter {
-    let routes = OpenApiRouter::new().routes(routes!(open, look)).routes(routes!(bid));
-    routes.with_state(runtime.clone())
+fn routes() -> OpenApiRouter {
+    let for_all = needs(Role::Viewer, routes!(look));
+    let members = OpenApiRouter::new().routes(routes!(open)).routes(routes!(bid));
+    needs(Role::Member, members).routes(for_all)
 }
 
-type House = extract::State<Runtime>;
 type Id = extract::Path<String>;
 type Answer<T> = Result<Json<T>, Problem>;
 
 #[utoipa::path(post, path = "/{id}", params(("id" = String, Path)), responses((status = 200)))]
-async fn open(house: House, id: Id, Json(open): Json<Open>) -> Answer<()> {
-    Ok(Json(house.call(Auction::at(id.as_str()), open).await?))
+async fn open(caller: Caller, id: Id, Json(open): Json<Open>) -> Answer<()> {
+    Ok(Json(caller.call(Auction::at(id.as_str()), open).await?))
 }
 
 #[utoipa::path(get, path = "/{id}", params(("id" = String, Path)), responses((status = 200)))]
-async fn look(house: House, id: Id) -> Answer<View> {
-    Ok(Json(house.call(Auction::at(id.as_str()), Look).await?))
+async fn look(caller: Caller, id: Id) -> Answer<View> {
+    Ok(Json(caller.call(Auction::at(id.as_str()), Look).await?))
 }
 
 #[utoipa::path(post, path = "/{id}/bids", params(("id" = String, Path)), responses((status = 200)))]
-async fn bid(house: House, id: Id, Json(bid): Json<Bid>) -> Answer<()> {
-    Ok(Json(house.call(Auction::at(id.as_str()), bid).await?))
+async fn bid(caller: Caller, id: Id, Json(bid): Json<Bid>) -> Answer<()> {
+    Ok(Json(caller.call(Auction::at(id.as_str()), bid).await?))
 }

@@ -14,7 +14,8 @@ const IDLE = 1000; // the code of a close
 
 const part = (id) => document.getElementById(id);
 const room = part("chat")?.dataset.room; // none on the page that asks for one
-const url = `/v1/objects/chat/${encodeURIComponent(room)}`;
+const base = document.documentElement.dataset.base ?? ""; // where a host program serves us
+const url = `${base}/v1/objects/chat/${encodeURIComponent(room)}`;
 const outboxKey = `chat outbox ${room}`;
 
 let myName = sessionStorage.getItem("chat name") ?? "";
@@ -238,7 +239,7 @@ part("enter").addEventListener("submit", (event) => {
   event.preventDefault();
   myName = part("name").value.trim();
   sessionStorage.setItem("chat name", myName);
-  if (room === undefined) location.assign(`/chat/${encodeURIComponent(part("room").value.trim())}`);
+  if (room === undefined) location.assign(`${base}/chat/${encodeURIComponent(part("room").value.trim())}`);
   else enter();
 });
 

@@ -166,5 +166,5 @@ pub fn app() -> App {
     App::new("chat")
         .object(Chat { idle: IDLE })
         .page("Chat", "/chat", "rooms to talk in, each of them an object")
-        .described_routes(page::paths(), |_| page::router())
+        .routes("", page::routes)
 }

@@ -3,39 +3,27 @@
 use std::sync::LazyLock;
 
 use axum::{
-    Router,
     extract::Path,
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
-    routing::get,
 };
 use maud::{Markup, html};
-use serde_json::{Map, Value};
 use steadfast_core::{
     CallError,
     store::{Address, EntityKind},
 };
-use steadfast_web::{Asset, Page, describe, problem};
+use steadfast_web::{Asset, Needs, Page, Role, Routes, problem};
 
 static SCRIPT: LazyLock<Asset> =
     LazyLock::new(|| Asset::js("/assets/chat.js", include_str!("../assets/chat.js")));
 
-pub(crate) fn paths() -> Map<String, Value> {
-    describe(
-        "pages",
-        &[
-            ("/chat", "get", "Asks for a room and a name", "200"),
-            ("/chat/{room}", "get", "Shows a room", "200"),
-            ("/assets/chat.js", "get", "What a chat room does", "200"),
-        ],
-    )
-}
-
-pub(crate) fn router() -> Router {
-    Router::new()
-        .route("/chat", get(choose))
-        .route("/chat/{room}", get(room))
-        .route("/assets/chat.js", get(async |headers: HeaderMap| SCRIPT.response(&headers)))
+pub(crate) fn routes() -> Routes {
+    let script = async |headers: HeaderMap| SCRIPT.response(&headers);
+    Routes::new("chat")
+        .pages()
+        .get("/chat", Role::Viewer, "Asks for a room and a name", choose)
+        .get("/chat/{room}", Role::Viewer, "Shows a room", room)
+        .get("/assets/chat.js", Needs::NOTHING, "What a chat room does", script)
 }
 
 async fn choose() -> Page {

@@ -1,6 +1,8 @@
 // Follows a comparison that is under way; the server draws.
 "use strict";
 
+const base = document.documentElement.dataset.base ?? ""; // where a host program serves us
+
 async function refresh() {
   const answer = await fetch(location.href, { headers: { accept: "text/html" } }).catch(() => null);
   if (!answer?.ok) return;
@@ -22,7 +24,7 @@ const isOver = () => {
 
 const result = document.getElementById("result");
 if (result && !isOver()) {
-  const source = new EventSource(`/api/compare/${result.dataset.id}/events`);
+  const source = new EventSource(`${base}/api/compare/${result.dataset.id}/events`);
   source.onmessage = async (event) => {
     // Others of this pair are told of as well.
     if (JSON.parse(event.data).comparisonId !== result.dataset.id) return;

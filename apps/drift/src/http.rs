@@ -2,27 +2,22 @@
 
 mod api;
 mod demo;
-mod description;
 mod page;
 mod panels;
 mod problem;
 
 use std::sync::Arc;
 
-use axum::{
-    Router,
-    routing::{get, post},
-};
 use steadfast_core::{
     Objects,
     store::{Clock, Entropy},
 };
 use steadfast_egress::Policy;
-use steadfast_web::Connect;
+use steadfast_web::{Connect, Needs, Role, Routes};
 
 use crate::Vault;
 
-pub use self::description::paths;
+const NOTHING: Needs = Needs::NOTHING;
 
 /// What the routes work with. Cheap to clone.
 #[derive(Clone)]
@@ -42,18 +37,23 @@ pub struct Site {
 }
 
 /// The routes of the application.
-pub fn router(site: Site) -> Router {
-    Router::new()
-        .route("/api/compare", post(api::create))
-        .route("/api/compare/{id}", get(api::show))
-        .route("/api/compare/{id}/events", get(api::events))
-        .route("/api/pairs", get(api::pairs))
-        .route("/api/pairs/{pair}/comparisons", get(api::history))
-        .route("/api/demo/staging", get(demo::staging))
-        .route("/api/demo/production", get(demo::production))
-        .route("/drift", get(page::home).post(page::submit))
-        .route("/drift/{id}", get(page::show))
-        .route("/drift-assets/drift.css", get(page::style))
-        .route("/drift-assets/drift.js", get(page::script))
-        .with_state(site)
+pub fn routes() -> Routes<Site> {
+    let (viewer, member) = (Role::Viewer, Role::Member);
+    let history = "/api/pairs/{pair}/comparisons";
+    Routes::new("drift")
+        .post("/api/compare", member, "Compares two environments", api::create)
+        .answers(202)
+        .get("/api/compare/{id}", viewer, "Shows a comparison", api::show)
+        .get("/api/compare/{id}/events", viewer, "A WebSocket, or events", api::events)
+        .get("/api/pairs", viewer, "Lists pairs, the latest first", api::pairs)
+        .get(history, viewer, "The history of a pair", api::history)
+        // The program compares them like any other environment, without a credential.
+        .get("/api/demo/staging", NOTHING, "An environment to try", demo::staging)
+        .get("/api/demo/production", NOTHING, "Another one, which differs", demo::production)
+        .pages()
+        .get("/drift", viewer, "The page", page::home)
+        .post("/drift", member, "The form of the page", page::submit)
+        .get("/drift/{id}", viewer, "The page of a comparison", page::show)
+        .get("/drift-assets/drift.css", NOTHING, "The style of the page", page::style)
+        .get("/drift-assets/drift.js", NOTHING, "The script of the page", page::script)
 }

@@ -57,19 +57,19 @@ pub fn app(settings: Settings) -> Result<App> {
         .on_open(move |program| vault.keep_in(program.store().clone()))
         .page("Drift", "/drift", "compare two environments, and see why they differ")
         .verb("drift", verb::compare)
-        .described_routes(http::paths(), move |served| {
+        .routes_with("", http::routes, move |served| {
             if let Some(listens) = served.address {
                 // A program that is served twice keeps its first address.
                 let _ = address.set(listens);
             }
-            http::router(http::Site {
+            http::Site {
                 vault: sealed.clone(),
                 objects: served.runtime.objects().clone(),
                 policy: policy.clone(),
                 entropy: Arc::new(SeededEntropy::from_system()),
                 clock: Arc::new(SystemClock),
                 connect: served.connect.clone(),
-            })
+            }
         });
     Ok(app.before_work(move || error.clone().map_or(Ok(()), Err)))
 }

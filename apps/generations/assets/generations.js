@@ -1,6 +1,7 @@
 // Keeps the page live. The server draws, so that there is one way to draw.
 "use strict";
 
+const base = document.documentElement.dataset.base ?? ""; // where a host program serves us
 const lines = new Map();
 let wanted = false, busy = false;
 // Generations that were accepted and that the page does not show yet, each with the time at which
@@ -62,7 +63,7 @@ function listen() {
   const active = [...document.querySelectorAll('.generation[data-status="active"]')].map((it) => it.dataset.id);
   for (const id of active) {
     if (lines.has(id)) continue;
-    const socket = new WebSocket(`${location.origin.replace("http", "ws")}/api/generations/${id}/events${within}`);
+    const socket = new WebSocket(`${location.origin.replace("http", "ws")}${base}/api/generations/${id}/events${within}`);
     lines.set(id, socket);
     socket.onmessage = refresh;
     socket.onopen = refresh;
@@ -105,7 +106,7 @@ bench?.addEventListener("submit", async (it) => {
   const headers = { "content-type": "application/json", "idempotency-key": open.key };
   const button = bench.querySelector("button.main");
   button.disabled = true;
-  const answer = await fetch("/api/generations", { method: "POST", headers, body }).catch(() => null);
+  const answer = await fetch(`${base}/api/generations`, { method: "POST", headers, body }).catch(() => null);
   button.disabled = false;
   if (answer) open = null;
   if (answer?.status === 202) {

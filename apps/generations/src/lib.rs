@@ -101,18 +101,16 @@ pub fn with_providers(
     with_studio(app, &studio)
         .object(Library)
         .page("Generations", "/generations", "ask for pictures, and keep what was made")
-        .described_routes(http::paths(), move |served| {
-            http::router(http::Site {
-                objects: served.runtime.objects().clone(),
-                artifacts: served.runtime.bucket(ARTIFACTS),
-                studio: studio.clone(),
-                connect: served.connect.clone(),
-                clock: Arc::new(SystemClock),
-                entropy: Arc::new(SeededEntropy::from_system()),
-                pool: pool.clone(),
-                limits: limits.clone(),
-                copies: Copies::default(),
-            })
+        .routes_with("", http::routes, move |served| http::Site {
+            objects: served.runtime.objects().clone(),
+            artifacts: served.runtime.bucket(ARTIFACTS),
+            studio: studio.clone(),
+            connect: served.connect.clone(),
+            clock: Arc::new(SystemClock),
+            entropy: Arc::new(SeededEntropy::from_system()),
+            pool: pool.clone(),
+            limits: limits.clone(),
+            copies: Copies::default(),
         })
 }
 

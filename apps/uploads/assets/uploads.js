@@ -2,7 +2,8 @@
 "use strict";
 
 const organization = document.getElementById("line").dataset.organization;
-const api = `/api/organizations/${organization}`;
+const base = document.documentElement.dataset.base ?? ""; // where a host program serves us
+const api = `${base}/api/organizations/${organization}`;
 const cards = document.getElementById("cards");
 const progress = document.getElementById("progress");
 const drop = document.getElementById("drop");

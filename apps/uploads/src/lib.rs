@@ -32,7 +32,7 @@ use std::{
 
 use steadfast_ai::classify::{Classifier, Copies, ImageLimits, Pool};
 use steadfast_core::{App, BlobEvent, Bucket, BucketSpec, Queue, QueueSettings, QueueSpec, Result};
-use steadfast_web::Serve;
+use steadfast_web::{Serve, ServerContext};
 
 pub use self::{
     agent::OrganizationAgent,
@@ -109,6 +109,17 @@ pub fn with_parts(Parts { classifier, patience, limits, pool, notice }: Parts) -
     let malformed: Arc<AtomicU64> = Arc::default();
     let count = malformed.clone();
     let runs = move || client.runtime().map(|it| it.runs().clone());
+    let image_limits = limits.clone();
+    let site = move |served: &ServerContext<'_>| http::Site {
+        objects: served.runtime.objects().clone(),
+        uploads: served.runtime.bucket(UPLOADS),
+        tokens: served.runtime.tokens().clone(),
+        limits: image_limits.clone(),
+        pool: pool.clone(),
+        thumbnails: Copies::default(),
+        connect: served.connect.clone(),
+        notice: notice.clone(),
+    };
     app.bucket(bucket())
         .queue(queue())
         .queue(dead_letters())
@@ -121,16 +132,5 @@ pub fn with_parts(Parts { classifier, patience, limits, pool, notice }: Parts) -
             count.load(Ordering::Relaxed)
         })
         .page("Uploads", "/uploads/demo", "drop images, and see what is on them")
-        .described_routes(http::paths(), move |served| {
-            http::router(http::Site {
-                objects: served.runtime.objects().clone(),
-                uploads: served.runtime.bucket(UPLOADS),
-                tokens: served.runtime.tokens().clone(),
-                limits: limits.clone(),
-                pool: pool.clone(),
-                thumbnails: Copies::default(),
-                connect: served.connect.clone(),
-                notice: notice.clone(),
-            })
-        })
+        .routes_with("", || http::routes(&limits), site)
 }

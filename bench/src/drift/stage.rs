@@ -17,7 +17,7 @@ use steadfast_core::{
 };
 use steadfast_drift::{
     CompareEnvironments, EnvPair, PairMessage, Pairs, Shown, Vault,
-    http::{Site, router},
+    http::{Site, routes},
     pair::Pair,
     probe::{ProbeOptions, Prober},
 };
@@ -107,7 +107,7 @@ impl Stage {
         // Whoever watches here does it without HTTP.
         let connect: Connect =
             Arc::new(|_, _, _| Box::pin(async { StatusCode::NOT_FOUND.into_response() }));
-        let routes = router(Site {
+        let routes = Router::from(routes()).with_state(Site {
             objects: app.objects().clone(),
             policy,
             vault,

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use axum::{http::StatusCode, response::IntoResponse};
+use axum::{Router, http::StatusCode, response::IntoResponse};
 use serde_json::{Value, json};
 use steadfast_ai::{
     classify::{Copies, ImageLimits, Pool},
@@ -16,7 +16,7 @@ use steadfast_generations::{
     ARTIFACTS, DEFAULT_WORKSPACE, Discard, Fetch, FindOrphans, Generation, GenerationManager,
     GenerationMessage, GenerationStatus, GetState, Library, ListGenerations, Narrow, OrphanSweep,
     Poll, Record, Studio, StudioOptions, Submit,
-    http::{Site, router},
+    http::{Site, routes},
 };
 use steadfast_web::Connect;
 use tokio::task::JoinHandle;
@@ -75,7 +75,7 @@ impl Stage {
         // Whoever watches here does it without HTTP.
         let connect: Connect =
             Arc::new(|_, _, _| Box::pin(async { StatusCode::NOT_FOUND.into_response() }));
-        let routes = router(Site {
+        let routes = Router::from(routes()).with_state(Site {
             objects: app.objects().clone(),
             artifacts: app.bucket(ARTIFACTS),
             studio,

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use axum::{http::StatusCode, response::IntoResponse};
+use axum::{Router, http::StatusCode, response::IntoResponse};
 use steadfast_ai::classify::{Classifier, Copies, ImageLimits, Pool};
 use steadfast_core::{
     App, Arrival, Object, Runtime,
@@ -16,7 +16,7 @@ use steadfast_core::{
 use steadfast_uploads::{
     FindLostRuns, GaveUp, INCOMING, INCOMING_DLQ, Ingestion, OrganizationAgent,
     OrganizationMessage, OrganizationWorkflow, RunLookup, UPLOADS, bucket, dead_letters,
-    http::{Site, router},
+    http::{Site, routes},
     queue,
 };
 use steadfast_web::Connect;
@@ -79,11 +79,12 @@ impl Stage {
         // Whoever watches here does it without HTTP.
         let connect: Connect =
             Arc::new(|_, _, _| Box::pin(async { StatusCode::NOT_FOUND.into_response() }));
-        let routes = router(Site {
+        let limits = ImageLimits::default();
+        let routes = Router::from(routes(&limits)).with_state(Site {
             objects: app.objects().clone(),
             uploads: app.bucket(UPLOADS),
             tokens: app.tokens().clone(),
-            limits: ImageLimits::default(),
+            limits,
             pool: Pool::for_this_machine("images").expect("threads"),
             thumbnails: Copies::default(),
             connect,

@@ -281,7 +281,7 @@ pub struct PresignBlob {
     #[schema(minimum = 1, maximum = 604_800, default = 3_600)]
     pub expires_seconds: u64,
 }
-operation!(PresignBlob => PresignedUrl, Post "/v1/buckets/{bucket}/presign" (blob.bucket), Editor);
+operation!(PresignBlob => PresignedUrl, Post "/v1/buckets/{bucket}/presign" (blob.bucket), Member);
 
 fn an_hour() -> u64 {
     3_600

@@ -95,7 +95,7 @@ pub struct CallObject {
     pub idempotency_key: Option<String>,
 }
 operation!(CallObject => JsonText,
-    Post "/v1/objects/{class}/{name}/calls/{message}" (class, name, message), Editor,
+    Post "/v1/objects/{class}/{name}/calls/{message}" (class, name, message), Member,
     key idempotency_key, empty "null");
 like!(
     CallObject,

@@ -39,7 +39,7 @@ pub enum Role {
     /// Reads.
     Viewer,
     /// Sends messages, calls objects, starts runs.
-    Editor,
+    Member,
     /// Pauses, purges, redrives, deletes.
     Operator,
     /// Makes tokens and keys.
@@ -47,11 +47,14 @@ pub enum Role {
 }
 
 impl Role {
+    /// All roles; each may do what those before it may.
+    pub const ALL: [Self; 4] = [Self::Viewer, Self::Member, Self::Operator, Self::Admin];
+
     /// The role as it is written.
     pub fn name(self) -> &'static str {
         match self {
             Self::Viewer => "viewer",
-            Self::Editor => "editor",
+            Self::Member => "member",
             Self::Operator => "operator",
             Self::Admin => "admin",
         }

@@ -80,7 +80,7 @@ pub struct SendInput {
     #[serde(skip)]
     pub idempotency_key: Option<String>,
 }
-operation!(SendInput => Decision, Post "/v1/processes/{name}/{id}/inputs" (name, id), Editor,
+operation!(SendInput => Decision, Post "/v1/processes/{name}/{id}/inputs" (name, id), Member,
     key idempotency_key);
 
 /// A process in a list.

@@ -109,7 +109,7 @@ pub struct SendMessages {
     #[serde(skip)]
     pub idempotency_key: Option<String>,
 }
-operation!(SendMessages => Sent, Post "/v1/queues/{queue}/messages" (queue), Editor,
+operation!(SendMessages => Sent, Post "/v1/queues/{queue}/messages" (queue), Member,
     status 201, key idempotency_key);
 
 /// One of several messages.
@@ -145,7 +145,7 @@ pub struct PullMessages {
     #[schema(minimum = 1, maximum = 86_400_000, default = 30_000)]
     pub lease_ms: u64,
 }
-operation!(PullMessages => PulledMessages, Post "/v1/queues/{queue}/messages/pull" (queue), Editor);
+operation!(PullMessages => PulledMessages, Post "/v1/queues/{queue}/messages/pull" (queue), Member);
 
 impl Default for PullMessages {
     fn default() -> Self {
@@ -168,7 +168,7 @@ pub struct AckMessages {
     #[arg(skip)]
     pub retries: Vec<Retry>,
 }
-operation!(AckMessages => AckedMessages, Post "/v1/queues/{queue}/messages/ack" (queue), Editor);
+operation!(AckMessages => AckedMessages, Post "/v1/queues/{queue}/messages/ack" (queue), Member);
 
 /// A message that is done.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]

@@ -79,7 +79,7 @@ pub struct StartRun {
     #[serde(skip)]
     pub wait: Option<Wait>,
 }
-operation!(StartRun => StartedRun, Post "/v1/workflows/{workflow}/runs" (workflow), Editor,
+operation!(StartRun => StartedRun, Post "/v1/workflows/{workflow}/runs" (workflow), Member,
     status 201, query wait, status_by created);
 
 fn created(started: &StartedRun) -> u16 {
@@ -215,7 +215,7 @@ pub struct SendEvent {
     pub payload: JsonText,
 }
 operation!(SendEvent => RunView,
-    Post "/v1/workflows/{workflow}/runs/{id}/events/{event}" (workflow, id, event), Editor,
+    Post "/v1/workflows/{workflow}/runs/{id}/events/{event}" (workflow, id, event), Member,
     empty "null");
 like!(SendEvent, Value, "Send an event to a run. It is kept until the run waits for it.");
 

@@ -372,11 +372,16 @@ impl App {
     /// a problem that names both owners.
     #[track_caller]
     pub fn claim(&mut self, kind: &'static str, name: &str) -> Owner {
-        let at = Location::caller();
-        let line = format!("{}:{}", at.file(), at.line());
-        let owner = Owner { app: self.name.clone(), line };
+        let owner = self.owner();
         self.take(kind, name, owner.clone());
         owner
+    }
+
+    /// For extensions: this application, and the line that declares something now.
+    #[track_caller]
+    pub fn owner(&self) -> Owner {
+        let at = Location::caller();
+        Owner { app: self.name.clone(), line: format!("{}:{}", at.file(), at.line()) }
     }
 
     fn take(&mut self, kind: &'static str, name: &str, owner: Owner) {

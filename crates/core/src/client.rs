@@ -7,7 +7,7 @@ use steadfast_store::{RemoteProblem, StoreError};
 use crate::{
     Address, Arrival, Body, Bucket, BucketHandle, CallError, Handle, LiveSocket, Object, Runtime,
     door::{RemoteDoor, call_error},
-    object::{Lists, PendingCall},
+    object::{Caller, Lists, PendingCall},
     process::{Decided, InputError, Process, encoded},
     runtime::Running,
     workflow::{RunAddress, RunError, RunHandle, Started, Workflow},
@@ -18,7 +18,10 @@ use crate::{
 /// before the program has started; [`Runtime`] is one itself. `steadfast::connect` gives one for a
 /// program in another process.
 #[derive(Clone)]
-pub struct Client(Reach);
+pub struct Client {
+    reach: Reach,
+    caller: Caller,
+}
 
 #[derive(Clone)]
 enum Reach {
@@ -28,7 +31,7 @@ enum Reach {
 
 impl Default for Client {
     fn default() -> Self {
-        Self(Reach::Local(Arc::default()))
+        Self { reach: Reach::Local(Arc::default()), caller: Caller::default() }
     }
 }
 
@@ -63,19 +66,26 @@ impl<L> Way<L> {
 
 impl Client {
     pub(crate) fn attach(&self, running: &Arc<Running>) {
-        if let Reach::Local(here) = &self.0 {
+        if let Reach::Local(here) = &self.reach {
             *here.write().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(running);
         }
     }
 
     /// A client of a program in another process.
     pub fn remote(door: Arc<dyn RemoteDoor>) -> Self {
-        Self(Reach::Remote(door))
+        Self { reach: Reach::Remote(door), caller: Caller::default() }
+    }
+
+    /// The same client, which calls objects for this caller: see
+    /// [`Turn::caller`](crate::Turn::caller). A program in another process knows its callers
+    /// itself.
+    pub fn by(&self, caller: Caller) -> Self {
+        Self { caller, ..self.clone() }
     }
 
     /// The way to the program: into this process, while it runs, or out of it.
     pub(crate) fn way(&self) -> Result<Way<Arc<Running>>, StoreError> {
-        let here = match &self.0 {
+        let here = match &self.reach {
             Reach::Local(here) => here,
             Reach::Remote(door) => return Ok(Way::Remote(door.clone())),
         };
@@ -97,7 +107,8 @@ impl Client {
     where
         C::Calls: Lists<M, I>,
     {
-        PendingCall::typed(self.way().map(|it| it.map(|it| it.objects.clone())), to, msg)
+        let objects = self.way().map(|it| it.map(|it| it.objects.clone()));
+        PendingCall::typed(objects, to, msg).by(self.caller)
     }
 
     /// Calls an object by names, with JSON.

@@ -41,7 +41,7 @@ pub use self::{
     door::{RemoteDoor, RunChange},
     error::{Error, Result, ResultExt, StartError},
     object::{
-        Address, Alarm, Arrival, Both, CallError, Caller, CatchUp, Closed, Connection,
+        Address, Alarm, Arrival, Both, CallError, CatchUp, Closed, Connection,
         ConnectionId, Handle, Job, LiveSocket, Object, ObjectOptions, Objects, Outcome, Perform,
         Sql, Turn,
     },

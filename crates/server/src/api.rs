@@ -21,6 +21,7 @@ pub(crate) mod wire;
 
 use std::sync::Arc;
 
+use steadfast_web::{Needs, Role, needs};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::server::Server;
@@ -28,12 +29,12 @@ use crate::server::Server;
 /// The routes for programs. One that is not documented cannot be added here.
 pub(crate) fn routes() -> OpenApiRouter<Arc<Server>> {
     OpenApiRouter::default()
-        .routes(routes!(health::healthz))
-        .routes(routes!(health::readyz))
-        .routes(routes!(metrics::metrics))
-        .routes(routes!(openapi::openapi))
-        .routes(routes!(connect::connect))
-        .routes(routes!(doctor::doctor))
+        .routes(needs(Needs::NOTHING, routes!(health::healthz)))
+        .routes(needs(Needs::NOTHING, routes!(health::readyz)))
+        .routes(needs(Role::Viewer, routes!(metrics::metrics)))
+        .routes(needs(Role::Viewer, routes!(openapi::openapi)))
+        .routes(needs(Role::Member, routes!(connect::connect)))
+        .routes(needs(Role::Viewer, routes!(doctor::doctor)))
         .merge(objects::routes())
         .merge(processes::routes())
         .merge(queues::routes())
@@ -46,10 +47,9 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<Server>> {
 
 /// The routes whose bodies are as large as a bucket allows.
 pub(crate) fn large_routes() -> OpenApiRouter<Arc<Server>> {
-    OpenApiRouter::default().routes(routes!(
-        buckets::blobs::get,
-        buckets::blobs::head,
-        buckets::blobs::put,
-        buckets::blobs::delete
-    ))
+    let (read, write, delete) = (Role::Viewer, Role::Member, Role::Operator);
+    OpenApiRouter::default()
+        .routes(needs(read, routes!(buckets::blobs::get, buckets::blobs::head)))
+        .routes(needs(write, routes!(buckets::blobs::put)))
+        .routes(needs(delete, routes!(buckets::blobs::delete)))
 }

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use axum::{Router, middleware, response::IntoResponse};
 use serde_json::{Map, Value};
-use steadfast_core::App;
-use steadfast_web::{ServerContext, Web, pattern};
+use steadfast_core::{App, Runtime, StartError};
+use steadfast_web::{DeclaredRoutes, RouteTable, ServerContext, Web};
 use tower_http::{catch_panic::CatchPanicLayer, limit::RequestBodyLimitLayer};
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::{
+    admission,
     api::{
         self,
         problem::{Code, Problem},
@@ -31,18 +32,33 @@ const BODY_BYTES_MAX: usize = 2 << 20;
 ))]
 struct Description;
 
+/// What the routes of the server itself say.
+fn declared() -> DeclaredRoutes {
+    let routes = api::routes().merge(pages::routes());
+    DeclaredRoutes::of_server(routes.merge(api::large_routes()).merge(pages::large_routes()))
+}
+
 /// Takes the routes of the server for itself: an application with one of them cannot start.
 pub(crate) fn claim_routes(app: &mut App) {
-    let routes = api::routes().merge(pages::routes());
-    let routes = routes.merge(api::large_routes()).merge(pages::large_routes());
-    for path in routes.into_openapi().paths.paths.into_keys() {
-        app.claim("route", &pattern(&path));
-        app.extension_mut::<Web>().reserved.push(path);
+    app.extension_mut::<Web>().server = Some(declared());
+}
+
+/// All routes of a program that is served, with what each needs. Fails with every reason why they
+/// cannot be served together.
+pub(crate) fn table(runtime: &Runtime) -> Result<RouteTable, StartError> {
+    let server = declared();
+    let web = runtime.extension::<Web>();
+    let problems = web.map(|it| it.problems_beside(&server)).unwrap_or_default();
+    if !problems.is_empty() {
+        return Err(StartError::Program { problems });
     }
+    let of_applications = web.into_iter().flat_map(Web::entries).cloned();
+    Ok(server.entries.into_iter().chain(of_applications).collect())
 }
 
 /// Everything that a server answers.
-pub(crate) fn router(server: Arc<Server>) -> Router {
+pub(crate) fn router(server: Arc<Server>) -> Result<Router, StartError> {
+    let table = Arc::new(table(&server.runtime)?);
     let whole = middleware::from_fn_with_state(server.budget.clone(), budget::check);
     let documented = OpenApiRouter::with_openapi(Description::openapi())
         .merge(api::routes())
@@ -63,9 +79,11 @@ pub(crate) fn router(server: Arc<Server>) -> Router {
     // A failure to write it is a mistake in a type of ours, which the tests would show.
     let written = described(description, mounted.paths, mounted.schemas).unwrap_or_default();
     server.openapi.get_or_init(|| written);
-    routes
+    let admit = middleware::from_fn_with_state((server.clone(), table), admission::admit);
+    Ok(routes
         .with_state(server.clone())
         .merge(mounted.router.layer(whole))
+        .route_layer(admit)
         .fallback(async || Problem::of(Code::RouteNotFound, "no such route; see /openapi.json"))
         .method_not_allowed_fallback(async || {
             Problem::of(Code::WrongMethod, "this route has no such method; see /openapi.json")
@@ -74,7 +92,7 @@ pub(crate) fn router(server: Arc<Server>) -> Router {
             Problem::of(Code::Internal, "the request met a bug; the log says where").into_response()
         }))
         .layer(middleware::from_fn_with_state(server.clone(), guard::check))
-        .layer(middleware::from_fn_with_state(server, envelope::wrap))
+        .layer(middleware::from_fn_with_state(server, envelope::wrap)))
 }
 
 /// Whether all operations of a path are pages.
@@ -85,26 +103,19 @@ fn is_page(item: &Value) -> bool {
 
 /// Writes the description. A route that takes the rest of the path is `{*id}` to the router only.
 fn described(
-    mut openapi: utoipa::openapi::OpenApi,
+    openapi: utoipa::openapi::OpenApi,
     paths_of_applications: Map<String, Value>,
     schemas_of_applications: Map<String, Value>,
 ) -> serde_json::Result<String> {
-    let paths = std::mem::take(&mut openapi.paths.paths);
-    openapi.paths.paths =
-        paths.into_iter().map(|(path, item)| (path.replace("{*", "{"), item)).collect();
     let mut written = serde_json::to_value(openapi)?;
     if let Some(paths) = written["paths"].as_object_mut() {
-        paths.extend(paths_of_applications);
+        let all = std::mem::take(paths).into_iter().chain(paths_of_applications);
+        paths.extend(all.map(|(path, item)| (path.replace("{*", "{"), item)));
         // Pages and their assets are for browsers, not for programs.
         paths.retain(|_, item| !is_page(item));
     }
     if let Some(schemas) = written["components"]["schemas"].as_object_mut() {
-        for (name, schema) in schemas_of_applications {
-            if schemas.get(&name).is_some_and(|it| *it != schema) {
-                tracing::warn!(name, "two schemas of the OpenAPI document have one name");
-            }
-            schemas.entry(name).or_insert(schema);
-        }
+        schemas.extend(schemas_of_applications);
     }
     serde_json::to_string(&written)
 }

@@ -48,10 +48,14 @@ fn run<M, P: Program<M>>(program: &P, argv: &[OsString]) -> Result<(), Failure> 
     let declared = Declared::read(flags, argv)?;
     let nouns = cli::nouns();
     let app = build(program, &declared, argv).map(|mut app| {
-        for verb in CommandLine::command().get_subcommands() {
-            app.claim("verb", verb.get_name());
-        }
-        nouns.iter().for_each(|it| drop(app.claim("verb", it.name())));
+        let own = CommandLine::command();
+        let own = own.get_subcommands().map(Command::get_name).chain(nouns.iter().map(Noun::name));
+        // clap adds `help` to every command line.
+        let taken: Vec<String> = own.chain(["help"]).map(str::to_owned).collect();
+        let web = app.extension::<Web>();
+        let problems: Vec<String> =
+            web.iter().flat_map(|it| &it.verbs).flat_map(|it| it.problems(&taken)).collect();
+        problems.into_iter().for_each(|it| app.reject(it));
         app
     });
     check_verbs(&app)?;
@@ -113,7 +117,7 @@ fn run<M, P: Program<M>>(program: &P, argv: &[OsString]) -> Result<(), Failure> 
     }
 }
 
-/// Two verbs of one name would be a panic of the command line.
+/// Verbs and flags of one name would be a panic of the command line.
 fn check_verbs(app: &Result<App>) -> Result<(), Failure> {
     let Ok(app) = app else { return Ok(()) };
     let problems: Vec<String> =
@@ -194,11 +198,28 @@ mod tests {
     #[test]
     fn verbs_of_one_name_are_told_with_both_sides() {
         let verb = |name, app: &str| App::new(app).verb(name, |_, _: NoArgs| Ok(ExitCode::SUCCESS));
-        let text = told(|| Ok(verb("serve", "shop")), &["shop", "doctor"]);
-        assert!(text.starts_with("verb `serve` is declared by shop"), "{text}");
+        for taken in ["serve", "queues", "help"] {
+            let text = told(|| Ok(verb(taken, "shop")), &["shop", "doctor"]);
+            assert!(text.starts_with(&format!("verb `{taken}` of shop (")), "{text}");
+            assert!(text.ends_with("is a verb of every program: give it another name"), "{text}");
+        }
         let twice = || Ok(App::new("sum").merge(verb("buy", "one")).merge(verb("buy", "two")));
         let text = told(twice, &["sum", "buy"]);
         assert!(text.contains("declared by one") && text.contains("and by two"), "{text}");
+    }
+
+    #[test]
+    fn a_flag_of_a_verb_that_clap_has_already_is_told_with_its_owner() {
+        #[derive(Args)]
+        struct HostArgs {
+            /// The host to buy from
+            #[arg(short = 'h')]
+            _host: Option<String>,
+        }
+        let app = || Ok(App::new("shop").verb("buy", |_, _: HostArgs| Ok(ExitCode::SUCCESS)));
+        let text = told(app, &["shop", "buy"]);
+        assert!(text.starts_with("verb `buy` of shop ("), "{text}");
+        assert!(text.contains("has the flag `-h`"), "{text}");
     }
 
     #[test]

@@ -14,6 +14,7 @@ use steadfast_store::secret_text;
 use steadfast_web::{Page, Web, console::Shell};
 
 use crate::{
+    admission::base_path,
     api::problem::{Code, Problem, ProblemBody},
     listener::{PATIENCE, Seat},
     pages, request_id,
@@ -38,6 +39,7 @@ pub(crate) async fn wrap(
     let route = matched.map_or("unmatched", MatchedPath::as_str).to_owned();
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let page = wants_page(&path, request.headers());
+    let base = base_path(&request).to_owned();
 
     let seat = request.extensions().get::<Seat>().cloned();
     let clock = server.runtime.store().clock();
@@ -58,7 +60,10 @@ pub(crate) async fn wrap(
         response = completed(response, &path, &request_id).await;
     }
     if let Some(page) = response.extensions_mut().remove::<Page>() {
-        response = in_shell(&server, response, &page, &path);
+        response = in_shell(&server, response, &page, (&base, &path));
+    }
+    if !base.is_empty() {
+        redirect_below(&base, response.headers_mut());
     }
     dress(response.headers_mut(), &request_id);
     server.metrics.count_request(&route, &method, response.status());
@@ -123,18 +128,32 @@ fn rendered(response: Response, problem: &Problem, body: ProblemBody, page: bool
 }
 
 /// Renders a page with the navigation of this program and a nonce of its own.
-fn in_shell(server: &Server, response: Response, page: &Page, path: &str) -> Response {
+fn in_shell(
+    server: &Server,
+    response: Response,
+    page: &Page,
+    (base, path): (&str, &str),
+) -> Response {
     let Ok(nonce) = secret_text(NONCE_LEN, NONCE_LETTERS) else {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     };
     let pages = server.runtime.extension::<Web>().map_or(&[][..], |it| &it.pages);
-    let html = Shell { pages, path, nonce: &nonce }.render(page);
+    let html = Shell { pages, base, path, nonce: &nonce }.render(page);
     let (mut parts, _) = response.into_parts();
     parts.headers.remove(header::CONTENT_LENGTH);
     // A file that somebody has stored here is of this origin, too, but it has no nonce.
     let policy = policy(&format!("'nonce-{nonce}'"));
     parts.headers.insert(header::CONTENT_SECURITY_POLICY, policy);
-    Response::from_parts(parts, Body::from(html.into_string()))
+    Response::from_parts(parts, Body::from(html))
+}
+
+/// Handlers redirect from `/`, whatever the path is below which a host program serves them.
+fn redirect_below(base: &str, headers: &mut HeaderMap) {
+    let to = headers.get(header::LOCATION).and_then(|it| it.to_str().ok());
+    let to = to.filter(|it| it.starts_with('/') && !it.starts_with("//"));
+    if let Some(Ok(to)) = to.map(|it| HeaderValue::from_str(&format!("{base}{it}"))) {
+        headers.insert(header::LOCATION, to);
+    }
 }
 
 /// A page may load files of this server and of no other. `code` is the source of its scripts and

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use axum::Router;
-use steadfast_core::Runtime;
+use steadfast_core::{Runtime, StartError};
+use steadfast_web::RouteTable;
 
 use crate::{app, place::Place, server::Server};
 
@@ -13,45 +14,25 @@ pub enum Policy {
     /// Those for a name of this machine (`localhost`, `127.0.0.1`, `[::1]`), and no writes from a
     /// page of another origin: what `serve` does.
     Loopback,
-    /// All that come. The host program checks callers and origins before it lets them through.
+    /// All that come. The host program checks callers and origins before it lets them through. It
+    /// may say who calls: `steadfast::object::Caller` in the extensions of a request is what turns
+    /// learn from `turn.caller()`.
     HostDecides,
 }
 
-/// The routes that `serve` has: the API, the console, metrics, and those of the applications.
+/// The routes that `serve` has: the API, the console, metrics, and those of the applications. They
+/// may be nested below a path.
 ///
-/// Links of the console begin at `/`, so that only the API works below a prefix.
-pub fn router(runtime: &Runtime, policy: Policy) -> Router {
+/// Fails if an application has a route of the server, and names both.
+pub fn router(runtime: &Runtime, policy: Policy) -> Result<Router, StartError> {
     let server = Arc::new(Server::new(runtime.clone(), Place::Host, policy));
     app::router(server)
 }
 
-#[cfg(test)]
-mod tests {
-    use axum::{body::Body, http::Request, routing::get};
-    use steadfast_core::App;
-    use tower::ServiceExt;
-
-    use super::*;
-
-    async fn status(site: &Router, path: &str, host: &str) -> u16 {
-        let request = Request::get(path).header("host", host).body(Body::empty()).unwrap();
-        site.clone().oneshot(request).await.unwrap().status().as_u16()
-    }
-
-    #[tokio::test]
-    async fn an_axum_program_has_the_routes_beside_its_own() {
-        let program = App::new("host").test().await.unwrap();
-        let own = Router::new().route("/hello", get(async || "hello"));
-        let decides = own.clone().fallback_service(router(&program, Policy::HostDecides));
-        for path in ["/hello", "/", "/v1/streams", "/openapi.json", "/metrics", "/healthz"] {
-            assert_eq!(status(&decides, path, "shop.example.com").await, 200, "{path}");
-        }
-        // A program without buckets says so.
-        assert_eq!(status(&decides, "/v1/buckets", "shop.example.com").await, 404);
-        let below = Router::new().nest("/durable", router(&program, Policy::HostDecides));
-        assert_eq!(status(&below, "/durable/v1/streams", "shop.example.com").await, 200);
-        let loopback = own.fallback_service(router(&program, Policy::Loopback));
-        assert_eq!(status(&loopback, "/v1/streams", "localhost").await, 200);
-        assert_eq!(status(&loopback, "/v1/streams", "shop.example.com").await, 403);
-    }
+/// Lists the routes that [`router`] serves, with what each needs of its callers.
+pub fn route_table(runtime: &Runtime) -> Result<RouteTable, StartError> {
+    app::table(runtime)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,7 @@
 //! Serves a program: HTTP API, console, S3 port, metrics, and the command line. It knows no
 //! application; what an application adds, it adds to its `App` (see `steadfast_web::Serve`).
 
+mod admission;
 mod api;
 mod app;
 mod args;

@@ -100,8 +100,7 @@ async fn serve_on(
     if let Some(address) = ports.s3_address {
         let _ = server.s3_address.set(address);
     }
-    // Routes that cannot be together are a panic, which must come before anything is done.
-    let routes = app::router(server.clone());
+    let routes = app::router(server.clone())?;
     let working = server.clone();
     let started = work.spawn(async move { working.runtime.work().await }).await;
     started.map_err(|error| Failure::new(format!("work does not begin ({error})")))??;
@@ -177,7 +176,7 @@ async fn look(args: &InspectArgs, name: String) -> Result<(), Failure> {
     let server = Server::prepare(app, store.clone(), place).await?;
     let _ = server.is_read_only.set(());
     greet(&name, &server.place, ports.address, None);
-    let (stop, routes) = (CancellationToken::new(), app::router(server.clone()));
+    let (stop, routes) = (CancellationToken::new(), app::router(server.clone())?);
     let serving = ports.serve(routes, &server, &clock, &stop);
     let mut serving = std::pin::pin!(serving);
     tokio::select! {

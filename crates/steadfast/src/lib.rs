@@ -27,7 +27,7 @@ pub mod prelude {
         process::{Action, Actions, EventOf, Execute, Process, Published, Refused},
     };
     #[cfg(feature = "server")]
-    pub use steadfast_web::{Problem, Serve};
+    pub use steadfast_web::{Caller, Needs, Problem, Role, Routes, Serve, needs};
 }
 
 /// The examples of the README compile.

@@ -43,6 +43,9 @@ const NAVIGATION: [(Section, &str, &str); 9] = [
     (Section::Dead, "/streams/dead", "Dead"),
 ];
 
+/// Attributes of links to this server. Scripts of pages find the base in `data-base` of the document.
+const LINKS: [&str; 6] = ["href", "src", "action", "formaction", "poster", "data-objects"];
+
 /// A page of the console.
 pub fn console(title: &str, section: Section, content: Markup) -> Page {
     Page::new(title, content).section(section)
@@ -53,7 +56,9 @@ pub fn console(title: &str, section: Section, content: Markup) -> Page {
 pub struct Shell<'a> {
     /// The pages of the applications.
     pub pages: &'a [NavLink],
-    /// The path of the request. It decides which application is the current one.
+    /// The path below which a host program serves the routes; empty if it is the root.
+    pub base: &'a str,
+    /// The path of the request, below the base. It decides which application is the current one.
     pub path: &'a str,
     /// The nonce of the response, which its content security policy names.
     pub nonce: &'a str,
@@ -61,10 +66,22 @@ pub struct Shell<'a> {
 
 impl Shell<'_> {
     /// The page as a document.
-    pub fn render(&self, page: &Page) -> Markup {
+    pub fn render(&self, page: &Page) -> String {
+        let mut document = self.document(page).into_string();
+        // Pages write their links from `/`. A quotation mark in a text is escaped, so that nothing
+        // but an attribute looks like one.
+        for attribute in LINKS.iter().filter(|_| !self.base.is_empty()) {
+            let base = html! { (self.base) }.into_string();
+            let (own, below) = (format!(" {attribute}=\"/"), format!(" {attribute}=\"{base}/"));
+            document = document.replace(&own, &below);
+        }
+        document
+    }
+
+    fn document(&self, page: &Page) -> Markup {
         html! {
             (DOCTYPE)
-            html lang="en" {
+            html lang="en" data-base=[(!self.base.is_empty()).then_some(self.base)] {
                 head {
                     meta charset="utf-8";
                     meta name="viewport" content="width=device-width, initial-scale=1";
@@ -151,7 +168,35 @@ mod tests {
     fn rendered(path: &str, section: Section) -> String {
         let page = Page::new("<T>", html! { p { "content" } }).section(section);
         let page = page.script(&Asset::js("/own.js", "1")).style(&Asset::css("/own.css", "2"));
-        Shell { pages: &PAGES, path, nonce: "n0" }.render(&page).into_string()
+        Shell { pages: &PAGES, base: "", path, nonce: "n0" }.render(&page)
+    }
+
+    #[test]
+    fn links_of_a_page_below_a_path_of_a_host_begin_with_it() {
+        let content = html! {
+            p { "text like  href=\"/x\" stays" }
+            a href="/queues" { "q" } a href="#main" {} a href="https://example.com/" {}
+            form action="/queues/a/purge" {}
+        };
+        let page = Page::new("T", content).script(&Asset::js("/own.js", "1"));
+        let shell = Shell { pages: &PAGES, base: "/durable", path: "/drift", nonce: "n0" };
+        let page = shell.render(&page);
+        for link in [
+            "<html lang=\"en\" data-base=\"/durable\">",
+            "href=\"/durable/queues\"",
+            "action=\"/durable/queues/a/purge\"",
+            "src=\"/durable/own.js?v=",
+            "href=\"/durable/drift\"",
+            "href=\"https://example.com/\"",
+            "text like  href=&quot;/x&quot; stays",
+        ] {
+            assert!(page.contains(link), "{link} in {page}");
+        }
+        for attribute in LINKS {
+            for link in page.split(&format!(" {attribute}=\"/")).skip(1) {
+                assert!(link.starts_with("durable/"), "{link}");
+            }
+        }
     }
 
     #[test]

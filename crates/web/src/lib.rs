@@ -4,25 +4,31 @@
 #![forbid(unsafe_code)]
 
 mod asset;
+mod caller;
 pub mod console;
-mod describe;
+mod needs;
 mod page;
 mod problem;
+mod routes;
 mod serve;
+mod table;
 mod verb;
 
 use std::{pin::Pin, sync::Arc};
 
 use axum::{extract::Request, response::Response};
 
-pub use steadfast_api::escaped;
+pub use steadfast_api::{Role, escaped};
 
 pub use self::{
     asset::Asset,
-    describe::{Route, describe},
+    caller::Caller,
+    needs::{Declare, Needs, needs},
     page::Page,
     problem::{Problem, problem},
-    serve::{Counter, MountedRoutes, NavLink, Routes, Serve, ServerContext, Web, pattern},
+    routes::{IntoRoutes, Routes},
+    serve::{Counter, FromServer, MountedRoutes, NavLink, Serve, ServerContext, Web},
+    table::{DeclaredRoutes, RouteEntry, RouteKind, RouteTable},
     verb::{Ask, Cli, Verb, print, printable},
 };
 

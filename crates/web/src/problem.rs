@@ -74,6 +74,28 @@ impl Problem {
         Self::of(Code::OutcomeUnknown, detail)
     }
 
+    /// Gives the problem another status if it has this code. An object does not know of HTTP: its
+    /// refusals are 422, and a route says where one of them is something else.
+    ///
+    /// ```
+    /// use axum::{Json, http::StatusCode};
+    /// use steadfast_web::{Caller, Problem};
+    ///
+    /// async fn look(caller: Caller) -> Result<String, Problem> {
+    ///     let seen = caller.call_json("auction", "7", "look", "").await;
+    ///     let missing = |it| Problem::from(it).when("auction_not_found", StatusCode::NOT_FOUND);
+    ///     seen.map_err(missing)
+    /// }
+    /// ```
+    #[must_use]
+    pub fn when(mut self, code: &str, status: StatusCode) -> Self {
+        if self.code == code {
+            self.status = status;
+            self.title = status.canonical_reason().unwrap_or("Error");
+        }
+        self
+    }
+
     /// Names the place in the request that it is about.
     pub fn at(mut self, field: impl Into<String>) -> Self {
         self.field = Some(field.into());
@@ -172,6 +194,16 @@ mod tests {
         let refused = CallError::Refused(Error::terminal("too low").with_code("bid_too_low"));
         let body = Problem::from(refused).body("/bids", "r-1");
         assert_eq!((body.status, &*body.code, &*body.detail), (422, "bid_too_low", "too low"));
+    }
+
+    #[test]
+    fn a_route_decides_the_status_of_a_refusal() {
+        let refused = CallError::Refused(Error::terminal("no such").with_code("no_auction"));
+        let problem = Problem::from(refused).when("bid_too_low", StatusCode::CONFLICT);
+        let problem = problem.when("no_auction", StatusCode::NOT_FOUND);
+        let body = problem.clone().body("/auctions/7", "r-1");
+        assert_eq!((body.status, &*body.code, &*body.title), (404, "no_auction", "Not Found"));
+        assert_eq!(problem.into_response().status(), 404);
     }
 
     #[test]

@@ -5,10 +5,9 @@ use std::{net::SocketAddr, process::ExitCode};
 use axum::Router;
 use clap::Args;
 use serde_json::{Map, Value};
-use steadfast_core::{App, Extension, Owner, Result, Runtime};
-use utoipa_axum::router::OpenApiRouter;
+use steadfast_core::{App, Extension, Result, Runtime};
 
-use crate::{Cli, Connect, Verb};
+use crate::{Cli, Connect, DeclaredRoutes, IntoRoutes, RouteEntry, Verb, table};
 
 /// The server, for the routes of an application.
 pub struct ServerContext<'a> {
@@ -20,40 +19,30 @@ pub struct ServerContext<'a> {
     pub address: Option<SocketAddr>,
 }
 
-type MakeRoutes = Box<dyn Fn(&ServerContext<'_>) -> Router + Send + Sync>;
+type MakeRouter = Box<dyn Fn(&ServerContext<'_>) -> Router + Send + Sync>;
 
-/// Routes, and their description. An `OpenApiRouter` has both; a `Router` is not described.
-pub struct Routes {
-    router: Router,
-    description: Value,
+/// State of handlers that every server has.
+pub trait FromServer: Clone + Send + Sync + 'static {
+    /// The state for the routes of this server.
+    fn from_server(served: &ServerContext<'_>) -> Self;
 }
 
-impl From<Router> for Routes {
-    fn from(router: Router) -> Self {
-        Self { router, description: Value::Null }
+impl FromServer for () {
+    fn from_server(_: &ServerContext<'_>) -> Self {}
+}
+
+/// Handlers with `State<Runtime>` act as the program itself; [`Caller`](crate::Caller) acts for the
+/// caller of the route.
+impl FromServer for Runtime {
+    fn from_server(served: &ServerContext<'_>) -> Self {
+        served.runtime.clone()
     }
 }
 
-impl From<OpenApiRouter> for Routes {
-    fn from(routes: OpenApiRouter) -> Self {
-        let (router, description) = routes.split_for_parts();
-        Self { router, description: serde_json::to_value(description).unwrap_or_default() }
-    }
-}
-
-/// Routes below one prefix.
+/// Routes that were declared, and how they are made.
 struct Mounted {
-    prefix: &'static str,
-    owner: Owner,
-    routes: Box<dyn Fn(&ServerContext<'_>) -> Routes + Send + Sync>,
-}
-
-impl Mounted {
-    /// Whether a path is the prefix or below it, whatever the parameters of both are called.
-    fn covers(&self, path: &str) -> bool {
-        let (prefix, path) = (pattern(self.prefix), pattern(path));
-        path.strip_prefix(&prefix).is_some_and(|it| it.is_empty() || it.starts_with('/'))
-    }
+    declared: DeclaredRoutes,
+    make: MakeRouter,
 }
 
 /// All routes of a program's applications, and their part of the OpenAPI document.
@@ -90,12 +79,9 @@ pub struct Counter {
 /// Everything that the applications of a program add to its server.
 #[derive(Default)]
 pub struct Web {
-    routes: Vec<MakeRoutes>,
     mounted: Vec<Mounted>,
-    /// Paths of the server itself.
-    pub reserved: Vec<String>,
-    /// The `paths` of the OpenAPI document of routes that are not below a prefix.
-    pub paths: Map<String, Value>,
+    /// The routes of the server itself, if one has claimed them already.
+    pub server: Option<DeclaredRoutes>,
     /// Their pages, in the order in which they were declared.
     pub pages: Vec<NavLink>,
     /// Their figures.
@@ -106,80 +92,70 @@ pub struct Web {
 
 impl Extension for Web {
     fn merge(&mut self, other: Self) {
-        self.routes.extend(other.routes);
         self.mounted.extend(other.mounted);
-        self.reserved.extend(other.reserved);
-        self.paths.extend(other.paths);
+        self.server = self.server.take().or(other.server);
         self.pages.extend(other.pages);
         self.counters.extend(other.counters);
         self.verbs.extend(other.verbs);
     }
 
-    /// A prefix with something of another below it would be a panic of the router.
+    /// Routes that cannot be together would be a panic of the router.
     fn problems(&self) -> Vec<String> {
-        let mut found = Vec::new();
-        for (at, mounted) in self.mounted.iter().enumerate() {
-            let Mounted { prefix, owner, .. } = mounted;
-            if !prefix.starts_with('/') || prefix.len() < 2 || prefix.ends_with('/') {
-                found.push(format!("prefix `{prefix}` of {owner} must be like `/auctions`"));
-            }
-            for other in self.mounted.iter().enumerate().filter(|it| it.0 != at).map(|it| it.1) {
-                if mounted.covers(other.prefix) && mounted.prefix != other.prefix {
-                    let (below, by) = (other.prefix, &other.owner);
-                    found.push(format!("routes `{prefix}` of {owner} cover `{below}` of {by}"));
-                }
-            }
-            let own = self.reserved.iter().map(|it| (it, "the server"));
-            let described = self.paths.keys().map(|it| (it, "another application"));
-            for (path, by) in own.chain(described).filter(|it| mounted.covers(it.0)) {
-                found.push(format!("routes `{prefix}` of {owner} cover `{path}` of {by}"));
-            }
-        }
-        found
+        let declared = self.declared().chain(&self.server);
+        table::problems(&declared.collect::<Vec<_>>())
     }
 }
 
 impl Web {
-    /// The routes of all applications.
+    fn declared(&self) -> impl Iterator<Item = &DeclaredRoutes> {
+        self.mounted.iter().map(|it| &it.declared)
+    }
+
+    /// Every reason why the routes of the applications cannot be beside those of a server.
+    pub fn problems_beside(&self, server: &DeclaredRoutes) -> Vec<String> {
+        table::problems(&self.declared().chain([server]).collect::<Vec<_>>())
+    }
+
+    /// The routes of all applications, without those of the server.
+    pub fn entries(&self) -> impl Iterator<Item = &RouteEntry> {
+        self.declared().flat_map(|it| &it.entries)
+    }
+
+    /// The routes of all applications, to be served.
     pub fn routes(&self, served: &ServerContext<'_>) -> MountedRoutes {
-        let router = self.routes.iter().fold(Router::new(), |all, it| all.merge(it(served)));
-        let (paths, schemas) = (self.paths.clone(), Map::new());
-        let mut all = MountedRoutes { router, paths, schemas };
-        for Mounted { prefix, routes, .. } in &self.mounted {
-            let Routes { router, mut description } = routes(served);
-            all.router = all.router.nest(prefix, router);
-            if let Some(Value::Object(paths)) = description.get_mut("paths").map(Value::take) {
-                let below = |path: String| format!("{prefix}{}", path.trim_end_matches('/'));
-                all.paths.extend(paths.into_iter().map(|(path, it)| (below(path), it)));
-            }
-            let schemas = description.pointer_mut("/components/schemas").map(Value::take);
-            if let Some(Value::Object(schemas)) = schemas {
-                all.schemas.extend(schemas);
-            }
+        let (mut router, mut paths, mut schemas) = (Router::new(), Map::new(), Map::new());
+        for Mounted { declared, make } in &self.mounted {
+            let made = make(served);
+            router = match declared.prefix {
+                "" => router.merge(made),
+                prefix => router.nest(prefix, made),
+            };
+            paths.extend(declared.paths.clone());
+            schemas.extend(declared.schemas.clone());
         }
-        all
+        MountedRoutes { router, paths, schemas }
     }
 }
 
 /// Adds to an [`App`] what a server serves of it.
 pub trait Serve: Sized {
-    /// Adds routes below a prefix: an `OpenApiRouter`, whose description goes into `/openapi.json`,
-    /// or an `axum::Router`. Two applications with one prefix, or one below the other's, cannot
-    /// start together.
+    /// Adds routes below a prefix: an `OpenApiRouter` or [`Routes`](crate::Routes), which are
+    /// described in `/openapi.json`, or an `axum::Router`, which is not. All declare what they
+    /// [need](crate::needs); a program with a route that does not cannot start. Nor can two
+    /// applications with one prefix, or one below the other's. The prefix of described routes may
+    /// be empty: their paths are compared one by one.
     #[track_caller]
-    fn routes<R: Into<Routes>>(
+    fn routes<R>(self, prefix: &'static str, routes: impl FnOnce() -> R) -> Self
+    where
+        R: IntoRoutes<State: FromServer>;
+
+    /// Adds routes whose handlers have a state of their own, which is made for each server.
+    #[track_caller]
+    fn routes_with<R: IntoRoutes>(
         self,
         prefix: &'static str,
-        routes: impl Fn(&ServerContext<'_>) -> R + Send + Sync + 'static,
-    ) -> Self;
-
-    /// Adds routes anywhere, with the `paths` of their OpenAPI document; see
-    /// [`describe`](crate::describe). Two applications with one path cannot start together.
-    #[track_caller]
-    fn described_routes(
-        self,
-        paths: Map<String, Value>,
-        routes: impl Fn(&ServerContext<'_>) -> Router + Send + Sync + 'static,
+        routes: impl FnOnce() -> R,
+        state: impl Fn(&ServerContext<'_>) -> R::State + Send + Sync + 'static,
     ) -> Self;
 
     /// Adds a page to the navigation.
@@ -204,41 +180,32 @@ pub trait Serve: Sized {
     ) -> Self;
 }
 
-/// The same for paths that differ in the names of their parameters alone: they match the same.
-pub fn pattern(path: &str) -> String {
-    let mut pattern = String::new();
-    for (at, part) in path.split('{').enumerate() {
-        let rest = if at == 0 { part } else { part.split_once('}').map_or(part, |it| it.1) };
-        let parameter = if at == 0 { "" } else { "{}" };
-        pattern.push_str(parameter);
-        pattern.push_str(rest);
-    }
-    pattern
-}
-
 impl Serve for App {
-    fn routes<R: Into<Routes>>(
+    #[track_caller]
+    fn routes<R>(self, prefix: &'static str, routes: impl FnOnce() -> R) -> Self
+    where
+        R: IntoRoutes<State: FromServer>,
+    {
+        self.routes_with(prefix, routes, R::State::from_server)
+    }
+
+    fn routes_with<R: IntoRoutes>(
         mut self,
         prefix: &'static str,
-        routes: impl Fn(&ServerContext<'_>) -> R + Send + Sync + 'static,
+        routes: impl FnOnce() -> R,
+        state: impl Fn(&ServerContext<'_>) -> R::State + Send + Sync + 'static,
     ) -> Self {
-        let owner = self.claim("prefix of routes", &pattern(prefix));
-        let routes = Box::new(move |served: &ServerContext<'_>| routes(served).into());
-        self.extension_mut::<Web>().mounted.push(Mounted { prefix, owner, routes });
-        self
-    }
-
-    fn described_routes(
-        mut self,
-        paths: Map<String, Value>,
-        routes: impl Fn(&ServerContext<'_>) -> Router + Send + Sync + 'static,
-    ) -> Self {
-        for path in paths.keys() {
-            self.claim("route", &pattern(path));
+        let owner = self.owner();
+        if !prefix.is_empty() {
+            self.claim("prefix of routes", &table::pattern(prefix));
         }
-        let web = self.extension_mut::<Web>();
-        web.paths.extend(paths);
-        web.routes.push(Box::new(routes));
+        let routes = routes().into_routes();
+        let declared = DeclaredRoutes::of(prefix, owner, &routes);
+        let router = routes.router;
+        let make = Box::new(move |served: &ServerContext<'_>| {
+            router.clone().with_state(state(served))
+        });
+        self.extension_mut::<Web>().mounted.push(Mounted { declared, make });
         self
     }
 
@@ -265,62 +232,151 @@ impl Serve for App {
         name: &'static str,
         run: impl Fn(Cli<'_>, A) -> Result<ExitCode> + Send + Sync + 'static,
     ) -> Self {
-        self.claim("verb", name);
-        self.extension_mut::<Web>().verbs.push(Verb::new(name, run));
+        let owner = self.claim("verb", name);
+        self.extension_mut::<Web>().verbs.push(Verb::new(name, owner, run));
         self
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use axum::routing::get;
     use steadfast_core::StartError;
+    use utoipa_axum::{router::OpenApiRouter, routes};
 
     use super::*;
-    use crate::describe;
+    use crate::{Needs, Role, RouteKind, RouteTable, Routes, needs};
 
     fn app(name: &str, path: &'static str) -> App {
-        let paths = describe(name, &[(path, "get", "Shows", "200")]);
-        let app = App::new(name).described_routes(paths, |_| Router::new());
-        app.page("Page", path, "to look at")
+        let shown = async || "";
+        let routes = move || Routes::<()>::new("test").get(path, Role::Viewer, "Shows", shown);
+        App::new(name).routes("", routes).page("Page", path, "to look at")
+    }
+
+    async fn refused(app: App) -> Vec<String> {
+        match app.test().await.err() {
+            Some(StartError::Program { problems }) => problems,
+            other => panic!("{other:?}"),
+        }
     }
 
     #[tokio::test]
     async fn two_applications_with_one_route_are_told_before_anything_starts() {
         let sum = App::new("sum").merge(app("one", "/a/{id}/b")).merge(app("other", "/a/{name}/b"));
-        let refused = sum.test().await.err();
-        let Some(StartError::Program { problems }) = &refused else { panic!("{refused:?}") };
+        let problems = refused(sum).await;
         assert_eq!(problems.len(), 1, "{problems:?}");
         assert!(problems[0].starts_with("route `/a/{}/b` is declared by one ("), "{problems:?}");
         assert!(problems[0].contains("and by other ("), "{problems:?}");
     }
 
     #[tokio::test]
+    async fn paths_that_the_router_refuses_beside_each_other_are_told_before_anything_starts() {
+        let sum = App::new("sum").merge(app("one", "/a/{id}")).merge(app("other", "/a/{*rest}"));
+        let problems = refused(sum).await;
+        assert!(problems[0].starts_with("route `/a/{}` of one ("), "{problems:?}");
+        assert!(problems[0].contains("overlaps `/a/{*}` of other ("), "{problems:?}");
+        let fixed = App::new("sum").merge(app("one", "/a/b")).merge(app("other", "/a/{*rest}"));
+        let fixed = fixed.merge(app("third", "/{id}")).merge(app("fourth", "/{id}/b"));
+        let program = fixed.test().await.expect("it starts");
+        // The router agrees.
+        program.extension::<Web>().expect("it has routes").routes(&context(&program));
+    }
+
+    fn context(runtime: &Runtime) -> ServerContext<'_> {
+        let connect: Connect =
+            std::sync::Arc::new(|_, _, _| Box::pin(async { axum::response::Response::default() }));
+        ServerContext { runtime, connect, address: None }
+    }
+
+    #[tokio::test]
     async fn routes_that_cover_those_of_others_are_told_before_anything_starts() {
-        let mount = |name: &str, prefix| App::new(name).routes(prefix, |_| Router::new());
+        let mount = |name: &str, prefix| {
+            App::new(name).routes(prefix, || needs(Role::Member, Router::<()>::new()))
+        };
         let sum = App::new("sum")
             .merge(mount("one", "/a"))
             .merge(mount("two", "/a/b"))
             .merge(mount("three", "/a"))
             .merge(mount("four", "c/"))
+            .merge(mount("six", ""))
             .merge(app("five", "/a/b/{id}"));
-        let refused = sum.test().await.err();
-        let Some(StartError::Program { problems }) = &refused else { panic!("{refused:?}") };
+        let problems = refused(sum).await;
         let has =
             |words: &[&str]| problems.iter().any(|it| words.iter().all(|word| it.contains(word)));
         assert!(has(&["prefix of routes `/a` is declared by one", "and by three"]), "{problems:?}");
         assert!(has(&["routes `/a` of one", "cover `/a/b` of two"]), "{problems:?}");
         assert!(has(&["routes `/a/b` of two", "cover `/a/b/{id}`"]), "{problems:?}");
         assert!(has(&["prefix `c/` of four"]), "{problems:?}");
+        assert!(has(&["prefix `` of six"]), "{problems:?}");
         let beside = App::new("sum").merge(mount("one", "/a")).merge(mount("two", "/ab"));
         assert!(beside.test().await.is_ok());
+    }
+
+    #[utoipa::path(get, path = "/open", responses((status = 200)))]
+    async fn open() -> &'static str {
+        "yes"
+    }
+
+    #[tokio::test]
+    async fn a_route_that_does_not_declare_what_it_needs_keeps_the_program_from_starting() {
+        let routes = || OpenApiRouter::<()>::new().routes(routes!(open));
+        let problems = refused(App::new("shop").routes("/shop", routes)).await;
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        assert!(problems[0].starts_with("route `GET /shop/open` of shop (crates/web/src/serve.rs:"));
+        assert!(problems[0].contains("does not declare what it needs"), "{problems:?}");
+        let declared = move || needs(Role::Viewer, routes());
+        let program = App::new("shop").routes("/shop", declared).test().await.expect("it starts");
+        let mut entries = program.extension::<Web>().expect("it has routes").entries();
+        assert_eq!(entries.next().map(|it| it.needs), Some(Role::Viewer.into()));
+    }
+
+    #[tokio::test]
+    async fn schemas_of_one_name_that_differ_keep_the_program_from_starting() {
+        mod one {
+            #[derive(utoipa::ToSchema)]
+            #[expect(dead_code, reason = "only described")]
+            pub(super) struct Bid {
+                cents: u64,
+            }
+        }
+        mod other {
+            #[derive(utoipa::ToSchema)]
+            #[expect(dead_code, reason = "only described")]
+            pub(super) struct Bid {
+                euros: u64,
+            }
+        }
+        #[utoipa::path(get, path = "/", responses((status = 200, body = one::Bid)))]
+        async fn ours() {}
+        #[utoipa::path(get, path = "/", responses((status = 200, body = other::Bid)))]
+        async fn theirs() {}
+        let ours = App::new("ours").routes("/ours", || {
+            needs(Role::Viewer, OpenApiRouter::<()>::new().routes(routes!(ours)))
+        });
+        let theirs = App::new("theirs").routes("/theirs", || {
+            needs(Role::Viewer, OpenApiRouter::<()>::new().routes(routes!(theirs)))
+        });
+        let problems = refused(App::new("sum").merge(ours).merge(theirs)).await;
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        assert!(problems[0].starts_with("schema `Bid` of ours ("), "{problems:?}");
+        assert!(problems[0].contains("differs from that of theirs ("), "{problems:?}");
     }
 
     #[tokio::test]
     async fn what_applications_add_is_found_in_the_program() {
         let sum = App::new("sum").merge(app("one", "/a")).merge(app("other", "/b"));
+        let whole = || needs(Needs::NOTHING, Router::<()>::new().route("/x", get(async || "")));
+        let sum = sum.routes("/c", whole);
         let program = sum.counter("seen", "Seen", || 7).test().await.expect("it starts");
         let web = program.extension::<Web>().expect("it has routes");
-        assert_eq!(web.paths.keys().collect::<Vec<_>>(), ["/a", "/b"]);
+        let table: RouteTable = web.entries().cloned().collect();
+        let paths: Vec<_> = table.entries().iter().map(|it| (&*it.method, &*it.path, it.kind)).collect();
+        let (described, whole) = (RouteKind::Operation, RouteKind::Router);
+        assert_eq!(paths, [("GET", "/a", described), ("GET", "/b", described), ("*", "/c", whole)]);
+        let need = |method, path| table.find(method, path).map(|it| it.needs);
+        assert_eq!(need("HEAD", "/a"), Some(Role::Viewer.into()));
+        assert_eq!((need("POST", "/a"), need("GET", "/d")), (None, None));
+        assert_eq!(need("POST", "/c/x"), Some(Needs::NOTHING));
         assert_eq!((web.pages.len(), (web.counters[0].value)()), (2, 7));
     }
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use clap::{ArgMatches, Args, Command};
-use steadfast_core::{App, Error, Result};
+use steadfast_core::{App, Error, Owner, Result};
 
 /// The routes of a server, or of a program in this process.
 pub trait Ask {
@@ -51,19 +51,43 @@ type Run = Box<dyn Fn(Cli<'_>, &ArgMatches) -> Result<ExitCode> + Send + Sync>;
 pub struct Verb {
     /// Its name, its flags and its help.
     pub command: Command,
+    /// The application that declared it.
+    pub owner: Owner,
     run: Run,
 }
 
 impl Verb {
     pub(crate) fn new<A: Args>(
         name: &'static str,
+        owner: Owner,
         run: impl Fn(Cli<'_>, A) -> Result<ExitCode> + Send + Sync + 'static,
     ) -> Self {
         let read = move |cli: Cli<'_>, matches: &ArgMatches| {
             let args = A::from_arg_matches(matches).map_err(Error::terminal)?;
             run(cli, args)
         };
-        Self { command: A::augment_args(Command::new(name)), run: Box::new(read) }
+        Self { command: A::augment_args(Command::new(name)), owner, run: Box::new(read) }
+    }
+
+    /// Why the command line cannot have it beside its own verbs and flags.
+    pub fn problems(&self, taken: &[String]) -> Vec<String> {
+        let (name, owner) = (self.command.get_name(), &self.owner);
+        let is_taken = taken.iter().any(|it| it == name);
+        let verb = is_taken.then(|| {
+            format!("verb `{name}` of {owner} is a verb of every program: give it another name")
+        });
+        let flags = self.command.get_arguments().filter_map(|arg| {
+            let flag = match (arg.get_long(), arg.get_short()) {
+                (Some("help"), _) => "--help",
+                (_, Some('h')) => "-h",
+                (_, _) => return None,
+            };
+            Some(format!(
+                "verb `{name}` of {owner} has the flag `{flag}`, which prints its help: give the \
+                 flag another name"
+            ))
+        });
+        verb.into_iter().chain(flags).collect()
     }
 
     /// Runs it.

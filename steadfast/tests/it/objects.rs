@@ -311,7 +311,7 @@ fn the_call_is_described() {
     for status in ["200", "default"] {
         assert!(call["responses"][status].is_object(), "{status} in {call}");
     }
-    assert_eq!(call["x-needs-role"], "editor", "{call}");
+    assert_eq!(call["x-needs-role"], "member", "{call}");
     let body = |path: &str| openapi["paths"][path]["post"]["requestBody"].is_object();
     assert!(body("/v1/objects/{class}/{name}/calls/{message}"), "a message has a body");
     assert!(body("/v1/workflows/{workflow}/runs/{id}/events/{event}"), "an event has a payload");

@@ -21,6 +21,7 @@ pub struct PendingCall<R> {
     message: &'static str,
     body: Result<String, CallError>,
     key: Option<String>,
+    caller: Caller,
     reply: PhantomData<fn() -> R>,
 }
 
@@ -38,7 +39,13 @@ impl<R> PendingCall<R> {
             detail: error.to_string(),
         });
         let to = to.resolve().map_err(CallError::from);
-        Self { way, to, message, body, key: None, reply: PhantomData }
+        let caller = Caller::Internal;
+        Self { way, to, message, body, key: None, caller, reply: PhantomData }
+    }
+
+    /// Makes the call for a caller.
+    pub(crate) fn by(self, caller: Caller) -> Self {
+        Self { caller, ..self }
     }
 
     /// Makes the call once for this key: a repetition within a day changes nothing and gets the
@@ -55,11 +62,11 @@ impl<R: Body> IntoFuture for PendingCall<R> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let Self { way, to, message, body, key, .. } = self;
+            let Self { way, to, message, body, key, caller, .. } = self;
             let (to, body, key) = (to?, body?, key.as_deref());
             let reply = match way? {
                 Way::Local(objects) => {
-                    objects.give_call(&to, message, &body, key, Caller::Internal).await?
+                    objects.give_call(&to, message, &body, key, caller).await?
                 }
                 Way::Remote(door) => {
                     let object = (to.class(), to.name());

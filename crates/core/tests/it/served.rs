@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use steadfast_core::{
-    App, Caller, Ctx, Error, Handle, Object, Queue, Result, StartError, Turn, Workflow,
+    App, Ctx, Error, Handle, Object, Queue, Result, StartError, Turn, Workflow,
+    object::Caller,
     store::{
         Address, Commit, EntityKind, Health, SqliteOptions, SqliteStore, Store, StoreError,
         SystemClock,

@@ -72,11 +72,10 @@ pub(crate) async fn readyz(State(server): State<Arc<Server>>) -> (StatusCode, Js
 
 #[cfg(test)]
 mod tests {
-    use axum::Router;
     use steadfast_bucket::MemoryBlobs;
     use steadfast_core::App;
     use steadfast_store::{MemoryStore, Store, SystemClock};
-    use steadfast_web::{Serve, describe};
+    use steadfast_web::{Needs, Role, Routes, Serve};
 
     use super::*;
     use crate::{failure::Failure, place::Place};
@@ -84,14 +83,12 @@ mod tests {
     #[tokio::test]
     async fn an_application_with_a_route_of_the_server_does_not_start() {
         let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
-        let health = describe("own", &[("/healthz", "get", "Says that it is well", "200")]);
-        let objects = describe("own", &[("/v1/objects/{kind}", "get", "Lists them", "200")]);
-        let app = App::new("test");
-        let app = app
-            .described_routes(health, |_| Router::new())
-            .described_routes(objects, |_| Router::new());
+        let mut app = App::new("test").routes("", || {
+            Routes::<()>::new("own")
+                .get("/healthz", Needs::NOTHING, "Says that it is well", async || "")
+                .get("/v1/objects/{kind}", Role::Viewer, "Lists them", async || "")
+        });
         let place = Place::Folder("memory".into());
-        let mut app = app;
         crate::app::claim_routes(&mut app);
         let refused = Server::prepare(app, store.clone(), place).await.err();
         let Some(Failure::Told(text)) = refused else { panic!("it started") };

@@ -23,6 +23,7 @@ use steadfast_api::{
 };
 use steadfast_core::{CallError, object::Query};
 use steadfast_store::EntityKind;
+use steadfast_web::{Role, needs};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
@@ -42,7 +43,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
         .routes(operation(query))
         .routes(operation(turns))
         .routes(operation(turn))
-        .routes(routes!(export))
+        .routes(needs(Role::Viewer, routes!(export)))
 }
 
 pub(crate) async fn classes(

@@ -22,6 +22,7 @@ use steadfast_core::{
     workflow::{HistoryEntry, RunItem, RunQuery, RunView, Started, Time},
 };
 use steadfast_store::{Entropy, SeededEntropy};
+use steadfast_web::{Role, needs};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
@@ -48,7 +49,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
         .routes(operation(terminate))
         .routes(operation(restart))
         .routes(operation(event))
-        .routes(routes!(live))
+        .routes(needs(Role::Viewer, routes!(live)))
 }
 
 pub(crate) async fn workflows(

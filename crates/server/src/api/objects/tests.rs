@@ -101,7 +101,7 @@ async fn router() -> Router {
     let app = app.object(Rascal).object_options(options);
     let app = app.blobs(Arc::new(MemoryBlobs::default()));
     let place = Place::Folder("memory".into());
-    app::router(Server::prepare(app, store, place).await.unwrap())
+    app::router(Server::prepare(app, store, place).await.unwrap()).unwrap()
 }
 
 async fn call(router: &Router, message: &str, body: &Value) -> (u16, Value) {

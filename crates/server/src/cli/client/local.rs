@@ -19,6 +19,7 @@ use crate::{
 /// A program in this process.
 pub(super) struct Local {
     server: Arc<Server>,
+    routes: Router,
 }
 
 impl Local {
@@ -39,7 +40,7 @@ impl Local {
             }
             server
         })?;
-        Ok(Self { server })
+        Ok(Self { routes: app::router(server.clone())?, server })
     }
 
     /// A program in memory that works until it is stopped.
@@ -56,12 +57,12 @@ impl Local {
             server.runtime.work().await?;
             Ok::<Arc<Server>, Failure>(server)
         })?;
-        Ok(Self { server })
+        Ok(Self { routes: app::router(server.clone())?, server })
     }
 
     /// A connection to it.
     pub(super) fn connection(&self) -> Connection {
-        Connection::over("http://localhost", Arc::new(Routes(app::router(self.server.clone()))))
+        Connection::over("http://localhost", Arc::new(Routes(self.routes.clone())))
     }
 
     /// Stops the program, and closes its store.

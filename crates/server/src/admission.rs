@@ -1,0 +1,90 @@
+//! What happens before a route is served: it must be in the table, and its caller becomes known.
+//! Access control will compare the two here.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{MatchedPath, OriginalUri, Request, State},
+    http::{HeaderValue, header},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use steadfast_core::object;
+use steadfast_web::{Caller, RouteTable};
+
+use crate::{
+    api::problem::{Code, Problem},
+    http::Policy,
+    server::Server,
+};
+
+/// Lets a request through to a route that is in the table. An `OpenApiRouter` may have routes that
+/// it does not describe; they declare no need, and are not served.
+pub(crate) async fn admit(
+    State((server, table)): State<(Arc<Server>, Arc<RouteTable>)>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let matched = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
+    let path = below(matched, base_path(&request).matches('/').count());
+    if table.find(request.method().as_str(), path).is_none() {
+        return refuse(&table, path);
+    }
+    // Only a host program can have put a caller there; a request has no extensions of its own.
+    let known = match server.policy {
+        Policy::HostDecides => request.extensions().get::<object::Caller>().copied(),
+        Policy::Loopback => None,
+    };
+    let caller = known.unwrap_or(object::Caller::Anonymous);
+    request.extensions_mut().insert(Caller::new(&server.runtime, caller));
+    next.run(request).await
+}
+
+/// The path below which a host program serves the routes, or nothing.
+pub(crate) fn base_path(request: &Request) -> &str {
+    let original = request.extensions().get::<OriginalUri>().map_or("", |it| it.path());
+    match (original.strip_suffix(request.uri().path()), request.uri().path()) {
+        (Some(base), _) => base,
+        // `/durable` is `/` below `/durable`.
+        (None, "/") => original,
+        (None, _) => "",
+    }
+}
+
+/// The rest of a path after so many segments.
+fn below(path: &str, segments: usize) -> &str {
+    let mut rest = path;
+    for _ in 0..segments {
+        let inner = rest.strip_prefix('/').unwrap_or(rest);
+        rest = inner.find('/').map_or("", |at| &inner[at..]);
+    }
+    if rest.is_empty() { "/" } else { rest }
+}
+
+fn refuse(table: &RouteTable, path: &str) -> Response {
+    let methods = table.methods(path);
+    if methods.is_empty() {
+        tracing::error!(path, "route refused: it is not declared by `routes!`");
+        let detail = "this route does not declare what it needs, so that it is not served";
+        return Problem::of(Code::RouteNotFound, detail).into_response();
+    }
+    let detail = "this route has no such method; see /openapi.json";
+    let mut response = Problem::of(Code::WrongMethod, detail).into_response();
+    if let Ok(allow) = HeaderValue::from_str(&methods.join(",")) {
+        response.headers_mut().insert(header::ALLOW, allow);
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_path_of_a_host_is_cut_off_by_segments() {
+        assert_eq!(below("/v1/streams", 0), "/v1/streams");
+        assert_eq!(below("/{tenant}/durable/v1/streams", 2), "/v1/streams");
+        assert_eq!(below("/durable", 1), "/");
+        assert_eq!(below("/durable/", 1), "/");
+    }
+}

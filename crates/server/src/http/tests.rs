@@ -1,0 +1,214 @@
+//! The routes inside somebody's axum program.
+
+use std::collections::BTreeSet;
+
+use axum::{
+    Extension, Json,
+    body::{Body, to_bytes},
+    extract::State,
+    http::{Request, header},
+    response::Response,
+    routing::get,
+};
+use serde::{Deserialize, Serialize};
+use steadfast_core::{App, Handle, Object, Queue, Result, Turn, object};
+use steadfast_web::{Caller, Needs, Problem, Role, Routes, Serve, needs};
+use tower::ServiceExt;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::*;
+
+const HOST: &str = "shop.example.com";
+
+async fn ask(site: &Router, request: Request<Body>) -> Response {
+    site.clone().oneshot(request).await.unwrap()
+}
+
+async fn answer(site: &Router, path: &str) -> Response {
+    let request = Request::get(path).header("host", HOST).header("accept", "text/html");
+    ask(site, request.body(Body::empty()).unwrap()).await
+}
+
+async fn text(response: Response) -> String {
+    let bytes = to_bytes(response.into_body(), 1 << 20).await.unwrap();
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+async fn status(site: &Router, path: &str, host: &str) -> u16 {
+    let request = Request::get(path).header("host", host).body(Body::empty()).unwrap();
+    ask(site, request).await.status().as_u16()
+}
+
+#[tokio::test]
+async fn an_axum_program_has_the_routes_beside_its_own() {
+    let program = App::new("host").test().await.unwrap();
+    let own = Router::new().route("/hello", get(async || "hello"));
+    let decides = own.clone().fallback_service(router(&program, Policy::HostDecides).unwrap());
+    for path in ["/hello", "/", "/v1/streams", "/openapi.json", "/metrics", "/healthz"] {
+        assert_eq!(status(&decides, path, HOST).await, 200, "{path}");
+    }
+    // A program without buckets says so.
+    assert_eq!(status(&decides, "/v1/buckets", HOST).await, 404);
+    let loopback = own.fallback_service(router(&program, Policy::Loopback).unwrap());
+    assert_eq!(status(&loopback, "/v1/streams", "localhost").await, 200);
+    assert_eq!(status(&loopback, "/v1/streams", HOST).await, 403);
+}
+
+#[tokio::test]
+async fn an_application_with_a_route_of_the_server_is_an_error_of_the_router() {
+    fn own() -> Routes {
+        Routes::new("own").get("/v1/objects/{kind}", Role::Viewer, "Lists", async || "")
+    }
+    let program = App::new("host").routes("", own).test().await.unwrap();
+    let Err(StartError::Program { problems }) = router(&program, Policy::HostDecides) else {
+        panic!("the routes are served");
+    };
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    assert!(problems[0].starts_with("route `/v1/objects/{}` is declared by host ("), "{problems:?}");
+    assert!(problems[0].ends_with("and by the server"), "{problems:?}");
+}
+
+/// The links of a page to its own server.
+fn links(page: &str) -> Vec<String> {
+    let parts = ["href", "src", "action"].map(|it| format!(" {it}=\""));
+    let found = parts.iter().flat_map(|it| page.split(it.as_str()).skip(1));
+    let found = found.filter_map(|it| it.split('"').next()).map(|it| it.replace("&amp;", "&"));
+    found.filter(|it| it.starts_with('/')).collect()
+}
+
+const MAIL: Queue<String> = Queue::named("mail");
+
+#[tokio::test]
+async fn all_links_of_the_console_work_below_a_path() {
+    let program = App::new("host").queue(MAIL).object(Porter);
+    let program = program.routes("/porter", porter_routes).page("Porter", "/porter/outside", "asks");
+    let program = program.test().await.unwrap();
+    program.call(Porter::at("a"), Ask).await.unwrap();
+    let durable = router(&program, Policy::HostDecides).unwrap();
+    let nested = Router::new().nest("/{tenant}/durable", durable.clone());
+    let service = Router::new().nest_service("/acme/durable", durable);
+    for site in [nested, service] {
+        let (mut seen, mut next) = (BTreeSet::new(), vec!["/acme/durable".to_owned()]);
+        while let Some(path) = next.pop() {
+            let response = answer(&site, &path).await;
+            let html = response.headers().get(header::CONTENT_TYPE).cloned();
+            let html = html.is_some_and(|it| it.to_str().unwrap().starts_with("text/html"));
+            // Forms are for other methods, and this program has no buckets.
+            let is_served = matches!(response.status().as_u16(), 200 | 405)
+                || path.starts_with("/acme/durable/buckets");
+            assert!(is_served, "{path}: {}", text(response).await);
+            if html {
+                for link in links(&text(response).await) {
+                    assert!(link.starts_with("/acme/durable"), "{link} on {path}");
+                    if seen.insert(link.clone()) {
+                        next.push(link);
+                    }
+                }
+            }
+        }
+        for path in ["/queues/mail", "/objects/porter", "/assets/steadfast.css", "/porter/outside"] {
+            let is_seen = seen.iter().any(|it| it.contains(path));
+            assert!(is_seen, "{path} is not linked: {seen:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn forms_lead_back_to_pages_below_the_path() {
+    let program = App::new("host").queue(MAIL).test().await.unwrap();
+    let site = Router::new().nest("/durable", router(&program, Policy::HostDecides).unwrap());
+    let form = Request::post("/durable/queues/mail/pause").header("host", HOST);
+    let form = form.header("content-type", "application/x-www-form-urlencoded");
+    let response = ask(&site, form.body(Body::empty()).unwrap()).await;
+    assert_eq!(response.status(), 303, "{:?}", response.headers());
+    let to = response.headers()[header::LOCATION].to_str().unwrap();
+    assert!(to.starts_with("/durable/queues/mail"), "{to}");
+}
+
+#[tokio::test]
+async fn a_route_that_is_not_described_is_not_served() {
+    async fn hidden() -> &'static str {
+        "hidden"
+    }
+    let routes = || porter_routes().route("/hidden", get(hidden)).route("/outside", get_too());
+    fn get_too() -> axum::routing::MethodRouter<Runtime> {
+        axum::routing::delete(hidden)
+    }
+    let program = App::new("host").object(Porter).routes("/porter", routes).test().await.unwrap();
+    let site = router(&program, Policy::HostDecides).unwrap();
+    assert_eq!(status(&site, "/porter/outside", HOST).await, 200);
+    let response = answer(&site, "/porter/hidden").await;
+    assert_eq!(response.status(), 404);
+    assert!(text(response).await.contains("does not declare what it needs"));
+    let delete = Request::delete("/porter/outside").header("host", HOST);
+    let response = ask(&site, delete.body(Body::empty()).unwrap()).await;
+    assert_eq!((response.status().as_u16(), &response.headers()["allow"]), (405, &"GET,HEAD".parse().unwrap()));
+}
+
+/// Says who calls.
+struct Porter;
+
+#[derive(Serialize, Deserialize)]
+struct Ask;
+
+impl Object for Porter {
+    const CLASS: &'static str = "porter";
+    type Calls = (Ask,);
+}
+
+impl Handle<Ask> for Porter {
+    const NAME: &'static str = "ask";
+    type Reply = String;
+    fn handle(&self, turn: &Turn<Self>, _: Ask) -> Result<String> {
+        turn.kv().put("asked", &1)?;
+        Ok(format!("{:?}", turn.caller()))
+    }
+}
+
+#[utoipa::path(get, path = "/outside", responses((status = 200)))]
+async fn outside(caller: Caller) -> Result<Json<String>, Problem> {
+    Ok(Json(caller.call(Porter::at("a"), Ask).await?))
+}
+
+#[utoipa::path(get, path = "/inside", responses((status = 200)))]
+async fn inside(program: State<Runtime>) -> Result<Json<String>, Problem> {
+    Ok(Json(program.call(Porter::at("a"), Ask).await?))
+}
+
+fn porter_routes() -> OpenApiRouter<Runtime> {
+    let routes = OpenApiRouter::new().routes(needs(Needs::NOTHING, routes!(outside)));
+    needs(Role::Viewer, routes.routes(routes!(inside)))
+}
+
+#[tokio::test]
+async fn a_turn_tells_a_caller_of_a_route_from_the_program_itself() {
+    let program = App::new("host").object(Porter).routes("/porter", porter_routes);
+    let program = program.test().await.unwrap();
+    let site = router(&program, Policy::HostDecides).unwrap();
+    assert_eq!(text(answer(&site, "/porter/outside").await).await, "\"Anonymous\"");
+    assert_eq!(text(answer(&site, "/porter/inside").await).await, "\"Internal\"");
+    // A host program that knows its callers says who they are.
+    let known = site.layer(Extension(object::Caller::Internal));
+    assert_eq!(text(answer(&known, "/porter/outside").await).await, "\"Internal\"");
+    let own = router(&program, Policy::Loopback).unwrap();
+    let own = own.layer(Extension(object::Caller::Internal));
+    let request = Request::get("/porter/outside").header("host", "localhost");
+    let response = ask(&own, request.body(Body::empty()).unwrap()).await;
+    assert_eq!(text(response).await, "\"Anonymous\"");
+}
+
+#[tokio::test]
+async fn every_route_is_listed_with_what_it_needs() {
+    let program = App::new("host").object(Porter).routes("/porter", porter_routes);
+    let program = program.test().await.unwrap();
+    let table = route_table(&program).unwrap();
+    let need = |method, path| table.find(method, path).map(|it| it.needs.name());
+    assert_eq!(need("GET", "/porter/outside"), Some("none"));
+    assert_eq!(need("GET", "/porter/inside"), Some("viewer"));
+    assert_eq!(need("DELETE", "/v1/buckets/{bucket}/objects/{*key}"), Some("operator"));
+    assert_eq!(need("POST", "/v1/queues/{queue}/messages"), Some("member"));
+    assert_eq!(need("GET", "/healthz"), Some("none"));
+    assert_eq!(need("PATCH", "/healthz"), None);
+    let ours = table.entries().iter().filter(|it| it.owner.is_some()).count();
+    assert_eq!(ours, 2);
+}

@@ -1,0 +1,48 @@
+//! `Caller`: a client that acts for the caller of a route.
+
+use std::ops::Deref;
+
+use axum::{extract::FromRequestParts, http::request::Parts};
+use steadfast_api::Code;
+use steadfast_core::{Client, Runtime, object};
+
+use crate::Problem;
+
+/// Acts for the caller of a route: turns learn of it by `turn.caller()`. Handlers take it as an
+/// argument; it derefs to a [`Client`]. `State<Runtime>` acts as the program itself instead.
+///
+/// ```
+/// use axum::{Json, extract::Path};
+/// use steadfast_web::{Caller, Problem};
+///
+/// async fn say(caller: Caller, room: Path<String>, text: String) -> Result<String, Problem> {
+///     Ok(caller.call_json("chat", &room, "say", &text).await?)
+/// }
+/// ```
+#[derive(Clone)]
+pub struct Caller(Client);
+
+impl Caller {
+    /// For servers: a client that acts for a caller. Put it into the extensions of a request.
+    pub fn new(runtime: &Runtime, caller: object::Caller) -> Self {
+        Self(runtime.by(caller))
+    }
+}
+
+impl Deref for Caller {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.0
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Caller {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let caller = parts.extensions.get::<Self>().cloned();
+        let detail = "the caller is not known: the route must be added to the program by `routes`";
+        caller.ok_or_else(|| Problem::of(Code::Internal, detail))
+    }
+}

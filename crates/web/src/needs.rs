@@ -1,0 +1,119 @@
+//! What a route needs of its callers.
+
+use axum::{Router, routing::MethodRouter};
+use serde_json::Value;
+use steadfast_api::Role;
+use utoipa::openapi::{PathItem, Paths, RefOr, Schema};
+use utoipa_axum::router::OpenApiRouter;
+
+use crate::Routes;
+
+/// The extension of an operation in the OpenAPI document that says what it needs.
+pub(crate) const NEEDS: &str = "x-needs-role";
+
+/// The value of the extension for routes that are open to everybody.
+const NONE: &str = "none";
+
+/// What a route needs of its callers. Every route declares it; there is no default. Access control
+/// will enforce it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Needs {
+    role: Option<Role>,
+}
+
+impl Needs {
+    /// Nothing: callers without a credential may use the route. For health checks, assets, logins,
+    /// and routes that check a secret of their own.
+    pub const NOTHING: Self = Self { role: None };
+
+    /// The role that a caller needs at least.
+    pub fn role(self) -> Option<Role> {
+        self.role
+    }
+
+    /// As it is written in the OpenAPI document: the name of a role, or `none`.
+    pub fn name(self) -> &'static str {
+        self.role.map_or(NONE, Role::name)
+    }
+
+    /// Reads what the operation of an OpenAPI document declares.
+    pub(crate) fn of(operation: &Value) -> Option<Self> {
+        match operation[NEEDS].as_str()? {
+            NONE => Some(Self::NOTHING),
+            name => Role::ALL.into_iter().find(|it| it.name() == name).map(Self::from),
+        }
+    }
+}
+
+impl From<Role> for Needs {
+    fn from(role: Role) -> Self {
+        Self { role: Some(role) }
+    }
+}
+
+/// Declares what routes need: those of `routes!`, all of an `OpenApiRouter` that have not declared
+/// anything else, or a whole `axum::Router`.
+///
+/// ```
+/// use axum::{Router, routing::get};
+/// use steadfast_core::App;
+/// use steadfast_web::{Role, Serve, needs};
+///
+/// fn routes() -> Router {
+///     Router::new().route("/open", get(async || "yes"))
+/// }
+///
+/// fn app() -> App {
+///     App::new("shop").routes("/shop", || needs(Role::Viewer, routes()))
+/// }
+/// ```
+pub fn needs<R: Declare>(needs: impl Into<Needs>, routes: R) -> R::Declared {
+    routes.declare(needs.into())
+}
+
+/// Routes for which [`needs`] can be declared.
+pub trait Declare {
+    /// The routes with their needs.
+    type Declared;
+
+    #[doc(hidden)]
+    fn declare(self, needs: Needs) -> Self::Declared;
+}
+
+/// The routes of `routes!`.
+impl<S, E> Declare for (Vec<(String, RefOr<Schema>)>, Paths, MethodRouter<S, E>) {
+    type Declared = Self;
+
+    fn declare(mut self, needs: Needs) -> Self {
+        self.1.paths.values_mut().for_each(|it| declare(it, needs));
+        self
+    }
+}
+
+impl<S: Clone + Send + Sync + 'static> Declare for OpenApiRouter<S> {
+    type Declared = Self;
+
+    fn declare(mut self, needs: Needs) -> Self {
+        let paths = &mut self.get_openapi_mut().paths.paths;
+        paths.values_mut().for_each(|it| declare(it, needs));
+        self
+    }
+}
+
+/// Its paths cannot be enumerated: the whole prefix needs the same.
+impl<S: Clone + Send + Sync + 'static> Declare for Router<S> {
+    type Declared = Routes<S>;
+
+    fn declare(self, needs: Needs) -> Routes<S> {
+        Routes::whole(self, needs)
+    }
+}
+
+fn declare(item: &mut PathItem, needs: Needs) {
+    let PathItem { get, put, post, delete, options, head, patch, trace, query, .. } = item;
+    let named = [get, put, post, delete, options, head, patch, trace, query].into_iter().flatten();
+    for operation in named.chain(item.additional_operations.values_mut()) {
+        let extensions = operation.extensions.get_or_insert_default();
+        extensions.entry(NEEDS.into()).or_insert(needs.name().into());
+    }
+}

@@ -1,0 +1,210 @@
+//! Routes of an application: how they are declared, and what they say about themselves.
+
+use axum::{
+    Router,
+    extract::DefaultBodyLimit,
+    handler::Handler,
+    routing::{MethodFilter, on},
+};
+use serde_json::{Map, Value, json};
+use utoipa_axum::router::OpenApiRouter;
+
+use crate::{Needs, needs::NEEDS};
+
+/// The tag of pages and their assets. The OpenAPI document leaves them out.
+const PAGES: &str = "pages";
+
+/// Routes with what each needs of its callers. For routes whose types are not described; those of
+/// an `OpenApiRouter`, with [`needs`](crate::needs), describe them.
+///
+/// ```
+/// use steadfast_core::App;
+/// use steadfast_web::{Role, Routes, Serve};
+///
+/// fn routes() -> Routes {
+///     Routes::new("shop").get("/open", Role::Viewer, "Says whether it is open", async || "yes")
+/// }
+///
+/// fn app() -> App {
+///     App::new("shop").routes("/shop", routes)
+/// }
+/// ```
+pub struct Routes<S = ()> {
+    pub(crate) router: Router<S>,
+    pub(crate) paths: Map<String, Value>,
+    pub(crate) schemas: Map<String, Value>,
+    /// What all of a router needs whose paths are not known.
+    pub(crate) whole: Option<Needs>,
+    tag: &'static str,
+    /// Method and path of the last route.
+    last: (&'static str, String),
+}
+
+/// What can be mounted: an `OpenApiRouter`, [`Routes`], or an `axum::Router` for which
+/// [`needs`](crate::needs) was called.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not declare what its routes need",
+    note = "wrap an `axum::Router`: `needs(Role::Member, router)`"
+)]
+pub trait IntoRoutes {
+    /// The state of the handlers.
+    type State: Clone + Send + Sync + 'static;
+
+    #[doc(hidden)]
+    fn into_routes(self) -> Routes<Self::State>;
+}
+
+impl<S: Clone + Send + Sync + 'static> IntoRoutes for Routes<S> {
+    type State = S;
+
+    fn into_routes(self) -> Self {
+        self
+    }
+}
+
+/// The routes alone, to serve them without a program.
+impl<S> From<Routes<S>> for Router<S> {
+    fn from(routes: Routes<S>) -> Self {
+        routes.router
+    }
+}
+
+impl<S: Clone + Send + Sync + 'static> IntoRoutes for OpenApiRouter<S> {
+    type State = S;
+
+    fn into_routes(self) -> Routes<S> {
+        let (router, description) = self.split_for_parts();
+        // Routes of a document that cannot be written are in no table: they are not served.
+        let mut description = serde_json::to_value(description).unwrap_or_default();
+        let mut take = |part: &str| match description.pointer_mut(part).map(Value::take) {
+            Some(Value::Object(part)) => part,
+            _ => Map::new(),
+        };
+        let (paths, schemas) = (take("/paths"), take("/components/schemas"));
+        Routes { router, paths, schemas, ..Routes::new("") }
+    }
+}
+
+macro_rules! methods {
+    ($($name:ident $filter:ident $text:literal),*) => { $(
+        #[doc = concat!("Adds a `", $text, "` route that answers with status 200.")]
+        #[must_use]
+        pub fn $name<H, T>(
+            self,
+            path: &str,
+            needs: impl Into<Needs>,
+            summary: &str,
+            handler: H,
+        ) -> Self
+        where
+            H: Handler<T, S>,
+            T: 'static,
+        {
+            self.route(stringify!($name), path, (needs.into(), summary), |router| {
+                router.route(path, on(MethodFilter::$filter, handler))
+            })
+        }
+    )* };
+}
+
+impl<S: Clone + Send + Sync + 'static> Routes<S> {
+    /// No routes yet. The OpenAPI document groups them under `tag`.
+    pub fn new(tag: &'static str) -> Self {
+        Self {
+            router: Router::new(),
+            paths: Map::new(),
+            schemas: Map::new(),
+            whole: None,
+            tag,
+            last: ("", String::new()),
+        }
+    }
+
+    /// All of a router, whatever its paths are.
+    pub(crate) fn whole(router: Router<S>, needs: Needs) -> Self {
+        Self { router, whole: Some(needs), ..Self::new("") }
+    }
+
+    methods!(get GET "GET", post POST "POST", put PUT "PUT", delete DELETE "DELETE");
+
+    fn route(
+        mut self,
+        method: &'static str,
+        path: &str,
+        (needs, summary): (Needs, &str),
+        add: impl FnOnce(Router<S>) -> Router<S>,
+    ) -> Self {
+        self.router = add(self.router);
+        let names = path.split('{').skip(1).filter_map(|it| it.split_once('}')).map(|it| it.0);
+        let parameter = |name: &str| {
+            let name = name.trim_start_matches('*');
+            json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } })
+        };
+        let parameters: Vec<Value> = names.map(parameter).collect();
+        let item = self.paths.entry(path).or_insert_with(|| json!({}));
+        item[method] = json!({
+            "tags": [self.tag],
+            "summary": summary,
+            "parameters": parameters,
+            "responses": { "200": { "description": "It is done" } },
+            NEEDS: needs.name(),
+        });
+        self.last = (method, path.into());
+        self
+    }
+
+    /// Describes the last route as one that answers with another status than 200.
+    #[must_use]
+    pub fn answers(mut self, status: u16) -> Self {
+        let (method, path) = &self.last;
+        if let Some(operation) = self.paths.get_mut(path).and_then(|it| it.get_mut(method)) {
+            let description = json!({ "description": "It is done" });
+            operation["responses"] = Value::Object(Map::from_iter([(status.to_string(), description)]));
+        }
+        self
+    }
+
+    /// The routes from here on are pages and their assets: the OpenAPI document leaves them out.
+    #[must_use]
+    pub fn pages(mut self) -> Self {
+        self.tag = PAGES;
+        self
+    }
+
+    /// Limits the body of a request, for the routes so far.
+    #[must_use]
+    pub fn body_limit(mut self, bytes: usize) -> Self {
+        self.router = self.router.layer(DefaultBodyLimit::max(bytes));
+        self
+    }
+}
+
+/// Whether an operation is a page or an asset of one.
+pub(crate) fn is_page(operation: &Value) -> bool {
+    operation["tags"][0] == PAGES
+}
+
+#[cfg(test)]
+mod tests {
+    use steadfast_api::Role;
+
+    use super::*;
+
+    #[test]
+    fn methods_of_one_path_stand_together_and_its_parts_are_parameters() {
+        let routes: Routes = Routes::new("tag")
+            .get("/a/{b}/{*c}", Role::Viewer, "Shows", async || "")
+            .put("/a/{b}/{*c}", Role::Member, "Sets", async || "")
+            .answers(204)
+            .pages()
+            .get("/a.css", Needs::NOTHING, "The style", async || "");
+        assert_eq!(routes.paths.len(), 2);
+        let both = &routes.paths["/a/{b}/{*c}"];
+        assert_eq!(both["get"]["parameters"][1]["name"], "c");
+        assert_eq!(both["get"]["x-needs-role"], "viewer");
+        assert_eq!(both["put"]["responses"], json!({ "204": { "description": "It is done" } }));
+        let asset = &routes.paths["/a.css"]["get"];
+        assert!(is_page(asset) && !is_page(&both["get"]));
+        assert_eq!(Needs::of(asset), Some(Needs::NOTHING));
+    }
+}

@@ -1,0 +1,299 @@
+//! The table of a program's routes: what each needs, who declared it, and what cannot be together.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+use steadfast_core::Owner;
+
+use crate::{IntoRoutes, Needs, Routes, routes::is_page};
+
+/// What a route serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RouteKind {
+    /// An operation for programs; the OpenAPI document has it.
+    Operation,
+    /// A page, or an asset of one.
+    Page,
+    /// All methods and paths below the path: an `axum::Router`, which cannot be enumerated.
+    Router,
+}
+
+/// One route of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RouteEntry {
+    /// The method, in capitals; `*` for all.
+    pub method: String,
+    /// The path, with `{name}` for a parameter and `{*name}` for the rest.
+    pub path: String,
+    /// What callers need.
+    pub needs: Needs,
+    /// The application that declared it; `None`: the server itself.
+    pub owner: Option<Owner>,
+    /// What it serves.
+    pub kind: RouteKind,
+}
+
+impl RouteEntry {
+    /// Whether the router reaches this route by a method and the path that has matched.
+    fn serves(&self, method: &str, path: &str) -> bool {
+        match self.kind {
+            RouteKind::Router => covers(&self.path, path),
+            RouteKind::Operation | RouteKind::Page => {
+                self.path == path
+                    && (self.method == method || (method == "HEAD" && self.method == "GET"))
+            }
+        }
+    }
+}
+
+/// All routes of a server: its own, and those of the applications.
+#[derive(Clone, Debug, Default)]
+pub struct RouteTable {
+    entries: Vec<RouteEntry>,
+    /// Indexes of the entries of a path.
+    by_path: HashMap<String, Vec<usize>>,
+    /// Indexes of those that cover everything below their path.
+    routers: Vec<usize>,
+}
+
+impl FromIterator<RouteEntry> for RouteTable {
+    fn from_iter<I: IntoIterator<Item = RouteEntry>>(entries: I) -> Self {
+        let mut table = Self::default();
+        for (at, entry) in entries.into_iter().enumerate() {
+            match entry.kind {
+                RouteKind::Router => table.routers.push(at),
+                RouteKind::Operation | RouteKind::Page => {
+                    table.by_path.entry(entry.path.clone()).or_default().push(at);
+                }
+            }
+            table.entries.push(entry);
+        }
+        table
+    }
+}
+
+impl RouteTable {
+    /// The routes.
+    pub fn entries(&self) -> &[RouteEntry] {
+        &self.entries
+    }
+
+    fn at(&self, path: &str) -> impl Iterator<Item = &RouteEntry> {
+        let exact = self.by_path.get(path).into_iter().flatten();
+        exact.chain(&self.routers).map(|at| &self.entries[*at])
+    }
+
+    /// Finds a route by the method of a request and the path that has matched; `None` if nobody has
+    /// declared it.
+    pub fn find(&self, method: &str, path: &str) -> Option<&RouteEntry> {
+        self.at(path).find(|it| it.serves(method, path))
+    }
+
+    /// The methods that are declared for a path.
+    pub fn methods(&self, path: &str) -> Vec<&str> {
+        let methods = self.by_path.get(path).into_iter().flatten();
+        let mut methods: Vec<_> = methods.map(|at| &*self.entries[*at].method).collect();
+        if methods.contains(&"GET") && !methods.contains(&"HEAD") {
+            methods.push("HEAD");
+        }
+        methods
+    }
+}
+
+/// What one declaration of routes says, before any of them is served.
+#[derive(Clone, Debug)]
+pub struct DeclaredRoutes {
+    pub(crate) prefix: &'static str,
+    owner: Option<Owner>,
+    /// The routes that declare a need.
+    pub entries: Vec<RouteEntry>,
+    /// Method and path of those that do not.
+    undeclared: Vec<String>,
+    /// The `paths` of their OpenAPI document, with the prefix.
+    pub(crate) paths: Map<String, Value>,
+    /// The schemas of their OpenAPI document.
+    pub(crate) schemas: Map<String, Value>,
+}
+
+impl DeclaredRoutes {
+    /// What the routes of the server itself say.
+    pub fn of_server(routes: impl IntoRoutes) -> Self {
+        let Routes { paths, schemas, .. } = routes.into_routes();
+        Self::read("", None, paths, schemas)
+    }
+
+    pub(crate) fn of<S>(prefix: &'static str, owner: Owner, routes: &Routes<S>) -> Self {
+        let below = |path: &str| format!("{prefix}{}", path.trim_end_matches('/'));
+        let paths = routes.paths.iter().map(|(path, it)| match prefix {
+            "" => (path.clone(), it.clone()),
+            _ => (below(path), it.clone()),
+        });
+        let schemas = routes.schemas.clone();
+        let mut declared = Self::read(prefix, Some(owner.clone()), paths.collect(), schemas);
+        declared.entries.extend(routes.whole.map(|needs| RouteEntry {
+            method: "*".into(),
+            path: prefix.into(),
+            needs,
+            owner: Some(owner),
+            kind: RouteKind::Router,
+        }));
+        declared
+    }
+
+    fn read(
+        prefix: &'static str,
+        owner: Option<Owner>,
+        paths: Map<String, Value>,
+        schemas: Map<String, Value>,
+    ) -> Self {
+        let (mut entries, mut undeclared) = (Vec::new(), Vec::new());
+        for (path, item) in &paths {
+            for (method, operation) in item.as_object().into_iter().flatten() {
+                // Other members of a path are no operations.
+                if !operation["responses"].is_object() {
+                    continue;
+                }
+                let method = method.to_uppercase();
+                let Some(needs) = Needs::of(operation) else {
+                    undeclared.push(format!("{method} {path}"));
+                    continue;
+                };
+                let is_page = is_page(operation);
+                let kind = if is_page { RouteKind::Page } else { RouteKind::Operation };
+                let (path, owner) = (path.clone(), owner.clone());
+                entries.push(RouteEntry { method, path, needs, owner, kind });
+            }
+        }
+        Self { prefix, owner, entries, undeclared, paths, schemas }
+    }
+
+    fn declared_by(&self) -> String {
+        self.owner.as_ref().map_or_else(|| "the server".into(), Owner::to_string)
+    }
+
+    fn is_whole(&self) -> bool {
+        self.entries.iter().any(|it| it.kind == RouteKind::Router)
+    }
+
+    /// What is wrong with this declaration alone.
+    fn problems(&self) -> Vec<String> {
+        let (mut found, by) = (Vec::new(), self.declared_by());
+        let Self { prefix, undeclared, .. } = self;
+        let is_prefix = prefix.starts_with('/') && 1 < prefix.len() && !prefix.ends_with('/');
+        let is_missing = prefix.is_empty() && !self.is_whole();
+        if !is_prefix && !is_missing {
+            found.push(format!("prefix `{prefix}` of {by} must be like `/auctions`"));
+        }
+        found.extend(undeclared.iter().map(|route| {
+            format!(
+                "route `{route}` of {by} does not declare what it needs: write \
+                 `needs(Role::Member, routes!(…))`, or `Needs::NOTHING` if it is open to all"
+            )
+        }));
+        found
+    }
+
+    /// What cannot be served together.
+    fn collisions(&self, other: &Self) -> Vec<String> {
+        let (mut found, by, with) = (Vec::new(), self.declared_by(), other.declared_by());
+        for (outer, inner) in [(self, other), (other, self)] {
+            let below = inner.prefix;
+            if outer.prefix.is_empty() || outer.prefix == below {
+                continue;
+            }
+            let (prefix, by, with) = (outer.prefix, outer.declared_by(), inner.declared_by());
+            let paths = if below.is_empty() { inner.paths_once() } else { vec![below] };
+            for path in paths.into_iter().filter(|it| covers(prefix, it)) {
+                found.push(format!("routes `{prefix}` of {by} cover `{path}` of {with}"));
+            }
+        }
+        // Two equal prefixes are a problem by themselves.
+        let is_told = self.prefix == other.prefix && !self.prefix.is_empty();
+        let ours = if is_told { Vec::new() } else { self.paths_once() };
+        for path in ours {
+            for theirs in other.paths_once().into_iter().filter(|it| overlap(path, it)) {
+                let path = pattern(path);
+                found.push(match pattern(theirs) {
+                    same if same == path => {
+                        format!("route `{path}` is declared by {by} and by {with}")
+                    }
+                    theirs => format!("route `{path}` of {by} overlaps `{theirs}` of {with}"),
+                });
+            }
+        }
+        for (name, schema) in &self.schemas {
+            if other.schemas.get(name).is_some_and(|it| it != schema) {
+                found.push(format!(
+                    "schema `{name}` of {by} differs from that of {with}: rename one of them, or \
+                     give it a name with `#[schema(as = …)]`"
+                ));
+            }
+        }
+        found
+    }
+
+    fn paths_once(&self) -> Vec<&str> {
+        self.paths.keys().map(String::as_str).collect()
+    }
+}
+
+/// Every reason why these routes cannot be served together.
+pub(crate) fn problems(all: &[&DeclaredRoutes]) -> Vec<String> {
+    let mut found: Vec<String> = all.iter().flat_map(|it| it.problems()).collect();
+    for (at, one) in all.iter().enumerate() {
+        found.extend(all[..at].iter().flat_map(|earlier| earlier.collisions(one)));
+    }
+    found
+}
+
+/// The same for paths that differ in the names of their parameters alone: they match the same.
+pub(crate) fn pattern(path: &str) -> String {
+    let segment = |it: &str| match Segment::of(it) {
+        Segment::Text => it.to_owned(),
+        Segment::Parameter => "{}".into(),
+        Segment::Rest => "{*}".into(),
+    };
+    path.split('/').map(segment).collect::<Vec<_>>().join("/")
+}
+
+/// Whether a path is the prefix or below it, whatever the parameters of both are called.
+fn covers(prefix: &str, path: &str) -> bool {
+    let (prefix, path) = (pattern(prefix), pattern(path));
+    path.strip_prefix(&prefix).is_some_and(|it| it.is_empty() || it.starts_with('/'))
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Segment {
+    Text,
+    Parameter,
+    Rest,
+}
+
+impl Segment {
+    fn of(text: &str) -> Self {
+        match text.strip_prefix('{').filter(|it| it.ends_with('}')) {
+            Some(name) if name.starts_with('*') => Self::Rest,
+            Some(_) => Self::Parameter,
+            None => Self::Text,
+        }
+    }
+}
+
+/// Whether the router refuses one path beside the other. A fixed segment takes precedence over a
+/// parameter; the rest of a path and a parameter at one place are ambiguous.
+fn overlap(one: &str, other: &str) -> bool {
+    let (mut ours, mut theirs) = (one.split('/'), other.split('/'));
+    loop {
+        let (our, their) = match (ours.next(), theirs.next()) {
+            (Some(our), Some(their)) => (our, their),
+            (None, None) => return true,
+            (Some(_), None) | (None, Some(_)) => return false,
+        };
+        match (Segment::of(our), Segment::of(their)) {
+            (Segment::Text, Segment::Text) if our == their => {}
+            (Segment::Parameter, Segment::Parameter) => {}
+            (Segment::Text, _) | (_, Segment::Text) => return false,
+            (Segment::Rest, _) | (_, Segment::Rest) => return true,
+        }
+    }
+}
