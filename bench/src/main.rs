@@ -1,6 +1,6 @@
 //! `cargo run --release -p steadfast-bench
 //! [store|postgres|backlog|processes|objects|sleepers [OBJECTS]|workflows|queues|buckets|uploads|
-//! drift|generations|http|connections|start|years [COUNT]]`
+//! drift|generations|http|console [COUNT]|connections|start|years [COUNT]]`
 //!
 //! Machines are noisy, so every figure is printed beside a baseline of the same run, and as a ratio
 //! to it. `STEADFAST_BENCH_POSTGRES` names a database for the PostgreSQL part,
@@ -10,6 +10,7 @@ mod backlog;
 mod buckets;
 mod commits;
 mod connections;
+mod console;
 mod drift;
 mod generations;
 mod http;
@@ -85,6 +86,9 @@ async fn measure_all() {
     }
     if wanted("http") {
         http::run();
+    }
+    if wanted("console") {
+        console::run();
     }
     if wanted("connections") {
         connections::run().await;

@@ -34,8 +34,12 @@ pub(crate) fn median(mut all: Vec<Duration>) -> Duration {
 /// The median and the 99th percentile of some durations, in milliseconds.
 pub(crate) fn percentiles(mut all: Vec<Duration>) -> (f64, f64) {
     all.sort_unstable();
-    let millis = |at: usize| all[at].as_secs_f64() * 1_000.0;
-    (millis(all.len() / 2), millis(all.len() * 99 / 100))
+    (percentile(&all, 50), percentile(&all, 99))
+}
+
+/// A percentile of sorted durations, in milliseconds.
+pub(crate) fn percentile(sorted: &[Duration], percent: usize) -> f64 {
+    sorted[sorted.len() * percent / 100].as_secs_f64() * 1_000.0
 }
 
 /// What it takes to make 4 KiB durable in a folder, one after the other.

@@ -500,6 +500,8 @@ pub struct BucketEvent {
     /// The event, as it is in the queue.
     #[schema(value_type = serde_json::Value)]
     pub event: BlobEvent,
+    /// The id of the rule that sent it; null for an event of a version that did not record it.
+    pub rule: Option<String>,
     /// The queue that holds the message: the target of the rule, or its dead-letter queue.
     pub queue: String,
     /// The state of its delivery.
@@ -614,7 +616,7 @@ fn sha256(text: &str) -> Option<[u8; 32]> {
 
 impl BucketEvent {
     /// Converts an event whose message is in this queue.
-    pub fn new(SentEvent { event, message }: SentEvent, queue: String) -> Self {
+    pub fn new(SentEvent { event, rule, message }: SentEvent, queue: String) -> Self {
         let Recorded { state, last_error, position, .. } = message;
         let attempts = match &state {
             None => 0,
@@ -627,7 +629,7 @@ impl BucketEvent {
             Some(State::Pending { .. } | State::InFlight { .. }) | None => last_error,
         };
         let message_id = position.to_string();
-        Self { event, queue, state: delivery, attempts, last_error, message_id }
+        Self { event, rule, queue, state: delivery, attempts, last_error, message_id }
     }
 }
 

@@ -3,12 +3,13 @@
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+pub use steadfast_core::object::{
+    ClassView as ObjectClass, ConnectionView as ConnectionEntry, LastFailure as FailureEntry,
+    Rows as SqlRows, SchemaChange as SchemaEntry, Skipped as SkippedEntry, TableView as TableEntry,
+};
 use steadfast_core::{
     Alarm,
-    object::{
-        Changes, ClassView, ConnectionView, LastFailure, ObjectView, RowChange, Rows, SchemaChange,
-        Skipped, TableView,
-    },
+    object::{Changes, ObjectView, RowChange},
 };
 use steadfast_store::{ObjectSummary, TurnSummary};
 use utoipa::ToSchema;
@@ -22,8 +23,15 @@ use crate::{
 
 /// List the classes: those that the program serves, and those of stored objects.
 #[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ListClasses {}
+#[serde(deny_unknown_fields, default)]
+pub struct ListClasses {
+    /// Maximum number of rows
+    #[arg(long, env = "STEADFAST_LIMIT", default_value_t)]
+    pub limit: Limit,
+    /// Continue behind the page with this `next`
+    #[arg(long, env = "STEADFAST_CURSOR")]
+    pub cursor: Option<String>,
+}
 operation!(ListClasses => Page<ObjectClass>, Get "/v1/objects" (), Viewer);
 
 /// List the objects of a class, by name.
@@ -165,26 +173,6 @@ pub struct ShowTurn {
 operation!(ShowTurn => TurnDetail,
     Get "/v1/objects/{class}/{name}/turns/{turn}" (class, name, turn), Viewer);
 
-/// A class of objects in a list.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct ObjectClass {
-    /// Its name.
-    pub name: String,
-    /// Whether this server serves it; the others are stored here by other programs.
-    pub served: bool,
-    /// How many of its objects exist, up to 1,000.
-    pub objects: usize,
-    /// Whether there are more than that.
-    pub more: bool,
-}
-
-impl From<ClassView> for ObjectClass {
-    fn from(class: ClassView) -> Self {
-        let ClassView { name, served, objects, more } = class;
-        Self { name, served, objects, more }
-    }
-}
-
 /// An object in a list.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -249,21 +237,6 @@ pub struct ObjectDetail {
     pub damage: Option<String>,
 }
 
-/// A table of an object.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct TableEntry {
-    /// Its name.
-    pub name: String,
-    /// Its columns.
-    pub columns: Vec<String>,
-    /// How many rows it has, up to 10,000; null if that could not be counted in time.
-    pub rows: Option<usize>,
-    /// Whether there are more than that.
-    pub more: bool,
-    /// Whether it is the runtime's own.
-    pub system: bool,
-}
-
 /// An alarm of an object.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -290,35 +263,6 @@ pub struct AlarmEntry {
     pub error: Option<String>,
 }
 
-/// A live connection of an object.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ConnectionEntry {
-    /// Its number.
-    pub id: i64,
-    /// The tags that find it.
-    pub tags: Vec<String>,
-    /// Since when.
-    #[schema(format = DateTime)]
-    pub connected_at: String,
-    /// What it carries.
-    pub attachment: Value,
-}
-
-/// How a turn of an object failed.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct FailureEntry {
-    /// When.
-    #[schema(format = DateTime)]
-    pub at: String,
-    /// The message.
-    pub input: String,
-    /// The stable code.
-    pub code: String,
-    /// What happened.
-    pub message: String,
-}
-
 /// That an object is gone.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Deleted {
@@ -339,19 +283,12 @@ impl From<ObjectView> for ObjectDetail {
             served,
             oldest_turn,
             bytes: inside.bytes,
-            tables: inside.tables.into_iter().map(TableEntry::from).collect(),
+            tables: inside.tables,
             alarms: inside.alarms.into_iter().map(AlarmEntry::from).collect(),
-            connections: inside.connections.into_iter().map(ConnectionEntry::from).collect(),
-            last_error: last_failure.map(FailureEntry::from),
+            connections: inside.connections,
+            last_error: last_failure,
             damage,
         }
-    }
-}
-
-impl From<TableView> for TableEntry {
-    fn from(table: TableView) -> Self {
-        let TableView { name, columns, rows, more, system } = table;
-        Self { name, columns, rows, more, system }
     }
 }
 
@@ -368,20 +305,6 @@ impl From<Alarm> for AlarmEntry {
             failed: alarm.failed,
             error: alarm.error,
         }
-    }
-}
-
-impl From<ConnectionView> for ConnectionEntry {
-    fn from(connection: ConnectionView) -> Self {
-        let ConnectionView { id, tags, connected_at, attachment } = connection;
-        Self { id, tags, connected_at: rfc3339(connected_at), attachment }
-    }
-}
-
-impl From<LastFailure> for FailureEntry {
-    fn from(failure: LastFailure) -> Self {
-        let LastFailure { at, input, code, message } = failure;
-        Self { at: rfc3339(at), input, code, message }
     }
 }
 
@@ -436,19 +359,6 @@ pub struct TurnDetail {
     pub skipped: Vec<SkippedEntry>,
 }
 
-/// A part of the schema before and after a turn.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct SchemaEntry {
-    /// table, index, view or trigger.
-    pub kind: String,
-    /// Its name.
-    pub name: String,
-    /// The statement that made it; null if it was not there.
-    pub before: Option<String>,
-    /// The same after the turn.
-    pub after: Option<String>,
-}
-
 /// A row before and after a turn.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct RowEntry {
@@ -469,30 +379,15 @@ pub struct RowEntry {
     pub after: Option<Map<String, Value>>,
 }
 
-/// A table that was not compared.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct SkippedEntry {
-    /// Which.
-    pub table: String,
-    /// Why.
-    pub reason: String,
-}
-
 impl From<Changes> for TurnDetail {
     fn from(changes: Changes) -> Self {
         let Changes { turn, schema, rows, skipped, truncated } = changes;
-        let schema = schema.into_iter().map(|it| {
-            let SchemaChange { kind, name, before, after } = it;
-            SchemaEntry { kind, name, before, after }
-        });
-        let skipped =
-            skipped.into_iter().map(|Skipped { table, reason }| SkippedEntry { table, reason });
         Self {
             entry: TurnEntry::from(&turn),
-            schema: schema.collect(),
+            schema,
             changes: rows.into_iter().map(RowEntry::from).collect(),
             truncated,
-            skipped: skipped.collect(),
+            skipped,
         }
     }
 }
@@ -503,27 +398,5 @@ impl From<RowChange> for RowEntry {
         let named = |cells: Vec<Value>| columns.iter().cloned().zip(cells).collect();
         let (before, after) = (before.map(named), after.map(named));
         Self { table, system, key, columns, before, after }
-    }
-}
-
-/// What a statement found.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct SqlRows {
-    /// After which turn.
-    pub turn: i64,
-    /// The names of the columns.
-    pub columns: Vec<String>,
-    /// The rows. NULL, integers, finite reals and text are as JSON has them; a blob is
-    /// `{"blob": "<hex>"}`, an infinite real `{"real": "Inf"}` or `{"real": "-Inf"}`, and text that
-    /// is not UTF-8 `{"text": "<hex>"}`.
-    pub rows: Vec<Vec<Value>>,
-    /// Whether there are more: an answer ends at 1,000 rows, or at about 4 MiB.
-    pub truncated: bool,
-}
-
-impl From<Rows> for SqlRows {
-    fn from(found: Rows) -> Self {
-        let Rows { turn, columns, rows, truncated } = found;
-        Self { turn, columns, rows, truncated }
     }
 }

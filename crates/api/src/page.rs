@@ -31,6 +31,11 @@ impl<T> Page<T> {
 pub struct Limit(u32);
 
 impl Limit {
+    /// A number of rows; one beyond the bounds becomes the nearest bound.
+    pub fn of(rows: u32) -> Self {
+        Self(rows.clamp(1, LIMIT_MAX))
+    }
+
     /// The number of rows.
     pub fn rows(self) -> usize {
         self.0 as usize

@@ -2,9 +2,10 @@
 
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
+pub use steadfast_core::queue::Sample as QueueSample;
 use steadfast_core::{
     QueueSettings,
-    queue::{Acked, PeekState, Peeked, Pulled, QueueView, Rates, Redriven as Moved, Sample},
+    queue::{Acked, PeekState, Peeked, Pulled, QueueView, Rates, Redriven as Moved},
 };
 use steadfast_store::Position;
 use utoipa::ToSchema;
@@ -17,8 +18,15 @@ use crate::{
 
 /// List the queues: all that were declared, created or ever sent to.
 #[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ListQueues {}
+#[serde(deny_unknown_fields, default)]
+pub struct ListQueues {
+    /// Maximum number of rows
+    #[arg(long, env = "STEADFAST_LIMIT", default_value_t)]
+    pub limit: Limit,
+    /// Continue behind the page with this `next`
+    #[arg(long, env = "STEADFAST_CURSOR")]
+    pub cursor: Option<String>,
+}
 operation!(ListQueues => Page<Queue>, Get "/v1/queues" (), Viewer);
 
 /// Show a queue with its settings, depth, age and rates.
@@ -338,19 +346,6 @@ pub struct Queue {
     pub history: Vec<QueueSample>,
 }
 
-/// The depth of a queue at one time.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct QueueSample {
-    /// When.
-    #[schema(format = DateTime)]
-    pub at: String,
-    /// Messages that waited or were in flight.
-    pub depth: u64,
-    /// Age of the oldest.
-    pub oldest_age_ms: u64,
-}
-
 /// A message in a queue.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -454,28 +449,20 @@ pub struct Edited {
 
 impl From<QueueView> for Queue {
     fn from(view: QueueView) -> Self {
-        let (depth, in_hand) = (view.depth, view.in_hand as u64);
         Self {
-            depth: depth.ready + depth.delayed + depth.leased,
-            // The store counts messages that a consumer of this process holds as ready.
-            ready: depth.ready.saturating_sub(in_hand),
-            delayed: depth.delayed,
-            in_flight: depth.leased + in_hand.min(depth.ready),
-            dead: depth.dead,
+            depth: view.depth.waiting(),
+            ready: view.ready(),
+            delayed: view.depth.delayed,
+            in_flight: view.in_flight(),
+            dead: view.depth.dead,
             oldest_age_ms: view.oldest_age.map(crate::time::millis),
             name: view.name,
             settings: view.settings,
             paused: view.paused,
             consumed: view.consumed,
             rates: view.rates,
-            history: view.history.iter().map(QueueSample::from).collect(),
+            history: view.history,
         }
-    }
-}
-
-impl From<&Sample> for QueueSample {
-    fn from(it: &Sample) -> Self {
-        Self { at: rfc3339(it.at), depth: it.depth, oldest_age_ms: it.oldest_age_ms }
     }
 }
 

@@ -178,6 +178,20 @@ pub struct TerminateRun {
 operation!(TerminateRun => RunView,
     Post "/v1/workflows/{workflow}/runs/{id}/terminate" (workflow, id), Operator);
 
+/// Retry the steps of a run that wait for their next attempt now, instead of at its time.
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RetryRun {
+    /// Workflow name
+    #[serde(skip)]
+    pub workflow: String,
+    /// Run id
+    #[serde(skip)]
+    pub id: String,
+}
+operation!(RetryRun => RunView, Post "/v1/workflows/{workflow}/runs/{id}/retry" (workflow, id),
+    Operator);
+
 /// Restart a run that has ended or is paused.
 #[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]

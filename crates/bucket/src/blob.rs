@@ -89,7 +89,17 @@ impl Blob {
         let content = ContentId::from_hex(version)?;
         let (more, parts) = (MoreSums::default(), Vec::new());
         let blob = Self {
-            key, size, etag, sequence, modified_at, attributes, crc32, sha256, more, content, parts,
+            key,
+            size,
+            etag,
+            sequence,
+            modified_at,
+            attributes,
+            crc32,
+            sha256,
+            more,
+            content,
+            parts,
         };
         Some(blob)
     }

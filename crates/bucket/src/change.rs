@@ -14,6 +14,7 @@ use crate::{
     buckets::Shared,
     content::ContentId,
     event::{CopySource, EventObject},
+    events::Sender,
 };
 
 /// A change of a key.
@@ -143,6 +144,7 @@ impl Shared {
             let sequence = known.floor + revision + 1;
             let event = self.event(bucket, change, sequence, before);
             let message = Message::new(&rule.queue, Json::of(&event)?)?.action(ENQUEUE);
+            let message = message.metadata(Json::of(&Sender { rule: rule.id.clone() })?)?;
             let messages = vec![message.to(&queue_address(&rule.queue)?)];
             commit = commit.write(Write::Append { stream: stream(bucket)?, messages });
         }

@@ -1,5 +1,6 @@
 //! The last events of a bucket, and what became of them.
 
+use serde::{Deserialize, Serialize};
 use steadfast_store::Recorded;
 
 use crate::{BlobEvent, BucketError, BucketName, Buckets, change::stream};
@@ -9,8 +10,17 @@ use crate::{BlobEvent, BucketError, BucketName, Buckets, change::stream};
 pub struct SentEvent {
     /// What happened.
     pub event: BlobEvent,
+    /// The id of the rule that sent it, which may have changed since; `None` in events of versions
+    /// that did not record it.
+    pub rule: Option<String>,
     /// The message that says so, with its queue and state.
     pub message: Recorded,
+}
+
+/// The metadata of the message of an event.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Sender {
+    pub(crate) rule: String,
 }
 
 impl Buckets {
@@ -34,7 +44,8 @@ impl Buckets {
         let found = self.shared.store.read_stream(stream, last - limit + 1, limit as usize).await?;
         let read = |message: Recorded| {
             let event = serde_json::from_str(message.data.as_str()).ok()?;
-            Some(SentEvent { event, message })
+            let sender = serde_json::from_str::<Sender>(message.metadata.as_str());
+            Some(SentEvent { event, rule: sender.ok().map(|it| it.rule), message })
         };
         let up_to = found.into_iter().filter(|it| it.version <= last);
         Ok(up_to.rev().filter_map(read).collect())

@@ -41,9 +41,8 @@ pub use self::{
     door::{RemoteDoor, RunChange},
     error::{Error, Result, ResultExt, StartError},
     object::{
-        Address, Alarm, Arrival, Both, CallError, CatchUp, Closed, Connection,
-        ConnectionId, Handle, Job, LiveSocket, Object, ObjectOptions, Objects, Outcome, Perform,
-        Sql, Turn,
+        Address, Alarm, Arrival, Both, CallError, CatchUp, Closed, Connection, ConnectionId,
+        Handle, Job, LiveSocket, Object, ObjectOptions, Objects, Outcome, Perform, Sql, Turn,
     },
     open::{owner_of, refuse_foreign},
     queue::{

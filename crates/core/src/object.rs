@@ -12,6 +12,7 @@ mod database;
 mod deliver;
 mod effect;
 mod error;
+mod fields;
 mod flight;
 mod guard;
 mod held;
@@ -48,10 +49,11 @@ pub use self::{
     calls::{Both, CallList, First, Lists, Nobody, Nth, Second, Sending},
     effect::{Job, Outcome, Perform},
     error::CallError,
+    fields::{FieldKind, MessageField, MessageView},
     history::{HistoryError, HistoryRetention, Past, pages_at, sweep_history},
     inspect::{
-        Changes, ClassView, ConnectionView, Inside, InspectError, LastFailure, ObjectView, Query,
-        RowChange, Rows, SchemaChange, Skipped, TableView,
+        Changes, ClassList, ClassView, ConnectionView, Inside, InspectError, LastFailure,
+        ObjectView, Query, RowChange, Rows, SchemaChange, Skipped, TableView,
     },
     kv::KeyValue,
     live::{Arrival, Closed, Connection, ConnectionId, Event, LiveSocket, Numbered},

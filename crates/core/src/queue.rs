@@ -31,7 +31,7 @@ pub use self::{
     consumer::{Batch, BatchConsumer, ConsumeOptions, Consumer, SettledBatch},
     delivery::{Delivery, Settled},
     error::QueueError,
-    figures::{QueueView, Sample},
+    figures::{QueuePage, QueueView, Sample},
     meter::Rates,
     name::{Later, Queue, QueueSpec},
     peek::{PeekState, Peeked},

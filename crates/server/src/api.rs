@@ -17,7 +17,6 @@ pub(crate) mod runs;
 pub(crate) mod streams;
 pub(crate) mod time;
 pub(crate) mod tokens;
-pub(crate) mod wire;
 
 use std::sync::Arc;
 

@@ -34,8 +34,8 @@ struct Description;
 
 /// What the routes of the server itself say.
 fn declared() -> DeclaredRoutes {
-    let routes = api::routes().merge(pages::routes());
-    DeclaredRoutes::of_server(routes.merge(api::large_routes()).merge(pages::large_routes()))
+    let pages = pages::routes().into_iter().map(|it| (it.method, it.path, it.needs));
+    DeclaredRoutes::of_server(api::routes().merge(api::large_routes())).and_pages(pages)
 }
 
 /// Takes the routes of the server for itself: an application with one of them cannot start.
@@ -62,11 +62,11 @@ pub(crate) fn router(server: Arc<Server>) -> Result<Router, StartError> {
     let whole = middleware::from_fn_with_state(server.budget.clone(), budget::check);
     let documented = OpenApiRouter::with_openapi(Description::openapi())
         .merge(api::routes())
-        .merge(pages::routes())
+        .merge(pages::router(false).into())
         .layer(RequestBodyLimitLayer::new(BODY_BYTES_MAX))
         .layer(whole.clone())
         .merge(api::large_routes())
-        .merge(pages::large_routes());
+        .merge(pages::router(true).into());
     let served = ServerContext {
         runtime: &server.runtime,
         connect: connector(&server),

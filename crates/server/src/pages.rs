@@ -1,85 +1,265 @@
 //! Pages for people, made on the server. They read what the API reads, and need no script: one only
-//! keeps a table fresh.
+//! keeps a part of a page fresh.
 
-mod assets;
 mod buckets;
 mod chart;
-mod failure;
-mod link;
-mod live;
-mod messages;
+mod components;
+mod forms;
+mod message_form;
 mod objects;
 mod processes;
 mod queues;
-mod revive;
+mod runs;
 mod search;
 mod start;
 mod streams;
-mod table;
-mod workflows;
+#[cfg(test)]
+mod tests;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-use axum::extract::DefaultBodyLimit;
-use steadfast_web::{Needs, Role, needs};
-use utoipa_axum::{router::OpenApiRouter, routes};
+use axum::{
+    Router,
+    extract::{DefaultBodyLimit, Request, State},
+    handler::Handler,
+    http::HeaderMap,
+    routing::{self, MethodRouter},
+};
+use maud::html;
+use steadfast_api::{
+    Operation, ProblemBody, Role,
+    buckets::{DeleteBlob, PresignBlob, PutBucket, PutBucketRule, PutLifecycleRule},
+    objects::{CallObject, QueryObject},
+    queues::{EditMessage, RedriveQueue},
+    runs::SendEvent,
+    streams::ReviveMessage,
+};
+use steadfast_store::{Address, EntityKind};
+use steadfast_web::{
+    Asset, Needs, Page, Problem,
+    console::{ICON, STYLE, Section, console},
+    escaped,
+};
 
-pub(crate) use self::failure::failure;
-use crate::server::Server;
+use crate::{api, server::Server};
 
-/// The routes for people.
-pub(crate) fn routes() -> OpenApiRouter<Arc<Server>> {
-    OpenApiRouter::default()
-        .routes(needs(Role::Viewer, routes!(start::start)))
-        .routes(needs(Role::Viewer, routes!(search::search)))
-        .routes(needs(Role::Viewer, routes!(streams::list)))
-        .routes(needs(Role::Viewer, routes!(messages::pending)))
-        .routes(needs(Role::Viewer, routes!(messages::dead)))
-        .routes(needs(Role::Viewer, routes!(streams::show)))
-        .routes(needs(Role::Viewer, routes!(processes::list)))
-        .routes(needs(Role::Viewer, routes!(processes::instances)))
-        .routes(needs(Role::Viewer, routes!(processes::show)))
-        .routes(needs(Role::Viewer, routes!(objects::list::classes)))
-        .routes(needs(Role::Viewer, routes!(objects::list::objects)))
-        .routes(needs(Role::Viewer, routes!(objects::show::show)))
-        .routes(needs(Role::Member, routes!(objects::call::call)))
-        .routes(needs(Role::Viewer, routes!(objects::rows::table)))
-        .routes(needs(Role::Viewer, routes!(objects::rows::sql_form, objects::rows::sql)))
-        .routes(needs(Role::Viewer, routes!(objects::turns::turns)))
-        .routes(needs(Role::Viewer, routes!(objects::turns::turn)))
-        .routes(needs(Role::Viewer, routes!(workflows::list::workflows)))
-        .routes(needs(Role::Viewer, routes!(workflows::list::runs)))
-        .routes(needs(Role::Viewer, routes!(workflows::show::show)))
-        .routes(needs(Role::Viewer, routes!(workflows::history::history)))
-        .routes(needs(Role::Member, routes!(workflows::control::event)))
-        .routes(needs(Role::Operator, routes!(workflows::control::delete)))
-        .routes(needs(Role::Operator, routes!(workflows::control::control)))
-        .routes(needs(Role::Viewer, routes!(queues::list::queues)))
-        .routes(needs(Role::Viewer, routes!(queues::show::show)))
-        .routes(needs(Role::Operator, routes!(queues::control::redrive)))
-        .routes(needs(Role::Operator, routes!(queues::control::edit)))
-        .routes(needs(Role::Operator, routes!(queues::control::control)))
-        .routes(needs(Role::Viewer, routes!(buckets::list::buckets)))
-        .routes(needs(Role::Operator, routes!(buckets::list::create)))
-        .routes(needs(Role::Viewer, routes!(buckets::show::show)))
-        .routes(needs(Role::Operator, routes!(buckets::control::delete)))
-        .routes(needs(Role::Viewer, routes!(buckets::blob::show)))
-        .routes(needs(Role::Operator, routes!(buckets::blob::delete)))
-        .routes(needs(Role::Member, routes!(buckets::blob::link)))
-        .routes(needs(Role::Operator, routes!(buckets::rules_control::put_rule)))
-        .routes(needs(Role::Operator, routes!(buckets::rules_control::delete_rule)))
-        .routes(needs(Role::Operator, routes!(buckets::rules_control::put_lifecycle)))
-        .routes(needs(Role::Operator, routes!(buckets::rules_control::delete_lifecycle)))
-        .routes(needs(Role::Operator, routes!(revive::revive)))
-        .routes(needs(Needs::NOTHING, routes!(assets::style)))
-        .routes(needs(Needs::NOTHING, routes!(assets::script)))
-        .routes(needs(Needs::NOTHING, routes!(assets::buckets)))
-        .routes(needs(Needs::NOTHING, routes!(assets::sql)))
-        .routes(needs(Needs::NOTHING, routes!(assets::icon)))
+/// Keeps a part of a page fresh.
+static SCRIPT: LazyLock<Asset> =
+    LazyLock::new(|| Asset::js("/assets/live.js", include_str!("../assets/live.js")));
+
+/// Shows the progress of an upload.
+static BUCKETS: LazyLock<Asset> =
+    LazyLock::new(|| Asset::js("/assets/buckets.js", include_str!("../assets/buckets.js")));
+
+/// Offers the last statements of the SQL form again.
+static SQL: LazyLock<Asset> =
+    LazyLock::new(|| Asset::js("/assets/sql.js", include_str!("../assets/sql.js")));
+
+/// A route for people. Pages are not in the OpenAPI document.
+pub(crate) struct PageRoute {
+    /// Where it is, with `{name}` for each parameter.
+    pub(crate) path: &'static str,
+    /// The method.
+    pub(crate) method: &'static str,
+    /// What a caller needs.
+    pub(crate) needs: Needs,
+    /// Whether its body may be as large as a bucket allows.
+    pub(crate) is_large: bool,
+    methods: MethodRouter<Arc<Server>>,
 }
 
-/// The routes whose bodies are as large as a bucket allows.
-pub(crate) fn large_routes() -> OpenApiRouter<Arc<Server>> {
-    let routes = OpenApiRouter::default().routes(needs(Role::Member, routes!(buckets::upload::upload)));
-    routes.layer(DefaultBodyLimit::disable())
+/// All routes for people.
+pub(crate) fn routes() -> Vec<PageRoute> {
+    let mut all = vec![get("/", start::start), get("/search", search::search)];
+    all.extend(streams());
+    all.extend(processes());
+    all.extend(objects());
+    all.extend(runs());
+    all.extend(queues());
+    all.extend(buckets());
+    all.extend([&STYLE, &SCRIPT, &BUCKETS, &SQL, &ICON].map(asset));
+    all
+}
+
+/// The routes as a router: those with bodies of any size, or the others.
+pub(crate) fn router(is_large: bool) -> Router<Arc<Server>> {
+    let routes = routes().into_iter().filter(|it| it.is_large == is_large);
+    let router = routes.fold(Router::new(), |all, it| all.route(it.path, it.methods));
+    if is_large { router.layer(DefaultBodyLimit::disable()) } else { router }
+}
+
+fn streams() -> Vec<PageRoute> {
+    vec![
+        get("/streams", streams::list),
+        get("/streams/pending", streams::pending),
+        get("/streams/dead", streams::dead),
+        get("/streams/{*id}", streams::show),
+        post("/messages/{position}/revive", ReviveMessage::NEEDS, streams::revive),
+    ]
+}
+
+fn processes() -> Vec<PageRoute> {
+    vec![
+        get("/processes", processes::list),
+        get("/processes/{name}", processes::instances),
+        get("/processes/{name}/{id}", processes::show),
+    ]
+}
+
+fn objects() -> Vec<PageRoute> {
+    vec![
+        get("/objects", objects::classes),
+        get("/objects/{class}", objects::objects),
+        get("/objects/{class}/{name}", objects::show),
+        post("/objects/{class}/{name}/call", CallObject::NEEDS, objects::call),
+        get("/objects/{class}/{name}/tables/{table}", objects::rows),
+        get("/objects/{class}/{name}/sql", objects::sql_form),
+        post("/objects/{class}/{name}/sql", QueryObject::NEEDS, objects::sql),
+        get("/objects/{class}/{name}/turns", objects::turns),
+        get("/objects/{class}/{name}/turns/{turn}", objects::turn),
+    ]
+}
+
+fn runs() -> Vec<PageRoute> {
+    use runs::path_of;
+    vec![
+        get("/workflows", runs::workflows),
+        get("/workflows/{name}", runs::runs),
+        get("/workflows/{name}/{id}", runs::show),
+        get("/workflows/{name}/{id}/history", runs::history),
+        post("/workflows/{name}/{id}/events", SendEvent::NEEDS, runs::event),
+        form("/workflows/{name}/{id}/pause", api::runs::pause, |it| path_of(&it.workflow, &it.id)),
+        form("/workflows/{name}/{id}/resume", api::runs::resume, |it| {
+            path_of(&it.workflow, &it.id)
+        }),
+        form("/workflows/{name}/{id}/terminate", api::runs::terminate, |it| {
+            path_of(&it.workflow, &it.id)
+        }),
+        form("/workflows/{name}/{id}/restart", api::runs::restart, |it| {
+            path_of(&it.workflow, &it.id)
+        }),
+        form("/workflows/{name}/{id}/retry", api::runs::retry, |it| path_of(&it.workflow, &it.id)),
+        form("/workflows/{name}/{id}/delete", api::runs::delete, |it| {
+            format!("/workflows/{}?deleted={}", escaped(&it.workflow), escaped(&it.id))
+        }),
+    ]
+}
+
+fn queues() -> Vec<PageRoute> {
+    vec![
+        get("/queues", queues::list),
+        get("/queues/{q}", queues::show),
+        form("/queues/{q}/pause", api::queues::pause, |it| queues::path_of(&it.queue)),
+        form("/queues/{q}/resume", api::queues::resume, |it| queues::path_of(&it.queue)),
+        form("/queues/{q}/purge", api::queues::purge, |it| queues::path_of(&it.queue)),
+        post("/queues/{q}/redrive", RedriveQueue::NEEDS, queues::redrive),
+        post("/queues/{q}/messages/{id}/edit", EditMessage::NEEDS, queues::edit),
+    ]
+}
+
+fn buckets() -> Vec<PageRoute> {
+    use buckets::path_of;
+    let upload = post("/buckets/{b}/upload", PresignBlob::NEEDS, buckets::upload);
+    vec![
+        get("/buckets", buckets::list),
+        post("/buckets", PutBucket::NEEDS, buckets::create),
+        get("/buckets/{b}", buckets::show),
+        form("/buckets/{b}/delete", api::buckets::delete, |_| "/buckets".to_owned()),
+        get("/buckets/{b}/events", buckets::events),
+        get("/buckets/{b}/blob", buckets::blob),
+        post("/buckets/{b}/blob/delete", DeleteBlob::NEEDS, buckets::delete_blob),
+        post("/buckets/{b}/blob/link", PresignBlob::NEEDS, buckets::presign),
+        post("/buckets/{b}/rules", PutBucketRule::NEEDS, buckets::put_rule),
+        form("/buckets/{b}/rules/{id}/delete", api::buckets::delete_rule, |it| path_of(&it.bucket)),
+        post("/buckets/{b}/lifecycle", PutLifecycleRule::NEEDS, buckets::put_lifecycle),
+        form("/buckets/{b}/lifecycle/{id}/delete", api::buckets::delete_lifecycle, |it| {
+            path_of(&it.bucket)
+        }),
+        PageRoute { is_large: true, ..upload },
+    ]
+}
+
+fn get<T: 'static>(path: &'static str, handler: impl Handler<T, Arc<Server>>) -> PageRoute {
+    let (method, methods) = ("GET", routing::get(handler));
+    PageRoute { path, method, needs: Role::Viewer.into(), is_large: false, methods }
+}
+
+fn post<T: 'static>(
+    path: &'static str,
+    needs: Role,
+    handler: impl Handler<T, Arc<Server>>,
+) -> PageRoute {
+    let (method, methods) = ("POST", routing::post(handler));
+    PageRoute { path, method, needs: needs.into(), is_large: false, methods }
+}
+
+/// A form whose fields are those of an operation. Afterwards the browser goes to `to`.
+fn form<O, F, Fut>(path: &'static str, handler: F, to: fn(&O) -> String) -> PageRoute
+where
+    O: Operation,
+    F: Fn(Arc<Server>, O) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = Result<O::Response, Problem>> + Send + 'static,
+{
+    let act = async move |server: State<Arc<Server>>, request: Request| {
+        forms::act(server, request, handler, to).await
+    };
+    post(path, O::NEEDS, act)
+}
+
+fn asset(asset: &'static LazyLock<Asset>) -> PageRoute {
+    let route = get(asset.path(), async move |headers: HeaderMap| asset.response(&headers));
+    PageRoute { needs: Needs::NOTHING, ..route }
+}
+
+/// The page that shows an entity best. The instances of a process have pages only where it is
+/// declared.
+fn href_of(server: &Server, address: &Address) -> String {
+    let (class, name) = (address.class(), address.name());
+    match address.kind() {
+        EntityKind::Object => objects::path_of(class, name),
+        EntityKind::Run => runs::path_of(class, name),
+        EntityKind::Process if server.runtime.processes().contains(class) => {
+            processes::path_of(class, name)
+        }
+        EntityKind::Queue => queues::path_of(class),
+        EntityKind::Bucket => buckets::path_of(class),
+        EntityKind::Process | EntityKind::Stream | EntityKind::System => {
+            format!("/streams/{}", address.id())
+        }
+    }
+}
+
+/// Shows what happened and the way back.
+pub(crate) fn failure(problem: &ProblemBody) -> Page {
+    let content = html! {
+        div.empty {
+            h1 { (problem.title) }
+            p { (problem.detail) }
+            p.quiet {
+                "Status " (problem.status) " · " code { (problem.code) } " · request "
+                code { (problem.request_id) }
+            }
+            p { a.button href="/" { "Back to the overview" } }
+        }
+    };
+    console(&problem.title, Section::None, content)
+}
+
+#[cfg(test)]
+mod roles {
+    use super::*;
+
+    #[test]
+    fn a_page_that_changes_something_needs_more_than_a_viewer() {
+        for route in routes() {
+            let verb = route.path.rsplit('/').next().unwrap_or_default();
+            let changes = ["pause", "resume", "purge", "redrive", "edit", "revive", "events"];
+            let changes = changes.contains(&verb) || ["delete", "upload", "call"].contains(&verb);
+            assert!(!changes || Some(Role::Viewer) < route.needs.role(), "{}", route.path);
+        }
+        let role =
+            |path: &str| routes().iter().find(|it| it.path == path).map(|it| it.needs.role());
+        assert_eq!(role("/queues/{q}/purge"), Some(Some(Role::Operator)));
+        assert_eq!(role("/queues/{q}"), Some(Some(Role::Viewer)));
+    }
 }

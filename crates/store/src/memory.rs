@@ -322,8 +322,13 @@ impl Store for MemoryStore {
         self.read(|it| it.objects.heads(history_over, after, limit))
     }
 
-    async fn classes(&self, kind: EntityKind) -> Result<Vec<String>, StoreError> {
-        self.read(|it| it.classes(kind))
+    async fn classes(
+        &self,
+        kind: EntityKind,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<String>, StoreError> {
+        self.read(|it| it.classes(kind, after, limit))
     }
 
     async fn objects(

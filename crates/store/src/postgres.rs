@@ -260,8 +260,15 @@ impl Store for PostgresStore {
         self.list(queries::heads(history_over), params, sql::head).await
     }
 
-    async fn classes(&self, kind: EntityKind) -> Result<Vec<String>, StoreError> {
-        self.list(queries::CLASSES, &[&kind.tag()], |row| row.text(0)).await
+    async fn classes(
+        &self,
+        kind: EntityKind,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<String>, StoreError> {
+        let from = queries::behind_class(kind, after);
+        let params: Params<'_> = &[&kind.tag(), &from, &count(limit)];
+        self.list(queries::CLASSES, params, |row| row.text(0)).await
     }
 
     async fn objects(

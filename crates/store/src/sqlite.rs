@@ -328,8 +328,14 @@ impl Store for SqliteStore {
         self.list(statement, (history_over, after, count(limit)), sql::head).await
     }
 
-    async fn classes(&self, kind: EntityKind) -> Result<Vec<String>, StoreError> {
-        self.list(queries::CLASSES, (kind.tag(),), |row| row.text(0)).await
+    async fn classes(
+        &self,
+        kind: EntityKind,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<String>, StoreError> {
+        let from = queries::behind_class(kind, after);
+        self.list(queries::CLASSES, (kind.tag(), from, count(limit)), |row| row.text(0)).await
     }
 
     async fn objects(

@@ -172,9 +172,14 @@ pub trait Store: Entries + Send + Sync + 'static {
         limit: usize,
     ) -> Result<Vec<Head>, StoreError>;
 
-    /// Reads the classes that entities of a kind have been addressed by, in order; of some none may
-    /// exist.
-    async fn classes(&self, kind: EntityKind) -> Result<Vec<String>, StoreError>;
+    /// Reads the classes that entities of a kind have been addressed by, in the order of
+    /// addresses, behind one of them. A class may have no entity that exists.
+    async fn classes(
+        &self,
+        kind: EntityKind,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<String>, StoreError>;
 
     /// Reads the objects of a class that exist and whose names begin with `prefix`, in the order of
     /// the bytes of their names, behind a name.

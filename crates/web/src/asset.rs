@@ -37,6 +37,11 @@ impl Asset {
         Self { path, content_type, text, tag: format!("{:016x}", hasher.finish()) }
     }
 
+    /// The path of its route.
+    pub fn path(&self) -> &'static str {
+        self.path
+    }
+
     /// The URL for a page.
     pub fn url(&self) -> String {
         format!("{}?v={}", self.path, self.tag)

@@ -159,7 +159,8 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         let (method, path) = &self.last;
         if let Some(operation) = self.paths.get_mut(path).and_then(|it| it.get_mut(method)) {
             let description = json!({ "description": "It is done" });
-            operation["responses"] = Value::Object(Map::from_iter([(status.to_string(), description)]));
+            operation["responses"] =
+                Value::Object(Map::from_iter([(status.to_string(), description)]));
         }
         self
     }

@@ -202,9 +202,8 @@ impl Serve for App {
         let routes = routes().into_routes();
         let declared = DeclaredRoutes::of(prefix, owner, &routes);
         let router = routes.router;
-        let make = Box::new(move |served: &ServerContext<'_>| {
-            router.clone().with_state(state(served))
-        });
+        let make =
+            Box::new(move |served: &ServerContext<'_>| router.clone().with_state(state(served)));
         self.extension_mut::<Web>().mounted.push(Mounted { declared, make });
         self
     }
@@ -322,7 +321,9 @@ mod tests {
         let routes = || OpenApiRouter::<()>::new().routes(routes!(open));
         let problems = refused(App::new("shop").routes("/shop", routes)).await;
         assert_eq!(problems.len(), 1, "{problems:?}");
-        assert!(problems[0].starts_with("route `GET /shop/open` of shop (crates/web/src/serve.rs:"));
+        assert!(
+            problems[0].starts_with("route `GET /shop/open` of shop (crates/web/src/serve.rs:")
+        );
         assert!(problems[0].contains("does not declare what it needs"), "{problems:?}");
         let declared = move || needs(Role::Viewer, routes());
         let program = App::new("shop").routes("/shop", declared).test().await.expect("it starts");
@@ -370,7 +371,8 @@ mod tests {
         let program = sum.counter("seen", "Seen", || 7).test().await.expect("it starts");
         let web = program.extension::<Web>().expect("it has routes");
         let table: RouteTable = web.entries().cloned().collect();
-        let paths: Vec<_> = table.entries().iter().map(|it| (&*it.method, &*it.path, it.kind)).collect();
+        let paths: Vec<_> =
+            table.entries().iter().map(|it| (&*it.method, &*it.path, it.kind)).collect();
         let (described, whole) = (RouteKind::Operation, RouteKind::Router);
         assert_eq!(paths, [("GET", "/a", described), ("GET", "/b", described), ("*", "/c", whole)]);
         let need = |method, path| table.find(method, path).map(|it| it.needs);

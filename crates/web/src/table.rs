@@ -122,6 +122,19 @@ impl DeclaredRoutes {
         Self::read("", None, paths, schemas)
     }
 
+    /// Adds pages and their assets, each with its method and what it needs.
+    pub fn and_pages(
+        mut self,
+        pages: impl Iterator<Item = (&'static str, &'static str, Needs)>,
+    ) -> Self {
+        for (method, path, needs) in pages {
+            self.paths.entry(path).or_insert(Value::Null);
+            let (method, path, owner) = (method.into(), path.into(), self.owner.clone());
+            self.entries.push(RouteEntry { method, path, needs, owner, kind: RouteKind::Page });
+        }
+        self
+    }
+
     pub(crate) fn of<S>(prefix: &'static str, owner: Owner, routes: &Routes<S>) -> Self {
         let below = |path: &str| format!("{prefix}{}", path.trim_end_matches('/'));
         let paths = routes.paths.iter().map(|(path, it)| match prefix {

@@ -210,6 +210,12 @@ impl Window<'_> {
         self.call("Emulation.setDeviceMetricsOverride", size);
     }
 
+    /// Makes it prefer dark colours, or light ones.
+    pub(crate) fn prefer(&self, scheme: &str) {
+        let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
+        self.call("Emulation.setEmulatedMedia", json!({ "features": features }));
+    }
+
     /// Closes it.
     pub(crate) fn close(self) {
         let target = json!({ "targetId": self.target });

@@ -38,11 +38,11 @@ fn a_bucket_is_browsed_level_by_level_with_everything_escaped() {
         server.delete(&format!("/v1/buckets/{ours}"));
     }
     let empty = server.get("/buckets").body;
-    shows(&empty, &["No bucket here", "href=\"/buckets\" aria-current=\"page\""]);
+    shows(&empty, &["No bucket", "href=\"/buckets\" aria-current=\"page\""]);
     leads(&press(&server, "/buckets", "name=photos"), "/buckets/photos");
     press(&server, "/buckets", "name=No").assert_problem(400, "invalid_name");
     shows(&server.get("/buckets").body, &["href=\"/buckets/photos\">photos<"]);
-    shows(&server.get("/buckets/photos").body, &["Nothing here yet", "Nobody is told of changes"]);
+    shows(&server.get("/buckets/photos").body, &["The bucket is empty", "No rule sends events"]);
     put(&server, "photos/2026/05/a.txt", b"<b>&");
     put(&server, "photos/2026/%3Cb%3E.txt", b"x");
     put(&server, "photos/top", b"x");
@@ -65,7 +65,7 @@ fn a_bucket_is_browsed_level_by_level_with_everything_escaped() {
     let page = server.get("/buckets/photos/blob?key=2026%2F05%2Fa.txt").body;
     shows(
         &page,
-        &["<code>&lt;b&gt;&amp;</code>", "4 bytes", "text/plain", "Delete it", "Make a link"],
+        &["<code>&lt;b&gt;&amp;</code>", "4 bytes", "text/plain", "Delete it", "Create a link"],
     );
     let link = press(&server, "/buckets/photos/blob/link", "key=top&expires=60");
     let url = link.body.split("<code id=\"link\">").nth(1).unwrap().split('<').next().unwrap();
@@ -103,7 +103,7 @@ fn what_can_be_shown_is_shown_and_what_could_run_is_not() {
     let data = put("a.json", "application/json", &[b'[', 0xFF, b']']);
     shows(&data, &["<code>[\u{FFFD}]</code>"]);
     let other = put("a.bin", "application/octet-stream", b"<script>");
-    shows(&other, &["It cannot be shown here."]);
+    shows(&other, &["No preview for this type."]);
     let long = put("long.txt", "text/plain", &[b'x'; 70_000]);
     shows(&long, &["The first 65536 of 70000 bytes."]);
     let (_, headers) = server.bytes("/v1/buckets/files/objects/a.html?inline");
@@ -134,7 +134,7 @@ fn rules_are_added_and_removed_by_their_forms() {
             "object-create of <code>in/*.png</code>",
             "action=\"/buckets/photos/rules/thumbs/delete\"",
             "<strong>old</strong> <code class=\"address\">tmp/*</code>",
-            "is deleted after 30 d 0 h",
+            "deletes blobs after 30 d 0 h",
             "PutObject",
             "href=\"/queues/thumbnails?state=pending\">thumbnails<",
             "<span class=\"badge waiting\">pending<",

@@ -12,6 +12,8 @@ mod chat_pages;
 mod cli;
 mod clock;
 mod cluster;
+mod console_browser;
+mod data_pages;
 mod drift;
 mod drift_cli;
 mod drift_secrets;

@@ -8,7 +8,7 @@ const NAME: &str = "%3Cb%3E%2F%26";
 fn an_object_shows_its_tables_turns_and_last_error_escaped() {
     let server = Server::empty();
     let empty = server.get("/objects/counter").body;
-    assert!(empty.contains("No object here") && empty.contains("objects call counter"), "{empty}");
+    assert!(empty.contains("No object") && empty.contains("objects call counter"), "{empty}");
     increment(&server, NAME, 2);
     increment(&server, NAME, 5);
     let path = format!("/objects/counter/{NAME}");
@@ -46,9 +46,9 @@ fn names_are_found_by_their_beginning_page_by_page() {
     increment(&server, "other", 1);
     let page = server.get("/objects/counter?prefix=n%26").body;
     assert!(page.contains("n&amp;49") && !page.contains("n&amp;50") && !page.contains("other"));
-    let link = page.split("href=\"").find_map(|it| it.strip_prefix("/objects/counter?cursor="));
+    let link = page.split("href=\"").find_map(|it| it.strip_prefix("/objects/counter?prefix="));
     let link = link.unwrap().split('"').next().unwrap().replace("&amp;", "&");
-    let next = server.get(&format!("/objects/counter?cursor={link}")).body;
+    let next = server.get(&format!("/objects/counter?prefix={link}")).body;
     assert!(next.contains("n&amp;51") && !next.contains("other") && !next.contains("Next page"));
     let none = server.get("/objects/counter?prefix=%3Ci%3E").body;
     assert!(none.contains("begins with “&lt;i&gt;”") && !none.contains("<i>"), "{none}");
@@ -134,7 +134,13 @@ fn the_form_calls_a_public_message_and_shows_the_reply() {
     increment(&server, NAME, 2);
     let path = format!("/objects/counter/{NAME}");
     let page = server.get(&path).body;
-    assert!(page.contains("<option value=\"increment\">increment</option>"), "{page}");
+    for shown in [
+        "<details class=\"act\" data-key=\"increment\">",
+        "<input id=\"increment-by\" name=\"field.by\" value=\"\" type=\"number\"",
+        "This message has no fields.",
+    ] {
+        assert!(page.contains(shown), "{shown} is missing in {page}");
+    }
     let call = |form: &str| {
         let kind = [("content-type", "application/x-www-form-urlencoded")];
         server.post_form(&format!("{path}/call"), form, &kind)
@@ -145,6 +151,13 @@ fn the_form_calls_a_public_message_and_shows_the_reply() {
         assert!(done.status == 200 && done.body.contains("the reply is durable"), "{}", done.body);
     }
     assert!(server.get(&format!("{path}/tables/counter")).body.contains("<span>5</span>"));
+    let done = call("message=increment&field.by=4&key=k-2");
+    assert!(done.status == 200 && done.body.contains("<code>9</code>"), "{}", done.body);
+    assert!(done.body.contains("data-key=\"increment\" open>"), "{}", done.body);
+    let wrong = call("message=increment&field.by=%3Cb%3E");
+    assert!(wrong.status == 400 && wrong.body.contains("must be a number"), "{}", wrong.body);
+    assert!(wrong.body.contains("value=\"&lt;b&gt;\"") && !wrong.body.contains("<b>"));
+    assert_eq!(call("message=increment&field.bye=4").status, 400, "a field that it does not have");
     let refused = call("message=increment&body=%7B%22by%22%3A%22%3Cb%3E%22%7D");
     assert!(refused.status == 400 && !refused.body.contains("<b>"), "{}", refused.body);
     assert_eq!(call("message=none&body=").status, 404);

@@ -40,7 +40,7 @@ fn a_run_shows_its_steps_and_why_it_waits_escaped() {
         "call reserve",
         "<rect class=\"worked\" x=\"",
         "<rect class=\"waited\" x=\"",
-        "Events that it has not taken",
+        "Events not taken yet",
         "<div id=\"live\" data-busy>",
         "action=\"/workflows/order/o-1/pause\"><button class=\"button\">",
         "action=\"/workflows/order/o-1/resume\"><button class=\"button\" disabled>",
@@ -150,9 +150,9 @@ fn runs_are_found_by_status_id_and_time_page_by_page() {
     let found = get("status=waiting&prefix=a&since=&until=2100-01-01");
     assert!(found.contains(&link("a-2")) && !found.contains(&link("a-1")), "{found}");
     assert!(!found.contains(&link("b-1")) && found.contains("<option selected>waiting"), "{found}");
-    assert!(get("since=2100-01-01").contains("None is as you ask for"));
+    assert!(get("since=2100-01-01").contains("No run matches the filter"));
     let first = get("limit=2&prefix=%26").replace("&amp;", "&");
-    assert!(first.contains("value=\"&\"") && first.contains("None is"), "{first}");
+    assert!(first.contains("value=\"&\"") && first.contains("No run matches"), "{first}");
     let first = get("limit=2").replace("&amp;", "&");
     let next = first.split("href=\"/workflows/order?").nth(1).unwrap().split('"').next().unwrap();
     assert!(next.starts_with("limit=2&cursor="), "{next}");

@@ -6,13 +6,15 @@
 use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use serde::{Serialize, Serializer};
 use steadfast_store::Timestamp;
 
 use super::{Handle, Lists, Object, Turn, turn::Core};
-use crate::{Body, Error, Result};
+use crate::{Body, Error, Result, workflow::Time};
 
 /// What becomes of a repeated alarm's times that passed while nobody was there.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum CatchUp {
     /// It rings once for all of them.
     #[default]
@@ -43,17 +45,21 @@ impl CatchUp {
 }
 
 /// An alarm that is set.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Alarm {
     /// Its name.
     pub name: String,
     /// The time that it was set to.
+    #[serde(serialize_with = "time")]
     pub due_at: Timestamp,
     /// When it rings: then, or later if an attempt failed.
+    #[serde(serialize_with = "time")]
     pub ring_at: Timestamp,
     /// The message that arrives then.
     pub message: String,
     /// Its period, if it is repeated.
+    #[serde(rename = "everyMs", serialize_with = "millis")]
     pub every: Option<Duration>,
     /// What becomes of times that passed.
     pub catch_up: CatchUp,
@@ -64,7 +70,16 @@ pub struct Alarm {
     pub failed: bool,
     /// Why the last attempt failed.
     pub error: Option<String>,
+    #[serde(skip)]
     pub(super) body: String,
+}
+
+fn time<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+    Time(*at).serialize(serializer)
+}
+
+fn millis<S: Serializer>(every: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    every.map(|it| it.as_millis() as u64).serialize(serializer)
 }
 
 const COLUMNS: &str = "name, due_at, message, every, catch_up, attempts, failed, error, body, \

@@ -4,7 +4,11 @@ use std::{collections::BTreeMap, marker::PhantomData, rc::Rc, sync::Arc, time::D
 
 use steadfast_store::{self as store, Due, InvalidInput, Json, Message, Task};
 
-use super::{Handle, Object, Turn, turn::Core};
+use super::{
+    Handle, Object, Turn,
+    fields::{MessageField, fields_of},
+    turn::Core,
+};
 use crate::{Body, Error};
 
 /// A message on its way out of a turn.
@@ -47,6 +51,7 @@ type Erased = Box<dyn Fn(&Rc<Core>, &str) -> Result<String, Fault> + Send + Sync
 pub struct Method {
     pub(super) public: bool,
     pub(super) run: Erased,
+    pub(super) fields: fn() -> Option<Vec<MessageField>>,
 }
 
 /// What a class takes, by name.
@@ -120,7 +125,7 @@ fn erase<C: Handle<M>, M: Body>(class: Arc<C>) -> Method {
         let reply = class.handle(&Turn::new(core.clone()), msg).map_err(Fault::Refused)?;
         serde_json::to_string(&reply).map_err(|error| Fault::Refused(Error::terminal(error)))
     });
-    Method { public: C::PUBLIC, run }
+    Method { public: C::PUBLIC, run, fields: fields_of::<M> }
 }
 
 fn decode<M: Body>(body: &str) -> Result<M, Fault> {

@@ -20,6 +20,7 @@ use std::{
     time::Duration,
 };
 
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use steadfast_store::{
     self as store, EntityKind, ObjectSummary, Position, StoreError, TurnSummary,
@@ -63,25 +64,47 @@ impl Default for Desk {
 }
 
 /// A class in a list.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(as = ObjectClass))]
 pub struct ClassView {
     /// Its name.
     pub name: String,
-    /// Whether this program serves it.
+    /// Whether this program serves it; the others are stored here by other programs.
     pub served: bool,
     /// How many of its objects exist, up to 1,000.
     pub objects: usize,
-    /// Whether there are more.
+    /// Whether there are more than that.
     pub more: bool,
 }
 
+/// A part of the list of classes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClassList {
+    /// The classes; fewer than were asked for if the objects of some were deleted.
+    pub classes: Vec<ClassView>,
+    /// The class behind which the next part begins; `None` at the end.
+    pub next: Option<String>,
+}
+
 impl Objects {
-    /// The classes that are served here, and those of objects that exist; in order.
-    pub async fn look_at_classes(&self) -> Result<Vec<ClassView>, InspectError> {
-        let mut names = self.store().classes(EntityKind::Object).await?;
-        names.extend(self.classes().map(Into::into));
-        names.sort_unstable();
+    /// The classes that are served here, and those of objects that exist, in the order of
+    /// addresses, behind one of them.
+    pub async fn look_at_classes(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<ClassList, InspectError> {
+        // In the order of addresses, in which a slash follows.
+        let key = |class: &str| format!("{class}/");
+        let mut names = self.store().classes(EntityKind::Object, after, limit + 1).await?;
+        let served = self.classes().filter(|it| after.is_none_or(|at| key(at) < key(it)));
+        names.extend(served.map(Into::into));
+        names.sort_unstable_by_key(|it| key(it));
         names.dedup();
+        let is_more = limit < names.len();
+        names.truncate(limit);
+        let next = names.last().filter(|_| is_more).cloned();
         let mut classes = Vec::new();
         for name in names {
             let found = self.store().count_objects(&name, COUNT_MAX + 1).await?;
@@ -91,7 +114,7 @@ impl Objects {
                 classes.push(ClassView { name, served, objects, more });
             }
         }
-        Ok(classes)
+        Ok(ClassList { classes, next })
     }
 
     /// The objects of a class whose names begin with `prefix`, by name, behind a name.

@@ -15,6 +15,7 @@ use super::{
     calls::Methods,
     cell::{Cell, NotTaken},
     effect::Performer,
+    fields::MessageView,
     held::is_in_turn,
     inspect::Desk,
     key::Key,
@@ -364,10 +365,11 @@ impl Objects {
         class.and_then(|it| it.methods.get(message)).is_some_and(|it| it.public)
     }
 
-    /// The messages of a class that may be called over HTTP, in order.
-    pub fn public_messages(&self, class: &str) -> Vec<&'static str> {
+    /// The messages of a class that may be called over HTTP, by name, with their fields.
+    pub fn public_messages(&self, class: &str) -> Vec<MessageView> {
         let methods = self.shared.classes.get(class).into_iter().flat_map(|it| &it.methods);
-        methods.filter(|it| it.1.public).map(|it| *it.0).collect()
+        let public = methods.filter(|it| it.1.public);
+        public.map(|(name, method)| MessageView { name, fields: (method.fields)() }).collect()
     }
 
     /// How many objects are in memory.

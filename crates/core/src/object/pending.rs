@@ -65,9 +65,7 @@ impl<R: Body> IntoFuture for PendingCall<R> {
             let Self { way, to, message, body, key, caller, .. } = self;
             let (to, body, key) = (to?, body?, key.as_deref());
             let reply = match way? {
-                Way::Local(objects) => {
-                    objects.give_call(&to, message, &body, key, caller).await?
-                }
+                Way::Local(objects) => objects.give_call(&to, message, &body, key, caller).await?,
                 Way::Remote(door) => {
                     let object = (to.class(), to.name());
                     door.call(object, message, &body, key).await.map_err(call_error)?

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
+use serde::Serialize;
 use serde_json::Value;
 use steadfast_store::{Recorded, Store, Version};
 
@@ -24,7 +25,7 @@ pub struct Processes {
 }
 
 /// An instance, for people.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct InstanceView {
     /// What it knows, as JSON.
     pub state: Value,

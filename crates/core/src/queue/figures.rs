@@ -2,6 +2,7 @@
 
 use std::{collections::VecDeque, sync::Mutex, time::Duration};
 
+use serde::{Deserialize, Serialize, Serializer, ser::SerializeStruct};
 use steadfast_store::{QueueDepth, Timestamp};
 use tokio::sync::watch;
 
@@ -9,6 +10,7 @@ use super::{
     QueueError, QueueSettings, Queues, Rates,
     desk::{Desk, lock},
 };
+use crate::workflow::Time;
 
 /// A look at one queue.
 #[derive(Clone, Debug)]
@@ -33,43 +35,129 @@ pub struct QueueView {
     pub history: Vec<Sample>,
 }
 
-/// How full a queue was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A part of the list of queues.
+#[derive(Clone, Debug)]
+pub struct QueuePage {
+    /// The queues.
+    pub queues: Vec<QueueView>,
+    /// The queue behind which the next part begins; `None` at the end.
+    pub next: Option<String>,
+}
+
+impl QueueView {
+    /// Messages that may be delivered now. The store counts those that a consumer of this process
+    /// holds, too.
+    pub fn ready(&self) -> u64 {
+        self.depth.ready.saturating_sub(self.in_hand as u64)
+    }
+
+    /// Messages that a consumer holds.
+    pub fn in_flight(&self) -> u64 {
+        self.depth.leased + self.depth.ready.min(self.in_hand as u64)
+    }
+}
+
+impl Serialize for QueueView {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut view = serializer.serialize_struct("QueueView", 12)?;
+        view.serialize_field("name", &self.name)?;
+        view.serialize_field("settings", &self.settings)?;
+        view.serialize_field("paused", &self.paused)?;
+        view.serialize_field("consumed", &self.consumed)?;
+        view.serialize_field("depth", &self.depth.waiting())?;
+        view.serialize_field("ready", &self.ready())?;
+        view.serialize_field("delayed", &self.depth.delayed)?;
+        view.serialize_field("inFlight", &self.in_flight())?;
+        view.serialize_field("dead", &self.depth.dead)?;
+        let age = self.oldest_age.map(|it| it.as_millis() as u64);
+        view.serialize_field("oldestAgeMs", &age)?;
+        view.serialize_field("rates", &self.rates)?;
+        view.serialize_field("history", &self.history)?;
+        view.end()
+    }
+}
+
+/// The depth of a queue at one time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(as = QueueSample))]
 pub struct Sample {
     /// When.
-    pub at: Timestamp,
-    /// Messages that waited or were held.
+    pub at: Time,
+    /// Messages that waited or were in flight.
     pub depth: u64,
-    /// How long the oldest had been there, in milliseconds.
+    /// Age of the oldest.
     pub oldest_age_ms: u64,
 }
 
-/// Looks that are kept, and the time between them.
-const SAMPLES: usize = 60;
+/// The samples of a queue reach this far back.
+const REACH: Duration = Duration::from_hours(1);
+
+/// The most samples of a queue. If there are more, every second one goes, and the time between two
+/// samples doubles.
+const SAMPLES_MAX: usize = 120;
+
+/// The shortest time between two samples.
 const SAMPLE_EVERY: Duration = Duration::from_secs(5);
 
-/// Looks at one queue, and what had gone through it at the last.
+/// The last hour of one queue, in memory.
 #[derive(Default)]
-pub(super) struct Samples(Mutex<(VecDeque<Sample>, Option<u64>)>);
+pub(super) struct Samples(Mutex<Ring>);
+
+struct Ring {
+    samples: VecDeque<Sample>,
+    period: Duration,
+    /// How many messages had gone through the queue at the last sample.
+    total: Option<u64>,
+}
+
+impl Default for Ring {
+    fn default() -> Self {
+        Self { samples: VecDeque::new(), period: SAMPLE_EVERY, total: None }
+    }
+}
 
 impl Samples {
     fn keep(&self, sample: Sample, total: u64) -> Vec<Sample> {
-        let mut kept = lock(&self.0);
-        let is_due = |last: &Sample| SAMPLE_EVERY <= sample.at.since(last.at);
-        if kept.0.back().is_none_or(is_due) {
-            kept.0.push_back(sample);
-        }
-        if SAMPLES < kept.0.len() {
-            kept.0.pop_front();
-        }
-        kept.1 = Some(total);
-        kept.0.iter().copied().collect()
+        let mut ring = lock(&self.0);
+        ring.keep(sample);
+        ring.total = Some(total);
+        ring.samples.iter().copied().collect()
     }
 
-    /// Whether something happened since the last look.
+    /// Whether something happened since the last sample.
     fn is_old(&self, total: u64) -> bool {
-        lock(&self.0).1 != Some(total)
+        lock(&self.0).total != Some(total)
     }
+}
+
+impl Ring {
+    fn keep(&mut self, sample: Sample) {
+        let is_old = |it: &Sample| REACH < sample.at.0.since(it.at.0);
+        while self.samples.front().is_some_and(is_old) {
+            self.samples.pop_front();
+        }
+        match self.samples.back().map(|it| (*it, sample.at.0.since(it.at.0))) {
+            None => self.period = SAMPLE_EVERY,
+            Some((_, gap)) if gap < self.period => return,
+            Some((last, gap)) if 2 * self.period < gap => self.samples.push_back(still(last, gap)),
+            Some(_) => {}
+        }
+        self.samples.push_back(sample);
+        if SAMPLES_MAX < self.samples.len() {
+            let every_second = self.samples.iter().rev().step_by(2).rev();
+            self.samples = every_second.copied().collect();
+            self.period *= 2;
+        }
+    }
+}
+
+/// The queue a moment before it changed: nothing happened in the time between.
+fn still(last: Sample, gap: Duration) -> Sample {
+    let gap_ms = gap.as_millis() as u64;
+    let older = if last.depth == 0 { 0 } else { last.oldest_age_ms + gap_ms };
+    Sample { at: Time(Timestamp(last.at.0.0 + gap_ms as i64 - 1)), oldest_age_ms: older, ..last }
 }
 
 impl Queues {
@@ -80,6 +168,21 @@ impl Queues {
             all.push(self.view(&*self.desk(&name).await?).await?);
         }
         Ok(all)
+    }
+
+    /// A part of the queues, in the order of [`Queues::names_behind`].
+    pub async fn page(&self, after: Option<&str>, limit: usize) -> Result<QueuePage, QueueError> {
+        let mut names = self.names_behind(after, limit + 1).await?;
+        let more = limit < names.len();
+        names.truncate(limit);
+        let next = names.last().filter(|_| more).cloned();
+        // Within a part by name, as people expect.
+        names.sort_unstable();
+        let mut queues = Vec::new();
+        for name in &names {
+            queues.push(self.view(&*self.desk(name).await?).await?);
+        }
+        Ok(QueuePage { queues, next })
     }
 
     /// One queue.
@@ -93,7 +196,7 @@ impl Queues {
         let rules = desk.rules();
         let oldest_age = depth.oldest.map(|it| now.since(it));
         let sample = Sample {
-            at: now,
+            at: Time(now),
             depth: depth.waiting(),
             oldest_age_ms: oldest_age.map_or(0, |it| it.as_millis() as u64),
         };
@@ -138,4 +241,36 @@ impl Queues {
 async fn stopped(stopping: &mut watch::Receiver<bool>) {
     // An error means that nobody is left who could say so.
     let _ = stopping.wait_for(|it| *it).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(seconds: i64, depth: u64) -> Sample {
+        Sample { at: Timestamp(seconds * 1_000), depth, oldest_age_ms: depth * 10 }
+    }
+
+    #[test]
+    fn an_hour_is_kept_in_a_bounded_number_of_samples() {
+        let mut ring = Ring::default();
+        for second in (0..7_200).step_by(5) {
+            ring.keep(sample(second, 1));
+            assert!(ring.samples.len() <= SAMPLES_MAX);
+        }
+        let (first, last) = (ring.samples[0].at.0, ring.samples[ring.samples.len() - 1].at.0);
+        assert!((3_500_000..=3_600_000).contains(&(last - first)), "{first} to {last}");
+    }
+
+    #[test]
+    fn a_queue_that_rested_was_as_it_was_until_it_changed() {
+        let mut ring = Ring::default();
+        ring.keep(sample(0, 3));
+        ring.keep(sample(1, 9));
+        assert_eq!(ring.samples.len(), 1, "two samples are 5 seconds apart");
+        ring.keep(sample(60, 0));
+        let depths: Vec<_> = ring.samples.iter().map(|it| (it.at.0, it.depth)).collect();
+        assert_eq!(depths, [(0, 3), (59_999, 3), (60_000, 0)]);
+        assert_eq!(ring.samples[1].oldest_age_ms, 60_030);
+    }
 }

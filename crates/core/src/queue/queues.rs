@@ -187,7 +187,17 @@ impl Queues {
     }
 
     async fn stored(&self) -> Result<Vec<String>, StoreError> {
-        self.shared.store.classes(EntityKind::Queue).await
+        const PART: usize = 1_000;
+        let mut names: Vec<String> = Vec::new();
+        loop {
+            let after = names.last().map(String::as_str);
+            let part = self.shared.store.classes(EntityKind::Queue, after, PART).await?;
+            let is_last = part.len() < PART;
+            names.extend(part);
+            if is_last {
+                return Ok(names);
+            }
+        }
     }
 
     /// The names of all queues, in order.
@@ -197,6 +207,24 @@ impl Queues {
         names.extend(declared.map(|it| (*it).to_owned()));
         names.sort();
         names.dedup();
+        Ok(names)
+    }
+
+    /// The names of queues behind one, in the order of addresses: `a-b` comes before `a`, because a
+    /// slash follows.
+    pub async fn names_behind(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<String>, QueueError> {
+        let key = |name: &str| format!("{name}/");
+        let mut names = self.shared.store.classes(EntityKind::Queue, after, limit).await?;
+        let declared = self.shared.declared.keys().chain(self.shared.consumed.keys());
+        let behind = declared.filter(|it| after.is_none_or(|at| key(at) < key(it)));
+        names.extend(behind.map(|it| (*it).to_owned()));
+        names.sort_unstable_by_key(|it| key(it));
+        names.dedup();
+        names.truncate(limit);
         Ok(names)
     }
 

@@ -1,4 +1,4 @@
-//! What is done with a run from outside: events, pause, resume, terminate, restart.
+//! What is done with a run from outside: events, pause, resume, retry, terminate, restart.
 
 use std::time::Duration;
 
@@ -105,6 +105,26 @@ impl Runs {
                 Ok(Some(Change::on(Entry::Resumed { shift_ms })))
             }
             Status::Queued | Status::Running | Status::Waiting => Ok(None),
+        })
+        .await
+    }
+
+    /// Tries the steps of a run that wait for their next attempt now. Later attempts wait as
+    /// before, and sleeps and events are waited for as they were.
+    pub async fn retry(&self, workflow: &str, id: &str) -> Result<(), RunError> {
+        let run = address(workflow, id)?;
+        self.check(workflow)?;
+        let waits_for_none = self.load(&run).await?.tried.is_empty();
+        self.change(workflow, id, move |head, _| match &head.status {
+            Status::Complete(_) | Status::Errored(_) | Status::Terminated => Err("it has ended"),
+            Status::Paused(_) => Err("resume it first"),
+            Status::Queued | Status::Running | Status::Waiting if waits_for_none => {
+                Err("none of its steps waits for its next attempt")
+            }
+            Status::Queued | Status::Running => {
+                Ok(Some(Change { row: None, ..Change::on(Entry::Retried) }))
+            }
+            Status::Waiting => Ok(Some(Change::on(Entry::Retried))),
         })
         .await
     }

@@ -52,6 +52,7 @@ impl OnEnd {
             | Entry::Took { .. }
             | Entry::Paused { .. }
             | Entry::Resumed { .. }
+            | Entry::Retried
             | Entry::Restarted { .. }
             | Entry::Wake { .. }
             | Entry::Waits { .. }

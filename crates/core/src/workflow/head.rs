@@ -82,6 +82,7 @@ impl RunHead {
             | Entry::Tried { .. }
             | Entry::Event { .. }
             | Entry::Took { .. }
+            | Entry::Retried
             | Entry::Progress(_) => {}
         }
     }

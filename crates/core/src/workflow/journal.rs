@@ -172,6 +172,9 @@ impl Journal {
             }
             Entry::Took { key, event } => self.took(key, event),
             Entry::Resumed { shift_ms } => self.resume(shift_ms),
+            Entry::Retried => {
+                self.tried.values_mut().for_each(|(_, due)| *due = Timestamp(due.0.min(at.0)));
+            }
             Entry::Restarted { from } => self.restart(from.as_ref()),
             Entry::Progress(progress) => self.progress = Some(progress),
             Entry::Paused { .. }

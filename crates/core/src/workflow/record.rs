@@ -45,6 +45,8 @@ pub(super) enum Entry {
     /// It goes on, with timers so much later.
     #[serde(rename_all = "camelCase")]
     Resumed { shift_ms: i64 },
+    /// Steps that wait for their next attempt are tried now.
+    Retried,
     /// It was ended from outside.
     Terminated,
     /// It begins anew, or from a step on.
@@ -178,6 +180,7 @@ impl Entry {
             Entry::Took { .. } => "took",
             Entry::Paused { .. } => "paused",
             Entry::Resumed { .. } => "resumed",
+            Entry::Retried => "retried",
             Entry::Terminated => "terminated",
             Entry::Restarted { .. } => "restarted",
             Entry::Completed { .. } => "completed",

@@ -312,7 +312,7 @@ delegate! {
     heads(history_over: i64, after: Position, limit: usize) -> Vec<Head>;
     turns_back(from: Position, limit: usize) -> Vec<RecordedTurn>;
     turn_summaries(from: Position, limit: usize) -> Vec<TurnSummary>;
-    classes(kind: EntityKind) -> Vec<String>;
+    classes(kind: EntityKind, after: Option<&str>, limit: usize) -> Vec<String>;
     objects(
         class: &str, prefix: &str, after: Option<&str>, limit: usize
     ) -> Vec<ObjectSummary>;

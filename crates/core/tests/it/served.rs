@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use steadfast_core::{
     App, Ctx, Error, Handle, Object, Queue, Result, StartError, Turn, Workflow,
     object::Caller,
@@ -18,6 +19,8 @@ on_all!(
     stored_work_for_what_is_not_declared_is_named_and_kept,
     a_store_of_another_program_is_refused_by_every_door,
     a_turn_knows_whether_it_was_called_from_outside,
+    a_client_calls_for_its_caller,
+    views_are_json,
     a_check_before_work_stops_the_work_and_not_the_questions,
 );
 
@@ -123,6 +126,32 @@ async fn a_turn_knows_whether_it_was_called_from_outside(lab: Lab) {
         asked.starts_with(&["Internal".to_owned(), "Anonymous".to_owned()]) && 3 < asked.len()
     })
     .await;
+    program.stop().await;
+}
+
+async fn a_client_calls_for_its_caller(lab: Lab) {
+    let program = app().start(lab.store.clone()).await.unwrap();
+    let outside = program.by(Caller::Anonymous);
+    assert!(!outside.call(Porter::at("a"), Ask).await.unwrap().0);
+    assert!(outside.by(Caller::Internal).call(Porter::at("a"), Ask).await.unwrap().0);
+    assert!(program.call(Porter::at("a"), Ask).await.unwrap().0, "it still acts as itself");
+    program.stop().await;
+}
+
+async fn views_are_json(lab: Lab) {
+    let program = app().start(lab.store.clone()).await.unwrap();
+    program.call(Porter::at("a"), Ask).await.unwrap();
+    let classes = program.objects().look_at_classes().await.unwrap();
+    let class = json!({ "name": "porter", "served": true, "objects": 1, "more": false });
+    assert_eq!(serde_json::to_value(&classes[0]).unwrap(), class);
+    let object = program.objects().look_at("porter", "a").await.unwrap();
+    let object = serde_json::to_value(&object).unwrap();
+    assert_eq!((&object["address"], &object["turns"]), (&json!("object/porter/a"), &json!(1)));
+    assert_eq!(object["inside"]["tables"][0]["columns"], json!(["caller"]));
+    let queue = program.queues().show("letters").await.unwrap();
+    let queue = serde_json::to_value(&queue).unwrap();
+    assert_eq!((&queue["name"], &queue["inFlight"]), (&json!("letters"), &json!(0)));
+    assert!(queue["history"][0]["at"].as_str().unwrap().ends_with('Z'), "{queue}");
     program.stop().await;
 }
 

@@ -208,7 +208,7 @@ delegate! {
     images(entity: EntityId, pages: &[RangeInclusive<u32>]) -> Vec<PageImage>;
     turns_back(from: Position, limit: usize) -> Vec<RecordedTurn>;
     turn_summaries(from: Position, limit: usize) -> Vec<TurnSummary>;
-    classes(kind: EntityKind) -> Vec<String>;
+    classes(kind: EntityKind, after: Option<&str>, limit: usize) -> Vec<String>;
     objects(
         class: &str, prefix: &str, after: Option<&str>, limit: usize
     ) -> Vec<ObjectSummary>;

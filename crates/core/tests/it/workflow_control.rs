@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use steadfast_core::{
-    App, Object, Result,
+    App, Error, Object, Result, Retry,
     store::{Clock, EntityKind},
     workflow::{RunOptions, Status},
 };
@@ -18,6 +18,7 @@ use crate::{
 crate::object::on_all!(
     a_pause_lets_the_attempt_under_way_end_and_begins_nothing_new,
     events_survive_a_pause_and_pausing_twice_is_pausing_once,
+    a_retry_ends_the_wait_for_the_next_attempt_and_leaves_sleeps_alone,
     what_a_run_has_ended_with_stands,
     a_run_that_is_terminated_gives_up_its_attempt_and_records_nothing_of_it,
     no_wake_up_is_left_of_a_run_that_has_ended,
@@ -95,6 +96,40 @@ async fn events_survive_a_pause_and_pausing_twice_is_pausing_once(lab: Lab) {
     let paused = theatre.history("one").await;
     assert_eq!(paused.iter().filter(|it| it.entry == "paused").count(), 1);
     theatre.app.stop().await;
+}
+
+async fn a_retry_ends_the_wait_for_the_next_attempt_and_leaves_sleeps_alone(lab: Lab) {
+    let play = Play::of(|ctx, stage, _| async move {
+        let charge = ctx.step("a", async || match stage.count("a") {
+            count @ 0..3 => Err(Error::retryable(format!("declined {count}"))),
+            count => Ok(count),
+        });
+        let attempts = charge.retry(Retry::constant(SECOND * 1_000)).await?;
+        ctx.sleep("nap", SECOND * 100).await?;
+        Ok(json!(attempts))
+    });
+    let theatre = theatre(&lab, &play).await;
+    theatre.start("one").await;
+    theatre.sleeps("one").await;
+    assert_eq!(theatre.stage.ran("a"), 1);
+    theatre.app.runs().retry("play", "one").await.unwrap();
+    until("it is tried again", async || theatre.stage.ran("a") == 2).await;
+    theatre.sleeps("one").await;
+    // What was asked for is recorded: the next process does it.
+    theatre.app.runs().retry("play", "one").await.unwrap();
+    let theatre = theatre.again(&play, Duration::ZERO).await;
+    until("the nap begins", async || theatre.stage.ran("a") == 3).await;
+    theatre.sleeps("one").await;
+    let refused = theatre.app.runs().retry("play", "one").await.unwrap_err();
+    assert_eq!(refused.code(), "wrong_status", "{refused}");
+    theatre.clock.advance(SECOND * 100);
+    assert_eq!(theatre.completes("one").await, json!(3));
+    let retries = theatre.history("one").await;
+    assert_eq!(retries.iter().filter(|it| it.entry == "retried").count(), 2);
+    let refused = theatre.app.runs().retry("play", "one").await.unwrap_err();
+    assert_eq!(refused.code(), "wrong_status", "{refused}");
+    theatre.app.stop().await;
+    lab.assert_sound().await;
 }
 
 async fn what_a_run_has_ended_with_stands(lab: Lab) {

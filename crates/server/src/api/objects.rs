@@ -48,10 +48,13 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
 
 pub(crate) async fn classes(
     server: Arc<Server>,
-    _: ListClasses,
+    it: ListClasses,
 ) -> Result<Page<ObjectClass>, Problem> {
-    let classes = server.runtime.objects().look_at_classes().await?;
-    Ok(Page::whole(classes.into_iter().map(ObjectClass::from).collect()))
+    let page = Part::new(it.limit, it.cursor.as_deref())?;
+    let after = page.after_class()?;
+    let list = server.runtime.objects().look_at_classes(after, page.limit).await?;
+    let next = list.next.map(|it| Cursor::Name(it).encode());
+    Ok(Page { items: list.classes, next })
 }
 
 pub(crate) async fn list(
@@ -114,7 +117,7 @@ fn check_public(server: &Server, class: &str, message: &str) -> Result<(), CallE
 pub(crate) async fn query(server: Arc<Server>, it: QueryObject) -> Result<SqlRows, Problem> {
     let QueryObject { class, name, sql, params, turn } = it;
     let query = Query { sql, params: params.unwrap_or_default(), turn };
-    Ok(server.runtime.objects().query(&class, &name, query).await?.into())
+    Ok(server.runtime.objects().query(&class, &name, query).await?)
 }
 
 pub(crate) async fn turns(server: Arc<Server>, it: ListTurns) -> Result<Page<TurnEntry>, Problem> {

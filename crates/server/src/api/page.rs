@@ -7,19 +7,15 @@ use axum::{
     extract::{FromRequestParts, Query},
     http::request::Parts,
 };
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
 use steadfast_api::Limit;
-use steadfast_store::{Address, Position, Version};
-use utoipa::IntoParams;
+use steadfast_store::{Address, EntityKind, Position, Version};
 
 pub(crate) use self::{
     cursor::Cursor,
     gather::{Gathered, gather},
 };
-use super::{
-    problem::{Code, Problem},
-    wire::Status,
-};
+use super::problem::{Code, Problem};
 
 /// Rows of a page unless told otherwise.
 const LIMIT: usize = 50;
@@ -30,52 +26,12 @@ const LIMIT_MAX: usize = 1_000;
 /// What the place of a page is called in most queries.
 pub(crate) const CURSOR: &str = "cursor";
 
-/// The query of a list.
-#[derive(Debug, Default, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct PageParams {
-    /// Rows at most.
-    #[param(value_type = Option<u32>, minimum = 1, maximum = 1000, default = 50)]
-    limit: Option<String>,
-    /// The `next` of the page before.
-    cursor: Option<String>,
-}
-
-/// The query of the list of a process's instances.
-#[derive(Debug, Default, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct InstanceParams {
-    /// Rows at most.
-    #[param(value_type = Option<u32>, minimum = 1, maximum = 1000, default = 50)]
-    limit: Option<String>,
-    /// The `next` of the page before.
-    cursor: Option<String>,
-    /// Only those that are open, or only those that are completed.
-    pub(crate) status: Option<Status>,
-}
-
 /// Which part of a list is wanted.
 #[derive(Debug)]
 pub(crate) struct Part {
     /// Rows at most.
     pub(crate) limit: usize,
     cursor: Option<Cursor>,
-}
-
-impl PageParams {
-    /// Checks the query.
-    pub(crate) fn page(&self) -> Result<Part, Problem> {
-        Part::of(self.limit.as_deref(), self.cursor.as_deref())
-    }
-}
-
-impl InstanceParams {
-    /// Checks the query.
-    pub(crate) fn page(&self) -> Result<Part, Problem> {
-        Part::of(self.limit.as_deref(), self.cursor.as_deref())
-    }
 }
 
 impl Part {
@@ -98,6 +54,16 @@ impl Part {
         match &self.cursor {
             None => Ok(None),
             Some(Cursor::Address(address)) => Ok(Some(address)),
+            Some(_) => Err(bad_cursor(CURSOR)),
+        }
+    }
+
+    /// The class behind which the page begins.
+    pub(crate) fn after_class(&self) -> Result<Option<&str>, Problem> {
+        let is_class = |it: &str| Address::new(EntityKind::Object, it, "x").is_ok();
+        match &self.cursor {
+            None => Ok(None),
+            Some(Cursor::Name(class)) if is_class(class) => Ok(Some(class)),
             Some(_) => Err(bad_cursor(CURSOR)),
         }
     }

@@ -39,12 +39,15 @@ async fn list(server: Arc<Server>, _: ListProcesses) -> Result<Page<Process>, Pr
     Ok(Page::whole(names.map(|name| Process { name: name.into() }).collect()))
 }
 
-async fn instances(server: Arc<Server>, it: ListInstances) -> Result<Page<Instance>, Problem> {
+pub(crate) async fn instances(
+    server: Arc<Server>,
+    it: ListInstances,
+) -> Result<Page<Instance>, Problem> {
     let page = Part::new(it.limit, it.cursor.as_deref())?;
     read_instances(&server, &it.name, it.status, &page).await
 }
 
-async fn show(server: Arc<Server>, it: ShowInstance) -> Result<InstanceDetail, Problem> {
+pub(crate) async fn show(server: Arc<Server>, it: ShowInstance) -> Result<InstanceDetail, Problem> {
     let page = Part::new(it.limit, it.cursor.as_deref())?;
     read_one(&server, &it.name, &it.id, &page).await
 }

@@ -46,9 +46,15 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
         .routes(operation(edit))
 }
 
-pub(crate) async fn list(server: Arc<Server>, _: ListQueues) -> Result<Page<Queue>, Problem> {
-    let queues = server.runtime.queues().list().await?;
-    Ok(Page::whole(queues.into_iter().map(Queue::from).collect()))
+pub(crate) async fn list(server: Arc<Server>, it: ListQueues) -> Result<Page<Queue>, Problem> {
+    let after = match it.cursor.as_deref().map(Cursor::decode) {
+        None => None,
+        Some(Some(Cursor::Name(name))) => Some(name),
+        Some(_) => return Err(bad_cursor(CURSOR)),
+    };
+    let page = server.runtime.queues().page(after.as_deref(), it.limit.rows()).await?;
+    let next = page.next.map(|it| Cursor::Name(it).encode());
+    Ok(Page { items: page.queues.into_iter().map(Queue::from).collect(), next })
 }
 
 pub(crate) async fn show(server: Arc<Server>, it: ShowQueue) -> Result<Queue, Problem> {
@@ -60,12 +66,12 @@ async fn configure(server: Arc<Server>, it: ConfigureQueue) -> Result<Queue, Pro
     show(server, ShowQueue { queue: it.queue }).await.map_err(Problem::after_change)
 }
 
-async fn pause(server: Arc<Server>, it: PauseQueue) -> Result<Queue, Problem> {
+pub(crate) async fn pause(server: Arc<Server>, it: PauseQueue) -> Result<Queue, Problem> {
     server.runtime.queues().pause(&it.queue).await?;
     show(server, ShowQueue { queue: it.queue }).await.map_err(Problem::after_change)
 }
 
-async fn resume(server: Arc<Server>, it: ResumeQueue) -> Result<Queue, Problem> {
+pub(crate) async fn resume(server: Arc<Server>, it: ResumeQueue) -> Result<Queue, Problem> {
     server.runtime.queues().resume(&it.queue).await?;
     show(server, ShowQueue { queue: it.queue }).await.map_err(Problem::after_change)
 }

@@ -13,8 +13,8 @@ use serde_json::Value;
 use steadfast_api::{
     Page, read_time,
     runs::{
-        DeleteRun, ListRuns, ListWorkflows, PauseRun, RestartRun, ResumeRun, RunHistory, SendEvent,
-        ShowRun, StartRun, StartedRun, TerminateRun, Wait, WorkflowEntry,
+        DeleteRun, ListRuns, ListWorkflows, PauseRun, RestartRun, ResumeRun, RetryRun, RunHistory,
+        SendEvent, ShowRun, StartRun, StartedRun, TerminateRun, Wait, WorkflowEntry,
     },
 };
 use steadfast_core::{
@@ -46,6 +46,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
         .routes(operation(history))
         .routes(operation(pause))
         .routes(operation(resume))
+        .routes(operation(retry))
         .routes(operation(terminate))
         .routes(operation(restart))
         .routes(operation(event))
@@ -161,6 +162,11 @@ pub(crate) async fn resume(server: Arc<Server>, it: ResumeRun) -> Result<RunView
 
 pub(crate) async fn terminate(server: Arc<Server>, it: TerminateRun) -> Result<RunView, Problem> {
     server.runtime.runs().terminate(&it.workflow, &it.id).await?;
+    changed(&server, &it.workflow, &it.id).await
+}
+
+pub(crate) async fn retry(server: Arc<Server>, it: RetryRun) -> Result<RunView, Problem> {
+    server.runtime.runs().retry(&it.workflow, &it.id).await?;
     changed(&server, &it.workflow, &it.id).await
 }
 

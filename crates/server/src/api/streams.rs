@@ -32,20 +32,23 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
         .routes(operation(revive))
 }
 
-async fn list(server: Arc<Server>, it: ListStreams) -> Result<Page<Stream>, Problem> {
+pub(crate) async fn list(server: Arc<Server>, it: ListStreams) -> Result<Page<Stream>, Problem> {
     read_list(&server, &Part::new(it.limit, it.cursor.as_deref())?).await
 }
 
-async fn show(server: Arc<Server>, it: ShowStream) -> Result<StreamDetail, Problem> {
+pub(crate) async fn show(server: Arc<Server>, it: ShowStream) -> Result<StreamDetail, Problem> {
     read_one(&server, &it.id, &Part::new(it.limit, it.cursor.as_deref())?).await
 }
 
-async fn pending(server: Arc<Server>, it: ListPending) -> Result<Page<Message>, Problem> {
+pub(crate) async fn pending(
+    server: Arc<Server>,
+    it: ListPending,
+) -> Result<Page<Message>, Problem> {
     let page = Part::new(it.limit, it.cursor.as_deref())?;
     read_pending(&server, it.stream.as_deref(), &page).await
 }
 
-async fn dead(server: Arc<Server>, it: ListDead) -> Result<Page<Message>, Problem> {
+pub(crate) async fn dead(server: Arc<Server>, it: ListDead) -> Result<Page<Message>, Problem> {
     read_dead(&server, &Part::new(it.limit, it.cursor.as_deref())?).await
 }
 

@@ -148,7 +148,7 @@ fn show(it: &ObjectDetail) -> String {
     if !it.connections.is_empty() {
         let mut table = Table::new(&["CONNECTION", "SINCE", "TAGS", "ATTACHMENT"]);
         for it in &it.connections {
-            let (id, since) = (it.id.to_string(), it.connected_at.clone());
+            let (id, since) = (it.id.to_string(), it.connected_at.to_string());
             table.row([id, since, it.tags.join(", "), it.attachment.to_string()]);
         }
         text.push_str(&format!("\n{}", table.write()));

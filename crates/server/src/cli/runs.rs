@@ -7,8 +7,8 @@ use serde_json::Value;
 use steadfast_api::{
     Page,
     runs::{
-        DeleteRun, ListRuns, ListWorkflows, PauseRun, RestartRun, ResumeRun, SendEvent, ShowRun,
-        StartRun, StartedRun, TerminateRun, WorkflowEntry,
+        DeleteRun, ListRuns, ListWorkflows, PauseRun, RestartRun, ResumeRun, RetryRun, SendEvent,
+        ShowRun, StartRun, StartedRun, TerminateRun, WorkflowEntry,
     },
 };
 use steadfast_core::workflow::{Phase, RunItem, RunView};
@@ -53,6 +53,7 @@ pub(super) fn noun() -> Noun {
         )
         .verb::<PauseRun>("pause", &["runs pause order o-1"], |_, run| status(run))
         .verb::<ResumeRun>("resume", &["runs resume order o-1"], |_, run| status(run))
+        .verb::<RetryRun>("retry", &["runs retry order o-1"], |_, run| status(run))
         .destroys::<TerminateRun>(
             "terminate",
             &["runs terminate order o-1 --yes"],

@@ -1,24 +1,76 @@
-//! Buckets: all of them, what is in one, one blob, and whom they tell.
+//! Buckets: all of them, the blobs of one, one blob, the rules, and the events with their delivery.
 
-pub(super) mod blob;
-mod browse;
-pub(super) mod control;
-mod events;
-pub(super) mod list;
-mod preview;
-mod rules;
-pub(super) mod rules_control;
-pub(super) mod show;
-pub(super) mod upload;
+use std::sync::Arc;
 
-use steadfast_web::escaped;
+use axum::{
+    extract::{Multipart, Path, State, multipart::MultipartRejection},
+    response::Redirect,
+};
+use maud::{Markup, html};
+use serde::Deserialize;
+use steadfast_api::{
+    Code, DeliveryState, Limit,
+    buckets::{
+        Blob, BlobPage, BlobPath, Bucket, BucketEvent, BucketRule, LifecycleRule, ListBlobs,
+        ListBucketEvents, ListBuckets, PresignBlob, PresignMethod, PresignedUrl, PutBucket,
+        PutBucketRule, PutLifecycleRule, ShowBucket,
+    },
+};
+use steadfast_bucket::{Attributes, ByteRange, Condition, EventType, GetOptions, PutOptions};
+use steadfast_web::{
+    Page, Problem,
+    console::{Section, console},
+    escaped,
+};
 
-/// Where the page of a bucket is.
+use super::{
+    BUCKETS,
+    components::{
+        Row, Tone, badge, button, card, column, command, confirm, empty, facts, heading_of, hidden,
+        link, live, live_page, number, optional, pager, table, table_of, text, time, times,
+    },
+    forms::Fields,
+};
+use crate::{
+    api::{
+        buckets::{
+            self as api,
+            blobs::{names, write},
+        },
+        page::Params,
+    },
+    server::Server,
+    waterfall::words,
+};
+
+/// Events on the page of a bucket.
+const EVENTS: u32 = 20;
+
+/// Bytes of a text in a preview.
+const TEXT_BYTES_MAX: u64 = 64 << 10;
+
+/// Images that browsers show. An image runs no script and loads nothing.
+const IMAGES: [&str; 6] =
+    ["image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/svg+xml"];
+
+/// Types of texts that do not begin with `text/`.
+const TEXTS: [&str; 6] = [
+    "application/json",
+    "application/xml",
+    "application/javascript",
+    "application/yaml",
+    "application/toml",
+    "application/x-ndjson",
+];
+
+const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
+
+/// The path of the page of a bucket.
 pub(super) fn path_of(bucket: &str) -> String {
     format!("/buckets/{}", escaped(bucket))
 }
 
-/// Where the page of a bucket is that shows what begins with this.
+/// The path of the page of the blobs that begin with a prefix.
 fn path_in(bucket: &str, prefix: &str) -> String {
     match prefix {
         "" => path_of(bucket),
@@ -26,30 +78,626 @@ fn path_in(bucket: &str, prefix: &str) -> String {
     }
 }
 
-/// Where the page of a blob is. A key is not part of the path: a browser would take `..` in it for
-/// a way up.
+/// The path of the page of a blob. The key is in the query: a browser would resolve `..` in a path.
 fn path_to(bucket: &str, key: &str) -> String {
     format!("{}/blob?key={}", path_of(bucket), escaped(key))
 }
 
-/// Where the bytes of a blob are.
+/// The path of the bytes of a blob.
 fn bytes_of(bucket: &str, key: &str) -> String {
-    format!("/v1/buckets/{}/objects/{}", escaped(bucket), escaped(key))
+    BlobPath { bucket: bucket.into(), key: key.into() }.path()
 }
 
-/// What a key is in: everything up to its last slash.
+/// Everything up to the last slash of a key.
 fn folder_of(key: &str) -> &str {
     key.rfind('/').map_or("", |end| &key[..=end])
 }
 
-/// Bytes as people say them.
-fn bytes(count: u64) -> String {
+/// A size for people.
+fn size(count: u64) -> String {
     match count {
         0..1_000 => format!("{count} B"),
         1_000..1_000_000 => format!("{:.1} kB", count as f64 / 1e3),
         1_000_000..1_000_000_000 => format!("{:.1} MB", count as f64 / 1e6),
         _ => format!("{:.1} GB", count as f64 / 1e9),
     }
+}
+
+/// Lists the buckets.
+pub(super) async fn list(
+    State(server): State<Arc<Server>>,
+    Params(params): Params<ListBuckets>,
+) -> Result<Page, Problem> {
+    let page = api::list(server, params).await?;
+    let row = |it: &Bucket| {
+        let count = |count: usize| optional(Some(count).filter(|it| 0 < *it));
+        let (created, max) = (time(&it.created_at), optional(it.max_blob_bytes.map(size)));
+        let name = link(path_of(&it.name), &it.name);
+        [name, created, max, count(it.rules.len()), count(it.lifecycle.len())]
+    };
+    let columns = [
+        column("Bucket"),
+        times("Created"),
+        number("Largest blob"),
+        number("Rules"),
+        number("Lifecycle"),
+    ];
+    let content = html! {
+        h1 { "Buckets" }
+        p.lead {
+            "Blobs by key. A rule sends each change to a queue in the same commit. · "
+            a href="/v1/buckets" { "JSON" }
+        }
+        form.search method="post" action="/buckets" {
+            label for="name" { "New bucket" }
+            input #name name="name" required minlength="3" maxlength="63" autocomplete="off"
+                pattern="[a-z0-9][a-z0-9.\\-]*[a-z0-9]"
+                title="3 to 63 lowercase letters, digits, - or .";
+            button.button { "Create" }
+        }
+        @if page.items.is_empty() {
+            (empty("No bucket", &command(
+                "Create one here, with an S3 client, or:",
+                "steadfast buckets create BUCKET",
+            )))
+        } @else { (table(&columns, page.items.iter().map(row))) }
+        (pager("/buckets", "", page.next.as_deref()))
+    };
+    Ok(console("Buckets", Section::Buckets, content))
+}
+
+/// Creates a bucket, and shows it.
+pub(super) async fn create(
+    State(server): State<Arc<Server>>,
+    mut form: Fields,
+) -> Result<Redirect, Problem> {
+    let request = PutBucket { bucket: form.needed("name")?, ..PutBucket::default() };
+    form.end()?;
+    Ok(Redirect::to(&path_of(&api::put(server, request).await?.bucket.name)))
+}
+
+/// The query of the page of a bucket.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ShowParams {
+    #[serde(default)]
+    prefix: String,
+    #[serde(default)]
+    limit: Limit,
+    cursor: Option<String>,
+}
+
+/// Shows one bucket: a level of its blobs, its latest events and its rules.
+pub(super) async fn show(
+    State(server): State<Arc<Server>>,
+    Path(bucket): Path<String>,
+    Params(ShowParams { prefix, limit, cursor }): Params<ShowParams>,
+) -> Result<Page, Problem> {
+    let view = api::show(server.clone(), ShowBucket { bucket: bucket.clone() }).await?;
+    // Only the first page is kept fresh.
+    let busy = cursor.is_none();
+    let place = BlobPath { bucket: bucket.clone(), key: prefix.clone() };
+    let blobs = ListBlobs { place, delimiter: "/".into(), limit, cursor };
+    let page = api::list_blobs(server.clone(), blobs).await?;
+    let (of, limit) = (bucket.clone(), Limit::of(EVENTS));
+    let events = ListBucketEvents { bucket: of, limit, cursor: None };
+    let events = api::list_events(server, events).await?;
+    let path = path_of(&bucket);
+    let filter = format!("prefix={}", escaped(&prefix));
+    let content = html! {
+        (crumbs(&bucket, &prefix))
+        h1.address { (bucket) }
+        p.lead {
+            "created " (time(&view.created_at))
+            @if let Some(max) = view.max_blob_bytes { " · at most " (size(max)) " per blob" }
+            " · " a href={ "/v1" (path) } { "JSON" }
+        }
+        (upload_form(&bucket, &prefix))
+        form.search method="get" action=(path) role="search" {
+            label for="prefix" { "Keys that begin with" }
+            input #prefix name="prefix" type="search" value=(prefix);
+            button.button { "Find" }
+        }
+        (live(busy, &html! {
+            (blob_table(&bucket, &prefix, &page))
+            (pager(&path, &filter, page.next.as_deref()))
+            h2.next { "Latest events" }
+            (event_table(&bucket, &events.items, !view.rules.is_empty()))
+            @if events.next.is_some() {
+                p.more { a.button href={ (path) "/events" } { "All events" } }
+            }
+        }))
+        section.columns.next { (rules_card(&view)) (lifecycle_card(&view)) }
+        div.actions.next {
+            (confirm(&format!("{path}/delete"), "Delete the bucket",
+                "It must be empty. Its rules are deleted with it.", "Delete it"))
+        }
+    };
+    Ok(live_page(&bucket, Section::Buckets, content).script(&BUCKETS))
+}
+
+/// The way back up, level by level.
+fn crumbs(bucket: &str, prefix: &str) -> Markup {
+    let ends: Vec<usize> = prefix.match_indices('/').map(|(at, _)| at + 1).collect();
+    let begins = std::iter::once(0).chain(ends.iter().copied());
+    let levels = begins.zip(&ends).map(|(begin, &end)| (&prefix[begin..end - 1], &prefix[..end]));
+    let rest = &prefix[ends.last().copied().unwrap_or(0)..];
+    html! {
+        p.crumbs.address {
+            a href="/buckets" { "← Buckets" } " / " a href=(path_of(bucket)) { (bucket) }
+            @for (name, level) in levels { " / " a href=(path_in(bucket, level)) { (name) } }
+            @if !rest.is_empty() { " / " (rest) "…" }
+        }
+    }
+}
+
+/// Uploads files. The script sends them one by one, and shows the progress.
+fn upload_form(bucket: &str, prefix: &str) -> Markup {
+    let path = path_of(bucket);
+    html! {
+        form.card.upload #upload method="post" enctype="multipart/form-data"
+            action={ (path) "/upload?prefix=" (escaped(prefix)) }
+            data-objects={ "/v1" (path) "/objects/" } data-prefix=(prefix) {
+            label for="file" { "Upload to " code.address { (bucket) "/" (prefix) } }
+            div.line {
+                input #file type="file" name="file" multiple required;
+                button.button { "Upload" }
+            }
+            p.progress #progress role="status" hidden {
+                progress max="1" value="0" {} " " span {}
+            }
+            p.problem #problem role="alert" hidden {}
+        }
+    }
+}
+
+fn blob_table(bucket: &str, prefix: &str, page: &BlobPage) -> Markup {
+    if page.items.is_empty() && page.prefixes.is_empty() {
+        let fact = if prefix.is_empty() { "The bucket is empty" } else { "No key begins so" };
+        let cp = format!("steadfast buckets cp FILE {bucket}/{prefix}");
+        return empty(fact, &command("Upload a file here, with an S3 client, or:", &cp));
+    }
+    let short = |key: &str| match key.strip_prefix(prefix) {
+        Some("") | None => key.to_owned(),
+        Some(rest) => rest.to_owned(),
+    };
+    let folder = |it: &String| {
+        let name = html! { a.address.folder href=(path_in(bucket, it)) { (short(it)) } };
+        Row::from([name, html! {}, html! {}, html! {}, html! {}, html! {}])
+    };
+    let blob = |it: &Blob| {
+        let name = link(path_to(bucket, &it.key), short(&it.key));
+        let get = html! { a.button href=(bytes_of(bucket, &it.key)) { "Download" } };
+        let (kind, written) = (optional(it.content_type.as_deref()), time(&it.modified_at));
+        Row::from([name, text(size(it.size)), kind, written, text(it.sequence), get])
+    };
+    let columns = [
+        column("Key"),
+        number("Size"),
+        column("Type"),
+        times("Written"),
+        number("Sequence"),
+        column("Actions").class("picture"),
+    ];
+    let rows = page.prefixes.iter().map(folder).chain(page.items.iter().map(blob));
+    table_of("blobs", &columns, rows)
+}
+
+/// Lists the events of a bucket: the change, the rule that sent it, and how far its message is.
+pub(super) async fn events(
+    State(server): State<Arc<Server>>,
+    Path(bucket): Path<String>,
+    Params(params): Params<ListBucketEvents>,
+) -> Result<Page, Problem> {
+    let busy = params.cursor.is_none();
+    let asked = ListBucketEvents { bucket: bucket.clone(), ..params };
+    let page = api::list_events(server, asked).await?;
+    let path = format!("{}/events", path_of(&bucket));
+    let content = html! {
+        (heading_of(&path_of(&bucket), &bucket, "Events"))
+        p.lead { "Newest first, as far as they are stored. · " a href={ "/v1" (path) } { "JSON" } }
+        (live(busy, &html! {
+            (event_table(&bucket, &page.items, true))
+            (pager(&path, "", page.next.as_deref()))
+        }))
+    };
+    Ok(live_page("Events", Section::Buckets, content))
+}
+
+fn event_table(bucket: &str, events: &[BucketEvent], has_rules: bool) -> Markup {
+    if events.is_empty() {
+        let why = match has_rules {
+            true => "No event lately.",
+            false => "No rule sends events of this bucket; add one below.",
+        };
+        return html! { p.quiet { (why) } };
+    }
+    let row = |it: &BucketEvent| {
+        let event = &it.event;
+        let key = match event.action.is_deletion() {
+            true => html! { span.address { (event.key()) } },
+            false => link(path_to(bucket, event.key()), event.key()),
+        };
+        let message = html! {
+            div {
+                @if let Some(state) = it.state { (badge(tone(state), state.name())) " " }
+                a.quiet href={ "/v1/messages/" (it.message_id) }
+                    title={ "Message " (it.message_id) " as JSON" } { "#" (it.message_id) }
+            }
+        };
+        let attempts = optional(Some(it.attempts).filter(|it| 0 < *it));
+        [
+            time(&event.event_time),
+            text(event.action.name()),
+            key,
+            text(event.sequence),
+            optional(it.rule.as_deref()),
+            link(queue_of(it), &it.queue),
+            message,
+            attempts,
+            optional(it.last_error.as_deref()),
+        ]
+    };
+    let columns = [
+        times("When"),
+        column("Change"),
+        column("Key"),
+        number("Sequence"),
+        column("Rule"),
+        column("Queue"),
+        column("Message"),
+        number("Attempts"),
+        column("Error").class("error"),
+    ];
+    table(&columns, events.iter().map(row))
+}
+
+/// The page of the queue, with the tab that has the message.
+fn queue_of(it: &BucketEvent) -> String {
+    let path = super::queues::path_of(&it.queue);
+    match it.state {
+        Some(DeliveryState::Pending) => format!("{path}?state=pending"),
+        Some(DeliveryState::InFlight) => format!("{path}?state=in-flight"),
+        Some(DeliveryState::Dead) => format!("{path}?state=dead"),
+        Some(DeliveryState::Done | DeliveryState::Cancelled) | None => path,
+    }
+}
+
+fn tone(state: DeliveryState) -> Tone {
+    match state {
+        DeliveryState::Done => Tone::Good,
+        DeliveryState::Dead => Tone::Bad,
+        DeliveryState::Pending | DeliveryState::InFlight => Tone::Waiting,
+        DeliveryState::Cancelled => Tone::Quiet,
+    }
+}
+
+fn rules_card(view: &Bucket) -> Markup {
+    let path = format!("{}/rules", path_of(&view.name));
+    let rule = |it: &BucketRule| {
+        let events: Vec<&str> = it.events.iter().map(|it| it.name()).collect();
+        html! {
+            strong { (it.id) } " → " a href=(super::queues::path_of(&it.queue)) { (it.queue) }
+            div.quiet.address { (events.join(", ")) " of " code { (it.prefix) "*" (it.suffix) } }
+        }
+    };
+    let fields = html! {
+        (named("rule-id", "Name", "id", true))
+        (named("rule-queue", "Queue", "queue", true))
+        div.line {
+            label { input type="checkbox" name="created" checked; " written" }
+            label { input type="checkbox" name="deleted"; " deleted" }
+        }
+        (named("rule-prefix", "Keys that begin with", "prefix", false))
+        (named("rule-suffix", "Keys that end with", "suffix", false))
+    };
+    let rules = view.rules.iter().map(|it| (it.id.as_str(), rule(it)));
+    rule_card("Rules: which changes go to which queue", "Add a rule", &path, rules, &fields)
+}
+
+fn lifecycle_card(view: &Bucket) -> Markup {
+    let path = format!("{}/lifecycle", path_of(&view.name));
+    let span = |millis: u64| words(i64::try_from(millis).unwrap_or(i64::MAX));
+    let rule = |it: &LifecycleRule| {
+        html! {
+            strong { (it.id) } " " code.address { (it.prefix) "*" }
+            @if let Some(millis) = it.delete_after_ms {
+                div.quiet { "deletes blobs after " (span(millis)) }
+            }
+            @if let Some(millis) = it.abort_uploads_after_ms {
+                div.quiet { "aborts uploads after " (span(millis)) }
+            }
+        }
+    };
+    let fields = html! {
+        (named("lifecycle-id", "Name", "id", true))
+        (named("lifecycle-prefix", "Keys that begin with", "prefix", false))
+        (days_field("lifecycle-delete", "Delete blobs after days", "delete"))
+        (days_field("lifecycle-abort", "Abort uploads in parts after days", "abort"))
+    };
+    let rules = view.lifecycle.iter().map(|it| (it.id.as_str(), rule(it)));
+    rule_card(
+        "Lifecycle: when old blobs are deleted",
+        "Add a lifecycle rule",
+        &path,
+        rules,
+        &fields,
+    )
+}
+
+/// Rules, each with a button that deletes it, and a form for one more.
+fn rule_card<'a>(
+    title: &str,
+    add: &str,
+    path: &str,
+    rules: impl Iterator<Item = (&'a str, Markup)>,
+    fields: &Markup,
+) -> Markup {
+    card(
+        title,
+        &html! {
+            ul.links {
+                @for (id, rule) in rules {
+                    li {
+                        div { (rule) }
+                        (button(&format!("{path}/{}/delete", escaped(id)), "Delete", true))
+                    }
+                }
+            }
+            details {
+                summary { (add) }
+                form.ask method="post" action=(path) {
+                    (fields)
+                    div.line { button.button { "Add it" } }
+                }
+            }
+        },
+    )
+}
+
+fn named(id: &str, label: &str, name: &str, required: bool) -> Markup {
+    html! {
+        label for=(id) { (label) }
+        input id=(id) name=(name) autocomplete="off" required[required];
+    }
+}
+
+fn days_field(id: &str, label: &str, name: &str) -> Markup {
+    html! {
+        label for=(id) { (label) }
+        input id=(id) name=(name) type="number" min="1" max="36500" step="1";
+    }
+}
+
+/// Sets a rule, and shows the bucket.
+pub(super) async fn put_rule(
+    State(server): State<Arc<Server>>,
+    Path(bucket): Path<String>,
+    mut form: Fields,
+) -> Result<Redirect, Problem> {
+    let mut events = Vec::new();
+    events.extend(form.text("created").map(|_| EventType::ObjectCreate));
+    events.extend(form.text("deleted").map(|_| EventType::ObjectDelete));
+    let (id, queue) = (form.needed("id")?, form.needed("queue")?);
+    let mut exact = |name| form.exact(name).unwrap_or_default();
+    let (prefix, suffix) = (exact("prefix"), exact("suffix"));
+    form.end()?;
+    let to = path_of(&bucket);
+    api::put_rule(server, PutBucketRule { bucket, id, queue, events, prefix, suffix }).await?;
+    Ok(Redirect::to(&to))
+}
+
+/// Sets a lifecycle rule, and shows the bucket.
+pub(super) async fn put_lifecycle(
+    State(server): State<Arc<Server>>,
+    Path(bucket): Path<String>,
+    mut form: Fields,
+) -> Result<Redirect, Problem> {
+    let (id, prefix) = (form.needed("id")?, form.exact("prefix").unwrap_or_default());
+    let delete_after_ms = days(&mut form, "delete")?;
+    let abort_uploads_after_ms = days(&mut form, "abort")?;
+    form.end()?;
+    let to = path_of(&bucket);
+    let request = PutLifecycleRule { bucket, id, prefix, delete_after_ms, abort_uploads_after_ms };
+    api::put_lifecycle(server, request).await?;
+    Ok(Redirect::to(&to))
+}
+
+/// A number of days in a form, in milliseconds.
+fn days(form: &mut Fields, name: &str) -> Result<Option<u64>, Problem> {
+    let millis = |days: u64| {
+        let detail = format!("{days} days are too many");
+        days.checked_mul(DAY_MS).ok_or_else(|| Problem::of(Code::BadRequest, detail))
+    };
+    form.parsed(name)?.map(millis).transpose()
+}
+
+/// The key in a form. Spaces around it are a part of it.
+fn key_in(form: &mut Fields) -> Result<String, Problem> {
+    form.exact("key").ok_or_else(|| Problem::of(Code::BadRequest, "the field `key` is missing"))
+}
+
+/// The query of the page of a blob.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BlobParams {
+    key: String,
+}
+
+/// Shows one blob.
+pub(super) async fn blob(
+    State(server): State<Arc<Server>>,
+    Path(bucket): Path<String>,
+    Params(BlobParams { key }): Params<BlobParams>,
+) -> Result<Page, Problem> {
+    blob_page(&server, &bucket, &key, None).await
+}
+
+/// Presigns a URL of a blob, and shows it.
+pub(super) async fn presign(
+    State(server): State<Arc<Server>>,
+    Path(bucket): Path<String>,
+    mut form: Fields,
+) -> Result<Page, Problem> {
+    let key = key_in(&mut form)?;
+    let expires_seconds = form.parsed("expires")?.unwrap_or(3_600);
+    form.end()?;
+    let blob = BlobPath { bucket: bucket.clone(), key: key.clone() };
+    let request = PresignBlob { blob, method: PresignMethod::Get, expires_seconds };
+    let url = api::presign(server.clone(), request).await?;
+    blob_page(&server, &bucket, &key, Some(url)).await
+}
+
+async fn blob_page(
+    server: &Server,
+    bucket: &str,
+    key: &str,
+    url: Option<PresignedUrl>,
+) -> Result<Page, Problem> {
+    let (name, key) = names(bucket, key)?;
+    let blob = server.buckets()?.head(&name, &key).await?;
+    let preview = preview(server, bucket, &blob).await?;
+    let view = Blob::from(blob);
+    let fixed = [
+        ("Size", html! { (view.size) " bytes" }),
+        ("Type", optional(view.content_type.as_deref())),
+        ("Written", time(&view.modified_at)),
+        ("Sequence", text(view.sequence)),
+        ("Version", html! { code { (view.version) } }),
+        ("ETag", html! { code { (view.etag) } }),
+    ];
+    let content = html! {
+        (crumbs(bucket, folder_of(&view.key)))
+        h1.address { (view.key) }
+        (actions(server, bucket, &view.key))
+        @if let Some(url) = url {
+            div.notice.good {
+                strong { "Anybody with this link can read the blob until " (time(&url.expires_at)) }
+                pre { code #link { (url.url) } }
+                p { a href=(url.url) rel="noreferrer" { "Open it" } }
+            }
+        }
+        (facts(fixed))
+        @if !view.metadata.is_empty() {
+            h2.next { "Metadata" }
+            dl.facts {
+                @for (name, value) in &view.metadata {
+                    div { dt { code { (name) } } dd { (value) } }
+                }
+            }
+        }
+        h2.next { "Preview" }
+        (preview)
+    };
+    Ok(console(&view.key, Section::Buckets, content))
+}
+
+fn actions(server: &Server, bucket: &str, key: &str) -> Markup {
+    let path = path_of(bucket);
+    html! {
+        div.actions {
+            a.button href=(bytes_of(bucket, key)) { "Download" }
+            @if server.s3_address.get().is_some() {
+                form.pair method="post" action={ (path) "/blob/link" } {
+                    (hidden("key", key))
+                    label.hidden for="expires" { "Lifetime of the link" }
+                    select #expires name="expires" {
+                        option value="3600" { "for an hour" }
+                        option value="86400" { "for a day" }
+                        option value="604800" { "for a week" }
+                    }
+                    button.button { "Create a link" }
+                }
+            }
+            details.confirm {
+                summary.button { "Delete…" }
+                form method="post" action={ (path) "/blob/delete" } {
+                    (hidden("key", key))
+                    span { "This cannot be undone." }
+                    button.button.bad { "Delete it" }
+                }
+            }
+        }
+    }
+}
+
+/// Deletes a blob, and shows the blobs beside it.
+pub(super) async fn delete_blob(
+    State(server): State<Arc<Server>>,
+    Path(bucket): Path<String>,
+    mut form: Fields,
+) -> Result<Redirect, Problem> {
+    let key = key_in(&mut form)?;
+    form.end()?;
+    let (name, blob) = names(&bucket, &key)?;
+    // Another request may have deleted it already.
+    server.buckets()?.delete(&name, &blob, Condition::default()).await?;
+    Ok(Redirect::to(&path_in(&bucket, folder_of(&key))))
+}
+
+/// A blob to look at: an image as an image, a text as its characters, never as markup.
+async fn preview(
+    server: &Server,
+    bucket: &str,
+    blob: &steadfast_bucket::Blob,
+) -> Result<Markup, Problem> {
+    let kind = blob.attributes.content_type.as_deref().unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    if IMAGES.contains(&kind.as_str()) {
+        let source = format!("{}?inline", bytes_of(bucket, blob.key.as_str()));
+        return Ok(html! { p.preview { img src=(source) alt=(blob.key) loading="lazy"; } });
+    }
+    let is_packed = blob.attributes.headers.contains_key("content-encoding");
+    let is_text = kind.starts_with("text/") || TEXTS.contains(&kind.as_str());
+    if is_packed || !is_text || blob.size == 0 {
+        return Ok(html! { p.quiet { "No preview for this type." } });
+    }
+    let name = steadfast_bucket::BucketName::new(bucket)?;
+    let range = Some(ByteRange::Between(0, TEXT_BYTES_MAX - 1));
+    let get = GetOptions { range, ..GetOptions::default() };
+    let begin = server.buckets()?.get(&name, &blob.key, get).await?.bytes().await?;
+    Ok(html! {
+        pre.preview { code { (String::from_utf8_lossy(&begin)) } }
+        @if TEXT_BYTES_MAX < blob.size {
+            p.quiet { "The first " (TEXT_BYTES_MAX) " of " (blob.size) " bytes." }
+        }
+    })
+}
+
+/// The query of an upload.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct UploadParams {
+    #[serde(default)]
+    prefix: String,
+}
+
+/// Writes the files of a form, each under its name, and shows the bucket. They are written piece by
+/// piece as they come.
+pub(super) async fn upload(
+    State(server): State<Arc<Server>>,
+    Path(bucket): Path<String>,
+    Params(UploadParams { prefix }): Params<UploadParams>,
+    form: Result<Multipart, MultipartRejection>,
+) -> Result<Redirect, Problem> {
+    let bad = |text: String| Problem::of(Code::BadRequest, text);
+    let mut form = form.map_err(|error| bad(error.body_text()))?;
+    let mut is_empty = true;
+    while let Some(file) = form.next_field().await.map_err(|error| bad(error.body_text()))? {
+        // Old browsers send the whole path of the file.
+        let name = file.file_name().and_then(|it| it.rsplit(['/', '\\']).next());
+        let Some(name) = name.filter(|it| !it.is_empty()) else { continue };
+        let (bucket, key) = names(&bucket, &format!("{prefix}{name}"))?;
+        let content_type = file.content_type().map(str::to_owned);
+        let attributes = Attributes { content_type, ..Attributes::default() };
+        let put = PutOptions { attributes, ..PutOptions::default() };
+        write(&server, (&bucket, &key), file, put).await?;
+        is_empty = false;
+    }
+    if is_empty {
+        return Err(bad("no file was chosen; go back and choose one".into()));
+    }
+    Ok(Redirect::to(&path_in(&bucket, &prefix)))
 }
 
 #[cfg(test)]

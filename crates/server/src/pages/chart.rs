@@ -17,8 +17,22 @@ const GAP_MS: i64 = 25_000;
 
 /// Values over time. `None` is a gap.
 pub(super) struct Line {
-    pub(super) class: &'static str,
-    pub(super) values: Vec<(Timestamp, Option<f64>)>,
+    class: &'static str,
+    values: Vec<(Timestamp, Option<f64>)>,
+    gap_ms: i64,
+}
+
+impl Line {
+    /// Values of every period.
+    pub(super) fn new(class: &'static str, values: Vec<(Timestamp, Option<f64>)>) -> Self {
+        Self { class, values, gap_ms: GAP_MS }
+    }
+
+    /// Values that were taken when something changed: the line has no gaps.
+    pub(super) fn steady(class: &'static str, values: &[(Timestamp, u64)]) -> Self {
+        let values = values.iter().map(|it| (it.0, Some(it.1 as f64))).collect();
+        Self { class, values, gap_ms: i64::MAX }
+    }
 }
 
 /// A chart with its last value and its highest one, as `words` writes them.
@@ -45,7 +59,7 @@ pub(super) fn chart(
             svg viewBox="0 0 360 60" preserveAspectRatio="none" role="img"
                 aria-label={ (title) ": last " (last) ", " (highest_words) } {
                 @for line in lines {
-                    @for part in parts(&line.values, (now, shown), highest) {
+                    @for part in parts(line, (now, shown), highest) {
                         polyline.(line.class) points=(part) {}
                     }
                 }
@@ -56,18 +70,14 @@ pub(super) fn chart(
 }
 
 /// The corners of a line, part by part: it ends where a value is missing.
-fn parts(
-    values: &[(Timestamp, Option<f64>)],
-    (now, shown): (Timestamp, i64),
-    highest: f64,
-) -> Vec<String> {
+fn parts(line: &Line, (now, shown): (Timestamp, i64), highest: f64) -> Vec<String> {
     let x = |at: Timestamp| WIDTH * (1.0 - (now.0 - at.0) as f64 / shown as f64);
     let y = |value: f64| HEIGHT - 2.0 - (HEIGHT - 4.0) * value / highest.max(f64::MIN_POSITIVE);
     let mut parts: Vec<Vec<(f64, f64)>> = Vec::new();
     let mut last: Option<Timestamp> = None;
-    for (at, value) in values.iter().filter_map(|(at, value)| Some((*at, (*value)?))) {
+    for (at, value) in line.values.iter().filter_map(|(at, value)| Some((*at, (*value)?))) {
         let corner = (x(at), y(value));
-        let goes_on = last.is_some_and(|it| at.0 - it.0 < GAP_MS);
+        let goes_on = last.is_some_and(|it| at.0 - it.0 < line.gap_ms);
         match parts.last_mut().filter(|_| goes_on) {
             Some(part) => part.push(corner),
             None => parts.push(vec![corner]),
@@ -83,13 +93,62 @@ fn parts(
     parts.into_iter().map(text).collect()
 }
 
+/// The size of a small picture.
+const SPARK_WIDTH: f64 = 100.0;
+const SPARK_HEIGHT: f64 = 24.0;
+
+/// Values over time as a small picture, as wide as the time that is known.
+pub(super) fn spark(values: &[(Timestamp, u64)], about: &str) -> Markup {
+    let corners = corners(values);
+    let is_calm = values.iter().all(|it| it.1 == 0);
+    html! {
+        svg.spark.calm[is_calm] viewBox="0 0 100 24" preserveAspectRatio="none" role="img"
+            aria-label=(about) {
+            polygon points={ "0,24 " (corners) " 100,24" } {}
+            polyline points=(corners) {}
+        }
+    }
+}
+
+fn corners(values: &[(Timestamp, u64)]) -> String {
+    let most = values.iter().map(|it| it.1).max().unwrap_or(0);
+    let (Some(first), Some(last)) = (values.first(), values.last()) else { return CALM.into() };
+    if most == 0 {
+        return CALM.into();
+    }
+    let y = |value: u64| SPARK_HEIGHT - 1.0 - (SPARK_HEIGHT - 2.0) * value as f64 / most as f64;
+    if first.0 == last.0 {
+        return format!("0,{0:.1} 100,{0:.1}", y(last.1));
+    }
+    let whole = (last.0.0 - first.0.0) as f64;
+    let corner = |(at, value): &(Timestamp, u64)| {
+        let x = SPARK_WIDTH * (at.0 - first.0.0) as f64 / whole;
+        format!("{x:.1},{:.1}", y(*value))
+    };
+    values.iter().map(corner).collect::<Vec<_>>().join(" ")
+}
+
+/// Always the same, so that a page on which nothing happens does not change.
+const CALM: &str = "0,23 100,23";
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_small_picture_goes_from_the_first_value_to_the_last_and_up_to_the_highest() {
+        let corners = |all: &[(i64, u64)]| {
+            corners(&all.iter().map(|it| (Timestamp(it.0), it.1)).collect::<Vec<_>>())
+        };
+        assert_eq!(corners(&[]), "0,23 100,23");
+        assert_eq!(corners(&[(0, 7)]), "0,1.0 100,1.0");
+        assert_eq!(corners(&[(0, 0), (5, 10), (20, 5)]), "0.0,23.0 25.0,1.0 100.0,12.0");
+        assert_eq!(corners(&[(0, 0), (9, 0)]), "0,23 100,23");
+    }
+
     fn parts_of(values: &[(i64, Option<f64>)]) -> Vec<String> {
         let values: Vec<_> = values.iter().map(|it| (Timestamp(it.0), it.1)).collect();
-        parts(&values, (Timestamp(3_600_000), 3_600_000), 10.0)
+        parts(&Line::new("value", values), (Timestamp(3_600_000), 3_600_000), 10.0)
     }
 
     #[test]

@@ -1,5 +1,4 @@
-//! Search across all nouns, by id or name. Every read has a limit but that of the names of queues,
-//! classes and buckets.
+//! Search across all nouns, by id or name. Every read has a limit.
 
 use std::sync::Arc;
 
@@ -9,17 +8,17 @@ use serde::Deserialize;
 use steadfast_core::workflow::{RunError, RunQuery};
 use steadfast_store::{Address, EntityId, EntityKind, Position};
 use steadfast_web::{
-    Page,
+    Page, Problem,
     console::{Section, console},
     escaped,
 };
-use utoipa::IntoParams;
 
-use super::{buckets, link::href_of, objects, queues, workflows};
-use crate::{
-    api::{page::Params, problem::Problem},
-    server::Server,
+use super::{
+    buckets,
+    components::{column, empty, link, table, text},
+    href_of, objects, queues, runs,
 };
+use crate::{api::page::Params, server::Server};
 
 /// Results of each noun, class or workflow.
 const ROWS: usize = 10;
@@ -27,13 +26,13 @@ const ROWS: usize = 10;
 /// Classes and workflows that are searched, by name.
 const NAMES_MAX: usize = 50;
 
-/// Buckets that are searched, by name.
+/// Queues and buckets that are searched, by name.
+const QUEUES_MAX: usize = 500;
 const BUCKETS_MAX: usize = 500;
 
 /// The query of the search.
-#[derive(Debug, Deserialize, IntoParams)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
 pub(super) struct SearchParams {
     /// An id, a name or the beginning of a name.
     #[serde(default)]
@@ -55,32 +54,28 @@ impl Hit {
 }
 
 /// Shows what has an id or a name.
-#[utoipa::path(get, path = "/search", tag = "pages", params(SearchParams), responses(
-    (status = 200, body = String, content_type = "text/html"),
-))]
 pub(super) async fn search(
     State(server): State<Arc<Server>>,
     Params(SearchParams { q }): Params<SearchParams>,
 ) -> Result<Page, Problem> {
-    let text = q.trim();
-    let hits = if text.is_empty() { Vec::new() } else { find(&server, text).await? };
+    let wanted = q.trim();
+    let hits = if wanted.is_empty() { Vec::new() } else { find(&server, wanted).await? };
     let content = html! {
         h1 { "Search" }
-        @if text.is_empty() {
+        @if wanted.is_empty() {
             p.lead {
                 "Search for the name of an object, a queue or a bucket, the id of a run, the "
                 "address of a stream, or the number of a message."
             }
         } @else if hits.is_empty() {
-            div.empty {
-                h2.address { "No result for “" (text) "”" }
+            (empty(&format!("No result for “{wanted}”"), &html! {
                 p {
                     "Objects and runs are found by the beginning of their names, queues and "
                     "buckets by a part of it, streams by address (kind/class/name)."
                 }
-            }
+            }))
         } @else {
-            p.lead.address { "Results for “" (text) "”" }
+            p.lead.address { "Results for “" (wanted) "”" }
             (hit_table(&hits))
         }
     };
@@ -88,21 +83,8 @@ pub(super) async fn search(
 }
 
 fn hit_table(hits: &[Hit]) -> Markup {
-    html! {
-        div.scroll {
-            table.rows {
-                thead { tr { th { "Name" } th { "Kind" } } }
-                tbody {
-                    @for it in hits {
-                        tr {
-                            td data-label="Name" { a.address href=(it.href) { (it.label) } }
-                            td data-label="Kind" { (it.noun) }
-                        }
-                    }
-                }
-            }
-        }
-    }
+    let row = |it: &Hit| [link(&it.href, &it.label), text(it.noun)];
+    table(&[column("Name"), column("Kind")], hits.iter().map(row))
 }
 
 async fn find(server: &Server, text: &str) -> Result<Vec<Hit>, Problem> {
@@ -161,7 +143,8 @@ async fn named(server: &Server, text: &str) -> Result<Vec<Hit>, Problem> {
     for it in runtime.processes().names().filter(has).take(ROWS) {
         hits.push(Hit::new("process", it, format!("/processes/{}", escaped(it))));
     }
-    for it in runtime.queues().names().await?.iter().filter(|it| it.contains(text)).take(ROWS) {
+    let queues = runtime.queues().names_behind(None, QUEUES_MAX).await?;
+    for it in queues.iter().filter(|it| it.contains(text)).take(ROWS) {
         hits.push(Hit::new("queue", it, queues::path_of(it)));
     }
     if let Ok(all) = server.buckets() {
@@ -212,7 +195,7 @@ async fn found_runs(server: &Server, text: &str) -> Result<Vec<Hit>, Problem> {
         };
         for it in page.items {
             let label = format!("{workflow}/{}", it.id);
-            hits.push(Hit::new("run", label, workflows::path_of(workflow, &it.id)));
+            hits.push(Hit::new("run", label, runs::path_of(workflow, &it.id)));
         }
     }
     Ok(hits)

@@ -1,59 +1,71 @@
-//! The overview: how the last hour went, what needs a person, and what is here.
+//! The overview: how the last hour went, what fails, what is stuck, what waits longest, and what
+//! this program is. Every read has a limit.
 
-mod attention;
-
-use std::{sync::Arc, time::Duration};
+use std::{cmp::Reverse, sync::Arc, time::Duration};
 
 use axum::{
     extract::State,
     http::{HeaderMap, header},
 };
 use maud::{Markup, html};
-use steadfast_api::objects::ListClasses;
-use steadfast_store::{Clock, EntityKind, Health, SystemClock, Totals};
-use steadfast_web::{Page, Web, console::Section};
+use steadfast_api::{
+    objects::{ListClasses, ObjectClass},
+    rfc3339,
+};
+use steadfast_core::{
+    queue::QueueView,
+    workflow::{Phase, RunItem, RunQuery},
+};
+use steadfast_store::{
+    Address, Clock, DueCursor, EntityKind, Health, Recorded, SystemClock, Timestamp, Totals,
+};
+use steadfast_web::{Page, Problem, Web, console::Section};
 
-use self::attention::Attention;
 use super::{
     chart::{Line, chart},
-    live::{live_every, live_page},
-    table::time,
+    components::{
+        Tone, alarm, badge, card, facts as fact_list, figure, lines, link, live_every, live_page,
+        text, time,
+    },
+    href_of, queues, runs,
 };
 use crate::{
-    api::{objects, problem::Problem, time::rfc3339, wire::ObjectClass},
-    args::SERVER,
-    doctor::clock,
-    history::Sample,
-    server::Server,
+    api::objects, args::SERVER, doctor::clock, history::Sample, server::Server, waterfall::words,
 };
 
-/// Streams that are read to see whether anything was done here.
+/// Rows of each list.
+const ROWS: usize = 5;
+
+/// Workflows and queues that are read, by name; a program with more of them is not read whole.
+const NAMES_MAX: usize = 50;
+
+/// The record of a longer run is not read to say why it is stuck: its page does.
+const ENTRIES_MAX: i64 = 500;
+
+/// Streams that are read to see whether the store is empty.
 const STREAMS: usize = 20;
 
 /// Shows how the program is.
-#[utoipa::path(get, path = "/", tag = "pages", responses(
-    (status = 200, body = String, content_type = "text/html"),
-))]
 pub(super) async fn start(
     State(server): State<Arc<Server>>,
     headers: HeaderMap,
 ) -> Result<Page, Problem> {
     let totals = server.runtime.store().totals().await?;
-    let objects = objects::classes(server.clone(), ListClasses {}).await?.items;
-    let attention = Attention::read(&server).await?;
+    let objects = objects::classes(server.clone(), ListClasses::default()).await?.items;
+    let attention = attention(&server).await?;
     let is_empty = is_empty(&server, &objects).await?;
     let content = html! {
         div.heading {
             h1 { (title(&server)) " is running" }
             (health(&server))
             @if let Some(trouble) = clock::trouble(&server.runtime.store().clock().report()) {
-                span.badge.waiting { "clock: " (trouble) }
+                (badge(Tone::Waiting, &format!("clock: {trouble}")))
             }
         }
         (live_every(10, &html! {
             (charts(&server))
             (figures(totals, &objects))
-            (attention.shown())
+            (attention)
         }))
         (unserved(&server))
         section.columns {
@@ -75,10 +87,10 @@ fn title(server: &Server) -> &str {
 
 fn health(server: &Server) -> Markup {
     match server.runtime.store().health() {
-        Health::Ready if server.is_draining() => html! { span.badge.waiting { "stopping" } },
-        Health::Ready => html! { span.badge.done { "ready" } },
-        Health::Degraded { reason } => html! { span.badge.waiting { "degraded: " (reason) } },
-        Health::Failed { reason } => html! { span.badge.dead { "failed: " (reason) } },
+        Health::Ready if server.is_draining() => badge(Tone::Waiting, "stopping"),
+        Health::Ready => badge(Tone::Good, "ready"),
+        Health::Degraded { reason } => badge(Tone::Waiting, &format!("degraded: {reason}")),
+        Health::Failed { reason } => badge(Tone::Bad, &format!("failed: {reason}")),
     }
 }
 
@@ -86,9 +98,8 @@ fn health(server: &Server) -> Markup {
 fn charts(server: &Server) -> Markup {
     let samples = server.history.samples();
     let now = SystemClock.now();
-    let line = |class, value: fn(&Sample) -> Option<f64>| Line {
-        class,
-        values: samples.iter().map(|it| (it.at, value(it))).collect(),
+    let line = |class, value: fn(&Sample) -> Option<f64>| {
+        Line::new(class, samples.iter().map(|it| (it.at, value(it))).collect())
     };
     let latency =
         [line("median", |it| it.median.map(millis)), line("value", |it| it.p95.map(millis))];
@@ -105,7 +116,7 @@ fn charts(server: &Server) -> Markup {
         p.quiet.measured {
             @match server.history.since() {
                 Some(at) => {
-                    "Measured every 10 s since " (time(&rfc3339(at)))
+                    "Measured every 10 s since " (time(rfc3339(at)))
                     ", in memory: a restart empties these charts. Latency is that of HTTP "
                     "requests. Failures are messages that became dead and requests with a "
                     "status of 500 and above."
@@ -132,24 +143,14 @@ fn number(value: f64) -> String {
 
 fn figures(totals: Totals, classes: &[ObjectClass]) -> Markup {
     let objects: usize = classes.iter().map(|it| it.objects).sum();
+    let more = if classes.iter().any(|it| it.more) { "+" } else { "" };
+    let word = if objects == 1 { "object" } else { "objects" };
     html! {
         section.figures aria-label="Figures" {
-            a.figure href="/streams" {
-                strong { (totals.position) }
-                span { "commits recorded" }
-            }
-            a.figure href="/objects" {
-                strong { (objects) @if classes.iter().any(|it| it.more) { "+" } }
-                span { @if objects == 1 { "object" } @else { "objects" } }
-            }
-            a.figure href="/streams/pending" {
-                strong { (totals.pending) }
-                span { "pending" }
-            }
-            a.figure.alarm[0 < totals.dead] href="/streams/dead" {
-                strong { (totals.dead) }
-                span { "dead" }
-            }
+            (figure(Some("/streams"), totals.position, &text("commits recorded")))
+            (figure(Some("/objects"), format!("{objects}{more}"), &text(word)))
+            (figure(Some("/streams/pending"), totals.pending, &text("pending")))
+            (alarm("/streams/dead", totals.dead.max(0).unsigned_abs(), "dead"))
         }
     }
 }
@@ -158,41 +159,33 @@ fn unserved(server: &Server) -> Markup {
     let unserved = server.unserved.get().map(Vec::as_slice).unwrap_or_default();
     html! {
         @if !unserved.is_empty() {
-            section.card {
-                h2 { "Not served here" }
+            (card("Not served here", &html! {
                 p { "This program does not declare what these messages wait for. They are kept." }
                 ul { @for it in unserved { li { (it) } } }
-            }
+            }))
         }
     }
 }
 
 fn facts(server: &Server) -> Markup {
-    html! {
-        dl.facts {
-            div { dt { "Version" } dd { (env!("CARGO_PKG_VERSION")) } }
-            div { dt { "Store" } dd { (server.place.store()) } }
-            div { dt { (server.place.noun()) } dd { code { (server.place) } } }
-            div { dt { "Owner epoch" } dd { (server.runtime.store().owner().epoch) } }
-        }
-    }
+    fact_list([
+        ("Version", text(env!("CARGO_PKG_VERSION"))),
+        ("Store", text(server.place.store())),
+        (server.place.noun(), html! { code { (server.place) } }),
+        ("Owner epoch", text(server.runtime.store().owner().epoch)),
+    ])
 }
 
 fn applications(server: &Server) -> Markup {
     let pages = server.runtime.extension::<Web>().map_or(&[][..], |it| &it.pages);
+    let line =
+        |it: &steadfast_web::NavLink| (html! { a href=(it.path) { (it.title) } }, text(it.about));
     html! {
-        @if !pages.is_empty() {
-            section.card {
-                h2 { "Applications" }
-                ul.links {
-                    @for it in pages { li { a href=(it.path) { (it.title) } span { (it.about) } } }
-                }
-            }
-        }
+        @if !pages.is_empty() { (card("Applications", &lines(pages.iter().map(line)))) }
     }
 }
 
-/// Whether nothing was done here yet, beside what a program does at its first start.
+/// Whether the store holds nothing but what a program writes at its first start.
 async fn is_empty(server: &Server, classes: &[ObjectClass]) -> Result<bool, Problem> {
     if classes.iter().any(|it| 0 < it.objects) {
         return Ok(false);
@@ -202,7 +195,7 @@ async fn is_empty(server: &Server, classes: &[ObjectClass]) -> Result<bool, Prob
     Ok(streams.iter().all(|it| own.contains(&it.address.kind())))
 }
 
-/// Where this page was found.
+/// The host by which the browser found this page.
 fn host(headers: &HeaderMap) -> &str {
     headers.get(header::HOST).and_then(|it| it.to_str().ok()).unwrap_or_default()
 }
@@ -218,17 +211,140 @@ fn commands(program: &str, host: &str) -> Markup {
         ("streams list", "List the streams"),
         ("doctor", "Check the store"),
     ];
+    let line =
+        |(command, about): (&str, &str)| (html! { code { (program) " " (command) } }, text(about));
+    card(
+        "Next commands",
+        &html! {
+            (lines(commands.map(line)))
+            @if server != SERVER { p.quiet { "Each with " code { "--server " (server) } } }
+        },
+    )
+}
+
+/// What needs a person: what fails, what is stuck, what waits longest.
+async fn attention(server: &Server) -> Result<Markup, Problem> {
+    let now = server.runtime.store().clock().now();
+    let queues = read_queues(server).await?;
+    let failed = latest_runs(server, Phase::Errored).await?;
+    // One more than is shown, to know whether there are more.
+    let dead = server.runtime.store().dead(0, ROWS + 1).await?;
+    let stuck = stuck(server, &queues).await?;
+    let waiting = waiting(server, &queues, now).await?;
+    Ok(html! {
+        section.columns.three {
+            (failing(&failed, &dead))
+            (list_or("Stuck", stuck, "No paused run and no paused queue."))
+            (list_or("Waiting longest", waiting, "Nothing is overdue."))
+        }
+    })
+}
+
+fn list_or(title: &str, all: Vec<(Markup, Markup)>, none: &str) -> Markup {
+    card(title, &html! { @if all.is_empty() { p.quiet { (none) } } @else { (lines(all)) } })
+}
+
+fn failing(failed: &[RunItem], dead: &[Recorded]) -> Markup {
+    let run = |it: &RunItem| {
+        let label = format!("{}/{}", it.workflow, it.id);
+        let failed = html! { "failed " (time(it.changed_at.to_string())) };
+        (link(runs::path_of(&it.workflow, &it.id), label), failed)
+    };
+    let message = |it: &Recorded| {
+        let label = format!("{} #{}", it.message_type, it.position);
+        let error = it.last_error.as_deref().unwrap_or("dead");
+        (link(format!("/streams/{}", it.stream), label), text(error))
+    };
+    let all = failed.iter().map(run).chain(dead.iter().take(ROWS).map(message));
     html! {
         section.card {
-            h2 { "Next commands" }
-            ul.links {
-                @for (command, about) in commands {
-                    li { code { (program) " " (command) } span { (about) } }
-                }
-            }
-            @if server != SERVER {
-                p.quiet { "Each with " code { "--server " (server) } }
-            }
+            h2 { "Failing" }
+            @if failed.is_empty() && dead.is_empty() {
+                p.quiet { "No failed run and no dead message." }
+            } @else { (lines(all)) }
+            @if ROWS < dead.len() { p { a href="/streams/dead" { "All dead messages" } } }
         }
     }
+}
+
+/// The latest runs of all workflows with one status.
+async fn latest_runs(server: &Server, status: Phase) -> Result<Vec<RunItem>, Problem> {
+    let mut found = Vec::new();
+    for (workflow, _) in server.runtime.runs().workflows().take(NAMES_MAX) {
+        let query = RunQuery {
+            workflow: workflow.into(),
+            status: Some(status),
+            limit: ROWS,
+            ..RunQuery::default()
+        };
+        found.extend(server.runtime.runs().list(&query).await?.items);
+    }
+    found.sort_by_key(|it| Reverse(it.changed_at.0));
+    found.truncate(ROWS);
+    Ok(found)
+}
+
+async fn read_queues(server: &Server) -> Result<Vec<QueueView>, Problem> {
+    Ok(server.runtime.queues().page(None, NAMES_MAX).await?.queues)
+}
+
+async fn stuck(server: &Server, all: &[QueueView]) -> Result<Vec<(Markup, Markup)>, Problem> {
+    let mut stuck = Vec::new();
+    for it in latest_runs(server, Phase::Paused).await? {
+        let label = format!("{}/{}", it.workflow, it.id);
+        let href = runs::path_of(&it.workflow, &it.id);
+        stuck.push((link(href, label), text(why(server, &it).await)));
+    }
+    for it in all.iter().filter(|it| it.paused && 0 < it.depth.waiting()) {
+        let why = format!("paused; {} messages wait", it.depth.waiting());
+        stuck.push((link(queues::path_of(&it.name), &it.name), text(why)));
+    }
+    for it in all.iter().filter(|it| 0 < it.depth.dead) {
+        let href = format!("{}?state=dead", queues::path_of(&it.name));
+        let why = format!("{} dead messages; redrive or purge them", it.depth.dead);
+        stuck.push((link(href, &it.name), text(why)));
+    }
+    stuck.truncate(2 * ROWS);
+    Ok(stuck)
+}
+
+/// Why a run is paused, if its record is short enough to be read here.
+async fn why(server: &Server, run: &RunItem) -> String {
+    let address = Address::new(EntityKind::Run, &run.workflow, &run.id);
+    let version = match address {
+        Ok(address) => server.runtime.store().version(address.id()).await.unwrap_or(i64::MAX),
+        Err(_) => i64::MAX,
+    };
+    if ENTRIES_MAX < version {
+        return "paused".into();
+    }
+    let view = server.runtime.runs().look(&run.workflow, &run.id).await;
+    let why = view.ok().and_then(|it| it.waiting.first().map(|it| it.why.replace('`', "")));
+    why.unwrap_or_else(|| "paused".into())
+}
+
+/// Overdue messages, and the oldest messages of queues.
+async fn waiting(
+    server: &Server,
+    all: &[QueueView],
+    now: Timestamp,
+) -> Result<Vec<(Markup, Markup)>, Problem> {
+    let store = server.runtime.store();
+    let overdue = store.due(DueCursor::START, ROWS).await?;
+    let targets: Vec<_> = overdue.iter().map(|it| it.target).collect();
+    let addresses = store.addresses(&targets).await?;
+    let oldest = |it: &QueueView| {
+        let link = link(queues::path_of(&it.name), format!("queue {}", it.name));
+        Some((it.oldest_age?, link))
+    };
+    let mut waiting: Vec<(Duration, Markup)> = all.iter().filter_map(oldest).collect();
+    for it in overdue.iter().filter(|it| it.due_at < now && !it.queued) {
+        let Some(address) = addresses.get(&it.target) else { continue };
+        let label = format!("message {} for {address}", it.position);
+        waiting.push((now.since(it.due_at), link(href_of(server, address), label)));
+    }
+    waiting.sort_by_key(|it| Reverse(it.0));
+    waiting.truncate(ROWS);
+    let age = |it: Duration| text(words(i64::try_from(it.as_millis()).unwrap_or(i64::MAX)));
+    Ok(waiting.into_iter().map(|(it, link)| (link, age(it))).collect())
 }

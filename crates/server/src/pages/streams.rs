@@ -1,129 +1,262 @@
-//! Streams: the list, and one with its messages.
+//! Streams and messages: the list, one stream, what is pending and what is dead.
 
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::{
+    extract::{Path, State},
+    response::Redirect,
+};
 use maud::{Markup, html};
+use steadfast_api::{
+    DeliveryState,
+    streams::{ListDead, ListPending, ListStreams, Message, ReviveMessage, ShowStream, Stream},
+};
+use steadfast_store::EntityKind;
 use steadfast_web::{
-    Page,
+    Page, Problem,
     console::{Section, console},
 };
 
 use super::{
-    live::{is_busy, live, live_page},
-    table::{Columns, message_table, more, time},
+    components::{
+        Row, Tone, badge, code_of, column, command, empty, heading_of, link, live, live_page,
+        number, optional, pager, table, text, time, times,
+    },
+    href_of,
 };
 use crate::{
-    api::{
-        page::{PageParams, Params},
-        problem::Problem,
-        streams::{read_list, read_one},
-        wire::{MessageState, Stream, StreamDetail},
-    },
+    api::{id, page::Params, streams as api},
     server::Server,
 };
 
+/// Characters of a message's data that a page shows; the rest is a link away.
+const DATA_CHARACTERS_MAX: usize = 4_000;
+
 /// Lists the streams.
-#[utoipa::path(get, path = "/streams", tag = "pages", params(PageParams), responses(
-    (status = 200, body = String, content_type = "text/html"),
-))]
 pub(super) async fn list(
     State(server): State<Arc<Server>>,
-    Params(params): Params<PageParams>,
+    Params(params): Params<ListStreams>,
 ) -> Result<Page, Problem> {
-    let list = read_list(&server, &params.page()?).await?;
+    let list = api::list(server, params).await?;
     let content = html! {
         h1 { "Streams" }
         @if list.items.is_empty() {
-            div.empty {
-                h2 { "No stream yet" }
-                p { "A stream begins with its first message. Append one from your application:" }
-                pre { code { "streams.append(&address, 0, vec![message]).await?" } }
-                p.quiet { "For programs: " a href="/v1/streams" { "/v1/streams" } }
-            }
+            (empty("No stream yet", &command(
+                "A stream begins with its first message. Append one from your application:",
+                "streams.append(&address, 0, vec![message]).await?",
+            )))
         } @else {
-            p.lead { "Each is inbox and outbox of one entity, in the order in which it happened." }
+            p.lead {
+                "Each is the inbox and the outbox of one entity, in order. · "
+                a href="/v1/streams" { "JSON" }
+            }
             (stream_table(&list.items))
-            (more("/streams", list.next.as_deref()))
+            (pager("/streams", "", list.next.as_deref()))
         }
     };
     Ok(console("Streams", Section::Streams, content))
 }
 
 fn stream_table(streams: &[Stream]) -> Markup {
-    html! {
-        div.scroll {
-            table.rows {
-                thead { tr {
-                    th { "Address" } th.number { "Messages" }
-                    th { "Updated (UTC)" } th { "Created (UTC)" }
-                } }
-                tbody {
-                    @for stream in streams {
-                        tr {
-                            td data-label="Address" {
-                                a.address href={ "/streams/" (stream.id) } {
-                                    span.quiet { (stream.kind) "/" (stream.class) "/" }
-                                    (stream.name)
-                                }
-                            }
-                            td.number data-label="Messages" { (stream.version) }
-                            td data-label="Updated" { (time(&stream.updated_at)) }
-                            td data-label="Created" { (time(&stream.created_at)) }
-                        }
-                    }
-                }
-            }
-        }
-    }
+    let columns = [column("Address"), number("Messages"), times("Updated"), times("Created")];
+    let row = |it: &Stream| {
+        let name = html! { span.quiet { (it.kind) "/" (it.class) "/" } (it.name) };
+        [
+            link(format!("/streams/{}", it.id), name),
+            text(it.version),
+            time(&it.updated_at),
+            time(&it.created_at),
+        ]
+    };
+    table(&columns, streams.iter().map(row))
 }
 
 /// Shows one stream.
-#[utoipa::path(get, path = "/streams/{*id}", tag = "pages",
-    params(
-        ("id" = String, Path, description = "32 hexadecimal digits, or kind/class/name"),
-        PageParams,
-    ),
-    responses((status = 200, body = String, content_type = "text/html")),
-)]
 pub(super) async fn show(
     State(server): State<Arc<Server>>,
     Path(id): Path<String>,
-    Params(params): Params<PageParams>,
+    Params(params): Params<ShowStream>,
 ) -> Result<Page, Problem> {
-    let stream = read_one(&server, &id, &params.page()?).await?;
+    let stream = api::show(server, ShowStream { id, ..params }).await?;
     let path = format!("/streams/{}", stream.id);
     let content = html! {
-        p.crumbs { a href="/streams" { "← Streams" } }
-        h1.address { (stream.address) }
+        (heading_of("/streams", "Streams", &stream.address))
         p.lead {
             (stream.version) @if stream.version == 1 { " message" } @else { " messages" }
-            " · id " code { (stream.id) } " · "
-            a href={ "/v1/streams/" (stream.id) } { "JSON" }
+            " · id " code { (stream.id) } " · " a href={ "/v1" (path) } { "JSON" }
         }
         @if stream.items.is_empty() {
-            div.empty {
-                h2 { "No message here" }
-                p { "Others send to this address, but nothing stands in its own stream." }
-            }
+            (empty("No message here", &html! {
+                p { "Others send to this address; its own stream has no message." }
+            }))
         } @else {
             (live(is_busy(&stream.items), &html! {
                 (message_table(&stream.items, Columns::OneStream))
-                (more(&path, stream.next.as_deref()))
-                (revive_hint(&stream))
+                (pager(&path, "", stream.next.as_deref()))
+                (revive_hint(&stream.items))
             }))
         }
     };
     Ok(live_page(&stream.address, Section::Streams, content))
 }
 
-fn revive_hint(stream: &StreamDetail) -> Markup {
-    let dead = stream.items.iter().find(|it| it.state == Some(MessageState::Dead));
+/// Lists messages that are to be delivered.
+pub(super) async fn pending(
+    State(server): State<Arc<Server>>,
+    Params(params): Params<ListPending>,
+) -> Result<Page, Problem> {
+    let list = api::pending(server, params).await?;
+    let content = html! {
+        h1 { "Pending" }
+        @if list.items.is_empty() {
+            (empty("Nothing is pending", &html! { p { "Every message is delivered." } }))
+        } @else {
+            p.lead {
+                "Not delivered yet, oldest first. · " a href="/v1/streams/pending" { "JSON" }
+            }
+            (message_table(&list.items, Columns::AllStreams))
+            (pager("/streams/pending", "", list.next.as_deref()))
+        }
+    };
+    Ok(console("Pending", Section::Pending, content))
+}
+
+/// Lists dead messages.
+pub(super) async fn dead(
+    State(server): State<Arc<Server>>,
+    Params(params): Params<ListDead>,
+) -> Result<Page, Problem> {
+    let list = api::dead(server, params).await?;
+    let content = html! {
+        h1 { "Dead" }
+        @if list.items.is_empty() {
+            (empty("Nothing is dead", &html! { p { "No message has used up its attempts." } }))
+        } @else {
+            p.lead {
+                "Not delivered after their last attempt, oldest first. · "
+                a href="/v1/streams/dead" { "JSON" }
+            }
+            (message_table(&list.items, Columns::AllStreams))
+            (pager("/streams/dead", "", list.next.as_deref()))
+            (revive_hint(&list.items))
+        }
+    };
+    Ok(console("Dead", Section::Dead, content))
+}
+
+fn revive_hint(messages: &[Message]) -> Markup {
+    let dead = messages.iter().find(|it| it.state == Some(DeliveryState::Dead));
     html! {
         @if let Some(message) = dead {
             p.hint {
-                "Give a dead message another chance: "
+                "Revive a dead message when its cause is gone: "
                 code { "steadfast streams revive " (message.global_position) }
+            }
+        }
+    }
+}
+
+/// Revives a dead or cancelled message, and shows its stream.
+pub(super) async fn revive(
+    State(server): State<Arc<Server>>,
+    Path(position): Path<String>,
+) -> Result<Redirect, Problem> {
+    let message = id::position(&position)?;
+    api::revive(server.clone(), ReviveMessage { message, idempotency_key: None }).await?;
+    let message = server.runtime.store().message(message).await?;
+    let Some(stream) = message.map(|it| it.stream) else { return Ok(Redirect::to("/streams")) };
+    let address = server.runtime.store().addresses(&[stream]).await?.remove(&stream);
+    // The stream of an object or a run shows more of a message than their page.
+    let process = address.filter(|it| it.kind() == EntityKind::Process);
+    let stream = || format!("/streams/{stream}");
+    Ok(Redirect::to(&process.map_or_else(stream, |it| href_of(&server, &it))))
+}
+
+/// Whether one of the messages is still to be delivered.
+pub(super) fn is_busy(messages: &[Message]) -> bool {
+    let waits = |it| matches!(it, DeliveryState::Pending | DeliveryState::InFlight);
+    messages.iter().any(|it| it.state.is_some_and(waits))
+}
+
+/// Whether the rows are of one stream or of all.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Columns {
+    OneStream,
+    AllStreams,
+}
+
+/// Messages as the rows of a table.
+pub(super) fn message_table(messages: &[Message], columns: Columns) -> Markup {
+    let one = columns == Columns::OneStream;
+    let headings = [
+        Some(number("#")),
+        (!one).then(|| column("Stream").class("stream")),
+        Some(column("Message").class("message")),
+        Some(column("Kind")),
+        Some(column("Direction")),
+        Some(column("Processed").class("state")),
+        Some(number("Attempts")),
+        // Messages that are pending or dead were not executed.
+        one.then(|| times("Executed at")),
+        Some(column("Error").class("error")),
+    ];
+    let headings: Vec<_> = headings.into_iter().flatten().collect();
+    let row = |it: &Message| {
+        let place = if one { it.position } else { it.global_position };
+        let (stream, _) = it.id.split_once('/').unwrap_or((&it.id, ""));
+        let number = html! {
+            a href={ "/v1/messages/" (it.global_position) }
+                title={ "Message " (it.global_position) " as JSON" } { (place) }
+        };
+        let cells = [
+            Some(number),
+            (!one).then(|| link(format!("/streams/{stream}"), &it.stream)),
+            Some(content(it)),
+            Some(text(&it.kind)),
+            Some(text(&it.direction)),
+            Some(state(it)),
+            Some(optional(it.attempts)),
+            one.then(|| optional(it.processed_at.as_deref().map(time))),
+            Some(optional(it.error.as_deref())),
+        ];
+        let is_dead = it.state == Some(DeliveryState::Dead);
+        let row = Row::from(cells.into_iter().flatten().collect::<Vec<_>>());
+        row.class(if is_dead { "failed" } else { "" })
+    };
+    table(&headings, messages.iter().map(row))
+}
+
+fn content(message: &Message) -> Markup {
+    let all = format!("/v1/messages/{}", message.global_position);
+    html! {
+        div {
+            strong { (message.type_) }
+            @if let Some(target) = &message.target { div.quiet.address { "→ " (target) } }
+            details data-key={ "data " (message.global_position) } {
+                summary { "data" }
+                (code_of(message.data.get(), DATA_CHARACTERS_MAX, &all))
+                p.quiet { "committed " (time(&message.created_at)) " · id " code { (message.id) } }
+            }
+        }
+    }
+}
+
+fn state(message: &Message) -> Markup {
+    let Some(state) = message.state else { return html! {} };
+    let tone = match state {
+        DeliveryState::Done => Tone::Good,
+        DeliveryState::Dead => Tone::Bad,
+        DeliveryState::Pending | DeliveryState::InFlight => Tone::Waiting,
+        DeliveryState::Cancelled => Tone::Quiet,
+    };
+    html! {
+        div {
+            (badge(tone, state.name()))
+            @if let Some(due) = &message.due_at { div.quiet { "due " (time(due)) } }
+            @if state == DeliveryState::Dead {
+                form method="post" action={ "/messages/" (message.global_position) "/revive" } {
+                    button.button { "Revive" }
+                }
             }
         }
     }

@@ -302,10 +302,18 @@ impl Tables {
         self.entities.get(&id).is_some_and(|it| it.address.kind() == EntityKind::Queue)
     }
 
-    pub(super) fn classes(&self, kind: EntityKind) -> Vec<String> {
+    pub(super) fn classes(
+        &self,
+        kind: EntityKind,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Vec<String> {
         let of = self.entities.values().filter(|it| it.address.kind() == kind);
-        let classes: BTreeSet<&str> = of.map(|it| it.address.class()).collect();
-        classes.into_iter().map(Into::into).collect()
+        // In the order of addresses, in which a slash follows.
+        let classes: BTreeSet<String> = of.map(|it| format!("{}/", it.address.class())).collect();
+        let after = after.map(|it| format!("{it}/"));
+        let behind = classes.into_iter().filter(|it| after.as_ref().is_none_or(|at| at < it));
+        behind.take(limit).map(|it| it.trim_end_matches('/').into()).collect()
     }
 
     pub(super) fn object_summaries(

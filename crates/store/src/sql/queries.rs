@@ -83,21 +83,29 @@ pub(crate) const COUNT_OBJECTS: &str = concat!(
 );
 /// From each class of a kind to the next: the index is not read as a whole. `0` comes behind `/`.
 pub(crate) const CLASSES: &str = concat!(
-    "WITH RECURSIVE walk (class) AS (SELECT (SELECT e.class FROM entity e WHERE ",
+    "WITH RECURSIVE walk (class, n) AS (SELECT (SELECT e.class FROM entity e WHERE ",
     address!(),
-    " >= ?1 || '/' AND ",
+    " >= ?2 AND ",
     address!(),
     " < ?1 || '0' ORDER BY ",
     address!(),
-    " LIMIT 1) UNION ALL SELECT (SELECT e.class FROM entity e WHERE ",
+    " LIMIT 1), CAST(1 AS BIGINT) UNION ALL SELECT (SELECT e.class FROM entity e WHERE ",
     address!(),
     " >= ?1 || '/' || walk.class || '0' AND ",
     address!(),
     " < ?1 || '0' ORDER BY ",
     address!(),
-    " LIMIT 1) FROM walk WHERE walk.class IS NOT NULL) \
-     SELECT class FROM walk WHERE class IS NOT NULL ORDER BY class"
+    " LIMIT 1), walk.n + 1 FROM walk WHERE walk.class IS NOT NULL AND walk.n < ?3) \
+     SELECT class FROM walk WHERE class IS NOT NULL AND n <= ?3 ORDER BY n"
 );
+
+/// The address with which the classes behind one begin.
+pub(crate) fn behind_class(kind: EntityKind, after: Option<&str>) -> String {
+    match after {
+        None => format!("{}/", kind.tag()),
+        Some(after) => format!("{}/{after}0", kind.tag()),
+    }
+}
 
 /// The addresses of the names between two texts.
 pub(crate) fn addresses(

@@ -72,7 +72,7 @@ async fn costs(lab: &Lab) -> Vec<(&'static str, u64)> {
         "streams of a class": store.streams(Some((EntityKind::Stream, "a")), None, 50),
         "objects": store.objects("a", "", None, 50),
         "objects behind a name": store.objects("a", "", Some("0000150"), 50),
-        "classes": store.classes(EntityKind::Object),
+        "classes": store.classes(EntityKind::Object, None, 50),
         "how many objects": store.count_objects("a", 100),
         "runs": store.runs(RunFilter::of("a"), None, 50),
         "how many runs": store.count_runs("a", Some(RunStatus::Waiting), 100),

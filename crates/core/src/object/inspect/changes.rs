@@ -6,6 +6,7 @@ use rusqlite::{
     Row, params_from_iter,
     types::{Value as Sql, ValueRef},
 };
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use steadfast_store::TurnSummary;
 
@@ -41,14 +42,16 @@ pub struct Changes {
     pub truncated: bool,
 }
 
-/// One part of the schema before and after a turn.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A part of the schema before and after a turn.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(as = SchemaEntry))]
 pub struct SchemaChange {
     /// table, index, view or trigger.
     pub kind: String,
     /// Its name.
     pub name: String,
-    /// The statement that made it, if it was there before.
+    /// The statement that made it; null if it was not there.
     pub before: Option<String>,
     /// The same after the turn.
     pub after: Option<String>,
@@ -72,7 +75,9 @@ pub struct RowChange {
 }
 
 /// A table that was not compared.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(as = SkippedEntry))]
 pub struct Skipped {
     /// Which.
     pub table: String,

@@ -1,5 +1,6 @@
 //! What is in an object: its size, tables, alarms and connections.
 
+use serde::{Deserialize, Serialize, Serializer, ser::SerializeStruct};
 use serde_json::Value;
 use steadfast_store::{Head, ObjectSummary, Store, StoreError, Timestamp};
 
@@ -9,6 +10,7 @@ use super::{
     reader::Reader,
     table::Table,
 };
+use crate::workflow::Time;
 
 /// Turns that are walked back in search of the oldest.
 const LOOK_BACK: usize = 2_000;
@@ -36,8 +38,26 @@ pub struct ObjectView {
     pub inside: Result<Inside, String>,
 }
 
+impl Serialize for ObjectView {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let ObjectSummary { address, created_at, updated_at, head } = &self.summary;
+        let mut view = serializer.serialize_struct("ObjectView", 10)?;
+        view.serialize_field("address", &address.to_string())?;
+        view.serialize_field("turns", &head.seq)?;
+        view.serialize_field("served", &self.served)?;
+        view.serialize_field("awake", &self.awake)?;
+        view.serialize_field("createdAt", &Time(*created_at))?;
+        view.serialize_field("updatedAt", &updated_at.map(Time))?;
+        view.serialize_field("oldestTurn", &self.oldest_turn)?;
+        view.serialize_field("lastFailure", &self.last_failure)?;
+        view.serialize_field("inside", &self.inside.as_ref().ok())?;
+        view.serialize_field("damage", &self.inside.as_ref().err())?;
+        view.end()
+    }
+}
+
 /// What is in an object.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Inside {
     /// Bytes of its database.
     pub bytes: usize,
@@ -49,30 +69,35 @@ pub struct Inside {
     pub connections: Vec<ConnectionView>,
 }
 
-/// One table.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A table of an object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(as = TableEntry))]
 pub struct TableView {
     /// Its name.
     pub name: String,
     /// Its columns.
     pub columns: Vec<String>,
-    /// How many rows it has, up to 10,000; `None` if that could not be counted in time.
+    /// How many rows it has, up to 10,000; null if that could not be counted in time.
     pub rows: Option<usize>,
-    /// Whether there are more.
+    /// Whether there are more than that.
     pub more: bool,
     /// Whether it is the runtime's own.
     pub system: bool,
 }
 
-/// One live connection.
-#[derive(Clone, Debug, PartialEq)]
+/// A live connection of an object.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(as = ConnectionEntry))]
 pub struct ConnectionView {
     /// Its number.
     pub id: i64,
-    /// What it is found by.
+    /// The tags that find it.
     pub tags: Vec<String>,
     /// Since when.
-    pub connected_at: Timestamp,
+    pub connected_at: Time,
     /// What it carries.
     pub attachment: Value,
 }
@@ -135,7 +160,7 @@ fn connections(reader: &Reader, first: ConnectionId) -> rusqlite::Result<Vec<Con
         Ok(ConnectionView {
             id: row.get(0)?,
             tags: serde_json::from_str(&tags).unwrap_or_default(),
-            connected_at: Timestamp(row.get(2)?),
+            connected_at: Time(Timestamp(row.get(2)?)),
             attachment: attachment.map_or(Value::Null, |text| {
                 serde_json::from_str(&text).unwrap_or(Value::String(text))
             }),

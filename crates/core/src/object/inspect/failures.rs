@@ -5,19 +5,23 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
+use serde::{Deserialize, Serialize};
 use steadfast_store::{EntityId, Timestamp, limits};
 
 use super::super::CallError;
+use crate::workflow::Time;
 
 /// Objects whose last failure is known; of more, the oldest failures are forgotten.
 const OBJECTS_MAX: usize = 1_000;
 
 /// How a turn of an object last failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(as = FailureEntry))]
 pub struct LastFailure {
     /// When.
-    pub at: Timestamp,
-    /// What it was about: the name of the message.
+    pub at: Time,
+    /// The message.
     pub input: String,
     /// The stable code.
     pub code: String,
@@ -48,7 +52,8 @@ impl Failures {
     ) {
         let mut message = error.to_string();
         message.truncate(message.floor_char_boundary(limits::ERROR_BYTES_MAX));
-        let failure = LastFailure { at, input: input.into(), code: error.code().into(), message };
+        let (at, code) = (Time(at), error.code().into());
+        let failure = LastFailure { at, input: input.into(), code, message };
         let mut known = self.known();
         known.count += 1;
         let number = known.count;
@@ -95,7 +100,7 @@ mod tests {
         failures.note(id(0), Timestamp(2), "sub", &busy);
         failures.note(id(OBJECTS_MAX), Timestamp(3), "add", &busy);
         let first = failures.of(id(0)).unwrap();
-        assert_eq!((first.at, &*first.input, &*first.code), (Timestamp(2), "sub", "busy"));
+        assert_eq!((first.at, &*first.input, &*first.code), (Time(Timestamp(2)), "sub", "busy"));
         assert_eq!(first.message.len(), limits::ERROR_BYTES_MAX);
         assert_eq!(failures.of(id(1)), None);
         assert!(failures.of(id(2)).is_some());

@@ -3,6 +3,7 @@
 use std::sync::{Arc, atomic::AtomicBool};
 
 use rusqlite::Statement;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use steadfast_store::Timestamp;
 use steadfast_vfs::at_time;
@@ -35,15 +36,19 @@ pub struct Query {
 }
 
 /// What a statement found.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(as = SqlRows))]
 pub struct Rows {
     /// After which turn.
     pub turn: i64,
     /// The names of the columns.
     pub columns: Vec<String>,
-    /// The rows: null, numbers and texts as JSON has them, a blob as `{"blob": "<hex>"}`.
+    /// The rows. NULL, integers, finite reals and text are as JSON has them; a blob is
+    /// `{"blob": "<hex>"}`, an infinite real `{"real": "Inf"}` or `{"real": "-Inf"}`, and text that
+    /// is not UTF-8 `{"text": "<hex>"}`.
     pub rows: Vec<Vec<Value>>,
-    /// Whether there are more: an answer has at most 1,000 rows and about 4 MiB.
+    /// Whether there are more: an answer ends at 1,000 rows, or at about 4 MiB.
     pub truncated: bool,
 }
 

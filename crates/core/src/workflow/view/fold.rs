@@ -92,7 +92,8 @@ impl Story {
                 waits.iter().for_each(|it| _ = self.told(&it.key, at));
                 self.waits.clone_from(waits);
             }
-            Entry::Wake { .. } | Entry::Waits { .. } | Entry::Paused { .. } => {}
+            // The wake-up of a retry follows, after which the waits are not shown.
+            Entry::Wake { .. } | Entry::Waits { .. } | Entry::Paused { .. } | Entry::Retried => {}
             Entry::Resumed { shift_ms } => {
                 let until = self.waits.iter_mut().filter_map(|it| it.until.as_mut());
                 until.for_each(|it| *it = it.saturating_add(*shift_ms));

@@ -51,12 +51,20 @@ async fn classes_are_those_served_and_those_stored(lab: Lab) {
         let name = name.into();
         ClassView { name, served, objects, more: false }
     };
-    assert_eq!(app.objects.look_at_classes().await.unwrap(), [class("ledger", true, 0)]);
+    let listed = async |after| app.objects.look_at_classes(after, 2).await.unwrap();
+    assert_eq!(listed(None).await.classes, [class("ledger", true, 0)]);
     add(&app, "a", 1).await;
     add(&app, "b", 1).await;
     leave_behind(&lab, "parrot", "p").await;
     let expected = [class("ledger", true, 2), class("parrot", false, 1)];
-    assert_eq!(app.objects.look_at_classes().await.unwrap(), expected);
+    let all = listed(None).await;
+    assert_eq!((&*all.classes, all.next), (&expected[..], None));
+    leave_behind(&lab, "ledger-2", "p").await;
+    let first = listed(None).await;
+    let expected = [class("ledger-2", false, 1), class("ledger", true, 2)];
+    assert_eq!((&*first.classes, first.next.as_deref()), (&expected[..], Some("ledger")));
+    let rest = listed(first.next.as_deref()).await;
+    assert_eq!((&*rest.classes, rest.next), (&[class("parrot", false, 1)][..], None));
 }
 
 async fn objects_are_listed_by_name_and_prefix(lab: Lab) {
@@ -158,7 +166,7 @@ async fn the_last_failure_is_shown_until_the_object_is_gone(lab: Lab) {
     }
     add(&app, "a", 1).await;
     let failure = look(&app, "a").await.last_failure.unwrap();
-    assert_eq!((failure.at.0, &*failure.code), (at(2_000), "ledger_closed"));
+    assert_eq!((failure.at.0.0, &*failure.code), (at(2_000), "ledger_closed"));
     app.objects.delete("ledger", "a").await.unwrap();
     add(&app, "a", 1).await;
     assert_eq!(look(&app, "a").await.last_failure, None);

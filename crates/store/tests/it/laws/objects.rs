@@ -97,14 +97,20 @@ async fn the_objects_of_a_class_are_counted_up_to_a_number(lab: Lab) {
 }
 
 async fn every_class_that_was_addressed_is_found_once(lab: Lab) {
-    assert_eq!(lab.store.classes(EntityKind::Object).await.unwrap(), [""; 0]);
+    let classes =
+        async |after, limit| lab.store.classes(EntityKind::Object, after, limit).await.unwrap();
+    assert_eq!(classes(None, 9).await, [""; 0]);
     for (class, name) in [("b", "1"), ("a", "1"), ("b", "2"), ("Z", "1"), ("a-b", "1")] {
         turn(&lab, &address_of(EntityKind::Object, class, name), "add", b"x").await;
     }
     let queue = address_of(EntityKind::Queue, "q", "1");
     lab.append(&queue, vec![command(&address_of(EntityKind::Object, "target", "1"))]).await;
-    let classes = lab.store.classes(EntityKind::Object).await.unwrap();
-    assert_eq!(classes, ["Z", "a", "a-b", "b", "target"]);
+    assert_eq!(classes(None, 9).await, ["Z", "a-b", "a", "b", "target"]);
+    assert_eq!(classes(None, 2).await, ["Z", "a-b"]);
+    assert_eq!(classes(Some("a-b"), 2).await, ["a", "b"]);
+    assert_eq!(classes(Some("aa"), 9).await, ["b", "target"], "a class that was never addressed");
+    assert_eq!(classes(Some("target"), 9).await, [""; 0]);
+    assert_eq!(classes(None, 0).await, [""; 0]);
 }
 
 async fn a_summary_says_of_a_turn_all_but_what_it_changed(lab: Lab) {

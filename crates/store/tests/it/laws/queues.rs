@@ -74,7 +74,7 @@ async fn what_is_sent_to_a_queue_is_for_its_consumers_alone(lab: Lab) {
     assert_eq!(due.iter().map(|it| it.position).collect::<Vec<_>>(), [other]);
     assert_eq!(positions(&lab, &a).await, sent);
     assert_eq!(positions(&lab, &b).await, [0; 0]);
-    assert_eq!(lab.store.classes(EntityKind::Queue).await.unwrap(), ["a"]);
+    assert_eq!(lab.store.classes(EntityKind::Queue, None, 9).await.unwrap(), ["a"]);
     lab.assert_sound().await;
 }
 
@@ -297,9 +297,9 @@ async fn a_rejected_commit_with_a_move_leaves_no_trace(lab: Lab) {
     let beside = step().write(settled(77, SettledAs::Done, None));
     assert_eq!(lab.rejected(beside).await, Rejection::NotPending { position: 77 });
     assert_eq!(lab.store.dump().await.unwrap(), before);
-    assert_eq!(lab.store.classes(EntityKind::Queue).await.unwrap(), ["a"]);
+    assert_eq!(lab.store.classes(EntityKind::Queue, None, 9).await.unwrap(), ["a"]);
     lab.committed(step()).await;
-    assert_eq!(lab.store.classes(EntityKind::Queue).await.unwrap(), ["a", "b"]);
+    assert_eq!(lab.store.classes(EntityKind::Queue, None, 9).await.unwrap(), ["a", "b"]);
 }
 
 async fn orphans_of_queues_are_apart_from_others(lab: Lab) {

@@ -1,0 +1,398 @@
+//! The components that the pages are made of: table, facts, form, status, code, empty state, pager.
+//!
+//! A page has no style attribute and no script of its own; what varies is a class or an attribute.
+
+use std::borrow::Cow;
+
+use maud::{Markup, html};
+use serde_json::Value;
+use steadfast_web::{
+    Page,
+    console::{Section, console},
+    escaped,
+};
+
+use super::SCRIPT;
+
+/// Characters of a text that a page shows.
+const CODE_CHARACTERS_MAX: usize = 20_000;
+
+/// A column of a table.
+#[derive(Clone, Debug)]
+pub(super) struct Column {
+    heading: Cow<'static, str>,
+    class: &'static str,
+}
+
+/// A column of texts.
+pub(super) fn column(heading: impl Into<Cow<'static, str>>) -> Column {
+    Column { heading: heading.into(), class: "" }
+}
+
+/// A column of numbers, aligned to the right.
+pub(super) fn number(heading: impl Into<Cow<'static, str>>) -> Column {
+    column(heading).class("number")
+}
+
+/// A column of times.
+pub(super) fn times(heading: &str) -> Column {
+    column(format!("{heading} (UTC)"))
+}
+
+impl Column {
+    /// Sets the class of its cells.
+    pub(super) fn class(self, class: &'static str) -> Self {
+        Self { class, ..self }
+    }
+
+    /// The heading of a cell on a narrow screen, where each row is a card.
+    fn label(&self) -> &str {
+        self.heading.strip_suffix(" (UTC)").unwrap_or(&self.heading)
+    }
+}
+
+/// A row of a table.
+#[derive(Debug)]
+pub(super) struct Row {
+    class: &'static str,
+    cells: Vec<Markup>,
+}
+
+impl<const N: usize> From<[Markup; N]> for Row {
+    fn from(cells: [Markup; N]) -> Self {
+        Self { class: "", cells: cells.into() }
+    }
+}
+
+impl From<Vec<Markup>> for Row {
+    fn from(cells: Vec<Markup>) -> Self {
+        Self { class: "", cells }
+    }
+}
+
+impl Row {
+    /// Sets the class of the row.
+    pub(super) fn class(self, class: &'static str) -> Self {
+        Self { class, ..self }
+    }
+}
+
+/// A table. An empty cell is shown as a dash, and left out where rows are cards. A cell of several
+/// elements must be one `div` around them.
+pub(super) fn table<R: Into<Row>>(columns: &[Column], rows: impl IntoIterator<Item = R>) -> Markup {
+    table_of("", columns, rows)
+}
+
+/// The same with a class of its own.
+pub(super) fn table_of<R: Into<Row>>(
+    class: &'static str,
+    columns: &[Column],
+    rows: impl IntoIterator<Item = R>,
+) -> Markup {
+    html! {
+        div.scroll {
+            table class=(joined("rows", class)) {
+                thead { tr { @for it in columns { (heading(it)) } } }
+                tbody {
+                    @for row in rows.into_iter().map(Into::into) {
+                        tr class=[some(row.class)] {
+                            @for (column, content) in columns.iter().zip(&row.cells) {
+                                (cell(column, content))
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn heading(it: &Column) -> Markup {
+    // The heading of a picture is for screen readers.
+    let is_hidden = it.class == "picture";
+    html! {
+        th.number[it.class == "number"] {
+            @if is_hidden { span.hidden { (it.heading) } } @else { (it.heading) }
+        }
+    }
+}
+
+fn cell(column: &Column, content: &Markup) -> Markup {
+    let is_empty = content.0.is_empty();
+    let class = joined(column.class, if is_empty { "none" } else { "" });
+    let label = (column.class != "picture").then_some(column.label());
+    html! {
+        td class=[some(&class)] data-label=[label] {
+            @if is_empty { span.quiet { "–" } } @else { (content) }
+        }
+    }
+}
+
+fn joined(one: &str, other: &str) -> String {
+    format!("{one} {other}").trim().to_owned()
+}
+
+fn some(class: &str) -> Option<&str> {
+    Some(class).filter(|it| !it.is_empty())
+}
+
+/// A text, escaped.
+pub(super) fn text(text: impl maud::Render) -> Markup {
+    html! { (text) }
+}
+
+/// A value that may be missing.
+pub(super) fn optional(value: Option<impl maud::Render>) -> Markup {
+    html! { @if let Some(value) = value { (value) } }
+}
+
+/// A link to something by its name.
+pub(super) fn link(href: impl AsRef<str>, label: impl maud::Render) -> Markup {
+    html! { a.address href=(href.as_ref()) { (label) } }
+}
+
+/// A count that leads to what it counts; nothing if it is 0.
+pub(super) fn count(count: u64, href: impl AsRef<str>) -> Markup {
+    html! { @if 0 < count { a href=(href.as_ref()) { (count) } } }
+}
+
+/// How well something is: the colour of its status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tone {
+    /// It is done, or as it should be.
+    Good,
+    /// It is under way.
+    Active,
+    /// It waits.
+    Waiting,
+    /// It failed.
+    Bad,
+    /// It needs no attention.
+    Quiet,
+}
+
+/// A status.
+pub(super) fn badge(tone: Tone, word: &str) -> Markup {
+    let class = match tone {
+        Tone::Good => "done",
+        Tone::Active => "going",
+        Tone::Waiting => "waiting",
+        Tone::Bad => "dead",
+        Tone::Quiet => "quiet",
+    };
+    html! { span.badge.(class) { (word) } }
+}
+
+/// A time as people read it, and as programs do.
+pub(super) fn time(rfc3339: impl AsRef<str>) -> Markup {
+    let time = rfc3339.as_ref();
+    let shown = time.split_once('.').map_or(time, |(seconds, _)| seconds).replace('T', " ");
+    html! { time datetime=(time) title=(time) { (shown) } }
+}
+
+/// A text between backticks is code.
+pub(super) fn quoted(text: &str) -> Markup {
+    html! {
+        @for (place, part) in text.split('`').enumerate() {
+            @if place % 2 == 1 { code { (part) } } @else { (part) }
+        }
+    }
+}
+
+/// A text with fixed width. `all` is where a text that is too long for a page is found.
+pub(super) fn code(text: &str, all: &str) -> Markup {
+    code_of(text, CODE_CHARACTERS_MAX, all)
+}
+
+/// The same with a limit of its own.
+pub(super) fn code_of(text: &str, characters_max: usize, all: &str) -> Markup {
+    let end = text.char_indices().nth(characters_max).map(|it| it.0);
+    html! {
+        pre { code { (text[..end.unwrap_or(text.len())]) @if end.is_some() { "…" } } }
+        @if let Some(end) = end {
+            p.quiet {
+                "The first " (end) " of " (text.len()) " bytes. " a href=(all) { "All of it" }
+            }
+        }
+    }
+}
+
+/// A value as JSON.
+pub(super) fn json(value: &Value, all: &str) -> Markup {
+    code(&format!("{value:#}"), all)
+}
+
+/// What stands in the place of a list without items: the fact, and what to do next.
+pub(super) fn empty(fact: &str, next: &Markup) -> Markup {
+    html! { div.empty { h2.address { (fact) } (next) } }
+}
+
+/// A command that a reader can copy.
+pub(super) fn command(about: &str, command: &str) -> Markup {
+    html! { p { (about) } pre { code { (command) } } }
+}
+
+/// The way to the next part of a list. The filters are a query without its `?`.
+pub(super) fn pager(path: &str, filters: &str, next: Option<&str>) -> Markup {
+    let filters = if filters.is_empty() { String::new() } else { format!("{filters}&") };
+    html! {
+        @if let Some(next) = next {
+            p.more {
+                a.button href={ (path) "?" (filters) "cursor=" (escaped(next)) } { "Next page" }
+            }
+        }
+    }
+}
+
+/// The way back, and the title of a page.
+pub(super) fn heading_of(back: &str, label: &str, title: &str) -> Markup {
+    html! {
+        p.crumbs { a href=(back) { "← " (label) } }
+        h1.address { (title) }
+    }
+}
+
+/// A group of facts under a title.
+pub(super) fn card(title: &str, content: &Markup) -> Markup {
+    html! { section.card { h2 { (title) } (content) } }
+}
+
+/// Facts: what it is, and its value.
+pub(super) fn facts(facts: impl IntoIterator<Item = (&'static str, Markup)>) -> Markup {
+    html! {
+        dl.facts { @for (name, value) in facts { div { dt { (name) } dd { (value) } } } }
+    }
+}
+
+/// Lines of a card: a name or a link, and what is known of it.
+pub(super) fn lines(lines: impl IntoIterator<Item = (Markup, Markup)>) -> Markup {
+    html! { ul.links { @for (name, about) in lines { li { (name) span { (about) } } } } }
+}
+
+/// A large number with its name. It leads to what it counts.
+pub(super) fn figure(href: Option<&str>, value: impl maud::Render, about: &Markup) -> Markup {
+    html! {
+        @if let Some(href) = href { a.figure href=(href) { strong { (value) } span { (about) } } }
+        @else { div.figure { strong { (value) } span { (about) } } }
+    }
+}
+
+/// A number that should be 0.
+pub(super) fn alarm(href: &str, value: u64, about: &str) -> Markup {
+    html! {
+        a.figure.alarm[0 < value] href=(href) { strong { (value) } span { (about) } }
+    }
+}
+
+/// Links of which one is chosen.
+pub(super) fn tabs(label: &str, tabs: impl IntoIterator<Item = (String, String, bool)>) -> Markup {
+    html! {
+        nav.tabs aria-label=(label) {
+            @for (href, word, is_chosen) in tabs {
+                a href=(href) aria-current=[is_chosen.then_some("page")] { (word) }
+            }
+        }
+    }
+}
+
+/// A form of one button. It can be pressed where it fits.
+pub(super) fn button(action: &str, word: &str, fits: bool) -> Markup {
+    html! {
+        form method="post" action=(action) { button.button disabled[!fits] { (word) } }
+    }
+}
+
+/// A form of one button for what cannot be undone: one press is not enough.
+pub(super) fn confirm(action: &str, word: &str, warning: &str, sure: &str) -> Markup {
+    let key = action.rsplit('/').next().unwrap_or_default();
+    html! {
+        details.confirm data-key=(key) {
+            summary.button { (word) "…" }
+            form method="post" action=(action) {
+                span { (warning) }
+                button.button.bad { (sure) }
+            }
+        }
+    }
+}
+
+/// A value of a form that is not asked for.
+pub(super) fn hidden(name: &str, value: impl maud::Render) -> Markup {
+    html! { input type="hidden" name=(name) value=(value); }
+}
+
+/// A field of a form in one line, with its label.
+pub(super) fn field(label: &str, name: &str, value: &str, placeholder: &str) -> Markup {
+    html! {
+        span.pair {
+            label for=(name) { (label) }
+            input.short id=(name) name=(name) value=[some(value)] autocomplete="off"
+                placeholder=[some(placeholder)];
+        }
+    }
+}
+
+/// A form that stands closed below a button. It stays open while the page is kept fresh.
+pub(super) fn ask(key: &str, word: &str, action: &str, fields: &Markup) -> Markup {
+    html! {
+        details.act data-key=(key) {
+            summary.button { (word) "…" }
+            form.ask method="post" action=(action) { (fields) }
+        }
+    }
+}
+
+/// Marks the part that the script reads again and again while it is busy. Without script it is as
+/// it was when the page was made.
+pub(super) fn live(busy: bool, content: &Markup) -> Markup {
+    html! {
+        div #live data-busy[busy] { (content) }
+    }
+}
+
+/// The same, read again in a longer period, for what is costly to read.
+pub(super) fn live_every(seconds: u32, content: &Markup) -> Markup {
+    html! { div #live data-busy data-every=(seconds) { (content) } }
+}
+
+/// A page with a part that the script keeps fresh: see [`live`].
+pub(super) fn live_page(title: &str, section: Section, content: Markup) -> Page {
+    console(title, section, content).script(&SCRIPT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_has_labels_for_narrow_screens_and_dashes_for_empty_cells() {
+        let columns = [column("Run"), number("Attempts"), times("Changed")];
+        let row = Row::from([link("/r", "<a>"), text(7), html! {}]).class("was");
+        let table = table(&columns, [row]).into_string();
+        for shown in [
+            "<th>Run</th><th class=\"number\">Attempts</th><th>Changed (UTC)</th>",
+            "<tr class=\"was\"><td data-label=\"Run\"><a class=\"address\" href=\"/r\">&lt;a&gt;",
+            "<td class=\"number\" data-label=\"Attempts\">7</td>",
+            "<td class=\"none\" data-label=\"Changed\"><span class=\"quiet\">–</span></td>",
+        ] {
+            assert!(table.contains(shown), "{shown} is missing in {table}");
+        }
+    }
+
+    #[test]
+    fn a_long_text_is_cut_at_a_character_and_says_where_all_of_it_is() {
+        let shown = code_of("äöü", 2, "/v1/messages/7").into_string();
+        assert!(shown.contains("<code>äö…</code>"), "{shown}");
+        assert!(shown.contains("The first 4 of 6 bytes. <a href=\"/v1/messages/7\">"), "{shown}");
+        assert_eq!(code_of("äö", 2, "").into_string(), "<pre><code>äö</code></pre>");
+    }
+
+    #[test]
+    fn the_next_page_keeps_the_filters_and_escapes_its_cursor() {
+        let next = |filters| pager("/runs", filters, Some("a&b")).into_string();
+        assert!(next("").contains("href=\"/runs?cursor=a%26b\""), "{}", next(""));
+        let filtered = next("status=paused");
+        assert!(filtered.contains("href=\"/runs?status=paused&amp;cursor=a%26b\""), "{filtered}");
+        assert_eq!(pager("/runs", "", None).into_string(), "");
+    }
+}

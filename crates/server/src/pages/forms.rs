@@ -1,0 +1,152 @@
+//! Forms: their fields are read into the requests of the API.
+
+use std::{collections::BTreeMap, str::FromStr, sync::Arc};
+
+use axum::{
+    body::Bytes,
+    extract::{FromRequest, FromRequestParts, RawPathParams, Request, State},
+    http::{HeaderMap, header},
+    response::Redirect,
+};
+use serde::de::DeserializeOwned;
+use steadfast_api::{Code, JsonText, Operation};
+use steadfast_web::Problem;
+
+use crate::server::Server;
+
+const FORM: &str = "application/x-www-form-urlencoded";
+
+/// The fields of a form. A field that is empty was left empty.
+///
+/// [`Fields::end`] refuses what was not taken: a misspelt filter must not change everything.
+#[derive(Debug, Default)]
+pub(super) struct Fields(BTreeMap<String, String>);
+
+impl Fields {
+    fn of(headers: &HeaderMap, body: &[u8]) -> Result<Self, Problem> {
+        let kind = headers.get(header::CONTENT_TYPE).and_then(|it| it.to_str().ok());
+        // A button without fields sends no body.
+        if !body.is_empty() && !kind.is_some_and(|it| it.starts_with(FORM)) {
+            return Err(bad(format!("the body must be a form of type {FORM}")));
+        }
+        let pairs: Vec<(String, String)> = serde_urlencoded::from_bytes(body)
+            .map_err(|error| bad(format!("the form cannot be read: {error}")))?;
+        Ok(Self(pairs.into_iter().filter(|it| !it.1.trim().is_empty()).collect()))
+    }
+
+    /// Takes a field.
+    pub(super) fn text(&mut self, name: &str) -> Option<String> {
+        self.0.remove(name).map(|it| it.trim().to_owned())
+    }
+
+    /// Takes a field with the spaces around it.
+    pub(super) fn exact(&mut self, name: &str) -> Option<String> {
+        self.0.remove(name)
+    }
+
+    /// Takes a field that must be given.
+    pub(super) fn needed(&mut self, name: &str) -> Result<String, Problem> {
+        self.text(name).ok_or_else(|| bad(format!("the field `{name}` is missing")))
+    }
+
+    /// Takes a field of another type.
+    pub(super) fn parsed<T: FromStr>(&mut self, name: &str) -> Result<Option<T>, Problem> {
+        let parse = |text: String| {
+            text.parse().map_err(|_| bad(format!("`{text}` is no value for `{name}`")))
+        };
+        self.text(name).map(parse).transpose()
+    }
+
+    /// Takes a field with JSON.
+    pub(super) fn json(&mut self, name: &str) -> Result<Option<JsonText>, Problem> {
+        let parse = |text: String| {
+            let parsed = serde_json::from_str(&text);
+            parsed.map_err(|error| bad(format!("the field `{name}` is not JSON: {error}")))
+        };
+        self.text(name).map(parse).transpose()
+    }
+
+    /// Takes all fields as those of one type.
+    pub(super) fn read<T: DeserializeOwned>(self) -> Result<T, Problem> {
+        let text = serde_urlencoded::to_string(&self.0).unwrap_or_default();
+        serde_urlencoded::from_str(&text).map_err(|error| bad(error.to_string()))
+    }
+
+    /// Says that nothing is left.
+    pub(super) fn end(self) -> Result<(), Problem> {
+        match self.0.keys().next() {
+            Some(name) => Err(bad(format!("the form has no field `{name}`"))),
+            None => Ok(()),
+        }
+    }
+}
+
+impl<S: Send + Sync> FromRequest<S> for Fields {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        let headers = request.headers().clone();
+        let body = Bytes::from_request(request, state).await;
+        Self::of(&headers, &body.map_err(|error| bad(error.body_text()))?)
+    }
+}
+
+/// Handles a form whose fields are those of an operation, and goes to a page.
+pub(super) async fn act<O: Operation, Fut>(
+    State(server): State<Arc<Server>>,
+    request: Request,
+    handler: impl FnOnce(Arc<Server>, O) -> Fut,
+    to: fn(&O) -> String,
+) -> Result<Redirect, Problem>
+where
+    Fut: Future<Output = Result<O::Response, Problem>>,
+{
+    let (mut parts, body) = request.into_parts();
+    let values = RawPathParams::from_request_parts(&mut parts, &()).await;
+    let values = values.map_err(|error| bad(error.body_text()))?;
+    let values = values.iter().map(|it| it.1.to_owned()).collect();
+    let fields = Fields::from_request(Request::from_parts(parts, body), &()).await?;
+    let mut operation: O = fields.read()?;
+    operation.set_path_values(values).map_err(bad)?;
+    let to = to(&operation);
+    handler(server, operation).await?;
+    Ok(Redirect::to(&to))
+}
+
+fn bad(detail: impl Into<String>) -> Problem {
+    Problem::of(Code::BadRequest, detail.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use steadfast_api::runs::RestartRun;
+
+    use super::*;
+
+    fn fields(body: &str) -> Result<Fields, Problem> {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static(FORM));
+        Fields::of(&headers, body.as_bytes())
+    }
+
+    #[test]
+    fn a_field_is_taken_once_and_an_empty_one_is_not_there() {
+        let mut form = fields("to=+a+&rate=2.5&error=&body=%7B%7D").unwrap();
+        assert_eq!((form.text("to").as_deref(), form.text("to")), (Some("a"), None));
+        assert_eq!(form.parsed::<f64>("rate").unwrap(), Some(2.5));
+        assert!(form.text("error").is_none() && form.needed("error").is_err());
+        assert_eq!(form.json("body").unwrap().unwrap().get(), "{}");
+        assert!(form.end().is_ok());
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_refused() {
+        assert!(fields("rate=fast").unwrap().parsed::<f64>("rate").is_err());
+        assert!(fields("body=%7B").unwrap().json("body").is_err());
+        assert!(fields("eror=x").unwrap().end().is_err(), "a misspelt filter");
+        assert!(fields("eror=x").unwrap().read::<RestartRun>().is_err(), "a misspelt filter");
+        assert_eq!(fields("from=pay").unwrap().read::<RestartRun>().unwrap().from.unwrap(), "pay");
+        assert!(Fields::of(&HeaderMap::new(), b"a=b").is_err(), "not a form");
+        assert!(Fields::of(&HeaderMap::new(), b"").is_ok(), "a button");
+    }
+}

@@ -1,0 +1,617 @@
+//! Workflows and runs: the workflows, the runs of one, one run over time, and its history.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use axum::{
+    extract::{Path, Query, State},
+    http::Uri,
+    response::Redirect,
+};
+use maud::{Markup, html};
+use serde_json::{Value, json};
+use steadfast_api::{
+    Code, JsonText, Limit,
+    runs::{ListRuns, ListWorkflows, RunHistory, SendEvent, WorkflowEntry},
+};
+use steadfast_core::{
+    RunError,
+    workflow::{
+        AttemptView, EventView, HistoryEntry, Phase, RunItem, RunView, StepStatus, StepView,
+        WaitView,
+    },
+};
+use steadfast_store::{Address, Clock, EntityKind, SystemClock};
+use steadfast_web::{
+    Page, Problem,
+    console::{Section, console},
+    escaped,
+};
+
+use super::{
+    components::{
+        Tone, ask, badge, button, column, command, confirm, count, empty, field, heading_of,
+        hidden, json as json_of, link, live, live_page, number, pager, quoted, table, text, time,
+        times,
+    },
+    forms::Fields,
+};
+use crate::{
+    api::{page::Params, runs as api},
+    server::Server,
+    waterfall::{Did, Range, depth, label, spans, words},
+};
+
+/// Entries of the history on the page of a run.
+const ENTRIES: i64 = 10;
+
+/// A run with more entries is not read again every second while somebody looks.
+const LIVE_ENTRIES_MAX: i64 = 2_000;
+
+/// The record of a run with more entries is not read whole: its history is shown instead of steps.
+const READ_ENTRIES_MAX: i64 = 10_000;
+
+/// The width of a bar in its own units, and that of a short part.
+const WIDTH: f64 = 1_000.0;
+const WIDTH_MIN: f64 = 5.0;
+
+/// Branches are indented up to this depth.
+const DEPTH_MAX: usize = 6;
+
+/// Where the pages of a run are.
+pub(super) fn path_of(workflow: &str, id: &str) -> String {
+    format!("/workflows/{}/{}", escaped(workflow), escaped(id))
+}
+
+/// Where the API has a run.
+fn api_of(workflow: &str, id: &str) -> String {
+    format!("/v1/workflows/{}/runs/{}", escaped(workflow), escaped(id))
+}
+
+fn status(phase: Phase) -> Markup {
+    let tone = match phase {
+        Phase::Complete => Tone::Good,
+        Phase::Errored => Tone::Bad,
+        Phase::Running => Tone::Active,
+        Phase::Queued | Phase::Waiting | Phase::Paused => Tone::Waiting,
+        Phase::Terminated => Tone::Quiet,
+    };
+    badge(tone, phase.word())
+}
+
+/// Lists the workflows.
+pub(super) async fn workflows(State(server): State<Arc<Server>>) -> Result<Page, Problem> {
+    let workflows = api::workflows(server, ListWorkflows {}).await?.items;
+    let content = html! {
+        h1 { "Workflows" }
+        p.lead {
+            "Each run is an async function whose steps survive crashes. · "
+            a href="/v1/workflows" { "JSON" }
+        }
+        @if workflows.is_empty() {
+            (empty("No workflow here", &html! { p { "This program declares none." } }))
+        } @else { (live(true, &workflow_table(&workflows))) }
+    };
+    Ok(live_page("Workflows", Section::Workflows, content))
+}
+
+fn workflow_table(workflows: &[WorkflowEntry]) -> Markup {
+    let phases = Phase::ALL.iter().map(|it| number(it.word()));
+    let columns: Vec<_> =
+        [column("Workflow")].into_iter().chain(phases).chain([number("at once")]).collect();
+    let row = |WorkflowEntry { counts: it, limits }: &WorkflowEntry| -> Vec<Markup> {
+        let path = format!("/workflows/{}", escaped(&it.name));
+        let counts = Phase::ALL.iter().map(|phase| {
+            let runs = it.runs.get(phase).copied().unwrap_or(0);
+            count(runs, format!("{path}?status={}", phase.word()))
+        });
+        let most = html! { "≤ " (limits.concurrency) };
+        [link(&path, &it.name)].into_iter().chain(counts).chain([most]).collect()
+    };
+    table(&columns, workflows.iter().map(row))
+}
+
+/// Lists the runs of a workflow, newest first.
+pub(super) async fn runs(
+    State(server): State<Arc<Server>>,
+    Path(name): Path<String>,
+    uri: Uri,
+) -> Result<Page, Problem> {
+    let (params, deleted) = asked(&name, &uri)?;
+    let page = api::list(server.clone(), params.clone()).await?;
+    let path = format!("/workflows/{}", escaped(&name));
+    let filters = filters(&params);
+    // Where there are many, they are not read again every second.
+    let busy = params.cursor.is_none() && page.next.is_none();
+    let content = html! {
+        (heading_of("/workflows", "Workflows", &name))
+        @if let Some(id) = &deleted { (gone(&server, &name, id).await?) }
+        (search(&path, &params))
+        p.lead { "Newest first. · " a href={ "/v1" (path) "/runs?" (filters) } { "JSON" } }
+        (live(busy, &html! {
+            @if page.items.is_empty() { (none(&name, !filters.is_empty())) }
+            @else { (run_table(&page.items)) }
+            (pager(&path, &filters, page.next.as_deref()))
+        }))
+    };
+    Ok(live_page(&name, Section::Workflows, content))
+}
+
+/// The query, and a run that was just deleted, which the API does not know.
+fn asked(workflow: &str, uri: &Uri) -> Result<(ListRuns, Option<String>), Problem> {
+    let bad = |text: String| Problem::of(Code::BadRequest, text);
+    let pairs = Query::<BTreeMap<String, String>>::try_from_uri(uri);
+    let Query(mut pairs) = pairs.map_err(|error| bad(error.body_text()))?;
+    let deleted = pairs.remove("deleted").filter(|it| !it.is_empty());
+    // A field that is empty was left empty in the form.
+    pairs.retain(|_, value| !value.is_empty());
+    let params = serde_json::from_value(json!(pairs)).map_err(|error| bad(error.to_string()))?;
+    Ok((ListRuns { workflow: workflow.into(), ..params }, deleted))
+}
+
+/// Says that a run is deleted, if it is: an address can be kept, and the id used again.
+async fn gone(server: &Server, name: &str, id: &str) -> Result<Markup, Problem> {
+    match server.runtime.runs().phase(name, id).await {
+        Err(RunError::UnknownRun { .. }) => Ok(html! {
+            div.notice.good role="status" { "Run " code { (id) } " is deleted." }
+        }),
+        Ok(_) | Err(RunError::InvalidId { .. }) => Ok(html! {}),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The filters as a query.
+fn filters(params: &ListRuns) -> String {
+    let without = ListRuns { cursor: None, ..params.clone() };
+    let query = serde_urlencoded::to_string(&without).unwrap_or_default();
+    let limit = format!("limit={}", Limit::default());
+    query.split('&').filter(|it| **it != *limit).collect::<Vec<_>>().join("&")
+}
+
+fn search(path: &str, params: &ListRuns) -> Markup {
+    let given = |value: &Option<String>| value.clone().unwrap_or_default();
+    html! {
+        form.search method="get" action=(path) role="search" {
+            span.pair {
+                label for="status" { "Status" }
+                select #status name="status" {
+                    option value="" { "any" }
+                    @for phase in Phase::ALL {
+                        option selected[Some(phase) == params.status] { (phase.word()) }
+                    }
+                }
+            }
+            (field("Id begins with", "prefix", &given(&params.prefix), ""))
+            (field("Started from", "since", &given(&params.since), "2026-11-15T12:30"))
+            (field("before (UTC)", "until", &given(&params.until), "2026-11-16"))
+            button.button { "Find" }
+        }
+    }
+}
+
+fn none(name: &str, is_filtered: bool) -> Markup {
+    let start = format!("steadfast runs start {name} --id ID --input JSON");
+    let next = match is_filtered {
+        true => html! { p { "No run matches the filter." } },
+        false => command("Start one:", &start),
+    };
+    empty("No run here", &next)
+}
+
+fn run_table(runs: &[RunItem]) -> Markup {
+    let columns = [column("Run"), column("Status"), times("Changed"), times("Started")];
+    let row = |it: &RunItem| {
+        [
+            link(path_of(&it.workflow, &it.id), &it.id),
+            status(it.status),
+            time(it.changed_at.to_string()),
+            time(it.created_at.to_string()),
+        ]
+    };
+    table(&columns, runs.iter().map(row))
+}
+
+/// Shows one run.
+pub(super) async fn show(
+    State(server): State<Arc<Server>>,
+    Path((name, id)): Path<(String, String)>,
+) -> Result<Page, Problem> {
+    let runs = server.runtime.runs();
+    let phase = runs.phase(&name, &id).await?;
+    let version = match Address::new(EntityKind::Run, &name, &id) {
+        Ok(address) => server.runtime.store().version(address.id()).await?,
+        Err(_) => 0,
+    };
+    let latest = runs.history(&name, &id, (version - ENTRIES).max(0), ENTRIES as usize).await?;
+    let path = path_of(&name, &id);
+    if READ_ENTRIES_MAX < version {
+        return Ok(show_long(&name, &id, (phase, version), &latest));
+    }
+    let run = runs.look(&name, &id).await?;
+    // A run that has ended can be restarted, but that is rare.
+    let busy = !run.status.is_final() && run.version <= LIVE_ENTRIES_MAX;
+    let content = html! {
+        (heading_of(&format!("/workflows/{}", escaped(&name)), &name, &id))
+        (live(busy, &details(&run, &latest, &path)))
+        @if !run.status.is_final() { (event_form(&run, &path)) }
+    };
+    Ok(live_page(&id, Section::Workflows, content))
+}
+
+/// Shows a run whose record is too long to be read for a page.
+fn show_long(name: &str, id: &str, run: (Phase, i64), latest: &[HistoryEntry]) -> Page {
+    let (path, api) = (path_of(name, id), api_of(name, id));
+    let content = html! {
+        (heading_of(&format!("/workflows/{}", escaped(name)), name, id))
+        p.lead { (status(run.0)) " " (run.1) " entries · " a href=(api) { "JSON" } }
+        (buttons(run.0, &path))
+        div.notice {
+            "A page shows the steps of up to " (READ_ENTRIES_MAX) " entries. This record is "
+            "longer: read its history, or its JSON."
+        }
+        h2.next { "Latest history" }
+        (entry_table(latest, &api))
+        p.more { a.button href={ (path) "/history" } { "All of it" } }
+    };
+    console(id, Section::Workflows, content)
+}
+
+fn details(run: &RunView, latest: &[HistoryEntry], path: &str) -> Markup {
+    let range = Range::of(run, SystemClock.now());
+    let api = api_of(&run.workflow, &run.id);
+    html! {
+        p.lead {
+            (status(run.status)) " started " (time(run.created_at.to_string()))
+            @if let Some(at) = &run.ended_at { " · ended " (time(at.to_string())) }
+            @if run.restarts == 1 { " · restarted once" }
+            @if 1 < run.restarts { " · restarted " (run.restarts) " times" }
+            " · " a href=(api) { "JSON" }
+        }
+        (progress(run))
+        (buttons(run.status, path))
+        @if !run.waiting.is_empty() { (blocked(run, path)) }
+        @if let Some(error) = &run.error {
+            div.notice.bad {
+                strong { "Failed" }
+                p { (error.message) " " code { (error.code) } }
+            }
+        }
+        @if !run.steps.is_empty() { h2.next { "Steps" } (steps(run, range, path)) }
+        @if !run.events.is_empty() { (events(&run.events, &api)) }
+        div.columns.next {
+            section { h2 { "Input" } (json_of(&run.input, &api)) }
+            @if let Some(output) = &run.output {
+                section { h2 { "Output" } (json_of(output, &api)) }
+            }
+        }
+        h2.next { "Latest history" }
+        (entry_table(latest, &api))
+        @if (latest.len() as i64) < run.version {
+            p.more { a.button href={ (path) "/history" } { "All of it" } }
+        }
+    }
+}
+
+fn progress(run: &RunView) -> Markup {
+    let it = &run.progress;
+    html! {
+        @if it.message.is_some() || it.percent.is_some() {
+            p.progress {
+                @if let Some(percent) = it.percent {
+                    progress max="100" value=(percent) { (percent) " %" }
+                    " " (percent) " % "
+                }
+                @if let Some(message) = &it.message { (message) }
+            }
+        }
+    }
+}
+
+fn buttons(phase: Phase, path: &str) -> Markup {
+    let (ended, paused) = (phase.is_final(), phase == Phase::Paused);
+    let to = |verb: &str| format!("{path}/{verb}");
+    html! {
+        div.actions {
+            (button(&to("pause"), "Pause", !ended && !paused))
+            (button(&to("resume"), "Resume", paused))
+            (button(&to("terminate"), "Terminate", !ended))
+            (button(&to("restart"), "Restart", ended || paused))
+            @if ended {
+                (confirm(&to("delete"), "Delete", "Erases the run and its history.", "Delete it"))
+            }
+        }
+    }
+}
+
+/// What a run is blocked on, each with its action.
+fn blocked(run: &RunView, path: &str) -> Markup {
+    let stuck = run.waiting.iter().any(|it| it.kind == "report");
+    let heading = match run.status == Phase::Running {
+        true => "Waiting while other branches run",
+        false => "Blocked on",
+    };
+    html! {
+        div.notice.why.bad[stuck] {
+            strong { (heading) }
+            ul { @for it in &run.waiting { li { (quoted(&it.why)) (action(it, path)) } } }
+        }
+    }
+}
+
+/// The action that unblocks a run, if there is one: a sleep waits for its time.
+fn action(wait: &WaitView, path: &str) -> Markup {
+    let act = |verb: &str, word: &str| {
+        html! {
+            form.act method="post" action={ (path) "/" (verb) } { button.button { (word) } }
+        }
+    };
+    match wait.kind.as_str() {
+        "event" => {
+            let payload = html! {
+                (hidden("type", &wait.name))
+                textarea name="payload" rows="3" spellcheck="false" placeholder="{}"
+                    aria-label={ "Payload of " (wait.name) " as JSON; empty is null" } {}
+                div.line { button.button { "Send event" } }
+            };
+            let (key, word) = (format!("send {}", wait.name), format!("Send {}", wait.name));
+            ask(&key, &word, &format!("{path}/events"), &payload)
+        }
+        "pause" | "report" => act("resume", "Resume"),
+        "step" | "call" if wait.until.is_some() => act("retry", "Retry now"),
+        _ => html! {},
+    }
+}
+
+fn events(events: &[EventView], api: &str) -> Markup {
+    let columns =
+        [column("Event").class("address"), times("Came"), column("Payload").class("address")];
+    let row = |it: &EventView| {
+        [text(&it.name), time(it.at.to_string()), html! { div { (json_of(&it.payload, api)) } }]
+    };
+    html! { h2.next { "Events not taken yet" } (table(&columns, events.iter().map(row))) }
+}
+
+/// It is not in the part that is kept fresh, which would replace what is typed.
+fn event_form(run: &RunView, path: &str) -> Markup {
+    // By its steps, also while the run is on its way to the wait again.
+    let awaits = |it: &&StepView| it.kind == "event" && it.status == StepStatus::Waiting;
+    let awaited = run.steps.iter().find(awaits);
+    html! {
+        h2.next { "Send an event" }
+        form.ask method="post" action={ (path) "/events" } {
+            label for="type" { "Name" }
+            input #type name="type" required autocomplete="off"
+                value=[awaited.map(|it| it.name.as_str())];
+            label for="payload" { "Payload, as JSON; empty is null" }
+            textarea #payload name="payload" rows="3" spellcheck="false"
+                placeholder="{\"amount\": 500}" {}
+            div.line { button.button { "Send" } }
+        }
+    }
+}
+
+/// Sends an event to a run, and shows it.
+pub(super) async fn event(
+    State(server): State<Arc<Server>>,
+    Path((workflow, id)): Path<(String, String)>,
+    mut form: Fields,
+) -> Result<Redirect, Problem> {
+    let (to, event) = (path_of(&workflow, &id), form.needed("type")?);
+    let payload = form.json("payload")?.map_or_else(null, Ok)?;
+    form.end()?;
+    let _ = api::event(server, SendEvent { workflow, id, event, payload }).await?;
+    Ok(Redirect::to(&to))
+}
+
+fn null() -> Result<JsonText, Problem> {
+    JsonText::parse("null".into()).map_err(|it| Problem::of(Code::Internal, it.to_string()))
+}
+
+/// The steps as bars over time. While the run rests, it may be restarted from some.
+fn steps(run: &RunView, range: Range, path: &str) -> Markup {
+    let can_restart = run.status.is_final() || run.status == Phase::Paused;
+    let can_retry = !can_restart;
+    let legend = [Did::Worked, Did::Works, Did::Failed, Did::Waited, Did::Dropped];
+    html! {
+        div.waterfall {
+            div.axis {
+                span { (time(run.created_at.to_string())) }
+                span { (words(range.to - range.from)) }
+            }
+            @for it in &run.steps {
+                (step(it, range, &html! {
+                    @if can_retry && it.status == StepStatus::Retrying {
+                        (button(&format!("{path}/retry"), "Retry now", true))
+                    }
+                    // A restart names a step outside of branches, and means the first of its name.
+                    @if can_restart && it.kind == "step" && it.branch.is_empty() && it.count == 1 {
+                        form method="post" action={ (path) "/restart" } {
+                            (hidden("from", &it.name))
+                            button.button { "Restart from here" }
+                        }
+                    }
+                }, &api_of(&run.workflow, &run.id)))
+            }
+        }
+        p.legend {
+            @for did in legend {
+                span {
+                    svg.key viewBox="0 0 10 10" aria-hidden="true" {
+                        rect.(class(did)) width="10" height="10" rx="2" {}
+                    }
+                    (said(did))
+                }
+            }
+            span { "The record has no inputs of steps: they come from the input and the outputs." }
+        }
+    }
+}
+
+fn step(step: &StepView, range: Range, actions: &Markup, api: &str) -> Markup {
+    let indent = format!("d{}", depth(step).min(DEPTH_MAX));
+    let end = step.ended_at.map_or(range.to, |it| it.0.0);
+    let key = format!("{}/{}/{}/{}", step.branch, step.kind, step.name, step.count);
+    let branch = step.branch.rsplit('/').next().unwrap_or_default();
+    html! {
+        details.step data-key=(key) {
+            summary {
+                span.name.(indent) {
+                    (label(step))
+                    @if !branch.is_empty() { " " span.quiet { (branch) } }
+                    @if 1 < step.attempts.len() {
+                        " " span.quiet { (step.attempts.len()) " attempts" }
+                    }
+                }
+                (bar(step, range))
+                span.took { (words(end - step.started_at.0.0)) }
+                (step_status(step.status))
+            }
+            div.inside { (inside(step, api)) (actions) }
+        }
+    }
+}
+
+fn step_status(status: StepStatus) -> Markup {
+    let tone = match status {
+        StepStatus::Done => Tone::Good,
+        StepStatus::Failed => Tone::Bad,
+        StepStatus::Waiting | StepStatus::Retrying => Tone::Waiting,
+        StepStatus::Running => Tone::Active,
+        StepStatus::Dropped => Tone::Quiet,
+    };
+    badge(tone, status.word())
+}
+
+fn bar(step: &StepView, range: Range) -> Markup {
+    html! {
+        svg.bar viewBox="0 0 1000 16" preserveAspectRatio="none" aria-hidden="true" {
+            @for span in spans(step, range) {
+                @let from = (range.place(span.from) * WIDTH).min(WIDTH - WIDTH_MIN);
+                @let to = (range.place(span.to) * WIDTH).max(from + WIDTH_MIN);
+                @let (y, height) = match span.did {
+                    Did::Waited | Did::Dropped => ("6", "4"),
+                    Did::Worked | Did::Failed | Did::Works => ("1", "14"),
+                };
+                rect.(class(span.did)) x=(format!("{from:.1}")) y=(y)
+                    width=(format!("{:.1}", to - from)) height=(height) {
+                    title { (said(span.did)) " for " (words(span.to - span.from)) }
+                }
+            }
+        }
+    }
+}
+
+fn class(did: Did) -> &'static str {
+    match did {
+        Did::Waited => "waited",
+        Did::Worked => "worked",
+        Did::Failed => "failed",
+        Did::Works => "works",
+        Did::Dropped => "dropped",
+    }
+}
+
+/// The word of the legend.
+fn said(did: Did) -> &'static str {
+    match did {
+        Did::Works => "under way",
+        Did::Dropped => "given up",
+        Did::Waited | Did::Worked | Did::Failed => class(did),
+    }
+}
+
+/// What is known of a step: its times, its attempts, its output.
+fn inside(step: &StepView, api: &str) -> Markup {
+    html! {
+        p.quiet {
+            "from " (time(step.started_at.to_string()))
+            @if let Some(at) = &step.ended_at { " to " (time(at.to_string())) }
+            @if let Some(at) = &step.until {
+                @if step.status == StepStatus::Retrying { " · next attempt at " }
+                @else { " · until " }
+                (time(at.to_string()))
+            }
+            @if !step.branch.is_empty() { " · in branch " code { (step.branch) } }
+        }
+        @if let Some(error) = &step.error {
+            p.bad { (error.message) " " code { (error.code) } }
+        }
+        @if 1 < step.attempts.len() || step.attempts.iter().any(|it| it.error.is_some()) {
+            ol.attempts { @for it in &step.attempts { (attempt(it)) } }
+        }
+        @if let Some(output) = &step.output { h3 { "Output" } (json_of(output, api)) }
+    }
+}
+
+fn attempt(it: &AttemptView) -> Markup {
+    html! {
+        li value=(it.number) {
+            (time(it.started_at.to_string()))
+            @match it.ended_at {
+                Some(end) => { ", " (words(end.0.0 - it.started_at.0.0)) },
+                None => ", under way",
+            }
+            @match &it.error {
+                Some(error) => { ": " span.bad { (error.message) } " " code { (error.code) } },
+                None => @if it.ended_at.is_some() { ": worked" },
+            }
+        }
+    }
+}
+
+/// Shows what is recorded of a run, page by page.
+pub(super) async fn history(
+    State(server): State<Arc<Server>>,
+    Path((name, id)): Path<(String, String)>,
+    Params(params): Params<RunHistory>,
+) -> Result<Page, Problem> {
+    let asked = RunHistory { workflow: name.clone(), id: id.clone(), ..params };
+    let list = api::history(server, asked).await?;
+    let (path, api) = (path_of(&name, &id), api_of(&name, &id));
+    let content = html! {
+        p.crumbs { a href=(path) { "← " (id) } }
+        h1 { "History" }
+        p.lead { "The record of the run, in order. · " a href={ (api) "/history" } { "JSON" } }
+        (entry_table(&list.items, &format!("{api}/history")))
+        (pager(&format!("{path}/history"), "", list.next.as_deref()))
+    };
+    Ok(console(&id, Section::Workflows, content))
+}
+
+fn entry_table(entries: &[HistoryEntry], api: &str) -> Markup {
+    let columns = [
+        number("#"),
+        times("At"),
+        column("Entry"),
+        column("About").class("address"),
+        column("Content").class("message"),
+    ];
+    let row = |it: &HistoryEntry| {
+        let (about, rest) = parts(it);
+        [
+            text(it.number),
+            time(it.at.to_string()),
+            html! { code { (it.entry) } },
+            text(about),
+            html! {
+                @if let Some(rest) = &rest {
+                    details data-key={ "entry " (it.number) } {
+                        summary { "show" }
+                        (json_of(rest, api))
+                    }
+                }
+            },
+        ]
+    };
+    table(&columns, entries.iter().map(row))
+}
+
+/// What an entry is about, and the rest of it.
+fn parts(entry: &HistoryEntry) -> (String, Option<Value>) {
+    let mut fields = entry.fields.clone();
+    let key = fields.remove("key");
+    let word = |name: &str| key.as_ref().and_then(|it| it[name].as_str()).unwrap_or_default();
+    let name = fields.get("name").and_then(Value::as_str).unwrap_or_default();
+    let about = format!("{}{} {} {name}", word("scope"), word("kind"), word("name"));
+    let rest = (!fields.is_empty()).then_some(Value::Object(fields.clone()));
+    (about.trim().to_owned(), rest)
+}

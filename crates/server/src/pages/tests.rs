@@ -1,0 +1,189 @@
+//! What pages do and cost, with a program of their own.
+
+use std::{ops::Range, sync::Arc, time::Duration};
+
+use axum::{
+    Router,
+    body::{Body, to_bytes},
+    http::{Request, header},
+};
+use serde_json::json;
+use steadfast_core::{
+    App, Ctx, Error, Result, Retry, Workflow,
+    queue::{Outgoing, Redrive},
+    workflow::{Phase, StepStatus},
+};
+use steadfast_store::{
+    Address, Commit, EntityKind, Json, Message, Outcome, RunStatus, SettledAs, SqliteOptions,
+    SqliteStore, Store, SystemClock, Write, queue_address,
+};
+use tower::ServiceExt;
+
+use crate::http::{Policy, router};
+
+/// Charges a card that is always declined.
+struct Charge;
+
+impl Workflow for Charge {
+    const NAME: &'static str = "charge";
+    type Input = ();
+    type Output = ();
+
+    async fn run(&self, ctx: &Ctx, (): ()) -> Result<()> {
+        let charge = ctx.step("charge", async || Err(Error::retryable("card declined")));
+        charge.retry(Retry::constant(Duration::from_hours(1)).limit(9)).await
+    }
+}
+
+async fn ask(site: &Router, request: Request<Body>) -> (u16, String) {
+    let response = site.clone().oneshot(request).await.unwrap();
+    let status = response.status().as_u16();
+    let body = to_bytes(response.into_body(), 8 << 20).await.unwrap();
+    (status, String::from_utf8(body.to_vec()).unwrap())
+}
+
+async fn get(site: &Router, path: &str) -> String {
+    let (status, body) = ask(site, Request::get(path).body(Body::empty()).unwrap()).await;
+    assert_eq!(status, 200, "{path}: {body}");
+    body
+}
+
+async fn press(site: &Router, path: &str, form: &str) -> (u16, String) {
+    let kind = "application/x-www-form-urlencoded";
+    let request = Request::post(path).header(header::CONTENT_TYPE, kind);
+    ask(site, request.body(Body::from(form.to_owned())).unwrap()).await
+}
+
+#[tokio::test]
+async fn a_step_that_waits_for_its_next_attempt_is_retried_from_the_page() {
+    let program = App::new("shop").workflow(Charge).test().await.unwrap();
+    let site = router(&program, Policy::HostDecides);
+    program.runs().start(Charge::at("c-1"), ()).await.unwrap();
+    program.settle().await;
+    let page = get(&site, "/workflows/charge/c-1").await;
+    let action = "method=\"post\" action=\"/workflows/charge/c-1/retry\">";
+    assert_eq!(page.matches(action).count(), 2, "beside the reason and in the step: {page}");
+    assert!(page.contains("card declined") && page.contains("Blocked on"), "{page}");
+    let attempts = async || {
+        let run = program.runs().look("charge", "c-1").await.unwrap();
+        assert_eq!(run.steps[0].status, StepStatus::Retrying);
+        (run.status, run.steps[0].attempts.len())
+    };
+    assert_eq!(attempts().await, (Phase::Waiting, 1));
+    assert_eq!(press(&site, "/workflows/charge/c-1/retry", "").await.0, 303);
+    program.settle().await;
+    assert_eq!(attempts().await, (Phase::Waiting, 2), "no time has passed");
+    program.runs().pause("charge", "c-1").await.unwrap();
+    assert_eq!(press(&site, "/workflows/charge/c-1/retry", "").await.0, 409);
+    assert!(!get(&site, "/workflows/charge/c-1").await.contains(action));
+}
+
+#[tokio::test]
+async fn a_preview_says_what_a_redrive_would_move_and_moves_nothing() {
+    let program = App::new("shop").test().await.unwrap();
+    let site = router(&program, Policy::HostDecides);
+    for _ in 0..2 {
+        let outgoing = Outgoing { body: Json::empty(), delay: Duration::ZERO };
+        program.queues().send_json("q", vec![outgoing], None).await.unwrap();
+    }
+    let (status, page) = press(&site, "/queues/q/redrive", "preview=1&to=other&rate=2").await;
+    assert_eq!(status, 200, "{page}");
+    for shown in [
+        "2 messages</strong> would move to <a href=\"/queues/other\">other</a>, 2 per second",
+        "<input type=\"hidden\" name=\"to\" value=\"other\">",
+        "<input type=\"hidden\" name=\"rate\" value=\"2\">",
+        "<button class=\"button\">Redrive 2</button>",
+    ] {
+        assert!(page.contains(shown), "{shown} is missing in {page}");
+    }
+    assert_eq!(program.queues().show("q").await.unwrap().depth.waiting(), 2);
+    assert_eq!(press(&site, "/queues/q/redrive", "to=other&rate=2&eror=x").await.0, 400);
+    assert_eq!(press(&site, "/queues/q/redrive", "to=other&rate=2").await.0, 303);
+    assert_eq!(program.queues().show("other").await.unwrap().depth.waiting(), 2);
+    let none = Redrive { dry_run: true, ..Redrive::default() };
+    assert_eq!(program.queues().redrive("q", &none).await.unwrap().matched, 0);
+}
+
+/// More than a page has rows, and ten times as many.
+const FEW: usize = 60;
+const MANY: usize = 10 * FEW;
+
+fn event() -> Message {
+    Message::new("noted", Json::empty()).unwrap().event()
+}
+
+/// Streams, runs, queues with a message, messages that are pending and messages that are dead.
+async fn fill(store: &dyn Store, numbers: Range<usize>) {
+    let target = Address::new(EntityKind::Object, "unserved", "x").unwrap();
+    for number in numbers {
+        let name = format!("{number:05}");
+        let stream = Address::new(EntityKind::Stream, "bulk", &name).unwrap();
+        let run = Address::new(EntityKind::Run, "charge", &name).unwrap();
+        let own = queue_address(&format!("q-{name}")).unwrap();
+        let queue = queue_address("busy").unwrap();
+        let paused = if number % 2 == 0 { RunStatus::Paused } else { RunStatus::Errored };
+        let started = Json::of(&json!({ "entry": "started", "input": null })).unwrap();
+        let started = Message::new("started", started).unwrap().event();
+        let commit = Commit::default()
+            .write(Write::Append {
+                stream: stream.clone(),
+                messages: vec![
+                    event(),
+                    event().to(&own),
+                    event().to(&queue),
+                    event().to(&target),
+                    event().to(&target),
+                ],
+            })
+            .write(Write::Append { stream: run.clone(), messages: vec![started] })
+            .write(Write::Run { run, status: paused, expires: None });
+        let Outcome::Committed(receipt) = store.commit(commit).await.unwrap() else {
+            panic!("not committed")
+        };
+        let (position, error) = (receipt.appended[4].1, Some("no such object".into()));
+        let dead = Write::Settle { position, lease: None, as_: SettledAs::Dead, error };
+        store.commit(Commit::of(dead)).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_reads_no_more_rows_in_a_store_ten_times_as_large() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = SqliteOptions::new(folder.path(), Arc::new(SystemClock));
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(options).unwrap());
+    fill(&*store, 0..FEW).await;
+    // It delivers nothing, so that nobody else reads.
+    let program = App::new("shop").workflow(Charge).prepare(store.clone()).await.unwrap();
+    let site = router(&program, Policy::HostDecides);
+    let pages = [
+        "/",
+        "/search?q=000",
+        "/streams",
+        "/streams/pending",
+        "/streams/dead",
+        "/streams/stream/bulk/00001",
+        "/workflows/charge",
+        "/workflows/charge?status=paused&prefix=0",
+        "/workflows/charge/00001",
+        "/queues",
+        "/queues/busy",
+        "/queues/busy?limit=10",
+    ];
+    let costs = async || {
+        let mut costs = Vec::new();
+        for path in pages {
+            // The first look opens queues and prepares statements.
+            get(&site, path).await;
+            let before = store.activity().steps;
+            get(&site, path).await;
+            costs.push(store.activity().steps - before);
+        }
+        costs
+    };
+    let small = costs().await;
+    fill(&*store, FEW..MANY).await;
+    for ((path, small), large) in pages.into_iter().zip(small).zip(costs().await) {
+        assert!(0 < small, "{path}");
+        assert!(large <= small + small / 4, "{path}: {small} steps, then {large}");
+    }
+}
