@@ -1,9 +1,7 @@
 //! All pairs that were ever compared, the latest first.
 
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
-use steadfast_core::{Error, Handle, Object, Result, Turn};
+use steadfast_core::{Handle, Object, Result, Turn};
 
 use crate::Comparison;
 
@@ -42,18 +40,13 @@ pub struct ListPairs {
     pub after: Option<(i64, String)>,
 }
 
-/// A key that a client chose names this comparison, and no other. Fails with `key_reused`.
+/// Binds the idempotency key that this is called with to a request. The key of another request is
+/// `key_reused`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ClaimKey {
-    /// Names the key.
-    pub key: String,
-    /// The comparison.
-    pub comparison_id: String,
+pub struct BindKey {
+    /// A hash of the request.
+    pub digest: String,
 }
-
-/// How long a key names its comparison.
-const KEYS_KEPT: Duration = Duration::from_hours(30 * 24);
 
 /// A pair.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,7 +67,7 @@ pub struct PairEntry {
 
 impl Object for Pairs {
     const CLASS: &'static str = "env-pairs";
-    type Calls = (PairSeen, ListPairs, ClaimKey);
+    type Calls = (PairSeen, ListPairs, BindKey);
     const MIGRATIONS: &'static [&'static str] = &[
         "CREATE TABLE pairs (
             pair TEXT PRIMARY KEY,
@@ -129,24 +122,12 @@ impl Handle<ListPairs> for Pairs {
     }
 }
 
-impl Handle<ClaimKey> for Pairs {
-    const NAME: &'static str = "claim-key";
+impl Handle<BindKey> for Pairs {
+    const NAME: &'static str = "bind-key";
     type Reply = ();
 
-    fn handle(&self, turn: &Turn<Self>, msg: ClaimKey) -> Result<()> {
-        let (sql, now) = (turn.sql(), turn.now().0);
-        let kept = i64::try_from(KEYS_KEPT.as_millis()).unwrap_or(i64::MAX);
-        sql.execute("DELETE FROM keys WHERE at < ?1", [now.saturating_sub(kept)])?;
-        sql.execute(
-            "INSERT OR IGNORE INTO keys (key, comparisonId, at) VALUES (?1, ?2, ?3)",
-            (&msg.key, &msg.comparison_id, now),
-        )?;
-        let select = "SELECT comparisonId FROM keys WHERE key = ?1";
-        let owner: String = sql.query_row(select, [&msg.key], |row| row.get(0))?;
-        if owner == msg.comparison_id {
-            return Ok(());
-        }
-        let text = format!("the key belongs to `{owner}`; use another key for this comparison");
-        Err(Error::terminal(text).with_code("key_reused"))
+    fn handle(&self, _: &Turn<Self>, _: BindKey) -> Result<()> {
+        // The runtime records the key with this turn.
+        Ok(())
     }
 }

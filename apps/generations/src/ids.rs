@@ -1,5 +1,6 @@
 //! Ids of requests.
 
+use sha2::{Digest, Sha256};
 use steadfast_core::store::{Entropy, Timestamp};
 
 /// A new id: a UUID of version 7, which begins with the time.
@@ -7,6 +8,14 @@ pub fn new_id(now: Timestamp, entropy: &dyn Entropy) -> String {
     let mut chance = [0; 10];
     chance[..8].copy_from_slice(&entropy.next().to_be_bytes());
     chance[8..].copy_from_slice(&entropy.next().to_be_bytes()[..2]);
+    let millis = u64::try_from(now.0).unwrap_or_default();
+    uuid::Builder::from_unix_timestamp_millis(millis, &chance).into_uuid().to_string()
+}
+
+/// The id of a generation that begins now, made from a text instead of chance.
+pub(crate) fn id_of(now: Timestamp, text: &str) -> String {
+    let mut chance = [0; 10];
+    chance.copy_from_slice(&Sha256::digest(text)[..10]);
     let millis = u64::try_from(now.0).unwrap_or_default();
     uuid::Builder::from_unix_timestamp_millis(millis, &chance).into_uuid().to_string()
 }

@@ -40,10 +40,10 @@ pub use self::{
         Taken,
     },
     library::{
-        Changed, ClaimKey, DEFAULT_WORKSPACE, DeleteArtifact, DeleteGeneration, GenerationChanged,
+        Changed, DEFAULT_WORKSPACE, DeleteArtifact, DeleteGeneration, GenerationChanged,
         GetArtifact, GetGeneration, Library, LibraryChanged, LibraryHeard, ListArtifacts,
-        ListGenerations, ListTags, Narrow, SetTag, TAG_MAX, TAGS_MAX, TagCount, TagTarget,
-        Unreferred, WORKSPACE_MAX, is_tag, is_workspace,
+        ListGenerations, ListTags, Narrow, ReserveId, SetTag, TAG_MAX, TAGS_MAX, TagCount,
+        TagTarget, Unreferred, WORKSPACE_MAX, is_tag, is_workspace,
     },
     manager::GenerationManager,
     orphans::{FindOrphans, FoundOrphans, OrphanSweep, StartSweep, SweepPage},

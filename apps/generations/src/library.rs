@@ -11,8 +11,8 @@ mod tags;
 use steadfast_core::{Object, Outcome};
 
 pub use self::messages::{
-    ClaimKey, DeleteArtifact, DeleteGeneration, GenerationChanged, GetArtifact, GetGeneration,
-    ListArtifacts, ListGenerations, ListTags, Narrow, SetTag, TagCount, TagTarget, Unreferred,
+    DeleteArtifact, DeleteGeneration, GenerationChanged, GetArtifact, GetGeneration, ListArtifacts,
+    ListGenerations, ListTags, Narrow, ReserveId, SetTag, TagCount, TagTarget, Unreferred,
 };
 pub use self::mirror::{Changed, LibraryChanged, LibraryHeard};
 use self::rows::SCHEMA;
@@ -37,7 +37,7 @@ pub fn is_workspace(text: &str) -> bool {
 impl Object for Library {
     const CLASS: &'static str = "library";
     type Calls = (
-        ClaimKey,
+        ReserveId,
         GenerationChanged,
         DeleteGeneration,
         DeleteArtifact,

@@ -6,7 +6,7 @@ mod tests;
 
 use steadfast_bucket::BucketError;
 use steadfast_core::{
-    CallError, QueueError, RunError,
+    CallError, KeyError, QueueError, RunError,
     object::{HistoryError, InspectError},
     process::InputError,
 };
@@ -110,7 +110,7 @@ codes! {
     Contended "contended" 409 "Changed by others at the same time",
     /// Not possible in the state in which it is.
     WrongStatus "wrong_status" 409 "Not possible in this state",
-    /// The idempotency key was used for another request.
+    /// The idempotency key was used for another request, or for a secret that is shown once.
     KeyReused "key_reused" 409 "Idempotency key reused",
     /// The store is open for reading only.
     ReadOnly "read_only" 409 "Read-only",
@@ -291,7 +291,16 @@ impl Code {
             RunError::Malformed { .. } => Self::MalformedMessage,
             // Only typed handles report a failed run, and no route has one.
             RunError::Failed { .. } | RunError::WrongStatus { .. } => Self::WrongStatus,
+            RunError::KeyReused { .. } => Self::KeyReused,
             RunError::Store(error) => Self::of_store(error),
+        }
+    }
+
+    /// The code of an idempotency key that cannot be used.
+    pub fn of_key(error: &KeyError) -> Self {
+        match error {
+            KeyError::Reused { .. } => Self::KeyReused,
+            KeyError::Store(error) => Self::of_store(error),
         }
     }
 
@@ -332,6 +341,7 @@ impl Code {
             BucketError::Checksum { .. } => Self::ChecksumMismatch,
             BucketError::TooLarge { .. } | BucketError::Metadata { .. } => Self::TooLarge,
             BucketError::Part { .. } | BucketError::Argument { .. } => Self::InvalidInput,
+            BucketError::Repeated { .. } | BucketError::KeyReused { .. } => Self::KeyReused,
             BucketError::DiskFull => Self::DiskFull,
             BucketError::Files { .. } => Self::StorageFailed,
             BucketError::Store(error) => Self::of_store(error),

@@ -73,7 +73,8 @@ impl RemoteDoor for Connection {
     async fn start(&self, run: (&str, &str), input: &str) -> Result<Started, StoreError> {
         let (workflow, id) = named(run);
         let (id, input) = (Some(id), Some(json(input)?));
-        let started = Connection::send(self, &StartRun { workflow, id, input, wait: None }).await?;
+        let start = StartRun { workflow, id, input, ..StartRun::default() };
+        let started = Connection::send(self, &start).await?;
         let status = status(started.status, started.output, started.error);
         Ok(Started { created: started.created, status })
     }
@@ -102,16 +103,24 @@ impl RemoteDoor for Connection {
     ) -> Result<(), StoreError> {
         let (workflow, id) = named(run);
         let (event, payload) = (event.into(), json(payload)?);
-        Connection::send(self, &SendEvent { workflow, id, event, payload }).await?;
+        let event = SendEvent { workflow, id, event, payload, idempotency_key: None };
+        Connection::send(self, &event).await?;
         Ok(())
     }
 
     async fn change_run(&self, run: (&str, &str), change: RunChange) -> Result<(), StoreError> {
         let (workflow, id) = named(run);
+        let idempotency_key = None;
         match change {
-            RunChange::Pause => Connection::send(self, &PauseRun { workflow, id }).await?,
-            RunChange::Resume => Connection::send(self, &ResumeRun { workflow, id }).await?,
-            RunChange::Terminate => Connection::send(self, &TerminateRun { workflow, id }).await?,
+            RunChange::Pause => {
+                Connection::send(self, &PauseRun { workflow, id, idempotency_key }).await?
+            }
+            RunChange::Resume => {
+                Connection::send(self, &ResumeRun { workflow, id, idempotency_key }).await?
+            }
+            RunChange::Terminate => {
+                Connection::send(self, &TerminateRun { workflow, id, idempotency_key }).await?
+            }
         };
         Ok(())
     }

@@ -20,8 +20,12 @@ pub struct CreateKey {
     /// Allow only reads
     #[arg(long, env = "STEADFAST_READ_ONLY", value_parser = FalseyValueParser::new())]
     pub read_only: bool,
+    /// Idempotency key: a repetition within 24 hours creates nothing and is refused, with the id
+    #[arg(long, env = "STEADFAST_IDEMPOTENCY_KEY", value_name = "KEY")]
+    #[serde(skip)]
+    pub idempotency_key: Option<String>,
 }
-operation!(CreateKey => NewKey, Post "/v1/keys" (), Admin, status 201);
+operation!(CreateKey => NewKey, Post "/v1/keys" (), Admin, status 201, key idempotency_key);
 
 /// List the access keys of the S3 API, without their secrets.
 #[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]

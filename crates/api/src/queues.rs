@@ -59,8 +59,13 @@ pub struct PauseQueue {
     /// Queue name
     #[serde(skip)]
     pub queue: String,
+    /// Idempotency key: a repetition within 24 hours changes nothing and gets the first answer
+    #[arg(long, env = "STEADFAST_IDEMPOTENCY_KEY", value_name = "KEY")]
+    #[serde(skip)]
+    pub idempotency_key: Option<String>,
 }
-operation!(PauseQueue => Queue, Post "/v1/queues/{queue}/pause" (queue), Operator);
+operation!(PauseQueue => Queue, Post "/v1/queues/{queue}/pause" (queue), Operator,
+    key idempotency_key);
 
 /// Resume a paused queue.
 #[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
@@ -69,8 +74,13 @@ pub struct ResumeQueue {
     /// Queue name
     #[serde(skip)]
     pub queue: String,
+    /// Idempotency key: a repetition within 24 hours changes nothing and gets the first answer
+    #[arg(long, env = "STEADFAST_IDEMPOTENCY_KEY", value_name = "KEY")]
+    #[serde(skip)]
+    pub idempotency_key: Option<String>,
 }
-operation!(ResumeQueue => Queue, Post "/v1/queues/{queue}/resume" (queue), Operator);
+operation!(ResumeQueue => Queue, Post "/v1/queues/{queue}/resume" (queue), Operator,
+    key idempotency_key);
 
 /// Look at messages without consuming them: in due order, dead letters in the order in which they
 /// were sent.
@@ -152,12 +162,17 @@ pub struct PullMessages {
     #[arg(long, env = "STEADFAST_LEASE_MS", value_name = "MS", default_value_t = 30_000)]
     #[schema(minimum = 1, maximum = 86_400_000, default = 30_000)]
     pub lease_ms: u64,
+    /// Idempotency key: a repetition within 24 hours gets the same messages and leases
+    #[arg(long, env = "STEADFAST_IDEMPOTENCY_KEY", value_name = "KEY")]
+    #[serde(skip)]
+    pub idempotency_key: Option<String>,
 }
-operation!(PullMessages => PulledMessages, Post "/v1/queues/{queue}/messages/pull" (queue), Member);
+operation!(PullMessages => PulledMessages, Post "/v1/queues/{queue}/messages/pull" (queue), Member,
+    key idempotency_key);
 
 impl Default for PullMessages {
     fn default() -> Self {
-        Self { queue: String::new(), batch_size: 5, lease_ms: 30_000 }
+        Self { queue: String::new(), batch_size: 5, lease_ms: 30_000, idempotency_key: None }
     }
 }
 
@@ -175,8 +190,13 @@ pub struct AckMessages {
     /// Messages to deliver again
     #[arg(skip)]
     pub retries: Vec<Retry>,
+    /// Idempotency key: a repetition within 24 hours changes nothing and gets the first answer
+    #[arg(long, env = "STEADFAST_IDEMPOTENCY_KEY", value_name = "KEY")]
+    #[serde(skip)]
+    pub idempotency_key: Option<String>,
 }
-operation!(AckMessages => AckedMessages, Post "/v1/queues/{queue}/messages/ack" (queue), Member);
+operation!(AckMessages => AckedMessages, Post "/v1/queues/{queue}/messages/ack" (queue), Member,
+    key idempotency_key);
 
 /// A message that is done.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -212,8 +232,13 @@ pub struct PurgeQueue {
     #[arg(long = "id", env = "STEADFAST_ID", value_name = "ID")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ids: Option<Vec<String>>,
+    /// Idempotency key: a repetition within 24 hours changes nothing and gets the first answer
+    #[arg(long, env = "STEADFAST_IDEMPOTENCY_KEY", value_name = "KEY")]
+    #[serde(skip)]
+    pub idempotency_key: Option<String>,
 }
-operation!(PurgeQueue => Purged, Post "/v1/queues/{queue}/purge" (queue), Operator);
+operation!(PurgeQueue => Purged, Post "/v1/queues/{queue}/purge" (queue), Operator,
+    key idempotency_key);
 
 /// Move messages of a dead-letter queue back to the queues that they were sent to, with new
 /// attempts.
@@ -238,8 +263,13 @@ pub struct RedriveQueue {
     #[arg(long, env = "STEADFAST_DRY_RUN",
         value_parser = clap::builder::FalseyValueParser::new())]
     pub dry_run: bool,
+    /// Idempotency key: a repetition within 24 hours changes nothing and gets the first answer
+    #[arg(long, env = "STEADFAST_IDEMPOTENCY_KEY", value_name = "KEY")]
+    #[serde(skip)]
+    pub idempotency_key: Option<String>,
 }
-operation!(RedriveQueue => Redriven, Post "/v1/queues/{queue}/redrive" (queue), Operator);
+operation!(RedriveQueue => Redriven, Post "/v1/queues/{queue}/redrive" (queue), Operator,
+    key idempotency_key);
 
 /// Selects messages.
 #[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
@@ -272,9 +302,13 @@ pub struct EditMessage {
     #[arg(long, env = "STEADFAST_TO", value_name = "QUEUE")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
+    /// Idempotency key: a repetition within 24 hours changes nothing and gets the first answer
+    #[arg(long, env = "STEADFAST_IDEMPOTENCY_KEY", value_name = "KEY")]
+    #[serde(skip)]
+    pub idempotency_key: Option<String>,
 }
 operation!(EditMessage => Edited, Post "/v1/queues/{queue}/messages/{id}/edit" (queue, id),
-    Operator);
+    Operator, key idempotency_key);
 
 /// The state of a message in a queue.
 #[derive(

@@ -78,9 +78,13 @@ pub struct StartRun {
     #[arg(long, env = "STEADFAST_WAIT", value_name = "SECONDS")]
     #[serde(skip)]
     pub wait: Option<Wait>,
+    /// Idempotency key: a repetition within 24 hours finds the same run
+    #[arg(long, env = "STEADFAST_IDEMPOTENCY_KEY", value_name = "KEY")]
+    #[serde(skip)]
+    pub idempotency_key: Option<String>,
 }
 operation!(StartRun => StartedRun, Post "/v1/workflows/{workflow}/runs" (workflow), Member,
-    status 201, query wait, status_by created);
+    status 201, key idempotency_key, query wait, status_by created);
 
 fn created(started: &StartedRun) -> u16 {
     if started.created { 201 } else { 200 }
@@ -146,9 +150,13 @@ pub struct PauseRun {
     /// Run id
     #[serde(skip)]
     pub id: String,
+    /// Idempotency key: a repetition within 24 hours changes nothing and gets the first answer
+    #[arg(long, env = "STEADFAST_IDEMPOTENCY_KEY", value_name = "KEY")]
+    #[serde(skip)]
+    pub idempotency_key: Option<String>,
 }
 operation!(PauseRun => RunView, Post "/v1/workflows/{workflow}/runs/{id}/pause" (workflow, id),
-    Operator);
+    Operator, key idempotency_key);
 
 /// Resume a paused run. Its timers have as much time left as when it was paused.
 #[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
@@ -160,9 +168,13 @@ pub struct ResumeRun {
     /// Run id
     #[serde(skip)]
     pub id: String,
+    /// Idempotency key: a repetition within 24 hours changes nothing and gets the first answer
+    #[arg(long, env = "STEADFAST_IDEMPOTENCY_KEY", value_name = "KEY")]
+    #[serde(skip)]
+    pub idempotency_key: Option<String>,
 }
 operation!(ResumeRun => RunView, Post "/v1/workflows/{workflow}/runs/{id}/resume" (workflow, id),
-    Operator);
+    Operator, key idempotency_key);
 
 /// Terminate a run.
 #[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
@@ -174,9 +186,14 @@ pub struct TerminateRun {
     /// Run id
     #[serde(skip)]
     pub id: String,
+    /// Idempotency key: a repetition within 24 hours changes nothing and gets the first answer
+    #[arg(long, env = "STEADFAST_IDEMPOTENCY_KEY", value_name = "KEY")]
+    #[serde(skip)]
+    pub idempotency_key: Option<String>,
 }
 operation!(TerminateRun => RunView,
-    Post "/v1/workflows/{workflow}/runs/{id}/terminate" (workflow, id), Operator);
+    Post "/v1/workflows/{workflow}/runs/{id}/terminate" (workflow, id), Operator,
+    key idempotency_key);
 
 /// Retry the steps of a run that wait for their next attempt now, instead of at its time.
 #[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
@@ -188,9 +205,13 @@ pub struct RetryRun {
     /// Run id
     #[serde(skip)]
     pub id: String,
+    /// Idempotency key: a repetition within 24 hours changes nothing and gets the first answer
+    #[arg(long, env = "STEADFAST_IDEMPOTENCY_KEY", value_name = "KEY")]
+    #[serde(skip)]
+    pub idempotency_key: Option<String>,
 }
 operation!(RetryRun => RunView, Post "/v1/workflows/{workflow}/runs/{id}/retry" (workflow, id),
-    Operator);
+    Operator, key idempotency_key);
 
 /// Restart a run that has ended or is paused.
 #[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
@@ -206,9 +227,13 @@ pub struct RestartRun {
     #[arg(long, env = "STEADFAST_FROM", value_name = "STEP")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
+    /// Idempotency key: a repetition within 24 hours changes nothing and gets the first answer
+    #[arg(long, env = "STEADFAST_IDEMPOTENCY_KEY", value_name = "KEY")]
+    #[serde(skip)]
+    pub idempotency_key: Option<String>,
 }
 operation!(RestartRun => RunView, Post "/v1/workflows/{workflow}/runs/{id}/restart" (workflow, id),
-    Operator);
+    Operator, key idempotency_key);
 
 /// Send an event to a run. It is kept until the run waits for it.
 #[derive(Clone, Debug, Args, Serialize, Deserialize)]
@@ -227,9 +252,14 @@ pub struct SendEvent {
     /// Payload: JSON, or @FILE
     #[arg(long, env = "STEADFAST_PAYLOAD", value_name = "JSON", default_value = "null")]
     pub payload: JsonText,
+    /// Idempotency key: a repetition within 24 hours changes nothing and gets the first answer
+    #[arg(long, env = "STEADFAST_IDEMPOTENCY_KEY", value_name = "KEY")]
+    #[serde(skip)]
+    pub idempotency_key: Option<String>,
 }
 operation!(SendEvent => RunView,
     Post "/v1/workflows/{workflow}/runs/{id}/events/{event}" (workflow, id, event), Member,
+    key idempotency_key,
     empty "null");
 like!(SendEvent, Value, "Send an event to a run. It is kept until the run waits for it.");
 

@@ -14,8 +14,12 @@ pub struct CreateToken {
     /// Name of the organization
     #[arg(long, env = "STEADFAST_ORGANIZATION", value_name = "ORG")]
     pub organization: String,
+    /// Idempotency key: a repetition within 24 hours creates nothing and is refused, with the id
+    #[arg(long, env = "STEADFAST_IDEMPOTENCY_KEY", value_name = "KEY")]
+    #[serde(skip)]
+    pub idempotency_key: Option<String>,
 }
-operation!(CreateToken => NewToken, Post "/v1/tokens" (), Admin, status 201);
+operation!(CreateToken => NewToken, Post "/v1/tokens" (), Admin, status 201, key idempotency_key);
 
 /// List the tokens, without their secrets.
 #[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]

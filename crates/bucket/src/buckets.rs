@@ -234,10 +234,7 @@ impl Shared {
         match self.store.commit(commit).await? {
             Outcome::Committed(receipt) => Ok(Ok(receipt)),
             Outcome::Rejected(rejection) => Ok(Err(rejection)),
-            Outcome::Duplicate(_) => {
-                let reason = "a commit without key met one".into();
-                Err(StoreError::Corrupt { reason }.into())
-            }
+            Outcome::Duplicate(before) => Err(BucketError::repeated(&before)),
         }
     }
 }

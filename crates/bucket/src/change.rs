@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use steadfast_store::{
     Address, Commit, ENQUEUE, EntityKind, EntryKey, Expect, Json, Message, Put, Rejection,
-    StoreError, Timestamp, Write, crash, queue_address,
+    Remember, StoreError, Timestamp, Write, crash, queue_address,
 };
 
 use crate::{
@@ -27,13 +28,27 @@ pub(crate) struct Change {
     pub(crate) copy_source: Option<CopySource>,
     /// An upload that ends with it: its entry and revision.
     pub(crate) upload: Option<(EntryKey, i64)>,
+    /// The idempotency key that is recorded with it.
+    pub(crate) once: Option<Remember>,
 }
 
 impl Change {
     pub(crate) fn deletion(key: &BlobKey, action: BlobAction, condition: Condition) -> Self {
-        let (content, copy_source, upload) = (None, None, None);
-        Self { key: key.clone(), action, content, condition, copy_source, upload }
+        let (content, copy_source, upload, once) = (None, None, None, None);
+        Self { key: key.clone(), action, content, condition, copy_source, upload, once }
     }
+}
+
+/// What is recorded with the idempotency key of a put, as JSON, and comes back with
+/// [`BucketError::Repeated`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PutRecord {
+    /// The number of the change.
+    pub sequence: i64,
+    /// The version of the blob.
+    pub version: String,
+    /// Its size in bytes.
+    pub size: u64,
 }
 
 /// What a change came to.
@@ -73,7 +88,16 @@ impl Shared {
             if change.content.is_none() && before.is_none() {
                 return Ok(Changed { before, after: None, sequence: None });
             }
-            let commit = self.commit_of(bucket, &known, change, (&entry, revision), &before)?;
+            let mut commit = self.commit_of(bucket, &known, change, (&entry, revision), &before)?;
+            if let Some(once) = &change.once {
+                let stored = change.content.as_ref();
+                let put = PutRecord {
+                    sequence: known.floor + revision + 1,
+                    version: stored.map(|it| it.0.to_string()).unwrap_or_default(),
+                    size: stored.map_or(0, |it| it.1.size),
+                };
+                commit = commit.write(Write::Remember(once.clone().reply(0, Json::of(&put)?)));
+            }
             crash::point("blob.prepared");
             let decided = self.commit(commit).await;
             if decided.as_ref().is_err_and(|it| !is_certain(it)) {
@@ -94,6 +118,7 @@ impl Shared {
                     }
                     continue;
                 }
+                Err(Rejection::KeyReused { key }) => return Err(BucketError::KeyReused { key }),
                 Err(rejection) => {
                     return Err(StoreError::Corrupt { reason: rejection.to_string() }.into());
                 }

@@ -91,6 +91,7 @@ impl Buckets {
                 object: from.1.to_string(),
             }),
             upload: None,
+            once: None,
         };
         self.shared.replace(&to.0, change, files, held).await
     }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use steadfast_store::{AddressError, InvalidInput, StoreError};
+use steadfast_store::{AddressError, InvalidInput, Json, Remembered, StoreError};
 
 use crate::name::KEY_BYTES_MAX;
 
@@ -146,6 +146,18 @@ pub enum BucketError {
         /// For which action.
         action: &'static str,
     },
+    /// The request was carried out before with this idempotency key. Nothing changed now.
+    #[error("the request was carried out before with this idempotency key: {answer}")]
+    Repeated {
+        /// The answer that was recorded, as JSON.
+        answer: String,
+    },
+    /// The idempotency key stands for another request.
+    #[error("idempotency key `{key}` was used for another request; use a new key")]
+    KeyReused {
+        /// Which key.
+        key: String,
+    },
     /// No room for files.
     #[error("disk is full: nothing was stored; free space and try again")]
     DiskFull,
@@ -202,10 +214,18 @@ impl BucketError {
             BucketError::Part { .. } => "invalid_input",
             BucketError::Argument { .. } => "invalid_input",
             BucketError::Overlap { .. } => "conflict",
+            BucketError::Repeated { .. } | BucketError::KeyReused { .. } => "key_reused",
             BucketError::DiskFull => "disk_full",
             BucketError::Files { .. } => "storage_failed",
             BucketError::Store(error) => error.code(),
         }
+    }
+}
+
+impl BucketError {
+    pub(crate) fn repeated(before: &Remembered) -> Self {
+        let answer = before.reply.as_ref().map_or("null", Json::as_str).into();
+        BucketError::Repeated { answer }
     }
 }
 

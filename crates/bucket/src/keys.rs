@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 use steadfast_store::{
-    Commit, Entry, EntryKey, EntryRange, Expect, Json, Outcome, Put, Store, StoreError, Timestamp,
-    Write, secret_text,
+    Commit, Entry, EntryKey, EntryRange, Expect, Json, Outcome, Put, Rejection, Remember, Store,
+    StoreError, Timestamp, Write, secret_text,
 };
 
 use crate::{BucketError, BucketName};
@@ -80,8 +80,13 @@ struct Stored {
     scope: Scope,
 }
 
-/// Makes an access key.
-pub async fn create_key(store: &dyn Store, scope: Scope) -> Result<AccessKey, BucketError> {
+/// Makes an access key. With an idempotency key it is made once: a repetition fails with
+/// [`BucketError::Repeated`] and the id, because a secret is shown once.
+pub async fn create_key(
+    store: &dyn Store,
+    scope: Scope,
+    once: Option<Remember>,
+) -> Result<AccessKey, BucketError> {
     scope.check()?;
     let id = format!("SF{}", secret_text(18, b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")?);
     let letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -90,10 +95,16 @@ pub async fn create_key(store: &dyn Store, scope: Scope) -> Result<AccessKey, Bu
     let stored = Stored { secret: secret.clone(), scope: scope.clone() };
     let expect = Expect::Revision { entry: entry.clone(), revision: 0 };
     let put = Put { entry, value: Some(Json::of(&stored)?), reference: None, expires: None };
-    match store.commit(Commit::of(Write::Put(put)).expect(expect)).await? {
+    let mut commit = Commit::of(Write::Put(put)).expect(expect);
+    if let Some(once) = once {
+        commit = commit.write(Write::Remember(once.reply(0, Json::of(&id)?)));
+    }
+    match store.commit(commit).await? {
         Outcome::Committed(it) => Ok(AccessKey { id, secret, scope, created_at: it.at }),
+        Outcome::Duplicate(before) => Err(BucketError::repeated(&before)),
+        Outcome::Rejected(Rejection::KeyReused { key }) => Err(BucketError::KeyReused { key }),
         // Chance gives the same one twice only if it is broken.
-        Outcome::Rejected(_) | Outcome::Duplicate(_) => {
+        Outcome::Rejected(_) => {
             let reason = "the system's random numbers repeat themselves".into();
             Err(StoreError::Corrupt { reason }.into())
         }

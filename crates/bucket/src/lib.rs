@@ -38,6 +38,7 @@ pub use self::{
     blob::{Attributes, Blob, METADATA_BYTES_MAX},
     book::BucketInfo,
     buckets::{BucketOptions, Buckets, BucketsBuilder, account},
+    change::PutRecord,
     condition::{Condition, Match},
     content::{Blobs, Content, ContentId, Draft, FileName},
     copy::CopyOptions,

@@ -286,6 +286,7 @@ impl Buckets {
             condition,
             copy_source: None,
             upload: Some((entry, upload.revision)),
+            once: None,
         };
         let chosen: HashSet<u64> = chosen.iter().map(|it| it.file).collect();
         let left = all.iter().filter(|it| !chosen.contains(&it.file));

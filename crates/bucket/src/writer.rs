@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use steadfast_store::Remember;
+
 use crate::{
     Attributes, Blob, BlobAction, BlobKey, BucketError, BucketName, Buckets, Condition, Expected,
     MoreHashes,
@@ -26,6 +28,9 @@ pub struct PutOptions {
     pub expected: Expected,
     /// What must be there.
     pub condition: Condition,
+    /// An idempotency key, recorded in the commit of the blob. A repetition puts nothing and fails
+    /// with [`BucketError::Repeated`] and a [`PutRecord`](crate::PutRecord).
+    pub once: Option<Remember>,
 }
 
 /// A blob that is being written. Dropped, it leaves nothing.
@@ -86,6 +91,7 @@ impl BlobWriter {
             condition: put.condition,
             copy_source: None,
             upload: None,
+            once: put.once,
         };
         shared.replace(&bucket, change, vec![name], hold).await
     }

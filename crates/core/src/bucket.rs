@@ -8,7 +8,8 @@ pub use steadfast_bucket::{
     Attributes, Blob, BlobAction, BlobEvent, BlobKey, Blobs, BucketError, BucketName,
     BucketOptions, Buckets, ByteRange, Condition, Content, CopyOptions, CopySource, Draft,
     EventObject, EventType, Expected, FileBlobs, FileName, GetOptions, LifecycleRule, ListOptions,
-    Listing, Match, MemoryBlobs, Part, PartTag, PartWriter, PutOptions, Reading, Rule, Upload,
+    Listing, Match, MemoryBlobs, Part, PartTag, PartWriter, PutOptions, PutRecord, Reading, Rule,
+    Upload,
 };
 
 pub(crate) use self::place::{Declared, Place};

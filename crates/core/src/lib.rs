@@ -12,6 +12,7 @@ mod commit_each;
 pub mod dispatch;
 mod door;
 mod error;
+mod idempotency;
 pub mod object;
 mod open;
 pub mod process;
@@ -40,6 +41,7 @@ pub use self::{
     },
     door::{RemoteDoor, RunChange},
     error::{Error, Result, ResultExt, StartError},
+    idempotency::{KeyError, RequestKey},
     object::{
         Address, Alarm, Arrival, Both, CallError, CatchUp, Closed, Connection, ConnectionId,
         Handle, Job, LiveSocket, Object, ObjectOptions, Objects, Outcome, Perform, Sql, Turn,

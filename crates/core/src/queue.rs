@@ -9,6 +9,7 @@ mod delivery;
 mod desk;
 mod error;
 mod figures;
+mod keyed;
 mod meter;
 mod name;
 mod orphans;

@@ -9,9 +9,11 @@ use std::{
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use steadfast_store::{
-    Commit, EntryKey, EntryRange, InvalidInput, Json, Put, Store, StoreError, Timestamp, Write,
-    secret_text,
+    Commit, EntryKey, EntryRange, InvalidInput, Json, Outcome, Put, Rejection, Store, StoreError,
+    Timestamp, Write, secret_text,
 };
+
+use crate::{RequestKey, idempotency::read};
 
 const SPACE: &str = "token";
 /// Is there since the first token was made, and stays: whoever revokes the last one does not mean
@@ -92,6 +94,21 @@ pub enum TokenError {
         /// What was given.
         organization: String,
     },
+    /// The key was used before, and its token cannot be shown again: only its hash is kept.
+    #[error(
+        "token `{id}` was created with this idempotency key, and its secret is not kept; revoke \
+         it, and create another one with a new key"
+    )]
+    Repeated {
+        /// The id of the token.
+        id: String,
+    },
+    /// The key stands for another request.
+    #[error("idempotency key `{key}` was used for another request; use a new key")]
+    KeyReused {
+        /// Which key.
+        key: String,
+    },
     /// Somebody is not let in.
     #[error(transparent)]
     Denied(#[from] Denied),
@@ -115,6 +132,16 @@ impl Tokens {
 
     /// Makes a token for an organization.
     pub async fn create(&self, organization: &str) -> Result<NewToken, TokenError> {
+        self.create_keyed(organization, None).await
+    }
+
+    /// Makes a token for an organization, at most once under a key. A repetition fails with
+    /// [`TokenError::Repeated`], which names the token: its secret is not kept.
+    pub async fn create_keyed(
+        &self,
+        organization: &str,
+        key: Option<&RequestKey>,
+    ) -> Result<NewToken, TokenError> {
         if !is_organization(organization) {
             let organization = organization.into();
             return Err(TokenError::Organization { organization });
@@ -128,10 +155,24 @@ impl Tokens {
         let put = Put { entry, value, reference: None, expires: None };
         let (entry, value) = (EntryKey::new(SPACE, CLOSED)?, Some(Json::of(&true)?));
         let closed = Put { entry, value, reference: None, expires: None };
-        let commit = Commit::of(Write::Put(put)).write(Write::Put(closed));
+        let mut commit = Commit::of(Write::Put(put)).write(Write::Put(closed));
+        if let Some(key) = key {
+            commit = commit.write(key.write_answer(&id)?);
+        }
         let outcome = self.store.commit(commit).await?;
-        let created_at = outcome.committed().map(|it| it.at).unwrap_or_default();
         self.forget();
+        let created_at = match outcome {
+            Outcome::Committed(receipt) => receipt.at,
+            Outcome::Duplicate(before) => {
+                return Err(TokenError::Repeated { id: read(&before)? });
+            }
+            Outcome::Rejected(Rejection::KeyReused { key }) => {
+                return Err(TokenError::KeyReused { key });
+            }
+            Outcome::Rejected(rejection) => {
+                return Err(StoreError::Corrupt { reason: rejection.to_string() }.into());
+            }
+        };
         let token = Token { id, organization: organization.into(), created_at };
         Ok(NewToken { token, secret })
     }

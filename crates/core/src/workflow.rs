@@ -42,6 +42,7 @@ use std::{fmt, marker::PhantomData};
 
 pub(crate) use self::ended::OnEnd;
 pub use self::{
+    begin::StartedRecord,
     combine::Either,
     ctx::Ctx,
     definition::RunOptions,

@@ -63,6 +63,8 @@ fn code_of(error: &BucketError) -> (S3ErrorCode, Option<StatusCode>) {
         BucketError::UnknownRule { .. }
         | BucketError::Argument { .. }
         | BucketError::Overlap { .. }
+        | BucketError::Repeated { .. }
+        | BucketError::KeyReused { .. }
         | BucketError::Store(StoreError::Invalid(_)) => Code::InvalidArgument,
         // Clients try again at 503, which would not make room.
         BucketError::DiskFull | BucketError::Store(StoreError::DiskFull) => {

@@ -67,7 +67,7 @@ impl Edge {
         writer = writer.with_more(incoming.more());
         let expected = incoming.write_to(&mut writer).await?;
         let attributes = attributes::of_request(&req.headers);
-        let put = PutOptions { attributes, expected, condition };
+        let put = PutOptions { attributes, expected, condition, once: None };
         let blob = writer.finish(put).await.map_err(s3_error_of)?;
         let sums = Sums::of_blob(&blob);
         Ok(S3Response::new(PutObjectOutput {

@@ -6,12 +6,14 @@ use axum::{
     Json,
     body::Bytes,
     extract::{FromRequest, FromRequestParts, Query, RawPathParams, Request, State},
-    http::{HeaderMap, StatusCode},
+    http::StatusCode,
     response::{IntoResponse, Response},
     routing::{MethodFilter, on},
 };
-use steadfast_api::{Code, Method, Operation, ProblemBody, Role};
-use steadfast_web::Problem;
+use steadfast_api::{Code, Method, Operation, ProblemBody};
+use steadfast_core::RequestKey;
+use steadfast_store::StoreError;
+use steadfast_web::{IdempotencyKey, Problem};
 use utoipa::{
     ToSchema,
     openapi::{
@@ -25,12 +27,6 @@ use utoipa::{
 use utoipa_axum::router::UtoipaMethodRouter;
 
 use crate::server::Server;
-
-/// The header of an idempotency key.
-const KEY: &str = "idempotency-key";
-
-/// Bytes of an idempotency key.
-const KEY_BYTES_MAX: usize = steadfast_store::limits::KEY_BYTES_MAX;
 
 /// The route of an operation.
 pub(crate) fn operation<O, F, Fut>(handler: F) -> UtoipaMethodRouter<Arc<Server>>
@@ -69,13 +65,8 @@ async fn read<O: Operation>(request: Request) -> Result<O, Problem> {
     let values = RawPathParams::from_request_parts(&mut parts, &()).await;
     let values = values.map_err(|error| Problem::of(Code::BadRequest, error.body_text()))?;
     let values = values.iter().map(|it| it.1.to_owned()).collect();
-    let key = key_of(&parts.headers)?.map(str::to_owned);
-    let changes = O::METHOD == Method::Post && Role::Viewer < O::NEEDS;
-    if key.is_some() && changes && !O::TAKES_KEY {
-        let detail = "this operation takes no `Idempotency-Key`: leave it out, and look before you \
-             repeat the request";
-        return Err(Problem::of(Code::InvalidKey, detail));
-    }
+    // Reads that are sent by POST ignore the header, as do GET, PUT and DELETE.
+    let key = if O::TAKES_KEY { IdempotencyKey::of(&parts.headers)? } else { Default::default() };
     let mut operation: O = if O::METHOD.has_body() {
         let query = parts.uri.query().unwrap_or_default().to_owned();
         let body = Bytes::from_request(Request::from_parts(parts, body), &()).await;
@@ -104,20 +95,16 @@ async fn read<O: Operation>(request: Request) -> Result<O, Problem> {
     };
     let wrong = |error: String| Problem::of(Code::BadRequest, error);
     operation.set_path_values(values).map_err(wrong)?;
-    operation.set_key(key);
+    operation.set_key(key.into_text());
     Ok(operation)
 }
 
-/// The idempotency key of a request.
-pub(crate) fn key_of(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
-    let Some(value) = headers.get(KEY) else { return Ok(None) };
-    let key = value.to_str().map_err(|_| {
-        Problem::of(Code::InvalidKey, "`Idempotency-Key` must be visible ASCII characters")
-    })?;
-    if key.is_empty() || KEY_BYTES_MAX < key.len() {
-        let detail = format!("`Idempotency-Key` must have 1 to {KEY_BYTES_MAX} characters");
-        return Err(Problem::of(Code::InvalidKey, detail));
-    }
+/// The idempotency key of an operation, bound to its name, its path and its body.
+pub(crate) fn request_key<O: Operation>(it: &O) -> Result<Option<RequestKey>, Problem> {
+    let Some(key) = it.key() else { return Ok(None) };
+    let request = serde_json::to_vec(&(it.path_values(), it))
+        .map_err(|error| Problem::of(Code::BadRequest, error.to_string()))?;
+    let key = RequestKey::new(&O::name(), None, key, &request).map_err(StoreError::from)?;
     Ok(Some(key))
 }
 

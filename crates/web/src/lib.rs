@@ -6,6 +6,7 @@
 mod asset;
 mod caller;
 pub mod console;
+mod idempotency;
 mod needs;
 mod page;
 mod problem;
@@ -23,6 +24,7 @@ pub use steadfast_api::{Role, escaped};
 pub use self::{
     asset::Asset,
     caller::Caller,
+    idempotency::IdempotencyKey,
     needs::{Declare, Needs, needs},
     page::Page,
     problem::{Problem, problem},

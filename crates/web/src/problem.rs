@@ -6,7 +6,7 @@ use axum::{
 };
 use steadfast_api::{Code, ProblemBody};
 use steadfast_core::{
-    BucketError, CallError, Error, QueueError, RunError,
+    BucketError, CallError, Error, KeyError, QueueError, RunError,
     object::InspectError,
     process::InputError,
     store::{Rejection, StoreError},
@@ -183,6 +183,7 @@ from_errors! {
     InputError: Code::of_input,
     BucketError: Code::of_bucket,
     InspectError: Code::of_inspect,
+    KeyError: Code::of_key,
 }
 
 #[cfg(test)]

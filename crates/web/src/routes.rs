@@ -140,7 +140,12 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
             let name = name.trim_start_matches('*');
             json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } })
         };
-        let parameters: Vec<Value> = names.map(parameter).collect();
+        let mut parameters: Vec<Value> = names.map(parameter).collect();
+        // The forms of pages and the calls of providers have no keys.
+        if method == "post" && self.tag != PAGES && !path.starts_with("/webhooks/") {
+            let text = json!({ "type": "string" });
+            parameters.push(json!({ "name": "Idempotency-Key", "in": "header", "schema": text }));
+        }
         let item = self.paths.entry(path).or_insert_with(|| json!({}));
         item[method] = json!({
             "tags": [self.tag],
@@ -204,6 +209,12 @@ mod tests {
         assert_eq!(both["get"]["parameters"][1]["name"], "c");
         assert_eq!(both["get"]["x-needs-role"], "viewer");
         assert_eq!(both["put"]["responses"], json!({ "204": { "description": "It is done" } }));
+        let posts: Routes = Routes::new("tag")
+            .post("/b", Role::Member, "Adds", async || "")
+            .pages()
+            .post("/c", Role::Member, "Adds", async || "");
+        assert_eq!(posts.paths["/b"]["post"]["parameters"][0]["name"], "Idempotency-Key");
+        assert_eq!(posts.paths["/c"]["post"]["parameters"], json!([]));
         let asset = &routes.paths["/a.css"]["get"];
         assert!(is_page(asset) && !is_page(&both["get"]));
         assert_eq!(Needs::of(asset), Some(Needs::NOTHING));

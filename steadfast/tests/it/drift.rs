@@ -82,7 +82,7 @@ fn what_may_not_be_asked_is_refused_at_once() {
     let (left, right) = demo(&server);
     let body = json!({ "leftUrl": left, "rightUrl": right }).to_string();
     let empty = server.post_json("/api/compare", &body, &[("idempotency-key", "")]);
-    empty.assert_problem(400, "invalid_request");
+    empty.assert_problem(400, "invalid_key");
     server.get("/api/pairs?limit=many").assert_problem(400, "bad_request");
     server.get("/api/pairs?before=nonsense").assert_problem(400, "bad_request");
     let form = [("content-type", "application/x-www-form-urlencoded")];

@@ -29,6 +29,7 @@ mod generations_runware;
 mod generations_workspaces;
 mod guard;
 mod harness;
+mod idempotency;
 mod keys;
 mod life;
 mod live;

@@ -194,11 +194,11 @@ fn runs_are_listed_newest_first_page_by_page() {
 }
 
 #[test]
-fn a_key_where_none_is_taken_and_an_unknown_query_are_refused() {
+fn a_key_that_cannot_be_one_and_an_unknown_query_are_refused() {
     let server = Server::empty();
     start(&server, "", "o-1");
     let event = "/v1/workflows/order/runs/o-1/events/payment";
-    server.post(event, &[("idempotency-key", "k")]).assert_problem(400, "invalid_key");
+    server.post(event, &[("idempotency-key", "")]).assert_problem(400, "invalid_key");
     let runs = "/v1/workflows/order/runs";
     server.post(&format!("{runs}?waits=1"), &[]).assert_problem(400, "bad_request");
     server.post(&format!("{runs}?wait=x"), &[]).assert_problem(400, "bad_request");

@@ -4,20 +4,21 @@ use axum::{
     Json,
     body::Bytes,
     extract::{Path, Query, Request, State, rejection::QueryRejection},
-    http::{HeaderMap, StatusCode},
+    http::StatusCode,
     response::{IntoResponse, Response},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use steadfast_core::Object;
+use steadfast_web::IdempotencyKey;
 
 use super::{
     Site,
     problem::{Problem, SECRET_MISSING},
 };
 use crate::{
-    ClaimKey, Comparison, CreateComparison, EnvPair, GetComparison, GetSealed, ListComparisons,
+    BindKey, Comparison, CreateComparison, EnvPair, GetComparison, GetSealed, ListComparisons,
     ListPairs, PairEntry, Pairs, Shown,
     pair::{Pair, pair_key_of},
     probe::is_redacted,
@@ -46,7 +47,7 @@ struct Options {
 
 pub(super) async fn create(
     State(site): State<Site>,
-    headers: HeaderMap,
+    key: IdempotencyKey,
     body: Bytes,
 ) -> Result<Response, Problem> {
     let form = "{\"leftUrl\", \"rightUrl\", \"leftLabel\", \"rightLabel\", \"options\"}";
@@ -60,19 +61,10 @@ pub(super) async fn create(
     };
     let Body { left_url, right_url, left_label, right_label, .. } = body;
     let comparison = Comparison { left_url, right_url, left_label, right_label, head };
-    let key = key_of(&headers)?;
-    let begun = begin(&site, comparison, key).await?;
+    let begun = begin(&site, comparison, key.text()).await?;
     let pair_key = pair_key_of(&begun.comparison_id).unwrap_or_default();
     let answer = json!({ "comparisonId": begun.comparison_id, "pairKey": pair_key });
     Ok((StatusCode::ACCEPTED, Json(answer)).into_response())
-}
-
-/// The key of a request, if it has one.
-fn key_of(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
-    let Some(key) = headers.get("idempotency-key") else { return Ok(None) };
-    let rule = "`Idempotency-Key` must be 1 to 255 visible letters of ASCII";
-    let key = key.to_str().ok().filter(|it| (1..=255).contains(&it.trim().len()));
-    key.map(Some).ok_or_else(|| Problem::bad("invalid_request", rule))
 }
 
 /// Begins a comparison of two URLs that may be asked. The same key is the same comparison.
@@ -93,8 +85,9 @@ pub(super) async fn begin(
             return Err(Problem::bad("invalid_request", "a label has 100 letters at most"));
         }
     }
+    let digest = digest(&comparison);
     let uuid = match key {
-        Some(key) => uuid_of(key),
+        Some(key) => uuid_of(&format!("{key} {digest}")),
         None => {
             let mut bytes = [0; 16];
             bytes[..8].copy_from_slice(&site.entropy.next().to_be_bytes());
@@ -103,10 +96,11 @@ pub(super) async fn begin(
         }
     };
     let comparison_id = pair.comparison_id(&uuid);
-    if key.is_some() {
-        // The pair knows its own keys; this is for keys that came with another pair.
-        let claim = ClaimKey { key: uuid, comparison_id: comparison_id.clone() };
-        site.objects.call(Pairs::at(Pairs::ALL), claim).await?;
+    if let Some(key) = key {
+        // The id comes from the key and the request, so a repetition finds the comparison. This
+        // refuses the key with another request.
+        let bind = BindKey { digest };
+        site.objects.call(Pairs::at(Pairs::ALL), bind).key(key).await?;
     }
     let (comparison, sealed) = site.vault.seal(&comparison).await?;
     let create =
@@ -114,9 +108,15 @@ pub(super) async fn begin(
     Ok(site.objects.call(EnvPair::at(pair.key()), create).await?)
 }
 
-fn uuid_of(key: &str) -> String {
+/// A hash of a request. The URLs may have secrets, which are kept nowhere as they are.
+fn digest(comparison: &Comparison) -> String {
+    let request = serde_json::to_vec(comparison).unwrap_or_default();
+    Sha256::digest(request).iter().map(|it| format!("{it:02x}")).collect()
+}
+
+fn uuid_of(text: &str) -> String {
     let mut bytes = [0; 16];
-    bytes.copy_from_slice(&Sha256::digest(key)[..16]);
+    bytes.copy_from_slice(&Sha256::digest(text)[..16]);
     uuid(bytes)
 }
 

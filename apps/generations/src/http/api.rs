@@ -7,6 +7,7 @@ use axum::{
     response::Response,
 };
 use steadfast_core::Object;
+use steadfast_web::IdempotencyKey;
 
 use super::{
     list::{List, ListQuery, page},
@@ -75,13 +76,24 @@ pub(super) async fn cancel(
     State(site): State<Site>,
     workspace: Workspace,
     Path(id): Path<String>,
+    key: IdempotencyKey,
 ) -> Result<Json<Generation>, Problem> {
     let found = present(&site, &workspace, &id).await?;
-    if found.status != GenerationStatus::Active {
+    // With a key it is recorded that nothing was to be cancelled: a repetition must not cancel
+    // what somebody retries in between.
+    if found.status != GenerationStatus::Active && key.text().is_none() {
         return Ok(Json(found));
     }
-    site.objects.call(GenerationManager::at(&id), Cancel).await?;
+    let cancel = site.objects.call(GenerationManager::at(&id), Cancel).maybe_key(key.text());
+    let cancelled = match cancel.await {
+        // The manager is gone: the generation ended more than a day ago.
+        Err(error) if error.code() == "unknown_generation" => return Ok(Json(found)),
+        cancelled => cancelled?,
+    };
     bring(&site, &workspace, &id).await?;
+    if key.text().is_some() {
+        return Ok(Json(cancelled));
+    }
     present(&site, &workspace, &id).await.map(Json)
 }
 
@@ -101,8 +113,9 @@ pub(super) async fn retry(
     State(site): State<Site>,
     workspace: Workspace,
     Path(id): Path<String>,
+    key: IdempotencyKey,
 ) -> Result<Json<Generation>, Problem> {
-    again(&site, &workspace, &id).await.map(Json)
+    again(&site, &workspace, &id, &key).await.map(Json)
 }
 
 /// Tries what failed again, as long as there is somebody who can.
@@ -110,10 +123,11 @@ pub(super) async fn again(
     site: &Site,
     workspace: &Workspace,
     id: &str,
+    key: &IdempotencyKey,
 ) -> Result<Generation, Problem> {
     present(site, workspace, id).await?;
-    let retried = site.objects.call(GenerationManager::at(id), Retry).await;
-    retried.map_err(|error| match error.code() {
+    let retry = site.objects.call(GenerationManager::at(id), Retry).maybe_key(key.text());
+    retry.await.map_err(|error| match error.code() {
         "unknown_generation" => {
             let detail = format!(
                 "generation `{id}` ended more than a day ago and is kept in the library alone; ask \

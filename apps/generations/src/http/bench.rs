@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 use steadfast_core::Object;
+use steadfast_web::IdempotencyKey;
 
 use super::{api, artifacts, create, problem::Problem, site::Site, tags, workspace::Workspace};
 use crate::{Cancel, GenerationManager, GenerationStatus, TagTarget};
@@ -42,7 +43,7 @@ pub(super) async fn act(site: &Site, form: Form) -> Result<String, Problem> {
             Ok(home())
         }
         "retry" => {
-            api::again(site, workspace, &form.id).await?;
+            api::again(site, workspace, &form.id, &IdempotencyKey::default()).await?;
             Ok(home())
         }
         "delete-generation" => api::remove(site, workspace, &form.id).await.map(|()| home()),

@@ -4,7 +4,7 @@ use axum::{
     Json,
     body::Bytes,
     extract::State,
-    http::{HeaderMap, StatusCode},
+    http::StatusCode,
     response::{IntoResponse, Response},
 };
 use serde::Deserialize;
@@ -14,10 +14,11 @@ use steadfast_core::{
     Object,
     store::{crash, secret_text},
 };
+use steadfast_web::IdempotencyKey;
 
 use super::{problem::Problem, site::Site, workspace::Workspace};
 use crate::{
-    ClaimKey, Create, Generation, GenerationManager, Request, TAG_MAX, TAGS_MAX, is_tag, new_id,
+    Create, Generation, GenerationManager, Request, ReserveId, TAG_MAX, TAGS_MAX, is_tag, new_id,
 };
 
 /// How many may be asked for at a time.
@@ -48,16 +49,11 @@ const LETTERS: &[u8] = b"0123456789abcdef";
 pub(super) async fn create(
     State(site): State<Site>,
     workspace: Workspace,
-    headers: HeaderMap,
+    key: IdempotencyKey,
     body: Bytes,
 ) -> Result<Response, Problem> {
     let (request, workspace) = parse(&site, workspace, &body)?;
-    let key = headers.get("idempotency-key").map(|it| it.to_str());
-    let key = match key {
-        Some(Ok(key)) if (1..=255).contains(&key.len()) => Some((key.to_owned(), digest(&body))),
-        Some(_) => return Err(Problem::bad("invalid_key", "a key has 1 to 255 letters")),
-        None => None,
-    };
+    let key = key.into_text().map(|key| ReserveId { key, digest: digest(&body) });
     let generation = begin(&site, &workspace, request, key).await?;
     Ok((StatusCode::ACCEPTED, Json(json!({ "id": generation.id }))).into_response())
 }
@@ -121,19 +117,21 @@ pub(super) fn check(
     Ok(Request { provider, model, kind, input, count, tags })
 }
 
-/// Begins with a request. With a key (and what was asked for) that was used before it is the same
-/// one.
+/// Begins with a request. With a key that was used before it is the same one: the library keeps the
+/// keys of its workspace, and the manager takes one request.
 pub(super) async fn begin(
     site: &Site,
     workspace: &Workspace,
     request: Request,
-    key: Option<(String, String)>,
+    key: Option<ReserveId>,
 ) -> Result<Generation, Problem> {
-    let mut id = new_id(site.clock.now(), &*site.entropy);
-    if let Some((key, digest)) = key {
-        let claim = ClaimKey { key, digest, id };
-        id = site.objects.call(workspace.library(), claim).await?;
-    }
+    let id = match key {
+        Some(reserve) => {
+            let key = reserve.key.clone();
+            site.objects.call(workspace.library(), reserve).key(key).await?
+        }
+        None => new_id(site.clock.now(), &*site.entropy),
+    };
     // Not of the entropy that ids are made of, which everybody sees.
     let secret = secret_text(32, LETTERS).map_err(|error| {
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, error.code(), error.to_string())

@@ -4,15 +4,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Generation, GenerationStatus};
 
-/// Somebody wants a request to count once. The id that it has, or had the first time.
+/// Reserves the id of a generation. Called with the idempotency key of a request, it gives the
+/// same id to each repetition.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct ClaimKey {
-    /// What the client calls the request.
+pub struct ReserveId {
+    /// The idempotency key.
     pub key: String,
-    /// What it is, in a few letters.
+    /// A hash of the request.
     pub digest: String,
-    /// The id that it gets if it is new.
-    pub id: String,
 }
 
 /// How a generation stands, with all that came of it so far. Words may come in any order; the

@@ -1,45 +1,34 @@
 //! What is written into a library. All of it may come twice, and in any order.
 
 use steadfast_core::{
-    Error, Handle, Object, Outcome, Result, Turn, rusqlite::OptionalExtension, store::crash,
+    Handle, Object, Outcome, Result, Turn, rusqlite::OptionalExtension, store::crash,
 };
 
 use super::{
-    Changed, ClaimKey, DeleteArtifact, DeleteGeneration, GenerationChanged, Library, LibraryHeard,
+    Changed, DeleteArtifact, DeleteGeneration, GenerationChanged, Library, LibraryHeard, ReserveId,
     mirror, rows,
 };
 use crate::{
-    Artifact, Discard, DiscardAgain, GenerationManager, OrphanSweep, StartSweep,
+    Artifact, Discard, DiscardAgain, GenerationManager, OrphanSweep, StartSweep, ids::id_of,
     jobs::DISCARD_AGAIN, orphans::SWEEP,
 };
 
-/// How long a key of a request is remembered, in milliseconds.
-const KEEP_KEYS: i64 = 24 * 3_600_000;
-
-impl Handle<ClaimKey> for Library {
-    const NAME: &'static str = "claim-key";
+impl Handle<ReserveId> for Library {
+    const NAME: &'static str = "reserve-id";
     type Reply = String;
 
-    fn handle(&self, turn: &Turn<Self>, msg: ClaimKey) -> Result<String> {
-        let (sql, now) = (turn.sql(), turn.now().0);
-        sql.execute("DELETE FROM keys WHERE at < ?1", [now - KEEP_KEYS])?;
-        let select = "SELECT digest, id FROM keys WHERE key = ?1";
-        let read = |row: &steadfast_core::rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
-        let found: Option<(String, String)> = sql.query_row(select, [&msg.key], read).optional()?;
-        match found {
-            Some((digest, id)) if digest == msg.digest => Ok(id),
-            Some(_) => {
-                let text = format!("key `{}` was used for another request", msg.key);
-                Err(Error::terminal(text).with_code("key_reused"))
-            }
-            None => {
-                let insert = "INSERT INTO keys (key, digest, id, at) VALUES (?1, ?2, ?3, ?4)";
-                sql.execute(insert, (&msg.key, &msg.digest, &msg.id, now))?;
-                Ok(msg.id)
-            }
-        }
+    fn handle(&self, turn: &Turn<Self>, msg: ReserveId) -> Result<String> {
+        // Earlier versions kept keys in this table.
+        let select = "SELECT id FROM keys WHERE key = ?1 AND digest = ?2 AND at > ?3";
+        let oldest = turn.now().0 - KEYS_KEPT;
+        let find = (&msg.key, &msg.digest, oldest);
+        let found = turn.sql().query_row(select, find, |row| row.get(0)).optional()?;
+        Ok(found.unwrap_or_else(|| id_of(turn.now(), &format!("{} {}", turn.name(), msg.key))))
     }
 }
+
+/// How long earlier versions kept a key, in milliseconds.
+const KEYS_KEPT: i64 = 24 * 3_600_000;
 
 impl Handle<GenerationChanged> for Library {
     const NAME: &'static str = "generation-changed";
@@ -139,7 +128,6 @@ impl Handle<DeleteGeneration> for Library {
         sql.execute("DELETE FROM artifacts WHERE generationId = ?1", [&msg.id])?;
         sql.execute("DELETE FROM generations WHERE id = ?1", [&msg.id])?;
         // Its key may be used again: for another one, not for this one.
-        sql.execute("DELETE FROM keys WHERE id = ?1", [&msg.id])?;
         forget(turn, &msg.id)?;
         if !artifacts.is_empty() {
             turn.perform(&Discard { artifacts });

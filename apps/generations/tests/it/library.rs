@@ -2,8 +2,8 @@
 
 use steadfast_core::{Object, test::TestApp};
 use steadfast_generations::{
-    ClaimKey, Create, DEFAULT_WORKSPACE, DeleteArtifact, GenerationManager, GenerationStatus,
-    GetGeneration, GetState, Library, ListArtifacts, ListGenerations, ListTags, Narrow, SetTag,
+    Create, DEFAULT_WORKSPACE, DeleteArtifact, GenerationManager, GenerationStatus, GetGeneration,
+    GetState, Library, ListArtifacts, ListGenerations, ListTags, Narrow, ReserveId, SetTag,
     TagTarget, artifact_id,
 };
 
@@ -73,13 +73,14 @@ async fn lists_go_on_behind_the_last_and_are_narrowed_by_time_and_model() {
 #[tokio::test]
 async fn a_key_is_one_request_and_refuses_another() {
     let app = start(&Fake::new()).await;
-    let claim = |digest: &str, id: &str| {
-        let claim = ClaimKey { key: "k".into(), digest: digest.into(), id: id.into() };
-        app.call(Library::at(DEFAULT_WORKSPACE), claim)
+    let reserve = |workspace: &str, digest: &str| {
+        let reserve = ReserveId { key: "k".into(), digest: digest.into() };
+        app.call(Library::at(workspace), reserve).key("k")
     };
-    assert_eq!(claim("a", "1").await.unwrap(), "1");
-    assert_eq!(claim("a", "2").await.unwrap(), "1");
-    assert_eq!(claim("b", "3").await.unwrap_err().code(), "key_reused");
+    let id = reserve(DEFAULT_WORKSPACE, "a").await.unwrap();
+    assert_eq!(reserve(DEFAULT_WORKSPACE, "a").await.unwrap(), id);
+    assert_eq!(reserve(DEFAULT_WORKSPACE, "b").await.unwrap_err().code(), "key_reused");
+    assert_ne!(reserve("studio", "a").await.unwrap(), id, "a workspace has its own keys");
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ use axum::{
 };
 use serde::{Deserialize, Serialize};
 use steadfast_core::Object;
+use steadfast_web::IdempotencyKey;
 
 use super::{
     problem::Problem,
@@ -46,12 +47,13 @@ pub(super) async fn create(
     State(site): State<Site>,
     Path(organization): Path<String>,
     headers: HeaderMap,
+    key: IdempotencyKey,
     form: Result<Multipart, MultipartRejection>,
 ) -> Result<Response, Problem> {
     site.admit(&headers, &organization, Action::Write).await?;
     let form = form.map_err(|error| Problem::bad("malformed_form", error.body_text()))?;
     let received = receive::read(&site, form).await?;
-    let upload = receive::store(&site, &organization, received).await?;
+    let upload = receive::store(&site, &organization, received, &key).await?;
     let shown = upload.map(|it| Shown::new(&organization, it));
     Ok((StatusCode::ACCEPTED, Json(shown)).into_response())
 }
@@ -174,10 +176,12 @@ pub(super) async fn retry(
     State(site): State<Site>,
     Path((organization, name)): Path<(String, String)>,
     headers: HeaderMap,
+    key: IdempotencyKey,
 ) -> Result<Json<Shown>, Problem> {
     site.admit(&headers, &organization, Action::Write).await?;
-    let retry = RetryUpload { name };
-    let upload = site.objects.call(OrganizationAgent::at(&organization), retry).await?;
+    // The keys of an organization are those of its agent.
+    let retry = site.objects.call(OrganizationAgent::at(&organization), RetryUpload { name });
+    let upload = retry.maybe_key(key.text()).await?;
     Ok(Json(Shown::new(&organization, upload)))
 }
 

@@ -8,6 +8,7 @@ use axum::{
 };
 use serde::Deserialize;
 use steadfast_core::Object;
+use steadfast_web::IdempotencyKey;
 
 use super::{
     api::remove,
@@ -56,7 +57,7 @@ async fn store_all(site: &Site, organization: &str, mut form: Multipart) -> Resu
         }
         let stored = async {
             let received = receive::named(name.take(), file.as_deref(), bytes?)?;
-            receive::store(site, organization, received).await
+            receive::store(site, organization, received, &IdempotencyKey::default()).await
         };
         if let Err(problem) = stored.await {
             refused.push((file.unwrap_or_default(), problem));

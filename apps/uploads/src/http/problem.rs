@@ -42,6 +42,9 @@ impl From<TokenError> for Problem {
             TokenError::Denied(Denied::Unknown) => (StatusCode::UNAUTHORIZED, "token_needed"),
             TokenError::Denied(Denied::Foreign) => (StatusCode::FORBIDDEN, "token_foreign"),
             TokenError::Organization { .. } => (StatusCode::BAD_REQUEST, "invalid_organization"),
+            TokenError::Repeated { .. } | TokenError::KeyReused { .. } => {
+                (StatusCode::CONFLICT, "key_reused")
+            }
             TokenError::Store(error) => (StatusCode::SERVICE_UNAVAILABLE, error.code()),
         };
         Self::new(status, code, error.to_string())
@@ -75,6 +78,7 @@ impl From<BucketError> for Problem {
             "range_not_satisfiable" => StatusCode::RANGE_NOT_SATISFIABLE,
             "too_large" => StatusCode::PAYLOAD_TOO_LARGE,
             "disk_full" => StatusCode::INSUFFICIENT_STORAGE,
+            "key_reused" => StatusCode::CONFLICT,
             _ => StatusCode::SERVICE_UNAVAILABLE,
         };
         Self::new(status, code, error.to_string())

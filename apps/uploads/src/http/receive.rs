@@ -8,9 +8,10 @@ use axum::{
 };
 use steadfast_ai::classify::inspect;
 use steadfast_core::{
-    Object,
-    bucket::{Attributes, PutOptions},
+    BucketError, Object, RequestKey,
+    bucket::{Attributes, PutOptions, PutRecord},
 };
+use steadfast_web::IdempotencyKey;
 
 use super::{problem::Problem, site::Site};
 use crate::{IngestUploadEvent, OrganizationAgent, Upload, is_name};
@@ -91,23 +92,38 @@ pub(super) async fn store(
     site: &Site,
     organization: &str,
     received: Received,
+    key: &IdempotencyKey,
 ) -> Result<Option<Upload>, Problem> {
     let Received { name, bytes } = received;
     let (limits, bytes) = (site.limits.clone(), Arc::<[u8]>::from(bytes));
     let looked_at = bytes.clone();
     let inspected = site.pool.run(|| move || inspect(&looked_at, &limits)).await??;
     let attributes = Attributes::of_type(inspected.content_type);
-    let put = PutOptions { attributes, ..PutOptions::default() };
-    let blob = site.uploads.put_with(&format!("{organization}/{name}"), &bytes, put).await?;
+    let request = [name.as_bytes(), b"\0", &bytes].concat();
+    let once = key.request("upload", Some(organization), &request);
+    let once = once.map_err(|error| Problem::bad("invalid_key", error.to_string()))?;
+    let once = once.map(RequestKey::into_remember);
+    let put = PutOptions { attributes, once, ..PutOptions::default() };
+    let put = match site.uploads.put_with(&format!("{organization}/{name}"), &bytes, put).await {
+        Ok(it) => PutRecord { sequence: it.sequence, version: it.version(), size: it.size },
+        // The image was stored before with this key; its agent may not have been told.
+        Err(BucketError::Repeated { answer }) => {
+            serde_json::from_str(&answer).map_err(|error| {
+                Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "corrupt", error.to_string())
+            })?
+        }
+        Err(error) => return Err(error.into()),
+    };
     let ingest = IngestUploadEvent {
         name,
-        sequence: blob.sequence,
-        version: blob.version(),
-        size: blob.size,
+        sequence: put.sequence,
+        version: put.version,
+        size: put.size,
         content_type: Some(inspected.content_type.into()),
         failed: None,
     };
-    Ok(site.objects.call(OrganizationAgent::at(organization), ingest).await?)
+    let ingest = site.objects.call(OrganizationAgent::at(organization), ingest);
+    Ok(ingest.maybe_key(key.text()).await?)
 }
 
 /// A name from that of a file: what cannot be in one becomes `-`.

@@ -158,6 +158,8 @@ fn every_error_of_a_bucket_keeps_its_code() {
     check(BucketError::Part { number: 1, reason: PartTrouble::Small }, 400);
     check(BucketError::Argument { field: "x", rule: text() }, 400);
     check(BucketError::Overlap { rule: text(), other: text(), action: "x" }, 409);
+    check(BucketError::Repeated { answer: text() }, 409);
+    check(BucketError::KeyReused { key: text() }, 409);
     check(BucketError::DiskFull, 507);
     check(BucketError::Files { reason: text() }, 503);
     check(BucketError::Store(StoreError::Closed), 503);

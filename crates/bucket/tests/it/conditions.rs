@@ -116,8 +116,8 @@ async fn a_copy_goes_from_bucket_to_bucket_if_both_are_as_expected(lab: Lab) {
 async fn access_keys_are_found_until_they_are_revoked(lab: Lab) {
     let scope =
         Scope { bucket: Some("photos".into()), prefix: Some("in/".into()), read_only: true };
-    let one = create_key(&*lab.store, scope.clone()).await.unwrap();
-    let all = create_key(&*lab.store, Scope::default()).await.unwrap();
+    let one = create_key(&*lab.store, scope.clone(), None).await.unwrap();
+    let all = create_key(&*lab.store, Scope::default(), None).await.unwrap();
     assert_ne!((&one.id, &one.secret), (&all.id, &all.secret));
     assert_eq!((one.id.len(), one.secret.len()), (20, 40));
     assert!(!format!("{one:?}").contains(&one.secret));
@@ -132,7 +132,7 @@ async fn access_keys_are_found_until_they_are_revoked(lab: Lab) {
         assert!(all.scope.covers_blob(bucket, at));
     }
     let wrong = Scope { bucket: Some("No".into()), ..Scope::default() };
-    assert!(create_key(&*lab.store, wrong).await.is_err());
+    assert!(create_key(&*lab.store, wrong, None).await.is_err());
     let mut ids = [one.id.clone(), all.id.clone()];
     ids.sort();
     let list = async |after: Option<&str>, limit| {

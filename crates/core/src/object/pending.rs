@@ -54,6 +54,12 @@ impl<R> PendingCall<R> {
         self.key = Some(key.into());
         self
     }
+
+    /// The same with a key that may be missing, as one from a header of a request.
+    pub fn maybe_key(mut self, key: Option<&str>) -> Self {
+        self.key = key.map(str::to_owned);
+        self
+    }
 }
 
 impl<R: Body> IntoFuture for PendingCall<R> {

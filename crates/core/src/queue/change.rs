@@ -1,49 +1,87 @@
 //! What operators change about messages that nobody handles: many in one commit.
 
-use steadfast_store::{Commit, Letter, Position};
+use serde::{Serialize, de::DeserializeOwned};
+use steadfast_store::{Commit, Outcome, Position, Rejection};
 
 use super::{QueueError, Queues, desk::Desk, redrive::Candidate, shelf::PutDown};
-use crate::commit_each::commit_each;
+use crate::{commit_each::commit_each, idempotency::read};
 
 /// Messages changed in one commit.
-const TOGETHER: usize = 100;
+pub(super) const TOGETHER: usize = 100;
 
 impl Queues {
-    /// Commits changes of messages while nobody else has them, and says of each whether it
-    /// happened.
-    pub(super) async fn change_all(
+    /// Commits changes of messages while nobody else has them, and says how many happened. The
+    /// last changes stay, 1 to 100 of them, for [`Self::change_last`].
+    pub(super) async fn change_first(
         &self,
         desk: &Desk,
-        changes: &[(Candidate, Commit)],
-    ) -> Result<Vec<bool>, QueueError> {
-        let mut changed = Vec::new();
-        for some in changes.chunks(TOGETHER) {
-            changed.extend(self.change_some(desk, some).await?);
+        changes: &mut Vec<(Candidate, Commit)>,
+    ) -> Result<u64, QueueError> {
+        let mut changed = 0;
+        while TOGETHER < changes.len() {
+            let some: Vec<_> = changes.drain(..TOGETHER).collect();
+            changed += self.change_some(desk, &some).await?;
         }
         Ok(changed)
     }
 
-    async fn change_some(
+    /// Commits the last changes, and records the answer with them under the key of this handle.
+    /// The answer is made from how many of them happened.
+    pub(super) async fn change_last<T: Serialize + DeserializeOwned>(
         &self,
         desk: &Desk,
         changes: &[(Candidate, Commit)],
-    ) -> Result<Vec<bool>, QueueError> {
+        answer: impl Fn(u64) -> T,
+    ) -> Result<T, QueueError> {
+        let Some(key) = &self.key else {
+            return Ok(answer(self.change_some(desk, changes).await?));
+        };
         let mut held = Held { queues: self, desk, positions: Vec::new() };
-        // A dead one stands on no shelf.
-        let is_ours: Vec<bool> = changes
-            .iter()
-            .map(|(it, _)| it.letter.as_ref().is_none_or(|it| held.hold(it)))
-            .collect();
-        let ours = changes.iter().zip(&is_ours).filter(|it| *it.1);
-        let commits: Vec<Commit> = ours.map(|it| it.0.1.clone()).collect();
-        let mut receipts = commit_each(&*self.shared.store, &commits).await?.into_iter();
-        let mut changed = Vec::new();
-        for ((candidate, _), is_ours) in changes.iter().zip(is_ours) {
-            let is_changed = is_ours && receipts.next().flatten().is_some();
-            if is_changed {
-                held.gone(candidate.message.position);
+        let ours: Vec<_> = changes.iter().filter(|it| held.take(&it.0)).collect();
+        let all = answer(ours.len() as u64);
+        let mut together = Commit::of(key.write_answer(&all)?);
+        for (_, commit) in &ours {
+            together.expects.extend_from_slice(&commit.expects);
+            together.writes.extend_from_slice(&commit.writes);
+        }
+        match self.shared.store.commit(together).await? {
+            Outcome::Committed(_) => {
+                ours.iter().for_each(|it| held.gone(it.0.message.position));
+                return Ok(all);
             }
-            changed.push(is_changed);
+            Outcome::Duplicate(before) => return Ok(read(&before)?),
+            Outcome::Rejected(Rejection::KeyReused { key }) => {
+                return Err(QueueError::KeyReused { key });
+            }
+            // Somebody else has changed one of them: each for itself.
+            Outcome::Rejected(_) => drop(held),
+        }
+        let done = answer(self.change_some(desk, changes).await?);
+        match self.shared.store.commit(Commit::of(key.write_answer(&done)?)).await? {
+            Outcome::Committed(_) => Ok(done),
+            Outcome::Duplicate(before) => Ok(read(&before)?),
+            Outcome::Rejected(Rejection::KeyReused { key }) => Err(QueueError::KeyReused { key }),
+            // Nothing else is expected.
+            Outcome::Rejected(_) => Ok(done),
+        }
+    }
+
+    /// Commits changes together, and says how many happened.
+    pub(super) async fn change_some(
+        &self,
+        desk: &Desk,
+        changes: &[(Candidate, Commit)],
+    ) -> Result<u64, QueueError> {
+        let mut held = Held { queues: self, desk, positions: Vec::new() };
+        let ours: Vec<_> = changes.iter().filter(|it| held.take(&it.0)).collect();
+        let commits: Vec<Commit> = ours.iter().map(|it| it.1.clone()).collect();
+        let receipts = commit_each(&*self.shared.store, &commits).await?;
+        let mut changed = 0;
+        for ((candidate, _), receipt) in ours.into_iter().zip(receipts) {
+            if receipt.is_some() {
+                held.gone(candidate.message.position);
+                changed += 1;
+            }
         }
         Ok(changed)
     }
@@ -58,7 +96,10 @@ struct Held<'a> {
 }
 
 impl Held<'_> {
-    fn hold(&mut self, letter: &Letter) -> bool {
+    /// Whether nobody else has it.
+    fn take(&mut self, candidate: &Candidate) -> bool {
+        // A dead one stands on no shelf.
+        let Some(letter) = &candidate.letter else { return true };
         let is_held = self.desk.shelf().hold(letter);
         if is_held {
             self.positions.push(letter.message.position);

@@ -47,10 +47,11 @@ impl Queues {
         what: &'static str,
         change: impl Fn(&Rules) -> Option<Rules> + Send + Sync + 'static,
     ) -> Result<(), QueueError> {
-        let store = self.shared.store.clone();
-        let task = tokio::spawn(async move { desk.change(&*store, what, change).await });
+        let (store, key) = (self.shared.store.clone(), self.key.clone());
+        let task =
+            tokio::spawn(async move { desk.change(&*store, what, key.as_ref(), change).await });
         match task.await {
-            Ok(changed) => changed.map(drop),
+            Ok(changed) => changed,
             Err(error) => match error.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
                 // The program ends.

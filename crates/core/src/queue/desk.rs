@@ -11,14 +11,15 @@ use std::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use steadfast_store::{
-    Address, Clock, Commit, InvalidInput, Json, Lease, Message, Outcome, Position, Store,
-    StoreError, Timestamp, Version, Write,
+    Address, Clock, Commit, Expect, InvalidInput, Json, Lease, Message, Outcome, Position,
+    Rejection, Store, StoreError, Timestamp, Version, Write,
 };
 use tokio::sync::Notify;
 
 use super::{
     QueueError, QueueSettings, figures::Samples, meter::Meter, name::address, shelf::Shelf,
 };
+use crate::RequestKey;
 
 /// What is recorded about a queue, each time it changes, in a stream of its own.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -125,18 +126,32 @@ impl Desk {
         0 < lock(&self.rules).0
     }
 
-    /// Records other rules; `None` leaves them as they are.
+    /// Records other rules; `None` leaves them as they are. A key is recorded even then: a
+    /// repetition must not change the rules after somebody else did.
     pub(super) async fn change(
         &self,
         store: &dyn Store,
         what: &'static str,
+        key: Option<&RequestKey>,
         change: impl Fn(&Rules) -> Option<Rules>,
-    ) -> Result<Rules, QueueError> {
+    ) -> Result<(), QueueError> {
         loop {
-            let (version, rules) = lock(&self.rules).clone();
-            let Some(rules) = change(&rules) else { return Ok(rules) };
-            let message = Message::new(what, Json::of(&rules)?)?.event().input();
-            let commit = Commit::append(&self.record, version, vec![message]);
+            let (version, before) = lock(&self.rules).clone();
+            let rules = change(&before);
+            let mut commit = match &rules {
+                Some(rules) => {
+                    let message = Message::new(what, Json::of(rules)?)?.event().input();
+                    Commit::append(&self.record, version, vec![message])
+                }
+                None if key.is_none() => return Ok(()),
+                None => {
+                    let stream = self.record.id();
+                    Commit::default().expect(Expect::Version { stream, version })
+                }
+            };
+            if let Some(key) = key {
+                commit = commit.write(key.write());
+            }
             let outcome = store.commit(commit).await;
             if outcome.as_ref().is_err_and(|it| !it.surely_unapplied()) {
                 // Perhaps they are in force now; if that cannot be read, the next change sees it.
@@ -146,15 +161,21 @@ impl Desk {
             match outcome? {
                 Outcome::Committed(_) => {
                     let mut now = lock(&self.rules);
-                    if now.0 <= version {
-                        *now = (version + 1, rules.clone());
+                    if let Some(rules) = rules
+                        && now.0 <= version
+                    {
+                        *now = (version + 1, rules);
                     }
                     drop(now);
                     self.wake();
-                    return Ok(rules);
+                    return Ok(());
+                }
+                Outcome::Duplicate(_) => return Ok(()),
+                Outcome::Rejected(Rejection::KeyReused { key }) => {
+                    return Err(QueueError::KeyReused { key });
                 }
                 // Somebody else changed them: decide anew, on theirs.
-                Outcome::Rejected(_) | Outcome::Duplicate(_) => self.read_again(store).await?,
+                Outcome::Rejected(_) => self.read_again(store).await?,
             }
         }
     }

@@ -2,6 +2,8 @@
 
 use steadfast_store::{AddressError, InvalidInput, Position, StoreError};
 
+use crate::KeyError;
+
 /// Why something could not be done with a queue.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum QueueError {
@@ -93,6 +95,15 @@ pub enum QueueError {
     /// The store could not do it.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl From<KeyError> for QueueError {
+    fn from(error: KeyError) -> Self {
+        match error {
+            KeyError::Reused { key } => Self::KeyReused { key },
+            KeyError::Store(error) => Self::Store(error),
+        }
+    }
 }
 
 impl QueueError {

@@ -5,14 +5,15 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
-use steadfast_store::{Claimed, Commit, Lease, Letter, Position, State, Timestamp, Write};
+use serde::{Deserialize, Serialize};
+use steadfast_store::{Claimed, Commit, Lease, Letter, Position, Receipt, State, Timestamp, Write};
 
 use super::{
     QueueError, Queues,
     delivery::Verdict,
     desk::Desk,
     meter::Happening,
-    settle::{self, Ending},
+    settle::{self, Ending, Written},
     shelf::PutDown,
 };
 use crate::commit_each::commit_each;
@@ -37,9 +38,9 @@ pub struct Pulled {
 }
 
 /// Names a lease: `position-number`, opaque to clients.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaseId {
-    position: Position,
+    pub(super) position: Position,
     number: i64,
 }
 
@@ -66,7 +67,7 @@ impl FromStr for LeaseId {
 }
 
 /// What became of acknowledgements.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Acked {
     /// So many are done.
     pub acked: usize,
@@ -77,7 +78,7 @@ pub struct Acked {
 }
 
 impl LeaseId {
-    fn new(position: Position, chance: u64, desk: &Desk) -> Self {
+    pub(super) fn new(position: Position, chance: u64, desk: &Desk) -> Self {
         let number = (chance & !0xffff) | u64::from(mark(desk));
         Self { position, number: number.cast_signed() }
     }
@@ -87,7 +88,7 @@ impl LeaseId {
         self.number.cast_unsigned() & 0xffff == u64::from(mark(desk))
     }
 
-    fn lease(self) -> Lease {
+    pub(super) fn lease(self) -> Lease {
         Lease { holder: 0, number: self.number }
     }
 }
@@ -116,23 +117,13 @@ impl Queues {
         }
         let desk = self.known(name).await?;
         let _woken = Woken(&desk);
-        let (mut pulled, mut is_sure) = (Vec::new(), false);
-        while pulled.len() < max && !desk.rules().paused {
-            let wanted = max - pulled.len();
-            let letters = desk.shelf().take(wanted, |_| true);
+        if let Some(key) = &self.key {
+            return self.pull_once(&desk, max, lasts, key).await;
+        }
+        let mut pulled = Vec::new();
+        while pulled.len() < max {
+            let letters = self.take_due(&desk, max - pulled.len(), pulled.is_empty()).await?;
             if letters.is_empty() {
-                // News may still be on its way to us of what others know to be durable. Nobody
-                // hears that a queue is empty unless the store says so.
-                if pulled.is_empty() && !is_sure {
-                    desk.shelf().look_again();
-                    is_sure = true;
-                }
-                let (store, clock) = (&*self.shared.store, &*self.shared.clock);
-                let is_read = desk.fill(store, clock, 1, desk.fitting(wanted)).await?;
-                // Somebody else may have read meanwhile.
-                if is_read || 0 < desk.shelf().len() {
-                    continue;
-                }
                 break;
             }
             pulled.extend(self.lend(&desk, letters, lasts).await?);
@@ -142,20 +133,44 @@ impl Queues {
         Ok(pulled)
     }
 
-    /// Claims letters for somebody outside. Those whose attempts are used up are given up instead.
+    /// Takes messages that are due from the shelf, which it fills. None if there are none, or the
+    /// queue is paused. The caller must put them down.
+    pub(super) async fn take_due(
+        &self,
+        desk: &Desk,
+        wanted: usize,
+        is_first: bool,
+    ) -> Result<Vec<Letter>, QueueError> {
+        let mut is_sure = !is_first;
+        while !desk.rules().paused {
+            let letters = desk.shelf().take(wanted, |_| true);
+            if !letters.is_empty() {
+                return Ok(letters);
+            }
+            // News may still be on its way to us of what others know to be durable. Nobody hears
+            // that a queue is empty unless the store says so.
+            if !is_sure {
+                desk.shelf().look_again();
+                is_sure = true;
+            }
+            let (store, clock) = (&*self.shared.store, &*self.shared.clock);
+            let is_read = desk.fill(store, clock, 1, desk.fitting(wanted)).await?;
+            // Somebody else may have read meanwhile.
+            if !is_read && desk.shelf().len() == 0 {
+                break;
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    /// Claims letters for somebody outside.
     async fn lend(
         &self,
         desk: &Desk,
         letters: Vec<Letter>,
         lasts: Duration,
     ) -> Result<Vec<Pulled>, QueueError> {
-        let mut hands = InHand { queues: self, desk, letters };
-        let attempts_max = desk.rules().settings.attempts_max();
-        let is_over = |it: &Letter| attempts_max <= it.tries();
-        for letter in hands.letters.clone().iter().filter(|it| is_over(it)) {
-            self.give_up(desk, letter).await?;
-            hands.put_down(letter.message.position, PutDown::Gone);
-        }
+        let mut hands = self.take_in_hand(desk, letters).await?;
         // Not guessed by another consumer, and not given out again after a restart.
         let leases: Vec<LeaseId> = hands
             .letters
@@ -178,6 +193,22 @@ impl Queues {
             pulled.push(Pulled { letter, attempt, lease: *lease, until });
         }
         Ok(pulled)
+    }
+
+    /// Holds letters. Those whose attempts are used up are given up.
+    pub(super) async fn take_in_hand<'a>(
+        &'a self,
+        desk: &'a Desk,
+        letters: Vec<Letter>,
+    ) -> Result<InHand<'a>, QueueError> {
+        let mut hands = InHand { queues: self, desk, letters };
+        let attempts_max = desk.rules().settings.attempts_max();
+        let is_over = |it: &Letter| attempts_max <= it.tries();
+        for letter in hands.letters.clone().iter().filter(|it| is_over(it)) {
+            self.give_up(desk, letter).await?;
+            hands.put_down(letter.message.position, PutDown::Gone);
+        }
+        Ok(hands)
     }
 
     async fn give_up(&self, desk: &Desk, letter: &Letter) -> Result<(), QueueError> {
@@ -204,6 +235,9 @@ impl Queues {
         retries: &[(LeaseId, Option<Duration>)],
     ) -> Result<Acked, QueueError> {
         let desk = self.known(name).await?;
+        if let Some(before) = self.before().await? {
+            return Ok(before);
+        }
         let mut endings = Vec::new();
         let mut answer = Acked::default();
         for id in acks {
@@ -229,25 +263,33 @@ impl Queues {
             let (position, lease) = (id.position, Some(id.lease()));
             let ending = Ending { position, attempt, lease, verdict };
             let written = settle::write(&ending, &settings, &*self.shared.entropy);
-            commits.push((id, is_ack, written));
+            commits.push(AckOf { id, is_ack, written });
+        }
+        if let Some(key) = &self.key {
+            return self.ack_once(&desk, commits, answer, key).await;
         }
         // All at once where possible: what is not ours any more does not harm the others.
-        let written: Vec<_> = commits.iter().map(|it| it.2.clone()).collect();
+        let written: Vec<_> = commits.iter().map(|it| it.written.clone()).collect();
         let receipts = settle::commit(&*self.shared.store, &written).await?;
-        let now = self.shared.clock.now();
-        for ((id, is_ack, written), receipt) in commits.into_iter().zip(receipts) {
-            // Who pulls now finds it, before the news is here.
-            if let Some(PutDown::Again(due_at)) = receipt.as_ref().map(|it| written.put_down(it)) {
-                desk.shelf().expect(id.position, due_at, now);
+        for (ack, receipt) in commits.into_iter().zip(receipts) {
+            match receipt {
+                None => answer.lost.push(ack.id),
+                Some(receipt) => {
+                    answer.count(&ack);
+                    self.acked(&desk, &ack, &receipt);
+                }
             }
-            match (receipt, is_ack) {
-                (None, _) => answer.lost.push(id),
-                (Some(_), true) => answer.acked += 1,
-                (Some(_), false) => answer.retried += 1,
-            }
-            desk.meter.count(written.happening, 1, now);
         }
         Ok(answer)
+    }
+
+    /// Counts a delivery that has ended, and finds its message before the news is here.
+    pub(super) fn acked(&self, desk: &Desk, ack: &AckOf, receipt: &Receipt) {
+        let now = self.shared.clock.now();
+        if let PutDown::Again(due_at) = ack.written.put_down(receipt) {
+            desk.shelf().expect(ack.id.position, due_at, now);
+        }
+        desk.meter.count(ack.written.happening, 1, now);
     }
 
     /// Which attempt a lease is for, if it is still in force in this queue.
@@ -257,6 +299,19 @@ impl Queues {
             Some(State::InFlight { lease, attempts, .. }) if lease == id.lease() => Some(attempts),
             Some(State::InFlight { .. } | State::Pending { .. } | State::Settled(_)) | None => None,
         }))
+    }
+}
+
+/// An acknowledgement, and what is written for it.
+pub(super) struct AckOf {
+    pub(super) id: LeaseId,
+    is_ack: bool,
+    pub(super) written: Written,
+}
+
+impl Acked {
+    pub(super) fn count(&mut self, ack: &AckOf) {
+        *(if ack.is_ack { &mut self.acked } else { &mut self.retried }) += 1;
     }
 }
 
@@ -271,14 +326,14 @@ impl Drop for Woken<'_> {
 
 /// Letters taken from the shelf for somebody outside. Those that are still here when it is dropped
 /// are looked for again.
-struct InHand<'a> {
+pub(super) struct InHand<'a> {
     queues: &'a Queues,
     desk: &'a Desk,
-    letters: Vec<Letter>,
+    pub(super) letters: Vec<Letter>,
 }
 
 impl InHand<'_> {
-    fn put_down(&mut self, position: Position, end: PutDown) {
+    pub(super) fn put_down(&mut self, position: Position, end: PutDown) {
         self.letters.retain(|it| it.message.position != position);
         self.desk.shelf().put_down(position, end, self.queues.shared.clock.now());
     }

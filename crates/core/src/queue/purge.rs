@@ -2,17 +2,20 @@
 
 use std::time::Duration;
 
-use steadfast_store::{DueCursor, Letter, Position, SettledAs, Timestamp, Write};
+use steadfast_store::{Commit, DueCursor, Letter, Position, SettledAs, Timestamp, Write};
 
 use super::{
     PeekState, QueueError, Queues,
-    desk::Desk,
+    change::TOGETHER,
     redrive::{CHUNK, Candidate, Walk, taken_out},
 };
 
 impl Queues {
     /// Takes all messages out of a queue that nobody handles, or those that wait, or the dead ones.
     /// They are cancelled: their record stays for as long as records do. Says how many.
+    ///
+    /// The last commit, of at most 100 messages, records the key of this handle. After a crash
+    /// before it, a repetition removes what is left and counts only that.
     pub async fn purge(
         &self,
         name: &str,
@@ -20,36 +23,24 @@ impl Queues {
         ids: Option<&[Position]>,
     ) -> Result<u64, QueueError> {
         let desk = self.known(name).await?;
-        let mut purged = 0;
+        let _alone = self.alone().await;
+        if let Some(before) = self.before().await? {
+            return Ok(before);
+        }
+        let (mut purged, mut changes) = (0, Vec::new());
         let mut walk = Walk::new(ids);
         while let Some(page) = self.next_page(&desk, &mut walk).await? {
-            let mut meant = page;
-            meant.retain(|it| {
+            let meant = page.into_iter().filter(|it| {
                 let state = match it.letter {
                     Some(_) => PeekState::Pending,
                     None => PeekState::Dead,
                 };
                 only.is_none_or(|it| it == state)
             });
-            purged += self.cancel(&desk, meant, "purged").await?;
+            changes.extend(meant.map(|it| cancelling(it, "purged")));
+            purged += self.change_first(&desk, &mut changes).await?;
         }
-        Ok(purged)
-    }
-
-    async fn cancel(
-        &self,
-        desk: &Desk,
-        candidates: Vec<Candidate>,
-        why: &str,
-    ) -> Result<u64, QueueError> {
-        let changes = candidates.into_iter().map(|it| {
-            let (position, as_, lease) = (it.message.position, SettledAs::Cancelled, it.lease());
-            let error = Some(why.to_owned());
-            let commit = taken_out(&it).write(Write::Settle { position, lease, as_, error });
-            (it, commit)
-        });
-        let changed = self.change_all(desk, &changes.collect::<Vec<_>>()).await?;
-        Ok(changed.into_iter().filter(|it| *it).count() as u64)
+        self.change_last(&desk, &changes, |last| purged + last).await
     }
 
     /// Cancels what could have been delivered for longer than its queue keeps messages. Says how
@@ -73,12 +64,23 @@ impl Queues {
                 after = DueCursor { due_at: last.due_at(), position: last.message.position };
                 let candidate =
                     |it: Letter| Candidate { message: it.message.clone(), letter: Some(it) };
-                let candidates = page.into_iter().map(candidate).collect();
-                expired += self.cancel(&desk, candidates, &why).await?;
+                let changes = page.into_iter().map(|it| cancelling(candidate(it), &why));
+                let changes: Vec<_> = changes.collect();
+                for some in changes.chunks(TOGETHER) {
+                    expired += self.change_some(&desk, some).await?;
+                }
             }
         }
         Ok(expired)
     }
+}
+
+/// Takes a message out of its queue for good.
+fn cancelling(it: Candidate, why: &str) -> (Candidate, Commit) {
+    let (position, as_, lease) = (it.message.position, SettledAs::Cancelled, it.lease());
+    let error = Some(why.to_owned());
+    let commit = taken_out(&it).write(Write::Settle { position, lease, as_, error });
+    (it, commit)
 }
 
 fn kept(ms: u64) -> Duration {

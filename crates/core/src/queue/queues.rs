@@ -27,7 +27,7 @@ use super::{
     pump::Pump,
     suspects::Suspects,
 };
-use crate::{Client, Objects, dispatch::QueueNews, script::Script};
+use crate::{Client, Objects, RequestKey, dispatch::QueueNews, script::Script};
 
 /// What a program says about its queues.
 #[derive(Default)]
@@ -42,6 +42,7 @@ type Consumers = BTreeMap<&'static str, (Arc<dyn Consume>, ConsumeOptions)>;
 #[derive(Clone)]
 pub struct Queues {
     pub(super) shared: Arc<Shared>,
+    pub(super) key: Option<RequestKey>,
 }
 
 pub(super) struct Shared {
@@ -65,6 +66,8 @@ pub(super) struct Shared {
     leases: AtomicI64,
     /// Held by who gives a queue other settings.
     pub(super) configuring: tokio::sync::Mutex<()>,
+    /// Held by keyed operations of several commits, so that two with one key do not run at once.
+    pub(super) many: tokio::sync::Mutex<()>,
     /// A pump has looked at what is to be done.
     pub(super) rested: Notify,
     pub(super) stop: watch::Sender<bool>,
@@ -147,11 +150,18 @@ impl Queues {
             suspects: Suspects::default(),
             leases: AtomicI64::new(1),
             configuring: tokio::sync::Mutex::default(),
+            many: tokio::sync::Mutex::default(),
             rested: Notify::new(),
             stop: watch::channel(false).0,
             pumps: Mutex::default(),
         });
-        Self { shared }
+        Self { shared, key: None }
+    }
+
+    /// Records the next change under a key: pause, resume, pull, ack, purge, redrive or edit. Made
+    /// again with the same key, the change is not repeated and gives what it gave.
+    pub fn keyed(&self, key: impl Into<Option<RequestKey>>) -> Self {
+        Self { shared: self.shared.clone(), key: key.into() }
     }
 
     /// Whether the program declares or consumes a queue.

@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use serde::{Deserialize, Serialize};
 use steadfast_store::{
     Address, Cause, Commit, Due, DueCursor, Expect, Json, Lease, Letter, Message, Position,
     Recorded, SettledAs, State, StoreError, Task, Timestamp, Write,
@@ -35,7 +36,7 @@ pub struct Redrive {
 }
 
 /// What was moved, or would be.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Redriven {
     /// Messages that fit.
     pub matched: u64,
@@ -75,6 +76,9 @@ impl Candidate {
 
 impl Queues {
     /// Moves messages that wait or are dead in a queue to where they are tried again.
+    ///
+    /// The last commit, of at most 100 messages, records the key of this handle. After a crash
+    /// before it, a repetition moves what is left and counts only that.
     pub async fn redrive(&self, name: &str, what: &Redrive) -> Result<Redriven, QueueError> {
         let desk = self.known(name).await?;
         if what.rate_per_second.is_some_and(|it| !(0.001..=1e6).contains(&it)) {
@@ -84,7 +88,13 @@ impl Queues {
         if let Some(to) = &what.to {
             address(to).map_err(|error| QueueError::name(to, &error))?;
         }
-        let mut done = Redriven::default();
+        let _alone = self.alone().await;
+        if !what.dry_run
+            && let Some(before) = self.before().await?
+        {
+            return Ok(before);
+        }
+        let (mut done, mut changes) = (Redriven::default(), Vec::new());
         let mut walk = Walk::new(what.ids.as_deref());
         while let Some(page) = self.next_page(&desk, &mut walk).await? {
             let mut fitting = page;
@@ -93,22 +103,27 @@ impl Queues {
             let room = 20_usize.saturating_sub(done.first.len());
             done.first.extend(fitting.iter().take(room).map(|it| it.message.position));
             if !what.dry_run {
-                self.move_page(&desk, fitting, what, &mut done).await?;
+                self.plan_moves(&desk, fitting, what, &mut done, &mut changes).await?;
+                done.moved += self.change_first(&desk, &mut changes).await?;
             }
         }
-        Ok(done)
+        if what.dry_run {
+            return Ok(done);
+        }
+        let moved = |last| Redriven { moved: done.moved + last, ..done.clone() };
+        self.change_last(&desk, &changes, moved).await
     }
 
-    async fn move_page(
+    async fn plan_moves(
         &self,
         desk: &Desk,
         page: Vec<Candidate>,
         what: &Redrive,
         done: &mut Redriven,
+        changes: &mut Vec<(Candidate, Commit)>,
     ) -> Result<(), QueueError> {
         let messages: Vec<&Recorded> = page.iter().map(|it| &it.message).collect();
         let origins = self.origins(desk, &messages).await?;
-        let mut changes = Vec::new();
         for (candidate, origin) in page.into_iter().zip(origins) {
             let to = what.to.clone().or(origin).unwrap_or_else(|| desk.name.to_string());
             let to = address(&to).map_err(|error| QueueError::name(&to, &error))?;
@@ -120,8 +135,6 @@ impl Queues {
             done.lasts = after;
             changes.push((candidate, commit));
         }
-        let moved = self.change_all(desk, &changes).await?;
-        done.moved += moved.iter().filter(|it| **it).count() as u64;
         Ok(())
     }
 
@@ -134,6 +147,9 @@ impl Queues {
         body: Json,
         to: Option<&str>,
     ) -> Result<Position, QueueError> {
+        if let Some(before) = self.replaced_before().await? {
+            return Ok(before);
+        }
         let desk = self.known(name).await?;
         let unknown = || QueueError::UnknownMessage { queue: name.into(), id };
         let found = self.candidate(&desk, id).await?.ok_or_else(unknown)?;
@@ -148,11 +164,21 @@ impl Queues {
         let (lease, as_) = (found.lease(), SettledAs::Cancelled);
         let commit = taken_out(&found).write(Write::Settle { position: id, lease, as_, error });
         let commit = commit.write(Write::Append { stream: target, messages: vec![message] });
+        let commit = match &self.key {
+            Some(key) => commit.write(key.write()),
+            None => commit,
+        };
         let before = self.shared.store.totals().await?.position;
-        if self.change_all(&desk, &[(found, commit)]).await? != [true] {
-            return Err(unknown());
+        if self.change_some(&desk, &[(found, commit)]).await? == 0 {
+            return self.replaced_before().await?.ok_or_else(unknown);
         }
         self.replacement(id, before).await?.ok_or_else(unknown)
+    }
+
+    /// The message that an edit under the key of this handle made.
+    async fn replaced_before(&self) -> Result<Option<Position>, QueueError> {
+        let Some(key) = &self.key else { return Ok(None) };
+        Ok(key.find(&*self.shared.store).await?.map(|it| it.position))
     }
 
     /// The message that was caused by another one after a position.

@@ -3,16 +3,14 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use steadfast_store::{
-    Commit, Due, Expect, Json, Message, Outcome, Position, Remember, StoreError, Task, Write,
-};
+use steadfast_store::{Commit, Due, Json, Message, Outcome, Position, StoreError, Task, Write};
 
 use super::{
     Queue, QueueError, Queues,
     desk::Desk,
     name::{ENQUEUE, address},
 };
-use crate::Body;
+use crate::{Body, RequestKey};
 
 /// Messages that can be sent at once.
 pub const SEND_MAX: usize = 1_000;
@@ -73,12 +71,16 @@ impl Queues {
         let count = all.len();
         let delays: Vec<Duration> = all.iter().map(|it| it.delay).collect();
         let remember = match key {
-            Some(key) => Some(Remember::new(target.id(), key, digest(&all).as_bytes())?),
+            Some(key) => Some(RequestKey::within(target.id(), key, digest(&all).as_bytes())?),
             None => None,
         };
         if let Err(refused) = self.check_room(&desk, &all).await {
             // A repetition may find the queue filled by the very first one.
-            let before = self.recall(remember).await?.ok_or(refused)?;
+            let before = match &remember {
+                Some(key) => key.find(&*self.shared.store).await?,
+                None => None,
+            };
+            let before = before.ok_or(refused)?.position;
             return Ok((before..).take(count).collect());
         }
         let messages: Result<Vec<Message>, _> = all
@@ -92,7 +94,7 @@ impl Queues {
         let stream = target.clone();
         let mut commit = Commit::of(Write::Append { stream, messages: messages? });
         if let Some(remember) = remember {
-            commit = commit.write(Write::Remember(remember));
+            commit = commit.write(remember.write());
         }
         match self.shared.store.commit(commit).await? {
             Outcome::Committed(receipt) => {
@@ -110,16 +112,6 @@ impl Queues {
             Outcome::Rejected(_) => {
                 Err(QueueError::KeyReused { key: key.unwrap_or_default().into() })
             }
-        }
-    }
-
-    /// Looks a key up, through a commit that cannot be applied: there is no message 0.
-    async fn recall(&self, key: Option<Remember>) -> Result<Option<Position>, QueueError> {
-        let Some(key) = key else { return Ok(None) };
-        let commit = Commit::of(Write::Remember(key)).expect(Expect::Pending { position: 0 });
-        match self.shared.store.commit(commit).await? {
-            Outcome::Duplicate(it) => Ok(Some(it.position)),
-            Outcome::Rejected(_) | Outcome::Committed(_) => Ok(None),
         }
     }
 

@@ -3,9 +3,10 @@
 
 use std::{sync::atomic::Ordering, time::Duration};
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use steadfast_store::{
-    Address, Commit, Due, Lease, Message, Outcome, Position, Recorded, RunStatus, State,
+    Address, Commit, Due, Lease, Message, Outcome, Position, Recorded, Rejection, RunStatus, State,
     StoreError, Write,
 };
 use tokio::sync::{mpsc, oneshot};
@@ -18,12 +19,32 @@ use super::{
     record::Entry,
     wake,
 };
+use crate::RequestKey;
 
 /// Longer than any process lives: the next one takes it over.
 const AS_LONG_AS_WE_LIVE: Duration = Duration::from_hours(24 * 365);
 
 /// If it is not known whether a run was made, it is looked for after so long.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// What is recorded with a key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StartedRecord {
+    /// The id of the run.
+    pub id: String,
+    /// Whether the first request made it.
+    pub created: bool,
+}
+
+/// How a start ended.
+enum Made {
+    /// With the positions of its first message and of its wake-up.
+    Fresh(Position, Position),
+    /// The run was there.
+    Found,
+    /// The key was recorded by another request, perhaps for another id.
+    Repeated,
+}
 
 type Answer = oneshot::Sender<Result<Started, RunError>>;
 
@@ -41,18 +62,25 @@ pub(super) fn starting(
 }
 
 impl Runs {
+    /// The run that was started, or found, under the key of this handle.
+    pub async fn started_before(&self) -> Result<Option<StartedRecord>, RunError> {
+        match &self.key {
+            Some(key) => Ok(key.answer(&*self.shared.store).await?),
+            None => Ok(None),
+        }
+    }
+
     /// Starts a run, or finds it there.
     pub(super) async fn begin(&self, run: &Address, input: Value) -> Result<Started, RunError> {
-        let Some((driver, pokes)) = self.room_for(run) else {
-            let commit = starting(run, input, None, wake::AT_ONCE)?;
-            return match self.shared.store.commit(commit).await? {
-                Outcome::Committed(_) => Ok(Started { created: true, status: Status::Queued }),
-                Outcome::Duplicate(_) | Outcome::Rejected(_) => self.found(run).await,
-            };
+        // The key is of this start, and of nothing that the run does.
+        let (key, runs) = (self.key.as_ref(), self.keyed(None));
+        let Some((driver, pokes)) = runs.room_for(run) else {
+            let made = self.make(run, input, wake::AT_ONCE, key).await?;
+            return self.started(run, &made, key).await;
         };
         let (answer, answered) = oneshot::channel();
         // In a task of its own, so that the run is not left alone if nobody waits for the answer.
-        tokio::spawn(self.clone().make_and_drive(driver, pokes, input, answer));
+        tokio::spawn(runs.make_and_drive(driver, pokes, input, key.cloned(), answer));
         answered.await.unwrap_or(Err(StoreError::Closed.into()))
     }
 
@@ -69,23 +97,25 @@ impl Runs {
         mut driver: Driver,
         pokes: mpsc::UnboundedReceiver<Poke>,
         input: Value,
+        key: Option<RequestKey>,
         answer: Answer,
     ) {
         let number = self.shared.leases.fetch_sub(1, Ordering::Relaxed);
         let lease = Lease { holder: self.shared.store.owner().epoch, number };
-        let made = self.make(&driver.run, input.clone(), lease).await;
-        let answered = match made {
-            Ok(Some((first, position))) => {
-                driver.fresh = Some(Journal::begun(first, position, input));
-                driver.calls.push(own(position, lease));
-                Ok(Started { created: true, status: Status::Queued })
+        let due = Due::Held(lease, AS_LONG_AS_WE_LIVE);
+        let answered = match self.make(&driver.run, input.clone(), due, key.as_ref()).await {
+            Ok(made) => {
+                if let Made::Fresh(first, position) = made {
+                    driver.fresh = Some(Journal::begun(first, position, input));
+                    driver.calls.push(own(position, lease));
+                }
+                self.started(&driver.run, &made, key.as_ref()).await
             }
-            Ok(None) => self.found(&driver.run).await,
             Err(error) => {
-                if !error.surely_unapplied() {
+                if matches!(&error, RunError::Store(error) if !error.surely_unapplied()) {
                     tokio::spawn(self.clone().look_for(driver.run.clone(), lease));
                 }
-                Err(error.into())
+                Err(error)
             }
         };
         // That nobody waits for the answer is no matter.
@@ -93,25 +123,53 @@ impl Runs {
         self.keep_driving(driver, pokes).await;
     }
 
-    /// The positions of its first message and of its wake-up; `None` if it was there.
+    /// Commits a run, and its key with it.
     async fn make(
         &self,
         run: &Address,
         input: Value,
-        lease: Lease,
-    ) -> Result<Option<(Position, Position)>, StoreError> {
-        let commit = starting(run, input, None, Due::Held(lease, AS_LONG_AS_WE_LIVE))?;
+        due: Due,
+        key: Option<&RequestKey>,
+    ) -> Result<Made, RunError> {
+        let mut commit = starting(run, input, None, due)?;
+        if let Some(key) = key {
+            commit = commit.write(record(key, run, true)?);
+        }
         Ok(match self.shared.store.commit(commit).await? {
             Outcome::Committed(receipt) => match receipt.appended[..] {
-                [(_, first), (_, wake)] => Some((first, wake)),
-                _ => None,
+                [(_, first), (_, wake)] => Made::Fresh(first, wake),
+                _ => Made::Found,
             },
-            Outcome::Duplicate(_) | Outcome::Rejected(_) => None,
+            Outcome::Duplicate(_) => Made::Repeated,
+            Outcome::Rejected(Rejection::KeyReused { key }) => {
+                return Err(RunError::KeyReused { key });
+            }
+            Outcome::Rejected(_) => Made::Found,
         })
     }
 
-    async fn found(&self, run: &Address) -> Result<Started, RunError> {
+    /// The answer to a start. The key of one that found its run is recorded here: a repetition
+    /// must not make the run after it was deleted.
+    async fn started(
+        &self,
+        run: &Address,
+        made: &Made,
+        key: Option<&RequestKey>,
+    ) -> Result<Started, RunError> {
+        match made {
+            Made::Fresh(..) => return Ok(Started { created: true, status: Status::Queued }),
+            Made::Repeated => return Ok(Started { created: false, status: Status::Queued }),
+            Made::Found => {}
+        }
         let status = self.head(run).await?.status;
+        if let Some(key) = key {
+            let commit = Commit::of(record(key, run, false)?);
+            if let Outcome::Rejected(Rejection::KeyReused { key }) =
+                self.shared.store.commit(commit).await?
+            {
+                return Err(RunError::KeyReused { key });
+            }
+        }
         Ok(Started { created: false, status })
     }
 
@@ -159,6 +217,10 @@ impl Runs {
             clock.sleep(LOOK_AGAIN).await;
         }
     }
+}
+
+fn record(key: &RequestKey, run: &Address, created: bool) -> Result<Write, StoreError> {
+    Ok(key.write_answer(&StartedRecord { id: run.name().into(), created })?)
 }
 
 fn is_held(message: &Recorded, by: Lease) -> bool {

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use steadfast_store::{
-    Address, Commit, InvalidInput, Outcome, Rejection, RunStatus, SettledAs, StoreError, Timestamp,
-    Write,
+    Address, Commit, Expect, InvalidInput, Outcome, Position, Rejection, RunStatus, SettledAs,
+    StoreError, Timestamp, Version, Write,
 };
 
 use super::{
@@ -16,6 +16,15 @@ use super::{
     wake,
 };
 use crate::dispatch::Delivery;
+
+/// What is recorded with a key: how far the record of the run went then.
+#[derive(Serialize, Deserialize)]
+pub(super) struct ChangedRecord {
+    /// The position of the first message of the run: no other run of this id has it.
+    pub(super) first: Position,
+    pub(super) version: Version,
+    pub(super) at: i64,
+}
 
 /// What is to be recorded, what the table of runs says then, and whether the run is to wake.
 #[derive(Clone)]
@@ -114,6 +123,9 @@ impl Runs {
     pub async fn retry(&self, workflow: &str, id: &str) -> Result<(), RunError> {
         let run = address(workflow, id)?;
         self.check(workflow)?;
+        if self.changed_before().await?.is_some() {
+            return Ok(());
+        }
         let waits_for_none = self.load(&run).await?.tried.is_empty();
         self.change(workflow, id, move |head, _| match &head.status {
             Status::Complete(_) | Status::Errored(_) | Status::Terminated => Err("it has ended"),
@@ -153,6 +165,9 @@ impl Runs {
     ) -> Result<(), RunError> {
         let run = address(workflow, id)?;
         self.check(workflow)?;
+        if self.changed_before().await?.is_some() {
+            return Ok(());
+        }
         let root = self.load(&run).await?.order.remove("").unwrap_or_default();
         let from = from.map(|step| find(&root, step, &run)).transpose()?;
         self.change(workflow, id, move |head, _| match &head.status {
@@ -182,12 +197,24 @@ impl Runs {
         changed.await.unwrap_or(Err(StoreError::Closed.into()))
     }
 
+    /// What the key of this handle was recorded with, if it has one.
+    pub(super) async fn changed_before(&self) -> Result<Option<ChangedRecord>, RunError> {
+        match &self.key {
+            Some(key) => Ok(key.answer(&*self.shared.store).await?),
+            None => Ok(None),
+        }
+    }
+
     async fn change_now(
         &self,
         run: &Address,
         decide: impl Fn(&RunHead, Timestamp) -> Result<Option<Change>, &'static str>,
         delivery: Option<&Delivery>,
     ) -> Result<(), RunError> {
+        // A repetition finds the run as the first request left it, or later.
+        if self.changed_before().await?.is_some() {
+            return Ok(());
+        }
         let (version, status) = loop {
             let turn = self.turn(run.id());
             let _turn = match &turn {
@@ -200,8 +227,10 @@ impl Runs {
                 let (run, status) = (run.to_string(), head.status.tag());
                 RunError::WrongStatus { run, status, why }
             })?;
-            let Some(change) = change else { return Ok(()) };
-            let commit = change.commit(run, &head).map_err(StoreError::from)?;
+            if change.is_none() && self.key.is_none() {
+                return Ok(());
+            }
+            let commit = self.change_commit(run, change.as_ref(), &head, now)?;
             let outcome = match delivery {
                 Some(delivery) => delivery.settle(commit).await,
                 None => self.shared.store.commit(commit).await,
@@ -213,6 +242,7 @@ impl Runs {
             });
             match outcome? {
                 Outcome::Committed(receipt) => {
+                    let Some(change) = change else { return Ok(()) };
                     head.fold(now, &change.entry);
                     let last = receipt.appended.last().map_or(head.version, |it| it.0);
                     break (last, head.status);
@@ -223,7 +253,10 @@ impl Runs {
                 ) if delivery.is_some_and(|it| it.message.position == position) => return Ok(()),
                 // Somebody else was first, or its time has just come: look again.
                 Outcome::Rejected(Rejection::Version { .. } | Rejection::NotPending { .. }) => {}
-                Outcome::Duplicate(_) => break (head.version, head.status),
+                Outcome::Duplicate(_) => return Ok(()),
+                Outcome::Rejected(Rejection::KeyReused { key }) => {
+                    return Err(RunError::KeyReused { key });
+                }
                 Outcome::Rejected(rejection) => {
                     return Err(StoreError::Corrupt { reason: rejection.to_string() }.into());
                 }
@@ -234,6 +267,34 @@ impl Runs {
         self.shared.watchers.tell(run.id(), version, Some(status));
         Ok(())
     }
+
+    /// The commit of a change with the key of this handle. Without a change it records the key
+    /// alone: a repetition must not change the run after somebody else did.
+    fn change_commit(
+        &self,
+        run: &Address,
+        change: Option<&Change>,
+        head: &RunHead,
+        now: Timestamp,
+    ) -> Result<Commit, StoreError> {
+        let commit = match change {
+            Some(change) => change.commit(run, head)?,
+            None => {
+                let (stream, version) = (run.id(), head.version);
+                Commit::default().expect(Expect::Version { stream, version })
+            }
+        };
+        let Some(key) = &self.key else { return Ok(commit) };
+        let more: usize = commit.writes.iter().map(appended).sum();
+        let version = head.version + i64::try_from(more).unwrap_or(i64::MAX);
+        let record = ChangedRecord { first: head.first, version, at: now.0 };
+        Ok(commit.write(key.write_answer(&record)?))
+    }
+}
+
+/// How many messages a write appends.
+fn appended(write: &Write) -> usize {
+    if let Write::Append { messages, .. } = write { messages.len() } else { 0 }
 }
 
 /// How an event changes a run.

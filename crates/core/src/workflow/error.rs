@@ -2,7 +2,7 @@
 
 use steadfast_store::{AddressError, StoreError};
 
-use crate::Error;
+use crate::{Error, KeyError};
 
 /// Why something could not be done with a run.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -59,12 +59,27 @@ pub enum RunError {
         /// What was asked for.
         step: String,
     },
+    /// The key stands for another request.
+    #[error("idempotency key `{key}` was used for another request; use a new key")]
+    KeyReused {
+        /// Which key.
+        key: String,
+    },
     /// The name cannot be one.
     #[error(transparent)]
     Name(#[from] AddressError),
     /// The store gave no answer.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl From<KeyError> for RunError {
+    fn from(error: KeyError) -> Self {
+        match error {
+            KeyError::Reused { key } => Self::KeyReused { key },
+            KeyError::Store(error) => Self::Store(error),
+        }
+    }
 }
 
 impl RunError {
@@ -78,6 +93,7 @@ impl RunError {
             RunError::Failed { error, .. } => error.code(),
             RunError::WrongStatus { .. } => "wrong_status",
             RunError::UnknownStep { .. } => "step_not_found",
+            RunError::KeyReused { .. } => "key_reused",
             RunError::Name(_) => "invalid_name",
             RunError::Store(error) => error.code(),
         }

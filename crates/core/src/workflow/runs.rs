@@ -19,7 +19,7 @@ use super::{
     record::Key,
     watchers::{Watcher, Watchers},
 };
-use crate::{Buckets, Objects, script::Script};
+use crate::{Buckets, Objects, RequestKey, script::Script};
 
 /// Characters of an id.
 const ID_MAX: usize = 128;
@@ -28,6 +28,7 @@ const ID_MAX: usize = 128;
 #[derive(Clone)]
 pub struct Runs {
     pub(super) shared: Arc<Shared>,
+    pub(super) key: Option<RequestKey>,
 }
 
 pub(super) struct Shared {
@@ -86,7 +87,14 @@ impl Runs {
             journals: JournalCache::default(),
             leases: AtomicI64::new(-1),
         };
-        Self { shared: Arc::new(shared) }
+        Self { shared: Arc::new(shared), key: None }
+    }
+
+    /// Records the next change under a key: a start, an event, pause, resume, terminate or restart.
+    /// Made again with the same key, the change is not repeated. [`Runs::look_then`] and
+    /// [`Runs::started_before`] tell what came of it.
+    pub fn keyed(&self, key: impl Into<Option<RequestKey>>) -> Self {
+        Self { shared: self.shared.clone(), key: key.into() }
     }
 
     /// Also runs this workflow. Before anything is started.

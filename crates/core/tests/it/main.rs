@@ -22,6 +22,7 @@ mod held;
 mod history;
 mod holes;
 mod job_crashes;
+mod keyed;
 mod ledger;
 mod load;
 mod object;

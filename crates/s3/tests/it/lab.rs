@@ -56,7 +56,7 @@ impl Lab {
         for name in ["photos", "other"] {
             buckets.create(&BucketName::new(name).unwrap()).await.unwrap();
         }
-        let key = create_key(&*store, Scope::default()).await.unwrap();
+        let key = create_key(&*store, Scope::default(), None).await.unwrap();
         let api = S3Api::new(buckets.clone(), store.clone());
         Self { api, buckets, store, key, folder }
     }
@@ -68,7 +68,7 @@ impl Lab {
         read_only: bool,
     ) -> AccessKey {
         let (bucket, prefix) = (Some(bucket.into()), prefix.map(str::to_owned));
-        create_key(&*self.store, Scope { bucket, prefix, read_only }).await.unwrap()
+        create_key(&*self.store, Scope { bucket, prefix, read_only }, None).await.unwrap()
     }
 
     /// Sends what is signed already, its body in pieces; the last may be that it breaks off.

@@ -272,7 +272,7 @@ async fn signer(store: &dyn Store) -> Result<AccessKey, BucketError> {
         {
             return Ok(key);
         }
-        let key = create_key(store, Scope::default()).await?;
+        let key = create_key(store, Scope::default(), None).await?;
         let value = Some(Json::of(&key.id)?);
         let put = Put { entry: entry.clone(), value, reference: None, expires: None };
         let revision = found.map_or(0, |it| it.revision);

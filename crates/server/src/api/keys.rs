@@ -6,11 +6,15 @@ use steadfast_api::{
     Page,
     keys::{CreateKey, Key, ListKeys, NewKey, RevokeKey, RevokedKey},
 };
-use steadfast_bucket::{create_key, delete_key, list_keys};
+use steadfast_bucket::{BucketError, create_key, delete_key, list_keys};
+use steadfast_core::RequestKey;
 use utoipa_axum::router::OpenApiRouter;
 
 use super::problem::{Code, Problem};
-use crate::{operation::operation, server::Server};
+use crate::{
+    operation::{operation, request_key},
+    server::Server,
+};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
     OpenApiRouter::default()
@@ -20,7 +24,17 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
 }
 
 async fn create(server: Arc<Server>, it: CreateKey) -> Result<NewKey, Problem> {
-    Ok(create_key(&**server.runtime.store(), it.into()).await?.into())
+    let once = request_key(&it)?.map(RequestKey::into_remember);
+    match create_key(&**server.runtime.store(), it.into(), once).await {
+        Err(BucketError::Repeated { answer: id }) => {
+            let detail = format!(
+                "access key {id} was created with this idempotency key, and its secret is shown \
+                 once; revoke it, and create another one with a new key"
+            );
+            Err(Problem::of(Code::KeyReused, detail))
+        }
+        created => Ok(created?.into()),
+    }
 }
 
 async fn list(server: Arc<Server>, it: ListKeys) -> Result<Page<Key>, Problem> {

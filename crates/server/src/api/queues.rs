@@ -11,7 +11,7 @@ use steadfast_api::{
     },
 };
 use steadfast_core::{
-    QueueError,
+    QueueError, RequestKey,
     queue::{LeaseId, Outgoing, PeekState, Peeked, Redrive},
 };
 use steadfast_store::{Position, StoreError, Timestamp};
@@ -22,7 +22,10 @@ use super::{
     page::{CURSOR, Cursor, bad_cursor},
     problem::{Code, Problem},
 };
-use crate::{operation::operation, server::Server};
+use crate::{
+    operation::{operation, request_key},
+    server::Server,
+};
 
 /// Bytes of messages in one page, unless the first alone is larger.
 const PAGE_BYTES_MAX: usize = 8 << 20;
@@ -67,13 +70,41 @@ async fn configure(server: Arc<Server>, it: ConfigureQueue) -> Result<Queue, Pro
 }
 
 pub(crate) async fn pause(server: Arc<Server>, it: PauseQueue) -> Result<Queue, Problem> {
-    server.runtime.queues().pause(&it.queue).await?;
-    show(server, ShowQueue { queue: it.queue }).await.map_err(Problem::after_change)
+    let key = request_key(&it)?;
+    set_paused(server, it.queue, true, key).await
 }
 
 pub(crate) async fn resume(server: Arc<Server>, it: ResumeQueue) -> Result<Queue, Problem> {
-    server.runtime.queues().resume(&it.queue).await?;
-    show(server, ShowQueue { queue: it.queue }).await.map_err(Problem::after_change)
+    let key = request_key(&it)?;
+    set_paused(server, it.queue, false, key).await
+}
+
+/// With a key, the answer is made before the change, because it is recorded in the same commit.
+async fn set_paused(
+    server: Arc<Server>,
+    queue: String,
+    paused: bool,
+    key: Option<RequestKey>,
+) -> Result<Queue, Problem> {
+    let set = async |key: Option<RequestKey>| {
+        let queues = server.runtime.queues().keyed(key);
+        if paused { queues.pause(&queue).await } else { queues.resume(&queue).await }
+    };
+    let Some(key) = key else {
+        set(None).await?;
+        let shown = show(server.clone(), ShowQueue { queue }).await;
+        return shown.map_err(Problem::after_change);
+    };
+    let store = &**server.runtime.store();
+    if let Some(before) = key.answer(store).await? {
+        return Ok(before);
+    }
+    let shown = show(server.clone(), ShowQueue { queue: queue.clone() }).await?;
+    let answer = Queue { paused, ..shown };
+    set(Some(key.clone().answering(&answer).map_err(StoreError::from)?)).await?;
+    // Another request with this key may have been first.
+    let recorded = key.answer(store).await.map_err(|it| Problem::from(it).after_change())?;
+    Ok(recorded.unwrap_or(answer))
 }
 
 pub(crate) async fn peek(
@@ -135,7 +166,8 @@ fn outgoing(body: &JsonText, delay_ms: Option<u64>) -> Result<Outgoing, Problem>
 
 async fn pull(server: Arc<Server>, it: PullMessages) -> Result<PulledMessages, Problem> {
     let lease = Duration::from_millis(it.lease_ms);
-    let pulled = server.runtime.queues().pull(&it.queue, it.batch_size, lease).await?;
+    let queues = server.runtime.queues().keyed(request_key(&it)?);
+    let pulled = queues.pull(&it.queue, it.batch_size, lease).await?;
     // A queue that gave something was not paused.
     let paused = pulled.is_empty() && server.runtime.queues().is_paused(&it.queue).await?;
     Ok(PulledMessages { items: pulled.iter().map(PulledMessage::from).collect(), paused })
@@ -153,7 +185,8 @@ async fn ack(server: Arc<Server>, it: AckMessages) -> Result<AckedMessages, Prob
         .iter()
         .map(|it| Ok((it.lease_id.parse()?, it.delay_ms.map(Duration::from_millis))))
         .collect();
-    Ok(server.runtime.queues().ack(&it.queue, &acks?, &retries?).await?.into())
+    let queues = server.runtime.queues().keyed(request_key(&it)?);
+    Ok(queues.ack(&it.queue, &acks?, &retries?).await?.into())
 }
 
 pub(crate) async fn purge(server: Arc<Server>, it: PurgeQueue) -> Result<Purged, Problem> {
@@ -165,13 +198,15 @@ pub(crate) async fn purge(server: Arc<Server>, it: PurgeQueue) -> Result<Purged,
             return Err(Problem::of(Code::InvalidInput, detail).at("state"));
         }
     };
+    let queues = server.runtime.queues().keyed(request_key(&it)?);
     let ids = positions(it.ids)?;
-    let purged = server.runtime.queues().purge(&it.queue, state, ids.as_deref()).await;
+    let purged = queues.purge(&it.queue, state, ids.as_deref()).await;
     let purged = purged.map_err(in_part)?;
     Ok(Purged { purged })
 }
 
 pub(crate) async fn redrive(server: Arc<Server>, it: RedriveQueue) -> Result<Redriven, Problem> {
+    let queues = server.runtime.queues().keyed(request_key(&it)?);
     let what = Redrive {
         to: it.to,
         ids: positions(it.filter.ids)?,
@@ -179,7 +214,7 @@ pub(crate) async fn redrive(server: Arc<Server>, it: RedriveQueue) -> Result<Red
         rate_per_second: it.rate_per_second,
         dry_run: it.dry_run,
     };
-    Ok(server.runtime.queues().redrive(&it.queue, &what).await.map_err(in_part)?.into())
+    Ok(queues.redrive(&it.queue, &what).await.map_err(in_part)?.into())
 }
 
 /// Many messages are changed in many commits: some of them may be done.
@@ -191,7 +226,8 @@ fn in_part(error: QueueError) -> Problem {
 
 pub(crate) async fn edit(server: Arc<Server>, it: EditMessage) -> Result<Edited, Problem> {
     let body = it.body.stored().map_err(StoreError::from)?;
-    let id = server.runtime.queues().edit(&it.queue, it.id, body, it.to.as_deref()).await?;
+    let queues = server.runtime.queues().keyed(request_key(&it)?);
+    let id = queues.edit(&it.queue, it.id, body, it.to.as_deref()).await?;
     Ok(Edited { id: id.to_string() })
 }
 

@@ -11,15 +11,15 @@ use axum::{
 use serde::Deserialize;
 use serde_json::Value;
 use steadfast_api::{
-    Page, read_time,
+    Operation, Page, read_time,
     runs::{
         DeleteRun, ListRuns, ListWorkflows, PauseRun, RestartRun, ResumeRun, RetryRun, RunHistory,
         SendEvent, ShowRun, StartRun, StartedRun, TerminateRun, Wait, WorkflowEntry,
     },
 };
 use steadfast_core::{
-    RunError,
-    workflow::{HistoryEntry, RunItem, RunQuery, RunView, Started, Time},
+    RequestKey, RunError, Runs,
+    workflow::{HistoryEntry, RunItem, RunQuery, RunView, Started, StartedRecord, Status, Time},
 };
 use steadfast_store::{Entropy, SeededEntropy};
 use steadfast_web::{Role, needs};
@@ -32,7 +32,7 @@ use super::{
 use crate::{
     listener::Seat,
     live::history::{Watch, answer},
-    operation::operation,
+    operation::{operation, request_key},
     server::Server,
 };
 
@@ -94,6 +94,9 @@ fn moment(name: &str, text: &str) -> Result<Time, Problem> {
 }
 
 async fn start(server: Arc<Server>, it: StartRun) -> Result<StartedRun, Problem> {
+    if let Some(key) = request_key(&it)? {
+        return start_once(&server, it, key).await;
+    }
     let id = it.id.unwrap_or_else(made_up);
     let input = it.input.map_or(Ok(Value::Null), |it| serde_json::from_str(it.get()));
     let input = input.map_err(|error| Problem::of(Code::BadRequest, error.to_string()))?;
@@ -105,6 +108,39 @@ async fn start(server: Arc<Server>, it: StartRun) -> Result<StartedRun, Problem>
     let status = match is_over || wait.is_zero() {
         true => status,
         false => runs.run(&it.workflow, &id).await?.status,
+    };
+    Ok(StartedRun::new(it.workflow, id, created, status))
+}
+
+/// Starts a run under a key. The run that the first request started, or found, is the answer to
+/// every repetition, with its present status.
+async fn start_once(server: &Server, it: StartRun, key: RequestKey) -> Result<StartedRun, Problem> {
+    let runs = server.runtime.runs().keyed(key);
+    let wait = seconds(it.wait);
+    let mut record = runs.started_before().await?;
+    if record.is_none() {
+        let input = it.input.map_or(Ok(Value::Null), |it| serde_json::from_str(it.get()));
+        let input = input.map_err(|error| Problem::of(Code::BadRequest, error.to_string()))?;
+        runs.start_json(&it.workflow, &it.id.unwrap_or_else(made_up), input).await?;
+        let recorded = runs.started_before().await;
+        record = recorded.map_err(|it| Problem::from(it).after_change())?;
+    }
+    let lost = || Problem::of(Code::OutcomeUnknown, "applied, but its key is not recorded");
+    let StartedRecord { id, created } = record.ok_or_else(lost)?;
+    let ended = async {
+        tokio::select! {
+            ended = runs.wait(&it.workflow, &id) => ended.map(drop),
+            () = enough(server, wait) => Ok(()),
+        }
+    };
+    let status = match ended.await {
+        Ok(()) => runs.run(&it.workflow, &id).await.map(|it| it.status),
+        Err(error) => Err(error),
+    };
+    let status = match status {
+        // It was deleted since: the answer says how far it was at the start.
+        Err(RunError::UnknownRun { .. }) => Status::Queued,
+        status => status.map_err(|it| Problem::from(it).after_change())?,
     };
     Ok(StartedRun::new(it.workflow, id, created, status))
 }
@@ -141,9 +177,14 @@ async fn look(server: &Server, workflow: &str, id: &str) -> Result<RunView, Prob
     Ok(server.runtime.runs().look(workflow, id).await?)
 }
 
-/// The run after a change.
-async fn changed(server: &Server, workflow: &str, id: &str) -> Result<RunView, Problem> {
-    look(server, workflow, id).await.map_err(Problem::after_change)
+/// The run after a change that was made through this handle.
+async fn changed(runs: &Runs, workflow: &str, id: &str) -> Result<RunView, Problem> {
+    runs.look_then(workflow, id).await.map_err(|it| Problem::from(it).after_change())
+}
+
+/// The runs, whose next change is recorded under the key of an operation.
+fn keyed<O: Operation>(server: &Server, it: &O) -> Result<Runs, Problem> {
+    Ok(server.runtime.runs().keyed(request_key(it)?))
 }
 
 pub(crate) async fn delete(server: Arc<Server>, it: DeleteRun) -> Result<(), Problem> {
@@ -151,35 +192,41 @@ pub(crate) async fn delete(server: Arc<Server>, it: DeleteRun) -> Result<(), Pro
 }
 
 pub(crate) async fn pause(server: Arc<Server>, it: PauseRun) -> Result<RunView, Problem> {
-    server.runtime.runs().pause(&it.workflow, &it.id).await?;
-    changed(&server, &it.workflow, &it.id).await
+    let runs = keyed(&server, &it)?;
+    runs.pause(&it.workflow, &it.id).await?;
+    changed(&runs, &it.workflow, &it.id).await
 }
 
 pub(crate) async fn resume(server: Arc<Server>, it: ResumeRun) -> Result<RunView, Problem> {
-    server.runtime.runs().resume(&it.workflow, &it.id).await?;
-    changed(&server, &it.workflow, &it.id).await
+    let runs = keyed(&server, &it)?;
+    runs.resume(&it.workflow, &it.id).await?;
+    changed(&runs, &it.workflow, &it.id).await
 }
 
 pub(crate) async fn terminate(server: Arc<Server>, it: TerminateRun) -> Result<RunView, Problem> {
-    server.runtime.runs().terminate(&it.workflow, &it.id).await?;
-    changed(&server, &it.workflow, &it.id).await
+    let runs = keyed(&server, &it)?;
+    runs.terminate(&it.workflow, &it.id).await?;
+    changed(&runs, &it.workflow, &it.id).await
 }
 
 pub(crate) async fn retry(server: Arc<Server>, it: RetryRun) -> Result<RunView, Problem> {
-    server.runtime.runs().retry(&it.workflow, &it.id).await?;
-    changed(&server, &it.workflow, &it.id).await
+    let runs = keyed(&server, &it)?;
+    runs.retry(&it.workflow, &it.id).await?;
+    changed(&runs, &it.workflow, &it.id).await
 }
 
 pub(crate) async fn restart(server: Arc<Server>, it: RestartRun) -> Result<RunView, Problem> {
-    server.runtime.runs().restart(&it.workflow, &it.id, it.from.as_deref()).await?;
-    changed(&server, &it.workflow, &it.id).await
+    let runs = keyed(&server, &it)?;
+    runs.restart(&it.workflow, &it.id, it.from.as_deref()).await?;
+    changed(&runs, &it.workflow, &it.id).await
 }
 
 pub(crate) async fn event(server: Arc<Server>, it: SendEvent) -> Result<RunView, Problem> {
     let payload: Value = serde_json::from_str(it.payload.get())
         .map_err(|error| Problem::of(Code::BadRequest, error.to_string()))?;
-    server.runtime.runs().send_event(&it.workflow, &it.id, &it.event, &payload).await?;
-    changed(&server, &it.workflow, &it.id).await
+    let runs = keyed(&server, &it)?;
+    runs.send_event(&it.workflow, &it.id, &it.event, &payload).await?;
+    changed(&runs, &it.workflow, &it.id).await
 }
 
 pub(crate) async fn history(

@@ -9,9 +9,10 @@ use steadfast_api::{
         ReviveMessage, ShowMessage, ShowStream, Stream, StreamDetail,
     },
 };
+use steadfast_core::RequestKey;
 use steadfast_store::{
-    Address, Commit, EntityKind, Expect, InvalidInput, Json, Outcome, Position, Recorded, Remember,
-    Settled, SettledAs, State as Delivery, StoreError, Write,
+    Commit, Expect, Outcome, Position, Recorded, Settled, SettledAs, State as Delivery, StoreError,
+    Write,
 };
 use utoipa_axum::router::OpenApiRouter;
 
@@ -135,48 +136,29 @@ async fn messages(server: &Server, gathered: Gathered) -> Result<Page<Message>, 
 }
 
 pub(crate) async fn revive(server: Arc<Server>, it: ReviveMessage) -> Result<Message, Problem> {
-    let position = it.message;
-    let key = it.idempotency_key.map(|key| remember(&key, position)).transpose()?;
-    let found = server.runtime.store().message(position).await?;
-    let refused = match revivable(position, found) {
-        Ok((recorded, as_)) => {
-            let message = revived(&server, &recorded).await?;
-            // Somebody may have revived it since, and it may be done by now.
-            let still = Expect::Settled { position, as_ };
-            let mut commit = Commit::of(Write::Revive { position }).expect(still);
-            if let Some(key) = key {
-                let reply = Json::of(&message).map_err(StoreError::from)?;
-                commit = commit.write(Write::Remember(key.reply(200, reply)));
-            }
-            return match server.runtime.store().commit(commit).await? {
-                Outcome::Committed(_) => Ok(message),
-                Outcome::Duplicate(before) => before.reply.map_or(Ok(message), |it| read(&it)),
-                Outcome::Rejected(rejection) => Err(rejection.into()),
-            };
-        }
-        Err(problem) => problem,
-    };
-    // A repetition finds the message in the state that the first request put it into, so the key
-    // is looked up before the state is refused.
-    match key {
-        Some(key) => match recall(&server, position, key).await? {
-            Some(before) => read(&before),
-            None => Err(refused),
-        },
-        None => Err(refused),
+    let (store, position) = (&**server.runtime.store(), it.message);
+    // The scope and the request as earlier versions recorded them.
+    let new = |key: String| RequestKey::new("revive", None, &key, position.to_string().as_bytes());
+    let key = it.idempotency_key.map(new).transpose().map_err(StoreError::from)?;
+    if let Some(key) = &key
+        && let Some(before) = key.answer(store).await?
+    {
+        return Ok(before);
     }
-}
-
-fn read(reply: &Json) -> Result<Message, Problem> {
-    serde_json::from_str(reply.as_str())
-        .map_err(|error| Problem::of(Code::Corrupt, format!("the recorded answer: {error}")))
-}
-
-fn remember(key: &str, position: Position) -> Result<Remember, Problem> {
-    let scope = Address::new(EntityKind::System, "http", "revive");
-    let scope = scope.map_err(|error| StoreError::from(InvalidInput::from(error)))?;
-    let request = position.to_string();
-    Ok(Remember::new(scope.id(), key, request.as_bytes()).map_err(StoreError::from)?)
+    let (recorded, as_) = revivable(position, store.message(position).await?)?;
+    let message = revived(&server, &recorded).await?;
+    // Somebody may have revived it since, and it may be done by now.
+    let mut commit =
+        Commit::of(Write::Revive { position }).expect(Expect::Settled { position, as_ });
+    if let Some(key) = &key {
+        commit = commit.write(key.write_answer(&message).map_err(StoreError::from)?);
+    }
+    match (store.commit(commit).await?, key) {
+        // Another request with this key was first.
+        (Outcome::Duplicate(_), Some(key)) => Ok(key.answer(store).await?.unwrap_or(message)),
+        (Outcome::Committed(_) | Outcome::Duplicate(_), _) => Ok(message),
+        (Outcome::Rejected(rejection), _) => Err(rejection.into()),
+    }
 }
 
 fn revivable(
@@ -208,22 +190,4 @@ async fn revived(server: &Server, recorded: &Recorded) -> Result<Message, StoreE
     let mut message = Message::of(recorded, &addresses);
     message.state = Some(DeliveryState::Pending);
     Ok(message)
-}
-
-/// Looks a key up through a commit that cannot be applied: what is pending is not revived.
-async fn recall(
-    server: &Server,
-    position: Position,
-    key: Remember,
-) -> Result<Option<Json>, Problem> {
-    let commit = Commit::of(Write::Remember(key))
-        .expect(Expect::Pending { position })
-        .write(Write::Revive { position });
-    match server.runtime.store().commit(commit).await? {
-        Outcome::Duplicate(before) => Ok(before.reply),
-        Outcome::Rejected(rejection) if Code::of_rejection(&rejection) == Code::KeyReused => {
-            Err(rejection.into())
-        }
-        Outcome::Rejected(_) | Outcome::Committed(_) => Ok(None),
-    }
 }

@@ -10,7 +10,10 @@ use steadfast_core::TokenError;
 use utoipa_axum::router::OpenApiRouter;
 
 use super::problem::{Code, Problem};
-use crate::{operation::operation, server::Server};
+use crate::{
+    operation::{operation, request_key},
+    server::Server,
+};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
     OpenApiRouter::default()
@@ -20,7 +23,8 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
 }
 
 async fn create(server: Arc<Server>, it: CreateToken) -> Result<NewToken, Problem> {
-    let new = server.runtime.tokens().create(&it.organization).await.map_err(problem)?;
+    let (tokens, key) = (server.runtime.tokens(), request_key(&it)?);
+    let new = tokens.create_keyed(&it.organization, key.as_ref()).await.map_err(problem)?;
     Ok(NewToken { entry: new.token.into(), token: new.secret })
 }
 
@@ -43,6 +47,9 @@ async fn revoke(
 fn problem(error: TokenError) -> Problem {
     match error {
         TokenError::Store(error) => error.into(),
+        TokenError::Repeated { .. } | TokenError::KeyReused { .. } => {
+            Problem::of(Code::KeyReused, error.to_string())
+        }
         TokenError::Organization { .. } => Problem::of(Code::InvalidName, error.to_string()),
         // Only a check of a request denies, and no route here makes one.
         TokenError::Denied(_) => Problem::of(Code::BadRequest, error.to_string()),

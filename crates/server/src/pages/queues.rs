@@ -363,6 +363,7 @@ pub(super) async fn redrive(
         rate_per_second: form.parsed("rate")?,
         dry_run: form.text("preview").is_some(),
         queue,
+        idempotency_key: None,
     };
     form.end()?;
     let found = api::redrive(server, wanted.clone()).await?;
@@ -414,7 +415,8 @@ pub(super) async fn edit(
     let body = body.ok_or_else(|| Problem::of(Code::BadRequest, "the body is missing"))?;
     form.end()?;
     let id = id::position(&id)?;
-    let _ = api::edit(server, EditMessage { queue, id, body, to: None }).await?;
+    let _ =
+        api::edit(server, EditMessage { queue, id, body, to: None, idempotency_key: None }).await?;
     Ok(Redirect::to(&to))
 }
 

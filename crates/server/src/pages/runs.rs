@@ -398,7 +398,8 @@ pub(super) async fn event(
     let (to, event) = (path_of(&workflow, &id), form.needed("type")?);
     let payload = form.json("payload")?.map_or_else(null, Ok)?;
     form.end()?;
-    let _ = api::event(server, SendEvent { workflow, id, event, payload }).await?;
+    let _ = api::event(server, SendEvent { workflow, id, event, payload, idempotency_key: None })
+        .await?;
     Ok(Redirect::to(&to))
 }
 

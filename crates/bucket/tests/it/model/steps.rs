@@ -67,7 +67,7 @@ impl World {
         let (attributes, expected) = (self.attributes(), Expected::default());
         let is_new = self.below(4) == 0;
         let condition = if is_new { Condition::absent() } else { Condition::default() };
-        let put = PutOptions { attributes, expected, condition };
+        let put = PutOptions { attributes, expected, condition, once: None };
         let (step, now) = self.now_and_step();
         self.trouble_perhaps();
         let done = self.buckets().put(&bucket(), &key(at), &bytes, put).await;

@@ -83,6 +83,7 @@ pub(crate) async fn put(
         attributes: headers::attributes(&headers),
         expected: Expected { size, ..Expected::default() },
         condition: headers::condition(&headers),
+        once: None,
     };
     Ok(Json(write(&server, (&bucket, &key), body.into_data_stream(), put).await?))
 }

@@ -184,8 +184,14 @@ fn keys_and_tokens_are_listed_without_secrets_and_revoked_once() {
     let revoke = RevokeKey { id: new.key.access_key_id.clone() };
     assert_eq!(client.send(&revoke, false).unwrap().access_key_id, new.key.access_key_id);
     assert_fails(&client, &revoke, Code::KeyNotFound);
-    assert_fails(&client, &CreateToken { organization: "no name".into() }, Code::InvalidName);
-    let new = client.send(&CreateToken { organization: "acme".into() }, false).unwrap();
+    assert_fails(
+        &client,
+        &CreateToken { organization: "no name".into(), idempotency_key: None },
+        Code::InvalidName,
+    );
+    let new = client
+        .send(&CreateToken { organization: "acme".into(), idempotency_key: None }, false)
+        .unwrap();
     let listed = client.request(&ListTokens {}, false).unwrap();
     assert!(listed.contains(&new.entry.id) && !listed.contains(&new.token), "{listed}");
     let revoke = RevokeToken { id: new.entry.id.clone() };

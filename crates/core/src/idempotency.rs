@@ -1,0 +1,108 @@
+//! Idempotency keys of requests: what a key stands for, and how it is recorded and found.
+//!
+//! A key is recorded in the commit of the operation that it came with. A crash leaves both or
+//! neither, so a repetition either finds the first answer or carries the operation out.
+
+use serde::{Serialize, de::DeserializeOwned};
+use steadfast_store::{
+    Address, Commit, EntityId, EntityKind, Expect, InvalidInput, Json, Outcome, Rejection,
+    Remember, Remembered, Store, StoreError, Write,
+};
+
+/// An idempotency key with everything that it stands for: the operation, the principal, and a hash
+/// of the request. The same key with another request is [refused](KeyError::Reused); another
+/// operation or another principal has keys of its own. A key lives for 24 hours.
+///
+/// Handles such as [`Queues::keyed`](crate::Queues::keyed) record it in the commit of the change
+/// that is made through them.
+#[derive(Clone, Debug)]
+pub struct RequestKey(Remember);
+
+impl RequestKey {
+    /// A key of a request to an operation. `request` is the body, with everything else that tells
+    /// two requests apart, such as the values of the path.
+    ///
+    /// Without a principal the scope is that of requests from before access control, so that an
+    /// upgrade repeats nothing.
+    pub fn new(
+        operation: &str,
+        principal: Option<&str>,
+        key: &str,
+        request: &[u8],
+    ) -> Result<Self, InvalidInput> {
+        let scope = match principal {
+            None => Address::new(EntityKind::System, "http", operation)?,
+            Some(it) => Address::new(EntityKind::System, "http", &format!("{operation} {it}"))?,
+        };
+        Self::within(scope.id(), key, request)
+    }
+
+    /// A key within an entity that has keys of its own.
+    pub(crate) fn within(scope: EntityId, key: &str, request: &[u8]) -> Result<Self, InvalidInput> {
+        Remember::new(scope, key, request).map(Self)
+    }
+
+    /// Records this answer, for an operation whose answer its caller makes.
+    pub fn answering(self, answer: &impl Serialize) -> Result<Self, InvalidInput> {
+        Ok(Self(self.0.reply(0, Json::of(answer)?)))
+    }
+
+    /// What the store records, for operations below this crate.
+    pub fn into_remember(self) -> Remember {
+        self.0
+    }
+
+    /// The write that records the key.
+    pub fn write(&self) -> Write {
+        Write::Remember(self.0.clone())
+    }
+
+    /// The write that records the key with an answer.
+    pub fn write_answer(&self, answer: &impl Serialize) -> Result<Write, InvalidInput> {
+        Ok(self.clone().answering(answer)?.write())
+    }
+
+    /// What the key was recorded with, if the request was carried out before.
+    pub async fn find(&self, store: &dyn Store) -> Result<Option<Remembered>, KeyError> {
+        // There is no message 0, so this commit cannot be applied. A key is looked at before
+        // anything is expected.
+        let probe = Commit::of(self.write()).expect(Expect::Pending { position: 0 });
+        match store.commit(probe).await? {
+            Outcome::Duplicate(before) => Ok(Some(before)),
+            Outcome::Rejected(Rejection::KeyReused { key }) => Err(KeyError::Reused { key }),
+            Outcome::Rejected(_) | Outcome::Committed(_) => Ok(None),
+        }
+    }
+
+    /// The answer that was recorded with the key, if the request was carried out before.
+    pub async fn answer<T: DeserializeOwned>(
+        &self,
+        store: &dyn Store,
+    ) -> Result<Option<T>, KeyError> {
+        let before = self.find(store).await?;
+        Ok(before.map(|it| read(&it)).transpose()?)
+    }
+}
+
+/// Reads the answer that was recorded with a key.
+pub(crate) fn read<T: DeserializeOwned>(before: &Remembered) -> Result<T, StoreError> {
+    let reply = before.reply.as_ref().map_or("null", Json::as_str);
+    serde_json::from_str(reply).map_err(|error| {
+        let reason = format!("the answer that was recorded with a key: {error}");
+        StoreError::Corrupt { reason }
+    })
+}
+
+/// Why a key cannot be used.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum KeyError {
+    /// The key stands for another request.
+    #[error("idempotency key `{key}` was used for another request; use a new key")]
+    Reused {
+        /// Which key.
+        key: String,
+    },
+    /// The store gave no answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}

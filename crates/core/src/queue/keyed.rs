@@ -1,0 +1,171 @@
+//! Changes of a queue that are recorded under an idempotency key: a repetition changes nothing and
+//! gives what the first request gave.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use steadfast_store::{Commit, Letter, Outcome, Position, Rejection, Timestamp, Write};
+use tokio::sync::MutexGuard;
+
+use super::{
+    Acked, LeaseId, Pulled, QueueError, Queues, desk::Desk, meter::Happening, pull::AckOf,
+    shelf::PutDown,
+};
+use crate::{RequestKey, idempotency::read};
+
+/// What is recorded of a pulled message. Its body stays where it is.
+#[derive(Serialize, Deserialize)]
+struct PulledRecord {
+    lease: LeaseId,
+    attempt: u32,
+    until: i64,
+}
+
+impl Queues {
+    /// What the key of this handle was recorded with, if it has one.
+    pub(super) async fn before<T: DeserializeOwned>(&self) -> Result<Option<T>, QueueError> {
+        match &self.key {
+            Some(key) => Ok(key.answer(&*self.shared.store).await?),
+            None => Ok(None),
+        }
+    }
+
+    /// Has keyed operations of several commits wait for each other, so that the second of two with
+    /// one key finds the answer of the first.
+    pub(super) async fn alone(&self) -> Option<MutexGuard<'_, ()>> {
+        match &self.key {
+            Some(_) => Some(self.shared.many.lock().await),
+            None => None,
+        }
+    }
+
+    /// Pulls in one commit, which records the leases. A pull that finds nothing records nothing.
+    pub(super) async fn pull_once(
+        &self,
+        desk: &Desk,
+        max: usize,
+        lasts: Duration,
+        key: &RequestKey,
+    ) -> Result<Vec<Pulled>, QueueError> {
+        loop {
+            if let Some(before) = self.before().await? {
+                return self.pulled_before(before).await;
+            }
+            let letters = self.take_due(desk, max, true).await?;
+            if letters.is_empty() {
+                return Ok(Vec::new());
+            }
+            if let Some(pulled) = self.lend_once(desk, letters, lasts, key).await? {
+                desk.meter.count(Happening::Delivered, pulled.len(), self.shared.clock.now());
+                return Ok(pulled);
+            }
+        }
+    }
+
+    /// `None` if somebody else was first, with the key or with a message.
+    async fn lend_once(
+        &self,
+        desk: &Desk,
+        letters: Vec<Letter>,
+        lasts: Duration,
+        key: &RequestKey,
+    ) -> Result<Option<Vec<Pulled>>, QueueError> {
+        let mut hands = self.take_in_hand(desk, letters).await?;
+        if hands.letters.is_empty() {
+            return Ok(None);
+        }
+        // The store counts from the commit, which is later: a lease does not end before this.
+        let until = self.shared.clock.now().after(lasts);
+        let lend = |letter: &Letter| {
+            let lease = LeaseId::new(letter.message.position, self.shared.entropy.next(), desk);
+            Pulled { letter: letter.clone(), attempt: letter.tries() + 1, lease, until }
+        };
+        let pulled: Vec<Pulled> = hands.letters.iter().map(lend).collect();
+        let record =
+            |it: &Pulled| PulledRecord { lease: it.lease, attempt: it.attempt, until: it.until.0 };
+        let records: Vec<_> = pulled.iter().map(record).collect();
+        let mut commit = Commit::of(key.write_answer(&records)?);
+        for it in &pulled {
+            let (position, lease) = (it.lease.position, it.lease.lease());
+            commit = commit.write(Write::Claim { position, lease, lasts });
+        }
+        match self.shared.store.commit(commit).await? {
+            Outcome::Committed(receipt) => {
+                for it in receipt.claimed {
+                    hands.put_down(it.position, PutDown::Again(it.until));
+                }
+                Ok(Some(pulled))
+            }
+            Outcome::Rejected(Rejection::KeyReused { key }) => Err(QueueError::KeyReused { key }),
+            Outcome::Rejected(_) | Outcome::Duplicate(_) => Ok(None),
+        }
+    }
+
+    /// Messages that were pulled before, without those that retention has removed since.
+    async fn pulled_before(&self, records: Vec<PulledRecord>) -> Result<Vec<Pulled>, QueueError> {
+        let mut pulled = Vec::new();
+        for it in records {
+            let found = self.shared.store.message(it.lease.position).await?;
+            let Some(message) = found else { continue };
+            let queue = message.target.unwrap_or(message.stream);
+            let letter = Letter { queue, attempts: it.attempt, message };
+            let (attempt, until) = (it.attempt, Timestamp(it.until));
+            pulled.push(Pulled { letter, attempt, lease: it.lease, until });
+        }
+        Ok(pulled)
+    }
+
+    /// Acknowledges in one commit, which records the answer. A lease that is lost is left out.
+    pub(super) async fn ack_once(
+        &self,
+        desk: &Desk,
+        mut acks: Vec<AckOf>,
+        lost: Acked,
+        key: &RequestKey,
+    ) -> Result<Acked, QueueError> {
+        let mut base = lost;
+        loop {
+            let mut answer = base.clone();
+            acks.iter().for_each(|it| answer.count(it));
+            let mut commit = Commit::of(key.write_answer(&answer)?);
+            commit.writes.extend(acks.iter().filter_map(|it| it.written.write.clone()));
+            match self.shared.store.commit(commit).await? {
+                Outcome::Committed(receipt) => {
+                    acks.iter().for_each(|it| self.acked(desk, it, &receipt));
+                    return Ok(answer);
+                }
+                Outcome::Duplicate(before) => return Ok(read(&before)?),
+                Outcome::Rejected(Rejection::KeyReused { key }) => {
+                    return Err(QueueError::KeyReused { key });
+                }
+                Outcome::Rejected(rejection) => {
+                    // The last one of this message: the first of two equal leases counts.
+                    let is_lost = |it: &AckOf| Some(it.id.position) == position_of(&rejection);
+                    let Some(index) = acks.iter().rposition(is_lost) else {
+                        let reason = rejection.to_string();
+                        return Err(steadfast_store::StoreError::Corrupt { reason }.into());
+                    };
+                    base.lost.push(acks.remove(index).id);
+                }
+            }
+        }
+    }
+}
+
+/// The message that a settlement was rejected for.
+fn position_of(rejection: &Rejection) -> Option<Position> {
+    match rejection {
+        Rejection::NotPending { position }
+        | Rejection::NotDue { position, .. }
+        | Rejection::LeaseLost { position }
+        | Rejection::NotSettled { position } => Some(*position),
+        Rejection::Version { .. }
+        | Rejection::KeyReused { .. }
+        | Rejection::Head { .. }
+        | Rejection::Part { .. }
+        | Rejection::HasWork { .. }
+        | Rejection::JustWritten { .. }
+        | Rejection::Revision { .. }
+        | Rejection::NotVacant { .. } => None,
+    }
+}

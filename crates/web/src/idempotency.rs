@@ -1,0 +1,99 @@
+//! The header `Idempotency-Key`.
+
+use axum::{
+    extract::FromRequestParts,
+    http::{HeaderMap, request::Parts},
+};
+use steadfast_api::Code;
+use steadfast_core::{
+    RequestKey,
+    store::{InvalidInput, limits::KEY_BYTES_MAX},
+};
+
+use crate::Problem;
+
+/// The header of an idempotency key.
+const HEADER: &str = "idempotency-key";
+
+/// The idempotency key of a request, as an extractor: a repetition of the request within 24 hours
+/// changes nothing and gets the first answer.
+///
+/// The key means nothing by itself. Give its [text](Self::text) to a call of an object, whose keys
+/// are its own: `client.call(…).maybe_key(key.text())`. For another operation,
+/// [`request`](Self::request) binds it to the operation, the principal and the body.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IdempotencyKey(Option<String>);
+
+impl IdempotencyKey {
+    /// The key in these headers. One that cannot be a key is `invalid_key`.
+    pub fn of(headers: &HeaderMap) -> Result<Self, Problem> {
+        let Some(value) = headers.get(HEADER) else { return Ok(Self(None)) };
+        let key = value.to_str().map_err(|_| {
+            Problem::of(Code::InvalidKey, "`Idempotency-Key` must be visible ASCII characters")
+        })?;
+        if key.is_empty() || KEY_BYTES_MAX < key.len() {
+            let detail = format!("`Idempotency-Key` must have 1 to {KEY_BYTES_MAX} characters");
+            return Err(Problem::of(Code::InvalidKey, detail));
+        }
+        Ok(Self(Some(key.to_owned())))
+    }
+
+    /// The key as it was sent; `None` without the header.
+    pub fn text(&self) -> Option<&str> {
+        self.0.as_deref()
+    }
+
+    /// The key as it was sent; `None` without the header.
+    pub fn into_text(self) -> Option<String> {
+        self.0
+    }
+
+    /// The key of this request. `request` is the body, with everything else that tells two requests
+    /// apart, such as the values of the path.
+    pub fn request(
+        &self,
+        operation: &str,
+        principal: Option<&str>,
+        request: &[u8],
+    ) -> Result<Option<RequestKey>, InvalidInput> {
+        self.text().map(|key| RequestKey::new(operation, principal, key, request)).transpose()
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for IdempotencyKey {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        Self::of(&parts.headers)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::{HeaderName, HeaderValue};
+
+    use super::*;
+
+    #[test]
+    fn a_key_is_read_and_one_that_cannot_be_is_invalid() {
+        let name = HeaderName::from_static(HEADER);
+        let of = |value| IdempotencyKey::of(&HeaderMap::from_iter([(name.clone(), value)]));
+        let key = of(HeaderValue::from_static("k-1")).expect("a key");
+        assert_eq!(key.text(), Some("k-1"));
+        assert_eq!(IdempotencyKey::of(&HeaderMap::new()).expect("none").text(), None);
+        let long = "k".repeat(KEY_BYTES_MAX + 1);
+        for bad in [&b""[..], b"\xff", long.as_bytes()] {
+            let value = HeaderValue::from_bytes(bad).expect("a value");
+            assert_eq!(of(value).expect_err("refused").code(), "invalid_key");
+        }
+    }
+
+    #[test]
+    fn the_keys_of_two_principals_are_different() {
+        let key = IdempotencyKey(Some("k".into()));
+        let request = |principal| format!("{:?}", key.request("upload", principal, b"x"));
+        assert_ne!(request(Some("acme")), request(Some("other")));
+        assert_ne!(request(Some("acme")), request(None));
+        assert!(IdempotencyKey(None).request("upload", None, b"x").expect("none").is_none());
+    }
+}
