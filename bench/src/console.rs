@@ -82,7 +82,7 @@ fn pages(count: usize) -> Vec<String> {
         &format!("{object}/sql"),
         "/workflows",
         "/workflows/invoice",
-        "/workflows/invoice?status=completed",
+        "/workflows/invoice?status=complete",
         &run,
         &format!("{run}/history"),
         "/queues",

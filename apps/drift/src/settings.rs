@@ -82,7 +82,7 @@ pub(crate) struct CompareArgs {
     #[arg(long, env = "STEADFAST_FAIL_ON", value_name = "SEVERITY")]
     pub(crate) fail_on: Option<FailOn>,
     /// The server to ask, which remembers; without one it is done here, and nothing is kept
-    #[arg(long, env = "STEADFAST_SERVER", value_name = "URL")]
+    #[arg(long, env = "STEADFAST_SERVER", hide_env_values = true, value_name = "URL")]
     pub(crate) server: Option<String>,
     /// Prints the JSON of the HTTP API
     #[arg(long, env = "STEADFAST_JSON", value_parser = FalseyValueParser::new())]

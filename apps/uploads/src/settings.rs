@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use steadfast_web::DataFolder;
 
 /// Which classifier looks at uploads, and where its model is.
 #[derive(Clone, Debug, Args)]
@@ -15,9 +16,12 @@ pub struct Settings {
         default_value = "embedded"
     )]
     pub(crate) classifier: ClassifierChoice,
-    /// Folder of models; a folder of the user's, shared by all data folders, unless given
+    /// Folder of models; without it the cache folder of the user, or the data folder if there is
+    /// none
     #[arg(long = "uploads-models", alias = "models", env = "STEADFAST_MODELS", value_name = "DIR")]
     pub(crate) models: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) data: DataFolder,
     /// Whether the first image has the embedded model fetched
     #[arg(
         long = "uploads-models-pull",

@@ -68,14 +68,22 @@ pub(crate) fn parts(settings: &Settings) -> Result<(Parts, Check)> {
 
 /// Where models are, unless the command line says otherwise.
 pub(crate) fn models_folder(given: Option<&PathBuf>) -> Option<PathBuf> {
-    given.cloned().or_else(|| default_models_folder(|it| std::env::var(it).ok()))
+    given.cloned().or_else(|| default_models_folder(variable))
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// Where a server has its models: a user without a home has them in the data folder.
+fn models_of(settings: &Settings, variable: impl Fn(&str) -> Option<String>) -> PathBuf {
+    let shared = || default_models_folder(variable);
+    let own = || settings.data.path().join("models");
+    settings.models.clone().or_else(shared).unwrap_or_else(own)
 }
 
 fn embedded(args: &Settings, limits: &ImageLimits) -> Result<(Arc<dyn Classifier>, Notice)> {
-    let models = models_folder(args.models.as_ref()).unwrap_or_else(|| {
-        let data = std::env::var_os("STEADFAST_DATA").unwrap_or_else(|| "./data".into());
-        PathBuf::from(data).join("models")
-    });
+    let models = models_of(args, variable);
     let embedded = Embedded::new(&models, limits.clone(), pool("classify")?);
     let pulls = args.models_pull == PullChoice::Auto;
     let told = embedded.clone();
@@ -241,10 +249,27 @@ impl Classifier for Unusable {
 mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
+    use clap::{Arg, Args, Command, FromArgMatches};
     use steadfast_ai::classify::{Progress, Stage};
     use steadfast_core::store::ManualClock;
 
     use super::*;
+
+    #[test]
+    fn a_server_without_a_home_has_its_models_in_its_data_folder() {
+        let data = Arg::new("data").long("data").value_parser(clap::value_parser!(PathBuf));
+        let read = |line: &[&str]| {
+            let command = Settings::augment_args(Command::new("serve")).arg(data.clone());
+            let matches = command.get_matches_from([&["serve"], line].concat());
+            Settings::from_arg_matches(&matches).unwrap()
+        };
+        let settings = read(&["--data", "/srv/shop"]);
+        assert_eq!(models_of(&settings, |_| None), PathBuf::from("/srv/shop/models"));
+        let home = |it: &str| (it == "HOME").then(|| "/home/ada".to_owned());
+        assert!(models_of(&settings, home).starts_with("/home/ada"));
+        let settings = read(&["--data", "/srv/shop", "--uploads-models", "/m"]);
+        assert_eq!(models_of(&settings, |_| None), PathBuf::from("/m"));
+    }
 
     fn clock() -> ManualClock {
         ManualClock::at(Timestamp(1_700_000_000_000))

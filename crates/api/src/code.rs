@@ -15,7 +15,7 @@ use steadfast_store::{Rejection, StoreError};
 macro_rules! codes {
     ($($(#[doc = $doc:literal])* $name:ident $tag:literal $status:literal $title:literal,)*) => {
         /// An error code: clients may depend on it. Applications add codes of their own.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Code {
             $($(#[doc = $doc])* $name,)*
         }

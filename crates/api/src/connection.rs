@@ -221,9 +221,12 @@ impl Connection {
         self
     }
 
-    /// The address of the program.
-    pub fn url(&self) -> &str {
-        &self.url
+    /// The address of the program, without a user name and a password.
+    pub fn url(&self) -> String {
+        let Some((scheme, rest)) = self.url.split_once("://") else { return self.url.clone() };
+        let (host, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
+        let host = host.rsplit_once('@').map_or(host, |it| it.1);
+        format!("{scheme}://{host}{path}")
     }
 
     /// A client: the same type, with the same verbs, as within the program.
@@ -285,11 +288,11 @@ impl Connection {
     /// Sends a request; gives a good answer, whose body has not been read.
     pub async fn exchange(&self, request: Request<Payload>) -> Result<Response<Payload>, ApiError> {
         if request.uri().scheme_str() != Some("http") {
-            let reason = format!("URL `{}` must be like http://127.0.0.1:8787", self.url);
+            let reason = format!("URL `{}` must be like http://127.0.0.1:8787", self.url());
             return Err(ApiError::Invalid { reason });
         }
         let sent = self.transport.exchange(request).await;
-        let answer = sent.map_err(|cause| ApiError::NoAnswer { url: self.url.clone(), cause })?;
+        let answer = sent.map_err(|cause| ApiError::NoAnswer { url: self.url(), cause })?;
         if answer.status().is_success() {
             return Ok(answer);
         }
@@ -309,11 +312,11 @@ impl Connection {
 
     fn silent(&self, reason: &str) -> ApiError {
         let cause = NoAnswer { reason: reason.into(), may_have_arrived: true };
-        ApiError::NoAnswer { url: self.url.clone(), cause }
+        ApiError::NoAnswer { url: self.url(), cause }
     }
 
     fn unreadable(&self, reason: &impl fmt::Display) -> ApiError {
-        ApiError::Unreadable { url: self.url.clone(), reason: reason.to_string() }
+        ApiError::Unreadable { url: self.url(), reason: reason.to_string() }
     }
 }
 

@@ -184,7 +184,7 @@ impl RemoteDoor for Connection {
         let invalid = |error: http::Error| ApiError::Invalid { reason: error.to_string() };
         let request = request.body(payload(bytes.to_vec())).map_err(invalid)?;
         let answer = self.bytes(request).await?;
-        let unreadable = |reason: String| ApiError::Unreadable { url: self.url().into(), reason };
+        let unreadable = |reason: String| ApiError::Unreadable { url: self.url(), reason };
         let written: crate::buckets::Blob =
             serde_json::from_slice(&answer).map_err(|it| unreadable(it.to_string()))?;
         Ok(written.try_into().map_err(unreadable)?)
@@ -214,17 +214,17 @@ impl RemoteDoor for Connection {
             cursor: list.after.clone(),
         };
         let page = Connection::send(self, &operation).await?;
-        let unreadable = |reason: String| ApiError::Unreadable { url: self.url().into(), reason };
+        let unreadable = |reason: String| ApiError::Unreadable { url: self.url(), reason };
         let blobs: Result<Vec<Blob>, String> = page.items.into_iter().map(Blob::try_from).collect();
         Ok(Listing { blobs: blobs.map_err(unreadable)?, prefixes: page.prefixes, next: page.next })
     }
 }
 
 fn status_of(run: RunView) -> Status {
-    match run.status {
-        Phase::Paused => Status::Paused(run.report),
-        phase => status(phase, run.output, run.error),
+    if run.status == Phase::Paused {
+        return Status::Paused(run.report);
     }
+    status(run.status, run.output, run.error)
 }
 
 fn status(phase: Phase, output: Option<Value>, error: Option<FailureView>) -> Status {

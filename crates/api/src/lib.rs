@@ -19,6 +19,7 @@ mod problem;
 pub mod processes;
 pub mod queues;
 pub mod runs;
+pub mod server;
 pub mod streams;
 mod time;
 pub mod tokens;

@@ -85,13 +85,30 @@ impl BucketsBuilder {
 
     /// The buckets whose contents are kept there.
     pub async fn open(self, blobs: Arc<dyn Blobs>) -> Result<Buckets, BucketError> {
-        let Self { store, entropy, options } = self;
-        let account = account(&*store, &*entropy).await?;
-        let (book, readers) = (Book::default(), Readers::default());
-        let clock = store.clock().clone();
-        let begun = session::begin(&*store, &blobs, &*entropy).await;
+        let account = account(&*self.store, &*self.entropy).await?;
+        let begun = session::begin(&*self.store, &blobs, &*self.entropy).await;
         let is_full = begun.as_ref().is_err_and(session::is_full);
         let session = if is_full { session::State::not_begun() } else { begun? };
+        let buckets = self.build(blobs, account, session);
+        if is_full {
+            buckets.begin_session_later();
+        }
+        Ok(buckets)
+    }
+
+    /// The same to read them only: nothing is written, neither to the store nor beside the files,
+    /// and every change fails with [`StoreError::ReadOnly`].
+    pub async fn open_read_only(self, blobs: Arc<dyn Blobs>) -> Result<Buckets, BucketError> {
+        // A store without a name has no buckets yet.
+        let account = known_account(&*self.store).await?.unwrap_or_default();
+        let buckets = self.build(blobs, account, session::State::not_begun());
+        buckets.shared.changes.refuse_all();
+        Ok(buckets)
+    }
+
+    fn build(self, blobs: Arc<dyn Blobs>, account: String, session: session::State) -> Buckets {
+        let Self { store, entropy, options } = self;
+        let clock = store.clock().clone();
         let shared = Shared {
             store,
             blobs,
@@ -99,29 +116,32 @@ impl BucketsBuilder {
             entropy,
             options,
             account,
-            book,
-            readers,
+            book: Book::default(),
+            readers: Readers::default(),
             changes: Changes::default(),
             session: tokio::sync::Mutex::new(session),
             next_aborts: NextAborts::default(),
         };
-        let buckets = Buckets { shared: Arc::new(shared) };
-        if is_full {
-            buckets.begin_session_later();
-        }
-        Ok(buckets)
+        Buckets { shared: Arc::new(shared) }
     }
+}
+
+const ACCOUNT: &[u8] = b"account";
+
+/// The name of a store, if it was made.
+async fn known_account(store: &dyn Store) -> Result<Option<String>, BucketError> {
+    let value = store.entry(&EntryKey::new("system", ACCOUNT)?).await?.and_then(|it| it.value);
+    let name = value.map(|it| serde_json::from_str(it.as_str())).transpose();
+    name.map_err(|error| StoreError::Corrupt { reason: format!("account: {error}") }.into())
 }
 
 /// The name of a store, which its files and events carry: 32 hexadecimal digits. It is made when it
 /// is first asked for.
 pub async fn account(store: &dyn Store, entropy: &dyn Entropy) -> Result<String, BucketError> {
-    let entry = EntryKey::new("system", b"account")?;
+    let entry = EntryKey::new("system", ACCOUNT)?;
     loop {
-        if let Some(value) = store.entry(&entry).await?.and_then(|it| it.value) {
-            return serde_json::from_str(value.as_str()).map_err(|error| {
-                StoreError::Corrupt { reason: format!("account: {error}") }.into()
-            });
+        if let Some(known) = known_account(store).await? {
+            return Ok(known);
         }
         let name = format!("{:016x}{:016x}", entropy.next(), entropy.next());
         let (reference, expires) = (None, None);

@@ -21,6 +21,7 @@ struct Inner {
     is_closed: bool,
     /// The session could not be begun, because the disk is full.
     waits_for_session: bool,
+    is_read_only: bool,
     /// Files that perhaps nothing refers to, and since when.
     doubts: HashMap<FileName, Timestamp>,
     /// There are files to be looked at that are not among them: there were too many, or a change
@@ -58,6 +59,11 @@ impl Changes {
     /// Lets somebody begin only when the session has begun.
     pub(crate) fn wait_for_session(&self, waits: bool) {
         self.inner().waits_for_session = waits;
+    }
+
+    /// Refuses all changes, for ever.
+    pub(crate) fn refuse_all(&self) {
+        self.inner().is_read_only = true;
     }
 
     /// Whether the session has not begun.
@@ -111,6 +117,9 @@ impl Shared {
         let mut inner = self.changes.inner();
         if inner.is_closed {
             return Err(StoreError::Closed.into());
+        }
+        if inner.is_read_only {
+            return Err(StoreError::ReadOnly.into());
         }
         if inner.waits_for_session {
             return Err(BucketError::DiskFull);

@@ -38,8 +38,8 @@ struct Inner {
     touched: Mutex<BTreeSet<String>>,
     /// Drafts that were given up and could not be removed.
     left_over: Mutex<Vec<FileName>>,
-    /// Held for as long as we live.
-    _lock: File,
+    /// Held for as long as we live; `None` if the files are only read.
+    _lock: Option<File>,
 }
 
 /// How many folders are remembered; the oldest are asked for again.
@@ -68,10 +68,21 @@ impl FileBlobs {
         })?;
         own(&folder, store)?;
         sync_folder(&folder)?;
+        Ok(Self::new(folder, Some(lock)))
+    }
+
+    /// The files of a folder, to read them. Nothing in the folder changes, and it need not exist.
+    /// To be used with [`BucketsBuilder::open_read_only`](crate::BucketsBuilder::open_read_only),
+    /// which refuses everything else, while the lock of the store is held.
+    pub fn open_read_only(folder: impl Into<PathBuf>) -> Self {
+        Self::new(folder.into(), None)
+    }
+
+    fn new(folder: PathBuf, lock: Option<File>) -> Self {
         let (shelves, drafts) = (Mutex::default(), Mutex::default());
         let (touched, left_over) = (Mutex::default(), Mutex::default());
         let inner = Inner { folder, shelves, drafts, touched, left_over, _lock: lock };
-        Ok(Self { inner: Arc::new(inner) })
+        Self { inner: Arc::new(inner) }
     }
 }
 

@@ -293,6 +293,13 @@ impl App {
         self
     }
 
+    /// Reads the contents of blobs from this folder, for a program that is prepared on a store that
+    /// is opened read-only: nothing in the folder changes, and changes of buckets are refused.
+    pub fn blob_folder_read_only(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.buckets.place = bucket::Place::ReadOnly(folder.into());
+        self
+    }
+
     /// Keeps the contents of blobs there.
     pub fn blobs(mut self, blobs: Arc<dyn Blobs>) -> Self {
         self.buckets.place = bucket::Place::Given(blobs);

@@ -46,7 +46,7 @@ pub use self::{
         Address, Alarm, Arrival, Both, CallError, CatchUp, Closed, Connection, ConnectionId,
         Handle, Job, LiveSocket, Object, ObjectOptions, Objects, Outcome, Perform, Sql, Turn,
     },
-    open::{owner_of, refuse_foreign},
+    open::{owner_of, refuse_foreign, refuse_foreign_database},
     queue::{
         Batch, BatchConsumer, ConsumeOptions, Consumer, Delivery, Queue, QueueError, QueueSettings,
         QueueSpec, Queues, Settled, SettledBatch,

@@ -46,7 +46,17 @@ pub async fn owner_of(folder: &Path) -> Option<String> {
 /// Refuses a folder of another program before anything in it changes: opening it would bring its
 /// tables up to date and make this process its owner.
 pub async fn refuse_foreign(folder: &Path, program: &str) -> Result<(), StartError> {
-    match owner_of(folder).await {
+    refuse_other(owner_of(folder).await, program)
+}
+
+/// The same for a database: opening it would take it from its owner if that is slow to answer.
+pub async fn refuse_foreign_database(url: &str, program: &str) -> Result<(), StartError> {
+    let owner = PostgresStore::peek_entry(url, SPACE, NAME).await?;
+    refuse_other(owner.and_then(|it| serde_json::from_str(&it).ok()), program)
+}
+
+fn refuse_other(owner: Option<String>, program: &str) -> Result<(), StartError> {
+    match owner {
         Some(owner) if owner != program => {
             Err(StartError::Foreign { owner, program: program.into() })
         }

@@ -248,8 +248,11 @@ impl Runtime {
 
     pub(crate) async fn open(mut app: App, at: &str) -> Result<Self, StartError> {
         app.check()?;
-        if let Some(folder) = open::folder(at).filter(|_| !app.adopts) {
-            open::refuse_foreign(folder, &app.name).await?;
+        if !app.adopts {
+            match open::folder(at) {
+                Some(folder) => open::refuse_foreign(folder, &app.name).await?,
+                None => open::refuse_foreign_database(at, &app.name).await?,
+            }
         }
         let store = open::open_store(at).await?;
         if let (Place::None, Some(folder)) = (&app.buckets.place, open::folder(at)) {

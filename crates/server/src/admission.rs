@@ -9,14 +9,11 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
+use steadfast_api::Code;
 use steadfast_core::object;
-use steadfast_web::{Caller, RouteTable};
+use steadfast_web::{Caller, Problem, RouteTable};
 
-use crate::{
-    api::problem::{Code, Problem},
-    http::Policy,
-    server::Server,
-};
+use crate::{http::Policy, server::Server};
 
 /// Lets a request through to a route that is in the table. An `OpenApiRouter` may have routes that
 /// it does not describe; they declare no need, and are not served.

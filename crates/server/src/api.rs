@@ -10,12 +10,10 @@ pub(crate) mod metrics;
 pub(crate) mod objects;
 pub(crate) mod openapi;
 pub(crate) mod page;
-pub(crate) mod problem;
 pub(crate) mod processes;
 pub(crate) mod queues;
 pub(crate) mod runs;
 pub(crate) mod streams;
-pub(crate) mod time;
 pub(crate) mod tokens;
 
 use std::sync::Arc;
@@ -23,7 +21,7 @@ use std::sync::Arc;
 use steadfast_web::{Needs, Role, needs};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use crate::server::Server;
+use crate::{docs, operation::operation, server::Server};
 
 /// The routes for programs. One that is not documented cannot be added here.
 pub(crate) fn routes() -> OpenApiRouter<Arc<Server>> {
@@ -33,7 +31,8 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<Server>> {
         .routes(needs(Role::Viewer, routes!(metrics::metrics)))
         .routes(needs(Role::Viewer, routes!(openapi::openapi)))
         .routes(needs(Role::Member, routes!(connect::connect)))
-        .routes(needs(Role::Viewer, routes!(doctor::doctor)))
+        .routes(operation(doctor::doctor))
+        .merge(docs::routes())
         .merge(objects::routes())
         .merge(processes::routes())
         .merge(queues::routes())

@@ -4,23 +4,14 @@ use std::sync::Arc;
 
 use axum::{Router, middleware, response::IntoResponse};
 use serde_json::{Map, Value};
+use steadfast_api::Code;
 use steadfast_core::{App, Runtime, StartError};
-use steadfast_web::{DeclaredRoutes, RouteTable, ServerContext, Web};
+use steadfast_web::{DeclaredRoutes, Problem, RouteTable, ServerContext, Web};
 use tower_http::{catch_panic::CatchPanicLayer, limit::RequestBodyLimitLayer};
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
-use crate::{
-    admission,
-    api::{
-        self,
-        problem::{Code, Problem},
-    },
-    budget,
-    connector::connector,
-    envelope, guard, pages,
-    server::Server,
-};
+use crate::{admission, api, budget, connector::connector, envelope, guard, pages, server::Server};
 
 /// Bytes of a request's body, where no bucket says otherwise.
 const BODY_BYTES_MAX: usize = 2 << 20;

@@ -6,6 +6,7 @@ mod source;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Args, Command, Parser, Subcommand, builder::FalseyValueParser};
+use steadfast_api::server::Examine;
 use steadfast_core::{Keep, object::HistoryRetention};
 use steadfast_store::Retention;
 use tracing_subscriber::filter::LevelFilter;
@@ -181,7 +182,8 @@ impl ServeArgs {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct AskArgs {
     /// The server to ask
-    #[arg(long, env = "STEADFAST_SERVER", default_value = SERVER, value_name = "URL")]
+    #[arg(long, env = "STEADFAST_SERVER", hide_env_values = true, default_value = SERVER,
+        value_name = "URL")]
     server: String,
     /// Opens this folder instead, if no server holds it. A flag goes before a variable, and
     /// STEADFAST_SERVER before STEADFAST_DATA
@@ -195,9 +197,8 @@ pub(crate) struct AskArgs {
 /// What to look at.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DoctorArgs {
-    /// Reads every row of a large store as well, which takes a while
-    #[arg(long, env = "STEADFAST_DEEP", value_parser = FalseyValueParser::new())]
-    pub(crate) deep: bool,
+    #[command(flatten)]
+    pub(crate) examine: Examine,
     #[command(flatten)]
     pub(crate) ask: AskArgs,
 }

@@ -17,9 +17,9 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use hyper::body::{Frame, SizeHint};
+use steadfast_api::Code;
+use steadfast_web::Problem;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-
-use crate::api::problem::{Code, Problem};
 
 /// Bytes of all bodies together.
 const BYTES_MAX: usize = 256 << 20;

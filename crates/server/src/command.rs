@@ -2,7 +2,10 @@
 
 use std::{ffi::OsString, io::Write, process::ExitCode};
 
-use clap::{ArgMatches, Command, CommandFactory, FromArgMatches, error::ErrorKind};
+use clap::{
+    ArgMatches, Command, CommandFactory, FromArgMatches,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
 use steadfast_core::{App, Result, tune_sqlite};
 use steadfast_web::{Ask, Cli, Verb, Web, print};
 
@@ -10,6 +13,7 @@ use crate::{
     args::{self, CommandLine, ConfigVerb, ServeArgs, Source, VerbArgs},
     cli::{self, Noun},
     failure::Failure,
+    place::redacted,
     serve,
     settings::{Declared, Program, flags_of},
 };
@@ -68,7 +72,7 @@ fn run<M, P: Program<M>>(program: &P, argv: &[OsString]) -> Result<(), Failure> 
         // A program that could not be declared has none of its own verbs.
         Err(error) => match app {
             Err(app) if error.kind() == ErrorKind::InvalidSubcommand => return Err(app.into()),
-            Err(_) | Ok(_) => error.exit(),
+            Err(_) | Ok(_) => without_secrets(error).exit(),
         },
     };
     if let Some((verb, matches)) = matches.subcommand()
@@ -115,6 +119,15 @@ fn run<M, P: Program<M>>(program: &P, argv: &[OsString]) -> Result<(), Failure> 
         }
         Some(VerbArgs::Doctor(args)) => cli::doctor(&cli::Client::open(source, Some(app))?, &args),
     }
+}
+
+/// The error quotes the value, which may be a URL with a password.
+fn without_secrets(mut error: clap::Error) -> clap::Error {
+    if let Some(ContextValue::String(value)) = error.get(ContextKind::InvalidValue) {
+        let value = redacted(value);
+        error.insert(ContextKind::InvalidValue, ContextValue::String(value));
+    }
+    error
 }
 
 /// Verbs and flags of one name would be a panic of the command line.

@@ -6,15 +6,10 @@ use axum::{
     extract::{Query, Request},
     response::{IntoResponse, Response},
 };
-use steadfast_web::Connect;
+use steadfast_api::Code;
+use steadfast_web::{Connect, Problem};
 
-use crate::{
-    api::{
-        connect::connect_to,
-        problem::{Code, Problem},
-    },
-    server::Server,
-};
+use crate::{api::connect::connect_to, server::Server};
 
 /// Connects as the routes of objects do.
 pub(crate) fn connector(server: &Arc<Server>) -> Connect {

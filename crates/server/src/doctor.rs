@@ -1,13 +1,13 @@
 //! Looks for what is wrong, and for what will be.
 
-mod check;
 pub(crate) mod clock;
 mod disk;
 mod fsync;
 mod store;
 mod work;
 
-pub(crate) use self::check::{Check, Examination, Verdict};
+use steadfast_api::server::{Examination, Verdict};
+
 use crate::{place::Place, server::Server};
 
 /// Makes all checks. More of them are appended here.

@@ -10,12 +10,12 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde_json::{Map, Value};
+use steadfast_api::{Code, ProblemBody};
 use steadfast_store::secret_text;
-use steadfast_web::{Page, Web, console::Shell};
+use steadfast_web::{Page, Problem, Web, console::Shell};
 
 use crate::{
     admission::base_path,
-    api::problem::{Code, Problem, ProblemBody},
     listener::{PATIENCE, Seat},
     pages, request_id,
     server::Server,
@@ -151,7 +151,9 @@ fn in_shell(
 fn redirect_below(base: &str, headers: &mut HeaderMap) {
     let to = headers.get(header::LOCATION).and_then(|it| it.to_str().ok());
     let to = to.filter(|it| it.starts_with('/') && !it.starts_with("//"));
-    if let Some(Ok(to)) = to.map(|it| HeaderValue::from_str(&format!("{base}{it}"))) {
+    // axum serves the root of nested routes without a slash at its end.
+    let to = to.map(|it| format!("{base}{}", if it == "/" { "" } else { it }));
+    if let Some(Ok(to)) = to.map(|it| HeaderValue::from_str(&it)) {
         headers.insert(header::LOCATION, to);
     }
 }

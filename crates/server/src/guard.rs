@@ -8,12 +8,10 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
+use steadfast_api::Code;
+use steadfast_web::Problem;
 
-use crate::{
-    api::problem::{Code, Problem},
-    http::Policy,
-    server::Server,
-};
+use crate::{http::Policy, server::Server};
 
 /// Refuses what does not come from this machine's own names.
 pub(crate) async fn check(

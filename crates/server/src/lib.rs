@@ -9,6 +9,7 @@ mod budget;
 mod cli;
 mod command;
 mod connector;
+mod docs;
 mod doctor;
 mod envelope;
 mod failure;

@@ -253,7 +253,7 @@ mod roles {
     fn a_page_that_changes_something_needs_more_than_a_viewer() {
         for route in routes() {
             let verb = route.path.rsplit('/').next().unwrap_or_default();
-            let changes = ["pause", "resume", "purge", "redrive", "edit", "revive", "events"];
+            let changes = ["pause", "resume", "purge", "redrive", "edit", "revive", "retry"];
             let changes = changes.contains(&verb) || ["delete", "upload", "call"].contains(&verb);
             assert!(!changes || Some(Role::Viewer) < route.needs.role(), "{}", route.path);
         }
@@ -261,5 +261,6 @@ mod roles {
             |path: &str| routes().iter().find(|it| it.path == path).map(|it| it.needs.role());
         assert_eq!(role("/queues/{q}/purge"), Some(Some(Role::Operator)));
         assert_eq!(role("/queues/{q}"), Some(Some(Role::Viewer)));
+        assert_eq!(role("/workflows/{name}/{id}/events"), Some(Some(SendEvent::NEEDS)));
     }
 }

@@ -77,16 +77,22 @@ impl fmt::Display for Place {
 
 const HIDDEN: &str = "***";
 
-/// Hides the passwords of a database URL: the one before the `@` and those among the parameters.
-fn redacted(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return HIDDEN.into() };
+/// Parts of the names of parameters whose values are secrets.
+const SECRET: [&str; 6] = ["pass", "token", "secret", "key", "sig", "auth"];
+
+/// Hides the secrets of a URL: the password before the `@`, a user without a password unless it is
+/// that of a database, and parameters that are secrets by their names. Other texts stay as they
+/// are.
+pub(crate) fn redacted(text: &str) -> String {
+    let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
     let (before, query) = rest.split_once('?').map_or((rest, None), |(it, q)| (it, Some(q)));
     // A password may hold a `/` or an `@` that should have been escaped: the last `@` counts.
     let before = match before.rsplit_once('@') {
         None => before.to_owned(),
         Some((user, host)) => match user.split_once(':') {
-            None => format!("{user}@{host}"),
             Some((name, _)) => format!("{name}:{HIDDEN}@{host}"),
+            None if scheme.starts_with("postgres") || user.contains('/') => before.to_owned(),
+            None => format!("{HIDDEN}@{host}"),
         },
     };
     let parameters = query.map(|it| it.split('&').map(redacted_parameter).collect::<Vec<_>>());
@@ -95,8 +101,9 @@ fn redacted(url: &str) -> String {
 }
 
 fn redacted_parameter(parameter: &str) -> String {
+    let is_secret = |name: &str| SECRET.iter().any(|it| name.to_ascii_lowercase().contains(it));
     match parameter.split_once('=') {
-        Some((name, _)) if name.contains("pass") => format!("{name}={HIDDEN}"),
+        Some((name, _)) if is_secret(name) => format!("{name}={HIDDEN}"),
         Some(_) | None => parameter.to_owned(),
     }
 }
@@ -113,6 +120,9 @@ mod tests {
         check("postgres://me:s3cret@host/db", "postgres://me:***@host/db");
         check("postgresql://me:a@b/c@host/db?x=1", "postgresql://me:***@host/db?x=1");
         check("postgres:///db?host=/run&password=p", "postgres:///db?host=/run&password=***");
+        check("https://a-token@host/x", "https://***@host/x");
+        check("https://host/@me?sig=1&page=2", "https://host/@me?sig=***&page=2");
+        check("./data@home:1", "./data@home:1");
         assert_eq!(
             format!("{:?}", StoreChoice::Postgres("postgres://a:b@c/d".into())),
             "postgres://a:***@c/d"

@@ -2,7 +2,9 @@
 
 use std::{io::Write, net::SocketAddr, sync::Arc, time::Duration};
 
-use steadfast_core::{App, ObjectOptions, background_threads, owner_of, refuse_foreign};
+use steadfast_core::{
+    App, ObjectOptions, background_threads, owner_of, refuse_foreign, refuse_foreign_database,
+};
 use steadfast_store::{Clock, Commit, Health, Store, SystemClock};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -62,13 +64,8 @@ async fn serve(args: ServeArgs, mut app: App, work: &Handle) -> Result<(), Failu
     let mut signals = Signals::catch()?;
     open_files::allow_many();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    if let Place::Folder(folder) = &place
-        && !args.adopt
-    {
-        refuse_foreign(folder, app.name()).await?;
-    }
     let (ports, store) = tokio::select! {
-        opened = open(&args, &place, &clock) => opened?,
+        opened = open(&args, app.name(), &place, &clock) => opened?,
         () = signals.next() => return Ok(()),
     };
     let served = serve_on(&args, app, work, (ports, store.clone(), place, clock), signals).await;
@@ -158,20 +155,17 @@ pub(crate) fn inspect(args: &InspectArgs, name: String) -> Result<(), Failure> {
 }
 
 async fn look(args: &InspectArgs, name: String) -> Result<(), Failure> {
-    let place = Place::Folder(std::path::absolute(&args.data)?);
+    let folder = std::path::absolute(&args.data)?;
+    let place = Place::Folder(folder.clone());
     let mut signals = Signals::catch()?;
     open_files::allow_many();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let ports = Ports::bind(args.listen, S3Listen::Off)?;
     let opening = Opening { read_only: true, ..Opening::DEFAULT };
     let store = open_store(&place, clock.clone(), opening).await?;
-    let owner = match &place {
-        Place::Folder(folder) => owner_of(folder).await,
-        Place::Database(_) | Place::Host => None,
-    };
-    let name = format!("{} (read-only)", owner.unwrap_or(name));
+    let name = format!("{} (read-only)", owner_of(&folder).await.unwrap_or(name));
     // It declares nothing, so that it serves nothing: whatever is in the store can be read.
-    let mut app = App::new(&*name).adopt();
+    let mut app = App::new(&*name).adopt().blob_folder_read_only(folder.join("blobs"));
     app::claim_routes(&mut app);
     let server = Server::prepare(app, store.clone(), place).await?;
     let _ = server.is_read_only.set(());
@@ -191,13 +185,20 @@ async fn look(args: &InspectArgs, name: String) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Takes the ports and the store. The ports come first: giving them back leaves no trace, opening a
-/// store does. But nobody should knock at one that waits for its store.
+/// Takes the ports and the store. The name of the store's program is read before anything is taken,
+/// then come the ports: giving them back leaves no trace, opening a store does. But nobody should
+/// knock at one that waits for its store.
 async fn open(
     args: &ServeArgs,
+    program: &str,
     place: &Place,
     clock: &Arc<dyn Clock>,
 ) -> Result<(Ports, Arc<dyn Store>), Failure> {
+    match place {
+        Place::Folder(folder) if !args.adopt => refuse_foreign(folder, program).await?,
+        Place::Database(url) if !args.adopt => refuse_foreign_database(url, program).await?,
+        Place::Folder(_) | Place::Database(_) | Place::Host => {}
+    }
     let clock_step_max = Duration::from_secs(args.clock_step.into());
     let opening = Opening { clock_step_max, accept_loss: args.accept_loss, read_only: false };
     if !args.wait_for_owner {

@@ -8,20 +8,16 @@ use std::{
     },
 };
 
+use steadfast_api::Code;
 use steadfast_core::{App, Buckets, Runtime, Unserved};
 use steadfast_store::Store;
+use steadfast_web::Problem;
 use tokio::sync::{Mutex, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    api::problem::{Code, Problem},
-    budget::Budget,
-    failure::Failure,
-    history::History,
-    http::Policy,
-    metrics::Metrics,
-    place::Place,
-    request_id::RequestIds,
+    budget::Budget, failure::Failure, history::History, http::Policy, metrics::Metrics,
+    place::Place, request_id::RequestIds,
 };
 
 /// Who watches runs at one time; half of the connections are left for others.

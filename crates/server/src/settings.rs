@@ -4,7 +4,7 @@
 
 use std::{
     collections::BTreeMap,
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     io::ErrorKind,
     path::{Path, PathBuf},
 };
@@ -13,7 +13,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, parser::ValueSource};
 use steadfast_core::{App, Error, Result};
 use toml::Value;
 
-use crate::failure::Failure;
+use crate::{failure::Failure, place::redacted};
 
 /// The settings file that is read if no other is named.
 const FILE: &str = "steadfast.toml";
@@ -99,6 +99,9 @@ impl Flag {
         if self.arg.is_hide_env_values_set() {
             return Some("it is not one of its values, which are not shown here".into());
         }
+        if values.iter().any(|it| has_secret(it.as_ref())) {
+            return Some("it is not one of its values; it holds a secret and is not shown".into());
+        }
         let reason: Vec<&str> =
             error.lines().map(str::trim).take_while(|it| !it.is_empty()).collect();
         Some(reason.join(" ").trim_start_matches("error: ").to_owned())
@@ -182,10 +185,15 @@ impl Declared {
         if let Some(name) = variable(flag) {
             arg = arg.env(name);
         }
+        // `--help` prints the value of the variable, as it stands there.
+        if arg.get_env().and_then(std::env::var_os).is_some_and(|it| has_secret(&it)) {
+            arg = arg.hide_env_values(true);
+        }
         match self.file.get(flag.name()) {
             // A default does not satisfy `required` in clap, and `--help` would print it.
             Some(values) => {
-                let is_secret = arg.is_hide_env_values_set();
+                let is_secret =
+                    arg.is_hide_env_values_set() || values.iter().any(|it| has_secret(it.as_ref()));
                 let arg = arg.default_values(values.clone()).required(false);
                 if is_secret { arg.hide_default_value(true) } else { arg }
             }
@@ -223,12 +231,18 @@ impl Declared {
                 "***".to_owned()
             } else {
                 let values = matches.get_raw(id).into_iter().flatten();
-                values.map(|it| it.to_string_lossy()).collect::<Vec<_>>().join(",")
+                values.map(|it| redacted(&it.to_string_lossy())).collect::<Vec<_>>().join(",")
             };
             Some(format!("{} = {value}  ({source})\n", flag.name()))
         };
         self.flags.iter().filter_map(line).collect()
     }
+}
+
+/// Whether a value is a URL with a password or the like in it.
+fn has_secret(value: &OsStr) -> bool {
+    let value = value.to_string_lossy();
+    redacted(&value) != value
 }
 
 /// Fails with the names that two flags have: long and short ones, aliases, and ids, which are the
@@ -340,6 +354,9 @@ mod tests {
         /// For one start
         #[arg(long, hide_env = true)]
         once: bool,
+        /// Where
+        #[arg(long, env = "SHOP_URL_OF_A_TEST")]
+        shop_url: Option<String>,
     }
 
     #[derive(Args)]
@@ -386,6 +403,19 @@ mod tests {
         let (shop, text) = shown("", &[]);
         assert_eq!(shop.shop_count, 3);
         assert!(text.contains("shop-count = 3  (default)\n"), "{text}");
+    }
+
+    #[test]
+    fn the_password_in_a_url_is_never_shown() {
+        let file = "[shop]\nurl = \"https://me:hidden@host/x?sig=hidden\"";
+        let (shop, text) = shown(file, &[]);
+        assert_eq!(shop.shop_url.as_deref(), Some("https://me:hidden@host/x?sig=hidden"));
+        let line = "shop-url = https://me:***@host/x?sig=***  (a.toml)\n";
+        assert!(text.contains(line) && !text.contains("hidden"), "{text}");
+        let help = declared(file).unwrap().add_to(Command::new("shop")).render_help().to_string();
+        assert!(help.contains("--shop-url") && !help.contains("hidden"), "{help}");
+        let error = declared("[shop]\ncount = \"http://me:hidden@host\"").err().unwrap();
+        assert!(error.contains("shop-count") && !error.contains("hidden"), "{error}");
     }
 
     #[test]

@@ -277,6 +277,20 @@ pub enum OpenError {
         /// What this binary knows.
         known: i64,
     },
+    /// It was written by an earlier version, and opened so that nothing in it changes.
+    #[error(
+        "{what} has schema {found}, and this version reads schema {known}: start its own program \
+         once with this version, which upgrades the schema, or inspect it with the version that \
+         wrote it"
+    )]
+    Older {
+        /// The folder.
+        what: String,
+        /// The schema of the store.
+        found: i64,
+        /// The schema that this binary reads.
+        known: i64,
+    },
     /// It lacks commits that were acknowledged, and nobody has decided to go on without them.
     #[error(
         "{what} is not served: {lost}; restore them, \
@@ -312,6 +326,7 @@ impl OpenError {
         match self {
             OpenError::Taken { .. } => "store_taken",
             OpenError::Newer { .. } => "store_newer",
+            OpenError::Older { .. } => "store_older",
             OpenError::CommitsLost { .. } => "commits_lost",
             OpenError::Foreign { .. } => "store_foreign",
             OpenError::Failed { .. } => "store_open_failed",

@@ -51,6 +51,24 @@ const IMAGES: &str = "SELECT i.page, i.seq, i.crc, i.data \
      JOIN image i ON i.entity = ?1 AND i.page BETWEEN part.first AND part.last ORDER BY i.page";
 
 impl PostgresStore {
+    /// Reads one entry of a database without becoming its owner: the owner goes on, and no schema
+    /// is brought up to date. `None` if there is no such entry, or no store yet.
+    pub async fn peek_entry(
+        url: &str,
+        space: &str,
+        key: &[u8],
+    ) -> Result<Option<String>, OpenError> {
+        let target = connect::Target::parse(url)?;
+        let failed = |error| target.failed(&error);
+        let session = target.connect().await.map_err(failed)?;
+        if !owner::exists(&session.client, "entry").await.map_err(failed)? {
+            return Ok(None);
+        }
+        let value = "SELECT value FROM entry WHERE space = $1 AND key = $2";
+        let row = session.client.query_opt(value, &[&space, &key]).await.map_err(failed)?;
+        Ok(row.and_then(|row| row.get(0)))
+    }
+
     /// Opens or makes the store; it is ours until it is closed, or until our lease ends without a
     /// sign of life.
     pub async fn open(options: PostgresOptions) -> Result<Self, OpenError> {

@@ -72,8 +72,13 @@ impl Shell<'_> {
         // but an attribute looks like one.
         for attribute in LINKS.iter().filter(|_| !self.base.is_empty()) {
             let base = html! { (self.base) }.into_string();
-            let (own, below) = (format!(" {attribute}=\"/"), format!(" {attribute}=\"{base}/"));
+            let (own, root) = (format!(" {attribute}=\"/"), format!(" {attribute}=\"{base}"));
+            let below = format!("{root}/");
             document = document.replace(&own, &below);
+            // axum serves the root of nested routes without a slash at its end.
+            for end in ['"', '?', '#'] {
+                document = document.replace(&format!("{below}{end}"), &format!("{root}{end}"));
+            }
         }
         document
     }
@@ -148,7 +153,7 @@ fn footer() -> Markup {
     html! {
         footer.bottom {
             span { "Steadfast " (env!("CARGO_PKG_VERSION")) }
-            a href="/openapi.json" { "API" }
+            a href="/docs" { "API" }
             a href="/metrics" { "Metrics" }
             a href="/readyz" { "Health" }
             a href="/v1/doctor" { "Doctor" }
@@ -184,6 +189,7 @@ mod tests {
         for link in [
             "<html lang=\"en\" data-base=\"/durable\">",
             "href=\"/durable/queues\"",
+            "href=\"/durable\"",
             "action=\"/durable/queues/a/purge\"",
             "src=\"/durable/own.js?v=",
             "href=\"/durable/drift\"",
@@ -194,7 +200,7 @@ mod tests {
         }
         for attribute in LINKS {
             for link in page.split(&format!(" {attribute}=\"/")).skip(1) {
-                assert!(link.starts_with("durable/"), "{link}");
+                assert!(link.starts_with("durable/") || link.starts_with("durable\""), "{link}");
             }
         }
     }

@@ -6,6 +6,7 @@
 mod asset;
 mod caller;
 pub mod console;
+mod data_folder;
 mod idempotency;
 mod needs;
 mod page;
@@ -24,6 +25,7 @@ pub use steadfast_api::{Role, escaped};
 pub use self::{
     asset::Asset,
     caller::Caller,
+    data_folder::DataFolder,
     idempotency::IdempotencyKey,
     needs::{Declare, Needs, needs},
     page::Page,

@@ -76,9 +76,9 @@ impl<S: Clone + Send + Sync + 'static> IntoRoutes for OpenApiRouter<S> {
         let (router, description) = self.split_for_parts();
         // Routes of a document that cannot be written are in no table: they are not served.
         let mut description = serde_json::to_value(description).unwrap_or_default();
-        let mut take = |part: &str| match description.pointer_mut(part).map(Value::take) {
-            Some(Value::Object(part)) => part,
-            _ => Map::new(),
+        let mut take = |part: &str| {
+            let part = description.pointer_mut(part).and_then(Value::as_object_mut);
+            part.map(std::mem::take).unwrap_or_default()
         };
         let (paths, schemas) = (take("/paths"), take("/components/schemas"));
         Routes { router, paths, schemas, ..Routes::new("") }

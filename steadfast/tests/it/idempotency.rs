@@ -326,6 +326,10 @@ fn runs(walk: &mut Walk) {
         assert_eq!(view["status"], status, "{verb}: {view}");
     }
     assert_eq!(walk.server.json(run)["restarts"], 1);
+    // No step of it waits for its next attempt.
+    let retry = request("/v1/workflows/order/runs/o-2/retry", &Value::Null);
+    let route = "/v1/workflows/{workflow}/runs/{id}/retry";
+    walk.post(route, &retry, &retry, Repeat::Refused("wrong_status"));
     let path = "/v1/workflows/order/runs/o-2";
     assert_eq!(walk.server.json(path)["status"], "waiting", "nothing was done to the other run");
 }

@@ -22,12 +22,10 @@ fn cargo(folder: &Path, verb: &str) -> Command {
 #[test]
 fn a_new_project_is_tested_served_used_killed_and_goes_on() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let mut new = steadfast();
-    new.args(["new", "demo", "--path"]).arg(root()).current_dir(folder.path());
-    let written = output(&mut new);
-    assert!(written.status.success(), "{}", stderr(&written));
-    assert_fails_with(&output(&mut new), &["demo is there already"]);
-    let demo = folder.path().join("demo");
+    let demo = written(folder.path());
+    let mut again = steadfast();
+    again.args(["new", "demo", "--path"]).arg(root()).current_dir(folder.path());
+    assert_fails_with(&output(&mut again), &["demo is there already"]);
     for file in ["Cargo.toml", "src/main.rs", "Dockerfile", "demo.service", ".gitignore"] {
         assert!(demo.join(file).is_file(), "{file}");
     }
@@ -71,6 +69,112 @@ fn a_new_project_is_tested_served_used_killed_and_goes_on() {
     let mut help = program();
     let help = stdout(&output(help.arg("--help")));
     assert!(help.contains("demo streams list") && !help.contains("steadfast drift"), "{help}");
+}
+
+/// Writes the project `demo` into a folder.
+fn written(folder: &Path) -> PathBuf {
+    let mut new = steadfast();
+    new.args(["new", "demo", "--path"]).arg(root()).current_dir(folder);
+    let written = output(&mut new);
+    assert!(written.status.success(), "{}", stderr(&written));
+    folder.join("demo")
+}
+
+fn read(folder: &Path, file: &str) -> String {
+    std::fs::read_to_string(folder.join(file)).expect("it is written")
+}
+
+/// Says that `serve` takes these flags, and serves this data folder with them.
+fn assert_serves(args: &[String], data: &str) {
+    let [verb, flags @ ..] = args else { panic!("no verb") };
+    assert_eq!(verb, "serve");
+    // It takes every flag of `serve`, and serves nothing.
+    let shown = output(steadfast().args(["config", "show"]).args(flags));
+    assert!(shown.status.success(), "{flags:?}: {}", stderr(&shown));
+    let line = format!("data = {data}  (flag)");
+    assert!(stdout(&shown).lines().any(|it| it == line), "{}", stdout(&shown));
+}
+
+#[test]
+fn the_dockerfile_of_a_new_project_copies_and_runs_what_the_project_builds() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let demo = written(folder.path());
+    let manifest = read(&demo, "Cargo.toml");
+    let binary = manifest.lines().find_map(|it| it.strip_prefix("name = \"")?.strip_suffix('"'));
+    let binary = binary.expect("the package has a name");
+    let (mut stages, mut workdir) = (Vec::new(), String::new());
+    let (mut installed, mut made, mut volume) = (String::new(), String::new(), String::new());
+    let mut command = Vec::new();
+    let text = read(&demo, "Dockerfile");
+    let is_code = |it: &&str| !it.is_empty() && !it.starts_with('#');
+    for line in text.lines().filter(is_code) {
+        let (instruction, rest) = line.split_once(' ').expect("an instruction and its arguments");
+        let words: Vec<&str> = rest.split_whitespace().collect();
+        match instruction {
+            "FROM" => {
+                assert!(matches!(words[..], [_] | [_, "AS", _]), "{line}");
+                stages.push((words.get(2).copied().unwrap_or_default(), String::new()));
+            }
+            "WORKDIR" => {
+                workdir = rest.into();
+                stages.last_mut().expect("a stage").1 = rest.into();
+            }
+            "COPY" => match words[..] {
+                [from, source, to] => {
+                    let name = from.strip_prefix("--from=").expect("another stage");
+                    let stage =
+                        stages.iter().find(|it| it.0 == name).expect("it is an earlier one");
+                    assert_eq!(source, format!("{}/target/release/{binary}", stage.1));
+                    installed = to.into();
+                }
+                [source, _] => assert!(demo.join(source).exists(), "{line}"),
+                _ => panic!("{line}"),
+            },
+            "RUN" if rest.starts_with("cargo ") => assert_eq!(rest, "cargo build --release"),
+            "RUN" => {
+                if let Some(folder) = rest.strip_prefix("mkdir ") {
+                    made = format!("{workdir}/{folder}");
+                }
+            }
+            "USER" => assert_eq!(rest, binary),
+            "VOLUME" => volume = rest.into(),
+            "CMD" => command = serde_json::from_str::<Vec<String>>(rest).expect("a list of words"),
+            other => panic!("{other} is not checked by this test"),
+        }
+    }
+    assert_eq!(stages.len(), 2, "one stage builds, the other runs");
+    assert_eq!(installed, format!("/usr/local/bin/{}", command[0]));
+    assert_eq!(made, volume, "the data folder is one of the user that serves");
+    assert_serves(&command[1..], &volume);
+}
+
+#[test]
+fn the_unit_of_a_new_project_serves_a_folder_that_systemd_makes() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let unit = read(&written(folder.path()), "demo.service");
+    let mut settings = Vec::new();
+    let mut section = "";
+    for line in unit.lines().filter(|it| !it.is_empty() && !it.starts_with('#')) {
+        match line.strip_prefix('[').and_then(|it| it.strip_suffix(']')) {
+            Some(name) => section = name,
+            None => {
+                let (name, value) = line.split_once('=').expect("a setting");
+                settings.push(((section, name), value));
+            }
+        }
+    }
+    let of = |section, name| {
+        let found = settings.iter().find(|it| it.0 == (section, name));
+        found.unwrap_or_else(|| panic!("{name} is missing in [{section}]")).1
+    };
+    let words: Vec<String> =
+        of("Service", "ExecStart").split_whitespace().map(str::to_owned).collect();
+    assert_eq!(words[0], "/usr/local/bin/demo");
+    // A dynamic user may write there, and nowhere else.
+    assert_eq!(of("Service", "DynamicUser"), "yes");
+    assert_serves(&words[1..], &format!("/var/lib/{}", of("Service", "StateDirectory")));
+    assert_eq!(of("Service", "KillSignal"), "SIGTERM", "the signal that stops it in order");
+    assert_eq!(of("Install", "WantedBy"), "multi-user.target");
 }
 
 #[test]

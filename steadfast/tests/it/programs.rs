@@ -1,9 +1,13 @@
 //! Stores of other programs, folders that are only looked at, and settings.
 
-use std::fs;
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
 
 use serde_json::{Value, json};
-use steadfast_core::{App, Object, Queue};
+use steadfast_core::{App, Bucket, Object, Queue};
 use steadfast_counter::{Counter, Increment};
 use tempfile::TempDir;
 
@@ -13,18 +17,29 @@ use crate::{
 };
 
 const LOST: Queue<u32> = Queue::named("lost-property");
+/// Bytes of a blob that is kept in a file, not in the store.
+const LARGE: usize = 3 << 20;
+const PHOTOS: Bucket = Bucket::named("photos");
 
-/// A folder of the program `other`, with a counter at 7 and two messages in a queue.
+fn other() -> App {
+    App::new("other").object(Counter).queue(LOST).bucket(PHOTOS)
+}
+
+/// A folder of the program `other`, with a counter at 7, two messages in a queue, and a small and a
+/// large blob in a bucket.
 fn folder_of_other() -> TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let at = folder.path().to_str().expect("its name is text").to_owned();
     block_on(async {
-        let app = App::new("other").object(Counter).queue(LOST);
-        let program = app.open(&at).await.expect("it opens");
+        let program = other().open(&at).await.expect("it opens");
         let increment = Increment { by: 7 };
         program.call(Counter::at("a"), increment).await.expect("it counts");
         for number in [1, 2] {
             program.send(LOST, number).await.expect("it is sent");
+        }
+        for (key, bytes) in [("small", 3), ("large", LARGE)] {
+            let put = program.bucket(PHOTOS).put(key, vec![b'x'; bytes]).await;
+            put.expect("it is put");
         }
         program.stop().await;
     });
@@ -120,14 +135,67 @@ fn inspect_shows_everything_and_changes_nothing() {
     assert_eq!(epoch(&folder), before, "nobody became its owner");
     let at = data(&folder).to_owned();
     let letters = block_on(async move {
-        let app = App::new("other").object(Counter).queue(LOST);
-        let program = app.open(&at).await.expect("it opens");
+        let program = other().open(&at).await.expect("it opens");
         let letters = program.store().pending(None, 0, 10).await.expect("it reads").len();
         program.stop().await;
         letters
     });
     assert_eq!(letters, 2);
     assert_fails_with(&run(&["inspect", "--data", "/nowhere"]), &["there is no steadfast.db"]);
+}
+
+/// Every file of a folder, with its bytes.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(folder).expect("it is a folder") {
+        let path = entry.expect("it is there").path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else {
+            let bytes = fs::read(&path).expect("it can be read");
+            found.insert(path, bytes);
+        }
+    }
+    found
+}
+
+#[test]
+fn inspect_shows_buckets_and_changes_none_of_their_files() {
+    let folder = folder_of_other();
+    let blobs = folder.path().join("blobs");
+    let before = files(&blobs);
+    let mut command = steadfast();
+    command.args(["inspect", "--listen", "127.0.0.1:0"]);
+    let Ok(server) = Server::begin(command, folder) else { panic!("it greets") };
+    let listed = server.json("/v1/buckets/photos/objects");
+    let keys: Vec<_> =
+        listed["items"].as_array().into_iter().flatten().map(|it| &it["key"]).collect();
+    assert_eq!(keys, ["large", "small"], "{listed}");
+    assert_eq!(server.bytes("/v1/buckets/photos/objects/small").0, b"xxx");
+    assert_eq!(server.bytes("/v1/buckets/photos/objects/large").0.len(), LARGE);
+    for page in ["/buckets", "/buckets/photos"] {
+        let answer = server.get(page);
+        assert_eq!(answer.status, 200, "{page}: {}", answer.body);
+    }
+    server.put_bytes("/v1/buckets/photos/objects/new", b"x", &[]).assert_problem(409, "read_only");
+    server.delete("/v1/buckets/photos/objects/small").assert_problem(409, "read_only");
+    server.put_json("/v1/buckets/drawings", &json!({})).assert_problem(409, "read_only");
+    let folder = server.kill();
+    assert_eq!(files(&blobs), before, "no file has changed");
+    drop(folder);
+}
+
+#[test]
+fn inspect_says_which_schema_a_folder_has_and_what_to_do_if_it_is_an_older_one() {
+    let folder = folder_of_other();
+    let store = rusqlite::Connection::open(folder.path().join("steadfast.db")).expect("it opens");
+    let schema = "SELECT value FROM meta WHERE key = 'schema'";
+    let known: i64 = store.query_row(schema, (), |row| row.get(0)).expect("it is there");
+    store.execute("UPDATE meta SET value = 9 WHERE key = 'schema'", ()).expect("it is written");
+    drop(store);
+    let refused = run(&["inspect", "--listen", "127.0.0.1:0", "--data", data(&folder)]);
+    let known = format!("this version reads schema {known}");
+    assert_fails_with(&refused, &["has schema 9", &known, "start its own program once"]);
 }
 
 #[test]
@@ -154,6 +222,18 @@ fn settings_come_from_flag_variable_file_and_default_in_this_order() {
         assert!(shown.lines().any(|it| it == line), "`{line}` is missing in {shown}");
     }
     assert!(!shown.contains("secret"), "{shown}");
+    let mut command = steadfast();
+    command.args(["config", "show"]).env("STEADFAST_RUNWARE_URL", "https://me:hidden@host/v1");
+    command.env("STEADFAST_STORE", "postgres://me:hidden@host/db");
+    let shown = stdout(&output(&mut command));
+    let line = "generations-runware-url = https://me:***@host/v1  (STEADFAST_RUNWARE_URL)";
+    assert!(shown.contains(line) && !shown.contains("hidden"), "{shown}");
+    let help = stdout(&output(command.args(["--help"])));
+    assert!(help.contains("--generations-runware-url") && !help.contains("hidden"), "{help}");
+    let wrong = run(&["--store", "mysql://me:hidden@host/db"]);
+    assert!(stderr(&wrong).contains("me:***@host") && !stderr(&wrong).contains("hidden"));
+    let silent = run(&["streams", "list", "--server", "http://me:hidden@127.0.0.1:1"]);
+    assert!(stderr(&silent).contains("no answer") && !stderr(&silent).contains("hidden"));
     // The name that the variable and the flag had before.
     let mut command = steadfast();
     command.args(["config", "show", "--image-frames", "3"]).env("STEADFAST_IMAGE_BYTES", "4");

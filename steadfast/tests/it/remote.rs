@@ -10,7 +10,7 @@ use steadfast::{
     Bucket, BucketError, CallError, Client, Event, Object, RunError, Workflow,
     api::{
         ApiError, Code, Connection, Operation, buckets as b, connect, keys as k, objects as o,
-        payload, processes as p, queues as q, runs as r, streams as s, tokens as t,
+        payload, processes as p, queues as q, runs as r, server as d, streams as s, tokens as t,
     },
     store::StoreError,
     workflow::Status,
@@ -138,7 +138,7 @@ async fn a_program_that_is_not_there_surely_did_nothing() {
     assert!(error.is_retryable() && error.surely_unapplied(), "{error:?}");
     assert!(error.to_string().contains(&nobody.to_string()), "{error}");
     for url in ["https://localhost:1", "localhost:8787", "nonsense", ""] {
-        let error = connect(url).send(&q::ListQueues {}).await.unwrap_err();
+        let error = connect(url).send(&q::ListQueues::default()).await.unwrap_err();
         assert!(matches!(error, ApiError::Invalid { .. }), "{url}: {error:?}");
     }
 }
@@ -183,17 +183,32 @@ struct Walk {
 impl Walk {
     /// Makes an operation from the fields of its path and its query or body, and sends it.
     async fn send<O: Operation>(&mut self, path: &[&str], fields: Value) -> O::Response {
+        let answer = self.try_send::<O>(path, fields).await;
+        answer.unwrap_or_else(|error| panic!("{}: {error}", O::PATH))
+    }
+
+    /// Sends an operation that is not possible now.
+    async fn refused<O: Operation>(&mut self, path: &[&str], code: Code) {
+        let answer = self.try_send::<O>(path, json!({})).await;
+        assert_eq!(answer.err().and_then(|it| it.code()), Some(code), "{}", O::PATH);
+    }
+
+    async fn try_send<O: Operation>(
+        &mut self,
+        path: &[&str],
+        fields: Value,
+    ) -> Result<O::Response, ApiError> {
         let mut operation: O = serde_json::from_value(fields).expect(O::PATH);
         let values = path.iter().map(|it| it.to_string()).collect();
         operation.set_path_values(values).expect(O::PATH);
         self.seen.insert((O::METHOD.name().to_lowercase(), O::PATH.replace("{*", "{")));
-        self.program.send(&operation).await.unwrap_or_else(|error| panic!("{}: {error}", O::PATH))
+        self.program.send(&operation).await
     }
 
     /// Sends a request that is no operation: its answer has bytes, or does not end.
     async fn open(&mut self, method: &str, route: &str, path: &str, body: &'static str) {
         self.seen.insert((method.to_lowercase(), route.into()));
-        let request = self.program.start(method, path).body(payload(body)).unwrap();
+        let request = self.program.start(method, path).body(payload(body)).expect("a request");
         let answer = self.program.exchange(request).await;
         answer.unwrap_or_else(|error| panic!("{method} {path}: {error}"));
     }
@@ -240,6 +255,7 @@ impl Walk {
         self.send::<r::RunHistory>(&run, json!({})).await;
         let live = "/v1/workflows/{workflow}/runs/{id}/live";
         self.open("GET", live, "/v1/workflows/order/runs/o-1/live", "").await;
+        self.refused::<r::RetryRun>(&run, Code::WrongStatus).await;
         self.send::<r::PauseRun>(&run, json!({})).await;
         self.send::<r::ResumeRun>(&run, json!({})).await;
         self.send::<r::SendEvent>(&["order", "o-1", "payment"], json!({"amount": 1})).await;
@@ -296,7 +312,8 @@ impl Walk {
         let dead = dead.to_string();
         self.send::<s::ShowMessage>(&[&dead], json!({})).await;
         self.send::<s::ReviveMessage>(&[&dead], json!({})).await;
-        for path in ["/healthz", "/readyz", "/metrics", "/openapi.json", "/v1/doctor"] {
+        self.send::<d::Examine>(&[], json!({})).await;
+        for path in ["/healthz", "/readyz", "/metrics", "/openapi.json"] {
             self.open("GET", path, path, "").await;
         }
     }

@@ -90,7 +90,7 @@ impl From<CallError> for Problem {
         let code = error.code().to_owned();
         let status = match code.as_str() {
             "upload_not_found" => StatusCode::NOT_FOUND,
-            "wrong_status" => StatusCode::CONFLICT,
+            "wrong_status" | "key_reused" => StatusCode::CONFLICT,
             _ => StatusCode::SERVICE_UNAVAILABLE,
         };
         Self::new(status, &code, error.to_string())

@@ -17,6 +17,8 @@ pub(crate) enum Place {
     None,
     /// In a folder.
     Folder(PathBuf),
+    /// In a folder that is only read.
+    ReadOnly(PathBuf),
     /// There.
     Given(Arc<dyn Blobs>),
 }
@@ -54,6 +56,10 @@ impl Declared {
                 let opened = tokio::task::spawn_blocking(open).await;
                 let failed = |it: tokio::task::JoinError| it.to_string();
                 Arc::new(opened.map_err(|it| BucketError::Files { reason: failed(it) })??)
+            }
+            Place::ReadOnly(folder) => {
+                let blobs = Arc::new(FileBlobs::open_read_only(folder));
+                return Ok(Some(Buckets::builder(store).open_read_only(blobs).await?));
             }
             Place::Given(blobs) => blobs,
         };

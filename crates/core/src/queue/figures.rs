@@ -248,7 +248,7 @@ mod tests {
     use super::*;
 
     fn sample(seconds: i64, depth: u64) -> Sample {
-        Sample { at: Timestamp(seconds * 1_000), depth, oldest_age_ms: depth * 10 }
+        Sample { at: Time(Timestamp(seconds * 1_000)), depth, oldest_age_ms: depth * 10 }
     }
 
     #[test]
@@ -258,7 +258,7 @@ mod tests {
             ring.keep(sample(second, 1));
             assert!(ring.samples.len() <= SAMPLES_MAX);
         }
-        let (first, last) = (ring.samples[0].at.0, ring.samples[ring.samples.len() - 1].at.0);
+        let (first, last) = (ring.samples[0].at.0.0, ring.samples[ring.samples.len() - 1].at.0.0);
         assert!((3_500_000..=3_600_000).contains(&(last - first)), "{first} to {last}");
     }
 
@@ -269,7 +269,7 @@ mod tests {
         ring.keep(sample(1, 9));
         assert_eq!(ring.samples.len(), 1, "two samples are 5 seconds apart");
         ring.keep(sample(60, 0));
-        let depths: Vec<_> = ring.samples.iter().map(|it| (it.at.0, it.depth)).collect();
+        let depths: Vec<_> = ring.samples.iter().map(|it| (it.at.0.0, it.depth)).collect();
         assert_eq!(depths, [(0, 3), (59_999, 3), (60_000, 0)]);
         assert_eq!(ring.samples[1].oldest_age_ms, 60_030);
     }

@@ -259,11 +259,10 @@ impl Queues {
     /// A queue that exists.
     pub(super) async fn known(&self, name: &str) -> Result<Arc<Desk>, QueueError> {
         let desk = self.desk(name).await?;
-        let declared = &self.shared.declared;
+        let id = desk.address.id();
         if desk.is_recorded()
-            || declared.contains_key(name)
-            || self.shared.consumed.contains_key(name)
-            || self.stored().await?.iter().any(|it| it == name)
+            || self.declares(name)
+            || self.shared.store.addresses(&[id]).await?.contains_key(&id)
         {
             return Ok(desk);
         }

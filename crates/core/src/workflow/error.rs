@@ -19,7 +19,8 @@ pub enum RunError {
         /// What was asked for.
         run: String,
     },
-    /// The id cannot be one.
+    /// The id cannot be one. Ids of runs are stricter than names of objects: steps pass them to
+    /// other systems, for example as idempotency keys.
     #[error("`{id}` cannot be the id of a run: 1 to 128 of letters, digits, `_`, `-`, `.` and `:`")]
     InvalidId {
         /// What was given.

@@ -13,7 +13,10 @@ use steadfast_core::{
     },
 };
 
-use crate::{dispatch::on_all, lab::Lab};
+use crate::{
+    dispatch::on_all,
+    lab::{self, Lab, Place},
+};
 
 on_all!(
     stored_work_for_what_is_not_declared_is_named_and_kept,
@@ -141,7 +144,7 @@ async fn a_client_calls_for_its_caller(lab: Lab) {
 async fn views_are_json(lab: Lab) {
     let program = app().start(lab.store.clone()).await.unwrap();
     program.call(Porter::at("a"), Ask).await.unwrap();
-    let classes = program.objects().look_at_classes().await.unwrap();
+    let classes = program.objects().look_at_classes(None, 10).await.unwrap().classes;
     let class = json!({ "name": "porter", "served": true, "objects": 1, "more": false });
     assert_eq!(serde_json::to_value(&classes[0]).unwrap(), class);
     let object = program.objects().look_at("porter", "a").await.unwrap();
@@ -166,6 +169,50 @@ async fn a_check_before_work_stops_the_work_and_not_the_questions(lab: Lab) {
         assert!(program.work().await.is_err() && !program.works());
     }
     program.stop().await;
+}
+
+/// A folder and a database without a store in use, as `App::open` takes them.
+async fn places() -> [(Lab, String); 2] {
+    let closed = async |lab: Lab| {
+        lab.store.close().await;
+        let at = match &lab.place {
+            Place::Folder(folder) => folder.path().to_str().unwrap().to_owned(),
+            Place::Database(url) => url.clone(),
+            Place::Memory => panic!("it is not kept"),
+        };
+        (lab, at)
+    };
+    [closed(Lab::sqlite().await).await, closed(Lab::postgres().await).await]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_program_is_refused_before_it_becomes_the_owner_of_the_store() {
+    for (lab, at) in places().await {
+        let program = app().open(&at).await.unwrap();
+        let epoch = program.store().owner().epoch;
+        let refused = App::new("motel").open(&at).await.err();
+        assert!(matches!(refused, Some(StartError::Foreign { .. })), "in use: {refused:?}");
+        program.call(Porter::at("a"), Ask).await.unwrap();
+        program.stop().await;
+        let refused = App::new("motel").open(&at).await.err();
+        assert!(matches!(refused, Some(StartError::Foreign { .. })), "not in use: {refused:?}");
+        let store = lab::open(&lab.place, &lab.clock).await.unwrap();
+        assert_eq!(store.owner().epoch, epoch + 1, "nobody owned it in between");
+        store.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_start_that_fails_closes_the_store_so_that_the_next_one_need_not_wait() {
+    for (_lab, at) in places().await {
+        let failing = || app().before_work(|| Err(Error::terminal("the key is missing")));
+        let refused = failing().open(&at).await.err();
+        assert!(matches!(refused, Some(StartError::Program { .. })), "{refused:?}");
+        // A store that is still open is refused as taken.
+        let program = app().open(&at).await.unwrap();
+        assert_eq!(program.store().owner().unclean_until, None, "the end was clean");
+        program.stop().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

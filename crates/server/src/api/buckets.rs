@@ -6,7 +6,7 @@ mod headers;
 use std::{sync::Arc, time::Duration};
 
 use steadfast_api::{
-    Page,
+    Code, Page,
     buckets::{
         Blob, BlobPage, Bucket, BucketEvent, BucketRule, DeleteBucket, DeleteBucketRule,
         DeleteLifecycleRule, Deleted, LifecycleRule, ListBlobs, ListBucketEvents, ListBucketRules,
@@ -25,13 +25,11 @@ use steadfast_store::{
     Clock, Commit, DueCursor, EntryKey, Expect, Json, Outcome, Put, Recorded, State, Store,
     SystemClock, Write, queue_address,
 };
+use steadfast_web::Problem;
 use utoipa_axum::router::OpenApiRouter;
 
 use self::blobs::names;
-use super::{
-    page::{CURSOR, Cursor, bad_cursor},
-    problem::{Code, Problem},
-};
+use super::page::{CURSOR, Cursor, bad_cursor};
 use crate::{operation::operation, server::Server};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {

@@ -11,10 +11,11 @@ use axum::{
     http::{HeaderMap, header},
     response::Response,
 };
+use steadfast_api::{Code, ProblemBody};
 use steadfast_core::Arrival;
 use steadfast_store::{Clock, SystemClock};
+use steadfast_web::Problem;
 
-use super::problem::{Code, Problem, ProblemBody};
 use crate::{
     listener::Seat,
     live::{
@@ -33,6 +34,7 @@ const READ_BYTES: usize = 4 << 10;
 /// way. The object accepts or refuses in a turn, and what it tells arrives when it is durable.
 /// Parameters of the query are for the object; `after` is the number seen last, to go on behind it.
 #[utoipa::path(get, path = "/v1/objects/{class}/{name}/connect", tag = "objects",
+    extensions(("x-needs-role" = json!("member"))),
     params(
         ("class" = String, Path, description = "A class that takes connections"),
         ("name" = String, Path, description = "The object"),

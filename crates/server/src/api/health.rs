@@ -3,50 +3,29 @@
 use std::sync::Arc;
 
 use axum::{Json, extract::State, http::StatusCode};
-use serde::Serialize;
+use steadfast_api::server::{Alive, Readiness, ReadinessCheck};
 use steadfast_store::Health;
-use utoipa::ToSchema;
 
 use crate::server::Server;
 
-/// The process lives.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Alive {
-    /// Always `ok`.
-    status: &'static str,
-}
-
-/// Whether requests should come here.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Readiness {
-    /// `ready` or `not ready`.
-    status: &'static str,
-    /// What was looked at.
-    checks: Vec<ReadinessCheck>,
-}
-
-/// One reason for or against.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct ReadinessCheck {
-    /// What was looked at.
-    name: &'static str,
-    /// Whether it is well.
-    ok: bool,
-    /// How it is.
-    detail: String,
-}
-
 /// Says that the process lives. Never touches the store.
-#[utoipa::path(get, path = "/healthz", tag = "operations", responses((status = 200, body = Alive)))]
+#[utoipa::path(get, path = "/healthz", tag = "server",
+    extensions(("x-needs-role" = json!("none"))),
+    responses((status = 200, body = Alive)),
+)]
 pub(crate) async fn healthz() -> Json<Alive> {
-    Json(Alive { status: "ok" })
+    Json(Alive { status: "ok".into() })
 }
 
 /// Says whether requests should come here.
-#[utoipa::path(get, path = "/readyz", tag = "operations", responses(
-    (status = 200, body = Readiness, description = "Ready"),
-    (status = 503, body = Readiness, description = "The store cannot write, or the server stops"),
-))]
+#[utoipa::path(get, path = "/readyz", tag = "server",
+    extensions(("x-needs-role" = json!("none"))),
+    responses(
+        (status = 200, body = Readiness, description = "Ready"),
+        (status = 503, body = Readiness,
+            description = "The store cannot write, or the server stops"),
+    ),
+)]
 pub(crate) async fn readyz(State(server): State<Arc<Server>>) -> (StatusCode, Json<Readiness>) {
     let (store_ok, store) = match server.runtime.store().health() {
         Health::Ready => (true, "can write".into()),
@@ -54,9 +33,9 @@ pub(crate) async fn readyz(State(server): State<Arc<Server>>) -> (StatusCode, Js
     };
     let draining = server.is_draining();
     let checks = vec![
-        ReadinessCheck { name: "store", ok: store_ok, detail: store },
+        ReadinessCheck { name: "store".into(), ok: store_ok, detail: store },
         ReadinessCheck {
-            name: "draining",
+            name: "draining".into(),
             ok: !draining,
             detail: if draining { "the server is stopping" } else { "no" }.into(),
         },
@@ -67,7 +46,7 @@ pub(crate) async fn readyz(State(server): State<Arc<Server>>) -> (StatusCode, Js
     } else {
         (StatusCode::SERVICE_UNAVAILABLE, "not ready")
     };
-    (code, Json(Readiness { status, checks }))
+    (code, Json(Readiness { status: status.into(), checks }))
 }
 
 #[cfg(test)]
@@ -107,6 +86,6 @@ mod tests {
         assert_eq!(readyz(State(server.clone())).await.0, StatusCode::OK);
         server.drain();
         let (status, Json(body)) = readyz(State(server)).await;
-        assert_eq!((status, body.status), (StatusCode::SERVICE_UNAVAILABLE, "not ready"));
+        assert_eq!((status, &*body.status), (StatusCode::SERVICE_UNAVAILABLE, "not ready"));
     }
 }

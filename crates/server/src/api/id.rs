@@ -1,8 +1,8 @@
 //! What stands in a path: a stream by id or address, a message by position.
 
+use steadfast_api::Code;
 use steadfast_store::{Address, EntityId, Position};
-
-use super::problem::{Code, Problem};
+use steadfast_web::Problem;
 
 /// Reads a stream's id: 32 hexadecimal digits, or an address to compute it from.
 pub(crate) fn stream(text: &str) -> Result<EntityId, Problem> {

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use steadfast_api::{
-    Page,
+    Code, Page,
     keys::{CreateKey, Key, ListKeys, NewKey, RevokeKey, RevokedKey},
 };
 use steadfast_bucket::{BucketError, create_key, delete_key, list_keys};
 use steadfast_core::RequestKey;
+use steadfast_web::Problem;
 use utoipa_axum::router::OpenApiRouter;
 
-use super::problem::{Code, Problem};
 use crate::{
     operation::{operation, request_key},
     server::Server,

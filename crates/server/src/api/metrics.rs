@@ -7,18 +7,19 @@ use axum::{
     http::header,
     response::{IntoResponse, Response},
 };
+use steadfast_api::Code;
 use steadfast_store::Health;
-use steadfast_web::Web;
+use steadfast_web::{Problem, Web};
 
-use super::problem::{Code, Problem};
 use crate::{metrics::Figures, server::Server};
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Writes the figures in the text format of Prometheus.
-#[utoipa::path(get, path = "/metrics", tag = "operations", responses(
-    (status = 200, body = String, content_type = CONTENT_TYPE),
-))]
+#[utoipa::path(get, path = "/metrics", tag = "server",
+    extensions(("x-needs-role" = json!("viewer"))),
+    responses((status = 200, body = String, content_type = CONTENT_TYPE)),
+)]
 pub(crate) async fn metrics(State(server): State<Arc<Server>>) -> Result<Response, Problem> {
     let figures = Figures {
         activity: server.runtime.store().activity(),

@@ -14,7 +14,7 @@ use axum::{
 use futures_util::stream;
 use serde::Deserialize;
 use steadfast_api::{
-    JsonText, Page, escaped,
+    Code, JsonText, Page, ProblemBody, escaped,
     objects::{
         CallObject, DeleteObject, Deleted, ListClasses, ListObjects, ListTurns, ObjectClass,
         ObjectDetail, ObjectEntry, QueryObject, ShowObject, ShowTurn, SqlRows, TurnDetail,
@@ -23,13 +23,12 @@ use steadfast_api::{
 };
 use steadfast_core::{CallError, object::Query};
 use steadfast_store::EntityKind;
-use steadfast_web::{Role, needs};
+use steadfast_web::{Problem, Role, needs};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
     id,
     page::{CURSOR, Cursor, Params, Part, bad_cursor},
-    problem::{Code, Problem, ProblemBody},
 };
 use crate::{operation::operation, server::Server};
 
@@ -144,6 +143,7 @@ pub(crate) struct ExportParams {
 
 /// Export an object as it is, or was after a turn, as a SQLite file.
 #[utoipa::path(get, path = "/v1/objects/{class}/{name}/export", tag = "objects",
+    extensions(("x-needs-role" = json!("viewer"))),
     params(
         ("class" = String, Path, description = "Class name"),
         ("name" = String, Path, description = "Object name; a slash is %2F"),

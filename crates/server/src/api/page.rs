@@ -8,14 +8,14 @@ use axum::{
     http::request::Parts,
 };
 use serde::de::DeserializeOwned;
-use steadfast_api::Limit;
+use steadfast_api::{Code, Limit};
 use steadfast_store::{Address, EntityKind, Position, Version};
+use steadfast_web::Problem;
 
 pub(crate) use self::{
     cursor::Cursor,
     gather::{Gathered, gather},
 };
-use super::problem::{Code, Problem};
 
 /// Rows of a page unless told otherwise.
 const LIMIT: usize = 50;

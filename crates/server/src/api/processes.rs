@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use steadfast_api::{
-    Page,
+    Code, Page,
     processes::{
         Decision, Instance, InstanceDetail, ListInstances, ListProcesses, Process, SendInput,
         ShowInstance, Status,
@@ -11,11 +11,11 @@ use steadfast_api::{
 };
 use steadfast_core::process::InputError;
 use steadfast_store::{Address, EntityKind, StreamSummary};
+use steadfast_web::Problem;
 use utoipa_axum::router::OpenApiRouter;
 
 use super::{
     page::{Cursor, Part},
-    problem::{Code, Problem},
     streams,
 };
 use crate::{operation::operation, server::Server};

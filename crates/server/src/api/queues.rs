@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use steadfast_api::{
-    JsonText, Page,
+    Code, JsonText, Page,
     queues::{
         AckMessages, AckedMessages, ConfigureQueue, EditMessage, Edited, ListQueues, MessageState,
         PauseQueue, PeekQueue, PullMessages, PulledMessage, PulledMessages, PurgeQueue, Purged,
@@ -15,12 +15,12 @@ use steadfast_core::{
     queue::{LeaseId, Outgoing, PeekState, Peeked, Redrive},
 };
 use steadfast_store::{Position, StoreError, Timestamp};
+use steadfast_web::Problem;
 use utoipa_axum::router::OpenApiRouter;
 
 use super::{
     id,
     page::{CURSOR, Cursor, bad_cursor},
-    problem::{Code, Problem},
 };
 use crate::{
     operation::{operation, request_key},

@@ -11,7 +11,7 @@ use axum::{
 use serde::Deserialize;
 use serde_json::Value;
 use steadfast_api::{
-    Operation, Page, read_time,
+    Code, Operation, Page, ProblemBody, read_time,
     runs::{
         DeleteRun, ListRuns, ListWorkflows, PauseRun, RestartRun, ResumeRun, RetryRun, RunHistory,
         SendEvent, ShowRun, StartRun, StartedRun, TerminateRun, Wait, WorkflowEntry,
@@ -22,13 +22,10 @@ use steadfast_core::{
     workflow::{HistoryEntry, RunItem, RunQuery, RunView, Started, StartedRecord, Status, Time},
 };
 use steadfast_store::{Entropy, SeededEntropy};
-use steadfast_web::{Role, needs};
+use steadfast_web::{Problem, Role, needs};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{
-    page::{CURSOR, Params, bad_cursor},
-    problem::{Code, Problem, ProblemBody},
-};
+use super::page::{CURSOR, Params, bad_cursor};
 use crate::{
     listener::Seat,
     live::history::{Watch, answer},
@@ -262,6 +259,7 @@ pub(crate) struct LiveParams {
 /// behind the last one. The last event is `end` when the run has ended, and `closed` when the
 /// server stops or the client is too slow: then reconnect.
 #[utoipa::path(get, path = "/v1/workflows/{workflow}/runs/{id}/live", tag = "workflows",
+    extensions(("x-needs-role" = json!("viewer"))),
     params(
         ("workflow" = String, Path, description = "Workflow name"),
         ("id" = String, Path, description = "Run id"),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use steadfast_api::{
-    DeliveryState, Page,
+    Code, DeliveryState, Page,
     streams::{
         Addresses, AttemptEntry, ListDead, ListPending, ListStreams, Message, MessageDetail,
         ReviveMessage, ShowMessage, ShowStream, Stream, StreamDetail,
@@ -14,12 +14,12 @@ use steadfast_store::{
     Commit, Expect, Outcome, Position, Recorded, Settled, SettledAs, State as Delivery, StoreError,
     Write,
 };
+use steadfast_web::Problem;
 use utoipa_axum::router::OpenApiRouter;
 
 use super::{
     id,
     page::{Cursor, Gathered, Part, gather},
-    problem::{Code, Problem},
 };
 use crate::{operation::operation, server::Server};
 

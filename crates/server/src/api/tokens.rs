@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use steadfast_api::{
-    Page,
+    Code, Page,
     tokens::{CreateToken, ListTokens, NewToken, RevokeToken, RevokedToken, Token},
 };
 use steadfast_core::TokenError;
+use steadfast_web::Problem;
 use utoipa_axum::router::OpenApiRouter;
 
-use super::problem::{Code, Problem};
 use crate::{
     operation::{operation, request_key},
     server::Server,

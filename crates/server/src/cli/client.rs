@@ -18,6 +18,7 @@ use crate::{
     args::Source,
     cli::{output, told},
     failure::Failure,
+    place::redacted,
 };
 
 /// Bytes of a file that are read at once.
@@ -44,6 +45,7 @@ impl Client {
         match (source, app) {
             (Source::Server(url), _) if !url.starts_with("http://") => {
                 let example = crate::args::SERVER;
+                let url = redacted(&url);
                 Err(Failure::new(format!("--server `{url}` must be like {example}")))
             }
             (Source::Server(url), _) => Ok(Self { local: None, connection: connect(url), runtime }),
@@ -200,7 +202,7 @@ impl Client {
     }
 
     fn unreadable(&self, reason: &str) -> ApiError {
-        ApiError::Unreadable { url: self.connection.url().into(), reason: reason.into() }
+        ApiError::Unreadable { url: self.connection.url(), reason: reason.into() }
     }
 }
 

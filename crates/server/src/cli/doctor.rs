@@ -1,17 +1,18 @@
 //! `steadfast doctor`.
 
+use steadfast_api::server::Examination;
+
 use super::{
     client::Client,
     output::{print, print_json},
     table::Table,
 };
-use crate::{args::DoctorArgs, doctor::Examination, failure::Failure};
+use crate::{args::DoctorArgs, failure::Failure};
 
 /// Prints what was found; fails if a check did.
 pub(crate) fn doctor(client: &Client, args: &DoctorArgs) -> Result<(), Failure> {
-    let path = if args.deep { "/v1/doctor?deep=true" } else { "/v1/doctor" };
     let json = args.ask.json;
-    let body = client.get(path, json)?;
+    let body = client.request(&args.examine, json)?;
     let found: Examination = client.read(&body)?;
     if json {
         print_json(&body)?;

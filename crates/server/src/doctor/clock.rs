@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
+use steadfast_api::{rfc3339, server::Check};
 use steadfast_store::{ClockReport, ClockStep};
-
-use super::Check;
-use crate::api::time::rfc3339;
 
 /// What is to be said of the clocks, for people: `None` if they agree.
 pub(crate) fn trouble(report: &ClockReport) -> Option<String> {

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Check, fsync};
+use steadfast_api::server::Check;
+
+use super::fsync;
 
 /// Below this the next commits may find the disk full.
 const FREE_BYTES_LOW: u64 = 256 << 20;

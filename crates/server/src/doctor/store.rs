@@ -1,8 +1,7 @@
 //! What the store knows about itself.
 
+use steadfast_api::server::Check;
 use steadfast_store::{Health, Setting, Store};
-
-use super::Check;
 
 /// Checks that need nothing but the store.
 pub(super) async fn checks(store: &dyn Store, works: bool, deep: bool) -> Vec<Check> {

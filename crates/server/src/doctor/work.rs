@@ -1,8 +1,7 @@
 //! Whether what is to be done will be done.
 
+use steadfast_api::server::Check;
 use steadfast_core::Runtime;
-
-use super::Check;
 
 /// Positions that are named; more help nobody.
 const NAMED_MAX: usize = 10;

@@ -6,9 +6,9 @@ use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket};
 use serde_json::json;
 use steadfast_core::{CallError, Closed, LiveSocket};
 use steadfast_store::Clock;
+use steadfast_web::Problem;
 
 use super::{GOODBYE_MOMENT, GOODBYE_TIMEOUT, HEARTBEAT, TEXT_BYTES_MAX, WRITE_TIMEOUT};
-use crate::api::problem::Problem;
 
 /// What a close frame says that the other side has sent without a code.
 const NO_STATUS: u16 = 1005;

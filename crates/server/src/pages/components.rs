@@ -111,7 +111,7 @@ fn heading(it: &Column) -> Markup {
     // The heading of a picture is for screen readers.
     let is_hidden = it.class == "picture";
     html! {
-        th.number[it.class == "number"] {
+        th class=[Some("number").filter(|class| *class == it.class)] {
             @if is_hidden { span.hidden { (it.heading) } } @else { (it.heading) }
         }
     }

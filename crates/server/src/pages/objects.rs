@@ -208,7 +208,7 @@ impl Inside {
             let objects = server.runtime.objects();
             // The object may have changed since it was described.
             let found = objects.look_at_rows(class, name, &it.name, 0, PREVIEW_ROWS).await;
-            rows.extend(found.ok().map(|found| (it.name.clone(), found.into())));
+            rows.extend(found.ok().map(|found| (it.name.clone(), found)));
         }
         let last = match turns.first() {
             Some(it) => {
@@ -409,7 +409,7 @@ pub(super) async fn rows(
     })?;
     let objects = server.runtime.objects();
     let page = objects.look_at_rows(&class, &name, &table, offset, ROWS + 1).await?;
-    let mut found = SqlRows::from(page);
+    let mut found = page;
     let is_more = ROWS < found.rows.len();
     found.rows.truncate(ROWS);
     let (path, last) = (path_of(&class, &name), offset + found.rows.len());

@@ -23,11 +23,10 @@ use crate::{api::page::Params, server::Server};
 /// Results of each noun, class or workflow.
 const ROWS: usize = 10;
 
-/// Classes and workflows that are searched, by name.
+/// Classes, workflows and queues that are searched, by name.
 const NAMES_MAX: usize = 50;
 
-/// Queues and buckets that are searched, by name.
-const QUEUES_MAX: usize = 500;
+/// Buckets that are searched, by name.
 const BUCKETS_MAX: usize = 500;
 
 /// The query of the search.
@@ -143,7 +142,12 @@ async fn named(server: &Server, text: &str) -> Result<Vec<Hit>, Problem> {
     for it in runtime.processes().names().filter(has).take(ROWS) {
         hits.push(Hit::new("process", it, format!("/processes/{}", escaped(it))));
     }
-    let queues = runtime.queues().names_behind(None, QUEUES_MAX).await?;
+    let mut queues = runtime.queues().names_behind(None, NAMES_MAX).await?;
+    // Of many queues, those that begin with the text are found as well.
+    let behind = runtime.queues().names_behind(Some(text), ROWS).await?;
+    queues.extend(behind.into_iter().filter(|it| it.starts_with(text)));
+    queues.sort_unstable();
+    queues.dedup();
     for it in queues.iter().filter(|it| it.contains(text)).take(ROWS) {
         hits.push(Hit::new("queue", it, queues::path_of(it)));
     }

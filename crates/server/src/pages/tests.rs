@@ -57,7 +57,7 @@ async fn press(site: &Router, path: &str, form: &str) -> (u16, String) {
 #[tokio::test]
 async fn a_step_that_waits_for_its_next_attempt_is_retried_from_the_page() {
     let program = App::new("shop").workflow(Charge).test().await.unwrap();
-    let site = router(&program, Policy::HostDecides);
+    let site = router(&program, Policy::HostDecides).expect("the routes can be served");
     program.runs().start(Charge::at("c-1"), ()).await.unwrap();
     program.settle().await;
     let page = get(&site, "/workflows/charge/c-1").await;
@@ -81,7 +81,7 @@ async fn a_step_that_waits_for_its_next_attempt_is_retried_from_the_page() {
 #[tokio::test]
 async fn a_preview_says_what_a_redrive_would_move_and_moves_nothing() {
     let program = App::new("shop").test().await.unwrap();
-    let site = router(&program, Policy::HostDecides);
+    let site = router(&program, Policy::HostDecides).expect("the routes can be served");
     for _ in 0..2 {
         let outgoing = Outgoing { body: Json::empty(), delay: Duration::ZERO };
         program.queues().send_json("q", vec![outgoing], None).await.unwrap();
@@ -104,9 +104,10 @@ async fn a_preview_says_what_a_redrive_would_move_and_moves_nothing() {
     assert_eq!(program.queues().redrive("q", &none).await.unwrap().matched, 0);
 }
 
-/// More than a page has rows, and ten times as many.
-const FEW: usize = 60;
+/// More runs of each status than a page has rows, and ten times as many.
+const FEW: usize = 110;
 const MANY: usize = 10 * FEW;
+const COUNTED_MAX: usize = 1_200;
 
 fn event() -> Message {
     Message::new("noted", Json::empty()).unwrap().event()
@@ -152,20 +153,25 @@ async fn a_page_reads_no_more_rows_in_a_store_ten_times_as_large() {
     let options = SqliteOptions::new(folder.path(), Arc::new(SystemClock));
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(options).unwrap());
     fill(&*store, 0..FEW).await;
+    // More than are counted to tell how full a queue is.
+    let (stream, queue) = (queue_address("busy").unwrap(), queue_address("busy").unwrap());
+    let messages = vec![event().to(&queue); COUNTED_MAX];
+    store.commit(Commit::of(Write::Append { stream, messages })).await.unwrap();
     // It delivers nothing, so that nobody else reads.
     let program = App::new("shop").workflow(Charge).prepare(store.clone()).await.unwrap();
-    let site = router(&program, Policy::HostDecides);
+    let site = router(&program, Policy::HostDecides).expect("the routes can be served");
     let pages = [
         "/",
-        "/search?q=000",
+        "/search?q=0000",
         "/streams",
         "/streams/pending",
         "/streams/dead",
         "/streams/stream/bulk/00001",
         "/workflows/charge",
-        "/workflows/charge?status=paused&prefix=0",
+        "/workflows/charge?status=paused&prefix=0000",
         "/workflows/charge/00001",
         "/queues",
+        "/queues/q-00001",
         "/queues/busy",
         "/queues/busy?limit=10",
     ];

@@ -110,11 +110,7 @@ pub(super) fn look(options: &SqliteOptions) -> Result<Looked, OpenError> {
         return Err(OpenError::Newer { what, found, known: KNOWN_SCHEMA });
     }
     if found < KNOWN_SCHEMA {
-        let reason = format!(
-            "it was written by an earlier version (schema {found}, this one has {KNOWN_SCHEMA}); \
-             its own program brings it up to date when it starts"
-        );
-        return Err(failed(reason));
+        return Err(OpenError::Older { what, found, known: KNOWN_SCHEMA });
     }
     let read = || {
         let epoch = connection.query_row("SELECT epoch FROM node", (), |row| row.get(0))?;

@@ -159,7 +159,9 @@ fn parts(
 /// Where models are kept for one user, shared by all data folders: the cache folder of the system.
 /// `None` if the system names none.
 pub fn default_models_folder(variable: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
-    let set = |name| variable(name).filter(|it| !it.is_empty()).map(PathBuf::from);
+    // The home of a user that has none, such as that of a service, is often `/`.
+    let is_folder = |it: &String| !it.is_empty() && it != "/";
+    let set = |name| variable(name).filter(is_folder).map(PathBuf::from);
     let cache = match std::env::consts::OS {
         "macos" => set("HOME").map(|it| it.join("Library/Caches")),
         _ => set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|it| it.join(".cache"))),

@@ -11,20 +11,18 @@ use axum::{
 };
 use futures_util::{Stream, StreamExt, stream};
 use serde::Deserialize;
-use steadfast_api::buckets::{Blob, DeletedBlob};
+use steadfast_api::{
+    ProblemBody,
+    buckets::{Blob, DeletedBlob},
+};
 use steadfast_bucket::{
     BlobKey, BucketError, BucketName, Expected, GetOptions, PutOptions, Reading,
 };
+use steadfast_web::Problem;
 use utoipa::IntoParams;
 
 use super::headers;
-use crate::{
-    api::{
-        page::Params,
-        problem::{Problem, ProblemBody},
-    },
-    server::Server,
-};
+use crate::{api::page::Params, server::Server};
 
 /// A writer that sends nothing for this time is given up.
 const SILENCE_MAX: Duration = Duration::from_mins(1);
@@ -48,6 +46,7 @@ pub(crate) fn names(bucket: &str, key: &str) -> Result<(BucketName, BlobKey), Bu
 ///
 /// Headers that begin with `x-blob-meta-` are its own metadata.
 #[utoipa::path(put, path = "/v1/buckets/{bucket}/objects/{*key}", tag = "buckets",
+    extensions(("x-needs-role" = json!("member"))),
     params(
         ("bucket" = String, Path, description = "The bucket"),
         ("key" = String, Path, description = "1 to 1,024 bytes; slashes may stand as they are"),
@@ -110,6 +109,7 @@ pub(crate) async fn write<E: std::fmt::Display>(
 /// Read a blob, or a range of its bytes. A blob that is replaced or deleted meanwhile is read to
 /// its end.
 #[utoipa::path(get, path = "/v1/buckets/{bucket}/objects/{*key}", tag = "buckets",
+    extensions(("x-needs-role" = json!("viewer"))),
     params(
         ("bucket" = String, Path, description = "The bucket"),
         ("key" = String, Path, description = "The key"),
@@ -177,6 +177,7 @@ fn not_modified(etag: &str) -> Response {
 
 /// Read the headers of a blob.
 #[utoipa::path(head, path = "/v1/buckets/{bucket}/objects/{*key}", tag = "buckets",
+    extensions(("x-needs-role" = json!("viewer"))),
     params(
         ("bucket" = String, Path, description = "The bucket"),
         ("key" = String, Path, description = "The key"),
@@ -209,6 +210,7 @@ pub(crate) async fn head(
 
 /// Delete a blob. The deletion has the next number in the sequence of its key.
 #[utoipa::path(delete, path = "/v1/buckets/{bucket}/objects/{*key}", tag = "buckets",
+    extensions(("x-needs-role" = json!("operator"))),
     params(
         ("bucket" = String, Path, description = "The bucket"),
         ("key" = String, Path, description = "The key"),

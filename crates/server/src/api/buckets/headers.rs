@@ -3,9 +3,7 @@
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use steadfast_bucket::{Attributes, Blob, ByteRange, Condition, Match};
 use steadfast_store::Timestamp;
-use steadfast_web::escaped;
-
-use crate::api::problem::Problem;
+use steadfast_web::{Problem, escaped};
 
 /// A blob's own metadata is in headers that begin with this.
 const METADATA: &str = "x-blob-meta-";

@@ -201,7 +201,7 @@ fn keys_and_tokens_are_listed_without_secrets_and_revoked_once() {
 
 #[test]
 fn every_schema_that_the_description_refers_to_is_in_it() {
-    let text = client().get("/openapi.json", false).unwrap();
+    let text = steadfast_web::Ask::get(&client(), "/openapi.json", false).unwrap();
     let described: serde_json::Value = serde_json::from_str(&text).unwrap();
     for part in text.split("\"#/components/schemas/").skip(1) {
         let name = part.split('"').next().unwrap_or_default();

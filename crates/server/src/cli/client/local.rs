@@ -93,6 +93,7 @@ fn advise(error: OpenError) -> Failure {
             Failure::new(format!("{error}; or ask that one: use --server instead of --data"))
         }
         OpenError::Newer { .. }
+        | OpenError::Older { .. }
         | OpenError::CommitsLost { .. }
         | OpenError::Foreign { .. }
         | OpenError::Failed { .. } => error.into(),

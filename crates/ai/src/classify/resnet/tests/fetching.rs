@@ -191,4 +191,5 @@ fn models_are_in_the_cache_of_the_user() {
         assert_eq!(cache, Some(PathBuf::from("/cache/steadfast/models")));
     }
     assert_eq!(of(&[]), None);
+    assert_eq!(of(&[("HOME", "/")]), None);
 }

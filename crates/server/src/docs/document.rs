@@ -1,0 +1,273 @@
+//! Reads the OpenAPI document.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use steadfast_api::Code;
+
+use super::schema::Field;
+
+/// Methods in the order in which they are shown.
+const METHODS: [&str; 6] = ["get", "head", "post", "put", "patch", "delete"];
+
+/// Parts of paths, and the code of a path whose part names nothing.
+const MISSING: [(&str, Code); 14] = [
+    ("{class}", Code::ClassNotFound),
+    ("{class}/{name}", Code::ObjectNotFound),
+    ("/turns/{turn}", Code::TurnNotFound),
+    ("/calls/{message}", Code::MessageNotFound),
+    ("{workflow}", Code::WorkflowNotFound),
+    ("/runs/{id}", Code::RunNotFound),
+    ("/processes/{name}", Code::ProcessNotFound),
+    ("/processes/{name}/{id}", Code::InstanceNotFound),
+    ("{queue}", Code::QueueNotFound),
+    ("/messages/{id}", Code::MessageNotFound),
+    ("{bucket}", Code::BucketNotFound),
+    ("/objects/{key}", Code::BlobNotFound),
+    ("/keys/{id}", Code::KeyNotFound),
+    ("/tokens/{id}", Code::TokenNotFound),
+];
+
+/// The OpenAPI document.
+pub(super) struct Document(pub(super) Value);
+
+/// One operation.
+pub(super) struct Endpoint<'a> {
+    /// In capitals.
+    pub(super) method: String,
+    pub(super) path: &'a str,
+    pub(super) operation: &'a Value,
+}
+
+/// A good answer of an operation.
+pub(super) struct Answer<'a> {
+    pub(super) status: &'a str,
+    pub(super) about: Option<&'a str>,
+    /// The content type and the schema.
+    pub(super) content: Option<(&'a str, &'a Value)>,
+}
+
+impl Document {
+    pub(super) fn new(value: Value) -> Self {
+        Self(value)
+    }
+
+    fn all(&self) -> impl Iterator<Item = Endpoint<'_>> {
+        let paths = self.0["paths"].as_object().into_iter().flatten();
+        paths.flat_map(|(path, item)| {
+            METHODS.iter().filter_map(move |method| {
+                let operation = item.get(method)?;
+                Some(Endpoint { method: method.to_uppercase(), path, operation })
+            })
+        })
+    }
+
+    /// The nouns, in the order of their names.
+    pub(super) fn nouns(&self) -> BTreeSet<&str> {
+        self.all().map(|it| it.noun()).collect()
+    }
+
+    /// The operations of a noun, in the order of their paths.
+    pub(super) fn endpoints(&self, noun: &str) -> Vec<Endpoint<'_>> {
+        self.all().filter(|it| it.noun() == noun).collect()
+    }
+}
+
+impl<'a> Endpoint<'a> {
+    fn noun(&self) -> &'a str {
+        self.operation["tags"][0].as_str().unwrap_or("other")
+    }
+
+    /// The id of its part of the page.
+    pub(super) fn anchor(&self) -> String {
+        let path = self.path.replace(|it: char| !it.is_ascii_alphanumeric(), "-");
+        format!("{}{path}", self.method.to_lowercase())
+    }
+
+    pub(super) fn summary(&self) -> &'a str {
+        self.operation["summary"].as_str().unwrap_or_default()
+    }
+
+    /// The paragraphs below the summary.
+    pub(super) fn description(&self) -> impl Iterator<Item = &'a str> {
+        let text = self.operation["description"].as_str().unwrap_or_default();
+        text.split("\n\n").filter(|it| !it.is_empty())
+    }
+
+    /// The role that callers need.
+    pub(super) fn needs(&self) -> &'a str {
+        self.operation["x-needs-role"].as_str().unwrap_or("not declared")
+    }
+
+    /// The parameters of path, query and headers.
+    pub(super) fn parameters(&self, document: &'a Document) -> Vec<Field<'a>> {
+        let parameters = self.operation["parameters"].as_array().into_iter().flatten();
+        let field = |it: &'a Value| Field {
+            name: it["name"].as_str().unwrap_or_default().to_owned(),
+            place: it["in"].as_str(),
+            kind: document.kind(&it["schema"]),
+            is_required: it["required"] == true,
+            about: about(it).or(about(&it["schema"])).unwrap_or_default(),
+        };
+        parameters.map(field).collect()
+    }
+
+    /// The content type and the schema of the body.
+    pub(super) fn body(&self) -> Option<(&'a str, &'a Value)> {
+        content(&self.operation["requestBody"])
+    }
+
+    /// The good answers.
+    pub(super) fn answers(&self) -> Vec<Answer<'a>> {
+        let answers = self.operation["responses"].as_object().into_iter().flatten();
+        let good = answers.filter(|(status, _)| status.starts_with(['1', '2']));
+        good.map(|(status, it)| {
+            let about = about(it).filter(|it| !it.is_empty() && *it != "The answer");
+            Answer { status, about, content: content(it) }
+        })
+        .collect()
+    }
+
+    /// The codes that its errors mostly have. Every operation may also fail with those of the store
+    /// and of the server.
+    pub(super) fn codes(&self) -> BTreeSet<Code> {
+        let ends = |part: &str| {
+            let rest = self.path.split_once(part).map(|it| it.1);
+            rest.is_some_and(|it| it.is_empty() || it.starts_with('/'))
+        };
+        let missing = MISSING.iter().filter(|it| self.path.starts_with("/v1/") && ends(it.0));
+        let mut codes: BTreeSet<Code> = missing.map(|it| it.1).collect();
+        codes.insert(Code::BadRequest);
+        if self.body().is_some() {
+            codes.extend([Code::InvalidInput, Code::TooLarge]);
+        }
+        if self.takes_key() {
+            codes.extend([Code::InvalidKey, Code::KeyReused]);
+        }
+        if self.needs() != "viewer" && self.method != "GET" {
+            codes.extend([Code::ReadOnly, Code::DiskFull, Code::OutcomeUnknown]);
+        }
+        codes
+    }
+
+    fn takes_key(&self) -> bool {
+        let parameters = self.operation["parameters"].as_array();
+        parameters.into_iter().flatten().any(|it| it["name"] == "Idempotency-Key")
+    }
+
+    /// A command that sends it.
+    pub(super) fn curl(&self, document: &Document, base: &str) -> String {
+        let path = self.path.split('/').map(|part| {
+            match part.strip_prefix('{').and_then(|it| it.strip_suffix('}')) {
+                Some(name) => name.to_uppercase(),
+                None => part.to_owned(),
+            }
+        });
+        let path = path.collect::<Vec<_>>().join("/");
+        let mut lines = vec![match &*self.method {
+            "GET" => format!("curl {base}{path}"),
+            "HEAD" => format!("curl --head {base}{path}"),
+            method => format!("curl -X {method} {base}{path}"),
+        }];
+        if self.takes_key() {
+            lines.push("-H 'Idempotency-Key: KEY'".into());
+        }
+        match self.body() {
+            Some(("application/json", schema)) => {
+                lines.push("-H 'Content-Type: application/json'".into());
+                lines.push(format!("-d '{}'", document.sample(schema)));
+            }
+            Some(_) => lines.push("--data-binary @FILE".into()),
+            None => {}
+        }
+        lines.join(" \\\n  ")
+    }
+}
+
+fn about(value: &Value) -> Option<&str> {
+    value["description"].as_str()
+}
+
+/// The first content type, and its schema.
+fn content(value: &Value) -> Option<(&str, &Value)> {
+    let (kind, content) = value["content"].as_object()?.iter().next()?;
+    Some((kind, &content["schema"]))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn document() -> Document {
+        Document::new(json!({
+            "paths": { "/v1/queues/{queue}/messages": { "post": {
+                "tags": ["queues"],
+                "summary": "Send messages",
+                "x-needs-role": "member",
+                "parameters": [
+                    { "name": "queue", "in": "path", "required": true, "schema": {
+                        "type": "string" } },
+                    { "name": "Idempotency-Key", "in": "header", "schema": { "type": "string" } },
+                ],
+                "requestBody": { "content": { "application/json": { "schema": {
+                    "$ref": "#/components/schemas/Send" } } } },
+                "responses": {
+                    "201": { "description": "The answer", "content": { "application/json": {
+                        "schema": { "$ref": "#/components/schemas/Sent" } } } },
+                    "default": { "description": "An error" },
+                },
+            } } },
+            "components": { "schemas": {
+                "Send": { "type": "object", "required": ["body"], "properties": {
+                    "body": { "type": "string", "description": "What to send" },
+                    "more": { "type": "array", "items": { "$ref": "#/components/schemas/Sent" } },
+                    "rows": { "type": "array", "items": { "type": "object", "properties": {
+                        "id": { "type": ["integer", "null"] } } } },
+                } },
+                "Sent": { "type": "object", "properties": {
+                    "state": { "$ref": "#/components/schemas/State" } } },
+                "State": { "type": "string", "enum": ["waiting", "done"] },
+            } },
+        }))
+    }
+
+    #[test]
+    fn an_operation_has_its_fields_its_errors_and_a_command() {
+        let document = document();
+        assert_eq!(document.nouns(), BTreeSet::from(["queues"]));
+        let endpoints = document.endpoints("queues");
+        let [it] = &endpoints[..] else { panic!("one operation") };
+        let fields = document.fields(it.body().unwrap().1);
+        let shown: Vec<String> = fields
+            .iter()
+            .map(|it| format!("{} {} {}", it.name, it.kind.text(), it.is_required))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                "body string true",
+                "more array of Sent false",
+                "rows array of object false",
+                "rows[].id integer or null false",
+            ]
+        );
+        assert!(it.codes().contains(&Code::QueueNotFound) && it.codes().contains(&Code::KeyReused));
+        assert!(!it.codes().contains(&Code::MessageNotFound));
+        let curl = it.curl(&document, "http://h");
+        assert!(curl.starts_with("curl -X POST http://h/v1/queues/QUEUE/messages \\\n"), "{curl}");
+        assert!(curl.ends_with("-d '{\"body\":\"text\"}'"), "{curl}");
+        assert_eq!(it.answers()[0].status, "201");
+    }
+
+    #[test]
+    fn types_are_found_through_other_types() {
+        let document = document();
+        let endpoints = document.endpoints("queues");
+        let names = document.referenced(endpoints.iter().map(|it| it.operation));
+        assert_eq!(names, BTreeSet::from(["Send", "Sent", "State"]));
+        let values = document.values(document.schema("State"));
+        assert_eq!(values, Some(vec!["waiting", "done"]));
+    }
+}
