@@ -21,6 +21,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// wait for a run for a minute. Changes have no limit: some are over many messages.
 const READ_TIMEOUT: Duration = Duration::from_secs(90);
 
+/// A connection that was silent for this time is probed.
+const KEEPALIVE: Duration = Duration::from_secs(30);
+
 /// Bytes of an answer: an object has at most 256 MiB, unless its program says otherwise.
 const BODY_BYTES_MAX: usize = 1 << 30;
 
@@ -193,6 +196,10 @@ pub fn connect(url: impl AsRef<str>) -> Connection {
     let mut connector = HttpConnector::new();
     connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
     connector.set_nodelay(true);
+    // A host that lost power answers nothing: its connections end after about a minute.
+    connector.set_keepalive(Some(KEEPALIVE));
+    connector.set_keepalive_interval(Some(KEEPALIVE / 3));
+    connector.set_keepalive_retries(Some(3));
     let transport = Http(HttpClient::builder(TokioExecutor::new()).build(connector));
     Connection {
         url: url.as_ref().trim_end_matches('/').into(),

@@ -5,13 +5,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use http::header;
 use serde_json::Value;
-use steadfast_bucket::{Blob, ListOptions, Listing, Match, PutOptions};
+use steadfast_bucket::{Blob, Expected, ListOptions, Listing, Match, PutOptions};
 use steadfast_core::{
     Error, RemoteDoor, RunChange,
     process::{Decided, Output},
     workflow::{FailureView, Phase, RunView, Started, Status},
 };
-use steadfast_store::StoreError;
+use steadfast_store::{Clock, StoreError, SystemClock};
 
 use crate::{
     ApiError, Code, Connection, JsonText, LIMIT_MAX,
@@ -22,6 +22,9 @@ use crate::{
     queues::SendMessages,
     runs::{PauseRun, ResumeRun, SendEvent, ShowRun, StartRun, TerminateRun, Wait},
 };
+
+/// The shortest time between two questions for the end of a run.
+const PAUSE: Duration = Duration::from_secs(1);
 
 fn json(text: &str) -> Result<JsonText, ApiError> {
     let invalid = |error: serde_json::Error| ApiError::Invalid { reason: error.to_string() };
@@ -88,9 +91,14 @@ impl RemoteDoor for Connection {
         let (workflow, id) = named(run);
         let show = ShowRun { workflow, id, wait: Some(Wait::LONGEST) };
         loop {
+            let asked = SystemClock.now();
             let status = status_of(Connection::send(self, &show).await?);
             if status.is_final() || status.is_paused() {
                 return Ok(status);
+            }
+            // A server that stops answers at once.
+            if SystemClock.now().since(asked) < PAUSE {
+                SystemClock.sleep(PAUSE).await;
             }
         }
     }
@@ -154,6 +162,10 @@ impl RemoteDoor for Connection {
         bytes: &[u8],
         put: PutOptions,
     ) -> Result<Blob, StoreError> {
+        if put.expected != Expected::default() || put.once.is_some() {
+            let reason = "checksums and keys of a blob need the program in this process";
+            return Err(ApiError::Invalid { reason: reason.into() }.into());
+        }
         let mut request = self.start("PUT", &blob_uri(blob.0, blob.1));
         if let Some(content_type) = put.attributes.content_type {
             request = request.header(header::CONTENT_TYPE, content_type);
@@ -205,7 +217,10 @@ impl RemoteDoor for Connection {
 
     async fn list_blobs(&self, bucket: &str, list: &ListOptions) -> Result<Listing, StoreError> {
         let (bucket, key) = (bucket.to_owned(), list.prefix.clone());
-        let rows = list.limit.unwrap_or(LIMIT_MAX as usize);
+        if list.limit == Some(0) {
+            return Ok(Listing::default());
+        }
+        let rows = list.limit.unwrap_or(usize::MAX).min(LIMIT_MAX as usize);
         let limit = rows.to_string().parse();
         let operation = ListBlobs {
             place: BlobPath { bucket, key },

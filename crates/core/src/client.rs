@@ -6,7 +6,7 @@ use steadfast_store::{RemoteProblem, StoreError};
 
 use crate::{
     Address, Arrival, Body, Bucket, BucketHandle, CallError, Handle, LiveSocket, Object, Runtime,
-    door::{RemoteDoor, call_error},
+    door::{RemoteDoor, call_error, input_error},
     object::{Caller, Lists, PendingCall},
     process::{Decided, InputError, Process, encoded},
     runtime::Running,
@@ -121,7 +121,8 @@ impl Client {
     ) -> Result<String, CallError> {
         match self.way()? {
             Way::Local(running) => {
-                running.objects.call_json(class, name, message, body, None).await
+                let (objects, object) = (&running.objects, (class, name));
+                objects.call_json_by(object, message, body, None, self.caller).await
             }
             Way::Remote(door) => {
                 door.call((class, name), message, body, None).await.map_err(call_error)
@@ -183,7 +184,8 @@ impl Client {
             Way::Local(running) => running.processes.input::<P>(&input, None).await,
             Way::Remote(door) => {
                 let (name, message_type, data) = encoded::<P>(&input)?;
-                Ok(door.input((P::NAME, &name), &message_type, data).await?)
+                let decided = door.input((P::NAME, &name), &message_type, data).await;
+                decided.map_err(input_error)
             }
         }
     }

@@ -9,7 +9,7 @@ use steadfast_store::StoreError;
 
 use crate::{
     CallError, Error,
-    process::Decided,
+    process::{Decided, InputError, Refused},
     workflow::{Started, Status},
 };
 
@@ -101,6 +101,16 @@ pub(crate) fn call_error(error: StoreError) -> CallError {
             false => Error::terminal(&problem.detail),
         };
         return CallError::Refused(refused.with_code(code));
+    }
+    error.into()
+}
+
+/// A process that refuses is [`InputError::Refused`] behind either door.
+pub(crate) fn input_error(error: StoreError) -> InputError {
+    if let StoreError::Remote(problem) = &error
+        && problem.refusal.is_some()
+    {
+        return InputError::Refused(Refused::because(&*problem.detail));
     }
     error.into()
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::{
     extract::{MatchedPath, OriginalUri, Request, State},
-    http::{HeaderValue, header},
+    http::{HeaderValue, Method, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
@@ -22,10 +22,19 @@ pub(crate) async fn admit(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let matched = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
-    let path = below(matched, base_path(&request).matches('/').count());
-    if table.find(request.method().as_str(), path).is_none() {
-        return refuse(&table, path);
+    let method = request.method();
+    match request.extensions().get::<MatchedPath>() {
+        Some(matched) => {
+            let path = below(matched.as_str(), base_path(&request).matches('/').count());
+            // A layer of an application may answer for the methods that there are.
+            let asks = method == Method::OPTIONS && !table.methods(path).is_empty();
+            if !asks && table.find(method.as_str(), path).is_none() {
+                return refuse(&table, path);
+            }
+        }
+        // A service or the fallback of a router: only a need for all of it covers them.
+        None if table.covers(request.uri().path()) => {}
+        None => return no_route().into_response(),
     }
     // Only a host program can have put a caller there; a request has no extensions of its own.
     let known = match server.policy {
@@ -56,6 +65,11 @@ fn below(path: &str, segments: usize) -> &str {
         rest = inner.find('/').map_or("", |at| &inner[at..]);
     }
     if rest.is_empty() { "/" } else { rest }
+}
+
+/// The answer to a path that nothing serves.
+pub(crate) fn no_route() -> Problem {
+    Problem::of(Code::RouteNotFound, "no such route; see /openapi.json")
 }
 
 fn refuse(table: &RouteTable, path: &str) -> Response {

@@ -73,9 +73,10 @@ pub(crate) fn router(server: Arc<Server>) -> Result<Router, StartError> {
     let admit = middleware::from_fn_with_state((server.clone(), table), admission::admit);
     Ok(routes
         .with_state(server.clone())
-        .merge(mounted.router.layer(whole))
-        .route_layer(admit)
-        .fallback(async || Problem::of(Code::RouteNotFound, "no such route; see /openapi.json"))
+        .route_layer(admit.clone())
+        // Routers of applications may have fallbacks of their own, which are admitted as well.
+        .merge(mounted.router.layer(whole).layer(admit))
+        .fallback(async || admission::no_route())
         .method_not_allowed_fallback(async || {
             Problem::of(Code::WrongMethod, "this route has no such method; see /openapi.json")
         })

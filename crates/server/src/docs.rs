@@ -160,7 +160,7 @@ fn endpoint(document: &Document, it: &Endpoint<'_>, base: &str) -> Markup {
                 @if let Some(about) = answer.about { p.quiet { (prose(about)) } }
                 @if let Some((_, schema)) = answer.content { (fields_or_type(document, schema)) }
             }
-            h3 { "Errors" }
+            h3 { "Likely errors" }
             p {
                 @for code in it.codes() {
                     a href={ "/docs/errors#" (code.tag()) } { code { (code.tag()) } } " "

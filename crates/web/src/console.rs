@@ -43,7 +43,7 @@ const NAVIGATION: [(Section, &str, &str); 9] = [
     (Section::Dead, "/streams/dead", "Dead"),
 ];
 
-/// Attributes of links to this server. Scripts of pages find the base in `data-base` of the document.
+/// Attributes of links to this server. Scripts find the base in `data-base` of the document.
 const LINKS: [&str; 6] = ["href", "src", "action", "formaction", "poster", "data-objects"];
 
 /// A page of the console.

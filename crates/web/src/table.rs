@@ -89,6 +89,11 @@ impl RouteTable {
         self.at(path).find(|it| it.serves(method, path))
     }
 
+    /// Whether a router, which cannot be enumerated, serves everything below a path of a request.
+    pub fn covers(&self, path: &str) -> bool {
+        self.routers.iter().any(|at| covers(&self.entries[*at].path, path))
+    }
+
     /// The methods that are declared for a path.
     pub fn methods(&self, path: &str) -> Vec<&str> {
         let methods = self.by_path.get(path).into_iter().flatten();
@@ -136,7 +141,10 @@ impl DeclaredRoutes {
     }
 
     pub(crate) fn of<S>(prefix: &'static str, owner: Owner, routes: &Routes<S>) -> Self {
-        let below = |path: &str| format!("{prefix}{}", path.trim_end_matches('/'));
+        let below = |path: &str| match path {
+            "/" => prefix.to_owned(),
+            path => format!("{prefix}{path}"),
+        };
         let paths = routes.paths.iter().map(|(path, it)| match prefix {
             "" => (path.clone(), it.clone()),
             _ => (below(path), it.clone()),

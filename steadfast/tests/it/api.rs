@@ -69,6 +69,7 @@ const ROUTES: &[&str] = &[
     "/v1/workflows/{workflow}/runs/{id}/live",
     "/v1/workflows/{workflow}/runs/{id}/pause",
     "/v1/workflows/{workflow}/runs/{id}/resume",
+    "/v1/workflows/{workflow}/runs/{id}/retry",
     "/v1/workflows/{workflow}/runs/{id}/terminate",
     "/v1/workflows/{workflow}/runs/{id}/restart",
     "/v1/workflows/{workflow}/runs/{id}/events/{event}",

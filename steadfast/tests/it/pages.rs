@@ -20,7 +20,7 @@ fn the_start_page_says_what_runs_and_where_to_go() {
         "href=\"/objects\"",
         "href=\"/metrics\"",
         "href=\"/readyz\"",
-        "href=\"/openapi.json\"",
+        "href=\"/docs\"",
         "href=\"/uploads/demo\"",
         "Measured every 10 s since",
         "in memory: a restart empties these charts",

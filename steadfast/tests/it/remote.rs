@@ -15,7 +15,7 @@ use steadfast::{
     store::StoreError,
     workflow::Status,
 };
-use steadfast_bucket::{Attributes, Condition, ListOptions, Match, PutOptions};
+use steadfast_bucket::{Attributes, Condition, Expected, ListOptions, Match, PutOptions};
 use steadfast_checkout::group_checkout::{GroupCheckout, Input};
 use steadfast_counter::{Counter, Increment, Read};
 use steadfast_mail::{MAIL, Mail};
@@ -124,6 +124,11 @@ async fn blobs_are_written_read_listed_and_deleted() {
     assert_eq!((key(&first), key(&second)), ("2026/a ü.txt".into(), "2026/b".into()));
     assert_eq!(photos.delete("2026/b").await.unwrap(), Some(2));
     assert_eq!(photos.delete("2026/b").await.unwrap(), None);
+    let expected = Expected { size: Some(9), ..Expected::default() };
+    let put = PutOptions { expected, ..PutOptions::default() };
+    let unchecked = photos.put_with("d", "x", put).await.unwrap_err();
+    assert_eq!(unchecked.code(), "bad_request", "what cannot be checked is not written");
+    assert_eq!(photos.head("d").await.unwrap(), None);
     let copied = photos.copy("2026/a ü.txt", "c").await.unwrap_err();
     assert!(matches!(&copied, BucketError::Store(StoreError::Remote(_))), "{copied:?}");
     assert!(copied.to_string().contains("S3 API"), "{copied}");
@@ -258,7 +263,7 @@ impl Walk {
         self.refused::<r::RetryRun>(&run, Code::WrongStatus).await;
         self.send::<r::PauseRun>(&run, json!({})).await;
         self.send::<r::ResumeRun>(&run, json!({})).await;
-        self.send::<r::SendEvent>(&["order", "o-1", "payment"], json!({"amount": 1})).await;
+        self.send::<r::SendEvent>(&["order", "o-1", "other"], json!({"amount": 1})).await;
         self.send::<r::TerminateRun>(&run, json!({})).await;
         self.send::<r::RestartRun>(&run, json!({})).await;
         self.send::<r::TerminateRun>(&run, json!({})).await;

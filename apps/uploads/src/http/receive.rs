@@ -14,7 +14,7 @@ use steadfast_core::{
 use steadfast_web::IdempotencyKey;
 
 use super::{problem::Problem, site::Site};
-use crate::{IngestUploadEvent, OrganizationAgent, Upload, is_name};
+use crate::{IngestUploadEvent, OrganizationAgent, Upload, event_id, is_name};
 
 /// What a form brought.
 pub(super) struct Received {
@@ -123,7 +123,10 @@ pub(super) async fn store(
         failed: None,
     };
     let ingest = site.objects.call(OrganizationAgent::at(organization), ingest);
-    Ok(ingest.maybe_key(key.text()).await?)
+    // Apart from the keys that clients give to the agent: the image is stored, and it must not be
+    // refused for a key of a retry.
+    let own = key.text().map(|it| event_id("upload", it));
+    Ok(ingest.maybe_key(own.as_deref()).await?)
 }
 
 /// A name from that of a file: what cannot be in one becomes `-`.

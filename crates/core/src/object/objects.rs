@@ -296,9 +296,21 @@ impl Objects {
         body: &str,
         key: Option<&str>,
     ) -> Result<String, CallError> {
+        self.call_json_by((class, name), message, body, key, Caller::Anonymous).await
+    }
+
+    /// Calls an object by names, for a caller.
+    pub(crate) async fn call_json_by(
+        &self,
+        (class, name): (&str, &str),
+        message: &str,
+        body: &str,
+        key: Option<&str>,
+        caller: Caller,
+    ) -> Result<String, CallError> {
         self.shared.class(class)?;
         let to = store::Address::new(EntityKind::Object, class, name)?;
-        self.give_call(&to, message, body, key, Caller::Anonymous).await
+        self.give_call(&to, message, body, key, caller).await
     }
 
     pub(super) async fn give_call(

@@ -147,6 +147,7 @@ impl Queues {
         body: Json,
         to: Option<&str>,
     ) -> Result<Position, QueueError> {
+        let _alone = self.alone().await;
         if let Some(before) = self.replaced_before().await? {
             return Ok(before);
         }

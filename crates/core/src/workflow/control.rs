@@ -223,10 +223,15 @@ impl Runs {
             };
             let mut head = self.head(run).await?;
             let now = self.shared.clock.now();
-            let change = decide(&head, now).map_err(|why| {
-                let (run, status) = (run.to_string(), head.status.tag());
-                RunError::WrongStatus { run, status, why }
-            })?;
+            let change = match decide(&head, now) {
+                Ok(change) => change,
+                // Another request with this key may have been first.
+                Err(_) if self.changed_before().await?.is_some() => return Ok(()),
+                Err(why) => {
+                    let (run, status) = (run.to_string(), head.status.tag());
+                    return Err(RunError::WrongStatus { run, status, why });
+                }
+            };
             if change.is_none() && self.key.is_none() {
                 return Ok(());
             }

@@ -25,6 +25,8 @@ on_all!(
     a_repeated_redrive_moves_nothing_more,
     a_repeated_edit_names_the_same_message,
     two_purges_with_one_key_at_once_give_one_answer,
+    two_changes_of_one_run_with_one_key_at_once_are_both_done,
+    two_edits_with_one_key_at_once_name_the_same_message,
     a_run_is_changed_once_and_shown_as_it_was_then,
     a_run_is_started_once_under_a_key_even_after_it_was_deleted,
     a_token_is_made_once_and_its_repetition_names_it,
@@ -188,6 +190,34 @@ async fn a_repeated_edit_names_the_same_message(lab: Lab) {
 async fn theatre(lab: &Lab) -> Theatre {
     let play = Play::of(|ctx, _, _| async move { ctx.event("go").await });
     Theatre::on(lab.store.clone(), lab.clock.clone(), &play).await
+}
+
+async fn two_changes_of_one_run_with_one_key_at_once_are_both_done(lab: Lab) {
+    let theatre = theatre(&lab).await;
+    for run in ["one", "two", "three", "four"] {
+        theatre.start(run).await;
+        theatre.sleeps(run).await;
+        let runs = theatre.app.runs();
+        let end = || runs.keyed(RequestKey::new("end", None, run, run.as_bytes()).unwrap());
+        let (first, second) = (end(), end());
+        let ended = tokio::join!(first.terminate("play", run), second.terminate("play", run));
+        assert!(ended.0.is_ok() && ended.1.is_ok(), "{ended:?}");
+    }
+    theatre.app.stop().await;
+}
+
+async fn two_edits_with_one_key_at_once_name_the_same_message(lab: Lab) {
+    let office = open(lab).await;
+    let queues = office.app.queues();
+    let sent = office.send("a").await;
+    let edit = async || {
+        let body = Json::of(&mail("b")).unwrap();
+        queues.keyed(key("a")).edit("mail", sent, body, None).await
+    };
+    let (first, second) = tokio::join!(edit(), edit());
+    assert_eq!(first.unwrap(), second.unwrap());
+    assert_eq!(office.depth("mail").await, [1, 0, 0, 0]);
+    office.close().await;
 }
 
 async fn a_run_is_changed_once_and_shown_as_it_was_then(lab: Lab) {

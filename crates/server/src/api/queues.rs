@@ -200,8 +200,9 @@ pub(crate) async fn purge(server: Arc<Server>, it: PurgeQueue) -> Result<Purged,
     };
     let queues = server.runtime.queues().keyed(request_key(&it)?);
     let ids = positions(it.ids)?;
-    let purged = queues.purge(&it.queue, state, ids.as_deref()).await;
-    let purged = purged.map_err(in_part)?;
+    // A client that leaves does not end it halfway.
+    let all = tokio::spawn(async move { queues.purge(&it.queue, state, ids.as_deref()).await });
+    let purged = all.await.unwrap_or(Err(StoreError::Closed.into())).map_err(in_part)?;
     Ok(Purged { purged })
 }
 
@@ -214,7 +215,8 @@ pub(crate) async fn redrive(server: Arc<Server>, it: RedriveQueue) -> Result<Red
         rate_per_second: it.rate_per_second,
         dry_run: it.dry_run,
     };
-    Ok(queues.redrive(&it.queue, &what).await.map_err(in_part)?.into())
+    let all = tokio::spawn(async move { queues.redrive(&it.queue, &what).await });
+    Ok(all.await.unwrap_or(Err(StoreError::Closed.into())).map_err(in_part)?.into())
 }
 
 /// Many messages are changed in many commits: some of them may be done.

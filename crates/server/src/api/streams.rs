@@ -145,7 +145,12 @@ pub(crate) async fn revive(server: Arc<Server>, it: ReviveMessage) -> Result<Mes
     {
         return Ok(before);
     }
-    let (recorded, as_) = revivable(position, store.message(position).await?)?;
+    let (recorded, as_) = match (revivable(position, store.message(position).await?), &key) {
+        (Ok(it), _) => it,
+        // Another request with this key may have been first.
+        (Err(problem), Some(key)) => return key.answer(store).await?.ok_or(problem),
+        (Err(problem), None) => return Err(problem),
+    };
     let message = revived(&server, &recorded).await?;
     // Somebody may have revived it since, and it may be done by now.
     let mut commit =
@@ -157,7 +162,10 @@ pub(crate) async fn revive(server: Arc<Server>, it: ReviveMessage) -> Result<Mes
         // Another request with this key was first.
         (Outcome::Duplicate(_), Some(key)) => Ok(key.answer(store).await?.unwrap_or(message)),
         (Outcome::Committed(_) | Outcome::Duplicate(_), _) => Ok(message),
-        (Outcome::Rejected(rejection), _) => Err(rejection.into()),
+        (Outcome::Rejected(rejection), Some(key)) => {
+            key.answer(store).await?.ok_or_else(|| rejection.into())
+        }
+        (Outcome::Rejected(rejection), None) => Err(rejection.into()),
     }
 }
 

@@ -220,3 +220,45 @@ async fn every_route_is_listed_with_what_it_needs() {
     let ours = table.entries().iter().filter(|it| it.owner.is_some()).count();
     assert_eq!(ours, 2);
 }
+
+#[tokio::test]
+async fn services_and_fallbacks_of_a_router_are_covered_by_its_one_need() {
+    fn files() -> Router {
+        let service = Router::new().route("/a", get(async || "a"));
+        Router::new()
+            .route("/slash/", get(async || "slash"))
+            .nest_service("/files", service)
+            .fallback(async |caller: Caller| format!("{:?}", caller.runtime().is_some()))
+    }
+    fn described() -> Routes {
+        Routes::new("own").get("/end/", Role::Viewer, "Ends with a slash", async || "end")
+    }
+    let app = App::new("host").routes("/c", || needs(Role::Admin, files())).routes("/d", described);
+    let program = app.test().await.unwrap();
+    let site = router(&program, Policy::HostDecides).unwrap();
+    for (path, shown) in
+        [("/c/files/a", "a"), ("/c/slash/", "slash"), ("/c/other", "true"), ("/d/end/", "end")]
+    {
+        let response = answer(&site, path).await;
+        assert_eq!(response.status(), 200, "{path}");
+        assert_eq!(text(response).await, shown, "{path}");
+    }
+    assert_eq!(status(&site, "/d/other", HOST).await, 404);
+    assert_eq!(status(&site, "/nowhere", HOST).await, 404);
+}
+
+#[tokio::test]
+async fn a_layer_of_an_application_may_answer_options() {
+    fn open() -> Routes {
+        Routes::new("own").get("/open", Role::Viewer, "Says so", async || "yes")
+    }
+    let program = App::new("host").routes("/shop", open).test().await.unwrap();
+    let site = router(&program, Policy::HostDecides).unwrap();
+    let ask_options = async |path: &str| {
+        let request = Request::options(path).header("host", HOST).body(Body::empty()).unwrap();
+        ask(&site, request).await.status().as_u16()
+    };
+    // No layer answers here: the route itself has no such method.
+    assert_eq!(ask_options("/shop/open").await, 405);
+    assert_eq!(ask_options("/shop/closed").await, 404);
+}

@@ -252,7 +252,8 @@ fn detail(
                 strong { "Last failed turn" }
                 p { (error.message) }
                 p.quiet {
-                    (time(error.at.to_string())) " · " code { (error.input) } " · " code { (error.code) }
+                    (time(error.at.to_string())) " · "
+                    code { (error.input) } " · " code { (error.code) }
                     " · it changed nothing"
                 }
             }

@@ -146,6 +146,9 @@ async fn named(server: &Server, text: &str) -> Result<Vec<Hit>, Problem> {
     // Of many queues, those that begin with the text are found as well.
     let behind = runtime.queues().names_behind(Some(text), ROWS).await?;
     queues.extend(behind.into_iter().filter(|it| it.starts_with(text)));
+    if runtime.queues().show(text).await.is_ok() {
+        queues.push(text.into());
+    }
     queues.sort_unstable();
     queues.dedup();
     for it in queues.iter().filter(|it| it.contains(text)).take(ROWS) {
