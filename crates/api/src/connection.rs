@@ -63,7 +63,7 @@ pub struct NoAnswer {
     pub may_have_arrived: bool,
 }
 
-/// What an exchange ends with.
+/// The answer to a request, when it has arrived.
 pub type Exchanged = Pin<Box<dyn Future<Output = Result<Response<Payload>, NoAnswer>> + Send>>;
 
 /// Carries requests to a program.
@@ -75,7 +75,7 @@ pub trait Transport: Send + Sync + 'static {
 /// Why an operation was not carried out.
 #[derive(Clone, Debug)]
 pub enum ApiError {
-    /// The request cannot be sent; nothing was.
+    /// The request cannot be written; nothing was sent.
     Invalid {
         /// Why.
         reason: String,

@@ -200,7 +200,7 @@ impl Client {
     }
 }
 
-/// What a program in another process cannot be asked for by a [`Client`].
+/// The error of a verb that a program in another process does not offer to a [`Client`].
 pub(crate) fn elsewhere(advice: &str) -> StoreError {
     StoreError::Remote(Box::new(RemoteProblem {
         code: "conflict",

@@ -57,7 +57,7 @@ pub(crate) fn base_path(request: &Request) -> &str {
     }
 }
 
-/// The rest of a path after so many segments.
+/// The rest of a path after this number of segments.
 fn below(path: &str, segments: usize) -> &str {
     let mut rest = path;
     for _ in 0..segments {

@@ -23,7 +23,7 @@ const BODY_BYTES_MAX: usize = 2 << 20;
 ))]
 struct Description;
 
-/// What the routes of the server itself say.
+/// The routes of the server itself, with their needs.
 fn declared() -> DeclaredRoutes {
     let pages = pages::routes().into_iter().map(|it| (it.method, it.path, it.needs));
     DeclaredRoutes::of_server(api::routes().merge(api::large_routes())).and_pages(pages)
