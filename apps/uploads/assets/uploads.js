@@ -54,7 +54,8 @@ async function refresh() {
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       place(page.getElementById("cards"));
       for (const id of ["notice", "pages"]) {
-        document.getElementById(id).replaceChildren(...page.getElementById(id).childNodes);
+        const here = document.getElementById(id), fresh = page.getElementById(id);
+        if (!here.isEqualNode(fresh)) here.replaceWith(fresh);
       }
       const empty = page.getElementById("empty"), here = document.getElementById("empty");
       if (here && !empty) here.remove();
@@ -64,7 +65,8 @@ async function refresh() {
   busy = false;
 }
 
-// Cards that are the same stay, so that what is open stays open.
+// Whatever is the same stays where it is: an element that is taken out while the mouse is pressed
+// on it gets no click, and what is open stays open.
 function place(fresh) {
   const old = new Map([...cards.children].map((it) => [it.dataset.name, it]));
   const next = [...fresh.children].map((it) => {
@@ -77,7 +79,8 @@ function place(fresh) {
     if (open) it.querySelector("details")?.setAttribute("open", "");
     return it;
   });
-  cards.replaceChildren(...next);
+  const same = next.length === cards.children.length && next.every((it, at) => it === cards.children[at]);
+  if (!same) cards.replaceChildren(...next);
 }
 
 // While there is something to say about the classifier, how far it is changes without an event.

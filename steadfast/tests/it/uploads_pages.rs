@@ -176,6 +176,12 @@ fn in_a_browser_images_are_replaced_retried_filtered_and_paged() {
     filtered.wait_for(&format!("{cards} === 2"));
     let paged = browser.open(&format!("{}{PAGE}?limit=3", server.url));
     paged.wait_for(&format!("{cards} === 3"));
+    // A page that is told again what it shows keeps its elements: a click on them is not lost.
+    let refreshed = "refresh().then(() => window.kept.every((it) => it.isConnected))";
+    paged.wait_for("document.querySelector('#line').textContent === 'live'");
+    paged.wait_for("!busy");
+    paged.evaluate("window.kept = [...document.querySelectorAll('#pages a, .card')], true");
+    assert_eq!(paged.evaluate(refreshed), true, "elements were replaced");
     paged.click("#pages a");
     paged.wait_for(&format!("{cards} === 1 && !document.querySelector('#pages a')"));
     browser.assert_quiet();

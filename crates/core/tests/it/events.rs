@@ -11,9 +11,10 @@ use std::{
 use serde::{Deserialize, Serialize};
 use steadfast_core::{
     App, Arrival, CallError, Connection, Consumer, Ctx, Delivery, Error, Event, Handle, Job,
-    Object, Outcome, Perform, Queue, Result, Settled, Turn, Workflow,
+    Object, Outcome, Perform, Queue, Result, Settled, StartError, Turn, Workflow,
     test::assert_survives_crashes, workflow::Status,
 };
+use steadfast_store::OpenError;
 
 use crate::play::until;
 
@@ -221,8 +222,17 @@ async fn dropping_the_last_runtime_stops_the_program_and_closes_its_store() {
     drop(other);
     until("the store is closed", async || store.objects("till", "", None, 1).await.is_err()).await;
     drop(store);
-    // The folder is free for the next one, which goes on.
-    let program = app().open(data).await.unwrap();
+    // Reads are refused before the folder is free for the next program, which goes on.
+    let mut next = None;
+    until("the folder is free", async || {
+        next = match app().open(data).await {
+            Err(StartError::Open(OpenError::Taken { .. })) => None,
+            opened => Some(opened.unwrap()),
+        };
+        next.is_some()
+    })
+    .await;
+    let program = next.unwrap();
     until("the run has begun", async || {
         matches!(program.run(Order::at("o-1")).status().await, Ok(Status::Waiting))
     })
