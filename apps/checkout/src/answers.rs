@@ -4,10 +4,11 @@
 use std::{
     collections::BTreeMap,
     fmt,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use serde::{Serialize, de::DeserializeOwned};
 use steadfast_core::{
     Failure,
@@ -54,7 +55,7 @@ impl Answers {
                 }
                 found.and_then(|it| it.value).map(|it| it.as_str().to_owned())
             }
-            None => self.held.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned(),
+            None => self.held.lock().get(key).cloned(),
         };
         let read = |it: String| serde_json::from_str(&it);
         text.map(read).transpose().map_err(|error| Failure::fatal(error.to_string()))
@@ -68,7 +69,7 @@ impl Answers {
     ) -> Result<T, Failure> {
         let json = Json::of(&answer).map_err(|error| Failure::fatal(error.to_string()))?;
         let Some((store, keep)) = self.store.get() else {
-            let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut held = self.held.lock();
             held.entry(key.into()).or_insert_with(|| json.as_str().to_owned());
             return Ok(answer);
         };

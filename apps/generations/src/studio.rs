@@ -2,12 +2,9 @@
 
 mod work;
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use steadfast_ai::generate::{
     Checked, Delivery, GenerateError, Model, Output, OutputKind, Provider, Providers, Report,
@@ -80,12 +77,12 @@ impl Studio {
     /// Says where managers are asked whether they still want something. Without it nothing is
     /// handed over: it could be something that nobody wants to pay for any more.
     pub fn connect(&self, reach: impl Fn() -> Option<Objects> + Send + Sync + 'static) {
-        *self.reach.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(reach));
+        *self.reach.lock() = Some(Arc::new(reach));
     }
 
     /// The program ends. Without this the objects and their performer keep each other alive.
     pub fn disconnect(&self) {
-        *self.reach.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.reach.lock() = None;
     }
 
     /// Where artifacts are.
@@ -94,7 +91,7 @@ impl Studio {
     }
 
     pub(crate) fn objects(&self) -> Result<Objects> {
-        let reach = self.reach.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let reach = self.reach.lock().clone();
         let objects = reach.and_then(|it| it());
         objects.ok_or_else(|| Error::retryable("managers cannot be asked; it is tried again"))
     }
@@ -161,14 +158,14 @@ impl Studio {
 
     /// A provider wants no tasks until then.
     pub(crate) fn hold(&self, provider: &str, until: Timestamp) {
-        let mut holds = self.holds.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut holds = self.holds.lock();
         let hold = holds.entry(provider.into()).or_insert(until);
         *hold = until.max(*hold);
     }
 
     /// How long a provider wants no tasks, in milliseconds, if it does not want any now.
     pub(crate) fn hold_of(&self, provider: &str, now: Timestamp) -> Option<u64> {
-        let mut holds = self.holds.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut holds = self.holds.lock();
         let left = holds.get(provider)?.since(now);
         // A clock that was set back must not make it longer.
         let left = u64::try_from(left.as_millis()).unwrap_or(u64::MAX).min(WAIT_MAX_MS);

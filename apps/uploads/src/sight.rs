@@ -1,12 +1,9 @@
 //! The classifier that the settings choose.
 
-use std::{
-    path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use steadfast_ai::classify::{
     Classifier, ClassifyError, Embedded, ImageLimits, Label, ModelState, Onnx, OnnxOptions, Pool,
     Recipe, WorkersAi, WorkersAiOptions, default_models_folder,
@@ -141,7 +138,7 @@ impl Pulls {
         if matches!(model, ModelState::Ready | ModelState::Pulling { .. }) {
             return;
         }
-        let mut tried = self.tried.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tried = self.tried.lock();
         let now = self.clock.now();
         if tried.1 <= now {
             let wait = PULL_AGAIN.saturating_mul(1 << tried.0.min(10)).min(PULL_AGAIN_MAX);

@@ -12,13 +12,14 @@ use std::{
     collections::HashMap,
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     thread,
     time::Duration,
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use steadfast_egress::Network;
 
@@ -45,7 +46,7 @@ struct Shared {
 
 impl Shared {
     fn tasks(&self) -> MutexGuard<'_, HashMap<String, Record>> {
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tasks.lock()
     }
 }
 

@@ -1,10 +1,8 @@
 //! What is known of each bucket without asking: this process alone changes them.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, PoisonError, RwLock},
-};
+use std::{collections::HashMap, sync::Arc};
 
+use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
 use steadfast_store::{
     Commit, Entry, Expect, Json, Put, Receipt, Rejection, StoreError, Timestamp, Write,
@@ -56,19 +54,19 @@ pub struct BucketInfo {
 
 impl Book {
     pub(crate) fn forget(&self, bucket: &BucketName) {
-        let mut pages = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut pages = self.0.write();
         pages.known.remove(bucket);
         pages.forgotten += 1;
     }
 
     /// What is known, or else what [`Book::learn`] wants to hear.
     fn find(&self, bucket: &BucketName) -> Result<Arc<Known>, u64> {
-        let pages = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let pages = self.0.read();
         pages.known.get(bucket).cloned().ok_or(pages.forgotten)
     }
 
     fn learn(&self, bucket: &BucketName, known: &Arc<Known>, forgotten: u64) {
-        let mut pages = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut pages = self.0.write();
         if pages.forgotten == forgotten {
             pages.known.insert(bucket.clone(), known.clone());
         }

@@ -1,10 +1,8 @@
 //! Changes of files under way in this process, and files that are to be looked at again.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
+use parking_lot::{Mutex, MutexGuard};
 use steadfast_store::{StoreError, Timestamp};
 
 use crate::{BucketError, buckets::Shared, content::FileName};
@@ -48,7 +46,7 @@ impl Drop for Changing {
 
 impl Changes {
     fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Lets nobody begin any more.

@@ -13,9 +13,10 @@ use std::{
     ops::Range,
     os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
+use parking_lot::Mutex;
 use steadfast_store::{Timestamp, crash, private};
 
 use crate::{
@@ -131,8 +132,8 @@ impl Inner {
         self.folder.join(Self::shelf_of(name)).join(name.to_string())
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, HashMap<String, Arc<FolderSync>>> {
-        self.shelves.lock().unwrap_or_else(PoisonError::into_inner)
+    fn known(&self) -> parking_lot::MutexGuard<'_, HashMap<String, Arc<FolderSync>>> {
+        self.shelves.lock()
     }
 
     /// The folder of a file, made durable with its ancestors before anything is put into it.
@@ -161,7 +162,7 @@ impl Inner {
     }
 
     fn touch(&self, shelf: &str) {
-        let mut touched = self.touched.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut touched = self.touched.lock();
         if !touched.contains(shelf) {
             touched.insert(shelf.into());
             if TOUCHED_MAX < touched.len() {
@@ -171,8 +172,8 @@ impl Inner {
         }
     }
 
-    fn drafts(&self) -> std::sync::MutexGuard<'_, HashSet<FileName>> {
-        self.drafts.lock().unwrap_or_else(PoisonError::into_inner)
+    fn drafts(&self) -> parking_lot::MutexGuard<'_, HashSet<FileName>> {
+        self.drafts.lock()
     }
 
     /// Does something in the folder of a file.
@@ -304,7 +305,7 @@ impl Blobs for FileBlobs {
     }
 
     fn tidy(&self, before: Timestamp) {
-        let mut touched = self.inner.touched.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut touched = self.inner.touched.lock();
         let is_over = |it: &str| {
             let end = it.split_once('/').and_then(|(outer, inner)| ended_at(outer, inner));
             end.is_none_or(|it| it <= before)
@@ -317,7 +318,7 @@ impl Blobs for FileBlobs {
     }
 
     fn left_over(&self) -> Vec<FileName> {
-        let mut left = self.inner.left_over.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut left = self.inner.left_over.lock();
         std::mem::take(&mut *left)
     }
 
@@ -393,8 +394,7 @@ impl Drop for FileDraft {
             && error.kind() != io::ErrorKind::NotFound
         {
             tracing::warn!(error = %error, "a file that was given up was not removed");
-            let left = self.inner.left_over.lock();
-            left.unwrap_or_else(PoisonError::into_inner).push(self.name);
+            self.inner.left_over.lock().push(self.name);
         }
         self.inner.drafts().remove(&self.name);
     }

@@ -1,11 +1,8 @@
 //! Making the entries of a folder durable: those who ask at the same time share one flush.
 
-use std::{
-    fs::File,
-    io,
-    path::Path,
-    sync::{Condvar, Mutex, MutexGuard, PoisonError},
-};
+use std::{fs::File, io, path::Path};
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 /// A place in the order of those who have asked.
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +53,7 @@ impl FolderSync {
                 return Ok(());
             }
             if state.is_flushing {
-                state = self.flushed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                self.flushed.wait(&mut state);
                 continue;
             }
             let asked = state.asked;
@@ -74,7 +71,7 @@ impl FolderSync {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

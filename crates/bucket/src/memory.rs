@@ -4,9 +4,10 @@ use std::{
     collections::{BTreeMap, btree_map::Entry},
     io,
     ops::Range,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use steadfast_store::Timestamp;
 
 use crate::content::{Blobs, Content, Draft, FileName};
@@ -20,7 +21,7 @@ pub struct MemoryBlobs {
 
 impl MemoryBlobs {
     fn files(&self) -> MutexGuard<'_, BTreeMap<FileName, Arc<[u8]>>> {
-        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+        self.files.lock()
     }
 
     /// What is there is never replaced.
@@ -75,11 +76,11 @@ impl Blobs for MemoryBlobs {
     fn remove_shelf(&self, _: &str) {}
 
     fn session(&self) -> io::Result<Option<String>> {
-        Ok(self.session.lock().unwrap_or_else(PoisonError::into_inner).clone())
+        Ok(self.session.lock().clone())
     }
 
     fn set_session(&self, id: &str) -> io::Result<()> {
-        *self.session.lock().unwrap_or_else(PoisonError::into_inner) = Some(id.into());
+        *self.session.lock() = Some(id.into());
         Ok(())
     }
 

@@ -1,15 +1,13 @@
 //! Contents that somebody is at: the files that are read stay until the last reader is done, and
 //! those that are written until the store has decided on them.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use crate::{
     buckets::Shared,
     content::{ContentId, FileName},
 };
+use parking_lot::{Mutex, MutexGuard};
 
 #[derive(Debug, Default)]
 pub(crate) struct Readers(Mutex<HashMap<ContentId, InUse>>);
@@ -31,7 +29,7 @@ impl std::fmt::Debug for Shared {
 
 impl Readers {
     fn in_use(&self) -> MutexGuard<'_, HashMap<ContentId, InUse>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Leaves a file to the last of its readers. `false` if nobody reads it.

@@ -3,10 +3,10 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use steadfast_store::{EntryRange, StoreError, Timestamp, behind};
 
 use crate::{
@@ -37,7 +37,7 @@ pub(crate) struct NextAborts(Mutex<HashMap<BucketName, (Vec<LifecycleRule>, Time
 
 impl NextAborts {
     fn inner(&self) -> MutexGuard<'_, HashMap<BucketName, (Vec<LifecycleRule>, Timestamp)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     fn of(&self, bucket: &BucketInfo) -> Option<Timestamp> {

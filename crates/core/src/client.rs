@@ -1,7 +1,8 @@
 //! `Client`: what may be asked of a running program.
 
-use std::sync::{Arc, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::RwLock;
 use steadfast_store::{RemoteProblem, StoreError};
 
 use crate::{
@@ -67,7 +68,7 @@ impl<L> Way<L> {
 impl Client {
     pub(crate) fn attach(&self, running: &Arc<Running>) {
         if let Reach::Local(here) = &self.reach {
-            *here.write().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(running);
+            *here.write() = Arc::downgrade(running);
         }
     }
 
@@ -89,7 +90,7 @@ impl Client {
             Reach::Local(here) => here,
             Reach::Remote(door) => return Ok(Way::Remote(door.clone())),
         };
-        let running = here.read().unwrap_or_else(PoisonError::into_inner).upgrade();
+        let running = here.read().upgrade();
         let running = running.filter(|it| !it.has_ended()).ok_or(StoreError::Closed)?;
         Ok(Way::Local(running))
     }

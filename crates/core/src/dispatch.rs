@@ -12,12 +12,9 @@ mod put_offs;
 mod task;
 mod turnstile;
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use steadfast_store::{
     DueCursor, Entropy, Position, Recorded, RetryPolicy, SeededEntropy, State, Store, StoreError,
     Work,
@@ -227,7 +224,7 @@ impl Dispatcher {
 
     pub(crate) async fn end(&self) {
         self.stop.send_replace(true);
-        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let task = self.task.lock().take();
         if let Some(task) = task {
             // A panic in the task has been reported; there is nothing left to stop.
             let _ = task.await;

@@ -3,12 +3,13 @@
 use std::{
     ops::Deref,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use steadfast_store::{Entropy, Position, Store, StoreError};
 use tokio::{
     runtime::Handle,
@@ -114,7 +115,7 @@ impl Parts {
 
     /// Whether the program is stopping and starts no new work.
     fn is_stopping(&self) -> bool {
-        self.background.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+        self.background.lock().is_none()
     }
 
     async fn work(&self) -> Result<(), StartError> {
@@ -161,7 +162,7 @@ impl Parts {
     }
 
     fn in_background(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let mut tasks = self.background.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tasks = self.background.lock();
         if let Some(tasks) = &mut *tasks {
             tasks.spawn(task);
         }
@@ -180,7 +181,7 @@ impl Parts {
     }
 
     async fn stop(&self) {
-        let background = self.background.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let background = self.background.lock().take();
         if let Some(mut background) = background {
             background.shutdown().await;
         }
@@ -459,7 +460,7 @@ impl Runtime {
     /// Stops retention and pending retries of [`Runtime::work`]. Deliveries in flight continue
     /// until [`Runtime::stop`].
     pub fn drain(&self) {
-        drop(self.parts.background.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(self.parts.background.lock().take());
     }
 
     /// Closes all live connections. [`Runtime::stop`] does it as well.

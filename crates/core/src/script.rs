@@ -2,9 +2,10 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::Error;
@@ -55,14 +56,14 @@ impl Script {
 
     pub(crate) fn say(&self, scene: Scene, says: Says) {
         if let Some(lines) = &self.0 {
-            let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut lines = lines.lock();
             lines.entry(scene).or_default().push_back(says);
         }
     }
 
     /// How the next attempt ends, unless it is to run as it is.
     pub(crate) fn next(&self, scene: impl FnOnce() -> Scene) -> Option<Says> {
-        let mut lines = self.0.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = self.0.as_ref()?.lock();
         lines.get_mut(&scene())?.pop_front()
     }
 }

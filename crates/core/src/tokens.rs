@@ -1,11 +1,8 @@
 //! Tokens of organizations: who may do what over HTTP. Only a hash of each is kept.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, PoisonError, RwLock},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use steadfast_store::{
@@ -216,14 +213,14 @@ impl Tokens {
 
     async fn door(&self) -> Result<Arc<Door>, TokenError> {
         let forgotten = {
-            let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+            let known = self.known.read();
             if let Some(door) = &known.door {
                 return Ok(door.clone());
             }
             known.forgotten
         };
         let door = Arc::new(self.read().await?);
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.write();
         if known.forgotten == forgotten {
             known.door = Some(door.clone());
         }
@@ -258,7 +255,7 @@ impl Tokens {
     }
 
     fn forget(&self) {
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.write();
         known.door = None;
         known.forgotten += 1;
     }

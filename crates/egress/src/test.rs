@@ -5,10 +5,10 @@ use std::{
     collections::{BTreeMap, VecDeque},
     io,
     net::SocketAddr,
-    sync::{Mutex, PoisonError},
 };
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use tokio::net::TcpStream;
 
 use crate::{Connect, Resolve};
@@ -30,7 +30,7 @@ impl Answers {
     pub fn with(self, name: &str, addresses: &[&str]) -> Self {
         let parsed = addresses.iter().filter_map(|it| it.parse().ok());
         let answer = parsed.map(|it| SocketAddr::new(it, 0)).collect();
-        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut names = self.names.lock();
         names.entry(name.to_owned()).or_default().push_back(answer);
         drop(names);
         self
@@ -38,15 +38,15 @@ impl Answers {
 
     /// All names asked for so far.
     pub fn asked(&self) -> Vec<String> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.asked.lock().clone()
     }
 }
 
 #[async_trait]
 impl Resolve for Answers {
     async fn resolve(&self, host: &str, _port: u16) -> io::Result<Vec<SocketAddr>> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(host.to_owned());
-        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        self.asked.lock().push(host.to_owned());
+        let mut names = self.names.lock();
         let Some(answers) = names.get_mut(host) else {
             return Err(io::Error::new(io::ErrorKind::NotFound, "no such name"));
         };
@@ -81,14 +81,14 @@ impl Recorder {
 
     /// All addresses asked for so far, in order.
     pub fn asked(&self) -> Vec<SocketAddr> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.asked.lock().clone()
     }
 }
 
 #[async_trait]
 impl Connect for Recorder {
     async fn connect(&self, address: SocketAddr) -> io::Result<TcpStream> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(address);
+        self.asked.lock().push(address);
         match self.routes.get(&address) {
             Some(server) => TcpStream::connect(server).await,
             None => Err(io::ErrorKind::ConnectionRefused.into()),

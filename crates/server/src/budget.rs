@@ -3,7 +3,7 @@
 use std::{
     pin::Pin,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     task::{Context, Poll, ready},
@@ -17,6 +17,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use hyper::body::{Frame, SizeHint};
+use parking_lot::Mutex;
 use steadfast_api::Code;
 use steadfast_web::Problem;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -105,7 +106,7 @@ impl Charge {
     }
 
     fn add(&self, more: OwnedSemaphorePermit) {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = self.taken.lock();
         match &mut *taken {
             Some(taken) => taken.merge(more),
             None => *taken = Some(more),

@@ -6,13 +6,10 @@ mod queues;
 mod runs;
 mod tables;
 
-use std::{
-    collections::HashMap,
-    ops::RangeInclusive,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, ops::RangeInclusive, sync::Arc};
 
 use async_trait::async_trait;
+use parking_lot::{Mutex, MutexGuard};
 
 use self::tables::Tables;
 use crate::{
@@ -66,7 +63,7 @@ impl MemoryStore {
     /// then on it answers nothing any more. What was committed is found by
     /// [`MemoryStore::restart`].
     pub fn crash_at(&self, commit: usize, moment: Moment) {
-        *self.crash.lock().unwrap_or_else(PoisonError::into_inner) = Crash::At(commit, moment);
+        *self.crash.lock() = Crash::At(commit, moment);
     }
 
     /// The same data under its next owner, who finds that the last one did not say goodbye.
@@ -77,7 +74,7 @@ impl MemoryStore {
     }
 
     fn owned(owner: Owner, wall: Arc<dyn Clock>, tables: Arc<Mutex<Tables>>) -> Self {
-        let recorded = tables.lock().unwrap_or_else(PoisonError::into_inner).clock();
+        let recorded = tables.lock().clock();
         let clock = StoreClock::new(wall.clone(), CLOCK_STEP_MAX, recorded);
         let status = Status::new(owner, Arc::new(clock));
         Self { tables, status, wall, crash: Mutex::default() }
@@ -85,7 +82,7 @@ impl MemoryStore {
 
     /// Whether the next commit happens, and whether it is answered.
     fn next_commit(&self) -> (bool, bool) {
-        let mut crash = self.crash.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut crash = self.crash.lock();
         match *crash {
             Crash::Never => (true, true),
             Crash::Over => (false, false),
@@ -102,7 +99,7 @@ impl MemoryStore {
 
     /// Whether the process has ended.
     pub fn has_crashed(&self) -> bool {
-        *self.crash.lock().unwrap_or_else(PoisonError::into_inner) == Crash::Over
+        *self.crash.lock() == Crash::Over
     }
 
     fn decide(&self, commit: &Commit) -> Result<Outcome, StoreError> {
@@ -129,7 +126,7 @@ impl MemoryStore {
     }
 
     fn tables(&self) -> MutexGuard<'_, Tables> {
-        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tables.lock()
     }
 
     fn read<T>(&self, f: impl FnOnce(&Tables) -> T) -> Result<T, StoreError> {

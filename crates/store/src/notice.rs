@@ -1,10 +1,11 @@
 //! How the owner of due work learns of it: from the commits themselves, without a query.
 
 use std::sync::{
-    Arc, Mutex, PoisonError,
+    Arc,
     atomic::{AtomicBool, Ordering},
 };
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::{Position, Recorded, Work, fresh::Fresh, plan::Plan};
@@ -91,7 +92,7 @@ impl Notices {
     /// A message that was just written and is to be delivered, once: as it was written, whatever
     /// has become of it since. `None` says nothing: then it has to be read.
     pub fn fresh(&self, position: Position) -> Option<Recorded> {
-        self.shared.fresh.lock().unwrap_or_else(PoisonError::into_inner).take(position)
+        self.shared.fresh.lock().take(position)
     }
 
     /// Adds what a durable batch wrote.
@@ -104,7 +105,7 @@ impl Notices {
         if more == 0 || !self.shared.heard.load(Ordering::Acquire) {
             return;
         }
-        self.shared.fresh.lock().unwrap_or_else(PoisonError::into_inner).keep(plan);
+        self.shared.fresh.lock().keep(plan);
         let mut waiting = self.lock();
         if Self::WAITING_MAX < waiting.notices.len() + more {
             waiting.notices = Vec::new();
@@ -117,8 +118,8 @@ impl Notices {
         self.shared.notify.notify_one();
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Waiting> {
+    fn lock(&self) -> parking_lot::MutexGuard<'_, Waiting> {
         // A panic cannot leave the list half changed.
-        self.shared.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.waiting.lock()
     }
 }

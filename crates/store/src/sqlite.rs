@@ -10,13 +10,7 @@ mod row;
 mod runs;
 mod writer;
 
-use std::{
-    collections::HashMap,
-    ops::RangeInclusive,
-    path::PathBuf,
-    sync::{Arc, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, ops::RangeInclusive, path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use rusqlite::{Connection, Params};
@@ -78,7 +72,7 @@ pub struct SqliteStore {
     /// `None` if it is closed, or only looked at.
     writer: Mutex<Option<std::thread::JoinHandle<()>>>,
     /// The lock of a store that is only looked at; else the writer has it.
-    looking: std::sync::Mutex<Option<std::fs::File>>,
+    looking: parking_lot::Mutex<Option<std::fs::File>>,
     read_only: bool,
 }
 
@@ -112,7 +106,7 @@ impl SqliteStore {
             reason: error.to_string(),
         })?;
         let readers = Readers::new(opened.database);
-        let (writer, looking) = (Mutex::new(Some(handle)), std::sync::Mutex::default());
+        let (writer, looking) = (Mutex::new(Some(handle)), parking_lot::Mutex::default());
         Ok(Self { queue, readers, status, writer, looking, read_only: false })
     }
 
@@ -123,7 +117,7 @@ impl SqliteStore {
         let status = Arc::new(Status::new(looked.owner, Arc::new(clock)));
         let (queue, _) = shared::queue();
         let readers = Readers::new(looked.database);
-        let looking = std::sync::Mutex::new(Some(looked.lock));
+        let looking = parking_lot::Mutex::new(Some(looked.lock));
         Ok(Self { queue, readers, status, writer: Mutex::default(), looking, read_only: true })
     }
 
@@ -452,7 +446,7 @@ impl Store for SqliteStore {
     async fn close(&self) {
         self.queue.close();
         self.readers.close();
-        drop(self.looking.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(self.looking.lock().take());
         if let Some(writer) = self.writer.lock().await.take() {
             // A writer that panicked has nothing left to finish.
             let _ = tokio::task::spawn_blocking(move || writer.join()).await;

@@ -5,12 +5,10 @@
 //! passes, a tenth slower, until the wall clock has caught up. A wall clock that is set forward
 //! takes it along.
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use crate::{Clock, Left, Sleep, Timestamp};
+use parking_lot::{Mutex, MutexGuard};
 
 /// A step of the clock beyond this is reported, and deletion by age waits.
 pub const CLOCK_STEP_MAX: Duration = Duration::from_mins(5);
@@ -174,7 +172,7 @@ impl StoreClock {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// The time of the store and of the wall clock.

@@ -3,12 +3,13 @@
 
 use std::{
     sync::{
-        Arc, Mutex, OnceLock, PoisonError,
+        Arc, OnceLock,
         atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use crate::{
@@ -80,7 +81,7 @@ impl Queue {
 
     fn send(&self, request: Request) -> Result<(), (Request, StoreError)> {
         // Not under the lock: an answer is code of others.
-        let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let sender = self.sender.lock().clone();
         let Some(sender) = sender else { return Err((request, StoreError::Closed)) };
         let waiting = || StoreError::Busy { waiting: sender.max_capacity() - sender.capacity() };
         let bytes = request.bytes;
@@ -100,7 +101,7 @@ impl Queue {
 
     /// Lets the writer finish what waits and end.
     pub(crate) fn close(&self) {
-        self.sender.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.sender.lock().take();
     }
 }
 
@@ -221,7 +222,7 @@ impl Status {
     }
 
     pub(crate) fn health(&self) -> Health {
-        let health = self.health.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let health = self.health.lock().clone();
         match (health, self.check_lease()) {
             (Health::Ready, Err(error)) => Health::Degraded { reason: error.to_string() },
             (health, _) => health,
@@ -263,7 +264,7 @@ impl Status {
 
     /// Sets the health and logs a change. A failed store stays failed.
     pub(crate) fn set_health(&self, health: Health) {
-        let mut now = self.health.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut now = self.health.lock();
         if *now == health || matches!(*now, Health::Failed { .. }) {
             return;
         }

@@ -1,16 +1,13 @@
 //! The pages of one database, and what they were at the last `accept`.
 
-use std::{
-    collections::BTreeMap,
-    fmt, mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::BTreeMap, fmt, mem, sync::Arc};
 
 use crate::{
     delta::{PAGES_MAX, Writer},
     page::{Bytes, PAGE_SIZE, Page, ZERO, zero},
     source::{Missing, NotLoaded, Source},
 };
+use parking_lot::{Mutex, MutexGuard};
 
 /// How large a database and one turn may be. Beyond it SQLite says `SQLITE_FULL`.
 #[derive(Debug, Clone, Copy)]
@@ -111,7 +108,7 @@ impl Image {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// How many pages there are.

@@ -1,11 +1,12 @@
 //! SQLite's temporary files, in memory: large sorts, temporary tables, the copy that VACUUM makes.
 
 use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError,
+    Arc,
     atomic::{AtomicUsize, Ordering},
 };
 
 use crate::image::Refusal;
+use parking_lot::{Mutex, MutexGuard};
 
 const CHUNK: usize = 4096;
 
@@ -50,7 +51,7 @@ impl TempFile {
     }
 
     fn lock(&self) -> MutexGuard<'_, Content> {
-        self.content.lock().unwrap_or_else(PoisonError::into_inner)
+        self.content.lock()
     }
 
     pub(crate) fn size(&self) -> u64 {

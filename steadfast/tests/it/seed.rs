@@ -1,11 +1,8 @@
 //! The messages that the tests find: written through the store, as an application would.
 
-use std::{
-    path::Path,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{path::Path, sync::Arc, time::Duration};
 
+use parking_lot::{Mutex, MutexGuard};
 use steadfast_store::{
     Address, Cause, Commit, Due, Json, Lease, Message, Position, SettledAs, SqliteOptions,
     SqliteStore, Store, Streams, SystemClock, Task, Turn, Write,
@@ -29,7 +26,7 @@ pub(crate) const PENDING: Position = 5;
 /// Keeps starting processes and open stores apart, see `harness::spawn`.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+    ALONE.lock()
 }
 
 /// Opens a folder.

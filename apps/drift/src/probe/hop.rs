@@ -1,10 +1,6 @@
 //! One request: resolve, connect, encrypt, ask, read.
 
-use std::{
-    io,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{io, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response, Version, header};
@@ -15,6 +11,7 @@ use hyper::{
     rt::{Executor, Read, Write},
 };
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use steadfast_egress::Target;
 use tokio::{
     task::AbortHandle,
@@ -63,7 +60,7 @@ where
 {
     fn execute(&self, work: Work) {
         let handle = tokio::spawn(work).abort_handle();
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(handle);
+        self.0.lock().push(handle);
     }
 }
 
@@ -72,7 +69,7 @@ struct Driven(Driver);
 
 impl Drop for Driven {
     fn drop(&mut self) {
-        for handle in self.0.0.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        for handle in self.0.0.lock().iter() {
             handle.abort();
         }
     }

@@ -1,7 +1,8 @@
 //! Encrypted connections, and the certificates that were shown on the way.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
     client::{
@@ -64,7 +65,7 @@ impl ServerCertVerifier for Witness {
     ) -> Result<ServerCertVerified, Error> {
         let all = std::iter::once(end_entity).chain(intermediates);
         let all = all.map(|it| it.clone().into_owned()).collect();
-        *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = all;
+        *self.shown.lock() = all;
         self.inner.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
     }
 
@@ -93,7 +94,7 @@ impl ServerCertVerifier for Witness {
 
 impl Witness {
     fn certificates(&self) -> Vec<Certificate> {
-        summary(&self.shown.lock().unwrap_or_else(PoisonError::into_inner))
+        summary(&self.shown.lock())
     }
 }
 

@@ -2,8 +2,10 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
+
+use parking_lot::Mutex;
 
 /// Bytes of copies that are kept.
 const BYTES_MAX: usize = 32 << 20;
@@ -42,8 +44,8 @@ impl Copies {
         }
     }
 
-    fn kept(&self) -> std::sync::MutexGuard<'_, Kept> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn kept(&self) -> parking_lot::MutexGuard<'_, Kept> {
+        self.0.lock()
     }
 }
 

@@ -3,10 +3,11 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 
 use super::{
     classifier::{Classifier, ClassifyError, Label},
@@ -58,7 +59,7 @@ impl Onnx {
 
 impl Shared {
     fn network(&self) -> Result<Arc<Network>, ClassifyError> {
-        let mut network = self.network.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut network = self.network.lock();
         if let Some(network) = &*network {
             return Ok(Arc::clone(network));
         }

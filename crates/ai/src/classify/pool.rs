@@ -4,12 +4,13 @@ use std::{
     num::NonZero,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         mpsc::{Receiver, Sender, channel},
     },
     thread,
 };
 
+use parking_lot::Mutex;
 use tokio::sync::{Semaphore, oneshot};
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -98,7 +99,7 @@ impl Pool {
 
 fn work(queue: &Mutex<Receiver<Job>>) {
     loop {
-        let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let job = queue.lock().recv();
         match job {
             Ok(job) => job(),
             Err(_) => return, // the pool is gone

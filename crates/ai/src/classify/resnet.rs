@@ -12,10 +12,11 @@ mod pull_error;
 
 use std::{
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
 use async_trait::async_trait;
+use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
 
 pub use self::{
@@ -171,12 +172,12 @@ impl Drop for End {
 
 impl Shared {
     fn pulling(&self) -> MutexGuard<'_, Pulling> {
-        self.pulling.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pulling.lock()
     }
 
     /// The network, read when it is needed for the first time. It takes a second then.
     fn network(&self) -> Result<Arc<Network>, ClassifyError> {
-        let mut network = self.network.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut network = self.network.lock();
         if let Some(network) = &*network {
             return Ok(Arc::clone(network));
         }

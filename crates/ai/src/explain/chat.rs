@@ -1,12 +1,10 @@
 //! An explainer behind the chat API that OpenAI made common. Workers AI, gateways and local servers
 //! speak it too.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use ureq::Agent;
 
@@ -100,7 +98,7 @@ impl Shared {
     /// Asks, and asks again without a parameter that the model refuses.
     fn ask(&self, user: &str) -> Result<Explanation, ExplainError> {
         loop {
-            let manner = *self.manner.lock().unwrap_or_else(PoisonError::into_inner);
+            let manner = *self.manner.lock();
             let (status, answer) = self.send(user, manner)?;
             match status {
                 200 => return explanation(&answer),
@@ -118,7 +116,7 @@ impl Shared {
                 return Err(ExplainError::Refused { message });
             };
             // The next explanation is asked for in this way at once.
-            *self.manner.lock().unwrap_or_else(PoisonError::into_inner) = without;
+            *self.manner.lock() = without;
         }
     }
 

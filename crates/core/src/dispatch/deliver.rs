@@ -4,12 +4,13 @@ use std::{
     any::Any,
     collections::HashMap,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicI64, Ordering},
     },
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use steadfast_store::{
     Commit, Entropy, Lease, Outcome, Position, Recorded, Rejection, SettledAs, State, Store,
     StoreClock, StoreError, Write, crash, failed,
@@ -392,8 +393,8 @@ impl Courier {
         self.held().remove(&position);
     }
 
-    fn held(&self) -> std::sync::MutexGuard<'_, HashMap<Position, Lease>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn held(&self) -> parking_lot::MutexGuard<'_, HashMap<Position, Lease>> {
+        self.held.lock()
     }
 }
 

@@ -2,13 +2,14 @@
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU8, Ordering},
     },
     time::Duration,
 };
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use steadfast_store::{
     Commit, EntityId, Lease, Outcome, Recorded, Rejection, RetryPolicy, SettledAs, Store,
     StoreError, Write,
@@ -148,7 +149,7 @@ impl Delivery {
     /// Says that it has begun, so that the next message to the same target may: for a handler that
     /// is [`in_order`](Handler::in_order).
     pub fn begun(&self) {
-        self.turn.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.turn.lock().take();
     }
 
     /// The lease under which it is delivered, if it was claimed: the commit that ends it must be

@@ -4,11 +4,12 @@
 use std::{
     collections::{HashMap, VecDeque},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use steadfast_store::EntityId;
 use tokio::sync::Notify;
 
@@ -79,7 +80,7 @@ impl Pools {
 
     /// Lanes that got a place since the last time.
     pub(super) fn granted(&self) -> Vec<(LaneKey, Place)> {
-        std::mem::take(&mut *self.granted.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.granted.lock())
     }
 
     /// Returns when a lane has got a place.
@@ -88,7 +89,7 @@ impl Pools {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Pool, Places>> {
-        self.pools.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pools.lock()
     }
 }
 
@@ -109,7 +110,7 @@ impl Drop for Place {
         };
         drop(pools);
         let place = Place { pool: self.pool.clone(), pools: self.pools.clone() };
-        let mut granted = self.pools.granted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut granted = self.pools.granted.lock();
         granted.push((lane, place));
         drop(granted);
         self.pools.changed.notify_one();

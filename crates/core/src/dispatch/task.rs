@@ -2,10 +2,11 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use steadfast_store::{
     DueCursor, News, Notice, Position, Store, StoreClock, StoreError, Timestamp, Work,
 };
@@ -43,11 +44,11 @@ impl Shared {
     }
 
     fn agenda(&self) -> MutexGuard<'_, Agenda> {
-        self.agenda.lock().unwrap_or_else(PoisonError::into_inner)
+        self.agenda.lock()
     }
 
     fn waiters(&self) -> MutexGuard<'_, Vec<oneshot::Sender<()>>> {
-        self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiters.lock()
     }
 
     pub(super) async fn settled(&self) {

@@ -3,11 +3,12 @@
 use std::{
     collections::{HashMap, VecDeque},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use steadfast_store::{self as store, EntityId};
 
 use super::{
@@ -87,7 +88,7 @@ impl Awake {
     }
 
     fn next_to_go(&self, new: EntityId) -> Option<(u64, EntityId)> {
-        let mut leaving = self.leaving.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut leaving = self.leaving.lock();
         if leaving.is_empty() {
             let mut idle = self.idle(u64::MAX);
             idle.retain(|(_, id)| *id != new);
@@ -108,7 +109,7 @@ impl Awake {
     fn idle(&self, since: u64) -> Vec<(u64, EntityId)> {
         let mut idle = Vec::new();
         for cells in &self.cells {
-            let cells = cells.lock().unwrap_or_else(PoisonError::into_inner);
+            let cells = cells.lock();
             idle.extend(cells.values().filter_map(|it| Some((it.idle_since()?, it.address.id()))));
         }
         idle.retain(|(used, _)| *used < since);
@@ -133,6 +134,6 @@ impl Awake {
 
     fn part(&self, id: EntityId) -> MutexGuard<'_, HashMap<EntityId, Arc<Cell>>> {
         let part = usize::from(id.shard()) % self.cells.len();
-        self.cells[part].lock().unwrap_or_else(PoisonError::into_inner)
+        self.cells[part].lock()
     }
 }

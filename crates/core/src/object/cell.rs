@@ -3,10 +3,11 @@
 //! nobody waits, and all the same after a few calls.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Weak},
     time::Instant,
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use steadfast_store::{self as store, Outcome, StoreError};
 
 use super::{
@@ -91,7 +92,7 @@ impl Cell {
 
     fn state(&self) -> MutexGuard<'_, State> {
         // A panic of ours leaves at worst a stuck object, never a wrong one.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Puts something into the mailbox and sees to it that it is done.

@@ -3,12 +3,13 @@
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use rusqlite::{
     Connection, Result,
     hooks::{AuthAction, AuthContext, Authorization},
@@ -112,8 +113,8 @@ impl Guard {
         over
     }
 
-    fn deadline(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
-        self.deadline.lock().unwrap_or_else(PoisonError::into_inner)
+    fn deadline(&self) -> parking_lot::MutexGuard<'_, Option<Instant>> {
+        self.deadline.lock()
     }
 }
 

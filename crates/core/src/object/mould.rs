@@ -1,7 +1,6 @@
 //! What new objects of a class look like before their first turn: made once, and copied.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
+use parking_lot::{Mutex, MutexGuard};
 use steadfast_vfs::Page;
 
 use super::tables::Which;
@@ -21,7 +20,7 @@ struct State {
 
 impl Mould {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// The pages of a new object, shared, if they are known.

@@ -6,13 +6,9 @@
 //! that a sweep writes beside it. So its image is of the base that the object was read with or
 //! older; a newer one shows that somebody else has moved the object.
 
-use std::{
-    ops::RangeInclusive,
-    slice::from_ref,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{ops::RangeInclusive, slice::from_ref, sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use steadfast_store::{self as store, Base, PageImage, Store, StoreError};
 use steadfast_vfs::{Page, Source};
 use tokio::runtime::Handle as Tokio;
@@ -51,7 +47,7 @@ impl Pages {
 
     /// Why a page could not be read, if one could not.
     pub(super) fn fault(&self) -> Option<CallError> {
-        self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.fault.lock().clone()
     }
 
     async fn read(&self, pages: RangeInclusive<u32>) -> Result<Vec<Page>, CallError> {
@@ -101,7 +97,7 @@ impl Source for Pages {
         };
         read.map_err(|error: CallError| {
             let text = error.to_string();
-            self.fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+            self.fault.lock().get_or_insert(error);
             text
         })
     }

@@ -6,11 +6,12 @@
 //! object, somebody may begin to wait for that.
 
 use std::{
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use super::{cell::Cell, held::Held, precedence::Precedence};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 /// Commits that are held back while there are turns to run.
 const HELD_MAX: usize = 64;
@@ -176,18 +177,15 @@ impl Pool {
             }
             *queue.idle(is_for) += 1;
             if queue.held.is_empty() {
-                queue = wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                wake.wait(&mut queue);
             } else {
-                let waited = wake.wait_timeout(queue, MOMENT);
-                let (back, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
-                queue = back;
-                patience = !timeout.timed_out();
+                patience = !wake.wait_for(&mut queue, MOMENT).timed_out();
             }
             *queue.idle(is_for) -= 1;
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock()
     }
 }

@@ -1,11 +1,8 @@
 //! What a process publishes goes to its subscribers in the commit of the decision.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, PoisonError, RwLock},
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use steadfast_store::{
@@ -47,7 +44,7 @@ pub(super) struct Subscribers(Arc<RwLock<BTreeMap<&'static str, Vec<Subscriber>>
 
 impl Subscribers {
     fn add(&self, process: &'static str, subscriber: Subscriber) {
-        let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.write();
         all.entry(process).or_default().push(subscriber);
     }
 
@@ -83,7 +80,7 @@ impl Subscribers {
         events: &[EventOf<P>],
     ) -> Result<Option<(Address, Vec<Message>)>, InputError> {
         let subscribers = {
-            let all = self.0.read().unwrap_or_else(PoisonError::into_inner);
+            let all = self.0.read();
             all.get(P::NAME).cloned().unwrap_or_default()
         };
         let mut messages = Vec::new();

@@ -1,10 +1,8 @@
 //! Decides inputs: read, fold, decide, and commit input and decision together.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
+use parking_lot::Mutex;
 use serde_json::Value;
 use steadfast_store::{
     Address, Commit, EntityId, EntityKind, Expect, Json, Outcome, Position, Recorded, Rejection,
@@ -271,11 +269,11 @@ impl<P: Process> Runner<P> {
     }
 
     fn take(&self, id: EntityId) -> Option<Instance<P>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
+        self.held.lock().get(&id).cloned()
     }
 
     fn hold(&self, id: EntityId, instance: Instance<P>) {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.held.lock();
         // Little comes after the end.
         if instance.completed {
             held.remove(&id);

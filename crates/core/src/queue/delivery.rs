@@ -1,13 +1,8 @@
 //! A message under way to its consumer: it is settled once, because settling takes it away.
 
-use std::{
-    collections::HashMap,
-    fmt,
-    ops::Deref,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, fmt, ops::Deref, sync::Arc, time::Duration};
 
+use parking_lot::{Mutex, MutexGuard};
 use steadfast_store::{Lease, Letter, Position, Timestamp};
 
 use super::patience::Patience;
@@ -56,7 +51,7 @@ impl Decisions {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Position, Verdict>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

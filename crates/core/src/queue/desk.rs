@@ -3,11 +3,12 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use steadfast_store::{
@@ -109,7 +110,7 @@ impl Desk {
     }
 
     pub(super) fn rules(&self) -> Rules {
-        lock(&self.rules).1.clone()
+        self.rules.lock().1.clone()
     }
 
     /// Whether it takes a message as large as this, one of several that are sent.
@@ -123,7 +124,7 @@ impl Desk {
 
     /// Whether an operator has made it, or changed it.
     pub(super) fn is_recorded(&self) -> bool {
-        0 < lock(&self.rules).0
+        0 < self.rules.lock().0
     }
 
     /// Records other rules; `None` leaves them as they are. A key is recorded even then: a
@@ -136,7 +137,7 @@ impl Desk {
         change: impl Fn(&Rules) -> Option<Rules>,
     ) -> Result<(), QueueError> {
         loop {
-            let (version, before) = lock(&self.rules).clone();
+            let (version, before) = self.rules.lock().clone();
             let rules = change(&before);
             let mut commit = match &rules {
                 Some(rules) => {
@@ -160,7 +161,7 @@ impl Desk {
             }
             match outcome? {
                 Outcome::Committed(_) => {
-                    let mut now = lock(&self.rules);
+                    let mut now = self.rules.lock();
                     if let Some(rules) = rules
                         && now.0 <= version
                     {
@@ -182,8 +183,8 @@ impl Desk {
 
     async fn read_again(&self, store: &dyn Store) -> Result<(), StoreError> {
         let read = Self::open(store, &self.name, None).await?;
-        let (version, rules) = lock(&read.rules).clone();
-        let mut now = lock(&self.rules);
+        let (version, rules) = read.rules.lock().clone();
+        let mut now = self.rules.lock();
         if now.0 < version {
             *now = (version, rules);
         }
@@ -191,7 +192,7 @@ impl Desk {
     }
 
     pub(super) fn shelf(&self) -> MutexGuard<'_, Shelf> {
-        lock(&self.shelf)
+        self.shelf.lock()
     }
 
     /// Reads what is due, up to so many, if the shelf has room for it; `false` if not.
@@ -229,14 +230,14 @@ impl Desk {
 
     /// Has its pump look again.
     pub(super) fn wake(&self) {
-        let mut rest = lock(&self.rest);
+        let mut rest = self.rest.lock();
         (rest.settled, rest.news) = (rest.over, rest.news + 1);
         drop(rest);
         self.changed.notify_one();
     }
 
     pub(super) fn held(&self) -> MutexGuard<'_, HashMap<Position, Lease>> {
-        lock(&self.leases)
+        self.leases.lock()
     }
 
     /// Gives our own claims back, as if they had not been made.
@@ -258,10 +259,6 @@ impl Drop for Unread<'_> {
     fn drop(&mut self) {
         self.0.shelf().read_failed();
     }
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -1,15 +1,14 @@
 //! What a queue looks like: settings, depth, age and rates.
 
-use std::{collections::VecDeque, sync::Mutex, time::Duration};
+use std::{collections::VecDeque, time::Duration};
+
+use parking_lot::Mutex;
 
 use serde::{Deserialize, Serialize, Serializer, ser::SerializeStruct};
 use steadfast_store::{QueueDepth, Timestamp};
 use tokio::sync::watch;
 
-use super::{
-    QueueError, QueueSettings, Queues, Rates,
-    desk::{Desk, lock},
-};
+use super::{QueueError, QueueSettings, Queues, Rates, desk::Desk};
 use crate::workflow::Time;
 
 /// A look at one queue.
@@ -120,7 +119,7 @@ impl Default for Ring {
 
 impl Samples {
     fn keep(&self, sample: Sample, total: u64) -> Vec<Sample> {
-        let mut ring = lock(&self.0);
+        let mut ring = self.0.lock();
         ring.keep(sample);
         ring.total = Some(total);
         ring.samples.iter().copied().collect()
@@ -128,7 +127,7 @@ impl Samples {
 
     /// Whether something happened since the last sample.
     fn is_old(&self, total: u64) -> bool {
-        lock(&self.0).total != Some(total)
+        self.0.lock().total != Some(total)
     }
 }
 

@@ -1,11 +1,9 @@
 //! How much goes through a queue: counts per second of the last minute, in memory.
 
-use std::sync::Mutex;
+use parking_lot::Mutex;
 
 use serde::{Deserialize, Serialize};
 use steadfast_store::Timestamp;
-
-use super::desk::lock;
 
 const SECONDS: usize = 60;
 
@@ -58,7 +56,7 @@ impl Meter {
             return;
         }
         let second = now.0.div_euclid(1_000);
-        let mut counts = lock(&self.0);
+        let mut counts = self.0.lock();
         counts.first = counts.first.min(second);
         counts.totals[what as usize] += number as u64;
         let place = &mut counts.seconds[second.rem_euclid(SECONDS as i64) as usize];
@@ -70,7 +68,7 @@ impl Meter {
 
     pub(super) fn rates(&self, now: Timestamp) -> Rates {
         let second = now.0.div_euclid(1_000);
-        let counts = lock(&self.0);
+        let counts = self.0.lock();
         // Not longer than we have looked.
         let span = second.saturating_sub(counts.first).saturating_add(1).clamp(1, SECONDS as i64);
         let of = |what: Happening| {
@@ -88,7 +86,7 @@ impl Meter {
 
     /// All that was counted: a change means that something happened.
     pub(super) fn total(&self) -> u64 {
-        lock(&self.0).totals.iter().sum()
+        self.0.lock().totals.iter().sum()
     }
 }
 

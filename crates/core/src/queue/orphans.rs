@@ -7,7 +7,6 @@ use steadfast_store::{Address, Commit, EntityId, StoreError, Work, Write};
 use super::{
     QueueSettings, Queues,
     delivery::Verdict,
-    desk::lock,
     settle::{self, Ending},
 };
 use crate::commit_each::commit_each;
@@ -23,7 +22,7 @@ impl Queues {
                 return Ok(());
             }
             // Nothing else that is suspect was under way when the process ended.
-            let is_alone = orphans.len() == 1 && lock(&self.shared.blamed).is_empty();
+            let is_alone = orphans.len() == 1 && self.shared.blamed.lock().is_empty();
             let names = self.queues_of(&orphans).await?;
             let mut commits = Vec::new();
             for work in orphans {
@@ -32,7 +31,7 @@ impl Queues {
                     return Err(StoreError::Corrupt { reason });
                 };
                 let settings = self.open(queue.class()).await?.rules().settings;
-                lock(&self.shared.blamed).insert(work.position);
+                self.shared.blamed.lock().insert(work.position);
                 commits.extend(self.take_over(&work, &settings, is_alone).map(Commit::of));
             }
             commit_each(&**store, &commits).await?;

@@ -1,11 +1,9 @@
 //! How long a consumer may take. Waiting for the mailbox of an object does not count: the consumer
 //! can do nothing about it.
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
+use parking_lot::{Mutex, MutexGuard};
 use steadfast_store::StoreClock;
 use tokio::sync::Notify;
 
@@ -75,7 +73,7 @@ impl Patience {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Paused> {
-        self.paused.lock().unwrap_or_else(PoisonError::into_inner)
+        self.paused.lock()
     }
 }
 

@@ -10,7 +10,7 @@ use super::{
     ConsumeOptions, QueueSettings,
     carry::Handing,
     consumer::Consume,
-    desk::{Desk, Rest, lock},
+    desk::{Desk, Rest},
     queues::Shared,
     rate::Rate,
     suspects::{Admission, Care},
@@ -103,7 +103,7 @@ impl Pump {
     /// Starts what can start and returns when to look again.
     fn step(&mut self) -> Option<Timestamp> {
         let now = self.shared.clock.now();
-        let news = lock(&self.desk.rest).news;
+        let news = self.desk.rest.lock().news;
         let rules = self.desk.rules();
         let mut wake = None;
         let is_resting = now < self.rest_until;
@@ -132,7 +132,7 @@ impl Pump {
         let soonest = [wake, Some(next).filter(is_ahead)];
         let rest = Some(self.rest_until).filter(|_| is_resting);
         let wake = soonest.into_iter().flatten().min().map(|it| it.max(self.rest_until)).or(rest);
-        let mut rest = lock(&self.desk.rest);
+        let mut rest = self.desk.rest.lock();
         // One that rests has nothing to do before that is over: a clock that a test turns stands
         // still until then.
         rest.settled = self.under_way.is_empty() && rest.news == news;
@@ -257,7 +257,7 @@ impl Pump {
         }
         self.under_way.shutdown().await;
         self.desk.release_all(&*self.shared.store).await;
-        *lock(&self.desk.rest) = Rest { settled: true, over: true, ..Rest::default() };
+        *self.desk.rest.lock() = Rest { settled: true, over: true, ..Rest::default() };
         self.shared.rested.notify_waiters();
     }
 }
@@ -266,7 +266,7 @@ impl Shared {
     /// How careful the delivery of a letter must be.
     fn care(&self, letter: &Letter, settings: &QueueSettings) -> Care {
         let position = letter.message.position;
-        if lock(&self.blamed).contains(&position) {
+        if self.blamed.lock().contains(&position) {
             Care::Blamed { is_last: settings.attempts_max() <= letter.tries() + 1 }
         } else if position <= self.careful_until
             || matches!(letter.message.state, Some(State::InFlight { .. }))

@@ -3,11 +3,13 @@
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicI64, Ordering},
     },
     time::Duration,
 };
+
+use parking_lot::Mutex;
 
 use steadfast_store::{
     EntityId, EntityKind, Entropy, InvalidInput, Lease, Position, Store, StoreClock, StoreError,
@@ -21,7 +23,7 @@ use tokio::{
 use super::{
     ConsumeOptions, QueueError, QueueSettings,
     consumer::{Acted, BatchConsumer, Consume, Consumer, Many, One},
-    desk::{Desk, Rest, lock},
+    desk::{Desk, Rest},
     meter::Happening,
     name::address,
     pump::Pump,
@@ -175,15 +177,15 @@ impl Queues {
         self.shared.store.notices().listen();
         self.open_known().await?;
         self.take_over_orphans().await?;
-        let consumers = std::mem::take(&mut *lock(&self.shared.consumers));
+        let consumers = std::mem::take(&mut *self.shared.consumers.lock());
         for (name, (consumer, options)) in consumers {
             let desk = self.open(name).await?;
             let pump = Pump::new(self.shared.clone(), desk, consumer, options);
             let task = tokio::spawn(pump.run(self.shared.stop.subscribe(), grace));
-            lock(&self.shared.pumps).push(task);
+            self.shared.pumps.lock().push(task);
         }
         let watch = tokio::spawn(self.clone().watch());
-        lock(&self.shared.pumps).push(watch);
+        self.shared.pumps.lock().push(watch);
         Ok(())
     }
 
@@ -247,13 +249,13 @@ impl Queues {
     /// A queue whose name is one.
     pub(super) async fn open(&self, name: &str) -> Result<Arc<Desk>, StoreError> {
         let id = address(name).map_err(InvalidInput::from)?.id();
-        if let Some(desk) = lock(&self.shared.desks).get(&id) {
+        if let Some(desk) = self.shared.desks.lock().get(&id) {
             return Ok(desk.clone());
         }
         let declared = self.shared.declared.get(name);
         let desk = Arc::new(Desk::open(&*self.shared.store, name, declared).await?);
         // Somebody else may have opened it meanwhile.
-        Ok(lock(&self.shared.desks).entry(id).or_insert(desk).clone())
+        Ok(self.shared.desks.lock().entry(id).or_insert(desk).clone())
     }
 
     /// A queue that exists.
@@ -267,12 +269,12 @@ impl Queues {
             return Ok(desk);
         }
         // A look at what is not there leaves nothing behind.
-        lock(&self.shared.desks).remove(&desk.address.id());
+        self.shared.desks.lock().remove(&desk.address.id());
         Err(QueueError::UnknownQueue { queue: name.into() })
     }
 
     pub(super) fn open_desks(&self) -> Vec<Arc<Desk>> {
-        lock(&self.shared.desks).values().cloned().collect()
+        self.shared.desks.lock().values().cloned().collect()
     }
 
     /// Waits until consumers have nothing to do now.
@@ -291,12 +293,12 @@ impl Queues {
         let now = self.shared.clock.now();
         // One whose time has come has not looked since.
         let rests = |it: &Rest| it.settled && it.wake.is_none_or(|it| now < it);
-        self.consumed_desks().iter().all(|it| rests(&lock(&it.rest)))
+        self.consumed_desks().iter().all(|it| rests(&it.rest.lock()))
     }
 
     /// When consumers have something to do.
     pub(crate) fn next_wake(&self) -> Option<steadfast_store::Timestamp> {
-        self.consumed_desks().iter().filter_map(|it| lock(&it.rest).wake).min()
+        self.consumed_desks().iter().filter_map(|it| it.rest.lock().wake).min()
     }
 
     fn consumed_desks(&self) -> Vec<Arc<Desk>> {
@@ -312,7 +314,7 @@ impl Queues {
     /// Finishes what is under way and takes nothing new.
     pub async fn stop(&self) {
         self.shared.stop.send_replace(true);
-        let pumps = std::mem::take(&mut *lock(&self.shared.pumps));
+        let pumps = std::mem::take(&mut *self.shared.pumps.lock());
         for pump in pumps {
             // A panic has been reported; there is nothing left to stop.
             let _ = pump.await;
@@ -323,7 +325,7 @@ impl Queues {
 impl Shared {
     /// Has all queues look again.
     pub(super) fn wake_all(&self) {
-        lock(&self.desks).values().for_each(|it| it.wake());
+        self.desks.lock().values().for_each(|it| it.wake());
     }
 
     /// A lease of our own. Those of deliveries without another one beside them are negative, so
@@ -340,7 +342,7 @@ impl QueueNews for Queues {
         let now = self.shared.clock.now();
         // Those of one commit are mostly for one queue.
         for works in works.chunk_by(|one, next| one.target == next.target) {
-            let desk = lock(&self.shared.desks).get(&works[0].target).cloned();
+            let desk = self.shared.desks.lock().get(&works[0].target).cloned();
             let Some(desk) = desk else { continue };
             let sent = works.iter().filter(|it| it.attempts == 0 && it.claim.is_none()).count();
             desk.meter.count(Happening::Sent, sent, now);

@@ -6,11 +6,9 @@
 //! suspect runs beside it. Nobody is alone for longer than [`ALONE_MAX`]: one that hangs holds up
 //! other suspects for so long at most, and nothing that is not suspect.
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
+use parking_lot::{Mutex, MutexGuard};
 use steadfast_store::Timestamp;
 
 /// How long one is alone at most, the wait for it included.
@@ -95,7 +93,7 @@ impl Suspects {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

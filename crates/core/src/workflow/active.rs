@@ -2,10 +2,11 @@
 
 use std::{
     collections::{HashMap, hash_map::Entry},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use steadfast_store::{Address, EntityId};
 use tokio::sync::mpsc;
 
@@ -58,17 +59,17 @@ pub(super) struct Seen(Arc<Mutex<Option<Ctx>>>);
 
 impl Seen {
     pub(super) fn show(&self, ctx: Option<&Ctx>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = ctx.cloned();
+        *self.0.lock() = ctx.cloned();
     }
 
     fn ctx(&self) -> Option<Ctx> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 }
 
 impl Runs {
     fn active(&self) -> MutexGuard<'_, HashMap<EntityId, Awake>> {
-        self.shared.active.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.active.lock()
     }
 
     /// Whether it is awake, and then the attempts that are under way in it.

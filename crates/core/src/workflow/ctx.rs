@@ -1,12 +1,8 @@
 //! What a workflow works with while it runs.
 
-use std::{
-    future::poll_fn,
-    panic::Location,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::Poll,
-};
+use std::{future::poll_fn, panic::Location, sync::Arc, task::Poll};
 
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use steadfast_store::{Address, Entropy, StoreClock, Timestamp};
 
@@ -119,7 +115,7 @@ impl Ctx {
     // ---- for the others in here ----------------------------------------------------------
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.lock()
     }
 
     pub(super) fn clock_now(&self) -> Timestamp {

@@ -6,11 +6,9 @@
 //! until it is erased whole; so the same position means the same record. Otherwise the id belongs
 //! to another run by now, and that record is read from its beginning.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::{BTreeMap, HashMap};
 
+use parking_lot::{Mutex, MutexGuard};
 use steadfast_store::{Address, EntityId, Position, Recorded, Store, StoreError};
 
 use super::{
@@ -108,7 +106,7 @@ impl JournalCache {
     }
 
     fn entries(&self) -> MutexGuard<'_, Entries> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock()
     }
 }
 

@@ -1,10 +1,8 @@
 //! Who waits for news of a run.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::HashMap;
 
+use parking_lot::{Mutex, MutexGuard};
 use steadfast_store::{EntityId, Version};
 use tokio::sync::watch;
 
@@ -70,7 +68,7 @@ impl Watchers {
     }
 
     fn entries(&self) -> MutexGuard<'_, HashMap<EntityId, watch::Sender<News>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -4,12 +4,13 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
@@ -91,7 +92,7 @@ impl Places {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, Arc<Taken>>> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+        self.taken.lock()
     }
 }
 
@@ -125,7 +126,7 @@ impl Seat {
     /// Leaves the place to the next, for a connection that is counted elsewhere.
     pub(crate) fn leave(&self) {
         self.places.lock().remove(&self.taken.number);
-        self.taken.permit.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.taken.permit.lock().take();
     }
 
     /// Ends the connection at once: who does not read cannot be told anything.

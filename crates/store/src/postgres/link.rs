@@ -1,11 +1,9 @@
 //! What the writer and the readers know of each other.
 
-use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Instant,
-};
+use std::time::Instant;
 
 use deadpool_postgres::{Client, Object};
+use parking_lot::{Mutex, MutexGuard};
 
 use super::owner::{Acknowledged, Held};
 
@@ -26,7 +24,7 @@ impl Link {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// What the database must have.

@@ -1,12 +1,8 @@
 //! Connections that only read, beside the writer.
 
-use std::{
-    collections::HashMap,
-    ops::RangeInclusive,
-    path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::HashMap, ops::RangeInclusive, path::PathBuf, sync::Arc};
 
+use parking_lot::Mutex;
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::Semaphore;
 
@@ -42,10 +38,10 @@ impl Readers {
         let permit = self.permits.clone().acquire_owned().await.map_err(|_| StoreError::Closed)?;
         let (database, idle) = (self.database.clone(), self.idle.clone());
         let read = move || {
-            let kept = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let kept = idle.lock().pop();
             let connection = kept.map_or_else(|| open(database), Ok)?;
             let result = f(&connection);
-            idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+            idle.lock().push(connection);
             drop(permit);
             result
         };
@@ -55,7 +51,7 @@ impl Readers {
 
     pub(super) fn close(&self) {
         self.permits.close();
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.idle.lock().clear();
     }
 }
 

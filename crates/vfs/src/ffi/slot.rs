@@ -7,11 +7,12 @@ use std::{
     ffi::{CStr, c_int},
     io::Write,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use rusqlite::{Connection, OpenFlags, ffi as sqlite};
 
 use super::vfs;
@@ -107,7 +108,7 @@ impl Slot {
     }
 
     fn owner(&self) -> MutexGuard<'_, Owner> {
-        self.owner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.owner.lock()
     }
 
     /// The database that this slot's connection is being opened for.
@@ -136,7 +137,7 @@ pub(crate) struct Lease {
 
 impl Lease {
     fn take() -> Arc<Self> {
-        let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = FREE.lock();
         let slot = free.pop().unwrap_or_else(|| {
             let block = Slot::block(BLOCK);
             free.extend(&block[1..]);
@@ -163,7 +164,7 @@ impl Drop for Lease {
     fn drop(&mut self) {
         self.slot.sealed.store(false, Ordering::Release);
         *self.slot.owner() = Owner::default();
-        FREE.lock().unwrap_or_else(PoisonError::into_inner).push(self.slot);
+        FREE.lock().push(self.slot);
     }
 }
 
@@ -204,7 +205,7 @@ fn register_shared() -> rusqlite::Result<()> {
         return Ok(());
     }
     // The lock is to make and register it once.
-    let _free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _free = FREE.lock();
     if SHARED.get().is_none() {
         let slot = &Slot::block(1)[0];
         // SAFETY: the VFS is complete and lives for ever, nobody else knows it yet, and its name is

@@ -19,7 +19,7 @@ async fn never_more_run_than_there_are_threads_and_never_more_wait_than_there_ar
                 move || {
                     let now = counts.0.fetch_add(1, Ordering::SeqCst) + 1;
                     counts.1.fetch_max(now, Ordering::SeqCst);
-                    let _ = gate.lock().unwrap().recv();
+                    let _ = gate.lock().recv();
                     counts.0.fetch_sub(1, Ordering::SeqCst);
                 }
             })

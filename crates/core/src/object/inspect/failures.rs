@@ -1,10 +1,8 @@
 //! The last failed turn of objects, for people who ask why. In memory: what failed changed nothing.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::{Mutex, PoisonError},
-};
+use std::collections::{BTreeMap, HashMap};
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use steadfast_store::{EntityId, Timestamp, limits};
 
@@ -80,8 +78,8 @@ impl Failures {
         }
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn known(&self) -> parking_lot::MutexGuard<'_, Known> {
+        self.known.lock()
     }
 }
 

@@ -1,8 +1,7 @@
 //! Functions of SQLite that may take the product of the sizes of their arguments. SQLite is not
 //! interrupted within a function, so what is asked of one has a limit.
 
-use std::sync::{Mutex, PoisonError};
-
+use parking_lot::Mutex;
 use rusqlite::{
     Connection, Error, Result, ffi,
     functions::{Context, FunctionFlags},
@@ -44,7 +43,7 @@ pub(super) fn bound(
                 return Err(Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_INTERRUPT), None));
             }
             check(name, context)?;
-            let mut plain = plain.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut plain = plain.lock();
             call(&mut plain, name, context)
         })?;
     }

@@ -7,11 +7,12 @@
 use std::{
     collections::{HashMap, VecDeque},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Weak,
         atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering},
     },
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use steadfast_store::{self as store, EntityId, StoreError};
 use tokio::{runtime::Handle as Tokio, sync::Notify};
 
@@ -74,7 +75,7 @@ struct Member {
 
 impl Room {
     fn push(self: &Arc<Self>, ops: impl IntoIterator<Item = Op>, tokio: &Tokio) {
-        let mut queue = lock(&self.queue);
+        let mut queue = self.queue.lock();
         queue.ops.extend(ops);
         if !queue.ops.is_empty() && !std::mem::replace(&mut queue.busy, true) {
             let room = self.clone();
@@ -84,10 +85,10 @@ impl Room {
 
     /// Does what is queued, until nothing is.
     fn work(&self) {
-        let mut members = lock(&self.members);
+        let mut members = self.members.lock();
         loop {
             let ops = {
-                let mut queue = lock(&self.queue);
+                let mut queue = self.queue.lock();
                 queue.busy = !queue.ops.is_empty();
                 std::mem::take(&mut queue.ops)
             };
@@ -243,7 +244,7 @@ impl Rooms {
     pub(in crate::object) async fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
         for part in &self.rooms {
-            let rooms: Vec<_> = lock(part).values().filter_map(Weak::upgrade).collect();
+            let rooms: Vec<_> = part.lock().values().filter_map(Weak::upgrade).collect();
             for room in rooms {
                 room.push([Op::CloseAll { closed: Closed::stopping() }], &self.tokio);
             }
@@ -263,12 +264,8 @@ impl Rooms {
     }
 
     fn part(&self, entity: EntityId) -> MutexGuard<'_, HashMap<EntityId, Weak<Room>>> {
-        lock(&self.rooms[usize::from(entity.shard()) % self.rooms.len()])
+        self.rooms[usize::from(entity.shard()) % self.rooms.len()].lock()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The place of one connection, until its object has heard of its end.
