@@ -63,13 +63,13 @@ pub(crate) async fn run() {
 }
 
 /// Opens the store with a clock that stands so many days before now.
-fn open(data: &Path, days_ago: u32) -> (SqliteStore, ManualClock) {
+fn open(data: &Path, days_ago: u32) -> (Arc<dyn Store>, ManualClock) {
     let clock = ManualClock::at(SystemClock.now().before(days_ago * DAY));
     let options = SqliteOptions::new(data, Arc::new(clock.clone()));
-    (SqliteStore::open(options).expect("store opens"), clock)
+    (Arc::new(SqliteStore::open(options).expect("store opens")), clock)
 }
 
-async fn committed(store: &SqliteStore, commit: Commit) {
+async fn committed(store: &Arc<dyn Store>, commit: Commit) {
     store.commit(commit).await.expect("store answers").committed().expect("it is accepted");
 }
 
@@ -181,7 +181,7 @@ async fn forget(data: &Path) {
     let sizes = async || store.activity();
     for round in ["the first sweep of messages", "the next, with nothing to forget"] {
         let (began, before) = (now(), sizes().await);
-        let forgotten = sweep(&store, Retention::DEFAULT).await.expect("store answers");
+        let forgotten = sweep(&*store, Retention::DEFAULT).await.expect("store answers");
         let after = sizes().await;
         let (reads, steps) = (after.reads - before.reads, after.steps - before.steps);
         let commits = after.commits - before.commits;

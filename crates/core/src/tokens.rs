@@ -278,7 +278,7 @@ mod tests {
 
     #[tokio::test]
     async fn everybody_is_let_in_until_there_is_a_token_and_then_only_its_organization() {
-        let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
         let tokens = Tokens::new(store.clone());
         tokens.check(None, "acme").await.unwrap();
         let made = tokens.create("acme").await.unwrap();

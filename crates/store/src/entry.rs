@@ -3,9 +3,7 @@
 
 use std::{fmt, ops::Bound, sync::Arc};
 
-use async_trait::async_trait;
-
-use crate::{EntityId, InvalidInput, Json, StoreError, Timestamp, limits};
+use crate::{EntityId, InvalidInput, Json, Timestamp, limits};
 
 /// Names one entry: a list, and a key in it. Lists are in the order of the bytes of their keys.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -56,7 +54,7 @@ pub struct Put {
     pub entry: EntryKey,
     /// What it is from now on; `None` removes it, and its number stays.
     pub value: Option<Json>,
-    /// What it needs outside of the store; see [`Entries::referenced`].
+    /// What it needs outside of the store; `referenced` of `dyn Store` finds it.
     pub reference: Option<EntityId>,
     /// When the row may go, value or not; `None`: it is kept.
     pub expires: Option<std::time::Duration>,
@@ -146,41 +144,6 @@ impl AgeCursor {
     pub fn behind(entry: &Entry) -> Self {
         Self { changed_at: entry.changed_at, key: entry.entry.key().to_vec() }
     }
-}
-
-/// What a store tells of its entries.
-#[async_trait]
-pub trait Entries {
-    /// Reads one entry. What was removed is found until its time is over.
-    async fn entry(&self, entry: &EntryKey) -> Result<Option<Entry>, StoreError>;
-
-    /// Reads a list in the order of keys, without what was removed.
-    async fn entries(
-        &self,
-        space: &str,
-        range: EntryRange,
-        limit: usize,
-    ) -> Result<Vec<Entry>, StoreError>;
-
-    /// Reads entries of a list that last changed at `until` or before, the oldest change first and
-    /// those of one time in the order of keys, behind a cursor. Removed entries are left out.
-    async fn entries_by_age(
-        &self,
-        space: &str,
-        after: &AgeCursor,
-        until: Timestamp,
-        limit: usize,
-    ) -> Result<Vec<Entry>, StoreError>;
-
-    /// Reads entries whose time is over at `at`, those first that should have gone first.
-    async fn expired_entries(
-        &self,
-        at: Timestamp,
-        limit: usize,
-    ) -> Result<Vec<EntryKey>, StoreError>;
-
-    /// Which of these some entry needs, and the first that does.
-    async fn referenced(&self, ids: &[EntityId]) -> Result<Vec<(EntityId, EntryKey)>, StoreError>;
 }
 
 #[cfg(test)]

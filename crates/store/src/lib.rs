@@ -20,7 +20,9 @@ mod plan;
 mod postgres;
 pub mod private;
 mod process;
+mod query;
 mod queue;
+mod reads;
 mod recorded;
 mod retention;
 mod retry;
@@ -38,7 +40,7 @@ pub use self::{
     clock::{Clock, Left, ManualClock, Sleep, SystemClock, Timestamp},
     commit::{Commit, Expect, Lease, Remember, Snapshot, Write},
     entropy::{Entropy, SeededEntropy},
-    entry::{AgeCursor, Entries, Entry, EntryKey, EntryRange, Put, behind},
+    entry::{AgeCursor, Entry, EntryKey, EntryRange, Put, behind},
     error::{CommitsLost, InvalidInput, OpenError, RemoteProblem, StoreError},
     id::{Address, AddressError, EntityId, EntityKind},
     memory::{MemoryStore, Moment},
@@ -47,15 +49,17 @@ pub use self::{
     outcome::{Claimed, Outcome, Receipt, Rejection, Remembered},
     plan::Work,
     postgres::{PostgresOptions, PostgresStore},
+    query::{Answer, Query, QueryKind},
     queue::{DEPTH_SEEN_MAX, ENQUEUE, Letter, QueueDepth, queue_address},
     recorded::{Attempt, Recorded, Settled, SettledAs, State},
     retention::{Expiring, ExpiryList, KeyName, Retention, sweep},
     retry::RetryPolicy,
-    run::{RunCursor, RunFilter, RunStatus, RunSummary},
+    run::{RunCursor, RunFilter, RunPage, RunStatus, RunSummary},
     secret::secret_text,
     sqlite::{SqliteOptions, SqliteStore, peek_entry},
     store::{
-        Activity, Answer, DueCursor, Dump, Health, Owner, Setting, Store, StreamSummary, Totals,
+        Activity, CommitCallback, DueCursor, Dump, Health, Owner, Setting, Store, StreamSummary,
+        Totals,
     },
     store_clock::{CLOCK_STEP_MAX, ClockReport, ClockStep, StoreClock},
     streams::{AppendError, Appended, Streams, failed},

@@ -109,6 +109,26 @@ impl From<&RunSummary> for RunCursor {
     }
 }
 
+/// A page of a list of runs, as a store is asked for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunPage {
+    /// Of which workflow.
+    pub workflow: String,
+    /// With this status only.
+    pub status: Option<RunStatus>,
+    /// With ids that begin with this.
+    pub prefix: String,
+    /// Created at this time or later.
+    pub since: Option<Timestamp>,
+    /// Created before this time.
+    pub until: Option<Timestamp>,
+    /// The page begins behind this run.
+    pub after: Option<RunCursor>,
+    /// The ids with the prefix are so few that all of these runs are read and sorted. It changes
+    /// the cost, not the rows.
+    pub by_name: bool,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use crate::{
-    Activity, Answer, Clock, Commit, Health, Notices, Outcome, Owner, Position, StoreClock,
+    Activity, Clock, Commit, CommitCallback, Health, Notices, Outcome, Owner, Position, StoreClock,
     StoreError, SystemClock, limits,
 };
 
@@ -24,7 +24,7 @@ const LINGER: usize = 800;
 pub(crate) struct Request {
     pub(crate) commit: Commit,
     pub(crate) bytes: usize,
-    answer: Option<Answer>,
+    answer: Option<CommitCallback>,
 }
 
 impl Request {
@@ -68,7 +68,7 @@ pub(crate) fn queue() -> (Queue, Requests) {
 
 impl Queue {
     /// Hands a commit to the writer. What cannot wait there is answered at once.
-    pub(crate) fn submit(&self, commit: Commit, answer: Answer) {
+    pub(crate) fn submit(&self, commit: Commit, answer: CommitCallback) {
         let bytes = match commit.check() {
             Ok(bytes) => bytes,
             Err(error) => return answer(Err(error.into())),
@@ -354,7 +354,7 @@ mod tests {
         let (queue, mut requests) = queue();
         let send = |commit: Commit| {
             let bytes = commit.check().unwrap();
-            let answer: Answer = Box::new(|_| ());
+            let answer: CommitCallback = Box::new(|_| ());
             let sent = queue.send(Request { commit, bytes, answer: Some(answer) });
             sent.map_err(|(_, error)| error)
         };

@@ -143,7 +143,7 @@ async fn fill_order(store: &dyn Store, streams: &Streams) {
 pub(crate) fn fill_claimed(folder: &Path) -> Position {
     let _alone = alone();
     block_on(async {
-        let store = Arc::new(open(folder));
+        let store: Arc<dyn Store> = Arc::new(open(folder));
         let greet = message("greet", "null").to(&address("object/warehouse/main"));
         let stream = address("stream/claimed/a");
         // So many that the log does not fit into the file as it is.

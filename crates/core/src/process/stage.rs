@@ -59,7 +59,7 @@ use crate::Dispatcher;
 /// # }
 /// ```
 pub struct Stage<P: Process> {
-    store: Arc<MemoryStore>,
+    store: Arc<dyn Store>,
     clock: ManualClock,
     processes: Processes,
     dispatcher: Dispatcher,
@@ -70,7 +70,7 @@ impl<P: Process> Stage<P> {
     /// Sets everything up; the clock stands still.
     pub async fn new(executor: impl Execute<P>) -> Result<Self, StoreError> {
         let clock = ManualClock::at(Timestamp(1_700_000_000_000));
-        let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
         let processes = Processes::new(store.clone()).with::<P>(executor);
         let dispatcher = Dispatcher::builder(store.clone())
             .entropy(SeededEntropy::new(1))

@@ -1,8 +1,7 @@
 //! A store in memory that holds commits back until the test lets them through.
 
 use std::{
-    collections::{HashMap, VecDeque},
-    ops::RangeInclusive,
+    collections::VecDeque,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
@@ -11,18 +10,15 @@ use std::{
 
 use async_trait::async_trait;
 use steadfast_core::store::{
-    Activity, Address, AgeCursor, Answer, Attempt, Commit, DueCursor, Dump, EntityId, EntityKind,
-    Entries, Entry, EntryKey, EntryRange, Expiring, ExpiryList, Head, Health, KeyName, Letter,
-    MemoryStore, Notices, ObjectSummary, OldTurn, Owner, PageImage, Position, QueueDepth, Recorded,
-    RecordedTurn, RunCursor, RunFilter, RunStatus, RunSummary, Setting, Snapshot, Store,
-    StoreClock, StoreError, StreamSummary, Timestamp, Totals, TurnSummary, Version, Work,
+    Activity, Answer, Commit, CommitCallback, Health, MemoryStore, Notices, Owner, Query, Setting,
+    Store, StoreClock, StoreError,
 };
 use tokio::sync::{RwLock, Semaphore};
 
 pub(crate) struct Held {
     pub(crate) inner: MemoryStore,
     holds: AtomicBool,
-    waiting: Mutex<VecDeque<(Commit, Answer)>>,
+    waiting: Mutex<VecDeque<(Commit, CommitCallback)>>,
     /// Where a store that fails by chance is in its sequence; 0 for one that does not.
     trouble: AtomicU64,
     arrived: Semaphore,
@@ -113,7 +109,7 @@ impl Held {
         self.inner.submit(commit, Box::new(lost));
     }
 
-    fn next(&self) -> (Commit, Answer) {
+    fn next(&self) -> (Commit, CommitCallback) {
         self.waiting.lock().unwrap().pop_front().expect("a commit waits")
     }
 
@@ -147,7 +143,20 @@ impl Held {
         (!less(&self.room_left)).then_some(StoreError::DiskFull)
     }
 
-    fn take(&self, commit: Commit, answer: Answer) {
+    async fn read_images(&self, query: Query) -> Result<Answer, StoreError> {
+        self.images_asked.add_permits(1);
+        let _pass = self.images.read().await;
+        let less = |left: usize| Some(left.saturating_sub(1));
+        let left = self.images_left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
+        if self.images_away.load(Ordering::SeqCst) || left == Ok(0) {
+            return Err(StoreError::Unavailable { reason: "as the test wanted".into() });
+        }
+        let images = self.inner.read(query).await?;
+        self.images_read.fetch_add(images.len(), Ordering::SeqCst);
+        Ok(images)
+    }
+
+    fn take(&self, commit: Commit, answer: CommitCallback) {
         if let Some(error) = self.refusal(&commit) {
             return answer(Err(error));
         }
@@ -175,153 +184,54 @@ impl Held {
     }
 }
 
-/// Everything else is done by the store inside.
-macro_rules! delegate {
-    ($($name:ident($($arg:ident: $type:ty),*) -> $returns:ty;)*) => {
-        #[async_trait]
-        impl Store for Held {
-            fn submit(&self, commit: Commit, answer: Answer) {
-                self.take(commit, answer);
-            }
-
-            async fn expired_runs(
-                &self,
-                at: Timestamp,
-                limit: usize,
-            ) -> Result<Vec<Address>, StoreError> {
-                let found = self.inner.expired_runs(at, limit).await;
-                self.expired_asked.add_permits(1);
-                let _pass = self.expired.read().await;
-                found
-            }
-
-            async fn images(
-                &self,
-                entity: EntityId,
-                pages: &[RangeInclusive<u32>],
-            ) -> Result<Vec<PageImage>, StoreError> {
-                self.images_asked.add_permits(1);
-                let _pass = self.images.read().await;
-                let less = |left: usize| Some(left.saturating_sub(1));
-                let left = self.images_left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
-                if self.images_away.load(Ordering::SeqCst) || left == Ok(0) {
-                    return Err(StoreError::Unavailable { reason: "as the test wanted".into() });
-                }
-                let images = self.inner.images(entity, pages).await?;
-                self.images_read.fetch_add(images.len(), Ordering::SeqCst);
-                Ok(images)
-            }
-
-            $(
-                async fn $name(&self, $($arg: $type),*) -> Result<$returns, StoreError> {
-                    self.inner.$name($($arg),*).await
-                }
-            )*
-
-            fn notices(&self) -> &Notices {
-                self.inner.notices()
-            }
-
-            fn clock(&self) -> &Arc<StoreClock> {
-                self.inner.clock()
-            }
-
-            fn owner(&self) -> Owner {
-                self.inner.owner()
-            }
-
-            fn health(&self) -> Health {
-                self.inner.health()
-            }
-
-            fn activity(&self) -> Activity {
-                self.inner.activity()
-            }
-
-            async fn close(&self) {
-                self.inner.close().await;
-            }
-        }
-    };
-}
-
 #[async_trait]
-impl Entries for Held {
-    async fn entry(&self, entry: &EntryKey) -> Result<Option<Entry>, StoreError> {
-        self.inner.entry(entry).await
+impl Store for Held {
+    fn submit(&self, commit: Commit, answer: CommitCallback) {
+        self.take(commit, answer);
     }
 
-    async fn entries(
-        &self,
-        space: &str,
-        range: EntryRange,
-        limit: usize,
-    ) -> Result<Vec<Entry>, StoreError> {
-        self.inner.entries(space, range, limit).await
+    async fn read(&self, query: Query) -> Result<Answer, StoreError> {
+        if matches!(query, Query::Images { .. }) {
+            return self.read_images(query).await;
+        }
+        let is_expired = matches!(query, Query::ExpiredRuns { .. });
+        let found = self.inner.read(query).await;
+        if is_expired {
+            self.expired_asked.add_permits(1);
+            let _pass = self.expired.read().await;
+        }
+        found
     }
 
-    async fn entries_by_age(
-        &self,
-        space: &str,
-        after: &AgeCursor,
-        until: Timestamp,
-        limit: usize,
-    ) -> Result<Vec<Entry>, StoreError> {
-        self.inner.entries_by_age(space, after, until, limit).await
+    async fn settings(&self) -> Result<Vec<Setting>, StoreError> {
+        self.inner.settings().await
     }
 
-    async fn expired_entries(
-        &self,
-        at: Timestamp,
-        limit: usize,
-    ) -> Result<Vec<EntryKey>, StoreError> {
-        self.inner.expired_entries(at, limit).await
+    fn notices(&self) -> &Notices {
+        self.inner.notices()
     }
 
-    async fn referenced(&self, ids: &[EntityId]) -> Result<Vec<(EntityId, EntryKey)>, StoreError> {
-        self.inner.referenced(ids).await
+    fn clock(&self) -> &Arc<StoreClock> {
+        self.inner.clock()
     }
-}
 
-delegate! {
-    read_stream(stream: EntityId, from: Version, limit: usize) -> Vec<Recorded>;
-    read_all(after: Position, limit: usize) -> Vec<Recorded>;
-    message(position: Position) -> Option<Recorded>;
-    pending(stream: Option<EntityId>, after: Position, limit: usize) -> Vec<Recorded>;
-    dead(after: Position, limit: usize) -> Vec<Recorded>;
-    attempts(position: Position) -> Vec<Attempt>;
-    version(stream: EntityId) -> Version;
-    streams(
-        within: Option<(EntityKind, &str)>, after: Option<&Address>, limit: usize
-    ) -> Vec<StreamSummary>;
-    addresses(ids: &[EntityId]) -> HashMap<EntityId, Address>;
-    settings() -> Vec<Setting>;
-    snapshot(stream: EntityId) -> Option<Snapshot>;
-    due(after: DueCursor, limit: usize) -> Vec<Work>;
-    backlog(target: EntityId, ordered: bool, limit: usize) -> Vec<Work>;
-    orphans(epoch: i64, queued: bool, limit: usize) -> Vec<Work>;
-    letters(queue: EntityId, after: DueCursor, until: Timestamp, limit: usize) -> Vec<Letter>;
-    leased(queue: EntityId, at: Timestamp, limit: usize) -> Vec<Letter>;
-    dead_letters(queue: EntityId, after: Position, limit: usize) -> Vec<Recorded>;
-    queue_depth(queue: EntityId, at: Timestamp) -> QueueDepth;
-    next_due(queue: EntityId, after: Timestamp) -> Option<Timestamp>;
-    unswept(limit: usize) -> Vec<(Position, Timestamp)>;
-    expiring(list: ExpiryList, until: Timestamp, limit: usize) -> Vec<Expiring>;
-    expired_keys(at: Timestamp, limit: usize) -> Vec<KeyName>;
-    head(entity: EntityId) -> Option<Head>;
-    heads(history_over: i64, after: Position, limit: usize) -> Vec<Head>;
-    turns_back(from: Position, limit: usize) -> Vec<RecordedTurn>;
-    turn_summaries(from: Position, limit: usize) -> Vec<TurnSummary>;
-    classes(kind: EntityKind, after: Option<&str>, limit: usize) -> Vec<String>;
-    objects(
-        class: &str, prefix: &str, after: Option<&str>, limit: usize
-    ) -> Vec<ObjectSummary>;
-    count_objects(class: &str, max: usize) -> usize;
-    old_turns(after: Position, limit: usize) -> Vec<OldTurn>;
-    run(entity: EntityId) -> Option<RunSummary>;
-    runs(filter: RunFilter<'_>, after: Option<RunCursor>, limit: usize) -> Vec<RunSummary>;
-    count_runs(workflow: &str, status: Option<RunStatus>, max: usize) -> usize;
-    totals() -> Totals;
-    dump() -> Dump;
-    violations() -> Vec<String>;
+    fn owner(&self) -> Owner {
+        self.inner.owner()
+    }
+
+    fn health(&self) -> Health {
+        self.inner.health()
+    }
+
+    fn check_lease(&self) -> Result<(), StoreError> {
+        self.inner.check_lease()
+    }
+
+    fn activity(&self) -> Activity {
+        self.inner.activity()
+    }
+
+    async fn close(&self) {
+        self.inner.close().await;
+    }
 }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use serde::{Deserialize, Serialize};
 use steadfast_core::{
     App, DispatcherOptions, Handle, Job, Object, Outcome, Perform, Result, Runtime, Turn, Unknown,
-    store::{ManualClock, MemoryStore, Moment, RetryPolicy, Store},
+    store::{ManualClock, MemoryStore, Moment, RetryPolicy},
 };
 use tokio::sync::Semaphore;
 
@@ -142,7 +142,7 @@ async fn a_crash_during_the_last_attempt_of_a_job_is_its_outcome() {
     .await;
     let said = app.call(Asker::at("a"), Said).await.unwrap();
     assert_eq!(said, ["the process ended during attempt 3"]);
-    let totals = store.totals().await.unwrap();
+    let totals = app.store().totals().await.unwrap();
     assert_eq!((totals.pending, totals.dead), (0, 0));
     app.stop().await;
 }

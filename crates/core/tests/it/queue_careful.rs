@@ -52,7 +52,8 @@ impl Processes {
 
     /// How a message ended.
     async fn end_of(&self, position: Position) -> Option<(SettledAs, u32)> {
-        match self.store.message(position).await.unwrap().unwrap().state.unwrap() {
+        let store: &dyn Store = &*self.store;
+        match store.message(position).await.unwrap().unwrap().state.unwrap() {
             State::Settled(it) => Some((it.as_, it.attempts)),
             State::Pending { .. } | State::InFlight { .. } => None,
         }

@@ -250,7 +250,7 @@ async fn what_could_not_be_recorded_is_not_delivered_again_at_once() {
     lab.clock.inner.advance(Duration::from_secs(1));
     lab.turn_around().await;
     assert_eq!(lab.gate.seen(), [0, 0]);
-    assert_eq!(lab.store.totals().await.unwrap().pending, 0);
+    assert_eq!(lab.runtime.store().totals().await.unwrap().pending, 0);
 }
 
 #[tokio::test]

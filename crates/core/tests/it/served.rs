@@ -228,7 +228,7 @@ async fn a_store_that_is_looked_at_refuses_commits_and_stays_as_it_is() {
     };
     let file = || std::fs::read(folder.path().join("steadfast.db")).unwrap();
     let before = file();
-    let store = SqliteStore::open(options(true)).unwrap();
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(options(true)).unwrap());
     assert!(SqliteStore::open(options(false)).is_err(), "it has the lock");
     assert_eq!(store.health(), Health::Ready);
     let porter = Address::new(EntityKind::Object, "porter", "a").unwrap();

@@ -37,7 +37,7 @@ impl Workflow for Ends {
 /// A program whose sweeper is polled by hand.
 struct Lab {
     clock: ManualClock,
-    store: Arc<MemoryStore>,
+    store: Arc<dyn Store>,
     objects: Objects,
     sweeper: Sweeper,
     /// Without it the others would have stopped.
@@ -46,7 +46,7 @@ struct Lab {
 
 async fn lab(at: Timestamp) -> Lab {
     let clock = ManualClock::at(at);
-    let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
     let program = App::new("test").object(Ledger::default()).workflow(Ends);
     let program = program.blobs(Arc::new(MemoryBlobs::default()));
     let program = program.entropy(SeededEntropy::new(1)).prepare(store.clone()).await.unwrap();

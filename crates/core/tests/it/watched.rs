@@ -1,21 +1,14 @@
 //! A store of any kind whose reads of runs are counted, and whose process ends when the test wants.
 
-use std::{
-    collections::HashMap,
-    ops::RangeInclusive,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
 use async_trait::async_trait;
 use steadfast_core::store::{
-    Activity, Address, AgeCursor, Answer, Attempt, Commit, DueCursor, Dump, EntityId, EntityKind,
-    Entries, Entry, EntryKey, EntryRange, Expiring, ExpiryList, Head, Health, KeyName, Letter,
-    Notices, ObjectSummary, OldTurn, Owner, PageImage, Position, QueueDepth, Recorded,
-    RecordedTurn, RunCursor, RunFilter, RunStatus, RunSummary, Setting, Snapshot, Store,
-    StoreClock, StoreError, StreamSummary, Timestamp, Totals, TurnSummary, Version, Work, Write,
+    Activity, Answer, Commit, CommitCallback, EntityKind, Health, Notices, Owner, Query, Setting,
+    Store, StoreClock, StoreError, Write,
 };
 
 pub(crate) struct Watched {
@@ -54,10 +47,6 @@ impl Watched {
     pub(crate) fn has_ended(&self) -> bool {
         self.has_ended.load(Ordering::SeqCst)
     }
-
-    fn count(&self, many: usize) {
-        self.rows.fetch_add(many, Ordering::SeqCst);
-    }
 }
 
 fn is_done(commit: &Commit) -> bool {
@@ -69,156 +58,59 @@ fn is_done(commit: &Commit) -> bool {
     })
 }
 
-/// Everything else is done by the store inside.
-macro_rules! delegate {
-    ($($name:ident($($arg:ident: $type:ty),*) -> $returns:ty;)*) => {
-        #[async_trait]
-        impl Store for Watched {
-            fn submit(&self, commit: Commit, answer: Answer) {
-                if self.ends.load(Ordering::SeqCst) && is_done(&commit) {
-                    self.has_ended.store(true, Ordering::SeqCst);
-                }
-                match self.has_ended() {
-                    true => answer(Err(StoreError::Closed)),
-                    false => self.inner.submit(commit, answer),
-                }
-            }
-
-            async fn read_stream(
-                &self,
-                stream: EntityId,
-                from: Version,
-                limit: usize,
-            ) -> Result<Vec<Recorded>, StoreError> {
-                let rows = self.inner.read_stream(stream, from, limit).await?;
-                self.count(rows.len());
-                Ok(rows)
-            }
-
-            async fn message(&self, position: Position) -> Result<Option<Recorded>, StoreError> {
-                self.single.fetch_add(1, Ordering::SeqCst);
-                self.inner.message(position).await
-            }
-
-            async fn snapshot(&self, stream: EntityId) -> Result<Option<Snapshot>, StoreError> {
-                let row = self.inner.snapshot(stream).await?;
-                self.count(row.iter().len());
-                Ok(row)
-            }
-
-            $(
-                async fn $name(&self, $($arg: $type),*) -> Result<$returns, StoreError> {
-                    self.inner.$name($($arg),*).await
-                }
-            )*
-
-            fn notices(&self) -> &Notices {
-                self.inner.notices()
-            }
-
-            fn clock(&self) -> &Arc<StoreClock> {
-                self.inner.clock()
-            }
-
-            fn owner(&self) -> Owner {
-                self.inner.owner()
-            }
-
-            fn health(&self) -> Health {
-                self.inner.health()
-            }
-
-            fn check_lease(&self) -> Result<(), StoreError> {
-                self.inner.check_lease()
-            }
-
-            fn activity(&self) -> Activity {
-                self.inner.activity()
-            }
-
-            async fn close(&self) {
-                self.inner.close().await;
-            }
-        }
-    };
-}
-
 #[async_trait]
-impl Entries for Watched {
-    async fn entry(&self, entry: &EntryKey) -> Result<Option<Entry>, StoreError> {
-        self.inner.entry(entry).await
+impl Store for Watched {
+    fn submit(&self, commit: Commit, answer: CommitCallback) {
+        if self.ends.load(Ordering::SeqCst) && is_done(&commit) {
+            self.has_ended.store(true, Ordering::SeqCst);
+        }
+        match self.has_ended() {
+            true => answer(Err(StoreError::Closed)),
+            false => self.inner.submit(commit, answer),
+        }
     }
 
-    async fn entries(
-        &self,
-        space: &str,
-        range: EntryRange,
-        limit: usize,
-    ) -> Result<Vec<Entry>, StoreError> {
-        self.inner.entries(space, range, limit).await
+    async fn read(&self, query: Query) -> Result<Answer, StoreError> {
+        if matches!(query, Query::Message { .. }) {
+            self.single.fetch_add(1, Ordering::SeqCst);
+        }
+        let is_counted = matches!(query, Query::Stream { .. } | Query::Snapshot { .. });
+        let found = self.inner.read(query).await?;
+        if is_counted {
+            self.rows.fetch_add(found.len(), Ordering::SeqCst);
+        }
+        Ok(found)
     }
 
-    async fn entries_by_age(
-        &self,
-        space: &str,
-        after: &AgeCursor,
-        until: Timestamp,
-        limit: usize,
-    ) -> Result<Vec<Entry>, StoreError> {
-        self.inner.entries_by_age(space, after, until, limit).await
+    async fn settings(&self) -> Result<Vec<Setting>, StoreError> {
+        self.inner.settings().await
     }
 
-    async fn expired_entries(
-        &self,
-        at: Timestamp,
-        limit: usize,
-    ) -> Result<Vec<EntryKey>, StoreError> {
-        self.inner.expired_entries(at, limit).await
+    fn notices(&self) -> &Notices {
+        self.inner.notices()
     }
 
-    async fn referenced(&self, ids: &[EntityId]) -> Result<Vec<(EntityId, EntryKey)>, StoreError> {
-        self.inner.referenced(ids).await
+    fn clock(&self) -> &Arc<StoreClock> {
+        self.inner.clock()
     }
-}
 
-delegate! {
-    read_all(after: Position, limit: usize) -> Vec<Recorded>;
-    pending(stream: Option<EntityId>, after: Position, limit: usize) -> Vec<Recorded>;
-    dead(after: Position, limit: usize) -> Vec<Recorded>;
-    attempts(position: Position) -> Vec<Attempt>;
-    version(stream: EntityId) -> Version;
-    streams(
-        within: Option<(EntityKind, &str)>, after: Option<&Address>, limit: usize
-    ) -> Vec<StreamSummary>;
-    addresses(ids: &[EntityId]) -> HashMap<EntityId, Address>;
-    settings() -> Vec<Setting>;
-    due(after: DueCursor, limit: usize) -> Vec<Work>;
-    backlog(target: EntityId, ordered: bool, limit: usize) -> Vec<Work>;
-    orphans(epoch: i64, queued: bool, limit: usize) -> Vec<Work>;
-    letters(queue: EntityId, after: DueCursor, until: Timestamp, limit: usize) -> Vec<Letter>;
-    leased(queue: EntityId, at: Timestamp, limit: usize) -> Vec<Letter>;
-    dead_letters(queue: EntityId, after: Position, limit: usize) -> Vec<Recorded>;
-    queue_depth(queue: EntityId, at: Timestamp) -> QueueDepth;
-    next_due(queue: EntityId, after: Timestamp) -> Option<Timestamp>;
-    unswept(limit: usize) -> Vec<(Position, Timestamp)>;
-    expiring(list: ExpiryList, until: Timestamp, limit: usize) -> Vec<Expiring>;
-    expired_keys(at: Timestamp, limit: usize) -> Vec<KeyName>;
-    head(entity: EntityId) -> Option<Head>;
-    heads(history_over: i64, after: Position, limit: usize) -> Vec<Head>;
-    images(entity: EntityId, pages: &[RangeInclusive<u32>]) -> Vec<PageImage>;
-    turns_back(from: Position, limit: usize) -> Vec<RecordedTurn>;
-    turn_summaries(from: Position, limit: usize) -> Vec<TurnSummary>;
-    classes(kind: EntityKind, after: Option<&str>, limit: usize) -> Vec<String>;
-    objects(
-        class: &str, prefix: &str, after: Option<&str>, limit: usize
-    ) -> Vec<ObjectSummary>;
-    count_objects(class: &str, max: usize) -> usize;
-    old_turns(after: Position, limit: usize) -> Vec<OldTurn>;
-    run(entity: EntityId) -> Option<RunSummary>;
-    runs(filter: RunFilter<'_>, after: Option<RunCursor>, limit: usize) -> Vec<RunSummary>;
-    count_runs(workflow: &str, status: Option<RunStatus>, max: usize) -> usize;
-    expired_runs(at: Timestamp, limit: usize) -> Vec<Address>;
-    totals() -> Totals;
-    dump() -> Dump;
-    violations() -> Vec<String>;
+    fn owner(&self) -> Owner {
+        self.inner.owner()
+    }
+
+    fn health(&self) -> Health {
+        self.inner.health()
+    }
+
+    fn check_lease(&self) -> Result<(), StoreError> {
+        self.inner.check_lease()
+    }
+
+    fn activity(&self) -> Activity {
+        self.inner.activity()
+    }
+
+    async fn close(&self) {
+        self.inner.close().await;
+    }
 }

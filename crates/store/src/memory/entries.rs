@@ -5,11 +5,8 @@ use std::{
     ops::Bound,
 };
 
-use async_trait::async_trait;
-
-use super::MemoryStore;
 use crate::{
-    AgeCursor, EntityId, Entries, Entry, EntryKey, EntryRange, StoreError, Timestamp,
+    AgeCursor, EntityId, Entry, EntryKey, EntryRange, Timestamp,
     plan::{Facts, Needs, Plan},
 };
 
@@ -47,7 +44,7 @@ impl EntryTable {
         }
     }
 
-    fn list(&self, space: &str, range: EntryRange, limit: usize) -> Vec<Entry> {
+    pub(super) fn list(&self, space: &str, range: EntryRange, limit: usize) -> Vec<Entry> {
         let key = |key: Vec<u8>| EntryKey::stored(space, key);
         let from = match range.from {
             Bound::Included(it) => Bound::Included(key(it)),
@@ -60,7 +57,17 @@ impl EntryTable {
         found.filter(|it| it.value.is_some()).take(limit).cloned().collect()
     }
 
-    fn by_age(&self, space: &str, after: &AgeCursor, until: Timestamp) -> Vec<&Entry> {
+    pub(super) fn get(&self, key: &EntryKey) -> Option<Entry> {
+        self.rows.get(key).cloned()
+    }
+
+    pub(super) fn by_age(
+        &self,
+        space: &str,
+        after: &AgeCursor,
+        until: Timestamp,
+        limit: usize,
+    ) -> Vec<Entry> {
         let first = EntryKey::stored(space, Vec::new());
         let rows = self.rows.range(first..).map(|(_, row)| row);
         let rows = rows.take_while(|it| it.entry.space() == space);
@@ -69,65 +76,26 @@ impl EntryTable {
         let is_meant = |it: &&Entry| it.value.is_some() && it.changed_at <= until && is_behind(it);
         let mut found: Vec<&Entry> = rows.filter(is_meant).collect();
         found.sort_by_key(|it| (it.changed_at, &it.entry));
-        found
+        found.into_iter().take(limit).cloned().collect()
     }
 
-    fn expired(&self, at: Timestamp, limit: usize) -> Vec<EntryKey> {
-        let timed = self.rows.values().filter_map(|it| Some((it.expires_at?, &it.entry)));
-        let mut found: Vec<_> = timed.filter(|(expires_at, _)| *expires_at <= at).collect();
-        found.sort();
-        found.into_iter().take(limit).map(|(_, key)| key.clone()).collect()
+    pub(super) fn expired(&self, at: Timestamp, limit: usize) -> Vec<Entry> {
+        let timed = self.rows.values().filter_map(|it| Some((it.expires_at?, &it.entry, it)));
+        let mut found: Vec<_> = timed.filter(|(expires_at, ..)| *expires_at <= at).collect();
+        found.sort_by_key(|(expires_at, key, _)| (*expires_at, *key));
+        found.into_iter().take(limit).map(|(.., entry)| entry.clone()).collect()
+    }
+
+    pub(super) fn referenced(&self, ids: &[EntityId]) -> Vec<(EntityId, EntryKey)> {
+        let by = |id: &EntityId| {
+            let from = (*id, EntryKey::stored("", Vec::new()));
+            let first = self.references.range(from..).next();
+            first.filter(|(found, _)| found == id).cloned()
+        };
+        ids.iter().filter_map(by).collect()
     }
 
     pub(super) fn all(&self) -> impl Iterator<Item = &Entry> {
         self.rows.values()
-    }
-}
-
-#[async_trait]
-impl Entries for MemoryStore {
-    async fn entry(&self, entry: &EntryKey) -> Result<Option<Entry>, StoreError> {
-        self.read(|it| it.entries.rows.get(entry).cloned())
-    }
-
-    async fn entries(
-        &self,
-        space: &str,
-        range: EntryRange,
-        limit: usize,
-    ) -> Result<Vec<Entry>, StoreError> {
-        self.read(|it| it.entries.list(space, range, limit))
-    }
-
-    async fn entries_by_age(
-        &self,
-        space: &str,
-        after: &AgeCursor,
-        until: Timestamp,
-        limit: usize,
-    ) -> Result<Vec<Entry>, StoreError> {
-        self.read(|it| {
-            let found = it.entries.by_age(space, after, until);
-            found.into_iter().take(limit).cloned().collect()
-        })
-    }
-
-    async fn expired_entries(
-        &self,
-        at: Timestamp,
-        limit: usize,
-    ) -> Result<Vec<EntryKey>, StoreError> {
-        self.read(|it| it.entries.expired(at, limit))
-    }
-
-    async fn referenced(&self, ids: &[EntityId]) -> Result<Vec<(EntityId, EntryKey)>, StoreError> {
-        self.read(|it| {
-            let by = |id: &EntityId| {
-                let from = (*id, EntryKey::stored("", Vec::new()));
-                let first = it.entries.references.range(from..).next();
-                first.filter(|(found, _)| found == id).cloned()
-            };
-            ids.iter().filter_map(by).collect()
-        })
     }
 }

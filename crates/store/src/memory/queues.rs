@@ -1,15 +1,12 @@
 //! Queues, in memory.
 
 use super::tables::Tables;
-use crate::{
-    DEPTH_SEEN_MAX, DueCursor, EntityId, Letter, Position, QueueDepth, Recorded, SettledAs,
-    Timestamp, Work,
-};
+use crate::{DEPTH_SEEN_MAX, DueCursor, EntityId, Letter, QueueDepth, Timestamp, Work};
 
 impl Tables {
-    /// What is in a queue, in due order.
+    /// The messages of a queue in due order: the unordered work of a target, as in the databases.
     fn in_queue(&self, queue: EntityId) -> Vec<Work> {
-        let is_in = |it: &&Work| it.queued && it.target == queue;
+        let is_in = |it: &&Work| it.target == queue && !it.ordered;
         let mut works: Vec<Work> = self.works.values().filter(is_in).copied().collect();
         works.sort_by_key(|it| (it.due_at, it.position));
         works
@@ -38,17 +35,6 @@ impl Tables {
         let works = self.in_queue(queue).into_iter();
         let leased = works.filter(|it| it.claim.is_some() && at < it.due_at);
         leased.filter_map(|it| self.letter(it)).take(limit).collect()
-    }
-
-    pub(super) fn dead_letters(
-        &self,
-        queue: EntityId,
-        after: Position,
-        limit: usize,
-    ) -> Vec<Recorded> {
-        let behind = self.outcomes.range(after.saturating_add(1)..);
-        let dead = behind.filter(|(_, it)| it.as_ == SettledAs::Dead && it.queue == Some(queue));
-        dead.filter_map(|(position, _)| self.recorded(*position)).take(limit).collect()
     }
 
     pub(super) fn queue_depth(&self, queue: EntityId, at: Timestamp) -> QueueDepth {

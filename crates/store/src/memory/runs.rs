@@ -2,9 +2,7 @@
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
-use crate::{
-    Address, EntityId, RunCursor, RunFilter, RunStatus, RunSummary, Timestamp, plan::Plan,
-};
+use crate::{EntityId, RunPage, RunStatus, RunSummary, Timestamp, plan::Plan};
 
 #[derive(Debug, Default)]
 pub(super) struct Runs {
@@ -34,37 +32,32 @@ impl Runs {
         self.rows.get(&run).cloned()
     }
 
-    pub(super) fn list(
-        &self,
-        filter: RunFilter<'_>,
-        after: Option<RunCursor>,
-        limit: usize,
-    ) -> Vec<RunSummary> {
+    pub(super) fn list(&self, page: &RunPage, limit: usize) -> Vec<RunSummary> {
         let is_meant = |it: &&RunSummary| {
-            it.run.class() == filter.workflow
-                && filter.status.is_none_or(|status| status == it.status)
-                && it.run.name().starts_with(filter.prefix)
-                && filter.since.is_none_or(|since| since <= it.created_at)
-                && filter.until.is_none_or(|until| it.created_at < until)
-                && after.is_none_or(|at| (it.created_at, it.run.id()) < (at.created_at, at.id))
+            it.run.class() == page.workflow
+                && page.status.is_none_or(|status| status == it.status)
+                && it.run.name().starts_with(&page.prefix)
+                && page.since.is_none_or(|since| since <= it.created_at)
+                && page.until.is_none_or(|until| it.created_at < until)
+                && page.after.is_none_or(|at| (it.created_at, it.run.id()) < (at.created_at, at.id))
         };
         let mut found: Vec<&RunSummary> = self.rows.values().filter(is_meant).collect();
         found.sort_by_key(|it| Reverse((it.created_at, it.run.id())));
         found.into_iter().take(limit).cloned().collect()
     }
 
-    pub(super) fn count(&self, workflow: &str, status: Option<RunStatus>, max: usize) -> usize {
+    pub(super) fn count(&self, workflow: &str, status: Option<RunStatus>, max: usize) -> i64 {
         let of = |it: &&RunSummary| {
             it.run.class() == workflow && status.is_none_or(|status| status == it.status)
         };
-        self.rows.values().filter(of).take(max).count()
+        self.rows.values().filter(of).take(max).count() as i64
     }
 
-    pub(super) fn expired(&self, at: Timestamp, limit: usize) -> Vec<Address> {
+    pub(super) fn expired(&self, at: Timestamp, limit: usize) -> Vec<RunSummary> {
         let timed = self.rows.values().filter_map(|it| Some((it.expires_at?, it)));
         let mut found: Vec<_> = timed.filter(|(expires_at, _)| *expires_at <= at).collect();
         found.sort_by_key(|(expires_at, it)| (*expires_at, it.run.id()));
-        found.into_iter().take(limit).map(|(_, it)| it.run.clone()).collect()
+        found.into_iter().take(limit).map(|(_, it)| it.clone()).collect()
     }
 
     pub(super) fn all(&self) -> impl Iterator<Item = &RunSummary> {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{entries::EntryTable, objects::Objects, runs::Runs};
 use crate::{
-    Address, Attempt, DueCursor, Dump, EntityId, EntityKind, Expiring, ExpiryList, KeyName,
+    Address, Attempt, DueCursor, EntityId, EntityKind, Expiring, ExpiryList, KeyName,
     ObjectSummary, Position, Recorded, Settled, SettledAs, Snapshot, State, StreamSummary,
     Timestamp, Totals, Version, Work,
     plan::{
@@ -31,7 +31,7 @@ pub(super) struct Tables {
     due: BTreeMap<(Timestamp, Position), ()>,
     pub(super) outcomes: BTreeMap<Position, Settled>,
     attempts: BTreeMap<(Position, u32), Attempt>,
-    pub(super) snapshots: BTreeMap<EntityId, Snapshot>,
+    snapshots: BTreeMap<EntityId, Snapshot>,
     keys: BTreeMap<(EntityId, Box<str>), KeyRow>,
     pub(super) objects: Objects,
     pub(super) runs: Runs,
@@ -258,18 +258,23 @@ impl Tables {
         self.outcomes.get(&position).cloned().map(State::Settled)
     }
 
-    pub(super) fn of_stream(
-        &self,
-        stream: EntityId,
-        from: Version,
-    ) -> impl Iterator<Item = Recorded> {
+    pub(super) fn stream(&self, stream: EntityId, from: Version, limit: usize) -> Vec<Recorded> {
         let range = self.streams.range((stream, from)..=(stream, Version::MAX));
-        range.filter_map(|(_, position)| self.recorded(*position))
+        range.filter_map(|(_, position)| self.recorded(*position)).take(limit).collect()
     }
 
-    pub(super) fn behind(&self, after: Position) -> impl Iterator<Item = Recorded> {
+    pub(super) fn all(&self, after: Position, limit: usize) -> Vec<Recorded> {
         let range = self.messages.range(after.saturating_add(1)..);
-        range.filter_map(|(position, _)| self.recorded(*position))
+        range.filter_map(|(position, _)| self.recorded(*position)).take(limit).collect()
+    }
+
+    pub(super) fn addresses(&self, ids: &[EntityId]) -> Vec<Address> {
+        let known = ids.iter().filter_map(|id| self.entities.get(id));
+        known.map(|row| row.address.clone()).collect()
+    }
+
+    pub(super) fn snapshot(&self, stream: EntityId) -> Option<Snapshot> {
+        self.snapshots.get(&stream).cloned()
     }
 
     pub(super) fn attempts_of(&self, position: Position) -> impl Iterator<Item = &Attempt> {
@@ -278,14 +283,17 @@ impl Tables {
 
     pub(super) fn summaries(
         &self,
-        within: Option<(EntityKind, &str)>,
+        within: Option<&(EntityKind, String)>,
         after: Option<&Address>,
         limit: usize,
     ) -> Vec<StreamSummary> {
         let after = after.map(ToString::to_string);
+        let is_of = |(kind, class): &(EntityKind, String), it: &Address| {
+            *kind == it.kind() && class == it.class()
+        };
         let mut rows: Vec<&EntityRow> = self.entities.values().collect();
         rows.retain(|row| after.as_ref().is_none_or(|after| *after < row.address.to_string()));
-        rows.retain(|row| within.is_none_or(|it| it == (row.address.kind(), row.address.class())));
+        rows.retain(|row| within.is_none_or(|it| is_of(it, &row.address)));
         rows.sort_by_cached_key(|row| row.address.to_string());
         let summaries = rows.into_iter().filter_map(|row| {
             let id = row.address.id();
@@ -305,7 +313,7 @@ impl Tables {
     pub(super) fn classes(
         &self,
         kind: EntityKind,
-        after: Option<&str>,
+        after: Option<String>,
         limit: usize,
     ) -> Vec<String> {
         let of = self.entities.values().filter(|it| it.address.kind() == kind);
@@ -378,7 +386,7 @@ impl Tables {
         Totals { position: self.position, pending: self.counts.0, dead: self.counts.1 }
     }
 
-    pub(super) fn dump(&self) -> Dump {
+    pub(super) fn dump(&self) -> Vec<String> {
         let (position, at, delete_from) = (self.position, self.at, self.delete_from);
         let mut rows = vec![format!("counter {position} {at} {delete_from} {}", self.swept)];
         rows.extend(self.entities.values().map(|it| format!("{it:?}")));
@@ -394,7 +402,7 @@ impl Tables {
         rows.extend(self.expiring.iter().map(|it| format!("{it:?}")));
         let depths = self.depths.iter().filter(|(_, it)| **it != (0, 0));
         rows.extend(depths.map(|(id, it)| format!("{:?}", (id, it.0, it.1))));
-        Dump { rows }
+        rows
     }
 
     pub(super) fn violations(&self) -> Vec<String> {

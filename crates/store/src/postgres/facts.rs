@@ -53,7 +53,7 @@ impl Reads {
     pub(super) async fn prepare(client: &Client) -> Result<Self, tokio_postgres::Error> {
         Ok(Self {
             counter: client.prepare(queries::COUNTER).await?,
-            streams: client.prepare(&many(queries::STREAM, "e.id = ?1", "bytea")).await?,
+            streams: client.prepare(&many(queries::STREAM_END, "e.id = ?1", "bytea")).await?,
             entities: client.prepare(ENTITIES).await?,
             works: client.prepare(WORKS).await?,
             briefs: client.prepare(BRIEFS).await?,

@@ -1,18 +1,16 @@
 //! Reading over connections of a pool.
 
 use deadpool_postgres::{Client, Object, PoolError};
-use tokio_postgres::{Row, types::ToSql};
+use tokio_postgres::{Error, IsolationLevel, Row, types::ToSql};
 
 use super::{PostgresStore, trouble::Trouble};
 use crate::{
-    Letter, Recorded, Store, StoreError,
-    sql::{self, Fields, queues},
+    Answer, Query, Recorded, Store, StoreError,
+    sql::{Dialect, Fields, Param, Statement},
 };
 
 /// A restart of the database can leave several dead connections in the pool.
 const READ_ATTEMPTS: usize = 4;
-
-pub(super) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 
 impl PostgresStore {
     /// A connection that is not older than that of the writer: an older one may be to a server that
@@ -31,20 +29,15 @@ impl PostgresStore {
         }
     }
 
-    /// Runs a statement on a pooled connection. A read may be repeated, so connections that turn
+    /// Runs statements on a pooled connection. A read may be repeated, so connections that turn
     /// out to be dead are replaced. What comes too late to be told is not.
-    async fn rows(&self, statement: &str, params: Params<'_>) -> Result<Vec<Row>, StoreError> {
+    async fn rows(&self, statements: &[Statement]) -> Result<Vec<Vec<Row>>, StoreError> {
         self.status.count_read();
-        let statement = statement.replace('?', "$");
         let mut attempt = 1;
         self.status.check_lease()?;
         loop {
-            let client = self.reader().await?;
-            let rows = async {
-                let prepared = client.prepare_cached(&statement).await?;
-                client.query(&prepared, params).await
-            };
-            match rows.await.map_err(Trouble::from) {
+            let mut client = self.reader().await?;
+            match query(&mut client, statements).await.map_err(Trouble::from) {
                 Ok(rows) if self.link.is_current(&client) => {
                     self.status.check_lease()?;
                     return Ok(rows);
@@ -56,47 +49,69 @@ impl PostgresStore {
         }
     }
 
+    /// Runs the statements of a query.
+    pub(super) async fn answer(&self, query: Query) -> Result<Answer, StoreError> {
+        let mut answer = query.no_rows();
+        let statements = query.statements(Dialect::Postgres);
+        let found = self.rows(&statements).await?;
+        for (statement, rows) in statements.iter().zip(&found) {
+            for row in rows {
+                answer.add(row, statement.text)?;
+            }
+        }
+        // Each message knows in which history it was written.
+        let set = |it: &mut Recorded| it.lineage = self.lineages.of(it.position);
+        if let Answer::Messages(found) = &mut answer {
+            found.iter_mut().for_each(set);
+        } else if let Answer::Letters(found) = &mut answer {
+            found.iter_mut().for_each(|it| set(&mut it.message));
+        }
+        Ok(answer)
+    }
+
+    /// Reads something about the server.
     pub(super) async fn list<T>(
         &self,
-        statement: &str,
-        params: Params<'_>,
+        sql: &'static str,
         decode: fn(&dyn Fields) -> Result<T, StoreError>,
     ) -> Result<Vec<T>, StoreError> {
-        let rows = self.rows(statement, params).await?;
-        rows.iter().map(|row| decode(row)).collect()
+        let found = self.rows(&[Statement::of(sql, vec![])]).await?;
+        found.iter().flatten().map(|row| decode(row)).collect()
     }
+}
 
-    /// The same for messages: each one knows in which history it was written.
-    pub(super) async fn messages(
-        &self,
-        statement: &str,
-        params: Params<'_>,
-    ) -> Result<Vec<Recorded>, StoreError> {
-        let mut found = self.list(statement, params, sql::recorded).await?;
-        for message in &mut found {
-            message.lineage = self.lineages.of(message.position);
-        }
-        Ok(found)
+/// Runs statements; if they are several, in one transaction, so that all rows are of one moment.
+async fn query(client: &mut Client, statements: &[Statement]) -> Result<Vec<Vec<Row>>, Error> {
+    if let [statement] = statements {
+        let prepared = client.prepare_cached(&numbered(statement)).await?;
+        return Ok(vec![client.query(&prepared, &params(statement)).await?]);
     }
-
-    pub(super) async fn letters_of(
-        &self,
-        statement: &str,
-        params: Params<'_>,
-    ) -> Result<Vec<Letter>, StoreError> {
-        let mut found = self.list(statement, params, queues::letter).await?;
-        for letter in &mut found {
-            letter.message.lineage = self.lineages.of(letter.message.position);
-        }
-        Ok(found)
+    let moment = client.build_transaction().isolation_level(IsolationLevel::RepeatableRead);
+    let transaction = moment.read_only(true).start().await?;
+    let mut found = Vec::new();
+    for statement in statements {
+        let prepared = transaction.prepare_cached(&numbered(statement)).await?;
+        found.push(transaction.query(&prepared, &params(statement)).await?);
     }
+    transaction.commit().await?;
+    Ok(found)
+}
 
-    pub(super) async fn lines<T: std::fmt::Debug>(
-        &self,
-        statement: &str,
-        decode: fn(&dyn Fields) -> Result<T, StoreError>,
-    ) -> Result<Vec<String>, StoreError> {
-        let rows = self.list(statement, &[], decode).await?;
-        Ok(rows.into_iter().map(|row| format!("{row:?}")).collect())
+/// The statement with parameters as PostgreSQL numbers them.
+fn numbered(statement: &Statement) -> String {
+    statement.sql.replace('?', "$")
+}
+
+fn params(statement: &Statement) -> Vec<&(dyn ToSql + Sync)> {
+    statement.params.iter().map(param).collect()
+}
+
+fn param(it: &Param) -> &(dyn ToSql + Sync) {
+    match it {
+        Param::Int(it) => it,
+        Param::Text(it) => it,
+        Param::Bytes(it) => it,
+        Param::ManyInts(it) => it,
+        Param::ManyBytes(it) => it,
     }
 }

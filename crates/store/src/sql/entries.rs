@@ -2,7 +2,11 @@
 
 use std::ops::Bound;
 
-use super::Fields;
+use super::{
+    Fields,
+    queries::Select,
+    statement::{Param, params},
+};
 use crate::{EntityId, Entry, EntryKey, EntryRange, Json, StoreError, Timestamp};
 
 /// The columns that [`entry`] reads.
@@ -16,17 +20,20 @@ macro_rules! entries {
 }
 
 pub(crate) const ENTRY: &str = entries!("WHERE space = ?1 AND key = ?2");
-pub(crate) const ALL_ENTRIES: &str = entries!("ORDER BY space, key");
+pub(super) const ALL_ENTRIES: &str = entries!("ORDER BY space, key");
 pub(crate) const OCCUPIED: &str =
     "SELECT space FROM entry WHERE space = ?1 AND value IS NOT NULL LIMIT 1";
-pub(crate) const EXPIRED: &str =
+pub(super) const EXPIRED: &str =
     entries!("WHERE expires_at IS NOT NULL AND expires_at <= ?1 ORDER BY expires_at LIMIT ?2");
-pub(crate) const BY_AGE: &str = entries!(
+pub(super) const BY_AGE: &str = entries!(
     "WHERE space = ?1 AND (changed_at, key) > (?2, ?3) AND changed_at <= ?4 \
      AND value IS NOT NULL ORDER BY changed_at, key LIMIT ?5"
 );
-pub(crate) const REFERENCED: &str = "SELECT reference, space, key FROM entry \
+pub(super) const REFERENCED: &str = "SELECT reference, space, key FROM entry \
      WHERE reference = ?1 AND reference IS NOT NULL ORDER BY space, key LIMIT 1";
+pub(super) const REFERENCED_MANY: &str = "SELECT DISTINCT ON (reference) reference, space, key \
+     FROM entry WHERE reference = ANY (?1::bytea[]) AND reference IS NOT NULL \
+     ORDER BY reference, space, key";
 
 const LIST: &str =
     entries!("WHERE space = ?1 AND key >= ?2 AND value IS NOT NULL ORDER BY key LIMIT ?3");
@@ -39,25 +46,31 @@ const LIST_BEHIND_UNTIL: &str = entries!(
     "WHERE space = ?1 AND key > ?2 AND key < ?4 AND value IS NOT NULL ORDER BY key LIMIT ?3"
 );
 
-/// The statement for a range: the space is `?1`, its beginning `?2`, the limit `?3`, and its end,
-/// if there is one, `?4`.
-pub(crate) fn list(range: EntryRange) -> (&'static str, Vec<u8>, Option<Vec<u8>>) {
+/// A part of a list in the order of keys.
+pub(super) fn list(space: String, range: EntryRange, limit: usize) -> Select {
     let (is_behind, from) = match range.from {
         Bound::Included(key) => (false, key),
         Bound::Excluded(key) => (true, key),
         Bound::Unbounded => (false, Vec::new()),
     };
-    let statement = match (is_behind, range.until.is_some()) {
+    let sql = match (is_behind, range.until.is_some()) {
         (false, false) => LIST,
         (true, false) => LIST_BEHIND,
         (false, true) => LIST_UNTIL,
         (true, true) => LIST_BEHIND_UNTIL,
     };
-    (statement, from, range.until)
+    let mut params = params![space, from, limit];
+    params.extend(range.until.map(Param::from));
+    (sql, params)
+}
+
+/// One entry.
+pub(super) fn one(entry: &EntryKey) -> Select {
+    (ENTRY, params![entry.space().to_owned(), entry.key().to_vec()])
 }
 
 /// What is needed, and by which entry.
-pub(crate) fn reference(row: &dyn Fields) -> Result<(EntityId, EntryKey), StoreError> {
+pub(super) fn reference(row: &dyn Fields) -> Result<(EntityId, EntryKey), StoreError> {
     Ok((row.id(0)?, EntryKey::stored(&row.text(1)?, row.bytes(2)?)))
 }
 

@@ -6,14 +6,14 @@ use crate::{
     plan::{DeadBrief, Erasure},
 };
 
-pub(crate) const EXPIRING: &str = "SELECT list, since, position, entity FROM expiring \
+pub(super) const EXPIRING: &str = "SELECT list, since, position, entity FROM expiring \
      WHERE list = ?1 AND since < ?2 ORDER BY since, position, entity LIMIT ?3";
-pub(crate) const ALL_EXPIRING: &str = "SELECT list, since, position, entity FROM expiring \
+pub(super) const ALL_EXPIRING: &str = "SELECT list, since, position, entity FROM expiring \
      ORDER BY list, since, position, entity";
-pub(crate) const ALL_DEPTHS: &str =
+pub(super) const ALL_DEPTHS: &str =
     "SELECT queue, waiting, dead FROM depth WHERE waiting <> 0 OR dead <> 0 ORDER BY queue";
 
-pub(crate) const EXPIRED_KEYS: &str = "SELECT scope, key FROM idempotency \
+pub(super) const EXPIRED_KEYS: &str = "SELECT scope, key FROM idempotency \
      WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2";
 
 /// An entity that is to be erased, if it has ended: its first message that is pending, or work for
@@ -43,18 +43,18 @@ pub(crate) const ERASURE_DEAD: &str = "SELECT e.id, m.position, m.version, o.que
      JOIN outcome o ON o.position = m.position AND o.state = 'dead' \
      WHERE e.id = ?1 ORDER BY m.version";
 
-pub(crate) fn expiring(row: &dyn Fields) -> Result<Expiring, StoreError> {
+pub(super) fn expiring(row: &dyn Fields) -> Result<Expiring, StoreError> {
     let tag = row.text(0)?;
     let list = ExpiryList::from_tag(&tag)
         .ok_or_else(|| StoreError::corrupt(format!("unknown list `{tag}`")))?;
     Ok(Expiring { list, since: row.time(1)?, position: row.int(2)?, entity: row.id(3)? })
 }
 
-pub(crate) fn depth_row(row: &dyn Fields) -> Result<(EntityId, i64, i64), StoreError> {
+pub(super) fn depth_row(row: &dyn Fields) -> Result<(EntityId, i64, i64), StoreError> {
     Ok((row.id(0)?, row.int(1)?, row.int(2)?))
 }
 
-pub(crate) fn key_name(row: &dyn Fields) -> Result<KeyName, StoreError> {
+pub(super) fn key_name(row: &dyn Fields) -> Result<KeyName, StoreError> {
     Ok(KeyName { scope: row.id(0)?, key: row.text(1)?.into() })
 }
 

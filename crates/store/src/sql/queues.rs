@@ -1,6 +1,6 @@
 //! The statements that read queues, and how their rows are understood.
 
-use super::{Fields, recorded};
+use super::{Fields, rows::recorded};
 use crate::{Letter, QueueDepth, StoreError, Timestamp};
 
 /// The columns of [`recorded`], without an outcome, then the queue and all attempts.
@@ -20,7 +20,7 @@ macro_rules! letter {
 }
 
 /// Two parts, because SQLite would compare only the due times with those in the index.
-pub(crate) const LETTERS: &str = concat!(
+pub(super) const LETTERS: &str = concat!(
     "SELECT * FROM (",
     letter!(
         "FROM work w JOIN message m ON m.position = w.position \
@@ -36,7 +36,7 @@ pub(crate) const LETTERS: &str = concat!(
     ") AS later LIMIT ?5"
 );
 
-pub(crate) const LEASED: &str = letter!(
+pub(super) const LEASED: &str = letter!(
     "FROM work w JOIN message m ON m.position = w.position \
      WHERE w.target = ?1 AND NOT w.ordered AND w.holder IS NOT NULL AND w.due_at > ?2 \
      ORDER BY w.due_at, w.position LIMIT ?3"
@@ -44,7 +44,7 @@ pub(crate) const LEASED: &str = letter!(
 
 /// How many messages wait and are dead, as kept, and what is seen of those that are due and of the
 /// others in as many as are looked at: `?3` of each.
-pub(crate) const DEPTH: &str = "SELECT coalesce((SELECT d.waiting FROM depth d \
+pub(super) const DEPTH: &str = "SELECT coalesce((SELECT d.waiting FROM depth d \
      WHERE d.queue = ?1), 0), coalesce((SELECT d.dead FROM depth d WHERE d.queue = ?1), 0), \
      due.seen, later.seen, later.leased, (SELECT m.created_at FROM message m \
      WHERE m.position = CASE WHEN due.first IS NULL OR later.first < due.first \
@@ -56,15 +56,15 @@ pub(crate) const DEPTH: &str = "SELECT coalesce((SELECT d.waiting FROM depth d \
      SELECT w.position, w.holder FROM work w WHERE w.target = ?1 AND NOT w.ordered \
      AND w.due_at > ?2 ORDER BY w.due_at, w.position LIMIT ?3) AS f) AS later";
 
-pub(crate) const NEXT_DUE: &str = "SELECT w.due_at FROM work w WHERE w.target = ?1 \
+pub(super) const NEXT_DUE: &str = "SELECT w.due_at FROM work w WHERE w.target = ?1 \
      AND NOT w.ordered AND w.due_at > ?2 ORDER BY w.due_at LIMIT 1";
 
-pub(crate) fn letter(row: &dyn Fields) -> Result<Letter, StoreError> {
+pub(super) fn letter(row: &dyn Fields) -> Result<Letter, StoreError> {
     let message = recorded(row)?;
     Ok(Letter { message, queue: row.id(25)?, attempts: row.count(26)? })
 }
 
-pub(crate) fn depth(row: &dyn Fields) -> Result<QueueDepth, StoreError> {
+pub(super) fn depth(row: &dyn Fields) -> Result<QueueDepth, StoreError> {
     let number = |index| row.int(index).map(|it| u64::try_from(it).unwrap_or(0));
     let oldest = row.maybe_int(5)?.map(Timestamp);
     Ok(QueueDepth::seen(number(0)?, number(1)?, [number(2)?, number(3)?, number(4)?], oldest))

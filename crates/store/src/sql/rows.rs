@@ -9,7 +9,7 @@ use crate::{
     plan::{EntityRow, KeyRow, MessageRow, TurnBrief},
 };
 
-pub(crate) fn recorded(row: &dyn Fields) -> Result<Recorded, StoreError> {
+pub(super) fn recorded(row: &dyn Fields) -> Result<Recorded, StoreError> {
     let message = message_row(row)?;
     let state = match (row.maybe_int(15)?, row.maybe_text(19)?) {
         (Some(due_at), _) => Some(pending_state(row, Timestamp(due_at))?),
@@ -38,7 +38,7 @@ fn lease(row: &dyn Fields, index: usize) -> Result<Option<Lease>, StoreError> {
     Ok(Some(Lease { holder, number: row.int(index + 1)? }))
 }
 
-pub(crate) fn message_row(row: &dyn Fields) -> Result<MessageRow, StoreError> {
+pub(super) fn message_row(row: &dyn Fields) -> Result<MessageRow, StoreError> {
     Ok(MessageRow {
         position: row.int(0)?,
         stream: row.id(1)?,
@@ -75,7 +75,7 @@ pub(crate) fn work(row: &dyn Fields) -> Result<Work, StoreError> {
     })
 }
 
-pub(crate) fn attempt(row: &dyn Fields) -> Result<Attempt, StoreError> {
+pub(super) fn attempt(row: &dyn Fields) -> Result<Attempt, StoreError> {
     Ok(Attempt {
         position: row.int(0)?,
         number: row.count(1)?,
@@ -96,7 +96,7 @@ pub(crate) fn settled_row(row: &dyn Fields) -> Result<(Position, Settled), Store
     Ok((row.int(0)?, settled))
 }
 
-pub(crate) fn address(row: &dyn Fields) -> Result<Address, StoreError> {
+pub(super) fn address(row: &dyn Fields) -> Result<Address, StoreError> {
     let tag = row.text(0)?;
     let kind = EntityKind::ALL.into_iter().find(|it| it.tag() == tag);
     let kind = kind.ok_or_else(|| StoreError::corrupt(format!("unknown kind `{tag}`")))?;
@@ -104,12 +104,12 @@ pub(crate) fn address(row: &dyn Fields) -> Result<Address, StoreError> {
         .map_err(|error| StoreError::corrupt(error.to_string()))
 }
 
-pub(crate) fn entity_row(row: &dyn Fields) -> Result<EntityRow, StoreError> {
+pub(super) fn entity_row(row: &dyn Fields) -> Result<EntityRow, StoreError> {
     let (closed_at, origin) = (row.maybe_int(4)?.map(Timestamp), row.maybe_int(5)?);
     Ok(EntityRow { address: address(row)?, created_at: row.time(3)?, closed_at, origin })
 }
 
-pub(crate) fn stream_summary(row: &dyn Fields) -> Result<StreamSummary, StoreError> {
+pub(super) fn stream_summary(row: &dyn Fields) -> Result<StreamSummary, StoreError> {
     Ok(StreamSummary {
         address: address(row)?,
         created_at: row.time(3)?,
@@ -130,10 +130,6 @@ pub(crate) fn key_row(row: &dyn Fields) -> Result<KeyRow, StoreError> {
         reply: row.maybe_text(5)?.map(|it| Json::stored(&it)),
         expires_at: row.time(6)?,
     })
-}
-
-pub(crate) fn sweep_row(row: &dyn Fields) -> Result<(Position, Timestamp), StoreError> {
-    Ok((row.int(0)?, row.time(1)?))
 }
 
 fn message_kind(tag: &str) -> Result<MessageKind, StoreError> {
@@ -157,11 +153,11 @@ fn settled_as(tag: &str) -> Result<SettledAs, StoreError> {
     found.ok_or_else(|| StoreError::corrupt(format!("unknown outcome `{tag}`")))
 }
 
-pub(crate) fn totals(row: &dyn Fields) -> Result<Totals, StoreError> {
+pub(super) fn totals(row: &dyn Fields) -> Result<Totals, StoreError> {
     Ok(Totals { position: row.int(0)?, pending: row.int(1)?, dead: row.int(2)? })
 }
 
-pub(crate) fn snapshot(row: &dyn Fields) -> Result<Snapshot, StoreError> {
+pub(super) fn snapshot(row: &dyn Fields) -> Result<Snapshot, StoreError> {
     Ok(Snapshot {
         stream: row.id(0)?,
         version: row.int(1)?,
@@ -185,7 +181,7 @@ pub(crate) fn head(row: &dyn Fields) -> Result<Head, StoreError> {
     Ok(Head { seq: row.int(0)?, position: row.int(1)?, chk: row.count(2)?, base })
 }
 
-pub(crate) fn turn(row: &dyn Fields) -> Result<RecordedTurn, StoreError> {
+pub(super) fn turn(row: &dyn Fields) -> Result<RecordedTurn, StoreError> {
     Ok(RecordedTurn {
         position: row.int(0)?,
         entity: row.id(1)?,
@@ -200,7 +196,7 @@ pub(crate) fn turn(row: &dyn Fields) -> Result<RecordedTurn, StoreError> {
     })
 }
 
-pub(crate) fn turn_summary(row: &dyn Fields) -> Result<TurnSummary, StoreError> {
+pub(super) fn turn_summary(row: &dyn Fields) -> Result<TurnSummary, StoreError> {
     Ok(TurnSummary {
         position: row.int(0)?,
         entity: row.id(1)?,
@@ -214,7 +210,7 @@ pub(crate) fn turn_summary(row: &dyn Fields) -> Result<TurnSummary, StoreError> 
     })
 }
 
-pub(crate) fn object_summary(row: &dyn Fields) -> Result<ObjectSummary, StoreError> {
+pub(super) fn object_summary(row: &dyn Fields) -> Result<ObjectSummary, StoreError> {
     let address = Address::new(EntityKind::Object, &row.text(12)?, &row.text(13)?);
     Ok(ObjectSummary {
         address: address.map_err(|error| StoreError::corrupt(error.to_string()))?,
@@ -224,7 +220,7 @@ pub(crate) fn object_summary(row: &dyn Fields) -> Result<ObjectSummary, StoreErr
     })
 }
 
-pub(crate) fn image(row: &dyn Fields) -> Result<PageImage, StoreError> {
+pub(super) fn image(row: &dyn Fields) -> Result<PageImage, StoreError> {
     Ok(PageImage {
         page: row.count(0)?,
         seq: row.int(1)?,
@@ -233,11 +229,11 @@ pub(crate) fn image(row: &dyn Fields) -> Result<PageImage, StoreError> {
     })
 }
 
-pub(crate) fn owned_image(row: &dyn Fields) -> Result<(EntityId, PageImage), StoreError> {
+pub(super) fn owned_image(row: &dyn Fields) -> Result<(EntityId, PageImage), StoreError> {
     Ok((row.id(4)?, image(row)?))
 }
 
-pub(crate) fn old_turn(row: &dyn Fields) -> Result<OldTurn, StoreError> {
+pub(super) fn old_turn(row: &dyn Fields) -> Result<OldTurn, StoreError> {
     let (position, entity, at) = (row.int(0)?, row.id(1)?, row.time(2)?);
     Ok(OldTurn { position, entity, at, is_history: row.int(3)? != 0 })
 }
@@ -249,7 +245,7 @@ pub(crate) fn turn_brief(row: &dyn Fields) -> Result<(TurnBrief, Option<Head>), 
     Ok((brief, head))
 }
 
-pub(crate) fn run_summary(row: &dyn Fields) -> Result<RunSummary, StoreError> {
+pub(super) fn run_summary(row: &dyn Fields) -> Result<RunSummary, StoreError> {
     let run = Address::new(EntityKind::Run, &row.text(0)?, &row.text(1)?);
     let tag = row.text(2)?;
     let status = RunStatus::from_tag(&tag);

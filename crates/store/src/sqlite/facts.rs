@@ -32,11 +32,7 @@ fn stream(connection: &Connection, id: EntityId) -> Result<Stream, StoreError> {
     let ends = |row: &dyn Fields| {
         Ok((row.maybe_int(1)?, row.maybe_int(2)?.unwrap_or(0), row.maybe_int(3)?))
     };
-    Ok(rows(connection, queries::STREAM, (id.0,), ends)?.pop())
-}
-
-pub(super) fn version(connection: &Connection, id: EntityId) -> Result<Version, StoreError> {
-    Ok(stream(connection, id)?.map_or(0, |(_, version, _)| version))
+    Ok(rows(connection, queries::STREAM_END, (id.0,), ends)?.pop())
 }
 
 /// What the one writer knows without asking, because it wrote it.

@@ -1,18 +1,18 @@
 //! Connections that only read, beside the writer.
 
-use std::{collections::HashMap, ops::RangeInclusive, path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc};
 
 use parking_lot::Mutex;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, params_from_iter};
 use tokio::sync::Semaphore;
 
 use super::{
     file::keep_plans,
-    row::{read_error, rows},
+    row::{each_row, read_error, rows},
 };
 use crate::{
-    Address, Dump, EntityId, PageImage, Setting, StoreError,
-    sql::{self, queries},
+    Answer, Query, Setting, StoreError,
+    sql::{Dialect, Statement},
 };
 
 /// As many reads at once, at most.
@@ -67,31 +67,18 @@ fn open(database: PathBuf) -> Result<Connection, StoreError> {
     opened.map_err(|error| read_error(&error))
 }
 
-pub(super) fn addresses(
-    connection: &Connection,
-    ids: &[EntityId],
-) -> Result<HashMap<EntityId, Address>, StoreError> {
-    let mut found = HashMap::new();
-    for id in ids {
-        let sql = "SELECT kind, class, name FROM entity WHERE id = ?1";
-        for address in rows(connection, sql, (id.0,), sql::address)? {
-            found.insert(*id, address);
-        }
+/// Runs the statements of a query.
+pub(super) fn answer(connection: &Connection, query: Query) -> Result<Answer, StoreError> {
+    let mut answer = query.no_rows();
+    let statements = query.statements(Dialect::Sqlite);
+    // Several statements share a transaction, so that all rows are of one moment.
+    let is_many = 1 < statements.len();
+    let snapshot = is_many.then(|| connection.unchecked_transaction()).transpose();
+    let _snapshot = snapshot.map_err(|error| read_error(&error))?;
+    for Statement { sql, params, text } in &statements {
+        each_row(connection, sql, params_from_iter(params), |row| answer.add(row, *text))?;
     }
-    Ok(found)
-}
-
-pub(super) fn images(
-    connection: &Connection,
-    entity: EntityId,
-    pages: &[RangeInclusive<u32>],
-) -> Result<Vec<PageImage>, StoreError> {
-    let mut found = Vec::new();
-    for part in pages {
-        let params = (entity.0, part.start(), part.end());
-        found.extend(rows(connection, queries::IMAGES, params, sql::image)?);
-    }
-    Ok(found)
+    Ok(answer)
 }
 
 pub(super) fn settings(connection: &Connection) -> Result<Vec<Setting>, StoreError> {
@@ -112,61 +99,4 @@ pub(super) fn settings(connection: &Connection) -> Result<Vec<Setting>, StoreErr
         read("page_count", None)?,
         read("freelist_count", None)?,
     ])
-}
-
-pub(super) fn dump(connection: &Connection) -> Result<Dump, StoreError> {
-    // One transaction, so that all tables are of one moment.
-    let tx = connection.unchecked_transaction().map_err(|error| read_error(&error))?;
-    let mut all = rows(&tx, queries::COUNTER, (), |row| {
-        Ok(format!("counter {} {} {} {}", row.int(0)?, row.int(1)?, row.int(2)?, row.int(3)?))
-    })?;
-    all.extend(rows(&tx, queries::ALL_ENTITIES, (), |row| {
-        Ok(format!("{:?}", sql::entity_row(row)?))
-    })?);
-    all.extend(rows(&tx, queries::ALL_MESSAGES, (), |row| {
-        Ok(format!("{:?}", sql::message_row(row)?))
-    })?);
-    all.extend(rows(&tx, queries::ALL_WORKS, (), |row| Ok(format!("{:?}", sql::work(row)?)))?);
-    all.extend(rows(&tx, queries::ALL_OUTCOMES, (), |row| {
-        Ok(format!("{:?}", sql::settled_row(row)?))
-    })?);
-    all.extend(rows(&tx, queries::ALL_ATTEMPTS, (), |row| {
-        Ok(format!("{:?}", sql::attempt(row)?))
-    })?);
-    all.extend(rows(&tx, queries::ALL_SNAPSHOTS, (), |row| {
-        Ok(format!("{:?}", sql::snapshot(row)?))
-    })?);
-    all.extend(rows(&tx, queries::ALL_KEYS, (), |row| Ok(format!("{:?}", sql::key_row(row)?)))?);
-    all.extend(rows(&tx, queries::ALL_HEADS, (), |row| Ok(format!("{:?}", sql::head(row)?)))?);
-    all.extend(rows(&tx, queries::ALL_TURNS, (), |row| Ok(format!("{:?}", sql::turn(row)?)))?);
-    all.extend(rows(&tx, queries::ALL_IMAGES, (), |row| {
-        Ok(format!("{:?}", sql::owned_image(row)?))
-    })?);
-    all.extend(rows(&tx, sql::runs::ALL_RUNS, (), |row| {
-        Ok(format!("{:?}", sql::run_summary(row)?))
-    })?);
-    all.extend(rows(&tx, sql::entries::ALL_ENTRIES, (), |row| {
-        Ok(format!("{:?}", sql::entries::entry(row)?))
-    })?);
-    all.extend(rows(&tx, sql::expiry::ALL_EXPIRING, (), |row| {
-        Ok(format!("{:?}", sql::expiry::expiring(row)?))
-    })?);
-    all.extend(rows(&tx, sql::expiry::ALL_DEPTHS, (), |row| {
-        Ok(format!("{:?}", sql::expiry::depth_row(row)?))
-    })?);
-    Ok(Dump { rows: all })
-}
-
-pub(super) fn violations(connection: &Connection) -> Result<Vec<String>, StoreError> {
-    let mut found = Vec::new();
-    for (what, statement) in queries::VIOLATIONS {
-        for count in rows(connection, statement, (), |row| row.int(0))? {
-            if 0 < count {
-                found.push(format!("{count} {what}"));
-            }
-        }
-    }
-    let check = rows(connection, "PRAGMA quick_check(10)", (), |row| row.text(0))?;
-    found.extend(check.into_iter().filter(|it| it != "ok").map(|it| format!("file: {it}")));
-    Ok(found)
 }

@@ -2,9 +2,12 @@
 
 use std::cell::Cell;
 
-use rusqlite::{Connection, ErrorCode, Params, StatementStatus, ffi};
+use rusqlite::{Connection, ErrorCode, Params, StatementStatus, ToSql, ffi, types::ToSqlOutput};
 
-use crate::{StoreError, sql::Fields};
+use crate::{
+    StoreError,
+    sql::{Fields, Param},
+};
 
 /// A row while it is being read.
 pub(super) struct Row<'a, 'stmt>(&'a rusqlite::Row<'stmt>);
@@ -40,16 +43,43 @@ pub(super) fn rows<T>(
     params: impl Params,
     decode: fn(&dyn Fields) -> Result<T, StoreError>,
 ) -> Result<Vec<T>, StoreError> {
+    let mut decoded = Vec::new();
+    each_row(connection, statement, params, |row| {
+        decoded.push(decode(row)?);
+        Ok(())
+    })?;
+    Ok(decoded)
+}
+
+/// Runs a statement and hands over its rows.
+pub(super) fn each_row(
+    connection: &Connection,
+    statement: &str,
+    params: impl Params,
+    mut take: impl FnMut(&dyn Fields) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
     let mut statement = connection.prepare_cached(statement).map_err(|it| read_error(&it))?;
     let mut rows = statement.query(params).map_err(|it| read_error(&it))?;
-    let mut decoded = Vec::new();
     while let Some(row) = rows.next().map_err(|it| read_error(&it))? {
-        decoded.push(decode(&Row(row))?);
+        take(&Row(row))?;
     }
     drop(rows);
     let steps = statement.reset_status(StatementStatus::VmStep);
     STEPS.set(STEPS.get() + u64::try_from(steps).unwrap_or(0));
-    Ok(decoded)
+    Ok(())
+}
+
+impl ToSql for Param {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        match self {
+            Param::Int(it) => it.to_sql(),
+            Param::Text(it) => it.to_sql(),
+            Param::Bytes(it) => it.to_sql(),
+            Param::ManyInts(_) | Param::ManyBytes(_) => {
+                Err(rusqlite::Error::ToSqlConversionFailure("SQLite takes no lists".into()))
+            }
+        }
+    }
 }
 
 /// What an error of a read means to the caller.

@@ -1,16 +1,8 @@
-//! Runs: writing how far they are, erasing them, and their lists.
+//! Runs: writing how far they are, and erasing them.
 
 use rusqlite::{Connection, params};
 
-use super::row::rows;
-use crate::{
-    EntityId, Position, RunStatus, RunSummary, StoreError, Version,
-    plan::Plan,
-    sql::{
-        self, Fields,
-        runs::{COUNT_ADDRESSES, FEW, Page, count_statement},
-    },
-};
+use crate::{EntityId, Position, RunSummary, Version, plan::Plan};
 
 /// What goes of the record of a run or another entity, up to a version.
 const CUT: [&str; 3] = [
@@ -78,33 +70,4 @@ pub(super) fn put(
         ])?;
     }
     Ok(())
-}
-
-pub(super) fn list(
-    connection: &Connection,
-    page: &Page,
-    limit: i64,
-) -> Result<Vec<RunSummary>, StoreError> {
-    let (workflow, (at, id)) = (&page.workflow, &page.before);
-    let (Some(names), Some(addresses)) = (&page.names, page.addresses()) else {
-        let params = params![workflow, at, id, page.since, limit];
-        return rows(connection, &page.statement(false), params, sql::run_summary);
-    };
-    let params = (&addresses.0, &addresses.1, FEW);
-    let named = rows(connection, COUNT_ADDRESSES, params, |row| row.int(0))?;
-    let are_few = named.first().is_none_or(|it| *it < FEW);
-    let (from, until) = if are_few { &addresses } else { names };
-    let params = params![workflow, at, id, page.since, limit, from, until];
-    rows(connection, &page.statement(are_few), params, sql::run_summary)
-}
-
-pub(super) fn count(
-    connection: &Connection,
-    workflow: &str,
-    status: Option<RunStatus>,
-    max: i64,
-) -> Result<usize, StoreError> {
-    let number = |row: &dyn Fields| row.count(0);
-    let found = rows(connection, &count_statement(status), (workflow, max), number)?;
-    Ok(found.first().map_or(0, |it| *it as usize))
 }

@@ -67,10 +67,10 @@ fn text(parts: impl Iterator<Item = String>) -> String {
     parts.collect()
 }
 
-async fn open(lab: &Lab, accept_loss: bool) -> Result<Arc<PostgresStore>, OpenError> {
+async fn open(lab: &Lab, accept_loss: bool) -> Result<Arc<dyn Store>, OpenError> {
     let clock = Arc::new(ManualClock::at(START));
     let options = PostgresOptions { accept_loss, ..PostgresOptions::new(url(lab), clock) };
-    PostgresStore::open(options).await.map(Arc::new)
+    Ok(Arc::new(PostgresStore::open(options).await?))
 }
 
 async fn append(lab: &Lab, name: &str, count: Version) {

@@ -15,17 +15,17 @@ fn large() -> Message {
     Message::new("large", json(&format!("\"{}\"", "x".repeat(500_000)))).unwrap()
 }
 
-fn small_disk(folder: &std::path::Path) -> SqliteStore {
+fn small_disk(folder: &std::path::Path) -> Arc<dyn Store> {
     let clock = Arc::new(ManualClock::at(START));
     let mut options = SqliteOptions::new(folder, clock);
     options.file_bytes_max = Some(1_200_000);
-    SqliteStore::open(options).unwrap()
+    Arc::new(SqliteStore::open(options).unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_refuses_what_does_not_fit_and_the_store_goes_on() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Arc::new(small_disk(folder.path()));
+    let store = small_disk(folder.path());
     let append = |name: &str, messages| {
         let (store, stream) = (store.clone(), address(name));
         tokio::spawn(async move { store.commit(Commit::append(&stream, 0, messages)).await })
@@ -123,6 +123,7 @@ async fn what_a_process_left_in_the_log_is_folded_into_the_file_at_the_next_star
     assert!(2_000_000 < log(), "{}", log());
     let clock = Arc::new(ManualClock::at(START));
     let store = SqliteStore::open(SqliteOptions::new(left.path(), clock)).unwrap();
+    let store: &dyn Store = &store;
     assert!(log() < 200_000, "{}", log());
     assert_eq!(store.version(address("a").id()).await.unwrap(), 4);
     store.close().await;
@@ -135,6 +136,7 @@ async fn the_log_has_a_bound_however_long_somebody_reads() {
     let clock = Arc::new(ManualClock::at(START));
     let options = SqliteOptions { log_bytes_max: MAX, ..SqliteOptions::new(folder.path(), clock) };
     let store = SqliteStore::open(options).unwrap();
+    let store: &dyn Store = &store;
     let reader = rusqlite::Connection::open(folder.path().join("steadfast.db")).unwrap();
     reader.execute_batch("BEGIN").unwrap();
     let read = |it: &rusqlite::Row<'_>| it.get::<_, i64>(0);

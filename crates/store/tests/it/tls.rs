@@ -71,10 +71,10 @@ impl Cluster {
         path.display().to_string()
     }
 
-    async fn open(&self, host: &str, params: &str) -> Result<PostgresStore, OpenError> {
+    async fn open(&self, host: &str, params: &str) -> Result<Arc<dyn Store>, OpenError> {
         let url = format!("postgres://steadfast@{host}:{}/postgres?{params}", self.port);
         let clock = Arc::new(ManualClock::at(START));
-        PostgresStore::open(PostgresOptions::new(url, clock)).await
+        Ok(Arc::new(PostgresStore::open(PostgresOptions::new(url, clock)).await?))
     }
 
     /// Whether each connection with this name is encrypted.

@@ -1,0 +1,165 @@
+//! Reads as values: the closed list of what can be asked of a store, and what it answers.
+
+use std::ops::RangeInclusive;
+
+use crate::{
+    Address, AgeCursor, Attempt, DueCursor, EntityId, EntityKind, Entry, EntryKey, EntryRange,
+    Expiring, ExpiryList, Head, KeyName, Letter, ObjectSummary, OldTurn, PageImage, Position,
+    QueueDepth, Recorded, RecordedTurn, RunPage, RunStatus, RunSummary, Snapshot, StreamSummary,
+    Timestamp, Totals, TurnSummary, Version, Work,
+};
+
+/// Declares the queries, each with the rows that answer it.
+macro_rules! queries {
+    ($($query:ident $({ $($field:ident: $type:ty),* })? -> $rows:ident;)*) => {
+        /// A read. Every query has a method of the same meaning on `dyn Store`, which documents it.
+        #[expect(missing_docs, reason = "the methods of `dyn Store` document queries and fields")]
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum Query {
+            $($query $({ $($field: $type),* })?,)*
+        }
+
+        /// A query without its arguments.
+        #[expect(missing_docs, reason = "the same names as those of `Query`")]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum QueryKind {
+            $($query,)*
+        }
+
+        impl QueryKind {
+            /// All of them, so that tests leave none out.
+            pub const ALL: &[QueryKind] = &[$(QueryKind::$query,)*];
+        }
+
+        impl Query {
+            /// The query without its arguments.
+            pub fn kind(&self) -> QueryKind {
+                match self {
+                    $(Query::$query { .. } => QueryKind::$query,)*
+                }
+            }
+
+            /// An answer without rows.
+            pub(crate) fn no_rows(&self) -> Answer {
+                match self {
+                    $(Query::$query { .. } => Answer::$rows(Vec::new()),)*
+                }
+            }
+        }
+    };
+}
+
+queries! {
+    Stream { stream: EntityId, from: Version, limit: usize } -> Messages;
+    All { after: Position, limit: usize } -> Messages;
+    Message { position: Position } -> Messages;
+    Pending { stream: Option<EntityId>, after: Position, limit: usize } -> Messages;
+    Dead { queue: Option<EntityId>, after: Position, limit: usize } -> Messages;
+    Attempts { position: Position } -> Attempts;
+    Version { stream: EntityId } -> Numbers;
+    Streams {
+        within: Option<(EntityKind, String)>, after: Option<Address>, limit: usize
+    } -> Streams;
+    Addresses { ids: Vec<EntityId> } -> Addresses;
+    Snapshot { stream: EntityId } -> Snapshots;
+    Due { after: DueCursor, limit: usize } -> Works;
+    Backlog { target: EntityId, ordered: bool, limit: usize } -> Works;
+    Orphans { epoch: i64, queued: bool, limit: usize } -> Works;
+    Letters { queue: EntityId, after: DueCursor, until: Timestamp, limit: usize } -> Letters;
+    Leased { queue: EntityId, at: Timestamp, limit: usize } -> Letters;
+    QueueDepth { queue: EntityId, at: Timestamp } -> Depths;
+    NextDue { queue: EntityId, after: Timestamp } -> Times;
+    Unswept { limit: usize } -> Unswept;
+    Expiring { list: ExpiryList, until: Timestamp, limit: usize } -> Expiring;
+    ExpiredKeys { at: Timestamp, limit: usize } -> Keys;
+    Head { entity: EntityId } -> Heads;
+    Heads { history_over: i64, after: Position, limit: usize } -> Heads;
+    Classes { kind: EntityKind, after: Option<String>, limit: usize } -> Texts;
+    Objects { class: String, prefix: String, after: Option<String>, limit: usize } -> Objects;
+    CountObjects { class: String, max: usize } -> Numbers;
+    Images { entity: EntityId, pages: Vec<RangeInclusive<u32>> } -> Images;
+    TurnsBack { from: Position, limit: usize } -> Turns;
+    TurnSummaries { from: Position, limit: usize } -> TurnSummaries;
+    OldTurns { after: Position, limit: usize } -> OldTurns;
+    Run { entity: EntityId } -> Runs;
+    Runs { page: RunPage, limit: usize } -> Runs;
+    CountRuns { workflow: String, status: Option<RunStatus>, max: usize } -> Numbers;
+    CountRunNames { workflow: String, prefix: String, max: usize } -> Numbers;
+    ExpiredRuns { at: Timestamp, limit: usize } -> Runs;
+    Totals -> Totals;
+    Entry { entry: EntryKey } -> Entries;
+    Entries { space: String, range: EntryRange, limit: usize } -> Entries;
+    EntriesByAge { space: String, after: AgeCursor, until: Timestamp, limit: usize } -> Entries;
+    ExpiredEntries { at: Timestamp, limit: usize } -> Entries;
+    Referenced { ids: Vec<EntityId> } -> References;
+    Dump -> Texts;
+    Violations -> Texts;
+}
+
+/// Declares the answers: one list for each type of rows.
+macro_rules! answers {
+    ($($rows:ident($row:ty),)*) => {
+        /// The rows that answer a query, in the order that the query promises. A query for one
+        /// value has at most one row.
+        #[expect(missing_docs, reason = "the types of the rows are documented")]
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum Answer {
+            $($rows(Vec<$row>),)*
+        }
+
+        impl Answer {
+            /// How many rows there are.
+            pub fn len(&self) -> usize {
+                match self {
+                    $(Answer::$rows(rows) => rows.len(),)*
+                }
+            }
+
+            /// Whether there are none.
+            pub fn is_empty(&self) -> bool {
+                self.len() == 0
+            }
+        }
+
+        $(
+            impl Row for $row {
+                fn rows(answer: Answer) -> Result<Vec<Self>, Answer> {
+                    if let Answer::$rows(rows) = answer { Ok(rows) } else { Err(answer) }
+                }
+            }
+        )*
+    };
+}
+
+/// One type of rows, which exactly one answer holds.
+pub(crate) trait Row: Sized {
+    /// Takes the rows out; an answer with rows of another type comes back.
+    fn rows(answer: Answer) -> Result<Vec<Self>, Answer>;
+}
+
+answers! {
+    Messages(Recorded),
+    Letters(Letter),
+    Works(Work),
+    Attempts(Attempt),
+    Numbers(i64),
+    Times(Timestamp),
+    Texts(String),
+    Streams(StreamSummary),
+    Addresses(Address),
+    Snapshots(Snapshot),
+    Depths(QueueDepth),
+    Unswept((Position, Timestamp)),
+    Expiring(Expiring),
+    Keys(KeyName),
+    Heads(Head),
+    Objects(ObjectSummary),
+    Images(PageImage),
+    Turns(RecordedTurn),
+    TurnSummaries(TurnSummary),
+    OldTurns(OldTurn),
+    Runs(RunSummary),
+    Totals(Totals),
+    Entries(Entry),
+    References((EntityId, EntryKey)),
+}

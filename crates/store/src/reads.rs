@@ -1,0 +1,399 @@
+//! The reads of every store by name: each method asks one [`Query`].
+//!
+//! They are methods of `dyn Store`, not of the trait: a store answers queries and nothing else.
+
+use std::{collections::HashMap, ops::RangeInclusive};
+
+use crate::{
+    Address, AgeCursor, Attempt, DueCursor, Dump, EntityId, EntityKind, Entry, EntryKey,
+    EntryRange, Expiring, ExpiryList, Head, KeyName, Letter, ObjectSummary, OldTurn, PageImage,
+    Position, Query, QueueDepth, Recorded, RecordedTurn, RunCursor, RunFilter, RunPage, RunStatus,
+    RunSummary, Snapshot, Store, StoreError, StreamSummary, Timestamp, Totals, TurnSummary,
+    Version, Work, query::Row,
+};
+
+/// Runs whose ids have a prefix are found by their ids and sorted if they are fewer than this;
+/// otherwise the list is walked from the newest on and passes over the others.
+const FEW_RUNS: usize = 1_000;
+
+impl dyn Store + '_ {
+    /// Asks a query for rows of the type that answers it.
+    async fn rows<T: Row>(&self, query: Query) -> Result<Vec<T>, StoreError> {
+        let kind = query.kind();
+        T::rows(self.read(query).await?)
+            .map_err(|_| StoreError::corrupt(format!("{kind:?} was answered with other rows")))
+    }
+
+    /// Asks a query for one row at most.
+    async fn row<T: Row>(&self, query: Query) -> Result<Option<T>, StoreError> {
+        Ok(self.rows(query).await?.pop())
+    }
+
+    async fn count(&self, query: Query) -> Result<usize, StoreError> {
+        let number: i64 = self.row(query).await?.unwrap_or_default();
+        Ok(usize::try_from(number).unwrap_or_default())
+    }
+
+    /// Reads a stream upwards from `from`.
+    pub async fn read_stream(
+        &self,
+        stream: EntityId,
+        from: Version,
+        limit: usize,
+    ) -> Result<Vec<Recorded>, StoreError> {
+        self.rows(Query::Stream { stream, from, limit }).await
+    }
+
+    /// Reads the whole store upwards, behind a position: commit order, never a gap that fills
+    /// later.
+    pub async fn read_all(
+        &self,
+        after: Position,
+        limit: usize,
+    ) -> Result<Vec<Recorded>, StoreError> {
+        self.rows(Query::All { after, limit }).await
+    }
+
+    /// Reads one message.
+    pub async fn message(&self, position: Position) -> Result<Option<Recorded>, StoreError> {
+        self.row(Query::Message { position }).await
+    }
+
+    /// Reads the messages to deliver, of one stream or of all, behind a position.
+    pub async fn pending(
+        &self,
+        stream: Option<EntityId>,
+        after: Position,
+        limit: usize,
+    ) -> Result<Vec<Recorded>, StoreError> {
+        self.rows(Query::Pending { stream, after, limit }).await
+    }
+
+    /// Reads the messages that were given up, behind a position.
+    pub async fn dead(&self, after: Position, limit: usize) -> Result<Vec<Recorded>, StoreError> {
+        self.rows(Query::Dead { queue: None, after, limit }).await
+    }
+
+    /// Reads the messages that were given up in a queue, behind a position.
+    pub async fn dead_letters(
+        &self,
+        queue: EntityId,
+        after: Position,
+        limit: usize,
+    ) -> Result<Vec<Recorded>, StoreError> {
+        self.rows(Query::Dead { queue: Some(queue), after, limit }).await
+    }
+
+    /// Reads the failed attempts of a message, oldest first.
+    pub async fn attempts(&self, position: Position) -> Result<Vec<Attempt>, StoreError> {
+        self.rows(Query::Attempts { position }).await
+    }
+
+    /// The last version of a stream; 0 if it is empty.
+    pub async fn version(&self, stream: EntityId) -> Result<Version, StoreError> {
+        Ok(self.row(Query::Version { stream }).await?.unwrap_or_default())
+    }
+
+    /// Reads the streams, or those of one kind and class, in the order of their addresses as texts,
+    /// behind one of them.
+    pub async fn streams(
+        &self,
+        within: Option<(EntityKind, &str)>,
+        after: Option<&Address>,
+        limit: usize,
+    ) -> Result<Vec<StreamSummary>, StoreError> {
+        let within = within.map(|(kind, class)| (kind, class.to_owned()));
+        self.rows(Query::Streams { within, after: after.cloned(), limit }).await
+    }
+
+    /// The addresses of entities, as far as they are known.
+    pub async fn addresses(
+        &self,
+        ids: &[EntityId],
+    ) -> Result<HashMap<EntityId, Address>, StoreError> {
+        let found: Vec<Address> = self.rows(Query::Addresses { ids: ids.to_vec() }).await?;
+        Ok(found.into_iter().map(|address| (address.id(), address)).collect())
+    }
+
+    /// The last snapshot of a stream.
+    pub async fn snapshot(&self, stream: EntityId) -> Result<Option<Snapshot>, StoreError> {
+        self.row(Query::Snapshot { stream }).await
+    }
+
+    /// Reads work in the order in which it becomes due, behind a cursor.
+    pub async fn due(&self, after: DueCursor, limit: usize) -> Result<Vec<Work>, StoreError> {
+        self.rows(Query::Due { after, limit }).await
+    }
+
+    /// Reads the work of one target: the ordered by position, the others by due time.
+    pub async fn backlog(
+        &self,
+        target: EntityId,
+        ordered: bool,
+        limit: usize,
+    ) -> Result<Vec<Work>, StoreError> {
+        self.rows(Query::Backlog { target, ordered, limit }).await
+    }
+
+    /// Reads the work that an owner before `epoch` had claimed and never settled: of queues, or of
+    /// everything else.
+    pub async fn orphans(
+        &self,
+        epoch: i64,
+        queued: bool,
+        limit: usize,
+    ) -> Result<Vec<Work>, StoreError> {
+        self.rows(Query::Orphans { epoch, queued, limit }).await
+    }
+
+    /// Reads the messages of a queue that are due at a time, in due order behind a cursor. A
+    /// message that a consumer holds is due when its lease has ended.
+    pub async fn letters(
+        &self,
+        queue: EntityId,
+        after: DueCursor,
+        until: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Letter>, StoreError> {
+        self.rows(Query::Letters { queue, after, until, limit }).await
+    }
+
+    /// Reads the messages that consumers of a queue hold at a time.
+    pub async fn leased(
+        &self,
+        queue: EntityId,
+        at: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Letter>, StoreError> {
+        self.rows(Query::Leased { queue, at, limit }).await
+    }
+
+    /// How full a queue is at a time. The cost does not grow with the queue: see [`QueueDepth`].
+    pub async fn queue_depth(
+        &self,
+        queue: EntityId,
+        at: Timestamp,
+    ) -> Result<QueueDepth, StoreError> {
+        Ok(self.row(Query::QueueDepth { queue, at }).await?.unwrap_or_default())
+    }
+
+    /// When something is due in a queue after a time.
+    pub async fn next_due(
+        &self,
+        queue: EntityId,
+        after: Timestamp,
+    ) -> Result<Option<Timestamp>, StoreError> {
+        self.row(Query::NextDue { queue, after }).await
+    }
+
+    /// Reads the next messages that the sweep has not passed (see [`crate::Write::Swept`]), and
+    /// when each was written.
+    pub async fn unswept(&self, limit: usize) -> Result<Vec<(Position, Timestamp)>, StoreError> {
+        self.rows(Query::Unswept { limit }).await
+    }
+
+    /// Reads the rows that the sweep is to look at again, since a time or longer, the oldest first.
+    pub async fn expiring(
+        &self,
+        list: ExpiryList,
+        until: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Expiring>, StoreError> {
+        self.rows(Query::Expiring { list, until, limit }).await
+    }
+
+    /// Reads the keys that have expired at `at`, the first to expire first.
+    pub async fn expired_keys(
+        &self,
+        at: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<KeyName>, StoreError> {
+        self.rows(Query::ExpiredKeys { at, limit }).await
+    }
+
+    /// The head of an object; `None` if it does not exist.
+    pub async fn head(&self, entity: EntityId) -> Result<Option<Head>, StoreError> {
+        self.row(Query::Head { entity }).await
+    }
+
+    /// Reads the heads of objects with more history than so many bytes, behind a number.
+    pub async fn heads(
+        &self,
+        history_over: i64,
+        after: Position,
+        limit: usize,
+    ) -> Result<Vec<Head>, StoreError> {
+        self.rows(Query::Heads { history_over, after, limit }).await
+    }
+
+    /// Reads the classes that entities of a kind have been addressed by, in the order of
+    /// addresses, behind one of them. A class may have no entity that exists.
+    pub async fn classes(
+        &self,
+        kind: EntityKind,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<String>, StoreError> {
+        self.rows(Query::Classes { kind, after: after.map(str::to_owned), limit }).await
+    }
+
+    /// Reads the objects of a class that exist and whose names begin with `prefix`, in the order of
+    /// the bytes of their names, behind a name.
+    pub async fn objects(
+        &self,
+        class: &str,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<ObjectSummary>, StoreError> {
+        let (class, prefix) = (class.to_owned(), prefix.to_owned());
+        self.rows(Query::Objects { class, prefix, after: after.map(str::to_owned), limit }).await
+    }
+
+    /// Counts the objects of a class that exist, up to `max`.
+    pub async fn count_objects(&self, class: &str, max: usize) -> Result<usize, StoreError> {
+        self.count(Query::CountObjects { class: class.to_owned(), max }).await
+    }
+
+    /// Reads the images of these pages of an object, in order, as far as there are any. The ranges
+    /// ascend and do not overlap.
+    pub async fn images(
+        &self,
+        entity: EntityId,
+        pages: &[RangeInclusive<u32>],
+    ) -> Result<Vec<PageImage>, StoreError> {
+        self.rows(Query::Images { entity, pages: pages.to_vec() }).await
+    }
+
+    /// Reads a turn and those of the same object before it, newest first, as far as they are kept.
+    pub async fn turns_back(
+        &self,
+        from: Position,
+        limit: usize,
+    ) -> Result<Vec<RecordedTurn>, StoreError> {
+        self.rows(Query::TurnsBack { from, limit }).await
+    }
+
+    /// The same without the changed pages, which may be large.
+    pub async fn turn_summaries(
+        &self,
+        from: Position,
+        limit: usize,
+    ) -> Result<Vec<TurnSummary>, StoreError> {
+        self.rows(Query::TurnSummaries { from, limit }).await
+    }
+
+    /// Reads the next turns behind a position, of all objects.
+    pub async fn old_turns(
+        &self,
+        after: Position,
+        limit: usize,
+    ) -> Result<Vec<OldTurn>, StoreError> {
+        self.rows(Query::OldTurns { after, limit }).await
+    }
+
+    /// The status of a run; `None` if it does not exist.
+    pub async fn run(&self, entity: EntityId) -> Result<Option<RunSummary>, StoreError> {
+        self.row(Query::Run { entity }).await
+    }
+
+    /// Reads the runs of a workflow that pass a filter, newest first and those of one time by
+    /// descending ids, behind a cursor.
+    pub async fn runs(
+        &self,
+        filter: RunFilter<'_>,
+        after: Option<RunCursor>,
+        limit: usize,
+    ) -> Result<Vec<RunSummary>, StoreError> {
+        let RunFilter { status, since, until, .. } = filter;
+        let (workflow, prefix) = (filter.workflow.to_owned(), filter.prefix.to_owned());
+        let by_name = !prefix.is_empty() && {
+            let (workflow, prefix) = (workflow.clone(), prefix.clone());
+            let named = Query::CountRunNames { workflow, prefix, max: FEW_RUNS };
+            self.count(named).await? < FEW_RUNS
+        };
+        let page = RunPage { workflow, status, prefix, since, until, after, by_name };
+        self.rows(Query::Runs { page, limit }).await
+    }
+
+    /// Counts the runs of a workflow, or those with one status, up to `max`.
+    pub async fn count_runs(
+        &self,
+        workflow: &str,
+        status: Option<RunStatus>,
+        max: usize,
+    ) -> Result<usize, StoreError> {
+        self.count(Query::CountRuns { workflow: workflow.to_owned(), status, max }).await
+    }
+
+    /// Reads the runs that have expired at `at`, the first to expire first.
+    pub async fn expired_runs(
+        &self,
+        at: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Address>, StoreError> {
+        let found: Vec<RunSummary> = self.rows(Query::ExpiredRuns { at, limit }).await?;
+        Ok(found.into_iter().map(|it| it.run).collect())
+    }
+
+    /// How much is there. Nothing is counted: the store keeps these numbers with every commit.
+    pub async fn totals(&self) -> Result<Totals, StoreError> {
+        Ok(self.row(Query::Totals).await?.unwrap_or_default())
+    }
+
+    /// Reads one entry. A removed one is found until it has expired.
+    pub async fn entry(&self, entry: &EntryKey) -> Result<Option<Entry>, StoreError> {
+        self.row(Query::Entry { entry: entry.clone() }).await
+    }
+
+    /// Reads a list of entries in the order of keys, without those that were removed.
+    pub async fn entries(
+        &self,
+        space: &str,
+        range: EntryRange,
+        limit: usize,
+    ) -> Result<Vec<Entry>, StoreError> {
+        self.rows(Query::Entries { space: space.to_owned(), range, limit }).await
+    }
+
+    /// Reads entries of a list that last changed at `until` or before, the oldest change first and
+    /// those of one time in the order of keys, behind a cursor. Removed entries are left out.
+    pub async fn entries_by_age(
+        &self,
+        space: &str,
+        after: &AgeCursor,
+        until: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Entry>, StoreError> {
+        let (space, after) = (space.to_owned(), after.clone());
+        self.rows(Query::EntriesByAge { space, after, until, limit }).await
+    }
+
+    /// Reads entries that have expired at `at`, the first to expire first.
+    pub async fn expired_entries(
+        &self,
+        at: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<EntryKey>, StoreError> {
+        let found: Vec<Entry> = self.rows(Query::ExpiredEntries { at, limit }).await?;
+        Ok(found.into_iter().map(|it| it.entry).collect())
+    }
+
+    /// Which of these some entry needs, and the first entry that does.
+    pub async fn referenced(
+        &self,
+        ids: &[EntityId],
+    ) -> Result<Vec<(EntityId, EntryKey)>, StoreError> {
+        self.rows(Query::Referenced { ids: ids.to_vec() }).await
+    }
+
+    /// Every row there is, for tests and small stores.
+    pub async fn dump(&self) -> Result<Dump, StoreError> {
+        Ok(Dump { rows: self.rows(Query::Dump).await? })
+    }
+
+    /// Looks for rows that break an invariant and describes them.
+    pub async fn violations(&self) -> Result<Vec<String>, StoreError> {
+        self.rows(Query::Violations).await
+    }
+}

@@ -1,0 +1,126 @@
+//! Queries as statements, and rows as answers. The stores only run the statements.
+
+use std::ops::RangeInclusive;
+
+use super::{
+    Fields, dump, entries, expiry, queries, queues, rows, runs,
+    statement::{Dialect, Param, Statement, Text, params},
+};
+use crate::{Answer, DEPTH_SEEN_MAX, EntityId, Query, StoreError};
+
+impl Query {
+    /// The statements whose rows, one after the other, answer it.
+    pub(crate) fn statements(self, dialect: Dialect) -> Vec<Statement> {
+        use Query as Q;
+        let (sql, params) = match self {
+            Q::Stream { stream, from, limit } => (queries::STREAM, params![stream, from, limit]),
+            Q::All { after, limit } => (queries::ALL, params![after, limit]),
+            Q::Message { position } => (queries::MESSAGE, params![position]),
+            Q::Pending { stream, after, limit } => queries::pending(stream, after, limit),
+            Q::Dead { queue, after, limit } => queries::dead(queue, after, limit),
+            Q::Attempts { position } => (queries::ATTEMPTS, params![position]),
+            Q::Version { stream } => (queries::VERSION, params![stream]),
+            Q::Streams { within, after, limit } => queries::streams(within, after, limit),
+            Q::Addresses { ids } => return dialect.each(ids, queries::ADDRESS, queries::ADDRESSES),
+            Q::Snapshot { stream } => (queries::SNAPSHOT, params![stream]),
+            Q::Due { after, limit } => (queries::DUE, params![after.due_at, after.position, limit]),
+            Q::Backlog { target, ordered, limit } => queries::backlog(target, ordered, limit),
+            Q::Orphans { epoch, queued, limit } => queries::orphans(epoch, queued, limit),
+            Q::Letters { queue, after, until, limit } => {
+                (queues::LETTERS, params![queue, after.due_at, after.position, until, limit])
+            }
+            Q::Leased { queue, at, limit } => (queues::LEASED, params![queue, at, limit]),
+            Q::QueueDepth { queue, at } => (queues::DEPTH, params![queue, at, DEPTH_SEEN_MAX]),
+            Q::NextDue { queue, after } => (queues::NEXT_DUE, params![queue, after]),
+            Q::Unswept { limit } => (queries::SWEEP, params![limit]),
+            Q::Expiring { list, until, limit } => {
+                (expiry::EXPIRING, params![list.tag(), until, limit])
+            }
+            Q::ExpiredKeys { at, limit } => (expiry::EXPIRED_KEYS, params![at, limit]),
+            Q::Head { entity } => (queries::HEAD, params![entity]),
+            Q::Heads { history_over, after, limit } => {
+                (queries::heads(history_over), params![history_over, after, limit])
+            }
+            Q::Classes { kind, after, limit } => queries::classes(kind, after, limit),
+            Q::Objects { class, prefix, after, limit } => {
+                queries::objects(&class, &prefix, after.as_deref(), limit)
+            }
+            Q::CountObjects { class, max } => queries::count_objects(&class, max),
+            Q::Images { entity, pages } => return images(dialect, entity, &pages),
+            Q::TurnsBack { from, limit } => (queries::TURNS_BACK, params![from, limit]),
+            Q::TurnSummaries { from, limit } => (queries::TURN_SUMMARIES, params![from, limit]),
+            Q::OldTurns { after, limit } => (queries::OLD_TURNS, params![after, limit]),
+            Q::Run { entity } => (runs::RUN, params![entity]),
+            Q::Runs { page, limit } => return vec![runs::page(&page, limit)],
+            Q::CountRuns { workflow, status, max } => {
+                return vec![Statement::of(runs::count(status), params![workflow, max])];
+            }
+            Q::CountRunNames { workflow, prefix, max } => runs::names(&workflow, &prefix, max),
+            Q::ExpiredRuns { at, limit } => (runs::EXPIRED, params![at, limit]),
+            Q::Totals => (queries::TOTALS, vec![]),
+            Q::Entry { entry } => entries::one(&entry),
+            Q::Entries { space, range, limit } => entries::list(space, range, limit),
+            Q::EntriesByAge { space, after, until, limit } => {
+                (entries::BY_AGE, params![space, after.changed_at, after.key, until, limit])
+            }
+            Q::ExpiredEntries { at, limit } => (entries::EXPIRED, params![at, limit]),
+            Q::Referenced { ids } => {
+                return dialect.each(ids, entries::REFERENCED, entries::REFERENCED_MANY);
+            }
+            Q::Dump => return dump::all(),
+            Q::Violations => return dump::violations(dialect),
+        };
+        vec![Statement::of(sql, params)]
+    }
+}
+
+fn images(dialect: Dialect, entity: EntityId, pages: &[RangeInclusive<u32>]) -> Vec<Statement> {
+    match dialect {
+        Dialect::Sqlite => {
+            let ends = |it: &RangeInclusive<u32>| (i64::from(*it.start()), i64::from(*it.end()));
+            let ranges = pages.iter().map(ends);
+            ranges
+                .map(|(first, last)| Statement::of(queries::IMAGES, params![entity, first, last]))
+                .collect()
+        }
+        Dialect::Postgres => {
+            let first = pages.iter().map(|it| i64::from(*it.start())).collect();
+            let last = pages.iter().map(|it| i64::from(*it.end())).collect();
+            let params = vec![Param::from(entity), Param::ManyInts(first), Param::ManyInts(last)];
+            vec![Statement::of(queries::IMAGES_MANY, params)]
+        }
+    }
+}
+
+impl Answer {
+    /// Adds a row that a statement found.
+    pub(crate) fn add(&mut self, row: &dyn Fields, text: Text) -> Result<(), StoreError> {
+        match self {
+            Answer::Messages(found) => found.push(rows::recorded(row)?),
+            Answer::Letters(found) => found.push(queues::letter(row)?),
+            Answer::Works(found) => found.push(rows::work(row)?),
+            Answer::Attempts(found) => found.push(rows::attempt(row)?),
+            Answer::Numbers(found) => found.push(row.int(0)?),
+            Answer::Times(found) => found.push(row.time(0)?),
+            Answer::Texts(found) => found.push(text(row)?),
+            Answer::Streams(found) => found.push(rows::stream_summary(row)?),
+            Answer::Addresses(found) => found.push(rows::address(row)?),
+            Answer::Snapshots(found) => found.push(rows::snapshot(row)?),
+            Answer::Depths(found) => found.push(queues::depth(row)?),
+            Answer::Unswept(found) => found.push((row.int(0)?, row.time(1)?)),
+            Answer::Expiring(found) => found.push(expiry::expiring(row)?),
+            Answer::Keys(found) => found.push(expiry::key_name(row)?),
+            Answer::Heads(found) => found.push(rows::head(row)?),
+            Answer::Objects(found) => found.push(rows::object_summary(row)?),
+            Answer::Images(found) => found.push(rows::image(row)?),
+            Answer::Turns(found) => found.push(rows::turn(row)?),
+            Answer::TurnSummaries(found) => found.push(rows::turn_summary(row)?),
+            Answer::OldTurns(found) => found.push(rows::old_turn(row)?),
+            Answer::Runs(found) => found.push(rows::run_summary(row)?),
+            Answer::Totals(found) => found.push(rows::totals(row)?),
+            Answer::Entries(found) => found.push(entries::entry(row)?),
+            Answer::References(found) => found.push(entries::reference(row)?),
+        }
+        Ok(())
+    }
+}

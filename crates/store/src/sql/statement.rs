@@ -1,0 +1,110 @@
+//! A statement and its parameters, as both databases take them.
+
+use std::borrow::Cow;
+
+use super::Fields;
+use crate::{EntityId, StoreError, Timestamp};
+
+/// Makes parameters of values.
+macro_rules! params {
+    ($($value:expr),* $(,)?) => {
+        vec![$($crate::sql::Param::from($value)),*]
+    };
+}
+pub(super) use params;
+
+/// Which SQL a store speaks, where the two differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    Sqlite,
+    Postgres,
+}
+
+impl Dialect {
+    /// Asks the same of many entities: SQLite one by one, PostgreSQL in one round trip.
+    pub(super) fn each(
+        self,
+        ids: Vec<EntityId>,
+        one: &'static str,
+        many: &'static str,
+    ) -> Vec<Statement> {
+        match self {
+            Dialect::Sqlite => ids.into_iter().map(|id| Statement::of(one, params![id])).collect(),
+            Dialect::Postgres => {
+                let ids = ids.into_iter().map(|it| it.0.to_vec()).collect();
+                vec![Statement::of(many, vec![Param::ManyBytes(ids)])]
+            }
+        }
+    }
+}
+
+/// Makes the text of an answer out of a row.
+pub(crate) type Text = fn(&dyn Fields) -> Result<String, StoreError>;
+
+/// A statement, its parameters, and how its rows become texts if texts are asked for.
+pub(crate) struct Statement {
+    pub(crate) sql: Cow<'static, str>,
+    pub(crate) params: Vec<Param>,
+    pub(crate) text: Text,
+}
+
+impl Statement {
+    pub(crate) fn of(sql: impl Into<Cow<'static, str>>, params: Vec<Param>) -> Self {
+        Self { sql: sql.into(), params, text: |row| row.text(0) }
+    }
+}
+
+/// A parameter of a statement.
+#[derive(Debug)]
+pub(crate) enum Param {
+    Int(i64),
+    Text(Cow<'static, str>),
+    Bytes(Vec<u8>),
+    /// For PostgreSQL.
+    ManyInts(Vec<i64>),
+    /// For PostgreSQL.
+    ManyBytes(Vec<Vec<u8>>),
+}
+
+impl From<i64> for Param {
+    fn from(it: i64) -> Self {
+        Param::Int(it)
+    }
+}
+
+/// A limit: more rows than the databases can count are all rows.
+impl From<usize> for Param {
+    fn from(it: usize) -> Self {
+        Param::Int(i64::try_from(it).unwrap_or(i64::MAX))
+    }
+}
+
+impl From<Timestamp> for Param {
+    fn from(it: Timestamp) -> Self {
+        Param::Int(it.0)
+    }
+}
+
+impl From<EntityId> for Param {
+    fn from(it: EntityId) -> Self {
+        Param::Bytes(it.0.to_vec())
+    }
+}
+
+impl From<Vec<u8>> for Param {
+    fn from(it: Vec<u8>) -> Self {
+        Param::Bytes(it)
+    }
+}
+
+impl From<String> for Param {
+    fn from(it: String) -> Self {
+        Param::Text(it.into())
+    }
+}
+
+impl From<&'static str> for Param {
+    fn from(it: &'static str) -> Self {
+        Param::Text(it.into())
+    }
+}
