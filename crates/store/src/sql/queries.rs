@@ -170,9 +170,9 @@ macro_rules! turns_back {
         concat!(
             "WITH RECURSIVE walk (position, prev, n) AS (",
             "SELECT position, prev, CAST(1 AS BIGINT) FROM turn WHERE position = ?1 UNION ALL ",
-            "SELECT t.position, t.prev, walk.n + 1 FROM walk JOIN turn t ON t.position = walk.prev ",
-            "WHERE walk.n < ?2) SELECT t.position, t.entity, t.seq, t.prev, t.at, t.cause, ",
-            "t.sent, t.chk, t.input, ",
+            "SELECT t.position, t.prev, walk.n + 1 FROM walk JOIN turn t ",
+            "ON t.position = walk.prev WHERE walk.n < ?2) SELECT t.position, t.entity, t.seq, ",
+            "t.prev, t.at, t.cause, t.sent, t.chk, t.input, ",
             $last,
             " FROM walk JOIN turn t ON t.position = walk.position ORDER BY walk.n"
         )
