@@ -16,11 +16,11 @@ mod drive;
 mod ended;
 mod erase;
 mod error;
+mod fold;
+mod fold_cache;
 mod handle;
 mod head;
 mod history;
-mod journal;
-mod journal_cache;
 mod list;
 mod look;
 mod record;
@@ -29,8 +29,8 @@ mod room;
 mod route;
 mod runs;
 mod send;
-
 mod state;
+mod status;
 mod step;
 mod tail;
 mod view;
@@ -50,16 +50,13 @@ pub use self::{
     error::RunError,
     handle::{Event, RunEvent, RunHandle},
     history::HistoryEntry,
-    journal::Status,
     list::{RunItem, RunPage, RunQuery, WorkflowCounts},
     record::{Progress, Report},
     retry::{Backoff, Retry},
     runs::{Run, Runs, Started},
+    status::{Phase, Status, StepStatus},
     step::Step,
-    view::{
-        AttemptView, EventView, FailureView, Phase, ProgressView, RunView, StepStatus, StepView,
-        Time, WaitView,
-    },
+    view::{AttemptView, EventView, FailureView, ProgressView, RunView, StepView, Time, WaitView},
 };
 use steadfast_store as store;
 

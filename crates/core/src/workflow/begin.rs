@@ -15,7 +15,7 @@ use super::{
     OnEnd, RunError, Runs, Started, Status,
     active::Stop,
     drive::{Call, Driver, Poke, Waiter},
-    journal::Journal,
+    fold::RunFold,
     record::Entry,
     wake,
 };
@@ -106,7 +106,7 @@ impl Runs {
         let answered = match self.make(&driver.run, input.clone(), due, key.as_ref()).await {
             Ok(made) => {
                 if let Made::Fresh(first, position) = made {
-                    driver.fresh = Some(Journal::begun(first, position, input));
+                    driver.fresh = Some(RunFold::begun(first, position, input));
                     driver.calls.push(own(position, lease));
                 }
                 self.started(&driver.run, &made, key.as_ref()).await

@@ -52,9 +52,9 @@ impl Ctx {
     /// when the id is used again after the run was erased.
     fn call_key(&self, name: &str) -> Result<CallKey> {
         let state = self.state();
-        let (place, journal) = (state.next_key("call", name), &state.journal);
-        let first = journal.head.first;
-        let digest = Sha256::digest(format!("{first}/{}/{place}", journal.generation));
+        let (place, fold) = (state.next_key("call", name), &state.fold);
+        let first = fold.head.first;
+        let digest = Sha256::digest(format!("{first}/{}/{place}", fold.generation));
         let text: String = digest.iter().take(16).map(|it| format!("{it:02x}")).collect();
         Ok(CallKey::new(first, &text)?)
     }

@@ -5,10 +5,10 @@ use std::time::Duration;
 use steadfast_store::{Commit, Outcome, Position, Rejection, StoreError, Timestamp, Version};
 
 use super::{
+    Status,
     active::Stop,
     ctx::Ctx,
     drive::{Call, Driver},
-    journal::Status,
     record::Report,
     tail::{Draft, Tail},
 };
@@ -90,7 +90,7 @@ impl Driver {
                 let mut state = ctx.state();
                 state.is_durable(taken, &receipt);
                 if is_whole {
-                    state.journal.progress = told.or(state.journal.progress.take());
+                    state.fold.progress = told.or(state.fold.progress.take());
                 }
                 Ok(Sent::Durable { at: receipt.at, timer })
             }
@@ -112,19 +112,19 @@ impl Driver {
         match rejection {
             Rejection::Version { actual, .. } if actual < version => {
                 // It was erased.
-                ctx.state().journal.head.status = Status::Terminated;
+                ctx.state().fold.head.status = Status::Terminated;
                 Ok(true)
             }
             Rejection::Version { .. } => {
                 self.refresh(ctx).await?;
                 let state = ctx.state();
-                let journal = &state.journal;
-                Ok(journal.head.status.is_final() || journal.generation != generation)
+                let fold = &state.fold;
+                Ok(fold.head.status.is_final() || fold.generation != generation)
             }
             Rejection::NotPending { position } | Rejection::LeaseLost { position } => {
                 // Somebody else has ended that delivery.
                 self.calls.retain(|it| it.position != position);
-                ctx.state().journal.head.timer.take_if(|it| *it == position);
+                ctx.state().fold.head.timer.take_if(|it| *it == position);
                 Ok(false)
             }
             rejection @ (Rejection::KeyReused { .. }
@@ -153,8 +153,8 @@ impl Driver {
 
     /// Tells who waits what has become of it.
     fn announce(&mut self, ctx: &Ctx, is_over: bool) {
-        let head = ctx.state().journal.head.clone();
-        self.runs.shared.journals.update_head(self.run.id(), &head);
+        let head = ctx.state().fold.head.clone();
+        self.runs.shared.folds.update_head(self.run.id(), &head);
         self.runs.shared.watchers.tell(self.run.id(), head.version, Some(head.status));
         if is_over {
             self.calls.drain(..).for_each(Call::done);

@@ -10,6 +10,7 @@ use steadfast_store::{
 
 use super::{
     RunError, RunOptions, Runs, Status,
+    fold::RunFold,
     head::RunHead,
     record::{Entry, Key},
     runs::{address, to_json},
@@ -126,7 +127,7 @@ impl Runs {
         if self.changed_before().await?.is_some() {
             return Ok(());
         }
-        let waits_for_none = self.load(&run).await?.tried.is_empty();
+        let waits_for_none = self.load(&run).await?.steps.iter().all(|it| it.retry_at.is_none());
         self.change(workflow, id, move |head, _| match &head.status {
             Status::Complete(_) | Status::Errored(_) | Status::Terminated => Err("it has ended"),
             Status::Paused(_) => Err("resume it first"),
@@ -168,8 +169,8 @@ impl Runs {
         if self.changed_before().await?.is_some() {
             return Ok(());
         }
-        let root = self.load(&run).await?.order.remove("").unwrap_or_default();
-        let from = from.map(|step| find(&root, step, &run)).transpose()?;
+        let fold = self.load(&run).await?;
+        let from = from.map(|step| find(&fold, step, &run)).transpose()?;
         self.change(workflow, id, move |head, _| match &head.status {
             Status::Queued | Status::Running | Status::Waiting => {
                 Err("terminate or pause it first")
@@ -316,9 +317,9 @@ fn told(head: &RunHead, event: &Entry) -> Result<Option<Change>, &'static str> {
 }
 
 /// The step of this name that was recorded first.
-fn find(root: &[Key], step: &str, run: &Address) -> Result<Key, RunError> {
-    let found = root.iter().find(|it| it.kind == "step" && it.name == step);
-    let found = found.or_else(|| root.iter().find(|it| it.name == step));
+fn find(fold: &RunFold, step: &str, run: &Address) -> Result<Key, RunError> {
+    let named = || fold.branch("").map(|it| &it.key).filter(|it| it.name == step);
+    let found = named().find(|it| it.kind == "step").or_else(|| named().next());
     let missing = || RunError::UnknownStep { run: run.to_string(), step: step.into() };
     found.cloned().ok_or_else(missing)
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use steadfast_store::{Address, Entropy, StoreClock, Timestamp};
 
 use super::{
-    journal::{Journal, Known},
+    fold::{RunFold, StepResult},
     record::{Entry, Key, Progress, encode},
     state::{Given, State},
 };
@@ -42,8 +42,8 @@ const PROGRESS_BYTES_MAX: usize = 4_000;
 pub(super) type Line = &'static Location<'static>;
 
 impl Ctx {
-    pub(super) fn new(around: Around, journal: Journal, cut_off: u32) -> Self {
-        Self(Arc::new(Inner { around, state: Mutex::new(State::new(journal, cut_off)) }))
+    pub(super) fn new(around: Around, fold: RunFold, cut_off: u32) -> Self {
+        Self(Arc::new(Inner { around, state: Mutex::new(State::new(fold, cut_off)) }))
     }
 
     /// The id of the run.
@@ -144,14 +144,14 @@ impl Ctx {
         key
     }
 
-    pub(super) fn known(&self, key: &Key) -> Option<Known> {
-        self.state().journal.known.get(key).cloned()
+    pub(super) fn known(&self, key: &Key) -> Option<StepResult> {
+        self.state().fold.result(key).cloned()
     }
 
     pub(super) fn known_value(&self, key: &Key) -> Option<Value> {
         match self.known(key) {
-            Some(Known::Value(value)) => Some(value),
-            Some(Known::Failed(_) | Known::Timer(_)) | None => None,
+            Some(StepResult::Value(value)) => Some(value),
+            Some(StepResult::Failed(_) | StepResult::Timer(_)) | None => None,
         }
     }
 

@@ -19,7 +19,7 @@ use super::{
     alarm::Alarm,
     ctx::{Around, Ctx},
     definition::{Definition, Running},
-    journal::Journal,
+    fold::RunFold,
     record::Report,
     room::Place,
     tail::{Tail, first},
@@ -54,7 +54,7 @@ pub(super) struct Driver {
     /// wakes the run if this one ends.
     pub(super) calls: Vec<Call>,
     /// The run as it was made, if that was just now.
-    pub(super) fresh: Option<Journal>,
+    pub(super) fresh: Option<RunFold>,
     pub(super) seen: Seen,
     pub(super) turn: Arc<tokio::sync::Mutex<()>>,
     /// Its place among those that are awake, as long as it is driven.
@@ -93,14 +93,14 @@ impl Driver {
             if let Health::Failed { reason } = self.store().health() {
                 return Err(StoreError::Failed { reason });
             }
-            let journal = match self.fresh.take() {
-                Some(journal) => Some(journal),
-                None => self.runs.journal(&self.run).await?,
+            let fold = match self.fresh.take() {
+                Some(fold) => Some(fold),
+                None => self.runs.shared.folds.load(self.store(), &self.run).await?,
             };
-            let Some(journal) = journal else { return self.rest().await };
-            let (input, generation) = (journal.input.clone(), journal.generation);
-            let cut_off = self.cut_off(&journal).await?;
-            let ctx = Ctx::new(self.around(), journal, cut_off);
+            let Some(fold) = fold else { return self.rest().await };
+            let (input, generation) = (fold.input.clone(), fold.generation);
+            let cut_off = self.cut_off(&fold).await?;
+            let ctx = Ctx::new(self.around(), fold, cut_off);
             self.seen.show(Some(&ctx));
             let mut future = (self.workflow.run)(ctx.clone(), input);
             let is_over = self.go_on(&ctx, &mut future, generation, pokes).await;
@@ -115,30 +115,30 @@ impl Driver {
                 return Ok(());
             }
             // A restart of an ended run comes with a wake-up of its own.
-            if ctx.state().journal.head.status.is_final() {
+            if ctx.state().fold.head.status.is_final() {
                 return self.rest().await;
             }
         }
     }
 
-    /// Caches the journal for the next wake-up, unless it holds entries that are not durable.
+    /// Caches the fold for the next wake-up, unless it holds entries that are not durable.
     fn cache(&self, ctx: &Ctx) {
         let mut state = ctx.state();
         if state.given == state.durable {
-            let journal = std::mem::replace(&mut state.journal, Journal::empty());
-            self.runs.shared.journals.insert(self.run.id(), journal);
+            let fold = std::mem::replace(&mut state.fold, RunFold::empty());
+            self.runs.shared.folds.insert(self.run.id(), fold);
         }
     }
 
     /// How many attempts ended with their process since the run last did something. Those before
     /// are no matter of the step that comes now.
-    async fn cut_off(&mut self, journal: &Journal) -> Result<u32, StoreError> {
+    async fn cut_off(&mut self, fold: &RunFold) -> Result<u32, StoreError> {
         let mut most = 0;
         for call in &mut self.calls {
             let before = std::mem::replace(&mut call.attempt, 1) - 1;
             if 0 < before {
                 let attempts = self.runs.shared.store.attempts(call.position).await?;
-                let since = attempts.iter().filter(|it| journal.acted_at < it.ended_at).count();
+                let since = attempts.iter().filter(|it| fold.acted_at < it.ended_at).count();
                 most = most.max(before.min(u32::try_from(since).unwrap_or(before)));
             }
         }
@@ -196,7 +196,7 @@ impl Driver {
                 return Ok(true);
             }
             let state = ctx.state();
-            if state.journal.head.status.is_final() || state.journal.generation != generation {
+            if state.fold.head.status.is_final() || state.fold.generation != generation {
                 return Ok(false);
             }
         }
@@ -230,15 +230,15 @@ impl Driver {
 
     /// Reads what others have recorded.
     pub(super) async fn refresh(&self, ctx: &Ctx) -> Result<(), StoreError> {
-        // The lock is not held while the store is asked: only this task changes the journal.
-        let version = ctx.state().journal.head.version;
+        // The lock is not held while the store is asked: only this task changes the fold.
+        let version = ctx.state().fold.head.version;
         let page = self.store().read_stream(self.run.id(), version + 1, usize::MAX >> 1).await?;
         let mut state = ctx.state();
-        let before = state.journal.shifted;
+        let before = state.fold.shifted;
         for message in page {
-            state.journal.take(&message)?;
+            state.fold.take(&message)?;
         }
-        let by = state.journal.shifted - before;
+        let by = state.fold.shifted - before;
         state.shift_new(by);
         Ok(())
     }

@@ -109,7 +109,7 @@ impl Runs {
         let erase = Write::EraseRun { run: stream, dead_until };
         Ok(match store.commit(unchanged().write(erase)).await? {
             Outcome::Committed(_) | Outcome::Duplicate(_) => {
-                self.shared.journals.remove(stream);
+                self.shared.folds.remove(stream);
                 self.shared.watchers.start_over(stream);
                 Ok(())
             }

@@ -1,4 +1,4 @@
-//! The head of a run: the part of its journal that pause, terminate, events and waiters need. Its
+//! The head of a run: the part of its fold that pause, terminate, events and waiters need. Its
 //! size does not depend on the length of the record.
 
 use steadfast_store::{Position, Recorded, State, StoreError, Timestamp, Version};

@@ -5,11 +5,7 @@ use std::{cmp::Reverse, collections::BTreeMap};
 use serde::{Deserialize, Serialize};
 use steadfast_store::{RunCursor, RunFilter, RunStatus, RunSummary, Timestamp};
 
-use super::{
-    RunError, Runs,
-    runs::address,
-    view::{Phase, Time},
-};
+use super::{Phase, RunError, Runs, runs::address, view::Time};
 
 /// Runs are counted up to so many.
 const COUNT_MAX: usize = 10_000;

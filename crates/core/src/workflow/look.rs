@@ -1,23 +1,21 @@
 //! Looking at one run from outside, and waiting until it grows.
 
-use steadfast_store::{Address, StoreError, Timestamp, Version};
+use steadfast_store::{Address, Timestamp, Version};
 
 use super::{
     RunError, Runs,
+    fold::RunFold,
     runs::address,
-    view::{Present, RunView, Story},
+    view::{Present, RunView},
 };
-
-/// Entries read at once.
-const PAGE: usize = 500;
 
 impl Runs {
     /// What a run looks like.
     pub async fn look(&self, workflow: &str, id: &str) -> Result<RunView, RunError> {
         let run = address(workflow, id)?;
         let around = self.around(&run);
-        match self.story(&run, Version::MAX).await? {
-            Some(story) => Ok(story.view(&run, &around)),
+        match RunFold::load(&*self.shared.store, &run).await? {
+            Some(fold) => Ok(RunView::of(&fold, &run, &around)),
             None => {
                 self.check(workflow)?;
                 Err(RunError::UnknownRun { run: run.to_string() })
@@ -34,13 +32,12 @@ impl Runs {
             return self.look(workflow, id).await;
         };
         let unknown = || RunError::UnknownRun { run: run.to_string() };
-        let first = self.shared.store.read_stream(run.id(), 1, 1).await?.pop();
+        let fold = RunFold::load_to(&*self.shared.store, &run, changed.version).await?;
         // Another run may have this id since.
-        first.filter(|it| it.position == changed.first).ok_or_else(unknown)?;
-        let story = self.story(&run, changed.version).await?.ok_or_else(unknown)?;
+        let fold = fold.filter(|it| it.head.first == changed.first).ok_or_else(unknown)?;
         let (now, under_way, progress) = (Timestamp(changed.at), None, None);
         let around = Present { now, under_way, progress, running: 0, served: true };
-        Ok(story.view(&run, &around))
+        Ok(RunView::of(&fold, &run, &around))
     }
 
     /// Waits until more is recorded of a run than `after` entries.
@@ -53,20 +50,6 @@ impl Runs {
             let _ = watcher.news.wait_for(|it| after < it.version).await;
         }
         Ok(())
-    }
-
-    /// The record of a run up to a version.
-    async fn story(&self, run: &Address, to: Version) -> Result<Option<Story>, StoreError> {
-        let mut story = Story::new();
-        loop {
-            let page = self.shared.store.read_stream(run.id(), story.version() + 1, PAGE).await?;
-            for message in page.iter().filter(|it| it.version <= to) {
-                story.take(message)?;
-            }
-            if page.len() < PAGE || to <= story.version() {
-                return Ok((0 < story.version()).then_some(story));
-            }
-        }
     }
 
     fn around(&self, run: &Address) -> Present {

@@ -14,9 +14,9 @@ use super::{
     RunAddress, RunError, RunOptions, Status, Workflow,
     active::{Active, Stop},
     definition::Definition,
-    journal::{Journal, Known},
-    journal_cache::JournalCache,
-    record::Key,
+    fold::{RunFold, StepRecord, StepResult},
+    fold_cache::FoldCache,
+    head::RunHead,
     watchers::{Watcher, Watchers},
 };
 use crate::{Buckets, Objects, RequestKey, script::Script};
@@ -44,7 +44,7 @@ pub(super) struct Shared {
     /// A run is no longer awake.
     pub(super) asleep: Notify,
     pub(super) watchers: Watchers,
-    pub(super) journals: JournalCache,
+    pub(super) folds: FoldCache,
     /// Numbers of the leases of wake-ups that we hold; those of deliveries go upwards.
     pub(super) leases: AtomicI64,
 }
@@ -84,7 +84,7 @@ impl Runs {
             stop: watch::Sender::new(Stop::No),
             asleep: Notify::new(),
             watchers: Watchers::default(),
-            journals: JournalCache::default(),
+            folds: FoldCache::default(),
             leases: AtomicI64::new(-1),
         };
         Self { shared: Arc::new(shared), key: None }
@@ -169,20 +169,19 @@ impl Runs {
     /// One run.
     pub async fn run(&self, workflow: &str, id: &str) -> Result<Run, RunError> {
         let run = address(workflow, id)?;
-        let journal = self.load(&run).await?;
-        let root = journal.order.get("").cloned().unwrap_or_default();
-        let step = |key: &Key| {
-            let value = match journal.known.get(key) {
-                Some(Known::Value(value)) => Some(value.clone()),
-                Some(Known::Failed(_) | Known::Timer(_)) | None => None,
+        let fold = self.load(&run).await?;
+        let step = |it: &StepRecord| {
+            let value = match &it.result {
+                Some(StepResult::Value(value)) => Some(value.clone()),
+                Some(StepResult::Failed(_) | StepResult::Timer(_)) | None => None,
             };
-            (key.to_string(), value)
+            (it.key.to_string(), value)
         };
-        let steps = root.iter().map(step).collect();
-        let goes_on = matches!(journal.head.status, Status::Queued | Status::Waiting);
+        let steps = fold.branch("").map(step).collect();
+        let goes_on = matches!(fold.head.status, Status::Queued | Status::Waiting);
         let is_awake = goes_on && self.is_awake(run.id());
-        let status = if is_awake { Status::Running } else { journal.head.status };
-        Ok(Run { status, input: journal.input, steps })
+        let status = if is_awake { Status::Running } else { fold.head.status };
+        Ok(Run { status, input: fold.input, steps })
     }
 
     /// Waits until a run has ended or stands still.
@@ -223,10 +222,16 @@ impl Runs {
         }
     }
 
+    /// The current head of a run.
+    pub(super) async fn head(&self, run: &Address) -> Result<RunHead, RunError> {
+        let head = self.shared.folds.head(&*self.shared.store, run).await?;
+        head.ok_or_else(|| RunError::UnknownRun { run: run.to_string() })
+    }
+
     /// Reads the whole record.
-    pub(super) async fn load(&self, run: &Address) -> Result<Journal, RunError> {
-        let journal = Journal::load(&*self.shared.store, run).await?;
-        journal.ok_or_else(|| RunError::UnknownRun { run: run.to_string() })
+    pub(super) async fn load(&self, run: &Address) -> Result<RunFold, RunError> {
+        let fold = RunFold::load(&*self.shared.store, run).await?;
+        fold.ok_or_else(|| RunError::UnknownRun { run: run.to_string() })
     }
 }
 

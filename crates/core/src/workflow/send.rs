@@ -7,7 +7,7 @@ use steadfast_store::Due;
 
 use super::{
     Ctx,
-    journal::Known,
+    fold::StepResult,
     record::{Attempt, Entry},
 };
 use crate::{Body, Error, Result, object::Destination};
@@ -26,8 +26,8 @@ impl Ctx {
             let name = sending.as_ref().map_or("", |it| it.message_type);
             let key = self.key("send", name, line).await;
             match self.known(&key) {
-                Some(Known::Failed(error)) => return Err(error),
-                Some(Known::Value(_) | Known::Timer(_)) => return Ok(()),
+                Some(StepResult::Failed(error)) => return Err(error),
+                Some(StepResult::Value(_) | StepResult::Timer(_)) => return Ok(()),
                 None => {}
             }
             let now = self.clock_now();

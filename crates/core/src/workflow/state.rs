@@ -9,7 +9,7 @@ use std::{collections::HashMap, panic::Location};
 use steadfast_store::{Message, Receipt, Timestamp};
 
 use super::{
-    journal::{Journal, Status},
+    fold::RunFold,
     record::{Entry, Key, Progress, Report, Wait},
 };
 use crate::object::CallKey;
@@ -30,14 +30,14 @@ pub(super) struct UnderWay {
 }
 
 pub(super) struct State {
-    pub(super) journal: Journal,
+    pub(super) fold: RunFold,
     /// The branch that is being polled.
     pub(super) scope: String,
     /// How often each name was used in each branch.
     counts: HashMap<(String, &'static str, String), u32>,
     /// How many of the known keys of each branch were asked for.
     asked: HashMap<String, usize>,
-    /// To be recorded. The journal knows it already.
+    /// To be recorded. The fold has it already.
     pub(super) new: Vec<Given>,
     /// How many were given to be recorded, and how many of them are durable.
     pub(super) given: u64,
@@ -50,17 +50,17 @@ pub(super) struct State {
     pub(super) wants: bool,
     /// It cannot go on, and why.
     pub(super) stuck: Option<Report>,
-    /// What it last said; the journal has what is recorded of that.
+    /// What it last said; the fold has what is recorded of that.
     pub(super) progress: Option<Progress>,
     /// How often a process has ended since the last entry of the record.
     pub(super) cut_off: u32,
 }
 
 impl State {
-    pub(super) fn new(journal: Journal, cut_off: u32) -> Self {
-        let progress = journal.progress.clone();
+    pub(super) fn new(fold: RunFold, cut_off: u32) -> Self {
+        let progress = fold.progress.clone();
         Self {
-            journal,
+            fold,
             scope: String::new(),
             counts: HashMap::new(),
             asked: HashMap::new(),
@@ -84,7 +84,7 @@ impl State {
 
     pub(super) fn give_all(&mut self, at: Timestamp, given: Given) {
         // Its version is only known when it is durable; only events are found by theirs.
-        self.journal.fold(0, at, given.entry.clone());
+        self.fold.apply(0, at, given.entry.clone());
         self.new.push(given);
         self.given += 1;
         self.cut_off = 0;
@@ -111,7 +111,7 @@ impl State {
         }
         // Within a branch one thing comes after the other: recorded in the order of asking.
         let asked = self.asked.entry(key.scope.clone()).or_default();
-        let recorded = self.journal.order.get(&key.scope).and_then(|it| it.get(*asked));
+        let recorded = self.fold.nth(&key.scope, *asked).map(|it| &it.key);
         *asked += 1;
         let position = Some(*asked);
         if let Some(expected) = recorded.filter(|it| **it != key) {
@@ -133,7 +133,7 @@ impl State {
     /// What the record has and the code has not asked for, outside of all branches.
     pub(super) fn unasked(&self) -> Option<Report> {
         let asked = self.asked.get("").copied().unwrap_or(0);
-        let key = self.journal.order.get("")?.get(asked)?;
+        let key = &self.fold.nth("", asked)?.key;
         Some(Report {
             reason: DISAGREES.into(),
             position: Some(asked + 1),
@@ -146,8 +146,7 @@ impl State {
     /// Whether the branch that is being polled has done all of this before.
     pub(super) fn is_replaying(&self) -> bool {
         let asked = self.asked.get(&self.scope).copied().unwrap_or(0);
-        let known = self.journal.order.get(&self.scope).map_or(0, Vec::len);
-        !self.in_step && asked < known
+        !self.in_step && asked < self.fold.branch(&self.scope).len()
     }
 
     /// Says how far it is. It is recorded with what comes next: it is worth no commit of its own.
@@ -159,11 +158,11 @@ impl State {
 
     /// What it has said that is not recorded.
     pub(super) fn untold(&self) -> Option<Progress> {
-        self.progress.clone().filter(|it| self.journal.progress.as_ref() != Some(it))
+        self.progress.clone().filter(|it| self.fold.progress.as_ref() != Some(it))
     }
 
     pub(super) fn is_paused(&self) -> bool {
-        matches!(self.journal.head.status, Status::Paused(_))
+        self.fold.head.status.is_paused()
     }
 
     /// What was recorded by others up to there, and moves what waits to be recorded by pauses.
@@ -176,10 +175,10 @@ impl State {
         self.new.drain(..count);
         self.durable += count as u64;
         if 0 < count {
-            self.journal.acted_at = receipt.at;
+            self.fold.acted_at = receipt.at;
         }
         if let Some((version, position)) = receipt.appended.last() {
-            let head = &mut self.journal.head;
+            let head = &mut self.fold.head;
             (head.version, head.last) = (*version, *position);
         }
     }

@@ -15,7 +15,7 @@ use steadfast_store::Timestamp;
 use super::{
     Retry,
     ctx::{Ctx, Line, decode},
-    journal::Known,
+    fold::StepResult,
     record::{Attempt, Entry, Key, encode},
     state::UnderWay,
 };
@@ -136,9 +136,9 @@ where
 {
     let key = ctx.key(asked.kind, asked.name, asked.line).await;
     match ctx.known(&key) {
-        Some(Known::Value(value)) => return decode(&key, value),
-        Some(Known::Failed(error)) => return Err(error),
-        Some(Known::Timer(_)) | None => {}
+        Some(StepResult::Value(value)) => return decode(&key, value),
+        Some(StepResult::Failed(error)) => return Err(error),
+        Some(StepResult::Timer(_)) | None => {}
     }
     loop {
         let number = due(ctx, &key).await;
@@ -182,9 +182,12 @@ where
 /// Waits until the next attempt is due, and says which one it is.
 async fn due(ctx: &Ctx, key: &Key) -> u32 {
     poll_fn(|_| {
-        let tried = ctx.state().journal.tried.get(key).copied();
+        let tried = ctx.state().fold.step(key).and_then(|it| {
+            let last = it.attempts.last()?;
+            Some((last.attempt.number, it.retry_at?))
+        });
         match tried {
-            Some((attempts, retry_at)) => ctx.wait_until(key, retry_at).map(|()| attempts + 1),
+            Some((number, retry_at)) => ctx.wait_until(key, retry_at).map(|()| number + 1),
             None => Poll::Ready(1),
         }
     })

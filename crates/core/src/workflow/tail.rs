@@ -6,9 +6,9 @@ use steadfast_store::{
 };
 
 use super::{
+    Status,
     ctx::Ctx,
     drive::Driver,
-    journal::Status,
     record::{Entry, Progress, Report, Wait},
     state::State,
     wake::wake_up,
@@ -86,8 +86,7 @@ impl Tail {
             Tail::Sleeps(waits) => {
                 // A run that waits for a time is found by its wake-up.
                 let is_known = first(waits).is_some()
-                    || (matches!(state.journal.head.status, Status::Waiting)
-                        && state.new.is_empty());
+                    || (matches!(state.fold.head.status, Status::Waiting) && state.new.is_empty());
                 (!is_known).then(|| Entry::Waits { waits: waits.clone() })
             }
             Tail::Stands(report) => Some(Entry::Paused { report: Some(report.clone()) }),
@@ -101,7 +100,7 @@ impl Tail {
         let options = &driver.workflow.options;
         let (status, expires) = match self {
             Tail::GoesOn | Tail::Rests => return None,
-            Tail::Sleeps(_) if matches!(state.journal.head.status, Status::Waiting) => {
+            Tail::Sleeps(_) if matches!(state.fold.head.status, Status::Waiting) => {
                 return None;
             }
             Tail::Sleeps(_) => (RunStatus::Waiting, None),
@@ -117,10 +116,10 @@ impl Tail {
         if !self.is_last() {
             return;
         }
-        state.journal.head.timer = timer;
+        state.fold.head.timer = timer;
         match self.entry(state) {
-            Some(entry) => state.journal.fold(0, at, entry),
-            None if timer.is_some() => state.journal.head.waits(),
+            Some(entry) => state.fold.apply(0, at, entry),
+            None if timer.is_some() => state.fold.head.waits(),
             None => {}
         }
     }
@@ -130,7 +129,7 @@ impl Driver {
     /// The next commit: what is new, then the tail with the end of what has woken the run.
     pub(super) fn draft(&self, ctx: &Ctx, tail: &Tail) -> Result<Draft, StoreError> {
         let state = ctx.state();
-        let (stream, version) = (self.run.id(), state.journal.head.version);
+        let (stream, version) = (self.run.id(), state.fold.head.version);
         let (mut messages, mut taken, mut bytes) = (Vec::new(), 0, 0);
         let mut removals = Vec::new();
         for given in state.new.iter().take(ENTRIES_MAX) {
@@ -152,7 +151,7 @@ impl Driver {
             messages.extend(progress.transpose()?);
             if let Some(entry) = tail.entry(&state) {
                 // The end is the last entry of a record.
-                if let Some(on_end) = &state.journal.head.on_end {
+                if let Some(on_end) = &state.fold.head.on_end {
                     messages.extend(on_end.message(&self.run, &entry)?);
                 }
                 messages.push(entry.message()?);
@@ -179,7 +178,7 @@ impl Driver {
 
     /// A wake-up for a time that the run no longer waits for, unless it is what has woken it.
     fn stale_timer(&self, state: &State) -> Option<Write> {
-        let position = state.journal.head.timer?;
+        let position = state.fold.head.timer?;
         let is_a_call = self.calls.iter().any(|it| it.position == position);
         let (lease, as_, error) = (None, SettledAs::Cancelled, None);
         (!is_a_call).then_some(Write::Settle { position, lease, as_, error })

@@ -1,9 +1,8 @@
-//! What a run looks like to who is outside of it: its steps with their times, and why it does not
-//! go on. Folded from its record; only what is under way right now comes from memory.
+//! Views of runs: steps with their times, and the reasons why a run does not go on. They come from
+//! the fold of the record; only attempts in flight come from memory.
 
-mod fold;
 mod order;
-mod phase;
+mod steps;
 #[cfg(test)]
 mod tests;
 mod time;
@@ -11,15 +10,13 @@ mod why;
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
-use steadfast_store::Timestamp;
+use steadfast_store::{Address, Timestamp, Version};
 
-pub(super) use self::fold::Story;
-pub use self::{
-    phase::{Phase, StepStatus},
-    time::Time,
-};
+pub use self::time::Time;
 use super::{
-    record::{Progress, Report},
+    Phase, Status, StepStatus,
+    fold::RunFold,
+    record::{Key, Progress, Report},
     state::UnderWay,
 };
 use crate::Error;
@@ -80,6 +77,74 @@ pub struct RunView {
     pub restarts: u32,
     /// Entries of its history.
     pub version: i64,
+}
+
+impl RunView {
+    pub(super) fn of(fold: &RunFold, run: &Address, around: &Present) -> Self {
+        let goes_on = matches!(fold.head.status, Status::Queued | Status::Waiting);
+        let status = match goes_on && around.under_way.is_some() {
+            true => Phase::Running,
+            false => Phase::of(&fold.head.status),
+        };
+        let waiting = why::waiting(fold, run, around);
+        let (output, error, report) = match &fold.head.status {
+            Status::Complete(output) => (Some(output.clone()), None, None),
+            Status::Errored(error) => (None, Some(FailureView::of(error)), None),
+            Status::Paused(report) => (None, None, report.clone()),
+            Status::Queued | Status::Running | Status::Waiting | Status::Terminated => {
+                (None, None, None)
+            }
+        };
+        RunView {
+            id: run.name().into(),
+            workflow: run.class().into(),
+            status,
+            input: fold.input.clone(),
+            output,
+            error,
+            report,
+            created_at: Time(fold.created_at),
+            changed_at: Time(fold.changed_at),
+            ended_at: fold.ended_at.map(Time),
+            progress: ProgressView::of(fold, around, status, &waiting),
+            steps: steps::steps(fold, around),
+            waiting,
+            events: events(fold),
+            restarts: fold.generation,
+            version: fold.head.version,
+        }
+    }
+}
+
+impl ProgressView {
+    fn of(fold: &RunFold, around: &Present, status: Phase, waiting: &[WaitView]) -> Self {
+        // In short.
+        let label = |key: &Key| if key.name.is_empty() { &key.kind } else { &key.name }.clone();
+        let under_way = around.under_way.iter().flatten().map(|it| label(&it.key)).next();
+        let waited = || waiting.iter().map(|it| &it.name).find(|it| !it.is_empty()).cloned();
+        let last = || fold.steps.last().map(|it| label(&it.key));
+        let own = around.progress.as_ref().or(fold.progress.as_ref());
+        Self {
+            status,
+            step: under_way.or_else(waited).or_else(last),
+            message: own.map(|it| it.message.clone()),
+            percent: own.and_then(|it| it.percent),
+        }
+    }
+}
+
+/// Events that the run has not taken, in the order in which they came.
+fn events(fold: &RunFold) -> Vec<EventView> {
+    let untaken = fold.events.iter();
+    let mut all: Vec<(Version, EventView)> = untaken
+        .flat_map(|(name, queue)| queue.iter().map(move |it| (name, it)))
+        .map(|(name, it)| {
+            let (name, payload) = (name.clone(), it.payload.clone());
+            (it.version, EventView { name, at: Time(it.at), payload })
+        })
+        .collect();
+    all.sort_by_key(|it| it.0);
+    all.into_iter().map(|it| it.1).collect()
 }
 
 /// A null that is there is a value.

@@ -1,5 +1,5 @@
 //! Waits: for a time, and for events. A run that only waits sleeps: it holds no task, and no memory
-//! beyond the journal cache.
+//! beyond the fold cache.
 
 use std::{future::poll_fn, panic::Location, task::Poll, time::Duration};
 
@@ -7,7 +7,7 @@ use steadfast_store::Timestamp;
 
 use super::{
     ctx::{Ctx, Line, decode},
-    journal::Known,
+    fold::StepResult,
     record::{Entry, Key, Wait},
 };
 use crate::{Body, Result};
@@ -46,8 +46,8 @@ impl Ctx {
         }
         // A pause moves it, so it is looked up each time.
         poll_fn(|_| match self.known(&key) {
-            Some(Known::Timer(due_at)) => self.wait_until(&key, due_at),
-            Some(Known::Value(_) | Known::Failed(_)) | None => Poll::Pending,
+            Some(StepResult::Timer(due_at)) => self.wait_until(&key, due_at),
+            Some(StepResult::Value(_) | StepResult::Failed(_)) | None => Poll::Pending,
         })
         .await;
         Ok(())
@@ -66,8 +66,9 @@ impl Ctx {
                 }
                 let now = self.clock_now();
                 let mut state = self.state();
-                let waiting = state.journal.events.get(name).and_then(|it| it.front());
-                let Some((event, payload)) = waiting.cloned() else {
+                let waiting = state.fold.events.get(name).and_then(|it| it.front());
+                let Some((event, payload)) = waiting.map(|it| (it.version, it.payload.clone()))
+                else {
                     state.waits.push(Wait { key: key.clone(), until: None });
                     return Poll::Pending;
                 };

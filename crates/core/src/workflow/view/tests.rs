@@ -3,35 +3,39 @@
 use serde_json::{Value, json};
 use steadfast_store::{Address, EntityKind, Timestamp};
 
-use super::{Phase, Present, RunView, StepStatus, Story, UnderWay};
+use super::{Phase, Present, RunView, StepStatus, UnderWay};
 use crate::{
     Error,
-    workflow::record::{Attempt, Entry, Key, Progress, Report, Wait},
+    workflow::{
+        fold::RunFold,
+        record::{Attempt, Entry, Key, Progress, Report, Wait},
+    },
 };
 
 /// Adds entries, each 10 ms after the one before; the first at 10.
-fn story(entries: Vec<Entry>) -> Story {
-    let mut story = Story::new();
+fn fold(entries: Vec<Entry>) -> RunFold {
+    let mut fold = RunFold::empty();
     for (number, entry) in (1..).zip(entries) {
-        story.fold(number, Timestamp(number * 10), entry);
+        fold.head.version = number;
+        fold.apply(number, Timestamp(number * 10), entry);
     }
-    story
+    fold
 }
 
 fn around(now: i64) -> Present {
     Present { now: Timestamp(now), under_way: None, progress: None, running: 2, served: true }
 }
 
-fn look_at(story: &Story, around: &Present) -> RunView {
+fn look_at(fold: &RunFold, around: &Present) -> RunView {
     let run = Address::new(EntityKind::Run, "order", "o-1").unwrap();
-    let view = story.view(&run, around);
+    let view = RunView::of(fold, &run, around);
     let explained = view.status.is_final() || view.status == Phase::Running;
     assert!(explained || !view.waiting.is_empty(), "nothing explains {view:#?}");
     view
 }
 
 fn look(entries: Vec<Entry>, now: i64) -> RunView {
-    look_at(&story(entries), &around(now))
+    look_at(&fold(entries), &around(now))
 }
 
 fn key(scope: &str, kind: &str, name: &str) -> Key {
@@ -72,7 +76,7 @@ fn a_run_that_was_started_waits_for_room() {
     assert_eq!(view.input, json!({ "a": 1 }));
     assert_eq!(view.waiting[0].why, "queued: waits for room; 2 runs of `order` go on now");
     let foreign = Present { served: false, ..around(30) };
-    let view = look_at(&story(vec![started(), wake(&[])]), &foreign);
+    let view = look_at(&fold(vec![started(), wake(&[])]), &foreign);
     assert!(view.waiting[0].why.contains("no program that has the workflow `order`"));
 }
 
@@ -108,12 +112,12 @@ fn attempts_of_a_key_are_one_step() {
 fn what_is_under_way_is_told_from_memory() {
     let charge = key("", "step", "charge");
     let other = key("join#1.1/", "step", "other");
-    let story = story(vec![started(), tried(charge.clone(), 1, 12, 24), tried(other, 1, 12, 90)]);
+    let fold = fold(vec![started(), tried(charge.clone(), 1, 12, 24), tried(other, 1, 12, 90)]);
     let began_at = Timestamp(40);
     let now = UnderWay { key: charge, attempt: 2, began_at };
     let ship = UnderWay { key: key("", "step", "ship"), attempt: 1, began_at };
     let active = Present { under_way: Some(vec![now, ship]), ..around(50) };
-    let view = look_at(&story, &active);
+    let view = look_at(&fold, &active);
     assert_eq!((view.status, view.progress.step.as_deref()), (Phase::Running, Some("charge")));
     let expected = [
         ("charge", StepStatus::Running, 12, None),
@@ -130,12 +134,12 @@ fn what_is_under_way_is_told_from_memory() {
 fn an_attempt_that_is_in_the_record_meanwhile_is_told_once() {
     let charge = key("", "step", "charge");
     let tried = tried(charge.clone(), 1, 12, 24);
-    let story = story(vec![started(), tried, done(charge.clone(), json!(7), 45)]);
-    let attempts = look_at(&story, &around(70)).steps[0].attempts.clone();
+    let fold = fold(vec![started(), tried, done(charge.clone(), json!(7), 45)]);
+    let attempts = look_at(&fold, &around(70)).steps[0].attempts.clone();
     // Memory was looked at before the record was read.
     let last = &attempts[1];
     let now = UnderWay { key: charge, attempt: last.number, began_at: last.started_at.0 };
-    let view = look_at(&story, &Present { under_way: Some(vec![now]), ..around(70) });
+    let view = look_at(&fold, &Present { under_way: Some(vec![now]), ..around(70) });
     assert_eq!(view.steps[0].attempts, attempts);
 }
 
@@ -242,7 +246,7 @@ fn what_lost_against_another_branch_is_dropped() {
 }
 
 #[test]
-fn a_restart_forgets_what_the_journal_forgets() {
+fn a_restart_forgets_what_a_replay_forgets() {
     let ship = key("", "step", "ship");
     let mut entries = waiting_order();
     entries.extend([
@@ -259,11 +263,11 @@ fn a_restart_forgets_what_the_journal_forgets() {
     assert_eq!((view.steps.len(), view.restarts, view.ended_at), (0, 1, None));
     assert_eq!((view.status, view.progress.message.as_deref()), (Phase::Queued, None));
     entries.extend([Entry::Restarted { from: Some(ship) }, wake(&[])]);
-    let story = story(entries);
-    let view = look_at(&story, &around(200));
+    let fold = fold(entries);
+    let view = look_at(&fold, &around(200));
     let names: Vec<&str> = view.steps.iter().map(|it| it.kind.as_str()).collect();
     assert_eq!(names, ["call", "select", "sleep"], "the event was not taken: it is not known");
-    assert!(story.told.iter().all(|it| story.journal.known.contains_key(&it.key)));
+    assert!(fold.steps.iter().all(|it| it.result.is_some()));
 }
 
 #[test]

@@ -2,9 +2,10 @@
 
 use steadfast_store::{Address, Timestamp};
 
-use super::{Present, Time, WaitView, fold::Story};
+use super::{Present, Time, WaitView};
 use crate::workflow::{
     Status,
+    fold::RunFold,
     record::{Key, Report, Wait},
 };
 
@@ -12,24 +13,24 @@ use crate::workflow::{
 const ERROR_MAX: usize = 300;
 
 /// The reasons. There is one at least unless the run goes on or has ended.
-pub(super) fn waiting(story: &Story, run: &Address, around: &Present) -> Vec<WaitView> {
-    match &story.journal.head.status {
+pub(super) fn waiting(fold: &RunFold, run: &Address, around: &Present) -> Vec<WaitView> {
+    match &fold.head.status {
         Status::Complete(_) | Status::Errored(_) | Status::Terminated => Vec::new(),
         Status::Paused(Some(report)) => vec![plain("report", stuck(report))],
         Status::Paused(None) => {
-            let since = story.journal.head.paused_at.map(Time).map(|it| format!(" since {it}"));
+            let since = fold.head.paused_at.map(Time).map(|it| format!(" since {it}"));
             let since = since.unwrap_or_default();
             vec![plain("pause", format!("paused by hand{since}; resume it"))]
         }
         Status::Queued | Status::Running | Status::Waiting => match &around.under_way {
-            Some(_) => retries(story, around),
-            None => stands(story, run, around),
+            Some(_) => retries(fold, around),
+            None => stands(fold, run, around),
         },
     }
 }
 
 /// Why a run that may go on is not active.
-fn stands(story: &Story, run: &Address, around: &Present) -> Vec<WaitView> {
+fn stands(fold: &RunFold, run: &Address, around: &Present) -> Vec<WaitView> {
     let workflow = run.class();
     if !around.served {
         let why = format!(
@@ -38,8 +39,8 @@ fn stands(story: &Story, run: &Address, around: &Present) -> Vec<WaitView> {
         return vec![plain("program", why)];
     }
     // What it waited for before it was woken does not hold it up.
-    let waits: &[Wait] = match story.journal.head.status == Status::Waiting {
-        true => &story.waits,
+    let waits: &[Wait] = match fold.head.status == Status::Waiting {
+        true => &fold.waits,
         false => &[],
     };
     if waits.is_empty() {
@@ -47,23 +48,22 @@ fn stands(story: &Story, run: &Address, around: &Present) -> Vec<WaitView> {
         let why = format!("queued: waits for room; {running} {of} of `{workflow}` go on now");
         return vec![plain("queue", why)];
     }
-    waits.iter().map(|it| reason(story, run, it, around.now)).collect()
+    waits.iter().map(|it| reason(fold, run, it, around.now)).collect()
 }
 
 /// Attempts that are due later, while other branches go on.
-fn retries(story: &Story, around: &Present) -> Vec<WaitView> {
+fn retries(fold: &RunFold, around: &Present) -> Vec<WaitView> {
     let is_under_way = |key: &Key| around.under_way.iter().flatten().any(|it| it.key == *key);
-    let told = story.told.iter().map(|it| &it.key);
-    told.filter(|it| !is_under_way(it))
-        .filter_map(|key| {
-            let (_, due) = *story.journal.tried.get(key)?;
-            let failed = failed(story, key, due)?;
-            Some(view(key, Some(due), failed))
+    let steps = fold.steps.iter().filter(|it| !is_under_way(&it.key));
+    steps
+        .filter_map(|it| {
+            let failed = failed(fold, &it.key, it.retry_at?)?;
+            Some(view(&it.key, it.retry_at, failed))
         })
         .collect()
 }
 
-fn reason(story: &Story, run: &Address, wait: &Wait, now: Timestamp) -> WaitView {
+fn reason(fold: &RunFold, run: &Address, wait: &Wait, now: Timestamp) -> WaitView {
     let Wait { key, until } = wait;
     let until = until.map(Timestamp);
     let why = match (key.kind.as_str(), until) {
@@ -77,8 +77,9 @@ fn reason(story: &Story, run: &Address, wait: &Wait, now: Timestamp) -> WaitView
             )
         }
         ("sleep", Some(due)) => format!("sleeps `{}` until {}", key.name, Time(due)),
-        (_, Some(due)) => failed(story, key, due)
-            .unwrap_or_else(|| format!("waits for {key} until {}", Time(due))),
+        (_, Some(due)) => {
+            failed(fold, key, due).unwrap_or_else(|| format!("waits for {key} until {}", Time(due)))
+        }
         (_, None) => format!("waits for {key}"),
     };
     let is_due = until.is_some_and(|it| it <= now);
@@ -87,13 +88,12 @@ fn reason(story: &Story, run: &Address, wait: &Wait, now: Timestamp) -> WaitView
 }
 
 /// How often a step failed, how, and when it is tried again.
-fn failed(story: &Story, key: &Key, due: Timestamp) -> Option<String> {
-    let attempts = &story.told.iter().find(|it| it.key == *key)?.attempts;
-    let last = attempts.last()?;
-    let error = last.error.as_ref()?;
-    let times = if last.number == 1 { "once".into() } else { format!("{} times", last.number) };
-    let message: String = error.message.chars().take(ERROR_MAX).collect();
-    let text = format!("{}: {message}", error.code);
+fn failed(fold: &RunFold, key: &Key, due: Timestamp) -> Option<String> {
+    let last = fold.step(key)?.attempts.last()?;
+    let (error, number) = (last.error.as_ref()?, last.attempt.number);
+    let times = if number == 1 { "once".into() } else { format!("{number} times") };
+    let message: String = error.to_string().chars().take(ERROR_MAX).collect();
+    let text = format!("{}: {message}", error.code());
     Some(format!("{key} failed {times} ({text}); the next attempt is at {}", Time(due)))
 }
 

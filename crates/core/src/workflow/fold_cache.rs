@@ -1,4 +1,4 @@
-//! A cache of the journals of runs. A process reads a whole record once; after that, a wake-up or a
+//! A cache of the folds of runs. A process reads a whole record once; after that, a wake-up or a
 //! change from outside reads only new messages, however long the record is.
 //!
 //! The cache answers nothing by itself. Each use reads the stream from the last message that the
@@ -12,9 +12,9 @@ use parking_lot::{Mutex, MutexGuard};
 use steadfast_store::{Address, EntityId, Position, Recorded, Store, StoreError};
 
 use super::{
-    RunError, Runs, Status,
+    Status,
+    fold::{PAGE, RunFold},
     head::{RunHead, is_pending},
-    journal::{Journal, PAGE},
 };
 
 /// Approximate size of the cache.
@@ -25,7 +25,7 @@ const HEAD_BYTES: usize = 512;
 
 /// Evicts the least recently used run when the cache is full.
 #[derive(Debug)]
-pub(super) struct JournalCache {
+pub(super) struct FoldCache {
     bytes_max: usize,
     entries: Mutex<Entries>,
 }
@@ -38,41 +38,104 @@ struct Entries {
     bytes: usize,
 }
 
-/// The head may be newer than the journal. While a run is awake, its driver has the journal, and
+/// The head may be newer than the fold. While a run is awake, its driver has the fold, and
 /// the cache only has the head.
 #[derive(Debug)]
 struct CachedRun {
     head: RunHead,
-    journal: Option<(Journal, usize)>,
+    fold: Option<(RunFold, usize)>,
     bytes: usize,
     used: u64,
 }
 
-impl Default for JournalCache {
+impl Default for FoldCache {
     fn default() -> Self {
         Self { bytes_max: BYTES_MAX, entries: Mutex::default() }
     }
 }
 
-impl JournalCache {
-    fn head(&self, run: EntityId) -> Option<RunHead> {
+impl FoldCache {
+    /// The current head of a run; `None` if the run does not exist.
+    pub(super) async fn head(
+        &self,
+        store: &dyn Store,
+        run: &Address,
+    ) -> Result<Option<RunHead>, StoreError> {
+        if let Some(mut head) = self.cached_head(run.id()) {
+            if let Some(new) = NewMessages::read(store, run, &head).await? {
+                head.timer = new.timer;
+                for message in &new.messages {
+                    head.take(message)?;
+                }
+                self.update_head(run.id(), &head);
+                return Ok(Some(head));
+            }
+            self.remove(run.id());
+        }
+        let Some(fold) = RunFold::load(store, run).await? else { return Ok(None) };
+        let head = fold.head.clone();
+        self.insert(run.id(), fold);
+        Ok(Some(head))
+    }
+
+    /// The fold of a run that is to be driven; `None` if the run does not exist, has ended or is
+    /// paused.
+    pub(super) async fn load(
+        &self,
+        store: &dyn Store,
+        run: &Address,
+    ) -> Result<Option<RunFold>, StoreError> {
+        let fold = match self.take(run.id()) {
+            Some(mut fold) => match NewMessages::read(store, run, &fold.head).await? {
+                Some(new) => {
+                    fold.head.timer = new.timer;
+                    for message in &new.messages {
+                        fold.take(message)?;
+                    }
+                    Some(fold)
+                }
+                None => RunFold::load(store, run).await?,
+            },
+            // The head of an ended or paused run is enough.
+            None if self.cached_head(run.id()).is_some_and(|it| !it.goes_on()) => {
+                match self.head(store, run).await? {
+                    Some(head) if head.goes_on() => RunFold::load(store, run).await?,
+                    Some(_) | None => None,
+                }
+            }
+            None => RunFold::load(store, run).await?,
+        };
+        Ok(match fold {
+            Some(fold) if fold.head.goes_on() => {
+                self.update_head(run.id(), &fold.head);
+                Some(fold)
+            }
+            Some(fold) => {
+                self.insert(run.id(), fold);
+                None
+            }
+            None => None,
+        })
+    }
+
+    fn cached_head(&self, run: EntityId) -> Option<RunHead> {
         Some(self.entries().runs.get(&run)?.head.clone())
     }
 
-    /// Moves the journal of a run to its driver.
-    fn take(&self, run: EntityId) -> Option<Journal> {
+    /// Moves the fold of a run to its driver.
+    fn take(&self, run: EntityId) -> Option<RunFold> {
         let mut entries = self.entries();
-        let CachedRun { head, journal, .. } = entries.remove(run)?;
+        let CachedRun { head, fold, .. } = entries.remove(run)?;
         entries.insert(run, head, None);
-        Some(journal?.0)
+        Some(fold?.0)
     }
 
-    /// Caches the journal of a run that is no longer awake; of an ended run only the head.
-    pub(super) fn insert(&self, run: EntityId, journal: Journal) {
-        let bytes = journal.bytes();
-        let head = journal.head.clone();
+    /// Caches the fold of a run that is no longer awake; of an ended run only the head.
+    pub(super) fn insert(&self, run: EntityId, fold: RunFold) {
+        let bytes = fold.bytes();
+        let head = fold.head.clone();
         let fits = !head.status.is_final() && bytes < self.bytes_max;
-        self.put(run, head, fits.then_some((journal, bytes)));
+        self.put(run, head, fits.then_some((fold, bytes)));
     }
 
     pub(super) fn update_head(&self, run: EntityId, head: &RunHead) {
@@ -85,18 +148,18 @@ impl JournalCache {
 
     /// Keeps the newer of what is cached and what is given. Of two runs with the same id, the later
     /// one has the higher first position.
-    fn put(&self, run: EntityId, head: RunHead, journal: Option<(Journal, usize)>) {
+    fn put(&self, run: EntityId, head: RunHead, fold: Option<(RunFold, usize)>) {
         let mut entries = self.entries();
-        let (head, journal) = match entries.remove(run) {
-            Some(cached) if head.first < cached.head.first => (cached.head, cached.journal),
+        let (head, fold) = match entries.remove(run) {
+            Some(cached) if head.first < cached.head.first => (cached.head, cached.fold),
             Some(cached) if head.first == cached.head.first => {
                 let is_newer = cached.head.version <= head.version;
                 let head = if is_newer { head } else { cached.head };
-                (head, journal.or(cached.journal))
+                (head, fold.or(cached.fold))
             }
-            Some(_) | None => (head, journal),
+            Some(_) | None => (head, fold),
         };
-        entries.insert(run, head, journal);
+        entries.insert(run, head, fold);
         while self.bytes_max < entries.bytes
             && let Some((_, oldest)) = entries.by_use.first_key_value()
         {
@@ -118,18 +181,18 @@ impl Entries {
         Some(cached)
     }
 
-    fn insert(&mut self, run: EntityId, head: RunHead, journal: Option<(Journal, usize)>) {
+    fn insert(&mut self, run: EntityId, head: RunHead, fold: Option<(RunFold, usize)>) {
         let status = match &head.status {
-            Status::Complete(output) => super::journal::bytes(output),
+            Status::Complete(output) => super::fold::bytes(output),
             Status::Errored(error) => error.to_string().len(),
             Status::Paused(report) => report.as_ref().map_or(0, |it| it.reason.len()),
             Status::Queued | Status::Running | Status::Waiting | Status::Terminated => 0,
         };
-        let bytes = HEAD_BYTES + status + journal.as_ref().map_or(0, |it| it.1);
+        let bytes = HEAD_BYTES + status + fold.as_ref().map_or(0, |it| it.1);
         self.uses += 1;
         self.bytes += bytes;
         self.by_use.insert(self.uses, run);
-        self.runs.insert(run, CachedRun { head, journal, bytes, used: self.uses });
+        self.runs.insert(run, CachedRun { head, fold, bytes, used: self.uses });
     }
 }
 
@@ -167,70 +230,6 @@ impl NewMessages {
     }
 }
 
-impl Runs {
-    /// The current head of a run.
-    pub(super) async fn head(&self, run: &Address) -> Result<RunHead, RunError> {
-        let head = self.find_head(run).await?;
-        head.ok_or_else(|| RunError::UnknownRun { run: run.to_string() })
-    }
-
-    async fn find_head(&self, run: &Address) -> Result<Option<RunHead>, StoreError> {
-        let (store, journals) = (&*self.shared.store, &self.shared.journals);
-        if let Some(mut head) = journals.head(run.id()) {
-            if let Some(new) = NewMessages::read(store, run, &head).await? {
-                head.timer = new.timer;
-                for message in &new.messages {
-                    head.take(message)?;
-                }
-                journals.update_head(run.id(), &head);
-                return Ok(Some(head));
-            }
-            journals.remove(run.id());
-        }
-        let Some(journal) = Journal::load(store, run).await? else { return Ok(None) };
-        let head = journal.head.clone();
-        journals.insert(run.id(), journal);
-        Ok(Some(head))
-    }
-
-    /// The journal of a run that is to be driven; `None` if the run does not exist, has ended or is
-    /// paused.
-    pub(super) async fn journal(&self, run: &Address) -> Result<Option<Journal>, StoreError> {
-        let (store, journals) = (&*self.shared.store, &self.shared.journals);
-        let journal = match journals.take(run.id()) {
-            Some(mut journal) => match NewMessages::read(store, run, &journal.head).await? {
-                Some(new) => {
-                    journal.head.timer = new.timer;
-                    for message in &new.messages {
-                        journal.take(message)?;
-                    }
-                    Some(journal)
-                }
-                None => Journal::load(store, run).await?,
-            },
-            // The head of an ended or paused run is enough.
-            None if journals.head(run.id()).is_some_and(|it| !it.goes_on()) => {
-                match self.find_head(run).await? {
-                    Some(head) if head.goes_on() => Journal::load(store, run).await?,
-                    Some(_) | None => None,
-                }
-            }
-            None => Journal::load(store, run).await?,
-        };
-        Ok(match journal {
-            Some(journal) if journal.head.goes_on() => {
-                journals.update_head(run.id(), &journal.head);
-                Some(journal)
-            }
-            Some(journal) => {
-                journals.insert(run.id(), journal);
-                None
-            }
-            None => None,
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -242,29 +241,29 @@ mod tests {
         Address::new(EntityKind::Run, "w", name).expect("an address").id()
     }
 
-    fn journal(first: Position, version: i64, bytes: usize) -> Journal {
-        let mut journal = Journal::begun(first, first + version, json!("x".repeat(bytes)));
-        journal.head.version = version;
-        journal
+    fn fold(first: Position, version: i64, bytes: usize) -> RunFold {
+        let mut fold = RunFold::begun(first, first + version, json!("x".repeat(bytes)));
+        fold.head.version = version;
+        fold
     }
 
-    fn cache(bytes_max: usize) -> JournalCache {
-        JournalCache { bytes_max, entries: Mutex::default() }
+    fn cache(bytes_max: usize) -> FoldCache {
+        FoldCache { bytes_max, entries: Mutex::default() }
     }
 
     #[test]
     fn the_least_recently_used_run_is_evicted_when_the_cache_is_full() {
         let cache = cache(10_000);
         for number in 0..1_000 {
-            cache.insert(id(&number.to_string()), journal(1, 2, 2_000));
-            cache.update_head(id("0"), &journal(1, 2, 0).head);
+            cache.insert(id(&number.to_string()), fold(1, 2, 2_000));
+            cache.update_head(id("0"), &fold(1, 2, 0).head);
         }
         assert!(cache.entries().bytes <= 10_000);
         assert!(cache.take(id("0")).is_some(), "it was used all the time");
         assert!(cache.take(id("999")).is_some());
         assert!(cache.take(id("990")).is_none());
-        cache.insert(id("large"), journal(1, 2, 20_000));
-        assert!(cache.head(id("large")).is_some() && cache.take(id("large")).is_none());
+        cache.insert(id("large"), fold(1, 2, 20_000));
+        assert!(cache.cached_head(id("large")).is_some() && cache.take(id("large")).is_none());
         cache.remove(id("large"));
         (0..1_000).for_each(|it| cache.remove(id(&it.to_string())));
         let entries = cache.entries();
@@ -275,15 +274,15 @@ mod tests {
     fn the_newer_head_stays_in_whatever_order_they_come() {
         let cache = cache(BYTES_MAX);
         let run = id("one");
-        cache.update_head(run, &journal(1, 9, 0).head);
-        cache.insert(run, journal(1, 7, 0));
-        assert_eq!(cache.head(run).map(|it| it.version), Some(9));
+        cache.update_head(run, &fold(1, 9, 0).head);
+        cache.insert(run, fold(1, 7, 0));
+        assert_eq!(cache.cached_head(run).map(|it| it.version), Some(9));
         assert_eq!(cache.take(run).map(|it| it.head.version), Some(7));
         // The next run of this id.
-        cache.insert(run, journal(50, 3, 0));
-        cache.insert(run, journal(1, 9, 0));
-        cache.update_head(run, &journal(1, 10, 0).head);
-        assert_eq!(cache.head(run).map(|it| (it.first, it.version)), Some((50, 3)));
+        cache.insert(run, fold(50, 3, 0));
+        cache.insert(run, fold(1, 9, 0));
+        cache.update_head(run, &fold(1, 10, 0).head);
+        assert_eq!(cache.cached_head(run).map(|it| (it.first, it.version)), Some((50, 3)));
         assert_eq!(cache.take(run).map(|it| it.head.first), Some(50));
     }
 }

@@ -1,8 +1,46 @@
-//! How far a run or a step of it is, in one word.
+//! How far a run or a step of it is.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use crate::workflow::Status;
+use super::record::Report;
+use crate::Error;
+
+/// How far a run is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// It is to go on as soon as there is room.
+    Queued,
+    /// It is going on right now.
+    Running,
+    /// It waits for a time or an event.
+    Waiting,
+    /// It stands still until somebody resumes it; the report says why if nobody has paused it.
+    Paused(Option<Report>),
+    /// It has ended well, with this.
+    Complete(Value),
+    /// It has failed, with this.
+    Errored(Error),
+    /// It was ended from outside.
+    Terminated,
+}
+
+impl Status {
+    /// Whether it will never go on.
+    pub fn is_final(&self) -> bool {
+        Phase::of(self).is_final()
+    }
+
+    /// Whether it stands still until somebody resumes it.
+    pub fn is_paused(&self) -> bool {
+        matches!(self, Status::Paused(_))
+    }
+
+    /// As it is written.
+    pub fn tag(&self) -> &'static str {
+        Phase::of(self).word()
+    }
+}
 
 /// How far a run is, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
