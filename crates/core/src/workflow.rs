@@ -3,12 +3,10 @@
 //! gets from the record what it had.
 
 mod active;
-mod alarm;
 mod begin;
 mod branch;
 mod call;
 mod combine;
-mod commit;
 mod control;
 mod ctx;
 mod definition;
@@ -32,7 +30,6 @@ mod send;
 mod state;
 mod status;
 mod step;
-mod tail;
 mod view;
 mod wait;
 mod wake;
@@ -40,7 +37,7 @@ mod watchers;
 
 use std::{fmt, marker::PhantomData};
 
-pub(crate) use self::ended::OnEnd;
+pub(crate) use self::record::OnEnd;
 pub use self::{
     begin::StartedRecord,
     combine::Either,

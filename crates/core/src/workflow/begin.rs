@@ -12,12 +12,13 @@ use steadfast_store::{
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
-    OnEnd, RunError, Runs, Started, Status,
-    active::Stop,
-    drive::{Call, Driver, Poke, Waiter},
+    RunError, Status,
+    active::{Poke, Stop},
+    drive::Driver,
     fold::RunFold,
-    record::Entry,
-    wake,
+    record::{Entry, OnEnd},
+    runs::{Runs, Started},
+    wake::{self, WakeUp},
 };
 use crate::RequestKey;
 
@@ -106,8 +107,7 @@ impl Runs {
         let answered = match self.make(&driver.run, input.clone(), due, key.as_ref()).await {
             Ok(made) => {
                 if let Made::Fresh(first, position) = made {
-                    driver.fresh = Some(RunFold::begun(first, position, input));
-                    driver.calls.push(own(position, lease));
+                    driver.made(RunFold::begun(first, position, input), own(position, lease));
                 }
                 self.started(&driver.run, &made, key.as_ref()).await
             }
@@ -184,37 +184,13 @@ impl Runs {
                     if let Some(wake) = page.first().filter(|it| is_held(it, lease)) {
                         let Some(workflow) = self.shared.workflows.get(run.class()) else { return };
                         let place = workflow.room.place(false).await;
-                        self.wake(&run, Some(own(wake.position, lease)), place);
+                        self.wake(&run, own(wake.position, lease), place);
                     }
                     return;
                 }
                 Err(error) if error.is_over() => return,
                 Err(error) => tracing::debug!(run = %run, error = %error, "run is looked for"),
             }
-        }
-    }
-
-    /// Gives a wake-up back that we hold, to be delivered like any other.
-    pub(super) async fn give_back(
-        &self,
-        position: Position,
-        lease: Lease,
-    ) -> Result<(), StoreError> {
-        let release = Commit::of(Write::Release { position, lease });
-        match self.shared.store.commit(release).await {
-            // The next owner takes it over.
-            Ok(_) => Ok(()),
-            Err(error) if error.is_over() => Ok(()),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// The same when the store has no time for it.
-    pub(super) async fn give_back_later(self, position: Position, lease: Lease) {
-        let clock = &self.shared.clock;
-        while let Err(error) = self.give_back(position, lease).await {
-            tracing::debug!(position, error = %error, "wake-up is given back later");
-            clock.sleep(LOOK_AGAIN).await;
         }
     }
 }
@@ -227,6 +203,6 @@ fn is_held(message: &Recorded, by: Lease) -> bool {
     matches!(message.state, Some(State::InFlight { lease, .. }) if lease == by)
 }
 
-fn own(position: Position, lease: Lease) -> Call {
-    Call { position, lease: Some(lease), attempt: 1, told: Waiter::Nobody }
+fn own(position: Position, lease: Lease) -> WakeUp {
+    WakeUp { position, lease: Some(lease), attempt: 1, delivery: None }
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use steadfast_store::{
-    Address, Commit, Expect, InvalidInput, Outcome, Position, Rejection, RunStatus, SettledAs,
-    StoreError, Timestamp, Version, Write,
+    Address, Commit, Expect, InvalidInput, Outcome, Position, Rejection, RunStatus, StoreError,
+    Timestamp, Version, Write,
 };
 
 use super::{
@@ -56,10 +56,8 @@ impl Change {
             messages.push(wake::at_once(run)?);
         }
         let mut commit = Commit::append(run, head.version, messages);
-        if let (Entry::Terminated, Some(position)) = (&self.entry, head.timer) {
-            // Nobody waits for that time any more.
-            let (lease, as_, error) = (None, SettledAs::Cancelled, None);
-            commit = commit.write(Write::Settle { position, lease, as_, error });
+        if let (Entry::Terminated, Some(timer)) = (&self.entry, head.timer) {
+            commit = commit.write(wake::cancel(timer));
         }
         Ok(match self.row {
             Some((status, expires)) => {
@@ -217,7 +215,7 @@ impl Runs {
             return Ok(());
         }
         let (version, status) = loop {
-            let turn = self.turn(run.id());
+            let turn = self.shared.active.turn(run.id());
             let _turn = match &turn {
                 Some(turn) => Some(turn.lock().await),
                 None => None,
@@ -243,7 +241,7 @@ impl Runs {
             };
             let outcome = outcome.inspect_err(|_| {
                 // It may be recorded all the same.
-                let _ = self.poke(run.id(), None);
+                let _ = self.shared.active.poke(run.id(), None);
                 self.shared.watchers.is_unknown(run.id());
             });
             match outcome? {
@@ -269,7 +267,7 @@ impl Runs {
             }
         };
         // If it is not awake, the wake-up is on its way.
-        let _ = self.poke(run.id(), None);
+        let _ = self.shared.active.poke(run.id(), None);
         self.shared.watchers.tell(run.id(), version, Some(status));
         Ok(())
     }

@@ -1,143 +1,161 @@
-//! Drives one run: lets it go on as far as it can, records what it does, and puts it to sleep.
+//! Drives one run: performs the actions of its state machine.
+
+mod draft;
+mod machine;
+#[cfg(test)]
+mod model;
+mod poll;
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
-    task::{Context, Poll},
+    time::Duration,
 };
 
-use serde_json::Value;
 use steadfast_store::{
-    Address, Commit, Expect, Health, Lease, Outcome, Position, Rejection, SettledAs, Store,
-    StoreError, Write,
+    Address, Commit, EntityId, Health, Lease, Outcome, Position, Recorded, StoreError, Write,
 };
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, watch};
 
+use self::{
+    machine::{Action, Event, Machine},
+    poll::Alarm,
+};
 use super::{
-    Runs,
-    active::{Seen, Stop},
-    alarm::Alarm,
+    active::{Activation, Poke, Stop},
     ctx::{Around, Ctx},
     definition::{Definition, Running},
     fold::RunFold,
-    record::Report,
     room::Place,
-    tail::{Tail, first},
+    runs::Runs,
+    wake::WakeUp,
 };
-use crate::{Error, Result};
 
-/// The work that is to wake a run, and who is told when that is done.
-pub(super) struct Call {
-    pub(super) position: Position,
-    pub(super) lease: Option<Lease>,
-    /// Which attempt it is, from 1: the others ended with their process.
-    pub(super) attempt: u32,
-    pub(super) told: Waiter,
-}
+/// When a busy store is asked again.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Who is told when a run sleeps or has ended.
-pub(super) enum Waiter {
-    /// The delivery.
-    Delivery(oneshot::Sender<()>),
-    /// We have made the run ourselves, and hold its wake-up.
-    Nobody,
-}
-
-/// Something for a run that is being driven: a delivery, or the news that its record has grown.
-pub(super) type Poke = Option<Call>;
-
+/// One run that is driven by one task.
 pub(super) struct Driver {
-    pub(super) runs: Runs,
-    pub(super) workflow: Arc<Definition>,
+    runs: Runs,
+    workflow: Arc<Definition>,
     pub(super) run: Address,
-    /// What has woken it. It stays pending until the run sleeps or ends, so that the next process
-    /// wakes the run if this one ends.
-    pub(super) calls: Vec<Call>,
+    machine: Machine,
     /// The run as it was made, if that was just now.
-    pub(super) fresh: Option<RunFold>,
-    pub(super) seen: Seen,
-    pub(super) turn: Arc<tokio::sync::Mutex<()>>,
+    fresh: Option<RunFold>,
+    activation: Activation,
     /// Its place among those that are awake, as long as it is driven.
     #[expect(dead_code, reason = "it is held, not read")]
-    pub(super) place: Place,
+    place: Place,
 }
 
-/// What came of letting a run go on.
-enum Went {
-    /// It has ended.
-    To(Result<Value>),
-    /// It wants something recorded.
-    Record,
-    /// It waits for a time or for events, or is paused.
-    Idle,
-    /// A body is under way, and the time of another branch has come.
-    Due,
-    /// It cannot go on.
-    Stuck(Report),
-    /// Somebody has done something with it.
-    Poked(Poke),
+/// The code of a run on its way through the record. It is dropped when the run sleeps.
+struct Code {
+    ctx: Ctx,
+    future: Option<Running>,
+}
+
+impl Drop for Code {
+    fn drop(&mut self) {
+        let future = self.future.take();
+        // The user's destructors may panic.
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(future))) {
+            let (run, error) = (&self.ctx.0.around.run, crate::dispatch::panic_message(&*panic));
+            tracing::error!(run = %run, error, "run panicked when it was dropped");
+        }
+    }
 }
 
 impl Driver {
-    pub(super) fn store(&self) -> &dyn Store {
-        &*self.runs.shared.store
+    /// Of a run that was just made; we hold its first wake-up.
+    pub(super) fn made(&mut self, fold: RunFold, wake_up: WakeUp) {
+        self.fresh = Some(fold);
+        self.machine.wake_ups.push(wake_up);
     }
 
     /// Drives the run until it ends, sleeps, or stands still.
-    pub(super) async fn drive(
-        &mut self,
-        pokes: &mut mpsc::UnboundedReceiver<Poke>,
-    ) -> Result<(), StoreError> {
+    async fn drive(&mut self, pokes: &mut mpsc::UnboundedReceiver<Poke>) -> Result<(), StoreError> {
+        self.machine.begin();
         loop {
-            // Whoever has lost the store begins nothing: it can still be read.
-            if let Health::Failed { reason } = self.store().health() {
-                return Err(StoreError::Failed { reason });
-            }
-            let fold = match self.fresh.take() {
-                Some(fold) => Some(fold),
-                None => self.runs.shared.folds.load(self.store(), &self.run).await?,
-            };
-            let Some(fold) = fold else { return self.rest().await };
-            let (input, generation) = (fold.input.clone(), fold.generation);
-            let cut_off = self.cut_off(&fold).await?;
-            let ctx = Ctx::new(self.around(), fold, cut_off);
-            self.seen.show(Some(&ctx));
-            let mut future = (self.workflow.run)(ctx.clone(), input);
-            let is_over = self.go_on(&ctx, &mut future, generation, pokes).await;
-            self.seen.show(None);
-            // What the code of the user's drops may panic.
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(future))) {
-                let text = crate::dispatch::panic_message(&*panic);
-                tracing::error!(run = %self.run, error = text, "run panicked when it was dropped");
-            }
+            let mut code = self.load().await?;
+            self.activation.show(Some(&code.ctx));
+            let is_over = self.replay(&mut code, pokes).await;
+            self.activation.show(None);
             if is_over? {
-                self.cache(&ctx);
                 return Ok(());
-            }
-            // A restart of an ended run comes with a wake-up of its own.
-            if ctx.state().fold.head.status.is_final() {
-                return self.rest().await;
             }
         }
     }
 
-    /// Caches the fold for the next wake-up, unless it holds entries that are not durable.
-    fn cache(&self, ctx: &Ctx) {
-        let mut state = ctx.state();
-        if state.given == state.durable {
-            let fold = std::mem::replace(&mut state.fold, RunFold::empty());
-            self.runs.shared.folds.insert(self.run.id(), fold);
+    /// Performs the actions of the machine. `false` if the code is to begin anew.
+    async fn replay(
+        &mut self,
+        code: &mut Code,
+        pokes: &mut mpsc::UnboundedReceiver<Poke>,
+    ) -> Result<bool, StoreError> {
+        let mut stop = self.runs.shared.stop.subscribe();
+        let mut event = Event::Loaded;
+        loop {
+            event = match self.step(&code.ctx, event) {
+                Action::Load => return Ok(false),
+                Action::Poll => self.poll(code, pokes, &mut stop).await?,
+                Action::Refresh => Event::Refreshed(self.read_new(&code.ctx).await?),
+                Action::Commit(commit) => Event::Committed(self.commit(commit).await),
+                Action::Pause(pause) => {
+                    self.pause(pause, &mut stop).await?;
+                    Event::Paused
+                }
+                Action::Sleep => {
+                    self.cache(&code.ctx);
+                    return Ok(true);
+                }
+                Action::Finish => return Ok(true),
+                Action::GiveUp(error) => return Err(error),
+            };
         }
+    }
+
+    fn step(&mut self, ctx: &Ctx, event: Event) -> Action {
+        let is_durable = matches!(&event, Event::Committed(Ok(Outcome::Committed(_))));
+        let now = ctx.clock_now();
+        let mut state = ctx.state();
+        let before = state.fold.head.version;
+        let action = self.machine.step(&mut state, event, now);
+        if is_durable && before < state.fold.head.version {
+            let (id, head) = (self.run.id(), state.fold.head.clone());
+            self.runs.shared.folds.update_head(id, &head);
+            self.runs.shared.watchers.tell(id, head.version, Some(head.status));
+        }
+        drop(state);
+        self.machine.settled.drain(..).for_each(WakeUp::done);
+        action
+    }
+
+    /// Reads the run, and begins its code.
+    async fn load(&mut self) -> Result<Code, StoreError> {
+        let (store, folds) = (&*self.runs.shared.store, &self.runs.shared.folds);
+        // A store that has failed can still be read, but nothing may begin.
+        if let Health::Failed { reason } = store.health() {
+            return Err(StoreError::Failed { reason });
+        }
+        let fold = match self.fresh.take() {
+            Some(fold) => fold,
+            None => folds.load(store, &self.run).await?.unwrap_or_else(RunFold::empty),
+        };
+        let cut_off = self.cut_off(&fold).await?;
+        let input = fold.input.clone();
+        let ctx = Ctx::new(self.around(), fold, cut_off);
+        let future = Some((self.workflow.run)(ctx.clone(), input));
+        Ok(Code { ctx, future })
     }
 
     /// How many attempts ended with their process since the run last did something. Those before
     /// are no matter of the step that comes now.
     async fn cut_off(&mut self, fold: &RunFold) -> Result<u32, StoreError> {
         let mut most = 0;
-        for call in &mut self.calls {
-            let before = std::mem::replace(&mut call.attempt, 1) - 1;
+        for wake_up in &mut self.machine.wake_ups {
+            let before = std::mem::replace(&mut wake_up.attempt, 1) - 1;
             if 0 < before {
-                let attempts = self.runs.shared.store.attempts(call.position).await?;
+                let attempts = self.runs.shared.store.attempts(wake_up.position).await?;
                 let since = attempts.iter().filter(|it| fold.acted_at < it.ended_at).count();
                 most = most.max(before.min(u32::try_from(since).unwrap_or(before)));
             }
@@ -157,145 +175,187 @@ impl Driver {
         }
     }
 
-    /// Lets it go on. `false` if it is to begin anew from its record.
-    async fn go_on(
-        &mut self,
-        ctx: &Ctx,
-        future: &mut Running,
-        generation: u32,
+    async fn poll(
+        &self,
+        code: &mut Code,
         pokes: &mut mpsc::UnboundedReceiver<Poke>,
-    ) -> Result<bool, StoreError> {
-        let mut stop = self.runs.shared.stop.subscribe();
-        let clock = self.runs.shared.clock.clone();
-        let mut alarm = Alarm::new(&*clock);
-        loop {
-            let went = tokio::select! {
-                biased;
-                Some(poke) = pokes.recv() => Went::Poked(poke),
-                Ok(_) = stop.wait_for(|it| *it == Stop::Now) => return Err(StoreError::Closed),
-                went = std::future::poll_fn(|context| {
-                    poll(ctx, future, &mut alarm, context)
-                }) => went,
-            };
-            let is_over = match went {
-                Went::Poked(poke) => {
-                    self.take_call(poke).await?;
-                    self.refresh(ctx).await?;
-                    false
-                }
-                Went::Due => false,
-                Went::Record => self.commit(ctx, generation, Tail::GoesOn).await?,
-                Went::Idle => match Tail::idle(ctx) {
-                    Some(tail) => self.commit(ctx, generation, tail).await?,
-                    None => false,
-                },
-                Went::Stuck(report) => self.commit(ctx, generation, Tail::Stands(report)).await?,
-                Went::To(result) => self.commit(ctx, generation, Tail::Ends(result)).await?,
-            };
-            if is_over {
-                return Ok(true);
-            }
-            let state = ctx.state();
-            if state.fold.head.status.is_final() || state.fold.generation != generation {
-                return Ok(false);
-            }
+        stop: &mut watch::Receiver<Stop>,
+    ) -> Result<Event, StoreError> {
+        let Code { ctx, future } = code;
+        let Some(future) = future else { return Err(StoreError::Closed) };
+        let mut alarm = Alarm::new(&*self.runs.shared.clock);
+        tokio::select! {
+            biased;
+            Some(poke) = pokes.recv() => Ok(Event::Poked(poke)),
+            Ok(_) = stop.wait_for(|it| *it == Stop::Now) => Err(StoreError::Closed),
+            polled = std::future::poll_fn(|context| {
+                poll::poll(ctx, future, &mut alarm, context)
+            }) => Ok(Event::Polled(polled)),
         }
     }
 
-    /// One wake-up keeps the run alive; others are done when it has heard of them, so that they do
-    /// not take up the places of other runs. But only while the first is pending: it may have been
-    /// cancelled on its way here.
-    async fn take_call(&mut self, poke: Poke) -> Result<(), StoreError> {
-        let Some(call) = poke else { return Ok(()) };
-        while let Some(first) = self.calls.first().map(|it| it.position) {
-            let commit = Commit::of(call.settle()).expect(Expect::Pending { position: first });
-            match self.store().commit(commit).await {
-                Ok(Outcome::Rejected(Rejection::NotPending { position })) if position == first => {
-                    self.calls.remove(0).done();
-                }
-                // If it is no longer pending itself, that is what was wanted.
-                Ok(_) => {
-                    call.done();
-                    return Ok(());
-                }
-                Err(error) => {
-                    self.calls.push(call);
-                    return Err(error);
-                }
-            }
-        }
-        self.calls.push(call);
-        Ok(())
-    }
-
-    /// Reads what others have recorded.
-    pub(super) async fn refresh(&self, ctx: &Ctx) -> Result<(), StoreError> {
+    /// Messages that others have recorded.
+    async fn read_new(&self, ctx: &Ctx) -> Result<Vec<Recorded>, StoreError> {
         // The lock is not held while the store is asked: only this task changes the fold.
         let version = ctx.state().fold.head.version;
-        let page = self.store().read_stream(self.run.id(), version + 1, usize::MAX >> 1).await?;
-        let mut state = ctx.state();
-        let before = state.fold.shifted;
-        for message in page {
-            state.fold.take(&message)?;
+        let store = &self.runs.shared.store;
+        store.read_stream(self.run.id(), version + 1, usize::MAX >> 1).await
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<Outcome, StoreError> {
+        let _turn = self.activation.turn.lock().await;
+        self.runs.shared.store.commit(commit).await
+    }
+
+    /// Waits, unless we stop.
+    async fn pause(
+        &self,
+        pause: Duration,
+        stop: &mut watch::Receiver<Stop>,
+    ) -> Result<(), StoreError> {
+        tokio::select! {
+            () = self.runs.shared.clock.sleep(pause) => Ok(()),
+            _ = stop.wait_for(|it| *it == Stop::Now) => Err(StoreError::Closed),
         }
-        let by = state.fold.shifted - before;
-        state.shift_new(by);
-        Ok(())
+    }
+
+    /// Caches the fold for the next wake-up, unless it holds entries that are not durable.
+    fn cache(&self, ctx: &Ctx) {
+        let mut state = ctx.state();
+        if state.given == state.durable {
+            let fold = std::mem::replace(&mut state.fold, RunFold::empty());
+            self.runs.shared.folds.insert(self.run.id(), fold);
+        }
     }
 }
 
-impl Call {
-    /// Tells who waits.
-    pub(super) fn done(self) {
-        if let Waiter::Delivery(told) = self.told {
-            // That nobody waits any more is no matter.
-            let _ = told.send(());
-        }
-    }
+/// A run is no longer driven, also after a panic.
+struct Left<'a> {
+    runs: &'a Runs,
+    run: EntityId,
+}
 
-    pub(super) fn settle(&self) -> Write {
-        let (position, lease) = (self.position, self.lease);
-        Write::Settle { position, lease, as_: SettledAs::Done, error: None }
+impl Drop for Left<'_> {
+    fn drop(&mut self) {
+        self.runs.shared.active.left(self.run, std::thread::panicking());
     }
 }
 
-/// Lets the run go on, once.
-fn poll(
-    ctx: &Ctx,
-    future: &mut Running,
-    alarm: &mut Alarm<'_>,
-    context: &mut Context<'_>,
-) -> Poll<Went> {
-    {
-        let mut state = ctx.state();
-        state.waits.clear();
-        state.wants = false;
-    }
-    let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context)));
-    let mut state = ctx.state();
-    if let Some(report) = state.stuck.take() {
-        return Poll::Ready(Went::Stuck(report));
-    }
-    let is_busy = !state.under_way.is_empty();
-    Poll::Ready(match polled {
-        Ok(Poll::Ready(result)) => match state.unasked() {
-            Some(report) => Went::Stuck(report),
-            None => Went::To(result),
-        },
-        // What leads to something outside, and what may be lost meanwhile, is recorded first.
-        Ok(Poll::Pending) if !state.new.is_empty() && (state.wants || is_busy) => Went::Record,
-        Ok(Poll::Pending) if is_busy => {
-            let at = first(&state.waits).filter(|_| !state.is_paused());
-            return alarm.poll(at, context).map(|()| Went::Due);
+impl Runs {
+    /// Has a run driven: by its driver, or by a new task, which has this place.
+    pub(super) fn wake(&self, run: &Address, wake_up: WakeUp, place: Place) {
+        let (mut poke, mut place) = (Some(wake_up), place);
+        while self.shared.workflows.contains_key(run.class()) {
+            match self.shared.active.poke(run.id(), poke) {
+                Ok(()) => return,
+                Err(back) => poke = back,
+            }
+            match self.awaken(run, place) {
+                Ok((mut driver, pokes)) => {
+                    driver.machine.wake_ups.extend(poke);
+                    tokio::spawn(self.clone().keep_driving(driver, pokes));
+                    return;
+                }
+                Err(back) => place = back,
+            }
         }
-        Ok(Poll::Pending) if state.waits.is_empty() && !state.is_paused() => Went::Stuck(
-            Report::new("the run awaits something that is not durable; do that in a step"),
-        ),
-        Ok(Poll::Pending) => Went::Idle,
-        Err(panic) => {
-            let text = crate::dispatch::panic_message(&*panic);
-            let error = Error::terminal(format!("the run panicked: {text}"));
-            Went::To(Err(error.with_code("run_panicked")))
+    }
+
+    /// A driver for a run that has none. The place comes back if it has one.
+    pub(super) fn awaken(
+        &self,
+        run: &Address,
+        place: Place,
+    ) -> Result<(Driver, mpsc::UnboundedReceiver<Poke>), Place> {
+        let known = self.shared.workflows.get_key_value(run.class());
+        let Some((name, workflow)) = known else { return Err(place) };
+        let Some((activation, pokes)) = self.shared.active.enter(run.id(), name) else {
+            return Err(place);
+        };
+        let machine = Machine::new(run.clone(), workflow.options);
+        let (runs, workflow, run) = (self.clone(), workflow.clone(), run.clone());
+        let driver = Driver { runs, workflow, run, machine, fresh: None, activation, place };
+        Ok((driver, pokes))
+    }
+
+    /// Drives until nobody wants anything of the run.
+    pub(super) async fn keep_driving(
+        self,
+        mut driver: Driver,
+        mut pokes: mpsc::UnboundedReceiver<Poke>,
+    ) {
+        let run = driver.run.id();
+        // The user's code may panic where nobody expects it.
+        let _left = Left { runs: &self, run };
+        let mut is_wanted = !driver.machine.wake_ups.is_empty();
+        loop {
+            if is_wanted && let Err(error) = driver.drive(&mut pokes).await {
+                let name = driver.run.to_string();
+                tracing::warn!(run = name, error = %error, "run is driven again later");
+                self.shared.watchers.is_unknown(run);
+                for wake_up in std::mem::take(&mut driver.machine.wake_ups) {
+                    self.not_done(wake_up).await;
+                }
+            }
+            let Some(poke) = self.shared.active.leave(run, &mut pokes) else { return };
+            driver.machine.wake_ups.extend(poke);
+            is_wanted = true;
         }
-    })
+    }
+
+    /// The run was not driven. The delivery of the wake-up hears of that when it is dropped, and
+    /// tries again; one that we hold ourselves is given back.
+    async fn not_done(&self, wake_up: WakeUp) {
+        if let (None, Some(lease)) = (&wake_up.delivery, wake_up.lease)
+            && self.give_back(wake_up.position, lease).await.is_err()
+        {
+            tokio::spawn(self.clone().give_back_later(wake_up.position, lease));
+        }
+    }
+
+    /// Gives a wake-up back that we hold, to be delivered like any other.
+    async fn give_back(&self, position: Position, lease: Lease) -> Result<(), StoreError> {
+        let release = Commit::of(Write::Release { position, lease });
+        match self.shared.store.commit(release).await {
+            // The next owner takes it over.
+            Ok(_) => Ok(()),
+            Err(error) if error.is_over() => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The same when the store is busy.
+    async fn give_back_later(self, position: Position, lease: Lease) {
+        while let Err(error) = self.give_back(position, lease).await {
+            tracing::debug!(position, error = %error, "wake-up is given back later");
+            self.shared.clock.sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    /// Begins nothing any more, gives up what is under way, and waits for nothing.
+    pub(crate) fn let_go(&self) {
+        self.shared.stop.send_replace(Stop::Now);
+    }
+
+    /// Begins nothing at once any more, waits for what is under way, and then gives it up.
+    pub async fn stop(&self, grace: Duration) {
+        let clock = &self.shared.clock;
+        self.shared.stop.send_replace(Stop::Soon);
+        tokio::select! {
+            () = self.idle() => return,
+            () = clock.sleep(grace) => {}
+        }
+        self.shared.stop.send_replace(Stop::Now);
+        self.idle().await;
+    }
+
+    /// Waits until no run is awake.
+    pub(crate) async fn idle(&self) {
+        self.shared.active.until_asleep(None).await;
+    }
+
+    /// Whether no run is awake.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.shared.active.is_empty()
+    }
 }

@@ -6,7 +6,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use steadfast_store::{Address, Due, InvalidInput, Json, Message, Task};
 
-use super::{Workflow, record::Entry};
+use super::{
+    Workflow,
+    record::{Entry, OnEnd},
+};
 use crate::{Error, Result};
 
 /// A run has ended: an ordinary message. List it in `Calls` and `impl Handle<RunEnded<W>>`, and
@@ -19,15 +22,6 @@ pub struct RunEnded<W: Workflow> {
     pub id: String,
     /// What it ended with. One that was terminated is an error of the code `terminated`.
     pub result: Result<W::Output>,
-}
-
-/// The object to notify, recorded with the start of the run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct OnEnd {
-    /// The address of the object.
-    pub(crate) to: String,
-    /// The message that it gets.
-    pub(crate) message: String,
 }
 
 impl OnEnd {

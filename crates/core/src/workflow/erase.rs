@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use steadfast_store::{
-    Address, Commit, Expect, Outcome, Rejection, RunStatus, SettledAs, StoreError, Timestamp,
-    Version, Write,
+    Address, Commit, Expect, Outcome, Rejection, RunStatus, StoreError, Timestamp, Version, Write,
 };
 
-use super::{RunError, Runs, runs::address};
+use super::{RunError, Runs, runs::address, wake};
 use crate::object::sweep_run_replies;
 
 /// Runs and messages looked at together.
@@ -95,15 +94,12 @@ impl Runs {
     ) -> Result<Result<(), Rejection>, StoreError> {
         let (store, stream) = (&self.shared.store, run.id());
         // Who drives it may not have heard of its end, and must not meet another run of this id.
-        self.is_let_go(stream).await;
+        self.shared.active.until_asleep(Some(stream)).await;
         let unchanged = || Commit::default().expect(Expect::Version { stream, version });
         // Wake-ups that nobody needs any more, unless it has just begun anew.
         for message in store.pending(Some(run.id()), 0, 200).await? {
             if message.action == "run" {
-                let (position, lease) = (message.position, None);
-                let (as_, error) = (SettledAs::Cancelled, None);
-                let settle = Write::Settle { position, lease, as_, error };
-                store.commit(unchanged().write(settle)).await?;
+                store.commit(unchanged().write(wake::cancel(message.position))).await?;
             }
         }
         let erase = Write::EraseRun { run: stream, dead_until };

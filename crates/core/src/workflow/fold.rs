@@ -82,8 +82,6 @@ pub(super) struct RunFold {
     pub(super) acted_at: Timestamp,
     /// Grows with each restart.
     pub(super) generation: u32,
-    /// By how much pauses have moved timers and retries, in total.
-    pub(super) shifted: i64,
 }
 
 impl RunFold {
@@ -104,7 +102,6 @@ impl RunFold {
             ended_at: None,
             acted_at: Timestamp(0),
             generation: 0,
-            shifted: 0,
         }
     }
 
@@ -256,7 +253,6 @@ impl RunFold {
             step.retry_at.iter_mut().for_each(|it| later(&mut it.0));
         }
         self.waits.iter_mut().filter_map(|it| it.until.as_mut()).for_each(later);
-        later(&mut self.shifted);
     }
 
     /// Forgets all steps, or those from one on.

@@ -117,7 +117,7 @@ impl Runs {
     ) -> Result<RunPage, RunError> {
         self.is_known(&query.workflow).await?;
         let mut rows = Vec::new();
-        for run in self.awake(&query.workflow) {
+        for run in self.shared.active.of(&query.workflow) {
             rows.extend(self.shared.store.run(run).await?);
         }
         let key = |it: &RunSummary| (it.created_at, it.run.id());
@@ -159,7 +159,7 @@ impl Runs {
 
     fn item(&self, row: &RunSummary) -> RunItem {
         let goes_on = matches!(row.status, RunStatus::Queued | RunStatus::Waiting);
-        let is_awake = goes_on && self.is_awake(row.run.id());
+        let is_awake = goes_on && self.shared.active.contains(row.run.id());
         RunItem {
             id: row.run.name().into(),
             workflow: row.run.class().into(),

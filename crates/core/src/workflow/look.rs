@@ -53,12 +53,12 @@ impl Runs {
     }
 
     fn around(&self, run: &Address) -> Present {
-        let (under_way, progress) = self.under_way(run).unzip();
+        let (under_way, progress) = self.shared.active.under_way(run.id()).unzip();
         Present {
             now: self.shared.clock.now(),
             under_way,
             progress: progress.flatten(),
-            running: self.awake(run.class()).len(),
+            running: self.shared.active.of(run.class()).len(),
             served: self.check(run.class()).is_ok(),
         }
     }

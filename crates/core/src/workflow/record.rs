@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use steadfast_store::{InvalidInput, Json, Message, Recorded, StoreError};
 
-use super::OnEnd;
 use crate::Error;
 
 /// Bytes of what a step may give.
@@ -65,6 +64,15 @@ pub(super) enum Entry {
     Waits { waits: Vec<Wait> },
     /// It says how far it is.
     Progress(Progress),
+}
+
+/// The object to notify, recorded with the start of the run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct OnEnd {
+    /// The address of the object.
+    pub(crate) to: String,
+    /// The message that it gets.
+    pub(crate) message: String,
 }
 
 /// One attempt of a step.
@@ -188,13 +196,6 @@ impl Entry {
             Entry::Wake { .. } => "wake",
             Entry::Waits { .. } => "waits",
             Entry::Progress(_) => "progress",
-        }
-    }
-
-    /// Moves what it waits for: it was meant before a pause, and is recorded after it.
-    pub(super) fn shift(&mut self, by: i64) {
-        if let Entry::Timer { due_at: at, .. } | Entry::Tried { retry_at: at, .. } = self {
-            *at = at.saturating_add(by);
         }
     }
 

@@ -8,13 +8,12 @@ use steadfast_store::{Address, Commit, EntityId, Outcome, Recorded, Rejection, R
 use tokio::sync::oneshot;
 
 use super::{
-    OnEnd, RunError, Runs,
+    RunError, Runs,
     begin::starting,
-    drive::{Call, Waiter},
-    record::Entry,
+    record::{Entry, OnEnd},
     room::Room,
     runs::address,
-    wake,
+    wake::{self, WakeUp},
 };
 use crate::{
     Failure, Handler, Router,
@@ -178,11 +177,11 @@ impl Handler for Wake {
         let (told, done) = oneshot::channel();
         let (position, lease, attempt) =
             (delivery.message.position, delivery.lease(), delivery.attempt);
-        let call = Some(Call { position, lease, attempt, told: Waiter::Delivery(told) });
+        let wake_up = WakeUp { position, lease, attempt, delivery: Some(told) };
         // One that is awake has its place; another has to wait for one.
-        if let Err(call) = self.runs.poke(self.run.id(), call) {
+        if let Err(Some(wake_up)) = self.runs.shared.active.poke(self.run.id(), Some(wake_up)) {
             let place = self.room.place(self.begins).await;
-            self.runs.wake(&self.run, call, place);
+            self.runs.wake(&self.run, wake_up, place);
         }
         match done.await {
             Ok(()) => {

@@ -8,7 +8,7 @@ use std::{
 use serde::Serialize;
 use serde_json::Value;
 use steadfast_store::{Address, EntityKind, Entropy, Store, StoreClock};
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
 use super::{
     RunAddress, RunError, RunOptions, Status, Workflow,
@@ -41,8 +41,6 @@ pub(super) struct Shared {
     pub(super) workflows: BTreeMap<&'static str, Arc<Definition>>,
     pub(super) active: Active,
     pub(super) stop: watch::Sender<Stop>,
-    /// A run is no longer awake.
-    pub(super) asleep: Notify,
     pub(super) watchers: Watchers,
     pub(super) folds: FoldCache,
     /// Numbers of the leases of wake-ups that we hold; those of deliveries go upwards.
@@ -82,7 +80,6 @@ impl Runs {
             workflows: BTreeMap::new(),
             active: Active::default(),
             stop: watch::Sender::new(Stop::No),
-            asleep: Notify::new(),
             watchers: Watchers::default(),
             folds: FoldCache::default(),
             leases: AtomicI64::new(-1),
@@ -179,7 +176,7 @@ impl Runs {
         };
         let steps = fold.branch("").map(step).collect();
         let goes_on = matches!(fold.head.status, Status::Queued | Status::Waiting);
-        let is_awake = goes_on && self.is_awake(run.id());
+        let is_awake = goes_on && self.shared.active.contains(run.id());
         let status = if is_awake { Status::Running } else { fold.head.status };
         Ok(Run { status, input: fold.input, steps })
     }

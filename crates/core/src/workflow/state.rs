@@ -6,10 +6,10 @@
 
 use std::{collections::HashMap, panic::Location};
 
-use steadfast_store::{Message, Receipt, Timestamp};
+use steadfast_store::{Message, Receipt, Recorded, StoreError, Timestamp};
 
 use super::{
-    fold::RunFold,
+    fold::{RunFold, StepResult},
     record::{Entry, Key, Progress, Report, Wait},
 };
 use crate::object::CallKey;
@@ -165,9 +165,26 @@ impl State {
         self.fold.head.status.is_paused()
     }
 
-    /// What was recorded by others up to there, and moves what waits to be recorded by pauses.
-    pub(super) fn shift_new(&mut self, by: i64) {
-        self.new.iter_mut().for_each(|it| it.entry.shift(by));
+    /// Folds messages of others. They may move timers and retries of new entries, which are
+    /// recorded behind them.
+    pub(super) fn refresh(&mut self, messages: &[Recorded]) -> Result<(), StoreError> {
+        for message in messages {
+            self.fold.take(message)?;
+        }
+        for given in &mut self.new {
+            if let Entry::Timer { key, due_at } = &mut given.entry
+                && let Some(StepResult::Timer(moved)) = self.fold.result(key)
+            {
+                *due_at = moved.0;
+            }
+            if let Entry::Tried { key, attempt, retry_at, .. } = &mut given.entry
+                && let Some(step) = self.fold.step(key)
+                && step.attempts.last().is_some_and(|it| it.attempt == *attempt)
+            {
+                *retry_at = step.retry_at.map_or(*retry_at, |it| it.0);
+            }
+        }
+        Ok(())
     }
 
     /// So many of the new entries are durable, with these messages.

@@ -5,7 +5,11 @@
 use std::time::Duration;
 
 use serde_json::json;
-use steadfast_store::{Address, AddressError, Due, EntityKind, InvalidInput, Json, Message, Task};
+use steadfast_store::{
+    Address, AddressError, Due, EntityKind, InvalidInput, Json, Lease, Message, Position,
+    SettledAs, Task, Write,
+};
+use tokio::sync::oneshot;
 
 use super::record::{Entry, Wait};
 
@@ -44,4 +48,38 @@ fn message(
     let wake = Json::of(&Entry::Wake { waits })?;
     let message = Message::new("wake", wake)?.action("run").metadata(metadata)?;
     Ok(message.task(Task { target, ordered: false, due }))
+}
+
+/// A wake-up that a driver has taken.
+pub(super) struct WakeUp {
+    pub(super) position: Position,
+    pub(super) lease: Option<Lease>,
+    /// From 1. The attempts before ended with their process.
+    pub(super) attempt: u32,
+    /// The delivery that waits until the wake-up is settled. `None` if the run was made here, and
+    /// we hold its first wake-up.
+    pub(super) delivery: Option<oneshot::Sender<()>>,
+}
+
+impl WakeUp {
+    /// Tells the delivery that the wake-up is settled.
+    pub(super) fn done(self) {
+        if let Some(delivery) = self.delivery {
+            // A delivery that was given up does not listen.
+            let _ = delivery.send(());
+        }
+    }
+
+    pub(super) fn settle(&self) -> Write {
+        settle(self.position, self.lease, SettledAs::Done)
+    }
+}
+
+/// Ends the wake-up of a run that no longer waits for it.
+pub(super) fn cancel(position: Position) -> Write {
+    settle(position, None, SettledAs::Cancelled)
+}
+
+fn settle(position: Position, lease: Option<Lease>, as_: SettledAs) -> Write {
+    Write::Settle { position, lease, as_, error: None }
 }

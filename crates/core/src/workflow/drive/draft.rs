@@ -1,0 +1,184 @@
+//! The commits of a run: the entries that its code gave, and in the last one how the run goes on.
+
+use serde_json::Value;
+use steadfast_store::{
+    Address, Commit, Due, Expect, Receipt, RunStatus, StoreError, Timestamp, Write,
+};
+
+use crate::{
+    Result,
+    object::CallKey,
+    workflow::{
+        RunOptions, Status,
+        record::{Entry, Report, Wait},
+        state::State,
+        wake::{self, WakeUp},
+    },
+};
+
+/// Bytes and entries of one commit; the rest comes with the next.
+const BYTES_MAX: usize = 4_000_000;
+const ENTRIES_MAX: usize = 400;
+
+/// Recorded waits of a run.
+const WAITS_MAX: usize = 100;
+
+/// How a run goes on after a commit.
+#[derive(Debug)]
+pub(super) enum Tail {
+    /// At once.
+    GoesOn,
+    /// It sleeps until one of these.
+    Sleeps(Vec<Wait>),
+    /// It is paused, and nothing is in flight.
+    Rests,
+    /// It cannot go on.
+    Stands(Report),
+    /// It has ended.
+    Ends(Result<Value>),
+}
+
+impl Tail {
+    /// Of a run that does nothing; `None` if the time of one of its waits has come.
+    pub(super) fn idle(state: &State, now: Timestamp) -> Option<Self> {
+        if state.is_paused() {
+            return Some(Tail::Rests);
+        }
+        if first(&state.waits).is_some_and(|it| it <= now) {
+            return None;
+        }
+        // The first of them tell why it sleeps; the record need not have them all.
+        let mut waits = state.waits.clone();
+        if WAITS_MAX < waits.len() {
+            waits.sort_by_key(|it| it.until.unwrap_or(i64::MAX));
+            waits.truncate(WAITS_MAX);
+        }
+        Some(Tail::Sleeps(waits))
+    }
+
+    /// Whether nobody drives the run after it.
+    pub(super) fn is_last(&self) -> bool {
+        !matches!(self, Tail::GoesOn)
+    }
+
+    /// Whether an entry of somebody else may be a reason to go on.
+    pub(super) fn is_provisional(&self) -> bool {
+        matches!(self, Tail::Sleeps(_) | Tail::Rests)
+    }
+
+    fn entry(&self, state: &State) -> Option<Entry> {
+        match self {
+            Tail::GoesOn | Tail::Rests => None,
+            Tail::Sleeps(waits) => {
+                let is_known =
+                    matches!(state.fold.head.status, Status::Waiting) && state.new.is_empty();
+                // One that waits for a time is found by its wake-up.
+                let is_recorded = first(waits).is_some() || is_known;
+                (!is_recorded).then(|| Entry::Waits { waits: waits.clone() })
+            }
+            Tail::Stands(report) => Some(Entry::Paused { report: Some(report.clone()) }),
+            Tail::Ends(Ok(output)) => Some(Entry::Completed { output: output.clone() }),
+            Tail::Ends(Err(error)) => Some(Entry::Errored { error: error.clone().shortened() }),
+        }
+    }
+
+    /// The row of the run in the table of runs, if it changes.
+    fn row(&self, run: &Address, options: &RunOptions, state: &State) -> Option<Write> {
+        let (status, expires) = match self {
+            Tail::GoesOn | Tail::Rests => return None,
+            Tail::Sleeps(_) if matches!(state.fold.head.status, Status::Waiting) => return None,
+            Tail::Sleeps(_) => (RunStatus::Waiting, None),
+            Tail::Stands(_) => (RunStatus::Paused, None),
+            Tail::Ends(Ok(_)) => (RunStatus::Complete, Some(options.keep_complete)),
+            Tail::Ends(Err(_)) => (RunStatus::Errored, Some(options.keep_errored)),
+        };
+        Some(Write::Run { run: run.clone(), status, expires })
+    }
+}
+
+/// What a commit in flight has, until its receipt is there.
+#[derive(Default)]
+pub(super) struct Draft {
+    /// How many of the new entries.
+    taken: usize,
+    /// Whether these are all of them; only then the tail is in it.
+    pub(super) is_whole: bool,
+    /// Entries that the fold does not have yet.
+    entries: Vec<Entry>,
+    /// The index of the wake-up among the messages.
+    timer: Option<usize>,
+}
+
+impl Draft {
+    /// The next commit: new entries, then the tail, which also settles the wake-ups of the run.
+    pub(super) fn new(
+        (run, options): (&Address, &RunOptions),
+        state: &State,
+        wake_ups: &[WakeUp],
+        tail: &Tail,
+    ) -> Result<(Commit, Self), StoreError> {
+        let (stream, version) = (run.id(), state.fold.head.version);
+        let mut draft = Self::default();
+        let (mut messages, mut writes, mut bytes) = (Vec::new(), Vec::new(), 0);
+        for given in state.new.iter().take(ENTRIES_MAX) {
+            let message = given.entry.message()?;
+            bytes += message.bytes() + given.sends.as_ref().map_or(0, |it| it.bytes());
+            if BYTES_MAX < bytes && 0 < draft.taken {
+                break;
+            }
+            messages.push(message);
+            messages.extend(given.sends.clone());
+            writes.extend(given.call.iter().flat_map(CallKey::remove));
+            draft.taken += 1;
+        }
+        draft.is_whole = draft.taken == state.new.len();
+        if draft.is_whole {
+            draft.entries.extend(state.untold().map(Entry::Progress));
+            draft.entries.extend(tail.entry(state));
+            for entry in &draft.entries {
+                // The end is the last entry of a record.
+                if let Some(on_end) = &state.fold.head.on_end {
+                    messages.extend(on_end.message(run, entry)?);
+                }
+                messages.push(entry.message()?);
+            }
+            if let Tail::Sleeps(waits) = tail
+                && let Some(at) = first(waits)
+            {
+                draft.timer = Some(messages.len());
+                messages.push(wake::wake_up(run, Due::At(at), waits.clone())?);
+                draft.entries.push(Entry::Wake { waits: waits.clone() });
+            }
+            if tail.is_last() {
+                writes.extend(wake_ups.iter().map(WakeUp::settle));
+                // One for a time that the run no longer waits for, unless it has woken the run.
+                let timer = state.fold.head.timer;
+                let stale = timer.filter(|it| wake_ups.iter().all(|wake| wake.position != *it));
+                writes.extend(stale.map(wake::cancel));
+                writes.extend(tail.row(run, options, state));
+            }
+        }
+        let mut commit = Commit::default().expect(Expect::Version { stream, version });
+        if !messages.is_empty() {
+            commit = commit.write(Write::Append { stream: run.clone(), messages });
+        }
+        Ok((writes.into_iter().fold(commit, Commit::write), draft))
+    }
+
+    /// The commit is durable: the state has what is recorded.
+    pub(super) fn apply(self, state: &mut State, receipt: &Receipt, tail: &Tail) {
+        state.is_durable(self.taken, receipt);
+        for entry in self.entries {
+            state.fold.apply(0, receipt.at, entry);
+        }
+        if self.is_whole && tail.is_last() {
+            let timer = self.timer.and_then(|it| receipt.appended.get(it));
+            state.fold.head.timer = timer.map(|it| it.1);
+        }
+    }
+}
+
+/// The first of the times among them.
+pub(super) fn first(waits: &[Wait]) -> Option<Timestamp> {
+    waits.iter().filter_map(|it| it.until).min().map(Timestamp)
+}
