@@ -1,6 +1,6 @@
 //! Why a call got no reply.
 
-use steadfast_store::{AddressError, StoreError, limits};
+use steadfast_store::{Address, AddressError, StoreError, limits};
 
 use crate::Error;
 
@@ -139,6 +139,10 @@ pub enum CallError {
 }
 
 impl CallError {
+    pub(super) fn rolled_back(object: &Address, detail: &(impl ToString + ?Sized)) -> Self {
+        CallError::RolledBack { object: object.to_string(), detail: detail.to_string() }
+    }
+
     /// The stable code.
     pub fn code(&self) -> &str {
         match self {

@@ -4,7 +4,6 @@
 mod changes;
 mod describe;
 mod error;
-mod failures;
 mod find;
 mod functions;
 mod query;
@@ -27,41 +26,23 @@ use steadfast_store::{
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-pub(super) use self::failures::Failures;
 pub use self::{
     changes::{Changes, RowChange, SchemaChange, Skipped},
     describe::{ConnectionView, Inside, ObjectView, TableView},
     error::InspectError,
-    failures::LastFailure,
     query::{Query, Rows},
 };
-use super::{CallError, HistoryError, Objects, Past, pages_at};
+use super::{
+    CallError, Objects,
+    objects::INSPECTED_MAX,
+    storage::{HistoryError, Past, pages_at},
+};
 
 /// Objects of a class that are counted.
 const COUNT_MAX: usize = 1_000;
 
-/// Objects looked into at the same time: each may take 256 MiB.
-const AT_ONCE: usize = 4;
-
 /// A statement that did not end at its deadline is left alone after this.
 const GRACE: Duration = Duration::from_millis(500);
-
-/// What looking at objects needs in memory.
-pub(super) struct Desk {
-    gate: Arc<Semaphore>,
-    /// Statements that users write have places of their own: pages do not wait for them.
-    questions: Arc<Semaphore>,
-    /// Objects that are held for who takes them away, as slowly as they like.
-    exports: Arc<Semaphore>,
-    pub(super) failures: Failures,
-}
-
-impl Default for Desk {
-    fn default() -> Self {
-        let gate = || Arc::new(Semaphore::new(AT_ONCE));
-        Self { gate: gate(), questions: gate(), exports: gate(), failures: Failures::default() }
-    }
-}
 
 /// A class in a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -157,7 +138,7 @@ impl Objects {
         turn: Option<i64>,
     ) -> Result<Past, InspectError> {
         let (object, _) = self.find(class, name).await?;
-        let export = self.shared.desk.exports.clone();
+        let export = self.program.inspection.exports.clone();
         let export = in_time(export).await?;
         let permit = self.permit().await?;
         Ok(self.past(&object, turn, &permit).await?.held(export))
@@ -167,7 +148,7 @@ impl Objects {
     /// seconds, and when nobody waits for the answer any more.
     pub async fn query(&self, class: &str, name: &str, query: Query) -> Result<Rows, InspectError> {
         let (object, _) = self.find(class, name).await?;
-        let place = in_time(self.shared.desk.questions.clone()).await?;
+        let place = in_time(self.program.inspection.queries.clone()).await?;
         self.ask(object, query, Arc::new(place)).await
     }
 
@@ -218,10 +199,10 @@ impl Objects {
             return Err(InspectError::UnknownObject { object: object.to_string() });
         };
         let oldest_turn = describe::oldest(self.store(), &summary.head).await?;
-        let (served, awake) = (self.serves(class), self.shared.awake.contains(object.id()));
-        let last_failure = self.shared.desk.failures.of(object.id());
+        let (served, awake) = (self.serves(class), self.scheduler.table.contains(object.id()));
+        let last_failure = self.scheduler.failures.of(object.id());
         let permit = self.permit().await?;
-        let first = self.shared.rooms.first();
+        let first = self.scheduler.connections.first();
         let inside = match self.past(&object, None, &permit).await {
             Ok(past) => {
                 let look = move || {
@@ -246,7 +227,7 @@ impl Objects {
         place: Place,
     ) -> Result<Rows, InspectError> {
         let past = self.past(&object, query.turn, &place).await?;
-        let now = self.shared.clock.now();
+        let now = self.scheduler.clock.now();
         let stop = StopOnDrop::default();
         let stopped = stop.0.clone();
         let asked = apart(move || {
@@ -266,8 +247,8 @@ impl Objects {
         turn: Option<i64>,
         place: &Place,
     ) -> Result<Past, HistoryError> {
-        let (store, object) = (self.shared.store.clone(), object.clone());
-        let (tokio, place) = (self.shared.tokio.clone(), place.clone());
+        let (store, object) = (self.scheduler.store.clone(), object.clone());
+        let (tokio, place) = (self.scheduler.tokio.clone(), place.clone());
         let past = move || {
             let _place = place;
             tokio.block_on(pages_at(&*store, &object, turn))
@@ -283,7 +264,7 @@ impl Objects {
 async fn in_time(places: Arc<Semaphore>) -> Result<OwnedSemaphorePermit, InspectError> {
     match tokio::time::timeout(reader::TIME, places.acquire_owned()).await {
         Ok(place) => place.map_err(|_| StoreError::Closed.into()),
-        Err(_) => Err(InspectError::Busy { places: AT_ONCE }),
+        Err(_) => Err(InspectError::Busy { places: INSPECTED_MAX }),
     }
 }
 

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use steadfast_store::TurnSummary;
 
 use super::{
-    super::Past,
+    super::storage::Past,
     InspectError,
     describe::is_system,
     query::{BYTES_MAX, damaged},

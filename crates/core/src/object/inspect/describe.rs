@@ -5,8 +5,12 @@ use serde_json::Value;
 use steadfast_store::{Head, ObjectSummary, Store, StoreError, Timestamp};
 
 use super::{
-    super::{Alarm, ConnectionId, Past, guard::PREFIX},
-    LastFailure,
+    super::{
+        connections::ConnectionId,
+        executor::{Alarm, PREFIX},
+        scheduler::LastFailure,
+        storage::Past,
+    },
     reader::Reader,
     table::Table,
 };

@@ -2,7 +2,7 @@
 
 use steadfast_store::{AddressError, StoreError};
 
-use super::super::{CallError, HistoryError};
+use super::super::{CallError, storage::HistoryError};
 
 /// Why an object cannot be looked at.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use steadfast_store::{self as store, EntityKind, Head, Store, StoreError, TurnSummary};
 
 use super::{
-    super::{HistoryError, Objects},
-    InspectError, Place,
+    super::{Objects, storage::HistoryError},
+    Place,
+    error::InspectError,
 };
 
 /// Turns read at once while one is looked for.
@@ -15,20 +16,20 @@ const WALK: usize = 1_000;
 impl Objects {
     /// Whether this program serves a class.
     pub fn serves(&self, class: &str) -> bool {
-        self.shared.classes.contains_key(class)
+        self.program.classes.contains_key(class)
     }
 
     /// Whether an object is in memory.
     pub fn is_awake(&self, object: &store::Address) -> bool {
-        self.shared.awake.contains(object.id())
+        self.scheduler.table.contains(object.id())
     }
 
     pub(super) fn store(&self) -> &dyn Store {
-        &*self.shared.store
+        &*self.scheduler.store
     }
 
     pub(super) async fn permit(&self) -> Result<Place, InspectError> {
-        let permit = self.shared.desk.gate.clone().acquire_owned().await;
+        let permit = self.program.inspection.reads.clone().acquire_owned().await;
         permit.map(Arc::new).map_err(|_| InspectError::Store(StoreError::Closed))
     }
 

@@ -9,7 +9,7 @@ use steadfast_store::Timestamp;
 use steadfast_vfs::at_time;
 
 use super::{
-    super::Past,
+    super::storage::Past,
     InspectError,
     reader::Reader,
     value::{from_json, size, to_json},

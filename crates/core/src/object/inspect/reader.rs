@@ -15,7 +15,7 @@ use rusqlite::{
 };
 
 use super::{
-    super::{Past, guard::reaches_out},
+    super::{executor::reaches_out, storage::Past},
     InspectError, functions,
 };
 

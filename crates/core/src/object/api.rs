@@ -1,0 +1,170 @@
+//! The surface that a program writes against: classes, their messages, and the turn that a handler
+//! gets. It builds the type-erased [`Class`] that the executor runs.
+
+mod address;
+mod alarms;
+mod calls;
+mod kv;
+mod live;
+mod turn;
+
+use std::{rc::Rc, sync::Arc};
+
+pub use self::{
+    address::{Address, Destination},
+    calls::{Both, CallList, First, Lists, Nobody, Nth, Second},
+    kv::KeyValue,
+    live::Numbered,
+    turn::{StartedRun, Turn},
+};
+use super::{
+    connections::{Closed, Connection},
+    executor::{Class, HandlerError, LiveClass, Method, NOT_LIVE, Template, TurnState},
+    fields::fields_of,
+};
+use crate::{Body, Error, Result};
+
+/// A class of objects. The class is a value: its fields are what its handlers need from outside.
+///
+/// ```
+/// # use serde::{Deserialize, Serialize};
+/// use steadfast::{Handle, Object, Result, Turn};
+///
+/// struct Counter;
+/// #[derive(Serialize, Deserialize)]
+/// struct Increment {
+///     by: i64,
+/// }
+///
+/// impl Object for Counter {
+///     const CLASS: &'static str = "counter";
+///     type Calls = (Increment,);
+///     const MIGRATIONS: &'static [&'static str] =
+///         &["CREATE TABLE counter (n INTEGER NOT NULL); INSERT INTO counter VALUES (0)"];
+/// }
+///
+/// impl Handle<Increment> for Counter {
+///     const NAME: &'static str = "increment";
+///     type Reply = i64;
+///     fn handle(&self, turn: &Turn<Self>, msg: Increment) -> Result<i64> {
+///         let add = "UPDATE counter SET n = n + ?1 RETURNING n";
+///         Ok(turn.sql().query_row(add, [msg.by], |row| row.get(0))?)
+///     }
+/// }
+/// ```
+pub trait Object: Send + Sync + Sized + 'static {
+    /// The name of the class: part of addresses, of URLs and of every row. It may never change.
+    const CLASS: &'static str;
+    /// Every message that the class takes, as a tuple. One message needs a comma: `(Increment,)`.
+    type Calls: CallList<Self>;
+    /// SQL scripts that make and change the tables, run in order, once each. Only ever add to the
+    /// end.
+    const MIGRATIONS: &'static [&'static str] = &[];
+
+    /// Texts of connections that are answered at once, without a turn and without waking the
+    /// object: what comes in, and what goes back.
+    const AUTO_REPLY: &'static [(&'static str, &'static str)] = &[];
+
+    /// The address of one object: plain data, nothing is looked up.
+    fn at(name: impl Into<String>) -> Address<Self> {
+        Address::new(name.into())
+    }
+
+    /// Somebody wants to connect, over HTTP everybody who may call. `Err` refuses, and nothing was
+    /// changed. What is told here to the connection arrives first; more than may wait for one
+    /// (`unread_bytes_max`) ends it. A class that does not say otherwise takes no connections.
+    fn connected(&self, turn: &Turn<Self>, connection: &Connection) -> Result<()> {
+        let _ = (turn, connection);
+        Err(Error::terminal(format!("class `{}` takes no connections", Self::CLASS))
+            .with_code(NOT_LIVE))
+    }
+
+    /// A text came in from a connection. `Err` is told to the connection, which stays. A class that
+    /// does not say otherwise only tells.
+    fn received(&self, turn: &Turn<Self>, connection: &Connection, text: &str) -> Result<()> {
+        let _ = (turn, connection, text);
+        Err(Error::terminal(format!("class `{}` takes no texts", Self::CLASS))
+            .with_code("not_received"))
+    }
+
+    /// A connection ended, for whatever reason; it is not among the connections any more. This is
+    /// called once for each one that was accepted. One that ended with the process is heard of
+    /// before the object does anything else. Its end is no matter of choice: after an `Err` it is
+    /// gone all the same.
+    fn closed(&self, turn: &Turn<Self>, connection: &Connection, closed: &Closed) -> Result<()> {
+        let _ = (turn, connection, closed);
+        Ok(())
+    }
+}
+
+/// One message of a class: its name, its reply, and the turn that handles it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not handle `{M}`",
+    label = "write `impl Handle<{M}> for {Self}`"
+)]
+pub trait Handle<M: Body>: Object {
+    /// The name of the message within the class. It is stored: it may never change.
+    const NAME: &'static str;
+    /// Whether it may be called over HTTP.
+    const PUBLIC: bool = false;
+    /// What comes back.
+    type Reply: Body;
+
+    /// Handles a message: a plain synchronous function over the object's database. `Ok` commits the
+    /// turn, `Err` or a panic undoes all of it.
+    fn handle(&self, turn: &Turn<Self>, msg: M) -> Result<Self::Reply>;
+}
+
+/// Erases the types of a class.
+pub(super) fn class_of<C: Object>(class: C) -> Class {
+    let class = Arc::new(class);
+    let methods = C::Calls::methods(&class);
+    let is_one_of_each = methods.len() == C::Calls::names().len();
+    assert!(is_one_of_each, "two messages of `{}` have one name", C::CLASS);
+    let turn = |state: &Rc<TurnState>| Turn::new(state.clone());
+    let (connected, received, closed) = (class.clone(), class.clone(), class);
+    let live = LiveClass {
+        connected: Box::new(move |state, it| connected.connected(&turn(state), it)),
+        received: Box::new(move |state, it, text| received.received(&turn(state), it, text)),
+        closed: Box::new(move |state, it, end| closed.closed(&turn(state), it, end)),
+        auto_reply: C::AUTO_REPLY,
+    };
+    let migrations = C::MIGRATIONS;
+    Class { methods, live, migrations, template: Template::default(), served: None }
+}
+
+/// Erases the types of one message.
+fn erase<C: Handle<M>, M: Body>(class: Arc<C>) -> Method {
+    let run = Box::new(move |state: &Rc<TurnState>, body: &str| {
+        let msg: M = decode(body)?;
+        let reply = class.handle(&Turn::new(state.clone()), msg).map_err(HandlerError::Refused)?;
+        serde_json::to_string(&reply).map_err(|error| HandlerError::Refused(Error::terminal(error)))
+    });
+    Method { public: C::PUBLIC, run, fields: fields_of::<M> }
+}
+
+fn decode<M: Body>(body: &str) -> Result<M, HandlerError> {
+    // A message without fields is `null` to serde or `{}`, as it was declared; to callers it is the
+    // same.
+    match body.trim() {
+        "" | "null" => decode_text("null").or_else(|_| decode_text("{}")),
+        "{}" => decode_text("{}").or_else(|error| decode_text("null").map_err(|_| error)),
+        _ => decode_text(body),
+    }
+}
+
+fn decode_text<M: Body>(body: &str) -> Result<M, HandlerError> {
+    let mut json = serde_json::Deserializer::from_str(body);
+    let msg = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        HandlerError::Malformed { path: place(error.path()), detail: error.inner().to_string() }
+    })?;
+    let rest = json.end();
+    rest.map_err(|error| HandlerError::Malformed { path: ".".into(), detail: error.to_string() })?;
+    Ok(msg)
+}
+
+/// Where in a message something is wrong; `.` is the whole.
+fn place(path: &serde_path_to_error::Path) -> String {
+    let path = path.to_string();
+    if path == "?" { ".".into() } else { path }
+}

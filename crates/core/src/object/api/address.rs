@@ -1,0 +1,62 @@
+//! Where messages go.
+
+use std::{fmt, marker::PhantomData, time::Duration};
+
+use serde_json::json;
+use steadfast_store::{self as store, EntityKind, InvalidInput, Json};
+
+use super::{Handle, Object, calls::Lists};
+use crate::{Body, object::outgoing::Sending};
+
+/// Names one object of a class: plain data.
+pub struct Address<C> {
+    name: String,
+    class: PhantomData<fn() -> C>,
+}
+
+impl<C: Object> Address<C> {
+    pub(crate) fn new(name: String) -> Self {
+        Self { name, class: PhantomData }
+    }
+
+    /// The name within the class.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn resolve(&self) -> Result<store::Address, store::AddressError> {
+        store::Address::new(EntityKind::Object, C::CLASS, &self.name)
+    }
+}
+
+impl<C> Clone for Address<C> {
+    fn clone(&self) -> Self {
+        Self { name: self.name.clone(), class: PhantomData }
+    }
+}
+
+impl<C: Object> fmt::Debug for Address<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "object/{}/{}", C::CLASS, self.name)
+    }
+}
+
+/// Where a message of type `M` may go: to an object that handles it, or to a queue of it. `I` is
+/// inferred.
+pub trait Destination<M, I> {
+    #[doc(hidden)]
+    fn sending(self, msg: M) -> Result<Sending, InvalidInput>;
+}
+
+impl<C: Handle<M>, M: Body, I> Destination<M, I> for Address<C>
+where
+    C::Calls: Lists<M, I>,
+{
+    fn sending(self, msg: M) -> Result<Sending, InvalidInput> {
+        let target = self.resolve()?;
+        let metadata = Json::of(&json!({ "to": target.to_string() }))?;
+        let (action, message_type) = ("call", C::NAME);
+        let (data, delay) = (Json::of(&msg)?, Duration::ZERO);
+        Ok(Sending { target, action, message_type, data, metadata, delay, ordered: false })
+    }
+}

@@ -1,0 +1,150 @@
+//! What a turn can do with the connections of its object. All of it happens when the turn is
+//! durable, in the order of turns, or not at all.
+
+use serde::Serialize;
+
+use super::{Object, turn::Turn};
+use crate::{
+    Error, Result,
+    object::{
+        connections::{Closed, Connection, ConnectionId, ConnectionOp, Event, Recipients},
+        executor::TurnState,
+    },
+};
+
+/// Bytes of one event.
+const EVENT_BYTES_MAX: usize = 1 << 20;
+/// As is usual elsewhere.
+const TAGS_MAX: usize = 10;
+const TAG_CHARS_MAX: usize = 256;
+const ATTACHMENT_BYTES_MAX: usize = 16 << 10;
+/// What fits into a close frame.
+const REASON_BYTES_MAX: usize = 123;
+
+impl<C: Object> Turn<C> {
+    /// Tells all connections.
+    pub fn broadcast(&self, msg: &impl Serialize) {
+        tell(&self.state, Recipients::All, None, msg);
+    }
+
+    /// Tells the connections with a tag.
+    pub fn broadcast_to(&self, tag: &str, msg: &impl Serialize) {
+        tell(&self.state, Recipients::Tagged(tag.into()), None, msg);
+    }
+
+    /// Tells one connection. If it has ended, nobody is told.
+    pub fn tell(&self, id: ConnectionId, msg: &impl Serialize) {
+        tell(&self.state, Recipients::One(id), None, msg);
+    }
+
+    /// What is told through this has a number. A later connection says which it saw last, see
+    /// [`Connection::last_seen`]; over server-sent events browsers do so by themselves.
+    pub fn numbered(&self, number: i64) -> Numbered<'_> {
+        Numbered { state: &self.state, number }
+    }
+
+    /// Ends a connection. Nothing of it is received any more.
+    pub fn close(&self, id: ConnectionId, reason: &str) {
+        let mut reason = reason.to_owned();
+        reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX));
+        let closed = Closed::new(Closed::NORMAL, reason);
+        alter(&self.state, self.state.close_connection(id), ConnectionOp::Close { id, closed });
+    }
+
+    /// Gives a connection these tags, instead of those that it has: at most 10 of 256 characters.
+    pub fn set_tags<T: AsRef<str>>(&self, id: ConnectionId, tags: &[T]) {
+        let tags: Box<[Box<str>]> = tags.iter().map(|it| it.as_ref().into()).collect();
+        let long = tags.iter().find(|it| TAG_CHARS_MAX < it.chars().count());
+        if TAGS_MAX < tags.len() || long.is_some() {
+            let text = format!("a connection has at most {TAGS_MAX} tags of {TAG_CHARS_MAX} chars");
+            return self.state.fail(Error::terminal(text).with_code("invalid_tags"));
+        }
+        match serde_json::to_string(&tags) {
+            Ok(json) => {
+                alter(
+                    &self.state,
+                    self.state.tag_connection(id, &json),
+                    ConnectionOp::Tag { id, tags },
+                );
+            }
+            Err(error) => self.state.fail(Error::terminal(error)),
+        }
+    }
+
+    /// Attaches something to a connection, at most 16 KiB of JSON, instead of what was attached.
+    pub fn attach(&self, id: ConnectionId, value: &impl Serialize) {
+        let json = match serde_json::to_string(value) {
+            Ok(json) => json,
+            Err(error) => return self.state.fail(Error::terminal(error)),
+        };
+        if ATTACHMENT_BYTES_MAX < json.len() {
+            let text =
+                format!("attachment has {} bytes, limit is {ATTACHMENT_BYTES_MAX}", json.len());
+            return self.state.fail(Error::terminal(text).with_code("attachment_too_large"));
+        }
+        if let Err(error) = self.state.attach_to(id, Some(&json)) {
+            self.state.fail(error.into());
+        }
+    }
+
+    /// The connections, in the order in which they came.
+    pub fn connections(&self) -> Result<Vec<Connection>> {
+        Ok(self.state.all_connections()?)
+    }
+
+    /// How many connections there are.
+    pub fn connection_count(&self) -> Result<usize> {
+        Ok(self.state.count_connections()?)
+    }
+
+    /// A connection; `None` if it has ended.
+    pub fn connection(&self, id: ConnectionId) -> Result<Option<Connection>> {
+        Ok(self.state.find_connection(id, false)?)
+    }
+}
+
+/// Tells connections something that has a number.
+pub struct Numbered<'a> {
+    state: &'a TurnState,
+    number: i64,
+}
+
+impl Numbered<'_> {
+    /// Tells all connections.
+    pub fn broadcast(&self, msg: &impl Serialize) {
+        tell(self.state, Recipients::All, Some(self.number), msg);
+    }
+
+    /// Tells the connections with a tag.
+    pub fn broadcast_to(&self, tag: &str, msg: &impl Serialize) {
+        tell(self.state, Recipients::Tagged(tag.into()), Some(self.number), msg);
+    }
+
+    /// Tells one connection.
+    pub fn tell(&self, id: ConnectionId, msg: &impl Serialize) {
+        tell(self.state, Recipients::One(id), Some(self.number), msg);
+    }
+}
+
+fn tell(state: &TurnState, to: Recipients, number: Option<i64>, msg: &impl Serialize) {
+    match serde_json::to_string(msg) {
+        Ok(text) if text.len() <= EVENT_BYTES_MAX => {
+            state.record(ConnectionOp::Tell { to, event: Event { text: text.into(), number } });
+        }
+        Ok(text) => {
+            let text = format!("event has {} bytes, limit is {EVENT_BYTES_MAX}", text.len());
+            state.fail(Error::terminal(text).with_code("event_too_large"));
+        }
+        Err(error) => state.fail(Error::terminal(error)),
+    }
+}
+
+/// Records an operation if the row of the connection was changed. If the connection has ended,
+/// nothing is done.
+fn alter(state: &TurnState, changed: rusqlite::Result<bool>, op: ConnectionOp) {
+    match changed {
+        Ok(true) => state.record(op),
+        Ok(false) => {}
+        Err(error) => state.fail(error.into()),
+    }
+}

@@ -1,0 +1,212 @@
+//! One turn, as a handler sees it.
+
+use std::{marker::PhantomData, rc::Rc, time::Duration};
+
+use serde::Serialize;
+use serde_json::json;
+use steadfast_store::{self as store, Due, InvalidInput, Json, Timestamp, limits};
+
+use super::{
+    Handle, Object,
+    address::{Address, Destination},
+    calls::Lists,
+    kv::KeyValue,
+};
+use crate::{
+    Body, Error, Result, RunAddress, RunEnded, RunError, Workflow,
+    object::{
+        CallError,
+        effect::{self, Job, Outcome},
+        executor::{Ringing, Sql, TurnState},
+        outgoing::Sending,
+        request::Caller,
+    },
+    workflow::OnEnd,
+};
+
+/// Bytes of one job.
+const JOB_BYTES_MAX: usize = limits::DATA_BYTES_MAX / 2;
+
+/// One turn. Everything recorded here commits with the SQL, or not at all.
+///
+/// It stays on its thread and ends with the handler.
+pub struct Turn<C> {
+    pub(in crate::object) state: Rc<TurnState>,
+    class: PhantomData<fn() -> C>,
+}
+
+impl<C: Object> Turn<C> {
+    pub(in crate::object) fn new(state: Rc<TurnState>) -> Self {
+        Self { state, class: PhantomData }
+    }
+
+    /// The name of the object.
+    pub fn name(&self) -> &str {
+        self.state.address.name()
+    }
+
+    /// The address of the object.
+    pub fn address(&self) -> Address<C> {
+        C::at(self.name())
+    }
+
+    /// The time of the turn. It stands still during the turn, in SQL as well.
+    pub fn now(&self) -> Timestamp {
+        self.state.now
+    }
+
+    /// The number of this turn in the life of the object, if it changes something.
+    pub fn seq(&self) -> i64 {
+        self.state.seq
+    }
+
+    /// The caller of this turn.
+    pub fn caller(&self) -> Caller {
+        self.state.caller.get()
+    }
+
+    /// The alarm that this turn was woken by, if it was one.
+    pub fn alarm(&self) -> Option<Ringing> {
+        self.state.ringing.borrow().clone()
+    }
+
+    /// The object's own database, inside of the turn's transaction.
+    pub fn sql(&self) -> &Sql {
+        &self.state.database.connection
+    }
+
+    /// Keys and values in the same database.
+    pub fn kv(&self) -> KeyValue<'_> {
+        KeyValue::new(&self.state)
+    }
+
+    /// Runs `body`; if it fails, its SQL and everything that it recorded are undone, and the turn
+    /// goes on.
+    pub fn attempt<T>(&self, body: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.state.attempt(body)
+    }
+
+    /// Sends a message to another object or to a queue.
+    pub fn send<M: Body, I>(&self, to: impl Destination<M, I>, msg: M) {
+        self.send_after(Duration::ZERO, to, msg);
+    }
+
+    /// Sends a message that is not delivered before so long.
+    pub fn send_after<M: Body, I>(&self, after: Duration, to: impl Destination<M, I>, msg: M) {
+        self.state.send(to.sending(msg), Due::After(after));
+    }
+
+    /// Starts a run of a workflow, or finds it there: one run for each id. The turn fails if the
+    /// program does not serve the workflow, or if no run can have such an id.
+    pub fn start<W: Workflow>(&self, run: RunAddress<W>, input: W::Input) -> StartedRun<'_, W> {
+        let run = send_to_run(&self.state, &run, "start", &input);
+        StartedRun { state: &self.state, run, workflow: PhantomData }
+    }
+
+    /// Ends a run of a workflow, if it is there and has not ended.
+    pub fn terminate<W: Workflow>(&self, run: RunAddress<W>) {
+        let _ = send_to_run(&self.state, &run, "terminate", &());
+    }
+
+    /// Asks for work outside of the turn; the outcome comes back as a turn of its own.
+    pub fn perform<J: Job, I>(&self, job: &J)
+    where
+        C: Handle<Outcome<J>>,
+        C::Calls: Lists<Outcome<J>, I>,
+    {
+        let sending = || {
+            let address = &self.state.address;
+            let target = effect::target(J::NAME)?;
+            let beside = json!({ "to": address.to_string(), "outcome": C::NAME });
+            let (action, message_type) = ("perform", J::NAME);
+            let (data, metadata) = (Json::of(job)?, Json::of(&beside)?);
+            // The outcome holds the job as well.
+            let len = data.as_str().len();
+            if JOB_BYTES_MAX < len {
+                return Err(InvalidInput::DataSize { len: 2 * len });
+            }
+            let (delay, ordered) = (Duration::ZERO, false);
+            Ok(Sending { target, action, message_type, data, metadata, delay, ordered })
+        };
+        self.state.send(sending(), Due::After(Duration::ZERO));
+    }
+
+    /// Deletes the object with this turn: its database, its alarms and its keys. What is sent in
+    /// the same turn goes out. A later call finds a new, empty object.
+    pub fn delete(&self) {
+        self.state.deleted.set(true);
+    }
+}
+
+/// A run that a turn has started.
+pub struct StartedRun<'a, W> {
+    state: &'a TurnState,
+    /// Which run, and which of the messages starts it; `None` if it could not be sent.
+    run: Option<(store::Address, usize)>,
+    workflow: PhantomData<fn() -> W>,
+}
+
+impl<W: Workflow> StartedRun<'_, W> {
+    /// Sends [`RunEnded`] to this object when the run ends, in the commit of the end. It counts for
+    /// the start that made the run: who finds it there changes nothing. A run that is restarted
+    /// tells of each end, and a later one may arrive first.
+    pub fn on_end<C: Handle<RunEnded<W>>, I>(self, to: Address<C>)
+    where
+        C::Calls: Lists<RunEnded<W>, I>,
+    {
+        // A start that failed fails the turn.
+        let Some((run, index)) = self.run else { return };
+        let class_not_served = !self.state.served.as_ref().is_none_or(|it| it.has_class(C::CLASS));
+        if class_not_served {
+            let class = C::CLASS.into();
+            let text = CallError::UnknownClass { class }.to_string();
+            return self.state.fail(Error::terminal(text).with_code("class_not_found"));
+        }
+        let mut outgoing = self.state.outgoing.borrow_mut();
+        // It is undone if the attempt that started the run has failed.
+        let Some(message) = outgoing.get_mut(index).filter(|it| it.is_for(&run, "start")) else {
+            return;
+        };
+        let metadata = || {
+            let on_end = OnEnd { to: to.resolve()?.to_string(), message: C::NAME.into() };
+            Json::of(&json!({ "to": run.to_string(), "onEnd": on_end }))
+        };
+        match metadata().and_then(|it| message.clone().metadata(it)) {
+            Ok(with_end) => *message = with_end,
+            Err(error) => self.state.fail(Error::terminal(error).with_code("invalid_input")),
+        }
+    }
+}
+
+fn send_to_run<W: Workflow>(
+    state: &TurnState,
+    run: &RunAddress<W>,
+    action: &'static str,
+    data: &impl Serialize,
+) -> Option<(store::Address, usize)> {
+    // One that is not served any more can still be ended.
+    let served = state.served.as_ref().is_none_or(|it| it.has_workflow(W::NAME));
+    let target = match served || action != "start" {
+        true => run.resolve(),
+        false => Err(RunError::UnknownWorkflow { workflow: W::NAME.into() }),
+    };
+    let target = match target {
+        Ok(target) => target,
+        Err(error) => {
+            let code = error.code().to_owned();
+            state.fail(Error::terminal(error).with_code(&code));
+            return None;
+        }
+    };
+    let sending = || {
+        let metadata = Json::of(&json!({ "to": target.to_string() }))?;
+        let (message_type, data, delay) = (W::NAME, Json::of(data)?, Duration::ZERO);
+        let target = target.clone();
+        // A run is started before it is ended.
+        let ordered = true;
+        Ok(Sending { target, action, message_type, data, metadata, delay, ordered })
+    };
+    let sent = state.outgoing.borrow().len();
+    state.send(sending(), Due::After(Duration::ZERO));
+    (sent < state.outgoing.borrow().len()).then_some((target, sent))
+}

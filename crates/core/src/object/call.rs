@@ -1,0 +1,188 @@
+//! Calls of objects: from a program, by names, from a run, and as the end of a delivery.
+
+use std::{
+    future::{Future, IntoFuture},
+    marker::PhantomData,
+    pin::Pin,
+};
+
+use steadfast_store::{self as store, EntityKind, StoreError};
+
+use super::{
+    CallError, Objects,
+    api::{Address, Handle, Lists},
+    call_key::{CallKey, Key},
+    request::{Caller, Reply, Request, Settle},
+};
+use crate::{Body, client::Way, door::call_error};
+
+/// A call that is about to be made.
+#[must_use = "a call is made when it is awaited"]
+pub struct PendingCall<R> {
+    way: Result<Way<Objects>, StoreError>,
+    to: Result<store::Address, CallError>,
+    message: &'static str,
+    body: Result<String, CallError>,
+    key: Option<String>,
+    caller: Caller,
+    reply: PhantomData<fn() -> R>,
+}
+
+impl<R> PendingCall<R> {
+    /// A call of one of these objects.
+    pub(crate) fn typed<C: Handle<M, Reply = R>, M: Body>(
+        way: Result<Way<Objects>, StoreError>,
+        to: Address<C>,
+        msg: M,
+    ) -> Self {
+        let message = C::NAME;
+        let body = serde_json::to_string(&msg).map_err(|error| CallError::Malformed {
+            message: message.into(),
+            path: ".".into(),
+            detail: error.to_string(),
+        });
+        let to = to.resolve().map_err(CallError::from);
+        let caller = Caller::Internal;
+        Self { way, to, message, body, key: None, caller, reply: PhantomData }
+    }
+
+    /// Makes the call for a caller.
+    pub(crate) fn by(self, caller: Caller) -> Self {
+        Self { caller, ..self }
+    }
+
+    /// Makes the call once for this key: a repetition within a day changes nothing and gets the
+    /// reply of the first.
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+
+    /// The same with a key that may be missing, as one from a header of a request.
+    pub fn maybe_key(mut self, key: Option<&str>) -> Self {
+        self.key = key.map(str::to_owned);
+        self
+    }
+}
+
+impl<R: Body> IntoFuture for PendingCall<R> {
+    type Output = Result<R, CallError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let Self { way, to, message, body, key, caller, .. } = self;
+            let (to, body, key) = (to?, body?, key.as_deref());
+            let reply = match way? {
+                Way::Local(objects) => {
+                    objects.call_message(&to, message, &body, key, caller).await?
+                }
+                Way::Remote(door) => {
+                    let object = (to.class(), to.name());
+                    door.call(object, message, &body, key).await.map_err(call_error)?
+                }
+            };
+            serde_json::from_str(&reply).map_err(|error| CallError::Reply {
+                message: message.into(),
+                detail: error.to_string(),
+            })
+        })
+    }
+}
+
+impl Objects {
+    /// Calls an object. Await it, or give it an idempotency key first.
+    pub fn call<C: Handle<M>, M: Body, I>(&self, to: Address<C>, msg: M) -> PendingCall<C::Reply>
+    where
+        C::Calls: Lists<M, I>,
+    {
+        PendingCall::typed(Ok(Way::Local(self.clone())), to, msg)
+    }
+
+    /// Calls an object by names, with JSON, for callers outside of the program: the turn's
+    /// [`Caller`] is anonymous. An empty body stands for a message without fields.
+    pub async fn call_json(
+        &self,
+        class: &str,
+        name: &str,
+        message: &str,
+        body: &str,
+        key: Option<&str>,
+    ) -> Result<String, CallError> {
+        self.call_json_by((class, name), message, body, key, Caller::Anonymous).await
+    }
+
+    /// Calls an object by names, for a caller.
+    pub(crate) async fn call_json_by(
+        &self,
+        (class, name): (&str, &str),
+        message: &str,
+        body: &str,
+        key: Option<&str>,
+        caller: Caller,
+    ) -> Result<String, CallError> {
+        self.class(class)?;
+        let to = store::Address::new(EntityKind::Object, class, name)?;
+        self.call_message(&to, message, body, key, caller).await
+    }
+
+    async fn call_message(
+        &self,
+        to: &store::Address,
+        message: &str,
+        body: &str,
+        key: Option<&str>,
+        caller: Caller,
+    ) -> Reply {
+        let class = self.class(to.class())?;
+        if !class.class.methods.contains_key(message) {
+            let class = to.class().into();
+            return Err(CallError::UnknownMessage { class, message: message.into() });
+        }
+        let key = key.map(|key| Key::new(key, message, body)).transpose()?;
+        let request = Request::Call { message: message.into(), body: body.into(), key, caller };
+        self.request(to, request, None).await
+    }
+
+    /// Calls an object in whose commit the delivery of a message ends.
+    pub(crate) async fn settle<C: Handle<M>, M: Body, I>(
+        &self,
+        to: Address<C>,
+        msg: M,
+        position: store::Position,
+        lease: Option<store::Lease>,
+    ) -> Result<(), CallError>
+    where
+        C::Calls: Lists<M, I>,
+    {
+        let body = serde_json::to_string(&msg).map_err(|error| CallError::Malformed {
+            message: C::NAME.into(),
+            path: ".".into(),
+            detail: error.to_string(),
+        })?;
+        let to = to.resolve()?;
+        let (message, caller) = (C::NAME.into(), Caller::Internal);
+        let request = Request::Call { message, body: body.into(), key: None, caller };
+        self.request(&to, request, Some(Settle { position, lease })).await.map(drop)
+    }
+
+    /// Calls an object for a run, or returns the reply of an earlier attempt.
+    pub(crate) async fn call_for_run(
+        &self,
+        class: &str,
+        name: &str,
+        message: &str,
+        body: &str,
+        call: &CallKey,
+    ) -> Result<String, CallError> {
+        let key = Key::of_run(call.clone(), message, body)?;
+        if let Some(reply) = key.stored_reply(&*self.scheduler.store).await? {
+            return Ok(reply);
+        }
+        self.class(class)?;
+        let to = store::Address::new(EntityKind::Object, class, name)?;
+        let (message, caller) = (message.into(), Caller::Internal);
+        let request = Request::Call { message, body: body.into(), key: Some(key), caller };
+        self.request(&to, request, None).await
+    }
+}

@@ -1,0 +1,161 @@
+//! Idempotency keys of calls, and the replies that the store keeps for runs.
+//!
+//! A call of a run leads to exactly one turn, however long the process is down in between. The
+//! store keeps the reply as an entry. The commit of the turn writes the entry, and the commit that
+//! records the reply in the run removes it. No reply expires, and the list holds only calls that
+//! are in flight. A turn without effects stores no reply: repeating it is harmless.
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use steadfast_store::{
+    self as store, Commit, EntryKey, EntryRange, Expect, InvalidInput, Json, Position, Put, Store,
+    StoreError, Write, limits,
+};
+
+use super::CallError;
+
+/// A hash of message name and body.
+pub(super) type RequestHash = [u8; 16];
+
+/// A key and what it stands for.
+#[derive(Clone, Debug)]
+pub(super) struct Key {
+    pub(super) text: Box<str>,
+    pub(super) request: RequestHash,
+    /// Set if a run makes the call.
+    pub(super) run_call: Option<Box<CallKey>>,
+}
+
+impl Key {
+    pub(super) fn new(text: &str, message: &str, body: &str) -> Result<Self, CallError> {
+        if text.is_empty() || limits::KEY_BYTES_MAX < text.len() {
+            return Err(CallError::Key { len: text.len() });
+        }
+        let digest = Sha256::new().chain_update(message).chain_update([0]).chain_update(body);
+        let mut request = [0; 16];
+        request.copy_from_slice(&digest.finalize()[..16]);
+        Ok(Self { text: text.into(), request, run_call: None })
+    }
+
+    /// The key of a call that a run makes.
+    pub(super) fn of_run(call: CallKey, message: &str, body: &str) -> Result<Self, CallError> {
+        let key = Self::new(&call.text, message, body)?;
+        Ok(Self { run_call: Some(Box::new(call)), ..key })
+    }
+
+    /// Rejects a key that was used for another request.
+    pub(super) fn check(&self, request: RequestHash) -> Result<(), CallError> {
+        match request == self.request {
+            true => Ok(()),
+            false => Err(CallError::KeyReused { key: self.text.to_string() }),
+        }
+    }
+
+    /// The reply that an earlier attempt of the same call of a run left in the store.
+    pub(super) async fn stored_reply(
+        &self,
+        store: &dyn Store,
+    ) -> Result<Option<String>, CallError> {
+        let Some(call) = &self.run_call else { return Ok(None) };
+        let Some(json) = store.entry(&call.entry).await?.and_then(|it| it.value) else {
+            return Ok(None);
+        };
+        let stored: StoredReply = serde_json::from_str(json.as_str()).map_err(|error| {
+            StoreError::Corrupt { reason: format!("stored reply to a run: {error}") }
+        })?;
+        self.check(stored.request)?;
+        Ok(Some(stored.reply))
+    }
+}
+
+/// The list of replies that their runs have not recorded yet.
+const SPACE: &str = "run-call";
+
+/// Replies that a sweep reads at a time.
+const PAGE: usize = 200;
+
+/// Identifies one call of one run.
+#[derive(Clone, Debug)]
+pub(crate) struct CallKey {
+    text: Box<str>,
+    entry: EntryKey,
+}
+
+/// The value of the entry. The reply is a string in it, so that its depth does not matter.
+#[derive(Serialize, Deserialize)]
+struct StoredReply {
+    request: RequestHash,
+    reply: String,
+}
+
+impl CallKey {
+    /// `first` is the position at which the record of the run begins.
+    pub(crate) fn new(first: Position, text: &str) -> Result<Self, InvalidInput> {
+        let key = [&first.to_be_bytes(), text.as_bytes()].concat();
+        Ok(Self { text: text.into(), entry: EntryKey::new(SPACE, &key)? })
+    }
+
+    /// Stores a reply; add it to the commit of the turn.
+    pub(super) fn put(
+        &self,
+        object: &store::Address,
+        request: RequestHash,
+        reply: &str,
+    ) -> Result<Put, CallError> {
+        let refused = |error: InvalidInput| CallError::rolled_back(object, &error);
+        let value = Json::of(&StoredReply { request, reply: reply.into() }).map_err(refused)?;
+        let len = value.as_str().len();
+        if limits::ENTRY_BYTES_MAX < len {
+            return Err(refused(InvalidInput::EntrySize { len }));
+        }
+        let (entry, reference, expires) = (self.entry.clone(), None, None);
+        Ok(Put { entry, value: Some(value), reference, expires })
+    }
+
+    /// Removes the reply; add it to the commit that records the reply in the run.
+    pub(crate) fn remove(&self) -> [Write; 2] {
+        remove(&self.entry)
+    }
+}
+
+/// Rejects the commit of a turn if an earlier attempt of the same call has committed its turn.
+pub(super) fn expect_first(put: &Put) -> Expect {
+    Expect::Revision { entry: put.entry.clone(), revision: 0 }
+}
+
+/// Removes an entry without leaving a tombstone.
+fn remove(entry: &EntryKey) -> [Write; 2] {
+    let (value, reference, expires) = (None, None, Some(std::time::Duration::ZERO));
+    let put = Put { entry: entry.clone(), value, reference, expires };
+    [Write::Put(put), Write::ExpireEntries { entries: vec![entry.clone()] }]
+}
+
+/// Removes replies that no run will ask for: their runs ended without recording them, or were
+/// erased. A restarted run makes calls with other keys.
+pub(crate) async fn sweep_run_replies(store: &dyn Store) -> Result<(), StoreError> {
+    let (mut range, mut run) = (EntryRange::prefix(b""), None);
+    loop {
+        let page = store.entries(SPACE, range.clone(), PAGE).await?;
+        for it in &page {
+            let first = it.entry.key().first_chunk().map(|it| Position::from_be_bytes(*it));
+            let Some(first) = first else { continue };
+            let has_ended = match run {
+                Some((known, has_ended)) if known == first => has_ended,
+                Some(_) | None => has_ended(store, first).await?,
+            };
+            run = Some((first, has_ended));
+            if has_ended {
+                let [put, expire] = remove(&it.entry);
+                store.commit(Commit::of(put).write(expire)).await?;
+            }
+        }
+        let Some(last) = page.last().filter(|_| page.len() == PAGE) else { return Ok(()) };
+        range = range.after(last.entry.key());
+    }
+}
+
+/// Whether the run whose record begins at a position has ended or was erased.
+async fn has_ended(store: &dyn Store, first: Position) -> Result<bool, StoreError> {
+    let Some(message) = store.message(first).await? else { return Ok(true) };
+    Ok(store.run(message.stream).await?.is_none_or(|it| it.status.is_final()))
+}

@@ -1,0 +1,23 @@
+//! Live connections: the types that handlers see, the outbox of each connection, and the registry
+//! of those that are open. Turns ask for operations on connections; the registry performs them when
+//! the turn is durable.
+//!
+//! The outbox is held outside of the object, so it outlives the object's eviction. The list of
+//! connections is a table inside of the object (`executor/connection_rows.rs`), so a turn sees it
+//! as it sees everything else, and handles every end once, including ends that came with the end
+//! of the process.
+
+mod connection;
+mod op;
+mod outbox;
+mod registry;
+
+pub use self::{
+    connection::{Arrival, Closed, Connection, ConnectionId},
+    outbox::Event,
+};
+pub(super) use self::{
+    op::{ConnectionOp, NewConnection, Recipients},
+    outbox::Outbox,
+    registry::{ConnectionRegistry, Place},
+};

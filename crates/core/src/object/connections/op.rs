@@ -1,0 +1,47 @@
+//! Operations on connections that a turn asks for. They are performed when the turn is durable.
+
+use std::sync::Arc;
+
+use super::{
+    connection::{Arrival, Closed, ConnectionId},
+    outbox::{Event, Outbox},
+};
+
+/// A connection that wants to be accepted.
+pub(in crate::object) struct NewConnection {
+    pub(in crate::object) id: ConnectionId,
+    pub(in crate::object) arrival: Arrival,
+    pub(in crate::object) outbox: Arc<Outbox>,
+}
+
+/// A change to the connections of an object, or an event for them.
+#[derive(Debug)]
+pub(in crate::object) enum ConnectionOp {
+    /// It was accepted.
+    Join { id: ConnectionId, outbox: Arc<Outbox> },
+    /// It has these tags from now on.
+    Tag { id: ConnectionId, tags: Box<[Box<str>]> },
+    /// Something is told.
+    Tell { to: Recipients, event: Event },
+    /// It is to end.
+    Close { id: ConnectionId, closed: Closed },
+    /// All are to end.
+    CloseAll { closed: Closed },
+    /// It has ended.
+    Leave { id: ConnectionId },
+}
+
+impl ConnectionOp {
+    /// What it takes in memory, about.
+    pub(in crate::object) fn bytes(&self) -> usize {
+        if let ConnectionOp::Tell { event, .. } = self { event.text.len() } else { 0 }
+    }
+}
+
+/// The connections that an event is for.
+#[derive(Debug)]
+pub(in crate::object) enum Recipients {
+    All,
+    Tagged(Box<str>),
+    One(ConnectionId),
+}

@@ -1,0 +1,231 @@
+//! Alarms: many for each object, by name. They live in the object's own database, so they commit,
+//! travel and go back with it; the store holds one wake-up for the next of them.
+//!
+//! The row without a name is that wake-up: when the store will wake the object.
+
+use std::time::Duration;
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use serde::{Serialize, Serializer};
+use steadfast_store::Timestamp;
+
+use super::{tables::Table, turn_state::TurnState};
+use crate::{Result, workflow::Time};
+
+/// What becomes of a repeated alarm's times that passed while nobody was there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CatchUp {
+    /// It rings once for all of them.
+    #[default]
+    Once,
+    /// It rings for each of them.
+    Each,
+    /// It waits for its next time.
+    Skip,
+}
+
+impl CatchUp {
+    /// The stored tag.
+    pub fn tag(self) -> &'static str {
+        match self {
+            CatchUp::Once => "once",
+            CatchUp::Each => "each",
+            CatchUp::Skip => "skip",
+        }
+    }
+
+    fn from_tag(tag: &str) -> Self {
+        match tag {
+            "each" => CatchUp::Each,
+            "skip" => CatchUp::Skip,
+            _ => CatchUp::Once,
+        }
+    }
+}
+
+/// An alarm that is set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Alarm {
+    /// Its name.
+    pub name: String,
+    /// The time that it was set to.
+    #[serde(serialize_with = "time")]
+    pub due_at: Timestamp,
+    /// When it rings: then, or later if an attempt failed.
+    #[serde(serialize_with = "time")]
+    pub ring_at: Timestamp,
+    /// The message that arrives then.
+    pub message: String,
+    /// Its period, if it is repeated.
+    #[serde(rename = "everyMs", serialize_with = "millis")]
+    pub every: Option<Duration>,
+    /// What becomes of times that passed.
+    pub catch_up: CatchUp,
+    /// Attempts that failed so far.
+    pub attempts: u32,
+    /// Whether it was given up. It stays, silent, until it is set or cancelled. One that repeats
+    /// waits for its next time instead; those that version 1 gave up stay so.
+    pub failed: bool,
+    /// Why the last attempt failed.
+    pub error: Option<String>,
+    #[serde(skip)]
+    pub(in crate::object) body: String,
+}
+
+fn time<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+    Time(*at).serialize(serializer)
+}
+
+fn millis<S: Serializer>(every: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    every.map(|it| it.as_millis() as u64).serialize(serializer)
+}
+
+const COLUMNS: &str = "name, due_at, message, every, catch_up, attempts, failed, error, body, \
+     ring_at FROM _steadfast_alarm";
+
+impl Alarm {
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let every: Option<u64> = row.get(3)?;
+        let catch_up: String = row.get(4)?;
+        Ok(Self {
+            name: row.get(0)?,
+            due_at: Timestamp(row.get(1)?),
+            message: row.get(2)?,
+            every: every.map(Duration::from_millis),
+            catch_up: CatchUp::from_tag(&catch_up),
+            attempts: row.get(5)?,
+            failed: row.get(6)?,
+            error: row.get(7)?,
+            body: row.get(8)?,
+            ring_at: Timestamp(row.get(9)?),
+        })
+    }
+
+    /// The alarms in a database, in the order in which they ring; those given up come last.
+    pub(in crate::object) fn list(
+        connection: &Connection,
+        limit: usize,
+    ) -> rusqlite::Result<Vec<Self>> {
+        let sql =
+            format!("SELECT {COLUMNS} WHERE name <> '' ORDER BY failed, ring_at, name LIMIT ?1");
+        let mut list = connection.prepare_cached(&sql)?;
+        let alarms = list.query_map([limit], Alarm::read)?;
+        alarms.collect()
+    }
+
+    /// When a repeated alarm that rings at `now` is due next.
+    fn next_due(&self, every: Duration, now: Timestamp) -> Timestamp {
+        let next = self.due_at.after(every);
+        if self.catch_up == CatchUp::Each || now < next {
+            return next;
+        }
+        let passed = now.since(self.due_at).as_millis() / every.as_millis().max(1);
+        let passed = u32::try_from(passed).unwrap_or(u32::MAX);
+        self.due_at.after(every.saturating_mul(passed)).after(every)
+    }
+
+    /// Whether its time is over and it waits for the next one instead of ringing late.
+    fn is_skipped(&self, now: Timestamp) -> bool {
+        let late = |every: Duration| self.due_at.after(every) <= now;
+        self.catch_up == CatchUp::Skip && self.attempts == 0 && self.every.is_some_and(late)
+    }
+}
+
+impl TurnState {
+    pub(in crate::object) fn put_alarm(
+        &self,
+        row: &[&dyn rusqlite::ToSql],
+    ) -> rusqlite::Result<()> {
+        self.tables.need(Table::Alarm, &self.database)?;
+        self.alarms_changed.set(true);
+        let put = "INSERT INTO _steadfast_alarm \
+             (name, due_at, ring_at, message, body, every, catch_up, attempts, failed, error) \
+             VALUES (?1, ?2, ?2, ?3, ?4, ?5, ?6, 0, 0, NULL) ON CONFLICT (name) DO UPDATE SET \
+             due_at = ?2, ring_at = ?2, message = ?3, body = ?4, every = ?5, catch_up = ?6, \
+             attempts = 0, failed = 0, error = NULL";
+        self.run(put, row).map(|_| ())
+    }
+
+    /// Removes an alarm; `false` if it is not set.
+    pub(in crate::object) fn cancel_alarm(&self, name: &str) -> rusqlite::Result<bool> {
+        if !self.tables.has(Table::Alarm) || name.is_empty() {
+            return Ok(false);
+        }
+        Ok(0 < self.run("DELETE FROM _steadfast_alarm WHERE name = ?1", [name])?)
+    }
+
+    pub(in crate::object) fn alarms(&self) -> rusqlite::Result<Vec<Alarm>> {
+        if !self.tables.has(Table::Alarm) {
+            return Ok(Vec::new());
+        }
+        let all = i64::MAX as usize;
+        self.database.guard.system(|| Alarm::list(&self.database.connection, all))
+    }
+
+    /// The next alarm that rings at `now`.
+    pub(super) fn ringing(&self) -> rusqlite::Result<Option<Alarm>> {
+        if !self.tables.has(Table::Alarm) {
+            return Ok(None);
+        }
+        let sql = format!(
+            "SELECT {COLUMNS} WHERE NOT failed AND ring_at <= ?1 AND name <> '' \
+             ORDER BY ring_at, name LIMIT 1"
+        );
+        loop {
+            let found = self.database.guard.system(|| {
+                let mut next = self.database.connection.prepare_cached(&sql)?;
+                next.query_row([self.now.0], Alarm::read).optional()
+            })?;
+            let Some(alarm) = found else { return Ok(None) };
+            if !alarm.is_skipped(self.now) {
+                return Ok(Some(alarm));
+            }
+            self.rang(&alarm)?;
+        }
+    }
+
+    /// An alarm that rang is over, or waits for its next time.
+    pub(super) fn rang(&self, alarm: &Alarm) -> rusqlite::Result<()> {
+        self.alarms_changed.set(true);
+        match alarm.every {
+            None => self.run("DELETE FROM _steadfast_alarm WHERE name = ?1", [&alarm.name]),
+            Some(every) => self.run(
+                "UPDATE _steadfast_alarm SET due_at = ?2, ring_at = ?2, attempts = 0, error = NULL \
+                 WHERE name = ?1",
+                params![alarm.name, alarm.next_due(every, self.now).0],
+            ),
+        }
+        .map(|_| ())
+    }
+
+    /// An alarm whose handler failed rings again after `wait`. Without one it is given up: one that
+    /// repeats waits for its next time and keeps the error until then.
+    pub(super) fn rang_in_vain(
+        &self,
+        alarm: &Alarm,
+        wait: Option<Duration>,
+        (error, is_final): (&str, bool),
+    ) -> rusqlite::Result<()> {
+        self.alarms_changed.set(true);
+        if let (None, Some(every)) = (wait, alarm.every) {
+            let next = "UPDATE _steadfast_alarm SET due_at = ?2, ring_at = ?2, attempts = 0, \
+                 error = ?3 WHERE name = ?1";
+            // Times that passed are not caught up with: they would fail one after the other.
+            let catch_up = if is_final { CatchUp::Once } else { alarm.catch_up };
+            let due_at = Alarm { catch_up, ..alarm.clone() }.next_due(every, self.now);
+            return self.run(next, params![alarm.name, due_at.0, error]).map(|_| ());
+        }
+        let ring_at = wait.map_or(alarm.due_at, |wait| self.now.after(wait));
+        let update = "UPDATE _steadfast_alarm SET ring_at = ?2, attempts = attempts + 1, \
+             failed = ?3, error = ?4 WHERE name = ?1";
+        let row = params![alarm.name, ring_at.0, wait.is_none(), error];
+        self.run(update, row).map(|_| ())
+    }
+
+    fn run(&self, sql: &str, params: impl rusqlite::Params) -> rusqlite::Result<usize> {
+        let database = &self.database;
+        database.guard.system(|| database.connection.prepare_cached(sql)?.execute(params))
+    }
+}

@@ -1,0 +1,62 @@
+//! Replies under idempotency keys. They live in the object's own database: recorded with the turn,
+//! looked up without asking the store. The store keeps replies to runs: see `call_key.rs`.
+
+use std::time::Duration;
+
+use rusqlite::{OptionalExtension, params};
+
+use super::{tables::Table, turn_state::TurnState};
+use crate::object::{
+    CallError,
+    call_key::{Key, RequestHash},
+};
+
+/// How long the reply to a call with a key is kept.
+const KEEP: Duration = Duration::from_hours(24);
+
+const FIND: &str = "SELECT request, reply FROM _steadfast_key WHERE key = ?1 AND expires_at > ?2";
+const INSERT: &str = "INSERT INTO _steadfast_key (key, request, reply, expires_at) \
+     VALUES (?1, ?2, ?3, ?4)";
+/// Keys expire in the order in which they came: a look at the oldest is enough.
+const EXPIRE: &str = "DELETE FROM _steadfast_key WHERE id IN (SELECT id FROM \
+     (SELECT id, expires_at FROM _steadfast_key ORDER BY id LIMIT 8) WHERE expires_at <= ?1)";
+
+/// The reply that was given under a key before.
+pub(super) fn find(state: &TurnState, key: &Key) -> Result<Option<String>, CallError> {
+    if !state.tables.has(Table::Key) {
+        return Ok(None);
+    }
+    // Earlier versions kept replies to runs here: those do not expire.
+    let now = key.run_call.as_ref().map_or(state.now.0, |_| i64::MIN);
+    let database = &state.database;
+    let found = database.guard.system(|| {
+        let mut find = database.connection.prepare_cached(FIND)?;
+        let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+        find.query_row(params![key.text, now], row).optional()
+    });
+    let found: Option<(RequestHash, String)> = found.map_err(|error| state.sql_failed(&error))?;
+    found.map(|(request, reply)| key.check(request).map(|()| reply)).transpose()
+}
+
+/// Records the reply with the turn.
+pub(super) fn keep(state: &TurnState, key: &Key, reply: &str) -> Result<(), CallError> {
+    if let Some(call) = &key.run_call {
+        state.run_reply.replace(Some(call.put(&state.address, key.request, reply)?));
+        return Ok(());
+    }
+    insert(state, key, reply).map_err(|error| state.sql_failed(&error))
+}
+
+fn insert(state: &TurnState, key: &Key, reply: &str) -> rusqlite::Result<()> {
+    let database = &state.database;
+    state.tables.need(Table::Key, database)?;
+    let until = state.now.after(KEEP);
+    database.guard.system(|| {
+        let sql = &database.connection;
+        sql.prepare_cached(EXPIRE)?.execute([state.now.0])?;
+        // One that has expired, but was not among the oldest.
+        sql.prepare_cached("DELETE FROM _steadfast_key WHERE key = ?1")?.execute([&key.text])?;
+        let row = params![key.text, key.request, reply, until.0];
+        sql.prepare_cached(INSERT)?.execute(row).map(|_| ())
+    })
+}

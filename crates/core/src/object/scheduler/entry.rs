@@ -1,0 +1,353 @@
+//! One object in the table: its actor, and its executor while no thread runs it.
+
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use steadfast_store::{self as store, Outcome, StoreError};
+use tokio::sync::oneshot;
+
+use super::{Scheduler, ServedClass};
+use crate::object::{
+    CallError,
+    actor::{Actor, Input, Mail, Output, Refusal},
+    connections::{Closed, ConnectionOp},
+    executor::TurnExecutor,
+    priority::Priority,
+    request::{Reply, Request, Settle},
+};
+
+/// A request in a mailbox.
+pub(in crate::object) struct PendingRequest {
+    pub(super) request: Request,
+    /// The delivery that the commit of the turn settles.
+    pub(super) settle: Option<Settle>,
+    pub(super) reply: oneshot::Sender<Reply>,
+}
+
+impl Mail for PendingRequest {
+    fn priority(&self) -> Priority {
+        if self.settle.is_some() { Priority::Delivery } else { Priority::Call }
+    }
+
+    /// A delivery that was given up comes again; the caller of a call may have gone away.
+    fn is_abandoned(&self) -> bool {
+        let can_be = self.settle.is_some() || matches!(self.request, Request::Call { .. });
+        can_be && self.reply.is_closed()
+    }
+}
+
+impl PendingRequest {
+    /// Deliveries are bounded by their engine, and ends of connections by connections.
+    fn is_bounded(&self) -> bool {
+        self.settle.is_none() && !matches!(self.request, Request::Closed { .. })
+    }
+}
+
+/// Everything that leaves when a turn is durable.
+pub(super) struct Completion {
+    pub(super) reply: Option<(oneshot::Sender<Reply>, Reply)>,
+    pub(super) connection_ops: Vec<ConnectionOp>,
+    /// The turn made no commit, so none says that this process still owns the store.
+    pub(super) is_read: bool,
+}
+
+impl Completion {
+    pub(super) fn bytes(&self) -> usize {
+        self.connection_ops.iter().map(ConnectionOp::bytes).sum()
+    }
+
+    /// Only the error leaves. If the turn may be durable all the same, connections must reconnect,
+    /// to be told what is stored.
+    fn fail(&mut self, error: CallError) {
+        let has_ops = !std::mem::take(&mut self.connection_ops).is_empty();
+        if has_ops && !error.surely_unapplied() {
+            let reason = "what was said may not have been told; connect again";
+            let closed = Closed::new(Closed::TRY_AGAIN, reason);
+            self.connection_ops.push(ConnectionOp::CloseAll { closed });
+        }
+        if let Some((_, reply)) = &mut self.reply {
+            *reply = Err(error);
+        }
+    }
+}
+
+/// A turn that has ended, as the actor is told of it.
+pub(super) struct EndedTurn {
+    /// The sizes of its commits.
+    pub(super) commits: Vec<usize>,
+    pub(super) completion: Completion,
+    pub(super) requeue: Option<PendingRequest>,
+}
+
+pub(super) struct ObjectEntry {
+    pub(super) address: store::Address,
+    pub(super) class: Arc<ServedClass>,
+    pub(super) scheduler: Weak<Scheduler>,
+    slot: Mutex<Slot>,
+}
+
+#[derive(Default)]
+struct Slot {
+    actor: Actor<PendingRequest, Completion>,
+    executor: Option<Box<TurnExecutor>>,
+    /// About how many bytes the executor takes.
+    memory: usize,
+}
+
+/// Outputs that are performed when the slot is unlocked.
+#[derive(Default)]
+struct Unlocked {
+    load: bool,
+    replies: Vec<(oneshot::Sender<Reply>, Reply)>,
+    turn: Option<PendingRequest>,
+    /// Refused because the entry is evicted.
+    returned: Option<PendingRequest>,
+    /// Closing a database takes a while.
+    executor: Option<Box<TurnExecutor>>,
+}
+
+impl ObjectEntry {
+    pub(super) fn new(
+        address: store::Address,
+        class: Arc<ServedClass>,
+        scheduler: Weak<Scheduler>,
+    ) -> Self {
+        Self { address, class, scheduler, slot: Mutex::default() }
+    }
+
+    /// Steps the actor. Connections are told while the slot is locked: only this keeps broadcasts
+    /// in turn order. So is the pool: a promotion must not overtake the run that it promotes.
+    fn step(
+        self: &Arc<Self>,
+        scheduler: &Scheduler,
+        slot: &mut Slot,
+        input: Input<'_, PendingRequest, Completion>,
+        unlocked: &mut Unlocked,
+    ) {
+        let mut outputs = Vec::new();
+        slot.actor.step(input, &mut outputs);
+        for output in outputs {
+            match output {
+                Output::Load => unlocked.load = true,
+                Output::Run(priority) => scheduler.pool.push(self.clone(), priority),
+                Output::Promote => scheduler.pool.promote(self),
+                Output::RunTurn(pending) => unlocked.turn = Some(pending),
+                Output::EndBurst => {}
+                Output::Complete(completion, result) => {
+                    unlocked.replies.extend(self.complete(scheduler, completion, result));
+                }
+                Output::Refuse(pending, Refusal::Evicted) => unlocked.returned = Some(pending),
+                Output::Refuse(pending, Refusal::Busy) => {
+                    let object = self.address.to_string();
+                    unlocked.replies.push((pending.reply, Err(CallError::Busy { object })));
+                }
+                Output::Refuse(pending, Refusal::Failed(error)) => {
+                    unlocked.replies.push((pending.reply, Err(error)));
+                }
+                Output::Unload => {
+                    unlocked.executor = slot.executor.take();
+                    scheduler.table.weigh(std::mem::take(&mut slot.memory), 0);
+                }
+                Output::CloseConnections => {
+                    let closed = Closed::new(Closed::FAILED, "the object is out of service");
+                    let close = vec![ConnectionOp::CloseAll { closed }];
+                    scheduler.connections.push(self.address.id(), close);
+                }
+            }
+        }
+        debug_assert_eq!(slot.executor.is_some(), slot.actor.holds_executor());
+    }
+
+    fn perform(self: &Arc<Self>, scheduler: &Arc<Scheduler>, unlocked: Unlocked) {
+        if unlocked.load {
+            scheduler.load(self.clone());
+        }
+        for (sender, reply) in unlocked.replies {
+            // Ignore receivers that were dropped.
+            let _ = sender.send(reply);
+        }
+    }
+
+    /// Lets a completion out: its operations on connections here, its reply by the caller.
+    fn complete(
+        &self,
+        scheduler: &Scheduler,
+        mut completion: Completion,
+        result: Result<(), CallError>,
+    ) -> Option<(oneshot::Sender<Reply>, Reply)> {
+        // A state that was read from memory is told only while nobody else can have changed it.
+        let owned = if completion.is_read { scheduler.store.check_lease() } else { Ok(()) };
+        if let Err(error) = owned.map_err(CallError::Store).and(result) {
+            completion.fail(error);
+        }
+        scheduler.connections.push(self.address.id(), completion.connection_ops);
+        completion.reply
+    }
+
+    /// Puts a request into the mailbox. It is returned if the entry is evicted.
+    pub(super) fn push(
+        self: &Arc<Self>,
+        scheduler: &Arc<Scheduler>,
+        pending: PendingRequest,
+        used: u64,
+    ) -> Result<(), PendingRequest> {
+        let limit = pending.is_bounded().then_some(scheduler.options.mailbox_max);
+        let mut unlocked = Unlocked::default();
+        let push = Input::Push { mail: pending, limit, used };
+        self.step(scheduler, &mut self.slot.lock(), push, &mut unlocked);
+        let returned = unlocked.returned.take();
+        self.perform(scheduler, unlocked);
+        returned.map_or(Ok(()), Err)
+    }
+
+    /// Takes in the object that was read from the store.
+    pub(super) fn loaded(
+        self: &Arc<Self>,
+        scheduler: &Arc<Scheduler>,
+        loaded: Result<Box<TurnExecutor>, CallError>,
+    ) {
+        let mut unlocked = Unlocked::default();
+        let mut slot = self.slot.lock();
+        let result = loaded.map(|executor| slot.put(scheduler, executor));
+        self.step(scheduler, &mut slot, Input::Loaded(result), &mut unlocked);
+        drop(slot);
+        self.perform(scheduler, unlocked);
+    }
+
+    /// Begins a burst: the executor leaves its slot.
+    pub(super) fn dispatched(self: &Arc<Self>, scheduler: &Scheduler) -> Option<Box<TurnExecutor>> {
+        let mut slot = self.slot.lock();
+        let executor = slot.executor.take()?;
+        self.step(scheduler, &mut slot, Input::Dispatched, &mut Unlocked::default());
+        Some(executor)
+    }
+
+    /// Whether the next request deletes the object; `None` if no turn can run.
+    pub(super) fn is_delete_next(&self) -> Option<bool> {
+        let slot = self.slot.lock();
+        slot.actor.next_mail().map(|it| matches!(it.request, Request::Delete))
+    }
+
+    pub(super) fn take(self: &Arc<Self>, scheduler: &Scheduler) -> Option<PendingRequest> {
+        let mut unlocked = Unlocked::default();
+        self.step(scheduler, &mut self.slot.lock(), Input::TakeMail, &mut unlocked);
+        unlocked.turn
+    }
+
+    /// Records a turn, and takes the next request if `takes`. Also returns the number of the
+    /// turn's first commit.
+    pub(super) fn turn_ended(
+        self: &Arc<Self>,
+        scheduler: &Arc<Scheduler>,
+        turn: EndedTurn,
+        takes: bool,
+    ) -> (u64, Option<PendingRequest>) {
+        let EndedTurn { commits, completion, requeue } = turn;
+        let bytes = completion.bytes();
+        let ended = Input::TurnEnded { commits: &commits, completion, bytes, requeue };
+        let mut unlocked = Unlocked::default();
+        let mut slot = self.slot.lock();
+        let first = slot.actor.next_commit();
+        self.step(scheduler, &mut slot, ended, &mut unlocked);
+        if takes {
+            self.step(scheduler, &mut slot, Input::TakeMail, &mut unlocked);
+        }
+        drop(slot);
+        let next = unlocked.turn.take();
+        self.perform(scheduler, unlocked);
+        (first, next)
+    }
+
+    /// Ends a burst, all commits of which are submitted.
+    pub(super) fn burst_ended(
+        self: &Arc<Self>,
+        scheduler: &Arc<Scheduler>,
+        executor: Box<TurnExecutor>,
+        usable: bool,
+    ) {
+        let damage = if usable { None } else { executor.damage() };
+        let mut unlocked = Unlocked::default();
+        let mut slot = self.slot.lock();
+        slot.put(scheduler, executor);
+        let ended = Input::BurstEnded { usable, damage };
+        self.step(scheduler, &mut slot, ended, &mut unlocked);
+        drop(slot);
+        self.perform(scheduler, unlocked);
+    }
+
+    /// Takes in the store's answer to a commit.
+    pub(super) fn answered(self: &Arc<Self>, commit: u64, result: Result<Outcome, StoreError>) {
+        let Some(scheduler) = self.scheduler.upgrade() else { return };
+        let result = match result {
+            Ok(Outcome::Committed(_)) => Ok(()),
+            Ok(Outcome::Rejected(rejection)) => Err(CallError::Lost {
+                object: self.address.to_string(),
+                detail: rejection.to_string(),
+            }),
+            Ok(Outcome::Duplicate(_)) => {
+                Err(StoreError::Corrupt { reason: "a turn met a key".into() }.into())
+            }
+            Err(error) => Err(CallError::Store(error)),
+        };
+        if let Err(error) = &result {
+            let object = self.address.to_string();
+            tracing::warn!(object, error = %error, "turn was not committed; object is read again");
+        }
+        let mut unlocked = Unlocked::default();
+        let answered = Input::Answered { commit, result };
+        self.step(&scheduler, &mut self.slot.lock(), answered, &mut unlocked);
+        self.perform(&scheduler, unlocked);
+    }
+
+    /// When it was last used, if it can be evicted.
+    pub(super) fn idle_since(&self) -> Option<u64> {
+        self.slot.lock().actor.idle_since()
+    }
+
+    /// Evicts it if nothing goes on and it was not used since. Returns the bytes that are free, and
+    /// the executor, to be dropped when the table is unlocked.
+    pub(super) fn evict(&self, used: u64) -> Option<(usize, Option<Box<TurnExecutor>>)> {
+        let mut slot = self.slot.lock();
+        slot.actor.step(Input::Evict { used }, &mut Vec::new());
+        let is_evicted = slot.actor.is_evicted();
+        is_evicted.then(|| (std::mem::take(&mut slot.memory), slot.executor.take()))
+    }
+}
+
+impl Slot {
+    fn put(&mut self, scheduler: &Scheduler, executor: Box<TurnExecutor>) {
+        let memory = executor.memory();
+        scheduler.table.weigh(std::mem::replace(&mut self.memory, memory), memory);
+        self.executor = Some(executor);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(error: CallError) -> (Completion, Result<Reply, oneshot::error::TryRecvError>) {
+        let (sender, mut replied) = oneshot::channel();
+        let connection_ops = vec![ConnectionOp::CloseAll { closed: Closed::deleted() }];
+        let reply = Some((sender, Ok("null".into())));
+        let mut completion = Completion { reply, connection_ops, is_read: false };
+        completion.fail(error);
+        let (sender, reply) = completion.reply.take().unwrap();
+        sender.send(reply).unwrap();
+        let reply = replied.try_recv();
+        (completion, reply)
+    }
+
+    #[test]
+    fn a_turn_that_failed_tells_no_connection_and_one_that_may_be_durable_ends_them() {
+        let (completion, reply) = failed(CallError::Busy { object: "a".into() });
+        assert!(completion.connection_ops.is_empty(), "no connection is told");
+        assert!(matches!(reply, Ok(Err(CallError::Busy { .. }))));
+        let (completion, reply) = failed(StoreError::Unknown { reason: "x".into() }.into());
+        let [ConnectionOp::CloseAll { closed }] = &completion.connection_ops[..] else {
+            panic!("{:?}", completion.connection_ops);
+        };
+        assert_eq!(closed.code, Closed::TRY_AGAIN, "they reconnect");
+        assert!(matches!(reply, Ok(Err(CallError::Store(_)))));
+    }
+}

@@ -1,0 +1,226 @@
+//! The threads that run turns. A turn is synchronous and may take long, so it has a thread to
+//! itself; objects that have something to do wait for the next free one.
+//!
+//! Half of the threads are only for objects that somebody waits for: however many deliveries there
+//! are, a call finds a thread. None of them has a lower priority than the others: while it runs an
+//! object, somebody may begin to wait for that.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use crate::object::priority::{Priority, PriorityQueue};
+
+/// Commits that are held back while there are turns to run.
+const HELD_MAX: usize = 64;
+
+/// Maximum batching delay, give or take a turn: somebody waits for each of them.
+pub(super) const DELAY_MAX: Duration = Duration::from_millis(1);
+
+/// Something that a thread runs.
+pub(super) trait Runnable: Send + Sync + 'static {
+    type Batch: Batch;
+
+    /// Runs it; the result is held back until it is submitted.
+    fn run(self: Arc<Self>) -> Option<Self::Batch>;
+
+    /// Whether it may take long, so that nothing should be held back behind it.
+    fn is_slow(&self) -> bool;
+}
+
+/// Commits that wait for company.
+pub(super) trait Batch: Send + 'static {
+    fn len(&self) -> usize;
+
+    fn submit(self);
+}
+
+/// The work of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum For {
+    /// Objects that somebody waits for.
+    Calls,
+    /// All of them.
+    All,
+}
+
+pub(super) struct Pool<T: Runnable> {
+    queue: Mutex<Queue<T>>,
+    calls: Condvar,
+    all: Condvar,
+}
+
+struct Queue<T: Runnable> {
+    ready: PriorityQueue<Arc<T>>,
+    /// Batches that are held back. They are shared: if one thread is caught in a long turn, the
+    /// next that ends one submits them.
+    held: Vec<T::Batch>,
+    /// How many commits that are.
+    commits: usize,
+    /// Since when the first of them waits.
+    since: Option<Instant>,
+    /// Threads that run turns.
+    running: usize,
+    /// Threads for calls that wait for something to do.
+    idle_for_calls: usize,
+    /// And those for all.
+    idle_for_all: usize,
+    stopped: bool,
+}
+
+impl<T: Runnable> Default for Queue<T> {
+    fn default() -> Self {
+        Self {
+            ready: PriorityQueue::default(),
+            held: Vec::new(),
+            commits: 0,
+            since: None,
+            running: 0,
+            idle_for_calls: 0,
+            idle_for_all: 0,
+            stopped: false,
+        }
+    }
+}
+
+impl<T: Runnable> Queue<T> {
+    fn take(&mut self, is_for: For) -> Option<Arc<T>> {
+        match is_for {
+            For::Calls => self.ready.take_call(),
+            For::All => self.ready.take(),
+        }
+    }
+
+    fn idle(&mut self, is_for: For) -> &mut usize {
+        match is_for {
+            For::Calls => &mut self.idle_for_calls,
+            For::All => &mut self.idle_for_all,
+        }
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "turns take real time, in tests as well")]
+    fn hold(&mut self, batch: T::Batch) {
+        self.commits += batch.len();
+        self.held.push(batch);
+        self.since.get_or_insert_with(Instant::now);
+    }
+
+    /// Whether those that wait for company have waited enough.
+    fn is_time(&self) -> bool {
+        HELD_MAX <= self.commits || self.since.is_some_and(|it| DELAY_MAX <= it.elapsed())
+    }
+
+    fn release(&mut self) -> Vec<T::Batch> {
+        (self.commits, self.since) = (0, None);
+        std::mem::take(&mut self.held)
+    }
+}
+
+type Next<T> = (Option<Arc<T>>, Vec<<T as Runnable>::Batch>);
+
+impl<T: Runnable> Pool<T> {
+    /// Starts so many threads for all objects, and as many for calls.
+    pub(super) fn start(threads: usize) -> std::io::Result<Arc<Self>> {
+        let (queue, calls, all) = (Mutex::default(), Condvar::new(), Condvar::new());
+        let pool = Arc::new(Self { queue, calls, all });
+        for number in 0..threads.max(1) {
+            for (name, is_for) in [("calls", For::Calls), ("turns", For::All)] {
+                let pool = pool.clone();
+                let thread = std::thread::Builder::new().name(format!("{name}-{number}"));
+                thread.spawn(move || pool.run(is_for))?;
+            }
+        }
+        Ok(pool)
+    }
+
+    /// Queues something to run.
+    pub(super) fn push(&self, it: Arc<T>, priority: Priority) {
+        let mut queue = self.lock();
+        queue.ready.push(it, priority);
+        self.wake(&queue, priority);
+    }
+
+    /// Makes something that is in the queue a call.
+    pub(super) fn promote(&self, it: &Arc<T>) {
+        let mut queue = self.lock();
+        if queue.ready.promote(|other| Arc::ptr_eq(other, it)) {
+            self.wake(&queue, Priority::Call);
+        }
+    }
+
+    /// Wakes a thread that may take what came, if one sleeps.
+    fn wake(&self, queue: &Queue<T>, priority: Priority) {
+        if priority == Priority::Call && 0 < queue.idle_for_calls {
+            self.calls.notify_one();
+        } else if 0 < queue.idle_for_all {
+            self.all.notify_one();
+        }
+    }
+
+    /// Lets the threads end when they have finished their turns.
+    pub(super) fn stop(&self) {
+        let mut queue = self.lock();
+        queue.stopped = true;
+        queue.ready.drain().for_each(drop);
+        drop(queue);
+        self.calls.notify_all();
+        self.all.notify_all();
+    }
+
+    fn run(&self, is_for: For) {
+        while let Some((next, released)) = self.next(is_for) {
+            released.into_iter().for_each(Batch::submit);
+            let Some(it) = next else { continue };
+            let batch = it.run();
+            let mut queue = self.lock();
+            queue.running -= 1;
+            if let Some(batch) = batch {
+                queue.hold(batch);
+            }
+            // Should the next turn here take long, another thread submits them.
+            if !queue.ready.is_empty() {
+                self.wake(&queue, queue.ready.priority());
+            }
+        }
+    }
+
+    /// The next one to run, and the batches to submit; `None` when the pool has stopped. The thread
+    /// that ends the last turn submits everything; an idle one does so after the delay.
+    fn next(&self, is_for: For) -> Option<Next<T>> {
+        let wake = match is_for {
+            For::Calls => &self.calls,
+            For::All => &self.all,
+        };
+        let mut queue = self.lock();
+        let mut patience = true;
+        loop {
+            if let Some(it) = queue.take(is_for) {
+                queue.running += 1;
+                // Nobody's reply waits for a turn that may take long.
+                let release = it.is_slow() || queue.is_time();
+                let released = if release { queue.release() } else { Vec::new() };
+                return Some((Some(it), released));
+            }
+            if !queue.held.is_empty() && (queue.running == 0 || !patience || queue.stopped) {
+                return Some((None, queue.release()));
+            }
+            if queue.stopped {
+                return None;
+            }
+            *queue.idle(is_for) += 1;
+            if queue.held.is_empty() {
+                wake.wait(&mut queue);
+            } else {
+                patience = !wake.wait_for(&mut queue, DELAY_MAX).timed_out();
+            }
+            *queue.idle(is_for) -= 1;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue<T>> {
+        self.queue.lock()
+    }
+}

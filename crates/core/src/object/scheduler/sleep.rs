@@ -1,0 +1,78 @@
+//! Evicts objects that nobody uses. A sleeping object is rows in the store: no file, no task.
+
+use std::sync::Weak;
+
+use super::Scheduler;
+
+/// Memory goes back to the system after so many looks, however busy it is.
+const LOOKS: u32 = 20;
+
+/// Looks once in the time that an object may be idle. What was not used between two looks goes, so
+/// after one to two such times.
+pub(super) async fn run(scheduler: Weak<Scheduler>) {
+    steadfast_vfs::keep_no_memory();
+    let (mut seen, mut owed) = (0, Owed::default());
+    loop {
+        let Some((clock, pause)) =
+            scheduler.upgrade().map(|it| (it.clock.clone(), it.options.idle_time))
+        else {
+            return;
+        };
+        clock.sleep(pause).await;
+        let Some(scheduler) = scheduler.upgrade() else { return };
+        let calls = scheduler.table.calls();
+        // Closing many takes long enough to be in the way of others here.
+        let sleep = move || scheduler.table.sleep(seen);
+        let gone = tokio::task::spawn_blocking(sleep).await.unwrap_or_default();
+        if owed.is_time(gone as u64, calls - seen) {
+            let _ = tokio::task::spawn_blocking(steadfast_vfs::give_memory_back).await;
+        }
+        seen = calls;
+    }
+}
+
+/// Memory that is not given back yet. While many call it is used again soon, and to give it back
+/// holds up all of them.
+#[derive(Default)]
+struct Owed {
+    /// Objects that have gone.
+    objects: u64,
+    /// Looks since the first of them.
+    looks: u32,
+}
+
+impl Owed {
+    /// Whether to give it back now.
+    fn is_time(&mut self, gone: u64, calls: u64) -> bool {
+        self.objects += gone;
+        if self.objects == 0 {
+            return false;
+        }
+        self.looks += 1;
+        let is_time = calls < self.objects || LOOKS <= self.looks;
+        if is_time {
+            *self = Self::default();
+        }
+        is_time
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_given_back_when_it_is_quiet_and_sooner_or_later_all_the_same() {
+        let mut owed = Owed::default();
+        assert!(!owed.is_time(0, 0), "nothing has gone");
+        assert!(owed.is_time(1_000, 200), "it is quiet");
+        assert!(!owed.is_time(0, 0), "nothing is left");
+        let busy = |owed: &mut Owed, gone| owed.is_time(gone, 5_000);
+        assert!(!busy(&mut owed, 1_000));
+        assert!(!busy(&mut owed, 1_000));
+        assert!(owed.is_time(0, 1_999), "so much is owed by now");
+        assert!(!busy(&mut owed, 1));
+        let looks = (0..LOOKS).position(|_| busy(&mut owed, 0));
+        assert_eq!(looks, Some(LOOKS as usize - 2));
+    }
+}

@@ -1,0 +1,143 @@
+//! The table of objects in memory, and which of them are evicted first when there is no room.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+};
+
+use parking_lot::{Mutex, MutexGuard};
+use steadfast_store::{self as store, EntityId};
+
+use super::{Scheduler, ServedClass, entry::ObjectEntry};
+use crate::object::ObjectOptions;
+
+/// Evictions for one object that comes, if there is no room. Closing one takes a while, and
+/// somebody waits for the one that comes.
+const EVICTIONS_PER_LOAD: usize = 2;
+/// Attempts to evict: some were used since they were chosen.
+const TRIED_PER_LOAD: usize = 16;
+
+/// The objects in memory, in parts, so that calls rarely wait for each other.
+#[derive(Default)]
+pub(in crate::object) struct ObjectTable {
+    entries: [Mutex<HashMap<EntityId, Arc<ObjectEntry>>>; 16],
+    count: AtomicUsize,
+    bytes: AtomicUsize,
+    /// Counts the calls of all objects: the time by which those are told that were not used.
+    calls: AtomicU64,
+    /// Which go next when there is no room, and when they were last used.
+    leaving: Mutex<VecDeque<(u64, EntityId)>>,
+}
+
+impl ObjectTable {
+    /// How many objects are in memory.
+    pub(in crate::object) fn count(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// Calls so far.
+    pub(in crate::object) fn calls(&self) -> u64 {
+        self.calls.load(Ordering::Relaxed)
+    }
+
+    /// Takes note that an object takes more or less than before.
+    pub(super) fn weigh(&self, before: usize, after: usize) {
+        self.bytes.fetch_add(after, Ordering::Relaxed);
+        self.bytes.fetch_sub(before, Ordering::Relaxed);
+    }
+
+    /// The entry of an object, made if it is not there, and the number of this call.
+    pub(super) fn entry(
+        &self,
+        scheduler: &Arc<Scheduler>,
+        address: &store::Address,
+        class: &Arc<ServedClass>,
+    ) -> (Arc<ObjectEntry>, u64) {
+        let used = self.calls.fetch_add(1, Ordering::Relaxed);
+        let mut entries = self.part(address.id());
+        if let Some(entry) = entries.get(&address.id()) {
+            return (entry.clone(), used);
+        }
+        let entry =
+            Arc::new(ObjectEntry::new(address.clone(), class.clone(), Arc::downgrade(scheduler)));
+        entries.insert(address.id(), entry.clone());
+        drop(entries);
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.make_room(&scheduler.options, address.id());
+        (entry, used)
+    }
+
+    /// Puts objects out of memory if there are too many, those first that were not used for the
+    /// longest time; not the one that room is made for.
+    fn make_room(&self, options: &ObjectOptions, new: EntityId) {
+        let is_full = || {
+            options.awake_max < self.count()
+                || options.awake_bytes_max < self.bytes.load(Ordering::Relaxed)
+        };
+        let mut gone = 0;
+        for _ in 0..TRIED_PER_LOAD {
+            let next =
+                if gone < EVICTIONS_PER_LOAD && is_full() { self.next_to_go(new) } else { None };
+            let Some((used, id)) = next else { return };
+            gone += usize::from(self.evict(id, used));
+        }
+    }
+
+    fn next_to_go(&self, new: EntityId) -> Option<(u64, EntityId)> {
+        let mut leaving = self.leaving.lock();
+        if leaving.is_empty() {
+            let mut idle = self.idle(u64::MAX);
+            idle.retain(|(_, id)| *id != new);
+            idle.sort_unstable();
+            // Some, so that not every new one has to look; the rest may well be used until then.
+            idle.truncate(1 + idle.len() / 10);
+            leaving.extend(idle);
+        }
+        leaving.pop_front()
+    }
+
+    /// Puts those out of memory that were not used since a call, and says how many.
+    pub(in crate::object) fn sleep(&self, since: u64) -> usize {
+        self.idle(since).iter().filter(|(used, id)| self.evict(*id, *used)).count()
+    }
+
+    /// What could go, if it was not used since a call.
+    fn idle(&self, since: u64) -> Vec<(u64, EntityId)> {
+        let mut idle = Vec::new();
+        for entries in &self.entries {
+            let entries = entries.lock();
+            idle.extend(
+                entries.values().filter_map(|it| Some((it.idle_since()?, it.address.id()))),
+            );
+        }
+        idle.retain(|(used, _)| *used < since);
+        idle
+    }
+
+    /// Evicts an object. `false` if it was used meanwhile.
+    fn evict(&self, id: EntityId, used: u64) -> bool {
+        let mut entries = self.part(id);
+        let Some((memory, executor)) = entries.get(&id).and_then(|it| it.evict(used)) else {
+            return false;
+        };
+        entries.remove(&id);
+        drop(entries);
+        self.count.fetch_sub(1, Ordering::Relaxed);
+        self.weigh(memory, 0);
+        drop(executor);
+        true
+    }
+
+    /// Whether an object is in memory.
+    pub(in crate::object) fn contains(&self, id: EntityId) -> bool {
+        self.part(id).contains_key(&id)
+    }
+
+    fn part(&self, id: EntityId) -> MutexGuard<'_, HashMap<EntityId, Arc<ObjectEntry>>> {
+        let part = usize::from(id.shard()) % self.entries.len();
+        self.entries[part].lock()
+    }
+}

@@ -1,0 +1,184 @@
+//! The outer end of a connection: what a server holds for its client, or a program for itself.
+
+use std::{sync::Arc, time::Duration};
+
+use steadfast_store::{self as store, EntityKind, StoreError};
+
+use super::{
+    CallError, Objects,
+    connections::{Arrival, Closed, ConnectionId, Event, NewConnection, Outbox, Place},
+    request::{Reply, Request},
+    scheduler::{Scheduler, ServedClass},
+};
+
+/// The first wait when an object has no time, and the longest.
+const PAUSE: Duration = Duration::from_millis(10);
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+/// Attempts to bring in a text while the object has no time.
+const ATTEMPTS: u32 = 10;
+
+/// One end of a live connection. When it is dropped the connection has ended, and the object hears
+/// of it.
+pub struct LiveSocket {
+    scheduler: Arc<Scheduler>,
+    class: Arc<ServedClass>,
+    object: store::Address,
+    id: ConnectionId,
+    outbox: Arc<Outbox>,
+    /// How it ended, if it was closed from here.
+    closed: Option<Closed>,
+    place: Option<Place>,
+}
+
+impl Objects {
+    /// Connects to an object by names. The future is ready when the turn that accepted is durable.
+    pub async fn connect(
+        &self,
+        class: &str,
+        name: &str,
+        arrival: Arrival,
+    ) -> Result<LiveSocket, CallError> {
+        let (scheduler, found) = (&self.scheduler, self.class(class)?);
+        let object = store::Address::new(EntityKind::Object, class, name)?;
+        let place = scheduler.connections.enter(&object, &scheduler.options)?;
+        let id = scheduler.connections.next_id();
+        let outbox = Outbox::new(scheduler.options.unread_bytes_max);
+        let new = NewConnection { id, arrival, outbox: outbox.clone() };
+        // From here on the object hears of its end, whatever becomes of this future.
+        let mut socket = LiveSocket {
+            scheduler: scheduler.clone(),
+            class: found.clone(),
+            object,
+            id,
+            outbox,
+            closed: None,
+            place: Some(place),
+        };
+        let accepted = socket.request(Request::Connected(Box::new(new))).await;
+        match accepted {
+            Ok(_) => Ok(socket),
+            Err(error) => {
+                // It may have been accepted all the same if nobody knows.
+                if error.surely_unapplied() {
+                    socket.place = None;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// How many live connections there are.
+    pub fn connections(&self) -> usize {
+        self.scheduler.connections.count()
+    }
+
+    /// Ends all live connections in order, takes no new ones, and waits until their objects have
+    /// heard of it.
+    pub async fn hang_up(&self) {
+        self.scheduler.connections.stop().await;
+    }
+}
+
+impl LiveSocket {
+    async fn request(&self, request: Request) -> Reply {
+        self.scheduler.call(&self.object, &self.class, request, None).await
+    }
+
+    /// Its number.
+    pub fn id(&self) -> ConnectionId {
+        self.id
+    }
+
+    /// Brings a text in. The future is ready when the turn that received it is durable. While the
+    /// object has no time it waits.
+    pub async fn send(&self, text: &str) -> Result<(), CallError> {
+        if let Some(reply) = self.auto_reply(text) {
+            self.outbox.push(Event { text: reply.into(), number: None });
+            return Ok(());
+        }
+        let mut pause = PAUSE;
+        for _ in 1..ATTEMPTS {
+            let request = Request::Received { id: self.id, text: text.into() };
+            match self.request(request).await {
+                Err(CallError::Busy { .. }) => {}
+                done => return done.map(|_| ()),
+            }
+            pause = wait(&self.scheduler, pause).await;
+        }
+        let request = Request::Received { id: self.id, text: text.into() };
+        self.request(request).await.map(|_| ())
+    }
+
+    /// The answer to a text that needs no turn.
+    pub fn auto_reply(&self, text: &str) -> Option<&'static str> {
+        let replies = self.class.class.live.auto_reply;
+        replies.iter().find(|it| it.0 == text).map(|it| it.1)
+    }
+
+    /// What the connection is told next, or its end.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, nothing is lost.
+    pub async fn next(&self) -> Result<Event, Closed> {
+        self.outbox.next().await
+    }
+
+    /// Waits until the object or the server has ended the connection and nothing waits to be told.
+    pub async fn ended(&self) -> Closed {
+        self.outbox.ended().await
+    }
+
+    /// Ends the connection, and waits until the object has heard of it.
+    pub async fn close(mut self, closed: Closed) {
+        self.closed = Some(closed);
+        if let Some(parting) = self.parting() {
+            parting.await;
+        }
+    }
+
+    /// Says how the connection ended, before it is dropped.
+    pub fn was_closed(&mut self, closed: Closed) {
+        self.closed.get_or_insert(closed);
+    }
+
+    /// Has the object hear of the end, however long that takes.
+    fn parting(&mut self) -> Option<impl Future<Output = ()> + Send + 'static> {
+        let place = self.place.take()?;
+        let (scheduler, class) = (self.scheduler.clone(), self.class.clone());
+        let (object, id) = (self.object.clone(), self.id);
+        let closed = self.closed.take().unwrap_or_else(Closed::broken);
+        Some(async move {
+            let _place = place;
+            let mut pause = PAUSE;
+            loop {
+                let request = Request::Closed { id, closed: closed.clone() };
+                match scheduler.call(&object, &class, request, None).await {
+                    Ok(_) => return,
+                    Err(error) if error.is_retryable() => {}
+                    Err(CallError::Store(StoreError::Unknown { .. })) => {}
+                    // The next process finds it in the object.
+                    Err(error) => {
+                        let object = object.to_string();
+                        tracing::warn!(object, error = %error, "object did not hear of an end");
+                        return;
+                    }
+                }
+                pause = wait(&scheduler, pause).await;
+            }
+        })
+    }
+}
+
+impl Drop for LiveSocket {
+    fn drop(&mut self) {
+        if let Some(parting) = self.parting() {
+            self.scheduler.tokio.spawn(parting);
+        }
+    }
+}
+
+async fn wait(scheduler: &Scheduler, pause: Duration) -> Duration {
+    scheduler.clock.sleep(pause).await;
+    (pause * 2).min(PAUSE_MAX)
+}
