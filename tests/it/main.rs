@@ -14,6 +14,7 @@ mod fate;
 mod found;
 #[path = "../../crates/core/tests/it/history.rs"]
 mod history;
+mod imports;
 mod killer;
 mod kills;
 mod letters;

@@ -1,16 +1,16 @@
 //! The dispatcher: hands what is due to whoever handles it, woken by commits and by time.
 //!
-//! It never polls. What it knows is in the [`agenda`]; an idle node asks the store nothing.
+//! It never polls. What it knows is in the [`index`]; an idle node asks the store nothing.
 
-mod agenda;
+pub(crate) mod attempt;
 mod deliver;
 mod handler;
-mod lane;
+mod index;
 mod orphans;
 mod pools;
-mod put_offs;
 mod task;
 mod turnstile;
+pub(crate) mod window;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -21,15 +21,15 @@ use steadfast_store::{
 };
 use tokio::{sync::watch, task::JoinHandle};
 
-pub(crate) use self::deliver::panic_message;
-use self::{
-    agenda::{Agenda, Bounds},
-    deliver::Courier,
-    task::{Shared, Task},
-};
+pub(crate) use self::attempt::panic_message;
 pub use self::{
     deliver::CRASH_POINTS,
     handler::{Delivery, Failure, Handler, Places, Router},
+};
+use self::{
+    deliver::Courier,
+    index::{Bounds, Index},
+    task::{Shared, Task},
 };
 use crate::Queues;
 
@@ -147,25 +147,27 @@ impl DispatcherBuilder {
         let courier = Courier::new(store.clone(), entropy, options, handlers, routers);
         let blamed = courier.take_over_orphans().await?;
         let bounds = Bounds {
-            lane: options.concurrency_per_target,
+            in_flight: options.concurrency_per_target,
             window: options.window,
-            lanes: options.targets_max,
+            targets: options.targets_max,
             timers: options.timers_max,
         };
-        let mut agenda = Agenda::new(bounds, own_places);
-        agenda.hold_back(blamed.iter().map(|(position, _)| *position));
-        let shared = Arc::new(Shared::new(agenda));
+        let mut index = Index::new(bounds, own_places);
+        index.hold(&blamed);
+        let shared = Arc::new(Shared::new(index));
         let (stop, stopping) = watch::channel(false);
         let courier = Arc::new(courier);
-        let task = Task::new(store.clone(), options, courier, shared.clone(), queues, blamed);
+        let task =
+            Task::new(store.clone(), options, courier.clone(), shared.clone(), queues, blamed);
         let task = Mutex::new(Some(tokio::spawn(task.run(stopping))));
-        Ok(Dispatcher { store, shared, stop, task })
+        Ok(Dispatcher { store, courier, shared, stop, task })
     }
 }
 
 /// A running dispatcher.
 pub struct Dispatcher {
     store: Arc<dyn Store>,
+    courier: Arc<Courier>,
     shared: Arc<Shared>,
     stop: watch::Sender<bool>,
     /// Taken by who stops it.
@@ -203,12 +205,13 @@ impl Dispatcher {
         // What was settled while we looked is not forgotten.
         let mut still = Vec::new();
         for position in forgotten {
-            let work = self.store.message(position).await?;
-            let Some(Recorded { target: Some(target), ordered, state, .. }) = work else {
+            let Some(message) = self.store.message(position).await? else { continue };
+            if self.courier.leaves(&message) {
                 continue;
-            };
+            }
+            let Recorded { target: Some(target), ordered, state, .. } = message else { continue };
             // Ordered work waits for the first of its target, which must not be forgotten.
-            let first = self.store.backlog(target, ordered, 1).await?;
+            let first = self.store.backlog(target, ordered, DueCursor::START, 1).await?;
             let waits = ordered && first.first().is_some_and(|it| it.position < position);
             if !waits && matches!(state, Some(State::Pending { .. } | State::InFlight { .. })) {
                 still.push(position);

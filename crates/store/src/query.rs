@@ -63,7 +63,7 @@ queries! {
     Addresses { ids: Vec<EntityId> } -> Addresses;
     Snapshot { stream: EntityId } -> Snapshots;
     Due { after: DueCursor, limit: usize } -> Works;
-    Backlog { target: EntityId, ordered: bool, limit: usize } -> Works;
+    Backlog { target: EntityId, ordered: bool, after: DueCursor, limit: usize } -> Works;
     Orphans { epoch: i64, queued: bool, limit: usize } -> Works;
     Letters { queue: EntityId, after: DueCursor, until: Timestamp, limit: usize } -> Letters;
     Leased { queue: EntityId, at: Timestamp, limit: usize } -> Letters;

@@ -125,14 +125,16 @@ impl dyn Store + '_ {
         self.rows(Query::Due { after, limit }).await
     }
 
-    /// Reads the work of one target: the ordered by position, the others by due time.
+    /// Reads the work of one target behind a cursor: the ordered by position, the others by due
+    /// time.
     pub async fn backlog(
         &self,
         target: EntityId,
         ordered: bool,
+        after: DueCursor,
         limit: usize,
     ) -> Result<Vec<Work>, StoreError> {
-        self.rows(Query::Backlog { target, ordered, limit }).await
+        self.rows(Query::Backlog { target, ordered, after, limit }).await
     }
 
     /// Reads the work that an owner before `epoch` had claimed and never settled: of queues, or of

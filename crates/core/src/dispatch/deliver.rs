@@ -1,29 +1,23 @@
 //! One delivery: claim, execute, settle. It can end at any line; nothing is lost.
 
 use std::{
-    any::Any,
     collections::HashMap,
-    sync::{
-        Arc,
-        atomic::{AtomicI64, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
+use super::{
+    DispatcherOptions, Places, Unknown,
+    attempt::{Leases, run_apart},
+    handler::{Delivery, Failure, Handler, Router, SETTLED},
+    index::{End, TargetKey},
+    pools::{LoadingPlace, Place, Pool, Pools},
+    turnstile::Turnstile,
+};
 use parking_lot::Mutex;
 use steadfast_store::{
     Commit, Entropy, Lease, Outcome, Position, Recorded, Rejection, SettledAs, State, Store,
     StoreClock, StoreError, Write, crash, failed,
-};
-use tokio::task::JoinHandle;
-
-use super::{
-    DispatcherOptions, Places, Unknown,
-    agenda::End,
-    handler::{Delivery, Failure, Handler, Router, SETTLED},
-    lane::LaneKey,
-    pools::{LoadingPlace, Place, Pool, Pools},
-    turnstile::Turnstile,
 };
 
 /// The points of a delivery, in order. `./test` ends a process at each of them.
@@ -36,21 +30,18 @@ pub const CRASH_POINTS: &[&str] = &[
     "settle.after",
 ];
 
-/// A message that this program has no handler for is looked at again after so long.
-const LOOK_AGAIN: Duration = Duration::from_hours(1);
-
 /// A target that is in trouble is left alone for so long.
 const REST: Duration = Duration::from_millis(500);
 
 /// What a delivery begins with.
 pub(super) struct Begin {
     pub(super) position: Position,
-    pub(super) lane: LaneKey,
+    pub(super) target: TargetKey,
     /// It was under way when a process ended: it is delivered apart from all others, one at a time.
     pub(super) is_blamed: bool,
     /// One of the places to load, for those that share them.
     pub(super) loading: Option<LoadingPlace>,
-    /// A place that its lane has waited for.
+    /// A place that its target has waited for.
     pub(super) place: Option<Place>,
     pub(super) turn: Turnstile,
 }
@@ -63,8 +54,7 @@ pub(super) struct Courier {
     pub(super) options: DispatcherOptions,
     handlers: HashMap<Box<str>, Arc<dyn Handler>>,
     routers: Vec<Arc<dyn Router>>,
-    leases: AtomicI64,
-    held: Mutex<HashMap<Position, Lease>>,
+    pub(super) leases: Leases,
     /// Up to here somebody was at work who did not say goodbye: a message there may be the one that
     /// ended the process, so its attempts are counted before they begin.
     careful_until: Position,
@@ -80,7 +70,6 @@ impl Courier {
         routers: Vec<Arc<dyn Router>>,
     ) -> Self {
         let careful_until = store.owner().unclean_until.unwrap_or(0);
-        let (leases, held) = (AtomicI64::new(1), Mutex::default());
         Self {
             clock: store.clock().clone(),
             store,
@@ -88,8 +77,7 @@ impl Courier {
             options,
             handlers,
             routers,
-            leases,
-            held,
+            leases: Leases::default(),
             careful_until,
             pools: Arc::default(),
         }
@@ -99,13 +87,12 @@ impl Courier {
     /// say, only puts it off.
     pub(super) async fn deliver(self: &Arc<Self>, begin: Begin) -> End {
         let (courier, position) = (self.clone(), begin.position);
-        let mut task = Abandon(tokio::spawn(async move { courier.carry(begin).await }));
-        match (&mut task.0).await {
+        let carried = async move { courier.carry(begin).await };
+        match run_apart("handler", carried, std::future::pending()).await {
             Ok(end) => end,
             Err(error) => {
-                let error = panic_text(error);
                 tracing::error!(message_id = position, error = %error, "delivery panicked");
-                End::PutOff(self.clock.now().after(Duration::from_secs(1)))
+                End::Deferred(self.clock.now().after(Duration::from_secs(1)))
             }
         }
     }
@@ -118,13 +105,13 @@ impl Courier {
             Err(error) => {
                 tracing::warn!(message_id = position, error = %error, "delivery was put off");
                 let until = self.clock.now().after(Duration::from_secs(1));
-                if error.is_retryable() { End::Rest(until) } else { End::PutOff(until) }
+                if error.is_retryable() { End::Rest(until) } else { End::Deferred(until) }
             }
         }
     }
 
     async fn attempt(&self, begin: Begin) -> Result<End, StoreError> {
-        let Begin { position, lane, is_blamed, loading, place, mut turn } = begin;
+        let Begin { position, target, is_blamed, loading, place, mut turn } = begin;
         // Should it not be as it was written any more, the commit at its end is refused.
         let message = match self.store.notices().fresh(position) {
             None => self.store.message(position).await?,
@@ -140,7 +127,7 @@ impl Courier {
         };
         let handler = self.handler(&message);
         if handler.is_none() && self.options.unknown == Unknown::Waits {
-            return Ok(End::PutOff(self.clock.now().after(LOOK_AGAIN)));
+            return Ok(End::Unserved);
         }
         let leaves = handler.as_ref().is_none_or(|it| it.leaves_the_process());
         // It may be what ended a process: its attempt is counted before it begins.
@@ -152,7 +139,7 @@ impl Courier {
             return Ok(End::NoRoom);
         }
         let pools = if is_blamed { Vec::new() } else { self.pools_of(&handler, &message, suspect) };
-        let Some(places) = self.enter(&pools, lane, place) else {
+        let Some(places) = self.enter(&pools, target, place) else {
             turn.go_back();
             return Ok(End::NoRoom);
         };
@@ -193,18 +180,18 @@ impl Courier {
         }
     }
 
-    /// Takes these places; `None` if one of them is not free, for which the lane then waits in
-    /// line.
+    /// Takes these places; `None` if one of them is not free, for which the target then waits
+    /// in line.
     fn enter(
         &self,
         pools: &[(Pool, usize)],
-        lane: LaneKey,
+        target: TargetKey,
         mut given: Option<Place>,
     ) -> Option<Vec<Place>> {
         let mut places = Vec::with_capacity(pools.len());
         for (pool, max) in pools {
             let given = given.take_if(|it| it.is_of(pool));
-            places.push(self.pools.enter(pool, *max, lane, given)?);
+            places.push(self.pools.enter(pool, *max, target, given)?);
         }
         Some(places)
     }
@@ -218,7 +205,7 @@ impl Courier {
     ) -> Result<End, StoreError> {
         let position = message.position;
         crash::point("claim.before");
-        let lease = self.new_lease();
+        let lease = self.leases.next(&*self.store, false);
         let lasts = handler.as_ref().and_then(|it| it.lease()).unwrap_or(self.options.lease);
         let write = Write::Claim { position, lease, lasts };
         let receipt = match self.store.commit(Commit::of(write)).await? {
@@ -227,12 +214,17 @@ impl Courier {
             Outcome::Rejected(_) | Outcome::Duplicate(_) => return Ok(End::Gone),
         };
         crash::point("claim.after");
-        self.hold(position, lease);
+        self.leases.hold(position, lease);
         let attempt = receipt.claimed.first().map_or(1, |it| it.attempt);
         let delivery = self.delivery(message, attempt, Some(lease), turn);
         let end = self.execute(handler, delivery).await;
-        self.let_go(position);
+        self.leases.let_go(position);
         end
+    }
+
+    /// Whether a message is left for a program that has a handler for it.
+    pub(super) fn leaves(&self, message: &Recorded) -> bool {
+        self.options.unknown == Unknown::Waits && self.handler(message).is_none()
     }
 
     pub(super) fn handler(&self, message: &Recorded) -> Option<Arc<dyn Handler>> {
@@ -281,7 +273,7 @@ impl Courier {
                 let until = self.clock.now().after(REST);
                 // Many runs or jobs share a target: the trouble of one is not that of all.
                 match handler.map_or(Places::OfType, |it| it.places()) {
-                    Places::OfTarget => End::PutOff(until),
+                    Places::OfTarget => End::Deferred(until),
                     Places::OfType | Places::Of { .. } => End::Rest(until),
                 }
             }
@@ -307,19 +299,17 @@ impl Courier {
     ) -> Result<Commit, Failure> {
         let Some(handler) = handler else { return Err(unknown_type(&delivery.message)) };
         let lease = handler.lease().unwrap_or(self.options.lease);
+        let sleep = self.clock.sleep(lease);
         let is_timed = handler.is_timed();
-        let over = self.clock.sleep(lease);
-        let mut task = Abandon(tokio::spawn(async move { handler.handle(delivery).await }));
-        tokio::select! {
-            done = &mut task.0 => match done {
-                Ok(result) => result,
-                Err(error) => Err(Failure::retry(panic_text(error))),
-            },
-            () = over, if is_timed => {
-                let seconds = lease.as_secs_f32();
-                Err(Failure::retry(format!("no answer within its lease of {seconds} s")))
+        let over = async {
+            if !is_timed {
+                return std::future::pending().await;
             }
-        }
+            sleep.await;
+            format!("no answer within its lease of {} s", lease.as_secs_f32())
+        };
+        let handled = async move { handler.handle(delivery).await };
+        run_apart("handler", handled, over).await.map_err(Failure::retry)?
     }
 
     /// Commits what the handler decided together with the end of the delivery.
@@ -368,34 +358,6 @@ impl Courier {
             (None, _) | (_, Outcome::Rejected(_) | Outcome::Duplicate(_)) => Ok(End::Gone),
         }
     }
-
-    /// Gives back the leases of deliveries that were stopped, as if they had not begun.
-    pub(super) async fn release_all(&self) {
-        let held = std::mem::take(&mut *self.held());
-        for (position, lease) in held {
-            let release = Commit::of(Write::Release { position, lease });
-            if let Err(error) = self.store.commit(release).await {
-                tracing::warn!(message_id = position, error = %error, "lease was not given back");
-            }
-        }
-    }
-
-    fn new_lease(&self) -> Lease {
-        let number = self.leases.fetch_add(1, Ordering::Relaxed);
-        Lease { holder: self.store.owner().epoch, number }
-    }
-
-    fn hold(&self, position: Position, lease: Lease) {
-        self.held().insert(position, lease);
-    }
-
-    fn let_go(&self, position: Position) {
-        self.held().remove(&position);
-    }
-
-    fn held(&self) -> parking_lot::MutexGuard<'_, HashMap<Position, Lease>> {
-        self.held.lock()
-    }
 }
 
 fn unknown_type(message: &Recorded) -> Failure {
@@ -403,25 +365,4 @@ fn unknown_type(message: &Recorded) -> Failure {
     Failure::retry(format!(
         "no handler for message type `{message_type}`; register one, then revive the message"
     ))
-}
-
-fn panic_text(error: tokio::task::JoinError) -> String {
-    let Ok(panic) = error.try_into_panic() else { return "the handler was cancelled".into() };
-    format!("the handler panicked: {}", panic_message(&*panic))
-}
-
-/// What a panic said.
-pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|it| (*it).to_owned());
-    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    text.unwrap_or_else(|| "without a text".into())
-}
-
-/// A task that ends with the one who waits for it.
-struct Abandon<T>(JoinHandle<T>);
-
-impl<T> Drop for Abandon<T> {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
 }

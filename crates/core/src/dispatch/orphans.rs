@@ -2,17 +2,15 @@
 
 use std::{sync::Arc, time::Duration};
 
-use steadfast_store::{
-    Commit, Outcome, Position, Recorded, SettledAs, StoreError, Work, Write, failed,
-};
+use steadfast_store::{Commit, Outcome, Recorded, SettledAs, StoreError, Work, Write, failed};
 
-use super::{deliver::Courier, handler::Handler, lane::LaneKey};
+use super::{deliver::Courier, handler::Handler};
 use crate::commit_each::commit_each;
 
 impl Courier {
     /// Counts the attempts that ended with their process, and has those messages delivered again.
     /// Returns those that are to be delivered apart from all others.
-    pub(super) async fn take_over_orphans(&self) -> Result<Vec<(Position, LaneKey)>, StoreError> {
+    pub(super) async fn take_over_orphans(&self) -> Result<Vec<Work>, StoreError> {
         let mut blamed = Vec::new();
         loop {
             let epoch = self.store.owner().epoch;
@@ -28,7 +26,7 @@ impl Courier {
                 // An ordered one keeps its place in its order.
                 let is_blamed = apart_after <= orphan.attempts && !orphan.ordered;
                 if is_blamed {
-                    blamed.push((orphan.position, LaneKey::of(orphan)));
+                    blamed.push(*orphan);
                 }
                 commits.extend(self.take_over(orphan, message.zip(handler), is_blamed).await?);
             }

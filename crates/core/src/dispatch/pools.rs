@@ -13,7 +13,7 @@ use parking_lot::{Mutex, MutexGuard};
 use steadfast_store::EntityId;
 use tokio::sync::Notify;
 
-use super::lane::LaneKey;
+use super::index::TargetKey;
 
 /// Which places a delivery takes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -26,12 +26,12 @@ pub(crate) enum Pool {
     Target(EntityId),
 }
 
-/// All pools. A lane that finds no place waits in line for it.
+/// All pools. A target that finds no place waits in line for it.
 #[derive(Default)]
 pub(super) struct Pools {
     pools: Mutex<HashMap<Pool, Places>>,
-    /// Lanes that got a place while they waited.
-    granted: Mutex<Vec<(LaneKey, Place)>>,
+    /// Targets that got a place while they waited.
+    granted: Mutex<Vec<(TargetKey, Place)>>,
     /// Wakes the dispatcher.
     changed: Notify,
 }
@@ -39,7 +39,7 @@ pub(super) struct Pools {
 #[derive(Default)]
 struct Places {
     taken: usize,
-    waiting: VecDeque<LaneKey>,
+    waiting: VecDeque<TargetKey>,
 }
 
 /// One place, until it is dropped; then the next in line has it.
@@ -49,13 +49,13 @@ pub(super) struct Place {
 }
 
 impl Pools {
-    /// A place of `max`; if there is none, the lane waits in line. `given` is one of this pool that
-    /// the lane has waited for.
+    /// A place of `max`; if there is none, the target waits in line. `given` is one of this pool that
+    /// the target has waited for.
     pub(super) fn enter(
         self: &Arc<Self>,
         pool: &Pool,
         max: usize,
-        lane: LaneKey,
+        target: TargetKey,
         given: Option<Place>,
     ) -> Option<Place> {
         if given.is_some() {
@@ -67,23 +67,23 @@ impl Pools {
             places.taken += 1;
             return Some(Place { pool: pool.clone(), pools: self.clone() });
         }
-        if !places.waiting.contains(&lane) {
-            places.waiting.push_back(lane);
+        if !places.waiting.contains(&target) {
+            places.waiting.push_back(target);
         }
         None
     }
 
-    /// Whether a lane waits in line.
-    pub(super) fn is_waiting(&self, lane: LaneKey) -> bool {
-        self.lock().values().any(|it| it.waiting.contains(&lane))
+    /// Whether a target waits in line.
+    pub(super) fn is_waiting(&self, target: TargetKey) -> bool {
+        self.lock().values().any(|it| it.waiting.contains(&target))
     }
 
-    /// Lanes that got a place since the last time.
-    pub(super) fn granted(&self) -> Vec<(LaneKey, Place)> {
+    /// Targets that got a place since the last time.
+    pub(super) fn granted(&self) -> Vec<(TargetKey, Place)> {
         std::mem::take(&mut *self.granted.lock())
     }
 
-    /// Returns when a lane has got a place.
+    /// Returns when a target has got a place.
     pub(super) async fn changed(&self) {
         self.changed.notified().await;
     }
@@ -104,14 +104,14 @@ impl Drop for Place {
     fn drop(&mut self) {
         let mut pools = self.pools.lock();
         let Some(places) = pools.get_mut(&self.pool) else { return };
-        let Some(lane) = places.waiting.pop_front() else {
+        let Some(target) = places.waiting.pop_front() else {
             places.taken -= 1;
             return;
         };
         drop(pools);
         let place = Place { pool: self.pool.clone(), pools: self.pools.clone() };
         let mut granted = self.pools.granted.lock();
-        granted.push((lane, place));
+        granted.push((target, place));
         drop(granted);
         self.pools.changed.notify_one();
     }

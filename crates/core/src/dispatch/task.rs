@@ -1,4 +1,4 @@
-//! The loop: it asks the agenda what to do, does it, and tells the agenda how it went.
+//! The loop: it asks the index what to do, does it, and tells the index how it went.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -17,9 +17,8 @@ use tokio::{
 
 use super::{
     DispatcherOptions, QueueNews,
-    agenda::{Agenda, End},
     deliver::{Begin, Courier},
-    lane::LaneKey,
+    index::{End, Index, TargetKey},
     pools::{Loading, Place},
     turnstile::Turnstile,
 };
@@ -32,19 +31,19 @@ const FAILURES: u32 = 3;
 
 /// What others may look at.
 pub(super) struct Shared {
-    agenda: Mutex<Agenda>,
+    index: Mutex<Index>,
     /// Who waits until everything is settled. The loop itself answers, so no news is missed.
     waiters: Mutex<Vec<oneshot::Sender<()>>>,
     asked: Notify,
 }
 
 impl Shared {
-    pub(super) fn new(agenda: Agenda) -> Self {
-        Self { agenda: Mutex::new(agenda), waiters: Mutex::default(), asked: Notify::new() }
+    pub(super) fn new(index: Index) -> Self {
+        Self { index: Mutex::new(index), waiters: Mutex::default(), asked: Notify::new() }
     }
 
-    fn agenda(&self) -> MutexGuard<'_, Agenda> {
-        self.agenda.lock()
+    fn index(&self) -> MutexGuard<'_, Index> {
+        self.index.lock()
     }
 
     fn waiters(&self) -> MutexGuard<'_, Vec<oneshot::Sender<()>>> {
@@ -60,17 +59,17 @@ impl Shared {
     }
 
     pub(super) fn uncovered(&self, page: &[Work]) -> Vec<Position> {
-        let agenda = self.agenda();
-        page.iter().filter(|work| !agenda.covers(work)).map(|work| work.position).collect()
+        let index = self.index();
+        page.iter().filter(|work| !index.covers(work)).map(|work| work.position).collect()
     }
 }
 
 /// Everything that can end while the loop waits.
 enum Ended {
-    Delivery(Position, LaneKey, End),
-    Blamed(Position, LaneKey, End),
+    Delivery(Position, TargetKey, End),
+    Blamed(Position, TargetKey, End),
     Scan(Result<Vec<Work>, StoreError>),
-    Fill(LaneKey, usize, Result<Vec<Work>, StoreError>),
+    Read(TargetKey, Result<Vec<Work>, StoreError>),
 }
 
 pub(super) struct Task {
@@ -82,12 +81,12 @@ pub(super) struct Task {
     queues: Option<Arc<dyn QueueNews>>,
     under_way: JoinSet<Ended>,
     loading: Arc<Loading>,
-    /// Places that lanes have waited for.
-    given: HashMap<LaneKey, Place>,
-    /// What the next delivery of a lane waits for.
-    turns: HashMap<LaneKey, oneshot::Receiver<()>>,
+    /// Places that targets have waited for.
+    given: HashMap<TargetKey, Place>,
+    /// What the next delivery of a target waits for.
+    turns: HashMap<TargetKey, oneshot::Receiver<()>>,
     /// What was under way when a process ended, and which of them is under way alone, until when.
-    blamed: VecDeque<(Position, LaneKey)>,
+    blamed: VecDeque<Work>,
     alone: Option<(Position, Timestamp)>,
     /// After failed reads the store gets time to come back.
     rest_until: Timestamp,
@@ -103,7 +102,7 @@ impl Task {
         courier: Arc<Courier>,
         shared: Arc<Shared>,
         queues: Option<Arc<dyn QueueNews>>,
-        blamed: Vec<(Position, LaneKey)>,
+        blamed: Vec<Work>,
     ) -> Self {
         let (under_way, rest_until) = (JoinSet::new(), Timestamp::MIN);
         let (failures, is_lost) = (0, false);
@@ -154,55 +153,58 @@ impl Task {
         // Taken before the clock is read: a later caller may have turned the clock.
         let waiters = std::mem::take(&mut *self.shared.waiters());
         let now = self.clock.now();
-        let mut agenda = self.shared.agenda();
-        agenda.wake(now);
-        for (lane, place) in self.courier.pools.granted() {
+        let mut index = self.shared.index();
+        index.wake(now);
+        for (target, place) in self.courier.pools.granted() {
             // Not while something of it may come back: that has to be the next.
-            if agenda.is_blocked(lane) && agenda.unblock_lane(lane, now) {
-                self.given.insert(lane, place);
+            if index.is_blocked(target) && index.unblock(target, now) {
+                self.given.insert(target, place);
             }
         }
-        while let Some((position, lane, is_shared)) = agenda.take(self.loading.is_free(), now) {
+        while let Some((position, target, is_shared)) = index.take(self.loading.is_free(), now) {
             let loading = is_shared.then(|| self.loading.take());
-            let (turn, next) = Turnstile::new(self.turns.remove(&lane));
-            self.turns.insert(lane, next);
-            let place = self.given.remove(&lane);
-            let begin = Begin { position, lane, is_blamed: false, loading, place, turn };
+            let (turn, next) = Turnstile::new(self.turns.remove(&target));
+            self.turns.insert(target, next);
+            let place = self.given.remove(&target);
+            let begin = Begin { position, target, is_blamed: false, loading, place, turn };
             let courier = self.courier.clone();
             self.under_way.spawn(async move {
                 let end = courier.deliver(begin).await;
-                Ended::Delivery(position, lane, end)
+                Ended::Delivery(position, target, end)
             });
         }
-        // A lane that does not need its place any more gives it to the next.
-        self.given.retain(|lane, _| agenda.is_ready(*lane));
+        // A target that does not need its place any more gives it to the next.
+        self.given.retain(|target, _| index.is_ready(*target));
         let is_alone = self.alone.is_some_and(|(_, until)| now < until);
-        if !is_alone && let Some((position, lane)) = self.blamed.pop_front() {
+        if !is_alone && let Some(work) = self.blamed.pop_front() {
+            let (position, target) = (work.position, TargetKey::of(&work));
             self.alone = Some((position, now.after(ALONE_MAX)));
             let (turn, _) = Turnstile::new(None);
-            let begin = Begin { position, lane, is_blamed: true, loading: None, place: None, turn };
+            let begin =
+                Begin { position, target, is_blamed: true, loading: None, place: None, turn };
             let courier = self.courier.clone();
             self.under_way.spawn(async move {
                 let end = courier.deliver(begin).await;
-                Ended::Blamed(position, lane, end)
+                Ended::Blamed(position, target, end)
             });
         }
         let resting = now < self.rest_until;
-        if !resting && let Some(cursor) = agenda.wants_scan(now) {
+        if !resting && let Some(cursor) = index.begin_scan(now) {
             self.under_way.spawn(scan(self.store.clone(), cursor, self.options.page));
         }
-        while !resting && let Some((key, limit)) = agenda.wants_fill() {
-            self.under_way.spawn(fill(self.store.clone(), key, limit));
+        while !resting && let Some((key, after)) = index.begin_read(now) {
+            let read = read(self.store.clone(), key, after, self.options.window);
+            self.under_way.spawn(read);
         }
         // Without a store nothing more happens, however much is due.
         let is_lost = resting && self.is_lost;
-        let settled = self.under_way.is_empty() && (is_lost || agenda.is_settled(now));
-        let mut wake = agenda.next_wake(now);
+        let settled = self.under_way.is_empty() && (is_lost || index.is_settled(now));
+        let mut wake = index.wake_at(now);
         if !self.blamed.is_empty() {
             let alone_until = self.alone.map(|(_, until)| until);
             wake = wake.into_iter().chain(alone_until).min();
         }
-        drop(agenda);
+        drop(index);
         if settled && self.store.notices().is_empty() {
             for waiter in waiters {
                 // That nobody waits any more is no matter.
@@ -220,20 +222,20 @@ impl Task {
 
     fn hear(&mut self, news: News) {
         let now = self.clock.now();
-        let mut agenda = self.shared.agenda();
+        let mut index = self.shared.index();
         match news {
             News::Notices(notices) => {
                 let mut in_queues = Vec::new();
                 for notice in &notices {
                     match notice {
                         Notice::Due(work) if work.queued => in_queues.push(*work),
-                        Notice::Due(_) | Notice::Unblocked(_) => agenda.learn(notice, now),
+                        Notice::Due(_) | Notice::Unblocked(_) => index.learn(notice, now),
                     }
                 }
                 self.queues.iter().for_each(|it| it.heard(&in_queues));
             }
             News::Overflow => {
-                agenda.start_over();
+                index.start_over(now);
                 self.queues.iter().for_each(|it| it.missed());
             }
         }
@@ -241,40 +243,42 @@ impl Task {
 
     fn take_in(&mut self, ended: Ended) {
         let now = self.clock.now();
-        let mut agenda = self.shared.agenda();
+        let mut index = self.shared.index();
         let failed = match ended {
-            Ended::Delivery(position, lane, end) => {
-                agenda.finished(position, end, now);
+            Ended::Delivery(position, target, end) => {
+                index.finished(target, position, end, now);
                 // The place may have come, and gone to another, before it was wanted here.
-                if agenda.is_blocked(lane) && !self.courier.pools.is_waiting(lane) {
-                    agenda.unblock_lane(lane, now);
+                if index.is_blocked(target) && !self.courier.pools.is_waiting(target) {
+                    index.unblock(target, now);
                 }
-                if agenda.is_at_rest(lane) {
-                    self.turns.remove(&lane);
+                if index.is_at_rest(target) {
+                    self.turns.remove(&target);
                 }
                 None
             }
-            Ended::Blamed(position, lane, end) => {
+            Ended::Blamed(position, target, end) => {
                 self.alone.take_if(|(it, _)| *it == position);
-                agenda.let_in(position, lane, end, now);
+                // Nobody was refused a place.
+                let end = if end == End::NoRoom { End::Deferred(now) } else { end };
+                index.finished(target, position, end, now);
                 None
             }
             Ended::Scan(Ok(page)) => {
                 self.failures = 0;
-                agenda.scanned(&page, page.len() < self.options.page, now);
+                index.scanned(&page, page.len() < self.options.page, now);
                 None
             }
             Ended::Scan(Err(error)) => {
-                agenda.scan_failed();
+                index.scan_failed();
                 Some(error)
             }
-            Ended::Fill(key, limit, Ok(works)) => {
+            Ended::Read(key, Ok(works)) => {
                 self.failures = 0;
-                agenda.filled(key, &works, works.len() < limit, now);
+                index.read(key, &works, works.len() < self.options.window, now);
                 None
             }
-            Ended::Fill(key, _, Err(error)) => {
-                agenda.fill_failed(key);
+            Ended::Read(key, Err(error)) => {
+                index.read_failed(key, now);
                 Some(error)
             }
         };
@@ -297,7 +301,7 @@ impl Task {
         }
         self.under_way.shutdown().await;
         drop(self.courier.pools.granted());
-        self.courier.release_all().await;
+        self.courier.leases.release_all(&*self.store).await;
     }
 }
 
@@ -305,6 +309,6 @@ async fn scan(store: Arc<dyn Store>, cursor: DueCursor, page: usize) -> Ended {
     Ended::Scan(store.due(cursor, page).await)
 }
 
-async fn fill(store: Arc<dyn Store>, key: LaneKey, limit: usize) -> Ended {
-    Ended::Fill(key, limit, store.backlog(key.target, key.ordered, limit).await)
+async fn read(store: Arc<dyn Store>, key: TargetKey, after: DueCursor, limit: usize) -> Ended {
+    Ended::Read(key, store.backlog(key.target, key.ordered, after, limit).await)
 }

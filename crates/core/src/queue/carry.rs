@@ -4,12 +4,11 @@
 use std::{pin::pin, sync::Arc, time::Duration};
 
 use steadfast_store::{Commit, Lease, Letter, Position, Receipt, State, StoreError, Write, crash};
-use tokio::task::JoinHandle;
 
 use super::{
     consumer::Consume,
     delivery::{Decisions, Parcel, Verdict},
-    desk::Desk,
+    desk::{Desk, InHand},
     meter::Happening,
     patience::Patience,
     queues::Shared,
@@ -18,7 +17,7 @@ use super::{
     suspects::{ALONE_MAX, Admitted, Care},
 };
 use crate::commit_each::commit_each;
-use crate::dispatch::panic_message;
+use crate::dispatch::attempt::run_apart;
 
 /// The points of a handing over, in order. `./test` ends a process at each of them.
 pub const QUEUE_CRASH_POINTS: &[&str] = &[
@@ -54,7 +53,7 @@ impl Handing {
     pub(super) async fn carry(mut self, admitted: Admitted) -> bool {
         let positions: Vec<Position> = self.letters.iter().map(|it| it.message.position).collect();
         // Whatever happens, they are put down.
-        let hands = Hands { desk: self.desk.clone(), shared: self.shared.clone(), positions };
+        let hands = InHand::new(self.desk.clone(), positions);
         let delivered = match self.care {
             Care::Plain => self.deliver(hands).await,
             Care::Counted | Care::Blamed { .. } => self.deliver_suspects(hands, admitted).await,
@@ -68,7 +67,7 @@ impl Handing {
     /// Others that are suspect may begin when it has ended, or when it was alone for long enough.
     async fn deliver_suspects(
         &mut self,
-        hands: Hands,
+        hands: InHand<Arc<Desk>>,
         admitted: Admitted,
     ) -> Result<(), StoreError> {
         let shared = self.shared.clone();
@@ -86,7 +85,7 @@ impl Handing {
         }
     }
 
-    async fn deliver(&mut self, mut hands: Hands) -> Result<(), StoreError> {
+    async fn deliver(&mut self, mut hands: InHand<Arc<Desk>>) -> Result<(), StoreError> {
         let claimed = self.claim(&mut hands).await?;
         if claimed.is_empty() {
             return Ok(());
@@ -105,7 +104,7 @@ impl Handing {
         crash::point("queue.settle.after");
         let now = self.shared.clock.now();
         for (it, receipt) in written.iter().zip(receipts) {
-            self.desk.held().remove(&it.position);
+            self.desk.leases.let_go(it.position);
             let end = match (&it.write, receipt) {
                 (None, _) => PutDown::Gone,
                 (Some(_), Some(receipt)) => it.put_down(&receipt),
@@ -119,7 +118,7 @@ impl Handing {
     }
 
     /// Counts the attempt before it begins, where that is needed.
-    async fn claim(&mut self, hands: &mut Hands) -> Result<Vec<Claimed>, StoreError> {
+    async fn claim(&mut self, hands: &mut InHand<Arc<Desk>>) -> Result<Vec<Claimed>, StoreError> {
         let letters = std::mem::take(&mut self.letters);
         if self.care == Care::Plain {
             let plain = |letter: Letter| {
@@ -133,7 +132,8 @@ impl Handing {
             return Ok(over);
         }
         crash::point("queue.claim.before");
-        let (lease, lasts) = (self.shared.new_lease(self.is_exclusive), self.timeout);
+        let lease = self.desk.leases.next(&*self.shared.store, self.is_exclusive);
+        let lasts = self.timeout;
         let mut claimed = over;
         let claim =
             |it: &Letter| Commit::of(Write::Claim { position: it.message.position, lease, lasts });
@@ -144,7 +144,7 @@ impl Handing {
             let is_it = |it: &&steadfast_store::Claimed| it.position == position;
             match receipt.as_ref().and_then(|it| it.claimed.iter().find(is_it)) {
                 Some(it) => {
-                    self.desk.held().insert(position, lease);
+                    self.desk.leases.hold(position, lease);
                     claimed.push(Claimed { letter, attempt: it.attempt, lease: Some(lease) });
                 }
                 // Somebody else has it, or has ended it.
@@ -213,16 +213,11 @@ impl Handing {
 
     /// Why it failed, if it did.
     async fn run(&self, parcels: Vec<Parcel>, patience: Patience) -> Option<String> {
-        let mut task = Abandon(tokio::spawn(self.consumer.clone().consume(parcels)));
-        tokio::select! {
-            done = &mut task.0 => match done.err()?.try_into_panic() {
-                Ok(panic) => Some(format!("the consumer panicked: {}", panic_message(&*panic))),
-                Err(_) => Some("the consumer was cancelled".into()),
-            },
-            () = patience.over(self.timeout) => {
-                Some(format!("no answer within {} s", self.timeout.as_secs_f32()))
-            }
-        }
+        let over = async {
+            patience.over(self.timeout).await;
+            format!("no answer within {} s", self.timeout.as_secs_f32())
+        };
+        run_apart("consumer", self.consumer.clone().consume(parcels), over).await.err()
     }
 
     /// What was decided is worth some patience with a store that has trouble.
@@ -240,36 +235,5 @@ impl Handing {
                 ended => return ended,
             }
         }
-    }
-}
-
-/// Letters in hand. Those that are still here when it is dropped are looked for again.
-struct Hands {
-    desk: Arc<Desk>,
-    shared: Arc<Shared>,
-    positions: Vec<Position>,
-}
-
-impl Hands {
-    fn put_down(&mut self, position: Position, end: PutDown) {
-        self.positions.retain(|it| *it != position);
-        self.desk.shelf().put_down(position, end, self.shared.clock.now());
-    }
-}
-
-impl Drop for Hands {
-    fn drop(&mut self) {
-        let now = self.shared.clock.now();
-        let mut shelf = self.desk.shelf();
-        self.positions.iter().for_each(|it| shelf.put_down(*it, PutDown::Unknown, now));
-    }
-}
-
-/// A task that ends with the one who waits for it.
-struct Abandon<T>(JoinHandle<T>);
-
-impl<T> Drop for Abandon<T> {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }

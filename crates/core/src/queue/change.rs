@@ -1,9 +1,14 @@
 //! What operators change about messages that nobody handles: many in one commit.
 
 use serde::{Serialize, de::DeserializeOwned};
-use steadfast_store::{Commit, Outcome, Position, Rejection};
+use steadfast_store::{Commit, Outcome, Rejection};
 
-use super::{QueueError, Queues, desk::Desk, redrive::Candidate, shelf::PutDown};
+use super::{
+    QueueError, Queues,
+    desk::{Desk, InHand},
+    redrive::Candidate,
+    shelf::PutDown,
+};
 use crate::{commit_each::commit_each, idempotency::read};
 
 /// Messages changed in one commit.
@@ -36,8 +41,8 @@ impl Queues {
         let Some(key) = &self.key else {
             return Ok(answer(self.change_some(desk, changes).await?));
         };
-        let mut held = Held { queues: self, desk, positions: Vec::new() };
-        let ours: Vec<_> = changes.iter().filter(|it| held.take(&it.0)).collect();
+        let mut held = InHand::new(desk, Vec::new());
+        let ours: Vec<_> = changes.iter().filter(|it| take(&mut held, &it.0)).collect();
         let all = answer(ours.len() as u64);
         let mut together = Commit::of(key.write_answer(&all)?);
         for (_, commit) in &ours {
@@ -46,7 +51,8 @@ impl Queues {
         }
         match self.shared.store.commit(together).await? {
             Outcome::Committed(_) => {
-                ours.iter().for_each(|it| held.gone(it.0.message.position));
+                ours.iter().for_each(|it| held.put_down(it.0.message.position, PutDown::Gone));
+                desk.wake();
                 return Ok(all);
             }
             Outcome::Duplicate(before) => return Ok(read(&before)?),
@@ -72,57 +78,23 @@ impl Queues {
         desk: &Desk,
         changes: &[(Candidate, Commit)],
     ) -> Result<u64, QueueError> {
-        let mut held = Held { queues: self, desk, positions: Vec::new() };
-        let ours: Vec<_> = changes.iter().filter(|it| held.take(&it.0)).collect();
+        let mut held = InHand::new(desk, Vec::new());
+        let ours: Vec<_> = changes.iter().filter(|it| take(&mut held, &it.0)).collect();
         let commits: Vec<Commit> = ours.iter().map(|it| it.1.clone()).collect();
         let receipts = commit_each(&*self.shared.store, &commits).await?;
         let mut changed = 0;
         for ((candidate, _), receipt) in ours.into_iter().zip(receipts) {
             if receipt.is_some() {
-                held.gone(candidate.message.position);
+                held.put_down(candidate.message.position, PutDown::Gone);
                 changed += 1;
             }
         }
+        desk.wake();
         Ok(changed)
     }
 }
 
-/// Letters in the hand of an operator. Those that are still here when it is dropped are looked for
-/// again.
-struct Held<'a> {
-    queues: &'a Queues,
-    desk: &'a Desk,
-    positions: Vec<Position>,
-}
-
-impl Held<'_> {
-    /// Whether nobody else has it.
-    fn take(&mut self, candidate: &Candidate) -> bool {
-        // A dead one stands on no shelf.
-        let Some(letter) = &candidate.letter else { return true };
-        let is_held = self.desk.shelf().hold(letter);
-        if is_held {
-            self.positions.push(letter.message.position);
-        }
-        is_held
-    }
-
-    /// It is where it was sent. One that was dead was not held: whoever has it now keeps it.
-    fn gone(&mut self, position: Position) {
-        let held = self.positions.len();
-        self.positions.retain(|it| *it != position);
-        if self.positions.len() < held {
-            self.desk.shelf().put_down(position, PutDown::Gone, self.queues.shared.clock.now());
-        }
-    }
-}
-
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        let now = self.queues.shared.clock.now();
-        let mut shelf = self.desk.shelf();
-        self.positions.iter().for_each(|it| shelf.put_down(*it, PutDown::Unknown, now));
-        drop(shelf);
-        self.desk.wake();
-    }
+/// Whether nobody else has it. A dead one stands on no shelf.
+fn take(held: &mut InHand<&Desk>, candidate: &Candidate) -> bool {
+    candidate.letter.as_ref().is_none_or(|it| held.hold(it))
 }

@@ -1,7 +1,7 @@
 //! One queue in this process: its settings, what is known of its messages, and its figures.
 
 use std::{
-    collections::HashMap,
+    ops::Deref,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -12,15 +12,19 @@ use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use steadfast_store::{
-    Address, Clock, Commit, Expect, InvalidInput, Json, Lease, Message, Outcome, Position,
-    Rejection, Store, StoreError, Timestamp, Version, Write,
+    Address, Clock, Commit, Expect, InvalidInput, Json, Letter, Message, Outcome, Position,
+    Rejection, Store, StoreClock, StoreError, Timestamp, Version,
 };
 use tokio::sync::Notify;
 
 use super::{
-    QueueError, QueueSettings, figures::Samples, meter::Meter, name::address, shelf::Shelf,
+    QueueError, QueueSettings,
+    figures::Samples,
+    meter::Meter,
+    name::address,
+    shelf::{PutDown, Shelf},
 };
-use crate::RequestKey;
+use crate::{RequestKey, dispatch::attempt::Leases};
 
 /// What is recorded about a queue, each time it changes, in a stream of its own.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -42,6 +46,18 @@ impl Rules {
         }
         serde_json::from_value(record)
     }
+
+    /// The last record, if there is one.
+    async fn last(
+        store: &dyn Store,
+        record: &Address,
+    ) -> Result<(Version, Option<Self>), StoreError> {
+        let version = store.version(record.id()).await?;
+        let last = store.read_stream(record.id(), version, 1).await?.pop();
+        let rules = last.map(|it| Self::read(it.data.as_str())).transpose();
+        let corrupt = |error: serde_json::Error| StoreError::Corrupt { reason: error.to_string() };
+        Ok((version, rules.map_err(corrupt)?))
+    }
 }
 
 pub(super) struct Desk {
@@ -52,8 +68,8 @@ pub(super) struct Desk {
     record: Address,
     rules: Mutex<(Version, Rules)>,
     shelf: Mutex<Shelf>,
-    /// Claims of our own.
-    leases: Mutex<HashMap<Position, Lease>>,
+    pub(super) leases: Leases,
+    clock: Arc<StoreClock>,
     /// Somebody asks the store what is due.
     pub(super) reader: tokio::sync::Mutex<()>,
     pub(super) changed: Notify,
@@ -82,23 +98,21 @@ impl Desk {
         store: &dyn Store,
         name: &str,
         declared: Option<&QueueSettings>,
+        leases: Leases,
     ) -> Result<Self, StoreError> {
         let address = address(name).map_err(InvalidInput::from)?;
         let record = Address::new(address.kind(), name, "settings").map_err(InvalidInput::from)?;
-        let version = store.version(record.id()).await?;
-        let last = store.read_stream(record.id(), version, 1).await?.pop();
-        let rules = match last {
-            Some(last) => Rules::read(last.data.as_str())
-                .map_err(|error| StoreError::Corrupt { reason: error.to_string() })?,
-            None => Rules { settings: declared.cloned().unwrap_or_default(), paused: false },
-        };
+        let (version, rules) = Rules::last(store, &record).await?;
+        let declared = || Rules { settings: declared.cloned().unwrap_or_default(), paused: false };
+        let rules = rules.unwrap_or_else(declared);
         Ok(Self {
             name: name.into(),
             address,
             record,
             rules: Mutex::new((version, rules)),
             shelf: Mutex::default(),
-            leases: Mutex::default(),
+            leases,
+            clock: store.clock().clone(),
             reader: tokio::sync::Mutex::default(),
             changed: Notify::new(),
             meter: Meter::default(),
@@ -182,10 +196,11 @@ impl Desk {
     }
 
     async fn read_again(&self, store: &dyn Store) -> Result<(), StoreError> {
-        let read = Self::open(store, &self.name, None).await?;
-        let (version, rules) = read.rules.lock().clone();
+        let (version, rules) = Rules::last(store, &self.record).await?;
         let mut now = self.rules.lock();
-        if now.0 < version {
+        if let Some(rules) = rules
+            && now.0 < version
+        {
             *now = (version, rules);
         }
         Ok(())
@@ -235,20 +250,48 @@ impl Desk {
         drop(rest);
         self.changed.notify_one();
     }
+}
 
-    pub(super) fn held(&self) -> MutexGuard<'_, HashMap<Position, Lease>> {
-        self.leases.lock()
+/// Messages of a queue that somebody delivers or changes. Those that are still here when it is
+/// dropped are looked for again.
+pub(super) struct InHand<D: Deref<Target = Desk>> {
+    desk: D,
+    positions: Vec<Position>,
+}
+
+impl<D: Deref<Target = Desk>> InHand<D> {
+    pub(super) fn new(desk: D, positions: Vec<Position>) -> Self {
+        Self { desk, positions }
     }
 
-    /// Gives our own claims back, as if they had not been made.
-    pub(super) async fn release_all(&self, store: &dyn Store) {
-        let held = std::mem::take(&mut *self.held());
-        for (position, lease) in held {
-            let release = Commit::of(Write::Release { position, lease });
-            if let Err(error) = store.commit(release).await {
-                tracing::warn!(message_id = position, error = %error, "lease was not given back");
-            }
+    /// Takes one that nobody else has; `false` if somebody has.
+    pub(super) fn hold(&mut self, letter: &Letter) -> bool {
+        let is_held = self.desk.shelf().hold(letter);
+        if is_held {
+            self.positions.push(letter.message.position);
         }
+        is_held
+    }
+
+    /// Ends one. If it is not here, nothing happens: whoever has it keeps it.
+    pub(super) fn put_down(&mut self, position: Position, end: PutDown) {
+        if let Some(at) = self.positions.iter().position(|it| *it == position) {
+            self.positions.swap_remove(at);
+            self.desk.shelf().put_down(position, end, self.desk.clock.now());
+        }
+    }
+}
+
+impl<D: Deref<Target = Desk>> Drop for InHand<D> {
+    fn drop(&mut self) {
+        if self.positions.is_empty() {
+            return;
+        }
+        let now = self.desk.clock.now();
+        let mut shelf = self.desk.shelf();
+        self.positions.iter().for_each(|it| shelf.put_down(*it, PutDown::Unknown, now));
+        drop(shelf);
+        self.desk.wake();
     }
 }
 

@@ -70,8 +70,8 @@ impl Queues {
         lasts: Duration,
         key: &RequestKey,
     ) -> Result<Option<Vec<Pulled>>, QueueError> {
-        let mut hands = self.take_in_hand(desk, letters).await?;
-        if hands.letters.is_empty() {
+        let (mut hands, letters) = self.take_in_hand(desk, letters).await?;
+        if letters.is_empty() {
             return Ok(None);
         }
         // The store counts from the commit, which is later: a lease does not end before this.
@@ -80,7 +80,7 @@ impl Queues {
             let lease = LeaseId::new(letter.message.position, self.shared.entropy.next(), desk);
             Pulled { letter: letter.clone(), attempt: letter.tries() + 1, lease, until }
         };
-        let pulled: Vec<Pulled> = hands.letters.iter().map(lend).collect();
+        let pulled: Vec<Pulled> = letters.iter().map(lend).collect();
         let record =
             |it: &Pulled| PulledRecord { lease: it.lease, attempt: it.attempt, until: it.until.0 };
         let records: Vec<_> = pulled.iter().map(record).collect();

@@ -11,7 +11,7 @@ use steadfast_store::{Claimed, Commit, Lease, Letter, Position, Receipt, State, 
 use super::{
     QueueError, Queues,
     delivery::Verdict,
-    desk::Desk,
+    desk::{Desk, InHand},
     meter::Happening,
     settle::{self, Ending, Written},
     shelf::PutDown,
@@ -170,10 +170,9 @@ impl Queues {
         letters: Vec<Letter>,
         lasts: Duration,
     ) -> Result<Vec<Pulled>, QueueError> {
-        let mut hands = self.take_in_hand(desk, letters).await?;
+        let (mut hands, letters) = self.take_in_hand(desk, letters).await?;
         // Not guessed by another consumer, and not given out again after a restart.
-        let leases: Vec<LeaseId> = hands
-            .letters
+        let leases: Vec<LeaseId> = letters
             .iter()
             .map(|it| LeaseId::new(it.message.position, self.shared.entropy.next(), desk))
             .collect();
@@ -184,7 +183,7 @@ impl Queues {
         let receipts = commit_each(&*self.shared.store, &claims).await?;
         let mut pulled = Vec::new();
         for (lease, receipt) in leases.iter().zip(receipts) {
-            let letter = hands.letters.iter().find(|it| it.message.position == lease.position);
+            let letter = letters.iter().find(|it| it.message.position == lease.position);
             let is_it = |it: &&Claimed| it.position == lease.position;
             let claimed = receipt.as_ref().and_then(|it| it.claimed.iter().find(is_it));
             let (Some(letter), Some(claimed)) = (letter.cloned(), claimed) else { continue };
@@ -197,18 +196,20 @@ impl Queues {
 
     /// Holds letters. Those whose attempts are used up are given up.
     pub(super) async fn take_in_hand<'a>(
-        &'a self,
+        &self,
         desk: &'a Desk,
-        letters: Vec<Letter>,
-    ) -> Result<InHand<'a>, QueueError> {
-        let mut hands = InHand { queues: self, desk, letters };
+        mut letters: Vec<Letter>,
+    ) -> Result<(InHand<&'a Desk>, Vec<Letter>), QueueError> {
+        let positions = letters.iter().map(|it| it.message.position).collect();
+        let mut hands = InHand::new(desk, positions);
         let attempts_max = desk.rules().settings.attempts_max();
         let is_over = |it: &Letter| attempts_max <= it.tries();
-        for letter in hands.letters.clone().iter().filter(|it| is_over(it)) {
+        for letter in letters.iter().filter(|it| is_over(it)) {
             self.give_up(desk, letter).await?;
             hands.put_down(letter.message.position, PutDown::Gone);
         }
-        Ok(hands)
+        letters.retain(|it| !is_over(it));
+        Ok((hands, letters))
     }
 
     async fn give_up(&self, desk: &Desk, letter: &Letter) -> Result<(), QueueError> {
@@ -321,30 +322,5 @@ struct Woken<'a>(&'a Desk);
 impl Drop for Woken<'_> {
     fn drop(&mut self) {
         self.0.wake();
-    }
-}
-
-/// Letters taken from the shelf for somebody outside. Those that are still here when it is dropped
-/// are looked for again.
-pub(super) struct InHand<'a> {
-    queues: &'a Queues,
-    desk: &'a Desk,
-    pub(super) letters: Vec<Letter>,
-}
-
-impl InHand<'_> {
-    pub(super) fn put_down(&mut self, position: Position, end: PutDown) {
-        self.letters.retain(|it| it.message.position != position);
-        self.desk.shelf().put_down(position, end, self.queues.shared.clock.now());
-    }
-}
-
-impl Drop for InHand<'_> {
-    fn drop(&mut self) {
-        let now = self.queues.shared.clock.now();
-        let mut shelf = self.desk.shelf();
-        for letter in &self.letters {
-            shelf.put_down(letter.message.position, PutDown::Unknown, now);
-        }
     }
 }

@@ -256,7 +256,7 @@ impl Pump {
             () = self.shared.clock.sleep(grace) => {}
         }
         self.under_way.shutdown().await;
-        self.desk.release_all(&*self.shared.store).await;
+        self.desk.leases.release_all(&*self.shared.store).await;
         *self.desk.rest.lock() = Rest { settled: true, over: true, ..Rest::default() };
         self.shared.rested.notify_waiters();
     }

@@ -2,18 +2,14 @@
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
-    sync::{
-        Arc,
-        atomic::{AtomicI64, Ordering},
-    },
+    sync::Arc,
     time::Duration,
 };
 
 use parking_lot::Mutex;
 
 use steadfast_store::{
-    EntityId, EntityKind, Entropy, InvalidInput, Lease, Position, Store, StoreClock, StoreError,
-    Work,
+    EntityId, EntityKind, Entropy, InvalidInput, Position, Store, StoreClock, StoreError, Work,
 };
 use tokio::{
     sync::{Notify, watch},
@@ -29,7 +25,11 @@ use super::{
     pump::Pump,
     suspects::Suspects,
 };
-use crate::{Client, Objects, RequestKey, dispatch::QueueNews, script::Script};
+use crate::{
+    Client, Objects, RequestKey,
+    dispatch::{QueueNews, attempt::Leases},
+    script::Script,
+};
 
 /// What a program says about its queues.
 #[derive(Default)]
@@ -65,7 +65,7 @@ pub(super) struct Shared {
     pub(super) blamed: Mutex<HashSet<Position>>,
     /// Held by deliveries that are suspect.
     pub(super) suspects: Suspects,
-    leases: AtomicI64,
+    leases: Leases,
     /// Held by who gives a queue other settings.
     pub(super) configuring: tokio::sync::Mutex<()>,
     /// Held by keyed operations of several commits, so that two with one key do not run at once.
@@ -150,7 +150,7 @@ impl Queues {
             desks: Mutex::default(),
             blamed: Mutex::default(),
             suspects: Suspects::default(),
-            leases: AtomicI64::new(1),
+            leases: Leases::default(),
             configuring: tokio::sync::Mutex::default(),
             many: tokio::sync::Mutex::default(),
             rested: Notify::new(),
@@ -253,7 +253,8 @@ impl Queues {
             return Ok(desk.clone());
         }
         let declared = self.shared.declared.get(name);
-        let desk = Arc::new(Desk::open(&*self.shared.store, name, declared).await?);
+        let leases = self.shared.leases.beside();
+        let desk = Arc::new(Desk::open(&*self.shared.store, name, declared, leases).await?);
         // Somebody else may have opened it meanwhile.
         Ok(self.shared.desks.lock().entry(id).or_insert(desk).clone())
     }
@@ -326,14 +327,6 @@ impl Shared {
     /// Has all queues look again.
     pub(super) fn wake_all(&self) {
         self.desks.lock().values().for_each(|it| it.wake());
-    }
-
-    /// A lease of our own. Those of deliveries without another one beside them are negative, so
-    /// that the next process knows whom to blame.
-    pub(super) fn new_lease(&self, alone: bool) -> Lease {
-        let number = self.leases.fetch_add(1, Ordering::Relaxed);
-        let number = if alone { -number } else { number };
-        Lease { holder: self.store.owner().epoch, number }
     }
 }
 

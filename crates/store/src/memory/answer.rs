@@ -2,7 +2,8 @@
 
 use super::tables::Tables;
 use crate::{
-    Answer, EntityId, EntityKind, Lease, Position, Query, Recorded, SettledAs, Timestamp, Work,
+    Answer, DueCursor, EntityId, EntityKind, Lease, Position, Query, Recorded, SettledAs,
+    Timestamp, Work,
 };
 
 impl Tables {
@@ -23,7 +24,9 @@ impl Tables {
             Q::Addresses { ids } => A::Addresses(self.addresses(&ids)),
             Q::Snapshot { stream } => A::Snapshots(Vec::from_iter(self.snapshot(stream))),
             Q::Due { after, limit } => A::Works(self.due(after, limit)),
-            Q::Backlog { target, ordered, limit } => A::Works(self.backlog(target, ordered, limit)),
+            Q::Backlog { target, ordered, after, limit } => {
+                A::Works(self.backlog(target, ordered, after, limit))
+            }
             Q::Orphans { epoch, queued, limit } => A::Works(self.orphans(epoch, queued, limit)),
             Q::Letters { queue, after, until, limit } => {
                 A::Letters(self.letters(queue, after, until, limit))
@@ -88,11 +91,21 @@ impl Tables {
         meant.filter_map(|(position, _)| self.recorded(*position)).take(limit).collect()
     }
 
-    fn backlog(&self, target: EntityId, ordered: bool, limit: usize) -> Vec<Work> {
+    fn backlog(
+        &self,
+        target: EntityId,
+        ordered: bool,
+        after: DueCursor,
+        limit: usize,
+    ) -> Vec<Work> {
         let of = |work: &&Work| work.target == target && work.ordered == ordered;
         let mut works: Vec<Work> = self.works.values().filter(of).copied().collect();
-        if !ordered {
-            works.sort_by_key(|work| (work.due_at, work.position));
+        if ordered {
+            works.retain(|it| after.position < it.position);
+        } else {
+            let key = |it: &Work| DueCursor { due_at: it.due_at, position: it.position };
+            works.retain(|it| after < key(it));
+            works.sort_by_key(key);
         }
         works.truncate(limit);
         works

@@ -61,7 +61,10 @@ fn examples(kind: QueryKind) -> Vec<Query> {
         K::Addresses => vec![Q::Addresses { ids: vec![id] }],
         K::Snapshot => vec![Q::Snapshot { stream: id }],
         K::Due => vec![Q::Due { after, limit }],
-        K::Backlog => [true, false].map(|ordered| Q::Backlog { target: id, ordered, limit }).into(),
+        K::Backlog => {
+            let backlog = |ordered| Q::Backlog { target: id, ordered, after, limit };
+            [true, false].map(backlog).into()
+        }
         K::Orphans => [true, false].map(|queued| Q::Orphans { epoch: 1, queued, limit }).into(),
         K::Letters => vec![Q::Letters { queue: id, after, until: at, limit }],
         K::Leased => vec![Q::Leased { queue: id, at, limit }],

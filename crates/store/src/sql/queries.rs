@@ -1,7 +1,7 @@
 //! The statements that read. Both databases understand them as they are.
 
 use super::statement::{Param, params};
-use crate::{Address, EntityId, EntityKind, Position, limits};
+use crate::{Address, DueCursor, EntityId, EntityKind, Position, limits};
 
 /// A statement and its parameters.
 pub(super) type Select = (&'static str, Vec<Param>);
@@ -348,9 +348,19 @@ pub(super) const DUE: &str = concat!(
     ") AS later LIMIT ?3"
 );
 
-const BACKLOG_ORDERED: &str = work!("WHERE target = ?1 AND ordered ORDER BY position LIMIT ?2");
+const BACKLOG_ORDERED: &str =
+    work!("WHERE target = ?1 AND ordered AND position > ?2 ORDER BY position LIMIT ?3");
 
-const BACKLOG: &str = work!("WHERE target = ?1 AND NOT ordered ORDER BY due_at, position LIMIT ?2");
+const BACKLOG: &str = concat!(
+    "SELECT * FROM (",
+    work!(
+        "WHERE target = ?1 AND NOT ordered AND due_at = ?2 AND position > ?3 \
+         ORDER BY position LIMIT ?4"
+    ),
+    ") AS same UNION ALL SELECT * FROM (",
+    work!("WHERE target = ?1 AND NOT ordered AND due_at > ?2 ORDER BY due_at, position LIMIT ?4"),
+    ") AS later LIMIT ?4"
+);
 
 const ORPHANS: &str = work!(
     "WHERE holder IS NOT NULL AND holder > 0 AND holder < ?1 AND NOT queued \
@@ -362,8 +372,11 @@ const QUEUE_ORPHANS: &str = work!(
      ORDER BY position LIMIT ?2"
 );
 
-pub(super) fn backlog(target: EntityId, ordered: bool, limit: usize) -> Select {
-    (if ordered { BACKLOG_ORDERED } else { BACKLOG }, params![target, limit])
+pub(super) fn backlog(target: EntityId, ordered: bool, after: DueCursor, limit: usize) -> Select {
+    if ordered {
+        return (BACKLOG_ORDERED, params![target, after.position, limit]);
+    }
+    (BACKLOG, params![target, after.due_at, after.position, limit])
 }
 
 pub(super) fn orphans(epoch: i64, queued: bool, limit: usize) -> Select {

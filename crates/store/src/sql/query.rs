@@ -24,7 +24,9 @@ impl Query {
             Q::Addresses { ids } => return dialect.each(ids, queries::ADDRESS, queries::ADDRESSES),
             Q::Snapshot { stream } => (queries::SNAPSHOT, params![stream]),
             Q::Due { after, limit } => (queries::DUE, params![after.due_at, after.position, limit]),
-            Q::Backlog { target, ordered, limit } => queries::backlog(target, ordered, limit),
+            Q::Backlog { target, ordered, after, limit } => {
+                queries::backlog(target, ordered, after, limit)
+            }
             Q::Orphans { epoch, queued, limit } => queries::orphans(epoch, queued, limit),
             Q::Letters { queue, after, until, limit } => {
                 (queues::LETTERS, params![queue, after.due_at, after.position, until, limit])

@@ -346,7 +346,10 @@ impl Maker {
             K::Addresses => Q::Addresses { ids: self.ids() },
             K::Snapshot => Q::Snapshot { stream: id },
             K::Due => Q::Due { after: self.due(), limit },
-            K::Backlog => Q::Backlog { target: id, ordered: self.one_in(2), limit },
+            K::Backlog => {
+                let (ordered, after) = (self.one_in(2), self.due());
+                Q::Backlog { target: id, ordered, after, limit }
+            }
             K::Orphans => Q::Orphans { epoch: 3, queued: self.one_in(2), limit },
             K::Letters => Q::Letters { queue: id, after: self.due(), until: at, limit },
             K::Leased => Q::Leased { queue: id, at, limit },

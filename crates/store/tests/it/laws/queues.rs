@@ -176,7 +176,7 @@ async fn moving_away_from_an_ordered_target_unblocks_it(lab: Lab) {
     let ordered = || Message::new("do", json("{}")).unwrap().task(task.clone());
     let sent = lab.append(&target, vec![ordered(), ordered()]).await;
     let backlog = async || {
-        let works = lab.store.backlog(target.id(), true, 9).await.unwrap();
+        let works = lab.store.backlog(target.id(), true, DueCursor::START, 9).await.unwrap();
         works.iter().map(|it| it.position).collect::<Vec<_>>()
     };
     assert_eq!(backlog().await, sent);

@@ -1,6 +1,8 @@
 //! Reading: what went in comes out, in order, page by page.
 
-use steadfast_store::{Address, Commit, Due, EntityKind, Health, Message, Remember, Task, Write};
+use steadfast_store::{
+    Address, Commit, Due, DueCursor, EntityKind, Health, Message, Remember, Task, Write,
+};
 
 use crate::lab::{Lab, START, address, command, event, json};
 
@@ -111,7 +113,7 @@ async fn the_backlog_of_a_target_is_ordered_or_by_due_time(lab: Lab) {
     let messages = messages.into_iter().map(|(ordered, at)| message(ordered, at)).collect();
     lab.append(&address("a"), messages).await;
     let backlog = async |ordered, limit| -> Vec<i64> {
-        let found = lab.store.backlog(target.id(), ordered, limit).await.unwrap();
+        let found = lab.store.backlog(target.id(), ordered, DueCursor::START, limit).await.unwrap();
         found.iter().map(|it| it.position).collect()
     };
     assert_eq!(backlog(true, 10).await, [1, 3]);

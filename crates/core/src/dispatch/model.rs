@@ -1,0 +1,424 @@
+//! The index beside a store in miniature: notices that come late or never, reads that are old or
+//! fail, little room, operators, and chance. Whatever comes between, no row is lost from sight,
+//! none is in flight twice, and everything is delivered in the end.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use steadfast_store::{EntityId, Entropy, SeededEntropy};
+
+use super::*;
+
+/// A store and an index, with reads and notices that are on their way.
+struct World {
+    chance: SeededEntropy,
+    now: Timestamp,
+    last: Position,
+    store: BTreeMap<Position, Work>,
+    index: Index,
+    notices: VecDeque<Notice>,
+    scan: Option<Vec<Work>>,
+    reads: Vec<(TargetKey, Vec<Work>)>,
+    running: BTreeMap<Position, TargetKey>,
+    /// Held by an operator, or delivered apart.
+    held: BTreeMap<Position, TargetKey>,
+    /// Targets that wait for a pool.
+    blocked: Vec<TargetKey>,
+    /// Rows that this program has no handler for.
+    unserved: BTreeSet<Position>,
+    delivered: usize,
+    /// Deliveries of other targets since a target became ready.
+    overtaken: BTreeMap<TargetKey, BTreeMap<TargetKey, usize>>,
+}
+
+const PAGE: usize = 5;
+
+fn target(number: u8) -> EntityId {
+    EntityId([number; 16])
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let chance = SeededEntropy::new(seed);
+        let pick = |max: u64| 1 + (chance.next() % max) as usize;
+        let (in_flight, window) = (pick(3), pick(3));
+        let bounds = Bounds { in_flight, window, targets: 1 + pick(6), timers: 1 + pick(8) };
+        Self {
+            index: Index::new(bounds, OwnLimits::from([(target(0), pick(4))])),
+            chance,
+            now: Timestamp(0),
+            last: 0,
+            store: BTreeMap::new(),
+            notices: VecDeque::new(),
+            scan: None,
+            reads: Vec::new(),
+            running: BTreeMap::new(),
+            held: BTreeMap::new(),
+            blocked: Vec::new(),
+            unserved: BTreeSet::new(),
+            delivered: 0,
+            overtaken: BTreeMap::new(),
+        }
+    }
+
+    fn below(&self, max: u64) -> u64 {
+        self.chance.next() % max
+    }
+
+    fn is_one_in(&self, number: u64) -> bool {
+        self.below(number) == 0
+    }
+
+    fn due(&self) -> Timestamp {
+        let ahead = if self.is_one_in(2) { 0 } else { self.below(20) };
+        Timestamp(self.now.0 + ahead as i64)
+    }
+
+    fn write(&mut self, work: Work) {
+        self.store.insert(work.position, work);
+        self.notices.push_back(Notice::Due(work));
+    }
+
+    fn remove(&mut self, position: Position) -> Option<Work> {
+        let work = self.store.remove(&position)?;
+        if work.ordered {
+            self.notices.push_back(Notice::Unblocked(work));
+        }
+        Some(work)
+    }
+
+    fn commit(&mut self) {
+        self.last += 1;
+        let number = self.below(5) as u8;
+        let (position, attempts, forgiven, claim) = (self.last, 0, 0, None);
+        // A target is either, so that both kinds get long backlogs.
+        let (target, ordered) = (target(number), number % 2 == 1);
+        let (due_at, queued) = (self.due(), false);
+        if self.is_one_in(40) {
+            self.unserved.insert(position);
+        }
+        self.write(Work { position, target, ordered, due_at, attempts, forgiven, claim, queued });
+    }
+
+    fn hear(&mut self) {
+        for _ in 0..=self.below(4) {
+            if let Some(notice) = self.notices.pop_front() {
+                self.index.learn(&notice, self.now);
+            }
+        }
+    }
+
+    fn lose_notices(&mut self) {
+        self.notices.clear();
+        self.index.start_over(self.now);
+    }
+
+    /// Starts a read: it sees the store as it is now and is answered later.
+    fn read(&mut self) {
+        let key = |it: &Work| DueCursor { due_at: it.due_at, position: it.position };
+        if let Some(cursor) = self.index.begin_scan(self.now) {
+            let mut page: Vec<Work> = self.store.values().copied().collect();
+            page.sort_by_key(key);
+            page.retain(|it| cursor < key(it));
+            page.truncate(PAGE);
+            self.scan = Some(page);
+        }
+        while let Some((target, after)) = self.index.begin_read(self.now) {
+            let of = |it: &&Work| TargetKey::of(it) == target;
+            let mut works: Vec<Work> = self.store.values().filter(of).copied().collect();
+            if target.ordered {
+                works.retain(|it| after.position < it.position);
+            } else {
+                works.sort_by_key(key);
+                works.retain(|it| after < key(it));
+            }
+            works.truncate(self.index.bounds.window);
+            self.reads.push((target, works));
+        }
+    }
+
+    fn answer(&mut self) {
+        if self.is_one_in(2)
+            && let Some(page) = self.scan.take()
+        {
+            if self.is_one_in(10) {
+                self.index.scan_failed();
+            } else {
+                self.index.scanned(&page, page.len() < PAGE, self.now);
+            }
+        }
+        if self.is_one_in(2) && !self.reads.is_empty() {
+            let at = self.below(self.reads.len() as u64) as usize;
+            let (key, works) = self.reads.swap_remove(at);
+            if self.is_one_in(10) {
+                self.index.read_failed(key, self.now);
+            } else {
+                let is_last = works.len() < self.index.bounds.window;
+                self.index.read(key, &works, is_last, self.now);
+            }
+        }
+    }
+
+    fn start(&mut self) {
+        self.index.wake(self.now);
+        while let Some((position, key, _)) = self.index.take(true, self.now) {
+            self.check_turns(key);
+            assert!(!self.held.contains_key(&position), "{position} is held");
+            let before = self.running.insert(position, key);
+            assert_eq!(before, None, "{position} runs twice at once");
+            let limit = self.index.limit(key);
+            let running = self.running.values().filter(|it| **it == key).count();
+            assert!(running <= limit, "{key:?} has {running} in flight");
+            if let Some(work) = self.store.get(&position).filter(|it| it.ordered) {
+                let of = |it: &&Work| TargetKey::of(it) == TargetKey::of(work);
+                let first = self.store.values().find(of).map(|it| it.position);
+                let is_late = |it: &Notice| {
+                    matches!(it, Notice::Due(work)
+                    if TargetKey::of(work) == key && work.position < position)
+                };
+                let is_told = first.is_some_and(|it| {
+                    !self.notices.iter().any(|notice| {
+                        is_late(notice) && matches!(notice, Notice::Due(w) if w.position == it)
+                    })
+                });
+                assert!(first == Some(position) || !is_told, "ordered work runs in its order");
+            }
+        }
+    }
+
+    /// A target that is ready is overtaken once by each other target at most.
+    fn check_turns(&mut self, taken: TargetKey) {
+        self.overtaken.remove(&taken);
+        for (target, others) in &mut self.overtaken {
+            let times = others.entry(taken).or_default();
+            *times += 1;
+            assert!(*times <= 1, "{taken:?} is served twice before {target:?}");
+        }
+    }
+
+    /// Notes which targets are ready, after everything else.
+    fn note_ready(&mut self) {
+        let is_ready = |it: &TargetKey| self.index.is_ready(*it) && !self.index.is_apart(*it);
+        let ready: Vec<TargetKey> = self.index.targets.keys().copied().filter(is_ready).collect();
+        self.overtaken.retain(|it, _| ready.contains(it));
+        ready.into_iter().for_each(|it| _ = self.overtaken.entry(it).or_default());
+    }
+
+    fn finish(&mut self) {
+        let nth = self.below(self.running.len().max(1) as u64) as usize;
+        let Some((position, key)) = self.running.iter().nth(nth).map(|(at, key)| (*at, *key))
+        else {
+            return;
+        };
+        self.running.remove(&position);
+        let end = self.end_of(position);
+        self.index.finished(key, position, end, self.now);
+    }
+
+    fn end_of(&mut self, position: Position) -> End {
+        let later = Timestamp(self.now.0 + 1 + self.below(20) as i64);
+        let Some(work) = self.store.get(&position).copied() else { return End::Gone };
+        // A row that is gone or not due yet is found out at delivery.
+        if self.now < work.due_at {
+            return End::Again(work.due_at);
+        }
+        if self.unserved.contains(&position) {
+            return End::Unserved;
+        }
+        match self.below(16) {
+            // Without a write: a delivery that failed, a target in trouble, or a full pool.
+            0 | 1 => End::Deferred(later),
+            2 => End::Rest(later),
+            3 => {
+                self.blocked.push(TargetKey::of(&work));
+                End::NoRoom
+            }
+            4..=6 => {
+                let due_at = self.due();
+                self.write(Work { due_at, attempts: work.attempts + 1, ..work });
+                // The notice of our own commit may come before the end is told.
+                if self.is_one_in(2) {
+                    self.hear();
+                }
+                End::Again(due_at)
+            }
+            _ => {
+                self.delivered += 1;
+                self.remove(position);
+                if self.is_one_in(8) {
+                    // Settled and revived before the end is told.
+                    self.write(Work { due_at: self.due(), attempts: 0, ..work });
+                }
+                if self.is_one_in(2) {
+                    self.hear();
+                }
+                End::Gone
+            }
+        }
+    }
+
+    /// A pool has room for a target that waits for it.
+    fn give_room(&mut self) {
+        if !self.blocked.is_empty() {
+            let at = self.below(self.blocked.len() as u64) as usize;
+            let target = self.blocked.swap_remove(at);
+            if !self.blocked.contains(&target) {
+                self.index.unblock(target, self.now);
+            }
+        }
+    }
+
+    /// An operator settles a row, or writes one again, that nobody delivers.
+    fn operate(&mut self) {
+        let nth = self.below(8) as usize;
+        let Some(work) = self.store.values().nth(nth).copied() else { return };
+        let position = work.position;
+        if self.running.contains_key(&position) || self.held.contains_key(&position) {
+            return;
+        }
+        match self.below(3) {
+            0 => _ = self.remove(position),
+            1 => self.write(Work { due_at: self.due(), attempts: 0, ..work }),
+            _ if !work.ordered && self.index.targets.contains_key(&TargetKey::of(&work)) => {
+                self.index.hold(&[work]);
+                self.held.insert(position, TargetKey::of(&work));
+            }
+            _ => {}
+        }
+    }
+
+    fn release(&mut self) {
+        let Some((position, key)) = self.held.pop_first() else { return };
+        let end = match self.store.get(&position).copied() {
+            Some(_) if self.is_one_in(2) => {
+                self.remove(position);
+                End::Gone
+            }
+            Some(work) => End::Again(work.due_at),
+            None => End::Gone,
+        };
+        self.index.finished(key, position, end, self.now);
+    }
+
+    fn assert_nothing_is_lost(&self) {
+        let told: BTreeSet<Position> = self
+            .notices
+            .iter()
+            .map(|it| match it {
+                Notice::Due(work) | Notice::Unblocked(work) => work.position,
+            })
+            .collect();
+        let unblocked: BTreeSet<EntityId> = self
+            .notices
+            .iter()
+            .filter_map(|it| match it {
+                Notice::Unblocked(work) => Some(work.target),
+                Notice::Due(_) => None,
+            })
+            .collect();
+        let mut seen = BTreeSet::new();
+        // In the order of position, so that the first of an ordered target comes first.
+        for work in self.store.values() {
+            let is_first = seen.insert(TargetKey::of(work));
+            let is_behind = work.ordered && (!is_first || unblocked.contains(&work.target));
+            if is_behind || told.contains(&work.position) || self.unserved.contains(&work.position)
+            {
+                continue;
+            }
+            assert!(self.index.covers(work), "{work:?} is lost: {:?}", self.index);
+        }
+        let Bounds { timers, targets, .. } = self.index.bounds;
+        assert!(self.index.timers.len() <= timers);
+        assert!(self.index.dozing.len() <= timers);
+        // Ordered targets whose time has come, and the apart one, need no room.
+        assert!(self.index.targets.len() <= targets + 6);
+    }
+
+    fn step(&mut self) {
+        match self.below(16) {
+            0..=3 => self.commit(),
+            4 => self.now.0 += self.below(5) as i64,
+            5..=6 => self.finish(),
+            7 => self.give_room(),
+            8..=9 => self.answer(),
+            10 if self.is_one_in(30) => self.lose_notices(),
+            11 if self.is_one_in(3) => self.operate(),
+            12 if self.is_one_in(2) => self.release(),
+            13..=14 => self.hear(),
+            _ => self.read(),
+        }
+        self.start();
+        self.assert_nothing_is_lost();
+        self.note_ready();
+    }
+
+    /// Without new commits, everything is delivered in the end, woken only at the times told.
+    fn run_out(&mut self) {
+        for _ in 0..20_000 {
+            self.hear();
+            self.read();
+            self.answer();
+            self.start();
+            self.finish();
+            self.give_room();
+            self.release();
+            let is_reading = self.scan.is_some() || !self.reads.is_empty();
+            let is_busy = !self.running.is_empty() || !self.blocked.is_empty();
+            if is_reading || is_busy || !self.held.is_empty() || !self.notices.is_empty() {
+                continue;
+            }
+            match self.index.wake_at(self.now) {
+                Some(at) => self.now = self.now.max(at),
+                None if self.index.is_settled(self.now) => break,
+                None => {}
+            }
+        }
+        let left = self.store.values().filter(|it| !self.is_left(it)).count();
+        assert_eq!(left, 0, "left over: {:?}\n{:?}", self.store, self.index);
+        assert_eq!(self.index.begin_scan(self.now), None, "an idle index asks nothing");
+        assert_eq!(self.index.begin_read(self.now), None);
+    }
+
+    /// Left for another program, or behind such a row.
+    fn is_left(&self, work: &Work) -> bool {
+        let is_before = |it: &&Position| {
+            let before = self.store.get(it);
+            before.is_some_and(|it| it.target == work.target && it.position < work.position)
+        };
+        self.unserved.contains(&work.position)
+            || work.ordered && self.unserved.iter().any(|it| is_before(&it))
+    }
+}
+
+#[test]
+fn nothing_is_lost_and_everything_is_delivered_however_reads_and_commits_interleave() {
+    for seed in 0..1_000 {
+        let mut world = World::new(seed);
+        for _ in 0..300 {
+            world.step();
+        }
+        world.run_out();
+        assert!(0 < world.delivered, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_target_with_a_limit_of_its_own_neither_waits_for_others_nor_exceeds_it() {
+    let bounds = Bounds { in_flight: 1, window: 9, targets: 9, timers: 9 };
+    let mut index = Index::new(bounds, OwnLimits::from([(target(0), 2)]));
+    let now = Timestamp(0);
+    assert_eq!(index.begin_scan(now), Some(DueCursor::START));
+    index.scanned(&[], true, now);
+    for position in 1..=6 {
+        let target = target(position as u8 % 2);
+        let (ordered, due_at, attempts, forgiven, claim) = (false, now, 0, 0, None);
+        let work =
+            Work { position, target, ordered, due_at, attempts, forgiven, claim, queued: false };
+        index.learn(&Notice::Due(work), now);
+    }
+    let mut take = |room| index.take(room, now).map(|(it, _, shared)| (it, shared));
+    assert_eq!([take(false), take(false), take(false)], [Some((2, false)), Some((4, false)), None]);
+    assert_eq!([take(true), take(true)], [Some((1, true)), None]);
+    index.finished(TargetKey { target: target(0), ordered: false }, 2, End::Gone, now);
+    let next = index.take(false, now).map(|(it, _, shared)| (it, shared));
+    assert_eq!(next, Some((6, false)));
+}

@@ -1,0 +1,454 @@
+//! The work of one target, as far as it is known: a pure structure without I/O or clock.
+//!
+//! Rows up to the *horizon*, in the order of the window, are ready, in flight or deferred. Rows
+//! behind it are in the store only, and are read when there is room. Memory is bounded: a row
+//! without room pulls the horizon back to before it.
+//!
+//! Notices come late, and the answer of a read may be older than a notice. So what is learned
+//! while a read is open is applied again to its answer.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+
+use steadfast_store::{DueCursor, Position, Timestamp, Work};
+
+/// A row of work. Its message is not kept here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) position: Position,
+    pub(crate) due_at: Timestamp,
+    pub(crate) attempts: u32,
+}
+
+/// In which order work is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// By due time, several at once.
+    Due,
+    /// By position, one at a time: the first row is waited for.
+    Position,
+}
+
+/// How a delivery ended, for the window of its target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The row is settled, or belongs to somebody else.
+    Gone,
+    /// It is due again then, and the store says so.
+    Again(Timestamp),
+    /// It is tried again then. The store does not know that time.
+    Deferred(Timestamp),
+    /// It was not begun, and is the next.
+    Back,
+    /// Nobody knows: it is looked at again.
+    Unknown,
+}
+
+/// The rows that the store holds behind those of a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rest {
+    /// More of them.
+    More,
+    /// None, as far as this window has to know.
+    Nothing,
+    /// None that is due before then.
+    Later(Timestamp),
+}
+
+#[derive(Debug)]
+pub(crate) struct Window {
+    order: Order,
+    /// So many rows are ready at most because of a notice. The others are read.
+    ready_max: usize,
+    horizon: DueCursor,
+    /// In the order of the window, and not behind the horizon.
+    ready: VecDeque<Entry>,
+    in_flight: HashMap<Position, InFlight>,
+    /// Rows in flight that are not held by an operator.
+    running: usize,
+    deferred: BTreeMap<(Timestamp, Position), Entry>,
+    read: Option<OpenRead>,
+    /// The store may hold something due behind the horizon.
+    more: bool,
+    /// When something else becomes due behind the horizon.
+    next_due: Timestamp,
+}
+
+#[derive(Debug)]
+struct InFlight {
+    /// The row as it was taken.
+    entry: Entry,
+    news: Option<News>,
+    /// Held, not delivered: the row may be written again as it was.
+    is_held: bool,
+}
+
+/// The last that was heard of a row while it was in flight.
+#[derive(Clone, Copy, Debug)]
+enum News {
+    Written(Entry),
+    Settled,
+}
+
+/// Changes since the store was asked, whose answer may not know of them.
+#[derive(Debug)]
+struct OpenRead {
+    /// How far the horizon was pulled back.
+    floor: DueCursor,
+    gone: HashSet<Position>,
+    written: HashMap<Position, Entry>,
+}
+
+/// So many notices are remembered while a read is open; beyond it, more is read twice.
+const WRITTEN_MAX: usize = 10_000;
+
+impl OpenRead {
+    /// A row was settled or written: its row in the answer is old, and so are notices of it.
+    fn ended(&mut self, position: Position) {
+        self.gone.insert(position);
+        self.written.remove(&position);
+    }
+}
+
+impl Entry {
+    pub(crate) fn of(work: &Work) -> Self {
+        Self { position: work.position, due_at: work.due_at, attempts: work.attempts }
+    }
+}
+
+impl Window {
+    /// A window whose rows are all known: there are none yet.
+    pub(crate) fn empty(order: Order, ready_max: usize) -> Self {
+        Self {
+            order,
+            ready_max,
+            horizon: DueCursor::END,
+            ready: VecDeque::new(),
+            in_flight: HashMap::new(),
+            running: 0,
+            deferred: BTreeMap::new(),
+            read: None,
+            more: false,
+            next_due: Timestamp::MAX,
+        }
+    }
+
+    /// A window that has to be read first.
+    pub(crate) fn unread(order: Order, ready_max: usize) -> Self {
+        Self { horizon: DueCursor::START, more: true, ..Self::empty(order, ready_max) }
+    }
+
+    fn key(&self, entry: &Entry) -> DueCursor {
+        match self.order {
+            Order::Due => DueCursor { due_at: entry.due_at, position: entry.position },
+            Order::Position => DueCursor { due_at: Timestamp::MIN, position: entry.position },
+        }
+    }
+
+    /// Learns that a row was written, or was found. Returns whether it is to be placed: one in
+    /// flight is looked at when its delivery ends.
+    pub(crate) fn learn(&mut self, entry: Entry) -> bool {
+        let Some(known) = self.in_flight.get_mut(&entry.position) else {
+            self.deferred.retain(|_, it| it.position != entry.position);
+            return true;
+        };
+        // Rows that are only read are often taken before their notice comes, which is no news.
+        let is_late = self.ready_max == 0 && !known.is_held && known.entry == entry;
+        if !is_late {
+            known.news = Some(News::Written(entry));
+        }
+        false
+    }
+
+    /// Learns that a row was settled by somebody else.
+    pub(crate) fn settled(&mut self, position: Position) {
+        if let Some(known) = self.in_flight.get_mut(&position) {
+            known.news = Some(News::Settled);
+            return;
+        }
+        self.ready.retain(|it| it.position != position);
+        self.deferred.retain(|_, it| it.position != position);
+        if let Some(read) = &mut self.read {
+            read.ended(position);
+        }
+    }
+
+    /// Places a row that is not in flight.
+    pub(crate) fn place(&mut self, entry: Entry, now: Timestamp) {
+        let key = self.key(&entry);
+        if let Some(read) = &mut self.read {
+            if read.written.len() < WRITTEN_MAX {
+                read.written.insert(entry.position, entry);
+            } else {
+                read.floor = read.floor.min(before(key));
+            }
+        }
+        if self.horizon < key {
+            // Behind rows that only the store knows, it has to wait.
+            if self.order == Order::Position || entry.due_at <= now {
+                self.more = true;
+            } else {
+                self.next_due = self.next_due.min(entry.due_at);
+            }
+        } else if let Some(at) = self.ready.iter().position(|it| it.position == entry.position) {
+            self.ready.remove(at);
+            self.insert(entry);
+        } else if self.ready.len() < self.ready_max {
+            self.insert(entry);
+        } else {
+            self.pull_back(before(key));
+        }
+    }
+
+    fn insert(&mut self, entry: Entry) {
+        let key = self.key(&entry);
+        let index = self.ready.partition_point(|it| self.key(it) < key);
+        self.ready.insert(index, entry);
+    }
+
+    fn pull_back(&mut self, to: DueCursor) {
+        self.horizon = self.horizon.min(to);
+        self.more = true;
+        while self.ready.back().is_some_and(|it| self.horizon < self.key(it)) {
+            self.ready.pop_back();
+        }
+        if let Some(read) = &mut self.read {
+            read.floor = read.floor.min(to);
+        }
+    }
+
+    /// Forgets which rows are ready. They are read again.
+    pub(crate) fn forget(&mut self) {
+        self.pull_back(DueCursor::START);
+    }
+
+    /// Forgets what notices told that may be missing. Rows in flight are looked at when they end.
+    pub(crate) fn start_over(&mut self) {
+        self.forget();
+        for (position, it) in &mut self.in_flight {
+            let (due_at, attempts) = (Timestamp::MIN, it.entry.attempts);
+            it.news = Some(News::Written(Entry { position: *position, due_at, attempts }));
+        }
+    }
+
+    /// Whether fewer than `wanted` rows are ready and there is something to read.
+    pub(crate) fn would_read(&self, wanted: usize, now: Timestamp) -> bool {
+        let is_due = self.more || self.next_due <= now;
+        self.read.is_none() && self.ready.len() < wanted && is_due
+    }
+
+    /// Begins a read if it would. Returns behind which row to read; the answer goes to `read` or
+    /// `read_failed`.
+    pub(crate) fn begin_read(&mut self, wanted: usize, now: Timestamp) -> Option<DueCursor> {
+        if !self.would_read(wanted, now) {
+            return None;
+        }
+        self.more = false;
+        let (floor, gone, written) = (DueCursor::END, HashSet::new(), HashMap::new());
+        self.read = Some(OpenRead { floor, gone, written });
+        Some(self.horizon)
+    }
+
+    /// Takes in rows that were due at `until`, in order. Returns those that are ready now.
+    pub(crate) fn read(&mut self, rows: &[Entry], until: Timestamp, rest: Rest) -> Vec<Position> {
+        let Some(read) = self.read.take() else { return Vec::new() };
+        let reached = match (rest, rows.last()) {
+            (Rest::Nothing, _) => DueCursor::END,
+            (Rest::Later(_), _) => DueCursor { due_at: until, position: Position::MAX },
+            (Rest::More, Some(last)) => self.key(last),
+            (Rest::More, None) => self.horizon,
+        };
+        self.horizon = reached.max(self.horizon).min(read.floor);
+        self.more = rest == Rest::More || read.floor < reached;
+        self.next_due = if let Rest::Later(next) = rest { next } else { Timestamp::MAX };
+        rows.iter().for_each(|it| _ = self.refresh_deferred(*it));
+        let known: HashSet<Position> = self.known().collect();
+        let is_new = |it: &&Entry| {
+            !known.contains(&it.position)
+                && !read.gone.contains(&it.position)
+                && self.key(it) <= self.horizon
+        };
+        let new: Vec<Entry> = rows.iter().filter(is_new).copied().collect();
+        self.ready.extend(&new);
+        let order = self.order;
+        self.ready.make_contiguous().sort_by_key(|it| match order {
+            Order::Due => (it.due_at, it.position),
+            Order::Position => (Timestamp::MIN, it.position),
+        });
+        let answered: HashSet<Position> = rows.iter().map(|it| it.position).collect();
+        let ready: HashSet<Position> = self.ready.iter().map(|it| it.position).collect();
+        for entry in read.written.into_values() {
+            let position = entry.position;
+            // One that ended meanwhile is in the answer as it was before.
+            let is_known = known.contains(&position)
+                || answered.contains(&position) && !read.gone.contains(&position);
+            // The answer may have an old due time.
+            if reached < self.key(&entry) || !is_known || ready.contains(&position) {
+                self.place(entry, until);
+            }
+        }
+        new.into_iter().map(|it| it.position).collect()
+    }
+
+    /// The store could not be read. It will be wanted again.
+    pub(crate) fn read_failed(&mut self) {
+        if self.read.take().is_some() {
+            self.more = true;
+        }
+    }
+
+    fn known(&self) -> impl Iterator<Item = Position> {
+        let deferred = self.deferred.values();
+        let listed = self.ready.iter().chain(deferred).map(|it| it.position);
+        listed.chain(self.in_flight.keys().copied())
+    }
+
+    /// Takes the first ready rows that `fits` says yes to.
+    pub(crate) fn take(&mut self, max: usize, mut fits: impl FnMut(&Entry) -> bool) -> Vec<Entry> {
+        let (mut taken, mut index) = (Vec::new(), 0);
+        while taken.len() < max
+            && let Some(entry) = self.ready.get(index).copied()
+        {
+            if !fits(&entry) {
+                index += 1;
+                continue;
+            }
+            self.ready.remove(index);
+            self.in_flight.insert(entry.position, InFlight { entry, news: None, is_held: false });
+            self.running += 1;
+            taken.push(entry);
+        }
+        taken
+    }
+
+    /// Holds a row apart, wherever it is; `false` if it is in flight already.
+    pub(crate) fn hold(&mut self, entry: Entry) -> bool {
+        if self.in_flight.contains_key(&entry.position) {
+            return false;
+        }
+        self.ready.retain(|it| it.position != entry.position);
+        self.deferred.retain(|_, it| it.position != entry.position);
+        self.in_flight.insert(entry.position, InFlight { entry, news: None, is_held: true });
+        true
+    }
+
+    /// A row is no longer in flight. Returns rows to be placed: as this end says, and as was
+    /// learned meanwhile.
+    pub(crate) fn finished(&mut self, position: Position, end: End) -> [Option<Entry>; 2] {
+        let Some(InFlight { entry, news, is_held }) = self.in_flight.remove(&position) else {
+            return [None, None];
+        };
+        self.running -= usize::from(!is_held);
+        let (end, news) = match news {
+            Some(News::Settled) => (End::Gone, None),
+            Some(News::Written(news)) => match end {
+                // It was written since, which counts.
+                End::Deferred(_) | End::Back => (End::Gone, Some(news)),
+                End::Gone | End::Again(_) | End::Unknown => (end, Some(news)),
+            },
+            None => (end, None),
+        };
+        let again = match end {
+            End::Gone => None,
+            End::Again(due_at) => Some(Entry { due_at, ..entry }),
+            End::Unknown => Some(entry),
+            End::Deferred(until) => {
+                self.deferred.insert((until, position), entry);
+                // The others wait behind it, and take no room meanwhile.
+                if self.order == Order::Position {
+                    self.forget();
+                }
+                return [None, news];
+            }
+            End::Back => {
+                if self.key(&entry) <= self.horizon {
+                    self.insert(entry);
+                }
+                return [None, news];
+            }
+        };
+        if let Some(read) = &mut self.read {
+            read.ended(position);
+        }
+        [again, news]
+    }
+
+    /// Rows whose deferral is over, to be placed.
+    pub(crate) fn undefer(&mut self, now: Timestamp) -> Vec<Entry> {
+        let later = self.deferred.split_off(&(Timestamp(now.0.saturating_add(1)), Position::MIN));
+        std::mem::replace(&mut self.deferred, later).into_values().collect()
+    }
+
+    pub(crate) fn front(&self) -> Option<&Entry> {
+        self.ready.front()
+    }
+
+    pub(crate) fn ready(&self) -> impl ExactSizeIterator<Item = &Entry> {
+        self.ready.iter()
+    }
+
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// Rows in flight that are not held.
+    pub(crate) fn running(&self) -> usize {
+        self.running
+    }
+
+    pub(crate) fn is_in_flight(&self, position: Position) -> bool {
+        self.in_flight.contains_key(&position)
+    }
+
+    /// Rows that count against the limit of the target.
+    pub(crate) fn busy(&self) -> usize {
+        self.running + self.deferred.len()
+    }
+
+    pub(crate) fn deferred(&self) -> usize {
+        self.deferred.len()
+    }
+
+    /// Notes how the store has a deferred row; `false` if it is not deferred.
+    pub(crate) fn refresh_deferred(&mut self, entry: Entry) -> bool {
+        let known = self.deferred.values_mut().find(|it| it.position == entry.position);
+        known.map(|it| *it = entry).is_some()
+    }
+
+    pub(crate) fn is_deferred(&self, position: Position) -> bool {
+        self.deferred.values().any(|it| it.position == position)
+    }
+
+    pub(crate) fn is_reading(&self) -> bool {
+        self.read.is_some()
+    }
+
+    pub(crate) fn has_more(&self) -> bool {
+        self.more
+    }
+
+    pub(crate) fn next_due(&self) -> Timestamp {
+        self.next_due
+    }
+
+    /// Whether a row in flight may have others before it, in the order of positions.
+    pub(crate) fn has_before(&self, position: Position) -> bool {
+        let is_before = self.ready.front().is_some_and(|it| it.position < position);
+        is_before || self.horizon.position < position || self.read.is_some()
+    }
+
+    /// Whether nothing of it has to be remembered.
+    pub(crate) fn is_idle(&self) -> bool {
+        let is_empty = self.ready.is_empty() && self.in_flight.is_empty();
+        is_empty && self.deferred.is_empty() && self.read.is_none() && !self.more
+    }
+
+    /// Whether something will bring a row to its delivery.
+    pub(crate) fn covers(&self, entry: &Entry) -> bool {
+        let is_read = self.more || self.read.is_some() || self.next_due <= entry.due_at;
+        self.known().any(|it| it == entry.position) || is_read && self.horizon < self.key(entry)
+    }
+}
+
+fn before(key: DueCursor) -> DueCursor {
+    DueCursor { position: key.position - 1, ..key }
+}
