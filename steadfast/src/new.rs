@@ -9,14 +9,14 @@ use std::{
 use clap::Args;
 use steadfast::{Error, Result, web::print};
 
-/// Writes a new project: one object, one workflow, one test
+/// Create a project with one object, one workflow and one test
 #[derive(Clone, Debug, Args)]
 #[command(after_help = HELP)]
 pub(crate) struct NewArgs {
-    /// The program's name, and its folder
+    /// Name of the program and of its folder
     #[arg(value_parser = name)]
     name: String,
-    /// A checkout of Steadfast to depend on; without it the one that this program was built from
+    /// Checkout of Steadfast to depend on; by default the one that this program was built from
     #[arg(long, env = "STEADFAST_PATH", value_name = "DIR")]
     path: Option<PathBuf>,
 }
@@ -121,7 +121,7 @@ pub(crate) fn run(args: &NewArgs) -> Result<ExitCode> {
     let library = library.canonicalize()?;
     let library = format!("{{ path = {:?} }}", library.display().to_string());
     if folder.exists() {
-        let text = format!("{name} is there already; choose another name, or move it away");
+        let text = format!("{name} exists already; choose another name, or move it");
         return Err(Error::terminal(text));
     }
     fs::create_dir_all(folder.join("src"))?;

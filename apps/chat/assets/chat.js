@@ -116,7 +116,7 @@ function refused(problem) {
     part("text").value ||= first.text;
     showOutbox();
   }
-  showProblem(`This was not taken: ${problem.detail}`);
+  showProblem(`Refused: ${problem.detail}`);
   send();
 }
 
@@ -189,7 +189,7 @@ function connect() {
   clearTimeout(again);
   [again, sent, silentBeats] = [0, null, 0];
   part("left").hidden = true;
-  showState(seen === null ? "connecting…" : "connecting again…", "waiting");
+  showState(seen === null ? "connecting…" : "reconnecting…", "waiting");
   const query = new URLSearchParams({ name: myName });
   if (seen !== null) query.set("after", seen);
   const isFirstVisit = seen === null;
@@ -208,7 +208,7 @@ function ended(code) {
   part("here").replaceChildren();
   part("left").hidden = code !== IDLE;
   if (code === IDLE) return showState("left", "");
-  showState("connecting again…", "waiting");
+  showState("reconnecting…", "waiting");
   again = setTimeout(connect, wait * (0.8 + 0.2 * Math.random()));
   wait = Math.min(2 * wait, WAIT_MAX_MS);
 }

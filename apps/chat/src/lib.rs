@@ -107,7 +107,7 @@ impl Handle<LeaveIdle> for Chat {
     type Reply = ();
 
     fn handle(&self, turn: &Turn<Self>, msg: LeaveIdle) -> Result<()> {
-        turn.close(msg.connection, "nothing was said for long");
+        turn.close(msg.connection, "inactive for too long");
         Ok(())
     }
 }
@@ -137,7 +137,7 @@ pub(crate) fn is_name(name: &str) -> bool {
 }
 
 pub(crate) fn no_name() -> Error {
-    let text = format!("say a name of 1 to {NAME_CHARS_MAX} characters");
+    let text = format!("a name must have 1 to {NAME_CHARS_MAX} characters");
     Error::terminal(text).with_code("no_name")
 }
 
@@ -165,6 +165,6 @@ const IDLE: Duration = Duration::from_mins(10);
 pub fn app() -> App {
     App::new("chat")
         .object(Chat { idle: IDLE })
-        .page("Chat", "/chat", "rooms to talk in, each of them an object")
+        .page("Chat", "/chat", "Chat rooms; each is an object")
         .routes("", page::routes)
 }

@@ -17,14 +17,14 @@ const KEY_BYTES_MAX: usize = 100;
 pub(crate) fn say(turn: &Turn<Chat>, key: &str, who: &str, text: &str) -> Result<(Line, bool)> {
     let text = text.trim();
     if !(1..=TEXT_CHARS_MAX).contains(&text.chars().count()) {
-        let limit = format!("a line has 1 to {TEXT_CHARS_MAX} characters");
+        let limit = format!("a line must have 1 to {TEXT_CHARS_MAX} characters");
         return Err(Error::terminal(limit).with_code("invalid_text"));
     }
     if !is_name(who) {
         return Err(no_name());
     }
     if !(1..=KEY_BYTES_MAX).contains(&key.len()) {
-        let limit = format!("a key has 1 to {KEY_BYTES_MAX} bytes");
+        let limit = format!("a key must have 1 to {KEY_BYTES_MAX} bytes");
         return Err(Error::terminal(limit).with_code("invalid_key"));
     }
     let add = "INSERT INTO line (key, who, text, at) VALUES (?1, ?2, ?3, ?4) \

@@ -21,16 +21,16 @@ pub(crate) fn routes() -> Routes {
     let script = async |headers: HeaderMap| SCRIPT.response(&headers);
     Routes::new("chat")
         .pages()
-        .get("/chat", Role::Viewer, "Asks for a room and a name", choose)
-        .get("/chat/{room}", Role::Viewer, "Shows a room", room)
-        .get("/assets/chat.js", Needs::NOTHING, "What a chat room does", script)
+        .get("/chat", Role::Viewer, "Ask for a room and a name", choose)
+        .get("/chat/{room}", Role::Viewer, "Show a room", room)
+        .get("/assets/chat.js", Needs::NOTHING, "Script of a chat room", script)
 }
 
 async fn choose() -> Page {
     let content = html! {
         h1 { "Chat" }
         p.lead {
-            "A room is an object, and each line is a turn: what you see said is durable. Open a "
+            "A room is an object and each line is a turn: every line shown is durable. Open a "
             "room in two windows, under two names."
         }
         form.card.enter #enter {
@@ -69,8 +69,8 @@ async fn room(Path(room): Path<String>) -> Response {
                 ol #pending aria-label="Not sent yet" {}
             }
             div.left #left hidden {
-                p { "Nothing was said for long, so you left the room." }
-                button.button #back type="button" { "Come back" }
+                p { "You left the room because you were inactive." }
+                button.button #back type="button" { "Rejoin" }
             }
             p.problem #problem role="alert" hidden {}
             form.say #say {

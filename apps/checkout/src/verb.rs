@@ -16,7 +16,7 @@ use steadfast_core::{
 use self::view::View;
 use crate::{GroupCheckout, Hotel, group_checkout::Input};
 
-/// Runs an example to watch
+/// Run an example
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ExampleArgs {
     #[command(subcommand)]
@@ -26,7 +26,7 @@ pub(crate) struct ExampleArgs {
 /// The examples.
 #[derive(Clone, Debug, Subcommand)]
 enum ExampleVerb {
-    /// Checks out a group of guests; kill it in the middle and run it again
+    /// Check out a group of guests; kill the process and run it again to see it recover
     #[command(after_help = HELP)]
     Checkout(CheckoutArgs),
 }
@@ -34,7 +34,7 @@ enum ExampleVerb {
 /// Where it runs.
 #[derive(Clone, Debug, Args)]
 struct CheckoutArgs {
-    /// Data folder of the example; it is made if it is not there
+    /// Data folder of the example; created if it does not exist
     #[arg(long, env = "STEADFAST_EXAMPLE_DATA", default_value = "./example-checkout")]
     data: PathBuf,
 }
@@ -80,13 +80,15 @@ async fn run(store: Arc<dyn Store>, clock: Arc<dyn Clock>, place: &str) -> Resul
     let mut view = View::new();
     let checkout = match find_open(store.as_ref()).await? {
         Some(checkout) => {
-            view.say(&format!("{checkout} is still open in {place}: it goes on.\n\n"))?;
+            view.say(&format!("{checkout} is in progress in {place} and continues.\n\n"))?;
             checkout
         }
         None => {
             let checkout = begin(&processes, clock.as_ref()).await?;
             view.say(&format!("{checkout} begins in {place}.\n"))?;
-            view.say("Kill it, run it again, and it goes on where it was.\n\n")?;
+            view.say(
+                "Kill the process and run it again: the checkout continues where it was.\n\n",
+            )?;
             checkout
         }
     };

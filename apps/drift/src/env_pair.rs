@@ -70,7 +70,7 @@ impl Object for EnvPair {
     }
 
     fn received(&self, _: &Turn<Self>, _: &Connection, _: &str) -> Result<()> {
-        Err(Error::terminal("there is nothing to say here, only to hear").with_code("read_only"))
+        Err(Error::terminal("this connection is read-only").with_code("read_only"))
     }
 }
 
@@ -91,13 +91,14 @@ impl Handle<CreateComparison> for EnvPair {
             if is_same && rows::direction(sql, &id)? == msg.direction {
                 return Ok(found);
             }
-            let text = format!("`{id}` is another comparison; use another key for this one");
+            let text = format!("comparison `{id}` has other URLs; use another key");
             return Err(Error::terminal(text).with_code("key_reused"));
         }
         let running = "SELECT count(*) FROM comparisons WHERE status = 'running'";
         let running: u32 = sql.query_row(running, (), |row| row.get(0))?;
         if self.running_max <= running {
-            let text = format!("{running} comparisons of this pair are under way; wait for one");
+            let text =
+                format!("{running} comparisons of this pair are in progress; wait for one to end");
             return Err(Error::terminal(text).with_code("too_many_running"));
         }
         sql.execute(
@@ -134,7 +135,7 @@ fn run_id(id: &str, sequence: i64) -> String {
 }
 
 fn unknown(id: &str) -> Error {
-    Error::terminal(format!("there is no comparison `{id}`")).with_code("unknown_comparison")
+    Error::terminal(format!("comparison `{id}` does not exist")).with_code("unknown_comparison")
 }
 
 impl Handle<SaveProbe> for EnvPair {

@@ -41,19 +41,34 @@ pub fn routes() -> Routes<Site> {
     let (viewer, member) = (Role::Viewer, Role::Member);
     let history = "/api/pairs/{pair}/comparisons";
     Routes::new("drift")
-        .post("/api/compare", member, "Compares two environments", api::create)
+        .post("/api/compare", member, "Compare two environments", api::create)
         .answers(202)
-        .get("/api/compare/{id}", viewer, "Shows a comparison", api::show)
-        .get("/api/compare/{id}/events", viewer, "A WebSocket, or events", api::events)
-        .get("/api/pairs", viewer, "Lists pairs, the latest first", api::pairs)
-        .get(history, viewer, "The history of a pair", api::history)
+        .get("/api/compare/{id}", viewer, "Show a comparison", api::show)
+        .get(
+            "/api/compare/{id}/events",
+            viewer,
+            "Follow a comparison over a WebSocket or server-sent events",
+            api::events,
+        )
+        .get("/api/pairs", viewer, "List pairs of environments, latest first", api::pairs)
+        .get(history, viewer, "List the comparisons of a pair", api::history)
         // The program compares them like any other environment, without a credential.
-        .get("/api/demo/staging", NOTHING, "An environment to try", demo::staging)
-        .get("/api/demo/production", NOTHING, "Another one, which differs", demo::production)
+        .get(
+            "/api/demo/staging",
+            NOTHING,
+            "Answer as the staging environment of the demo",
+            demo::staging,
+        )
+        .get(
+            "/api/demo/production",
+            NOTHING,
+            "Answer as the production environment of the demo, which differs",
+            demo::production,
+        )
         .pages()
-        .get("/drift", viewer, "The page", page::home)
-        .post("/drift", member, "The form of the page", page::submit)
-        .get("/drift/{id}", viewer, "The page of a comparison", page::show)
-        .get("/drift-assets/drift.css", NOTHING, "The style of the page", page::style)
-        .get("/drift-assets/drift.js", NOTHING, "The script of the page", page::script)
+        .get("/drift", viewer, "Show the page", page::home)
+        .post("/drift", member, "Compare from the form of the page", page::submit)
+        .get("/drift/{id}", viewer, "Show the page of a comparison", page::show)
+        .get("/drift-assets/drift.css", NOTHING, "Style of the page", page::style)
+        .get("/drift-assets/drift.js", NOTHING, "Script of the page", page::script)
 }

@@ -35,7 +35,7 @@ use steadfast_web::Serve;
 use self::settings::Parts;
 pub use self::{
     env_pair::EnvPair,
-    pairs::{BindKey, ListPairs, PairEntry, PairSeen, Pairs},
+    pairs::{ListPairs, PairEntry, PairSeen, Pairs},
     settings::Settings,
     vault::{Vault, VaultError},
     wire::{

@@ -40,14 +40,6 @@ pub struct ListPairs {
     pub after: Option<(i64, String)>,
 }
 
-/// Binds the idempotency key that this is called with to a request. The key of another request is
-/// `key_reused`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct BindKey {
-    /// A hash of the request.
-    pub digest: String,
-}
-
 /// A pair.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -67,7 +59,7 @@ pub struct PairEntry {
 
 impl Object for Pairs {
     const CLASS: &'static str = "env-pairs";
-    type Calls = (PairSeen, ListPairs, BindKey);
+    type Calls = (PairSeen, ListPairs);
     const MIGRATIONS: &'static [&'static str] = &[
         "CREATE TABLE pairs (
             pair TEXT PRIMARY KEY,
@@ -119,15 +111,5 @@ impl Handle<ListPairs> for Pairs {
         let (at, pair) = msg.after.unwrap_or((i64::MAX, String::new()));
         let rows = select.query_map((at, pair, msg.limit), |row| row.get::<_, String>(0))?;
         rows.map(|it| Ok(serde_json::from_str(&it?)?)).collect()
-    }
-}
-
-impl Handle<BindKey> for Pairs {
-    const NAME: &'static str = "bind-key";
-    type Reply = ();
-
-    fn handle(&self, _: &Turn<Self>, _: BindKey) -> Result<()> {
-        // The runtime records the key with this turn.
-        Ok(())
     }
 }

@@ -25,13 +25,13 @@ const DEMO: &[&str] = &["/api/demo/staging", "/api/demo/production"];
 /// Addresses that comparisons may ask, and the model that explains them.
 #[derive(Clone, Debug, Args)]
 pub struct Settings {
-    /// Hosts that comparisons may ask although they are not public
+    /// Private hosts that comparisons may request
     #[arg(long, env = "STEADFAST_DRIFT_HOSTS", value_name = "HOST,…", value_delimiter = ',')]
     pub(crate) drift_hosts: Vec<String>,
-    /// Networks that comparisons may ask although they are not public
+    /// Private networks that comparisons may request
     #[arg(long, env = "STEADFAST_DRIFT_NETWORKS", value_name = "NETWORK,…", value_delimiter = ',')]
     pub(crate) drift_networks: Vec<Network>,
-    /// Where a chat API is that explains; without one rules do
+    /// URL of a chat API that explains differences; by default, built-in rules explain them
     #[arg(
         long = "drift-explainer-url",
         alias = "explainer-url",
@@ -39,7 +39,7 @@ pub struct Settings {
         value_name = "URL"
     )]
     pub(crate) explainer_url: Option<String>,
-    /// Its key; better given by the variable
+    /// Key of the chat API; prefer the variable
     #[arg(
         long = "drift-explainer-key",
         alias = "explainer-key",
@@ -48,7 +48,7 @@ pub struct Settings {
         hide_env_values = true
     )]
     pub(crate) explainer_key: Option<String>,
-    /// Its model
+    /// Model of the chat API
     #[arg(
         long = "drift-explainer-model",
         alias = "explainer-model",
@@ -56,35 +56,35 @@ pub struct Settings {
         value_name = "MODEL"
     )]
     pub(crate) explainer_model: Option<String>,
-    /// Finished comparisons that each pair of environments remembers
+    /// Finished comparisons to keep for each pair of environments
     #[arg(long, env = "STEADFAST_DRIFT_KEEP", default_value = "50", value_name = "COUNT",
         value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(crate) drift_keep: u32,
 }
 
-/// Compares two environments by their URLs; exit code by severity, for CI
+/// Compare two environments by their URLs; the exit code tells the severity, for CI
 #[derive(Clone, Debug, Args)]
 #[command(after_help = HELP)]
 pub(crate) struct CompareArgs {
-    /// The URL of the one environment: the old one, the reference
+    /// URL of the reference environment
     #[arg(value_name = "LEFT")]
     pub(crate) left: String,
-    /// The URL of the other
+    /// URL of the environment to compare with it
     #[arg(value_name = "RIGHT")]
     pub(crate) right: String,
-    /// Name of the left one
+    /// Label of the left environment
     #[arg(long, env = "STEADFAST_LEFT_LABEL", value_name = "NAME")]
     pub(crate) left_label: Option<String>,
-    /// Name of the right one
+    /// Label of the right environment
     #[arg(long, env = "STEADFAST_RIGHT_LABEL", value_name = "NAME")]
     pub(crate) right_label: Option<String>,
-    /// Exit code 1 if a difference is as bad as this or worse
+    /// Exit with code 1 if a difference has this severity or a higher one
     #[arg(long, env = "STEADFAST_FAIL_ON", value_name = "SEVERITY")]
     pub(crate) fail_on: Option<FailOn>,
-    /// The server to ask, which remembers; without one it is done here, and nothing is kept
+    /// URL of a server that compares and keeps the result; by default this process compares
     #[arg(long, env = "STEADFAST_SERVER", hide_env_values = true, value_name = "URL")]
     pub(crate) server: Option<String>,
-    /// Prints the JSON of the HTTP API
+    /// Print the JSON of the HTTP API
     #[arg(long, env = "STEADFAST_JSON", value_parser = FalseyValueParser::new())]
     pub(crate) json: bool,
     #[command(flatten)]
@@ -93,7 +93,7 @@ pub(crate) struct CompareArgs {
 
 const HELP: &str = "\
 Exit codes: 0 compared, 1 a difference that --fail-on names was found, 2 not compared.
-Addresses that are not public are asked only if --drift-hosts or --drift-networks allow it.
+Requests to private addresses need --drift-hosts or --drift-networks.
 
 Examples:
   steadfast drift https://staging.example.com https://example.com --fail-on critical

@@ -23,7 +23,7 @@ const NOT_COMPARED: u8 = 2;
 
 /// Here, whoever asks is the operator.
 const ALLOW: &str =
-    "; that is you: --drift-hosts HOST, or --drift-networks NETWORK for usual ports";
+    "; allow it with --drift-hosts HOST, or with --drift-networks NETWORK for standard ports";
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -69,7 +69,7 @@ fn compare_with(program: &dyn Ask, args: &CompareArgs) -> Result<EnvDiff> {
         (Status::Completed, Some(result)) => result,
         _ => {
             let error = shown.error.map(|it| format!("{} ({})", it.message, it.code));
-            let text = error.unwrap_or_else(|| "it says no more".into());
+            let text = error.unwrap_or_else(|| "no detail".into());
             return Err(Error::terminal(format!("the comparison failed: {text}")));
         }
     };
@@ -79,7 +79,7 @@ fn compare_with(program: &dyn Ask, args: &CompareArgs) -> Result<EnvDiff> {
     let answers =
         |it: &Option<SignalEnvelope>| it.as_ref().is_some_and(|it| it.result.response().is_some());
     if !answers(&result.left) && !answers(&result.right) {
-        return Err(Error::terminal("neither side answered, so nothing was compared"));
+        return Err(Error::terminal("neither side answered; nothing was compared"));
     }
     result.diff.ok_or_else(|| Error::terminal("the comparison has no result"))
 }

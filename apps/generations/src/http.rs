@@ -33,34 +33,44 @@ pub fn routes() -> Routes<Site> {
     // Each address of a webhook has a secret of its own.
     let webhook = "/webhooks/{provider}/{generation}/{task}/{token}";
     Routes::new("generations")
-        .get("/api/generations", viewer, "Lists generations, newest first", api::list)
-        .post("/api/generations", member, "Asks for pictures or clips", create::create)
+        .get("/api/generations", viewer, "List generations, newest first", api::list)
+        .post("/api/generations", member, "Generate images or videos", create::create)
         .answers(202)
-        .get(generation, viewer, "Shows a generation", api::show)
-        .delete(generation, member, "Deletes it, with all that came of it", api::delete)
+        .get(generation, viewer, "Show a generation", api::show)
+        .delete(generation, member, "Delete a generation and its artifacts", api::delete)
         .answers(202)
-        .post(&format!("{generation}/cancel"), member, "Gives up what is not done", api::cancel)
-        .post(&format!("{generation}/retry"), member, "Tries failed tasks again", api::retry)
-        .get(&format!("{generation}/events"), viewer, "A WebSocket, or events", api::events)
-        .put(tag, member, "Tags a generation", tags::tag_generation)
+        .post(
+            &format!("{generation}/cancel"),
+            member,
+            "Cancel the tasks that are not done",
+            api::cancel,
+        )
+        .post(&format!("{generation}/retry"), member, "Retry failed tasks", api::retry)
+        .get(
+            &format!("{generation}/events"),
+            viewer,
+            "Follow a generation over a WebSocket or server-sent events",
+            api::events,
+        )
+        .put(tag, member, "Tag a generation", tags::tag_generation)
         .answers(204)
-        .delete(tag, member, "Removes a tag", tags::untag_generation)
+        .delete(tag, member, "Remove a tag", tags::untag_generation)
         .answers(204)
-        .get("/api/artifacts", viewer, "Lists artifacts, newest first", artifacts::list)
-        .get(artifact, viewer, "Shows an artifact", artifacts::show)
-        .delete(artifact, member, "Deletes an artifact", artifacts::delete)
+        .get("/api/artifacts", viewer, "List artifacts, newest first", artifacts::list)
+        .get(artifact, viewer, "Show an artifact", artifacts::show)
+        .delete(artifact, member, "Delete an artifact", artifacts::delete)
         .answers(202)
-        .put(artifact_tag, member, "Tags an artifact", tags::tag_artifact)
+        .put(artifact_tag, member, "Tag an artifact", tags::tag_artifact)
         .answers(204)
-        .delete(artifact_tag, member, "Removes a tag", tags::untag_artifact)
+        .delete(artifact_tag, member, "Remove a tag", tags::untag_artifact)
         .answers(204)
-        .get("/api/tags", viewer, "Lists tags with counts", tags::list)
-        .get("/artifacts/{id}/{file}", viewer, "The bytes of an artifact", files::file)
-        .post(webhook, NOTHING, "A provider tells", webhook::receive)
+        .get("/api/tags", viewer, "List tags with counts", tags::list)
+        .get("/artifacts/{id}/{file}", viewer, "Read an artifact", files::file)
+        .post(webhook, NOTHING, "Receive a webhook of a provider", webhook::receive)
         .pages()
-        .get("/generations", viewer, "The page", page::show)
-        .post("/generations", member, "The forms of the page", page::submit)
-        .get("/generations-assets/generations.css", NOTHING, "The style of the page", page::style)
-        .get("/generations-assets/generations.js", NOTHING, "The script of the page", page::script)
+        .get("/generations", viewer, "Show the page", page::show)
+        .post("/generations", member, "Handle the forms of the page", page::submit)
+        .get("/generations-assets/generations.css", NOTHING, "Style of the page", page::style)
+        .get("/generations-assets/generations.js", NOTHING, "Script of the page", page::script)
         .body_limit(BODY_BYTES)
 }

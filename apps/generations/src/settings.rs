@@ -24,8 +24,7 @@ pub(crate) enum RunwareReconcile {
 /// Providers of pictures and clips, and their time limits.
 #[derive(Clone, Debug, Args)]
 pub struct Settings {
-    /// Key for Runware; better given by the variable. Without one only the embedded models are
-    /// there
+    /// Key of Runware; prefer the variable. Without a key only the embedded models are available
     #[arg(
         long = "generations-runware-key",
         alias = "runware-key",
@@ -34,7 +33,7 @@ pub struct Settings {
         hide_env_values = true
     )]
     pub(crate) runware_key: Option<String>,
-    /// Where Runware is, if not at its own address
+    /// URL of Runware
     #[arg(
         long = "generations-runware-url",
         alias = "runware-url",
@@ -42,8 +41,8 @@ pub struct Settings {
         value_name = "URL"
     )]
     pub(crate) runware_url: Option<String>,
-    /// How a task is found whose answer was lost: `response` asks as documented and has images
-    /// delivered later, `details` asks what is not documented and has images delivered at once
+    /// How to find a task whose response was lost: `response` uses the documented API and delivers
+    /// images asynchronously, `details` uses an undocumented API and delivers them synchronously
     #[arg(
         long = "generations-runware-reconcile",
         alias = "runware-reconcile",
@@ -53,7 +52,7 @@ pub struct Settings {
         default_value = "response"
     )]
     pub(crate) runware_reconcile: RunwareReconcile,
-    /// Networks that outputs of Runware may be fetched from although they are not public
+    /// Private networks from which outputs of Runware may be downloaded
     #[arg(
         long = "generations-output-networks",
         alias = "output-networks",
@@ -62,7 +61,7 @@ pub struct Settings {
         value_delimiter = ','
     )]
     pub(crate) output_networks: Vec<Network>,
-    /// Where providers reach this server; without it they are asked instead of waiting for webhooks
+    /// Public URL of this server for webhooks of providers; without it the server polls them
     #[arg(
         long = "generations-public-url",
         alias = "public-url",
@@ -70,17 +69,17 @@ pub struct Settings {
         value_name = "URL"
     )]
     pub(crate) public_url: Option<String>,
-    /// Seconds that a picture may take
+    /// Timeout of an image, in seconds
     #[arg(long = "generations-image-timeout", alias = "image-timeout",
         env = "STEADFAST_IMAGE_TIMEOUT", value_name = "SECONDS", default_value = "300",
         value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub(crate) image_timeout: u32,
-    /// Seconds that a clip may take
+    /// Timeout of a video, in seconds
     #[arg(long = "generations-video-timeout", alias = "video-timeout",
         env = "STEADFAST_VIDEO_TIMEOUT", value_name = "SECONDS", default_value = "600",
         value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub(crate) video_timeout: u32,
-    /// Requests to one provider that are under way at a time
+    /// Maximum concurrent requests to one provider
     #[arg(long = "generations-provider-requests", alias = "provider-requests",
         env = "STEADFAST_PROVIDER_REQUESTS", value_name = "N", default_value = "16",
         value_parser = clap::value_parser!(u16).range(1..=1_000))]

@@ -28,33 +28,48 @@ pub fn routes(limits: &ImageLimits) -> Routes<Site> {
     let create = api::create.layer(limit(1));
     let (viewer, member) = (Role::Viewer, Role::Member);
     Routes::new("uploads")
-        .get(uploads, viewer, "Lists images, newest first", api::list)
-        .post(uploads, member, "Takes an image: a form with `file` and perhaps `name`", create)
+        .get(uploads, viewer, "List images, newest first", api::list)
+        .post(
+            uploads,
+            member,
+            "Upload an image: a multipart form with `file` and optionally `name`",
+            create,
+        )
         .answers(202)
-        .get(upload, viewer, "Shows an image and what is on it", api::show)
-        .delete(upload, member, "Deletes an image", api::delete)
+        .get(upload, viewer, "Show an image and its labels", api::show)
+        .delete(upload, member, "Delete an image", api::delete)
         .answers(202)
-        .post(&format!("{upload}/retry"), member, "Classifies again", api::retry)
-        .get(&format!("{upload}/image"), viewer, "The image", images::image)
-        .get(&format!("{upload}/thumbnail"), viewer, "A small copy", images::thumbnail)
+        .post(&format!("{upload}/retry"), member, "Classify an image again", api::retry)
+        .get(&format!("{upload}/image"), viewer, "Read an image", images::image)
+        .get(
+            &format!("{upload}/thumbnail"),
+            viewer,
+            "Read the thumbnail of an image",
+            images::thumbnail,
+        )
         .get(
             "/api/organizations/{organization}/events",
             viewer,
-            "A WebSocket, or events",
+            "Follow the uploads over a WebSocket or server-sent events",
             api::events,
         )
         .pages()
-        .get("/uploads/{organization}", viewer, "The page of an organization", page::show)
+        .get("/uploads/{organization}", viewer, "Show the page of an organization", page::show)
         .post(
             "/uploads/{organization}",
             member,
-            "Takes images from the page",
+            "Upload images from the page",
             forms::upload.layer(limit(FILES_MAX)),
         )
         // A login: the token is in its form.
-        .post("/uploads/{organization}/token", NOTHING, "Keeps a token", forms::token)
-        .post("/uploads/{organization}/{name}/delete", member, "Deletes an image", forms::delete)
-        .post("/uploads/{organization}/{name}/retry", member, "Classifies again", forms::retry)
-        .get("/uploads-assets/uploads.css", NOTHING, "The style of the page", page::style)
-        .get("/uploads-assets/uploads.js", NOTHING, "The script of the page", page::script)
+        .post("/uploads/{organization}/token", NOTHING, "Store a token in a cookie", forms::token)
+        .post("/uploads/{organization}/{name}/delete", member, "Delete an image", forms::delete)
+        .post(
+            "/uploads/{organization}/{name}/retry",
+            member,
+            "Classify an image again",
+            forms::retry,
+        )
+        .get("/uploads-assets/uploads.css", NOTHING, "Style of the page", page::style)
+        .get("/uploads-assets/uploads.js", NOTHING, "Script of the page", page::script)
 }

@@ -8,7 +8,7 @@ use steadfast_web::DataFolder;
 /// Which classifier looks at uploads, and where its model is.
 #[derive(Clone, Debug, Args)]
 pub struct Settings {
-    /// The classifier of uploaded images: ResNet-50 in this process, Workers AI, or an ONNX file
+    /// Image classifier: ResNet-50 in this process, Workers AI, or an ONNX file
     #[arg(
         long = "uploads-classifier",
         alias = "classifier",
@@ -16,13 +16,12 @@ pub struct Settings {
         default_value = "embedded"
     )]
     pub(crate) classifier: ClassifierChoice,
-    /// Folder of models; without it the cache folder of the user, or the data folder if there is
-    /// none
+    /// Folder of models; by default the cache folder of the user, or else the data folder
     #[arg(long = "uploads-models", alias = "models", env = "STEADFAST_MODELS", value_name = "DIR")]
     pub(crate) models: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) data: DataFolder,
-    /// Whether the first image has the embedded model fetched
+    /// Whether the first image downloads the embedded model
     #[arg(
         long = "uploads-models-pull",
         alias = "models-pull",
@@ -30,22 +29,22 @@ pub struct Settings {
         default_value = "auto"
     )]
     pub(crate) models_pull: PullChoice,
-    /// Bytes that an uploaded image may have
+    /// Maximum bytes of an image
     #[arg(long = "uploads-image-bytes", alias = "image-bytes",
         env = "STEADFAST_IMAGE_BYTES", value_name = "N", default_value = "5000000",
         value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     pub(crate) image_bytes: u64,
-    /// Pixels that it, or one of its frames, may have
+    /// Maximum pixels of an image or of one of its frames
     #[arg(long = "uploads-image-pixels", alias = "image-pixels",
         env = "STEADFAST_IMAGE_PIXELS", value_name = "N", default_value = "50331648",
         value_parser = clap::value_parser!(u64).range(1..=50_331_648))]
     pub(crate) image_pixels: u64,
-    /// Frames that it may have
+    /// Maximum frames of an image
     #[arg(long = "uploads-image-frames", alias = "image-frames",
         env = "STEADFAST_IMAGE_FRAMES", value_name = "N", default_value = "500",
         value_parser = clap::value_parser!(u32).range(1..=500))]
     pub(crate) image_frames: u32,
-    /// Account for --classifier workers-ai
+    /// Account for the classifier workers-ai
     #[arg(
         long = "uploads-workers-ai-account",
         alias = "workers-ai-account",
@@ -53,7 +52,7 @@ pub struct Settings {
         value_name = "ACCOUNT"
     )]
     pub(crate) workers_ai_account: Option<String>,
-    /// Token for --classifier workers-ai; better given by the variable
+    /// Token for the classifier workers-ai; prefer the variable
     #[arg(
         long = "uploads-workers-ai-token",
         alias = "workers-ai-token",
@@ -62,7 +61,7 @@ pub struct Settings {
         hide_env_values = true
     )]
     pub(crate) workers_ai_token: Option<String>,
-    /// Another model of Workers AI
+    /// Model of Workers AI
     #[arg(
         long = "uploads-workers-ai-model",
         alias = "workers-ai-model",
@@ -70,7 +69,7 @@ pub struct Settings {
         value_name = "MODEL"
     )]
     pub(crate) workers_ai_model: Option<String>,
-    /// Where Workers AI is, if not at its own address: a gateway, say
+    /// URL of Workers AI, for example of a gateway
     #[arg(
         long = "uploads-workers-ai-url",
         alias = "workers-ai-url",
@@ -78,7 +77,7 @@ pub struct Settings {
         value_name = "URL"
     )]
     pub(crate) workers_ai_url: Option<String>,
-    /// Network for --classifier onnx
+    /// Model file for the classifier onnx
     #[arg(
         long = "uploads-onnx-file",
         alias = "onnx-file",
@@ -86,7 +85,7 @@ pub struct Settings {
         value_name = "FILE"
     )]
     pub(crate) onnx_file: Option<PathBuf>,
-    /// Its labels: a JSON list, or one in each line
+    /// Labels of the ONNX model: a JSON array, or one per line
     #[arg(
         long = "uploads-onnx-labels",
         alias = "onnx-labels",
@@ -94,12 +93,12 @@ pub struct Settings {
         value_name = "FILE"
     )]
     pub(crate) onnx_labels: Option<PathBuf>,
-    /// The edge of the square that it looks at, in pixels
+    /// Edge of the square input of the ONNX model, in pixels
     #[arg(long = "uploads-onnx-size", alias = "onnx-size",
         env = "STEADFAST_ONNX_SIZE", value_name = "PIXELS", default_value = "224",
         value_parser = clap::value_parser!(u32).range(1..=2_048))]
     pub(crate) onnx_size: u32,
-    /// Mean of red, green and blue, each from 0 to 1; it is subtracted
+    /// Mean of red, green and blue to subtract, each from 0 to 1
     #[arg(
         long = "uploads-onnx-mean",
         alias = "onnx-mean",
@@ -109,7 +108,7 @@ pub struct Settings {
         default_value = "0.485,0.456,0.406"
     )]
     pub(crate) onnx_mean: Vec<f32>,
-    /// Standard deviation of the three; the difference is divided by it
+    /// Standard deviation of red, green and blue to divide by
     #[arg(
         long = "uploads-onnx-std",
         alias = "onnx-std",
@@ -141,7 +140,7 @@ pub(crate) enum PullChoice {
     Never,
 }
 
-/// Fetches models for the classifier of uploads
+/// Download models for the classifier of uploads
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ModelsArgs {
     #[command(subcommand)]
@@ -151,7 +150,7 @@ pub(crate) struct ModelsArgs {
 /// Verbs about models.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum ModelsVerb {
-    /// Fetches a model and keeps it for all data folders
+    /// Download a model, for all data folders
     #[command(after_help = PULL)]
     Pull(PullArgs),
 }
@@ -159,10 +158,10 @@ pub(crate) enum ModelsVerb {
 /// Which model, and where from.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct PullArgs {
-    /// The model
+    /// Model
     #[arg(value_parser = ["resnet-50"])]
     pub(crate) model: String,
-    /// The package as a file, for a machine without network
+    /// Read the package from a file, on a machine without network
     #[arg(long, env = "STEADFAST_FROM", value_name = "FILE")]
     pub(crate) from: Option<PathBuf>,
     /// Folder of models

@@ -4,7 +4,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::{Page, operation::operation, rfc3339};
+use crate::{Limit, Page, operation::operation, rfc3339};
 
 /// Create a token for an organization. It is shown once. Until the first token exists, every
 /// process on this machine has full access.
@@ -23,8 +23,15 @@ operation!(CreateToken => NewToken, Post "/v1/tokens" (), Admin, status 201, key
 
 /// List the tokens, without their secrets.
 #[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ListTokens {}
+#[serde(deny_unknown_fields, default)]
+pub struct ListTokens {
+    /// Maximum number of rows
+    #[arg(long, env = "STEADFAST_LIMIT", default_value_t)]
+    pub limit: Limit,
+    /// Continue behind the page with this `next`
+    #[arg(long, env = "STEADFAST_CURSOR")]
+    pub cursor: Option<String>,
+}
 operation!(ListTokens => Page<Token>, Get "/v1/tokens" (), Admin);
 
 /// Revoke a token at once.

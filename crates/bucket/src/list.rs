@@ -7,6 +7,10 @@ use crate::{Blob, BucketError, BucketName, Buckets};
 /// The most that a list shows at once.
 pub const LIST_MAX: usize = 1_000;
 
+/// Rows of the first read with a delimiter, and of each read behind a common prefix. A read without
+/// one doubles them.
+const FIRST_ROWS: usize = 4;
+
 /// What a list shows.
 #[derive(Clone, Debug, Default)]
 pub struct ListOptions {
@@ -50,11 +54,13 @@ impl Buckets {
             range = range.after(after.as_bytes());
         }
         let (space, mut count, mut last) = (bucket.blobs(), 0, None);
+        let mut rows = FIRST_ROWS;
         loop {
-            // With a delimiter most of what would be read may be passed over.
-            let page = if list.delimiter.is_empty() { limit - count + 1 } else { 100 };
+            let page = if list.delimiter.is_empty() { limit - count + 1 } else { rows };
             let entries = self.shared.store.entries(&space, range.clone(), page).await?;
             let is_last = entries.len() < page;
+            // Most keys of a page may have one prefix in common: then the next page is short.
+            rows = (2 * rows).min(LIST_MAX);
             for entry in entries {
                 range = range.after(entry.entry.key());
                 let Some(blob) = Blob::read(&entry)? else { continue };
@@ -62,6 +68,7 @@ impl Buckets {
                 if let Some(common) = &common {
                     // The next page need not read the rest of them.
                     range = behind(common.as_bytes()).map_or(range.clone(), |it| range.from(it));
+                    rows = FIRST_ROWS;
                     let shown = shown.prefixes.last().map(String::as_str);
                     if Some(common.as_str()) <= after.max(shown) {
                         continue;

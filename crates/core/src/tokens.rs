@@ -174,11 +174,13 @@ impl Tokens {
         Ok(NewToken { token, secret })
     }
 
-    /// All tokens, in the order of their ids.
-    pub async fn list(&self) -> Result<Vec<Token>, TokenError> {
-        let mut all: Vec<Token> = self.door().await?.tokens.values().cloned().collect();
-        all.sort_by(|a, b| a.id.cmp(&b.id));
-        Ok(all)
+    /// Tokens behind an id, in the order of their ids.
+    pub async fn list(&self, after: Option<&str>, limit: usize) -> Result<Vec<Token>, TokenError> {
+        let door = self.door().await?;
+        let behind = |it: &&Token| after.is_none_or(|after| after < it.id.as_str());
+        let mut all: Vec<&Token> = door.tokens.values().filter(behind).collect();
+        all.sort_by_key(|it| &it.id);
+        Ok(all.into_iter().take(limit).cloned().collect())
     }
 
     /// Revokes a token. `false` if there is none of this id.
@@ -298,7 +300,7 @@ mod tests {
         assert!(tokens.revoke(&made.token.id).await.unwrap());
         assert!(!tokens.revoke(&made.token.id).await.unwrap());
         assert_eq!(denied(None, "acme").await, Some(Denied::Unknown.to_string()), "still closed");
-        assert_eq!(Tokens::new(store).list().await.unwrap(), []);
+        assert_eq!(Tokens::new(store).list(None, 9).await.unwrap(), []);
     }
 
     #[tokio::test]

@@ -76,7 +76,7 @@ fn refuse(table: &RouteTable, path: &str) -> Response {
     let methods = table.methods(path);
     if methods.is_empty() {
         tracing::error!(path, "route refused: it is not declared by `routes!`");
-        let detail = "this route does not declare what it needs, so that it is not served";
+        let detail = "this route does not declare the role that it needs and is not served";
         return Problem::of(Code::RouteNotFound, detail).into_response();
     }
     let detail = "this route has no such method; see /openapi.json";

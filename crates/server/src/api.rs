@@ -21,7 +21,7 @@ use std::sync::Arc;
 use steadfast_web::{Needs, Role, needs};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use crate::{docs, operation::operation, server::Server};
+use crate::{operation::operation, pages::docs, server::Server};
 
 /// The routes for programs. One that is not documented cannot be added here.
 pub(crate) fn routes() -> OpenApiRouter<Arc<Server>> {

@@ -19,7 +19,7 @@ const BODY_BYTES_MAX: usize = 2 << 20;
 #[derive(OpenApi)]
 #[openapi(info(
     title = "Steadfast",
-    description = "Message streams and what is to be done with them."
+    description = "Durable objects, workflows, processes, queues, buckets and streams."
 ))]
 struct Description;
 
@@ -81,7 +81,8 @@ pub(crate) fn router(server: Arc<Server>) -> Result<Router, StartError> {
             Problem::of(Code::WrongMethod, "this route has no such method; see /openapi.json")
         })
         .layer(CatchPanicLayer::custom(|_| {
-            Problem::of(Code::Internal, "the request met a bug; the log says where").into_response()
+            Problem::of(Code::Internal, "the handler of the request panicked; see the log")
+                .into_response()
         }))
         .layer(middleware::from_fn_with_state(server.clone(), guard::check))
         .layer(middleware::from_fn_with_state(server, envelope::wrap)))

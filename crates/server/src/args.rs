@@ -20,7 +20,7 @@ pub(crate) const SERVER: &str = "http://127.0.0.1:8787";
 /// The port of that.
 pub(crate) const PORT: u16 = 8787;
 
-/// A durable program: what it has acknowledged survives a crash
+/// A durable program: acknowledged changes survive a crash
 #[derive(Debug, Parser)]
 #[command(version, args_conflicts_with_subcommands = true)]
 #[command(after_help = examples::STEADFAST)]
@@ -31,13 +31,13 @@ pub(crate) struct CommandLine {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum VerbArgs {
-    /// Serves a data folder or a database (the default verb)
+    /// Serve a data folder or a database (the default)
     #[command(after_help = examples::SERVE)]
     Serve,
-    /// Serves the data folder of any program to look at it: delivers nothing, changes nothing
+    /// Serve the data folder of any program read-only: nothing is delivered or changed
     #[command(after_help = examples::INSPECT)]
     Inspect(InspectArgs),
-    /// Shows the settings
+    /// Show the settings
     #[command(subcommand)]
     Config(ConfigVerb),
     /// Print a script that completes commands in a shell
@@ -54,13 +54,13 @@ pub(crate) enum VerbArgs {
 /// What to look at and where.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct InspectArgs {
-    /// Data folder, which no server may hold
+    /// Data folder; no server may have it open
     #[arg(long, env = "STEADFAST_DATA", default_value = "./data", value_name = "DIR")]
     pub(crate) data: PathBuf,
-    /// Address to listen on, of this machine
+    /// Address to listen on; loopback only
     #[arg(long, env = "STEADFAST_LISTEN", default_value = "127.0.0.1:8787", value_parser = listen)]
     pub(crate) listen: SocketAddr,
-    /// What to log on stderr: error, warn, info, debug or trace
+    /// Log level on stderr: error, warn, info, debug or trace
     #[arg(long, env = "STEADFAST_LOG", default_value = "info")]
     pub(crate) log: LevelFilter,
 }
@@ -68,7 +68,7 @@ pub(crate) struct InspectArgs {
 /// Verbs about settings.
 #[derive(Clone, Copy, Debug, Subcommand)]
 pub(crate) enum ConfigVerb {
-    /// Prints every setting of `serve`, its value and where that comes from
+    /// Print every setting of `serve` with its value and the source of the value
     #[command(after_help = examples::CONFIG)]
     Show,
 }
@@ -76,56 +76,56 @@ pub(crate) enum ConfigVerb {
 /// What to serve and where.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ServeArgs {
-    /// Settings file; ./steadfast.toml if it is there
+    /// Settings file; by default ./steadfast.toml, if it exists
     #[arg(long, env = "STEADFAST_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Address to listen on; only this machine's own (127.0.0.1, [::1]) until there are tokens
+    /// Address to listen on; loopback only (127.0.0.1 or [::1])
     #[arg(long, env = "STEADFAST_LISTEN", default_value = "127.0.0.1:8787", value_parser = listen)]
     pub(crate) listen: SocketAddr,
-    /// Address of the S3 API, of this machine, too; `none` for no S3 API
+    /// Address of the S3 API; loopback only; `none` disables it
     #[arg(long, env = "STEADFAST_S3_LISTEN", default_value = "127.0.0.1:8788",
         value_parser = s3_listen)]
     pub(crate) s3_listen: S3Listen,
-    /// Data folder; it is made if it is not there
+    /// Data folder; created if it does not exist
     #[arg(long, env = "STEADFAST_DATA", default_value = "./data")]
     pub(crate) data: PathBuf,
-    /// `sqlite` (in the data folder) or postgres://user@host/database
+    /// Store: `sqlite` (in the data folder) or postgres://user@host/database
     // A password may be in it, so that --help must not print the variable.
     #[arg(long, env = "STEADFAST_STORE", default_value = "sqlite", hide_env_values = true)]
     pub(crate) store: StoreChoice,
-    /// Days for which messages are kept once nothing is to be done with them
+    /// Retention of settled messages, in days
     #[arg(long, env = "STEADFAST_RETENTION", default_value = "30", value_name = "DAYS")]
     pub(crate) retention: Days,
-    /// Days for which messages are kept that were given up
+    /// Retention of dead messages, in days
     #[arg(long, env = "STEADFAST_DEAD_RETENTION", default_value = "90", value_name = "DAYS")]
     pub(crate) dead_retention: Days,
-    /// Days for which one can go back in the history of an object
+    /// Retention of the turns of objects, in days
     #[arg(long, env = "STEADFAST_HISTORY_RETENTION", default_value = "7", value_name = "DAYS")]
     pub(crate) history_retention: Days,
-    /// Seconds after which an object that nobody uses leaves memory
+    /// Seconds without use after which an object is evicted from memory
     #[arg(long, env = "STEADFAST_OBJECT_IDLE", default_value = "30", value_name = "SECONDS",
         value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub(crate) object_idle: u32,
-    /// MiB that objects may take in memory; beyond it those least recently used leave it
+    /// Memory limit of objects, in MiB; beyond it the least recently used are evicted
     #[arg(long, env = "STEADFAST_OBJECT_MEMORY", default_value = "256", value_name = "MIB",
         value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
     pub(crate) object_memory: u32,
-    /// Report a step of the clock beyond this, and let deletion by age wait
+    /// Report clock steps of more than this many seconds, and suspend deletion by age
     #[arg(long, env = "STEADFAST_CLOCK_STEP", default_value = "300", value_name = "SECONDS",
         value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub(crate) clock_step: u32,
-    /// Wait while another process serves the store, and take over when it ends or falls silent
+    /// Wait while another process owns the store, and take over when it stops or its lease ends
     #[arg(long, env = "STEADFAST_WAIT_FOR_OWNER")]
     pub(crate) wait_for_owner: bool,
-    /// For this start: go on although the database was found to lack acknowledged commits
+    /// Start although the database lacks acknowledged commits; applies to this start only
     // Not in the environment: it is a decision about one loss, not about all to come.
     #[arg(long, hide_env = true)]
     pub(crate) accept_loss: bool,
-    /// For this start: take over a store that belongs to another program
+    /// Take over a store that belongs to another program; applies to this start only
     // Not in the environment, for the same reason.
     #[arg(long, hide_env = true)]
     pub(crate) adopt: bool,
-    /// What to log on stderr: error, warn, info, debug or trace
+    /// Log level on stderr: error, warn, info, debug or trace
     #[arg(long, env = "STEADFAST_LOG", default_value = "info")]
     pub(crate) log: LevelFilter,
 }
@@ -181,15 +181,15 @@ impl ServeArgs {
 /// Who is asked and how the answer is printed.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct AskArgs {
-    /// The server to ask
+    /// URL of the server
     #[arg(long, env = "STEADFAST_SERVER", hide_env_values = true, default_value = SERVER,
         value_name = "URL")]
     server: String,
-    /// Opens this folder instead, if no server holds it. A flag goes before a variable, and
-    /// STEADFAST_SERVER before STEADFAST_DATA
+    /// Open this data folder instead of asking a server; no server may have it open. Flags take
+    /// precedence over variables, and STEADFAST_SERVER over STEADFAST_DATA
     #[arg(long, env = "STEADFAST_DATA", value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Prints the JSON of the HTTP API
+    /// Print the JSON of the HTTP API
     #[arg(long, env = "STEADFAST_JSON", value_parser = FalseyValueParser::new())]
     pub(crate) json: bool,
 }

@@ -58,7 +58,7 @@ pub(crate) async fn check(State(budget): State<Budget>, request: Request, next: 
     let (request, charge) = budget.charge(request);
     let response = next.run(request).await;
     if charge.was_refused() {
-        let detail = "bodies of requests take all the memory that they may have; try again";
+        let detail = "request bodies use all of their memory limit; retry later";
         return Problem::of(Code::Busy, detail).into_response();
     }
     response

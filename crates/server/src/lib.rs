@@ -9,7 +9,6 @@ mod budget;
 mod cli;
 mod command;
 mod connector;
-mod docs;
 mod doctor;
 mod envelope;
 mod failure;

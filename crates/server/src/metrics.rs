@@ -10,7 +10,7 @@ use prometheus_client::{
     },
     registry::Registry,
 };
-use steadfast_core::queue::QueueView;
+use steadfast_core::queue::{QueuePage, QueueView};
 use steadfast_store::{Activity, Totals};
 
 /// Labels from closed sets only: the route's pattern, never a path.
@@ -21,7 +21,7 @@ struct Labels {
     status: &'static str,
 }
 
-/// There are as many as there are queues.
+/// A bounded number: see [`Figures::queues`].
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct QueueLabels {
     queue: String,
@@ -52,8 +52,8 @@ pub(crate) struct Figures {
     pub(crate) connections: usize,
     /// What the applications count: names, help, values.
     pub(crate) counters: Vec<(&'static str, &'static str, u64)>,
-    /// The queues, if the store answers.
-    pub(crate) queues: Vec<QueueView>,
+    /// The first queues by name, if the store answers.
+    pub(crate) queues: Option<QueuePage>,
 }
 
 impl Metrics {
@@ -122,6 +122,9 @@ impl Figures {
     }
 
     fn add_queues(&self, registry: &mut Registry) {
+        let Some(page) = &self.queues else { return };
+        let (help, cut) = ("1 if only the first queues by name have figures", page.next.is_some());
+        registry.register("queues_truncated", help, ConstGauge::new(i64::from(cut)));
         let figures: [QueueFigure; 5] = [
             ("queue_depth", "Messages that wait or are in flight", |it| it.depth.waiting()),
             ("queue_in_flight", "Messages that a consumer has", |it| {
@@ -135,7 +138,7 @@ impl Figures {
         ];
         for (name, help, value) in figures {
             let family = Family::<QueueLabels, Gauge>::default();
-            for queue in &self.queues {
+            for queue in &page.queues {
                 let labels = QueueLabels { queue: queue.name.clone() };
                 let value = i64::try_from(value(queue)).unwrap_or(i64::MAX);
                 family.get_or_create(&labels).set(value);

@@ -40,14 +40,14 @@ pub(crate) async fn wait_for_store(
         match open_store(place, clock.clone(), opening).await {
             Err(OpenError::Taken { owner, .. }) => {
                 if waits_for.as_ref() != Some(&owner) {
-                    tracing::info!(store = %place, owner, "another process serves it; we wait");
+                    tracing::info!(store = %place, owner, "another process owns it; waiting");
                     waits_for = Some(owner);
                 }
                 clock.sleep(LOOK_EVERY).await;
             }
             // It was reachable before: a database that fails over comes back.
             Err(error @ OpenError::Failed { .. }) if waits_for.is_some() => {
-                tracing::warn!(error = %error, "the store cannot be looked at; we wait");
+                tracing::warn!(error = %error, "the store cannot be read; waiting");
                 clock.sleep(LOOK_EVERY).await;
             }
             opened => return opened,
@@ -74,7 +74,7 @@ pub(crate) async fn open_store(
             let options = PostgresOptions { clock_step_max, accept_loss, ..options };
             Ok(Arc::new(PostgresStore::open(options).await?))
         }
-        Place::Host => Err(failed(place, "it is open already".into())),
+        Place::Host => Err(failed(place, "it is already open".into())),
     }
 }
 
@@ -85,8 +85,8 @@ pub(crate) async fn open_existing_folder(
 ) -> Result<Arc<dyn Store>, OpenError> {
     let place = Place::Folder(folder.to_owned());
     let missing = match (folder.is_dir(), folder.join("steadfast.db").is_file()) {
-        (false, _) => Some("there is no such folder"),
-        (true, false) => Some("there is no steadfast.db in it"),
+        (false, _) => Some("the folder does not exist"),
+        (true, false) => Some("the folder has no steadfast.db"),
         (true, true) => None,
     };
     if let Some(missing) = missing {

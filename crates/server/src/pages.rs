@@ -4,6 +4,7 @@
 mod buckets;
 mod chart;
 mod components;
+pub(crate) mod docs;
 mod forms;
 mod message_form;
 mod objects;

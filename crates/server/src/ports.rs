@@ -73,15 +73,15 @@ fn listen_at(address: SocketAddr) -> std::io::Result<TcpListener> {
 fn bind(flag: &str, listen: SocketAddr) -> Result<TcpListener, Failure> {
     if !listen.ip().is_loopback() {
         return Err(Failure::new(format!(
-            "{flag} {listen} is open to other machines, and there are no access tokens yet; \
-             listen on 127.0.0.1:{port} or [::1]:{port}",
+            "{flag} {listen} is open to other machines, which needs access control; listen on \
+             127.0.0.1:{port} or [::1]:{port}",
             port = listen.port()
         )));
     }
     listen_at(listen).map_err(|error| {
         Failure::new(format!(
-            "{flag} {listen} cannot be used: {error}; stop what listens there, or choose another \
-             port, for example {flag} 127.0.0.1:0 for a free one"
+            "{flag} {listen} cannot be bound: {error}; stop the process that listens there, or \
+             choose another port: {flag} 127.0.0.1:0 takes a free one"
         ))
     })
 }

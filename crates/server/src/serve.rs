@@ -100,7 +100,7 @@ async fn serve_on(
     let routes = app::router(server.clone())?;
     let working = server.clone();
     let started = work.spawn(async move { working.runtime.work().await }).await;
-    started.map_err(|error| Failure::new(format!("work does not begin ({error})")))??;
+    started.map_err(|error| Failure::new(format!("deliveries cannot start ({error})")))??;
     tell_unserved(&server).await;
     greet(&name, &server.place, ports.address, ports.s3_address);
     let stop = CancellationToken::new();
@@ -127,7 +127,7 @@ async fn serve_on(
     };
     tokio::select! {
         () = ending => {}
-        () = signals.next() => return Err(Failure::new("stopped at once by a second signal")),
+        () = signals.next() => return Err(Failure::new("stopped immediately by a second signal")),
     }
     tracing::info!("stopped");
     failed.map_or(Ok(()), |reason| Err(Failure::new(format!("the store failed: {reason}"))))
@@ -138,10 +138,10 @@ async fn tell_unserved(server: &Server) {
     match server.runtime.unserved().await {
         Ok(unserved) => {
             for it in server.unserved.get_or_init(|| unserved) {
-                tracing::warn!("{it}, which this program does not declare: they are kept");
+                tracing::warn!("{it}, which this program does not declare; they are kept");
             }
         }
-        Err(error) => tracing::warn!(error = %error, "stored work could not be looked at"),
+        Err(error) => tracing::warn!(error = %error, "stored work cannot be read"),
     }
 }
 
@@ -241,7 +241,7 @@ async fn watch(store: &dyn Store) {
 fn log_drained(drained: &Drained) {
     match drained {
         Drained::All => tracing::debug!("all requests answered"),
-        Drained::CutOff(count) => tracing::warn!(count, "connections cut off at the deadline"),
+        Drained::CutOff(count) => tracing::warn!(count, "connections closed at the deadline"),
     }
 }
 

@@ -85,11 +85,11 @@ impl Flag {
     /// Why a value of the file cannot be one of this flag.
     fn refuse(&self, values: &[String]) -> Option<String> {
         if self.arg.is_hide_env_set() || self.name() == "config" {
-            return Some("it is given on the command line only, for one start".into());
+            return Some("it can be set on the command line only".into());
         }
         if matches!(self.arg.get_action(), ArgAction::SetTrue) {
             let is_bool = matches!(values, [it] if it == "true" || it == "false");
-            return (!is_bool).then(|| "it is true or false".into());
+            return (!is_bool).then(|| "it must be true or false".into());
         }
         let arg = self.arg.clone().required(false).env(None::<&str>);
         let line = values.iter().map(|it| format!("--{}={it}", self.name()));
@@ -97,10 +97,12 @@ impl Flag {
         let read = Command::new("settings").arg(arg).try_get_matches_from(line);
         let error = read.err()?.to_string();
         if self.arg.is_hide_env_values_set() {
-            return Some("it is not one of its values, which are not shown here".into());
+            return Some("it is not one of the possible values".into());
         }
         if values.iter().any(|it| has_secret(it.as_ref())) {
-            return Some("it is not one of its values; it holds a secret and is not shown".into());
+            return Some(
+                "it is not one of the possible values; it is a secret and not shown".into(),
+            );
         }
         let reason: Vec<&str> =
             error.lines().map(str::trim).take_while(|it| !it.is_empty()).collect();
@@ -424,7 +426,7 @@ mod tests {
         let error = declared(text).err().unwrap();
         for told in [
             "setting `shop-count` in a.toml: invalid value 'many'",
-            "setting `shop-open` in a.toml: it is true or false",
+            "setting `shop-open` in a.toml: it must be true or false",
             "unknown setting `shop-colour` in a.toml",
             "unknown setting `other-x` in a.toml",
         ] {

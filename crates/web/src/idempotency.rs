@@ -28,13 +28,16 @@ impl IdempotencyKey {
     /// The key in these headers. One that cannot be a key is `invalid_key`.
     pub fn of(headers: &HeaderMap) -> Result<Self, Problem> {
         let Some(value) = headers.get(HEADER) else { return Ok(Self(None)) };
-        let key = value.to_str().map_err(|_| {
-            Problem::of(Code::InvalidKey, "`Idempotency-Key` must be visible ASCII characters")
+        let fits = |it: &str| {
+            (1..=KEY_BYTES_MAX).contains(&it.len()) && it.bytes().all(|it| it.is_ascii_graphic())
+        };
+        let key = value.to_str().ok().filter(|it| fits(it)).ok_or_else(|| {
+            let detail = format!(
+                "`Idempotency-Key` must have 1 to {KEY_BYTES_MAX} visible ASCII characters, \
+                 without spaces"
+            );
+            Problem::of(Code::InvalidKey, detail)
         })?;
-        if key.is_empty() || KEY_BYTES_MAX < key.len() {
-            let detail = format!("`Idempotency-Key` must have 1 to {KEY_BYTES_MAX} characters");
-            return Err(Problem::of(Code::InvalidKey, detail));
-        }
         Ok(Self(Some(key.to_owned())))
     }
 
@@ -82,7 +85,7 @@ mod tests {
         assert_eq!(key.text(), Some("k-1"));
         assert_eq!(IdempotencyKey::of(&HeaderMap::new()).expect("none").text(), None);
         let long = "k".repeat(KEY_BYTES_MAX + 1);
-        for bad in [&b""[..], b"\xff", long.as_bytes()] {
+        for bad in [&b""[..], b"\xff", b"a b", b"a\tb", long.as_bytes()] {
             let value = HeaderValue::from_bytes(bad).expect("a value");
             assert_eq!(of(value).expect_err("refused").code(), "invalid_key");
         }

@@ -8,7 +8,7 @@ use crate::{
 };
 
 const CONNECTED: &str = "document.querySelector('#state').textContent === 'connected'";
-const AGAIN: &str = "document.querySelector('#state').textContent === 'connecting again…'";
+const AGAIN: &str = "document.querySelector('#state').textContent === 'reconnecting…'";
 /// What the browser says of a server that is not there; a page cannot prevent it.
 const GONE: &[&str] = &["ERR_CONNECTION_REFUSED", "ERR_CONNECTION_RESET", "WebSocket connection"];
 

@@ -89,7 +89,7 @@ fn a_folder_that_is_not_there_is_not_made() {
     let folder = tempfile::tempdir().unwrap();
     let missing = folder.path().join("missing");
     let path = missing.to_str().unwrap();
-    assert_fails_with(&run(&["doctor", "--data", path]), &[path, "no such folder"]);
+    assert_fails_with(&run(&["doctor", "--data", path]), &[path, "folder does not exist"]);
     assert!(!missing.exists());
     let empty = folder.path().to_str().unwrap();
     assert_fails_with(&run(&["doctor", "--data", empty]), &[empty, "no steadfast.db"]);
@@ -113,7 +113,7 @@ fn a_flag_goes_before_a_variable() {
         output(&mut command)
     };
     assert!(ask("/nonexistent", &["--server", &server.url]).status.success());
-    assert_fails_with(&ask("/nonexistent", &[]), &["/nonexistent", "no such folder"]);
+    assert_fails_with(&ask("/nonexistent", &[]), &["/nonexistent", "folder does not exist"]);
     let both = ask("x", &["--server", &server.url, "--data", "y"]);
     assert_eq!(both.status.code(), Some(2), "{}", stderr(&both));
 }

@@ -59,6 +59,17 @@ fn make_instance(server: &Server) {
     server.json_until(path, |it| it["status"] == "completed");
 }
 
+/// Whether each part of each path stands on one line.
+const WHOLE: &str = "[...document.querySelectorAll('.path')].every(path => {
+    const parts = document.createTreeWalker(path, NodeFilter.SHOW_TEXT);
+    const range = document.createRange();
+    while (parts.nextNode()) {
+        range.selectNodeContents(parts.currentNode);
+        if (1 < range.getClientRects().length) return false;
+    }
+    return true;
+})";
+
 /// Looks at a screen at both sizes, with everything closed and with everything open.
 fn look(browser: &Browser, window: &Window<'_>, name: &str) {
     let fits = "document.documentElement.scrollWidth <= innerWidth";
@@ -66,6 +77,7 @@ fn look(browser: &Browser, window: &Window<'_>, name: &str) {
         window.resize(width, height);
         window.wait_for(&format!("innerWidth === {width}"));
         assert_eq!(window.evaluate(fits), true, "{name} scrolls sideways at {width} pixels");
+        assert_eq!(window.evaluate(WHOLE), true, "{name} breaks a path inside a word at {width}");
         keep(window, &format!("{name}-{width}"));
         window.evaluate("document.querySelectorAll('main details').forEach(it => it.open = true)");
         assert_eq!(window.evaluate(fits), true, "{name}, all open, scrolls at {width} pixels");
@@ -112,6 +124,10 @@ fn every_screen_fits_a_desk_and_a_phone_and_the_browser_has_no_complaint() {
         ("queue", "/queues/thumbnails".into()),
         ("queue-in-flight", "/queues/thumbnails?state=in-flight".into()),
         ("dead-letters", "/queues/mail-dead".into()),
+        ("docs", "/docs".into()),
+        ("docs-queues", "/docs/queues".into()),
+        ("docs-uploads", "/docs/uploads".into()),
+        ("docs-errors", "/docs/errors".into()),
     ];
     data_pages::fill(&server);
     let data = data_pages::SCREENS.map(|(name, path)| (name, path.to_owned()));

@@ -105,7 +105,11 @@ fn hole_2_more_comparisons_of_a_pair_than_may_run_are_refused() {
     for _ in 0..20 {
         assert_eq!(server.post_json("/api/compare", &body, &[]).status, 202);
     }
-    server.post_json("/api/compare", &body, &[]).assert_problem(429, "too_many_running");
+    let key = [("idempotency-key", "k")];
+    server.post_json("/api/compare", &body, &key).assert_problem(429, "too_many_running");
+    let other = json!({ "leftUrl": left, "rightUrl": format!("{left}y") }).to_string();
+    assert_eq!(server.post_json("/api/compare", &other, &key).status, 202, "the key is free");
+    server.post_json("/api/compare", &body, &key).assert_problem(409, "key_reused");
 }
 
 #[test]
@@ -114,7 +118,7 @@ fn pairs_are_listed_in_parts() {
     let (left, right) = demo(&server);
     let mut begun = Vec::new();
     for number in 0..5 {
-        let key = format!("key {number}");
+        let key = format!("key-{number}");
         let pair = compare(&server, &format!("{left}?{number}"), &right, &key);
         completed(&server, pair["comparisonId"].as_str().unwrap());
         begun.push(pair["pairKey"].clone());

@@ -166,7 +166,7 @@ fn comparing_again_what_was_forgotten_says_so_and_asks_for_the_secret_anew() {
     left.asked();
     let answer = server.post_form("/drift", &form(&ids[0], &shown, &right.url), &FORM);
     assert_eq!(answer.status, 410, "{}", answer.body);
-    assert!(answer.body.contains("was forgotten meanwhile"), "{}", answer.body);
+    assert!(answer.body.contains("retention removed comparison"), "{}", answer.body);
     let right_field = format!("name=\"rightUrl\" value=\"{}\"", right.url);
     assert!(answer.body.contains(&right_field), "{}", answer.body);
     assert!(answer.body.contains("name=\"leftUrl\" value=\"\""), "{}", answer.body);

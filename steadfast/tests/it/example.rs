@@ -15,7 +15,7 @@ fn example(folder: &std::path::Path) -> Command {
 
 /// The rows of the table that is printed at the end.
 fn rows(text: &str) -> Vec<Vec<&str>> {
-    let (_, end) = text.split_once("The stream at its end:").expect("it ends with the stream");
+    let (_, end) = text.split_once("The stream when it ended:").expect("it ends with the stream");
     let lines = end.lines().map(|it| it.split_whitespace().collect::<Vec<_>>());
     lines.filter(|it| it.len() == 6 && it[0].parse::<u32>().is_ok()).collect()
 }
@@ -53,7 +53,7 @@ fn it_goes_on_where_it_was_killed_and_then_begins_anew() {
     assert!(second.status.success(), "{}", stderr(&second));
     let second = stdout(&second);
     assert_eq!(name(&second), name(&text), "it is the same checkout");
-    assert!(second.contains("is still open"), "{second}");
+    assert!(second.contains("is in progress"), "{second}");
     assert_whole(&second);
 
     let third = output(&mut example(folder.path()));

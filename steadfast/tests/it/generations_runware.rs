@@ -209,7 +209,7 @@ fn the_oldest_of_many_that_are_under_way_is_found_and_cancelled_from_the_page() 
         let page = server.get(&path).body;
         shown.extend(page.split("data-id=\"").skip(1).map(|it| it[..36].to_owned()));
         // As somebody finds it who looks for the link.
-        let Some((before, _)) = page.split_once("\">Older ones under way") else { break };
+        let Some((before, _)) = page.split_once("\">Older generations in progress") else { break };
         let (_, link) = before.rsplit_once("href=\"").expect("a link");
         path = link.replace("&amp;", "&");
     }

@@ -247,7 +247,7 @@ fn what_is_no_text_or_too_long_ends_the_connection_with_its_code() {
     let mut ann = Guest::come(&server, "lobby", "name=ann");
     let mut bob = Guest::come(&server, "lobby", "name=bob");
     ann.socket.send(Message::binary(vec![1, 2, 3])).unwrap();
-    assert_eq!(ann.end(), (1003, "only texts are taken".into()));
+    assert_eq!(ann.end(), (1003, "only text messages are accepted".into()));
     ann = Guest::come(&server, "lobby", "name=ann");
     ann.socket.send(Message::text("x".repeat((1 << 20) + 1))).unwrap();
     assert_eq!(ann.end().0, 1009);

@@ -25,7 +25,7 @@ fn a_new_project_is_tested_served_used_killed_and_goes_on() {
     let demo = written(folder.path());
     let mut again = steadfast();
     again.args(["new", "demo", "--path"]).arg(root()).current_dir(folder.path());
-    assert_fails_with(&output(&mut again), &["demo is there already"]);
+    assert_fails_with(&output(&mut again), &["demo exists already"]);
     for file in ["Cargo.toml", "src/main.rs", "Dockerfile", "demo.service", ".gitignore"] {
         assert!(demo.join(file).is_file(), "{file}");
     }

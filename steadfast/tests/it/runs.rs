@@ -198,7 +198,9 @@ fn a_key_that_cannot_be_one_and_an_unknown_query_are_refused() {
     let server = Server::empty();
     start(&server, "", "o-1");
     let event = "/v1/workflows/order/runs/o-1/events/payment";
-    server.post(event, &[("idempotency-key", "")]).assert_problem(400, "invalid_key");
+    for bad in ["", "a b", "a\tb", " "] {
+        server.post(event, &[("idempotency-key", bad)]).assert_problem(400, "invalid_key");
+    }
     let runs = "/v1/workflows/order/runs";
     server.post(&format!("{runs}?waits=1"), &[]).assert_problem(400, "bad_request");
     server.post(&format!("{runs}?wait=x"), &[]).assert_problem(400, "bad_request");

@@ -73,7 +73,7 @@ async fn who_says_nothing_for_long_leaves_and_who_does_stays() -> Result<()> {
             break closed;
         }
     };
-    assert_eq!((closed.code, &*closed.reason), (1_000, "nothing was said for long"));
+    assert_eq!((closed.code, &*closed.reason), (1_000, "inactive for too long"));
     bob.close(closed).await;
     ann.send(&said("k2", "bob is gone")).await?;
     assert_eq!(line(&ann).await?.text, "still here");

@@ -66,9 +66,10 @@ impl View {
         let outcome = stream.iter().rev().find(|it| it.action == "publish");
         let outcome = outcome.map_or("Completed", |it| it.message_type.as_str());
         if !self.in_place {
-            print(&format!("\nThe stream at its end:\n\n{}{}", heading(), self.rows.concat()))?;
+            print(&format!("\nThe stream when it ended:\n\n{}{}", heading(), self.rows.concat()))?;
         }
-        let text = format!("\n{outcome}: {} messages. Run it again for a new one.\n", stream.len());
+        let text =
+            format!("\n{outcome}: {} messages. Run it again for a new checkout.\n", stream.len());
         print(&text).map(drop)
     }
 }

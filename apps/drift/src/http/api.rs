@@ -18,8 +18,8 @@ use super::{
     problem::{Problem, SECRET_MISSING},
 };
 use crate::{
-    BindKey, Comparison, CreateComparison, EnvPair, GetComparison, GetSealed, ListComparisons,
-    ListPairs, PairEntry, Pairs, Shown,
+    Comparison, CreateComparison, EnvPair, GetComparison, GetSealed, ListComparisons, ListPairs,
+    PairEntry, Pairs, Shown,
     pair::{Pair, pair_key_of},
     probe::is_redacted,
 };
@@ -61,7 +61,7 @@ pub(super) async fn create(
     };
     let Body { left_url, right_url, left_label, right_label, .. } = body;
     let comparison = Comparison { left_url, right_url, left_label, right_label, head };
-    let begun = begin(&site, comparison, key.text()).await?;
+    let begun = begin(&site, comparison, &key).await?;
     let pair_key = pair_key_of(&begun.comparison_id).unwrap_or_default();
     let answer = json!({ "comparisonId": begun.comparison_id, "pairKey": pair_key });
     Ok((StatusCode::ACCEPTED, Json(answer)).into_response())
@@ -71,10 +71,10 @@ pub(super) async fn create(
 pub(super) async fn begin(
     site: &Site,
     comparison: Comparison,
-    key: Option<&str>,
+    key: &IdempotencyKey,
 ) -> Result<Shown, Problem> {
     if is_redacted(&comparison.left_url) || is_redacted(&comparison.right_url) {
-        let text = "a URL has [redacted] in it: its secret is shown nowhere; enter it again";
+        let text = "a URL contains [redacted]; enter its secret again";
         return Err(Problem::bad(SECRET_MISSING, text));
     }
     let left = site.policy.check(&comparison.left_url)?;
@@ -82,46 +82,39 @@ pub(super) async fn begin(
     let pair = Pair::new(left.url(), right.url())?;
     for label in [&comparison.left_label, &comparison.right_label].into_iter().flatten() {
         if 100 < label.chars().count() {
-            return Err(Problem::bad("invalid_request", "a label has 100 letters at most"));
+            return Err(Problem::bad(
+                "invalid_request",
+                "a label must have at most 100 characters",
+            ));
         }
     }
     let digest = digest(&comparison);
-    let uuid = match key {
-        Some(key) => uuid_of(&format!("{key} {digest}")),
+    let once = key.request("compare", None, digest.as_bytes());
+    let once = once.map_err(|error| Problem::bad("invalid_key", error.to_string()))?;
+    let mut bytes = [0; 16];
+    match key.text() {
+        // Two requests with one key at once name one comparison.
+        Some(key) => bytes.copy_from_slice(&Sha256::digest(format!("{key} {digest}"))[..16]),
         None => {
-            let mut bytes = [0; 16];
             bytes[..8].copy_from_slice(&site.entropy.next().to_be_bytes());
             bytes[8..].copy_from_slice(&site.entropy.next().to_be_bytes());
-            uuid(bytes)
         }
-    };
-    let comparison_id = pair.comparison_id(&uuid);
-    if let Some(key) = key {
-        // The id comes from the key and the request, so a repetition finds the comparison. This
-        // refuses the key with another request.
-        let bind = BindKey { digest };
-        site.objects.call(Pairs::at(Pairs::ALL), bind).key(key).await?;
     }
+    let uuid = uuid::Builder::from_random_bytes(bytes).into_uuid().to_string();
     let (comparison, sealed) = site.vault.seal(&comparison).await?;
-    let create =
-        CreateComparison { comparison_id, comparison, direction: pair.direction(), sealed };
-    Ok(site.objects.call(EnvPair::at(pair.key()), create).await?)
+    let (comparison_id, direction) = (pair.comparison_id(&uuid), pair.direction());
+    let create = CreateComparison { comparison_id, comparison, direction, sealed };
+    let pair = EnvPair::at(pair.key());
+    match once {
+        Some(key) => Ok(site.objects.call_once(pair, create, key).await?),
+        None => Ok(site.objects.call(pair, create).await?),
+    }
 }
 
 /// A hash of a request. The URLs may have secrets, which are kept nowhere as they are.
 fn digest(comparison: &Comparison) -> String {
     let request = serde_json::to_vec(comparison).unwrap_or_default();
     Sha256::digest(request).iter().map(|it| format!("{it:02x}")).collect()
-}
-
-fn uuid_of(text: &str) -> String {
-    let mut bytes = [0; 16];
-    bytes.copy_from_slice(&Sha256::digest(text)[..16]);
-    uuid(bytes)
-}
-
-fn uuid(bytes: [u8; 16]) -> String {
-    uuid::Builder::from_random_bytes(bytes).into_uuid().to_string()
 }
 
 pub(super) async fn find(site: &Site, id: &str) -> Result<Shown, Problem> {
@@ -253,7 +246,7 @@ pub(super) async fn history(
     let query = asked(query)?;
     let is_key = pair.len() == 40 && pair.bytes().all(|it| it.is_ascii_hexdigit());
     let unknown = || {
-        let detail = format!("there is no pair `{pair}`");
+        let detail = format!("pair `{pair}` does not exist");
         Problem::new(StatusCode::NOT_FOUND, "unknown_pair", detail)
     };
     if !is_key {

@@ -11,7 +11,7 @@ use axum::{
 use maud::{Markup, html};
 use serde::Deserialize;
 use steadfast_core::Object;
-use steadfast_web::{Asset, Page};
+use steadfast_web::{Asset, IdempotencyKey, Page};
 
 use super::{
     Site, api,
@@ -129,7 +129,7 @@ pub(super) async fn submit(
             "" => comparison.clone(),
             earlier => api::as_before(&site, comparison.clone(), earlier).await?,
         };
-        api::begin(&site, comparison, None).await
+        api::begin(&site, comparison, &IdempotencyKey::default()).await
     };
     match begun.await {
         Ok(shown) => Redirect::to(&format!("/drift/{}", shown.comparison_id)).into_response(),

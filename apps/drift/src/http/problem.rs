@@ -29,14 +29,14 @@ impl Problem {
     }
 
     pub(super) fn unknown(id: &str) -> Self {
-        let detail = format!("there is no comparison `{id}`; old ones are forgotten");
+        let detail = format!("comparison `{id}` does not exist, or retention removed it");
         Self::new(StatusCode::NOT_FOUND, "unknown_comparison", detail)
     }
 
     pub(super) fn forgotten(id: &str) -> Self {
         let detail = format!(
-            "comparison `{id}` was forgotten meanwhile, and its URLs with their secrets with it; \
-             enter them again"
+            "retention removed comparison `{id}` with its URLs and their secrets; enter the \
+             URLs again"
         );
         Self::new(StatusCode::GONE, FORGOTTEN, detail)
     }

@@ -47,7 +47,7 @@ fn findings(out: &mut String, diff: &EnvDiff, trend: Option<&Trend>) {
             }
         }
         for advice in &finding.recommendations {
-            let _ = writeln!(out, "          do     {}", printable(advice));
+            let _ = writeln!(out, "          fix    {}", printable(advice));
         }
     }
     for gone in trend.map(|it| it.resolved.as_slice()).unwrap_or_default() {

@@ -54,7 +54,9 @@ pub(super) async fn act(site: &Site, form: Form) -> Result<String, Problem> {
             tags::set(site, workspace, TagTarget::Artifact, (form.id, tag), is_on).await?;
             Ok(to)
         }
-        other => Err(Problem::bad("bad_request", format!("there is nothing to do like `{other}`"))),
+        other => {
+            Err(Problem::bad("bad_request", format!("`{other}` is not an action of this page")))
+        }
     }
 }
 
@@ -67,7 +69,7 @@ async fn submit(site: &Site, workspace: &Workspace, form: Form) -> Result<(), Pr
     }
     if !form.seed.trim().is_empty() {
         let seed: u64 = form.seed.trim().parse().map_err(|_| {
-            Problem::bad("generation_input_invalid", "a seed is a number without sign")
+            Problem::bad("generation_input_invalid", "a seed must be a number from 0 upwards")
         })?;
         input["seed"] = Value::from(seed);
     }

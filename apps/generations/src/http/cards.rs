@@ -79,7 +79,7 @@ pub(super) fn active(generation: &Generation, workspace: &Workspace) -> Markup {
                 (button("delete-generation", id, "Delete", workspace))
             }
             @if let Some(error) = &generation.library_error {
-                p.error { "The library does not take it: " (error.message) }
+                p.error { "The library refused it: " (error.message) }
             }
             ul.tasks {
                 @for task in &generation.tasks { (task_card(task, generation, workspace)) }

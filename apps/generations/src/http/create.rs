@@ -89,16 +89,17 @@ pub(super) fn check(
     provider: Option<String>,
 ) -> Result<Request, Problem> {
     if !(1..=COUNT_MAX).contains(&count) {
-        let detail = format!("`count` must be 1 to {COUNT_MAX}, and is {count}");
+        let detail = format!("`count` must be 1 to {COUNT_MAX}, not {count}");
         return Err(Problem::bad("invalid_count", detail));
     }
     tags.sort();
     tags.dedup();
     if TAGS_MAX < tags.len() {
-        return Err(Problem::bad("too_many_tags", format!("{TAGS_MAX} tags are allowed")));
+        return Err(Problem::bad("too_many_tags", format!("at most {TAGS_MAX} tags are allowed")));
     }
     if let Some(bad) = tags.iter().find(|it| !is_tag(it)) {
-        let detail = format!("`{bad}` cannot be a tag: 1 to {TAG_MAX} letters, no space around it");
+        let detail =
+            format!("tag `{bad}` must have 1 to {TAG_MAX} characters without spaces around");
         return Err(Problem::bad("invalid_tag", detail));
     }
     let Value::Object(mut input) = input else {

@@ -65,7 +65,9 @@ impl ListQuery {
 pub(super) fn cursor(text: Option<&str>) -> Result<Option<(i64, String)>, Problem> {
     let Some(text) = text.filter(|it| !it.is_empty()) else { return Ok(None) };
     let after = text.split_once(':').and_then(parse);
-    after.map(Some).ok_or_else(|| Problem::bad("bad_request", "take the cursor from `next`"))
+    after
+        .map(Some)
+        .ok_or_else(|| Problem::bad("bad_request", "`cursor` must be the `next` of another page"))
 }
 
 fn parse((at, id): (&str, &str)) -> Option<(i64, String)> {

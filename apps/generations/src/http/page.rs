@@ -161,7 +161,7 @@ fn main(site: &Site, shown: &Shown) -> Markup {
             @for generation in &shown.active { (active(generation, &shown.workspace)) }
             @if let Some(older) = &shown.older {
                 a.next href=(shown.workspace.link("/generations", &[("older", older)])) {
-                    "Older ones under way"
+                    "Older generations in progress"
                 }
             }
         }

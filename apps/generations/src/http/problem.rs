@@ -26,12 +26,12 @@ impl Problem {
     }
 
     pub(super) fn no_generation(id: &str) -> Self {
-        let detail = format!("there is no generation `{id}`");
+        let detail = format!("generation `{id}` does not exist");
         Self::new(StatusCode::NOT_FOUND, "unknown_generation", detail)
     }
 
     pub(super) fn no_artifact(id: &str) -> Self {
-        let detail = format!("there is no artifact `{id}`");
+        let detail = format!("artifact `{id}` does not exist");
         Self::new(StatusCode::NOT_FOUND, "unknown_artifact", detail)
     }
 }

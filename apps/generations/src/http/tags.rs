@@ -31,7 +31,8 @@ pub(super) async fn set(
     is_on: bool,
 ) -> Result<StatusCode, Problem> {
     if is_on && !is_tag(&tag) {
-        let detail = format!("`{tag}` cannot be a tag: 1 to {TAG_MAX} letters, no space around it");
+        let detail =
+            format!("tag `{tag}` must have 1 to {TAG_MAX} characters without spaces around");
         return Err(Problem::bad("invalid_tag", detail));
     }
     let set = SetTag { target, id: id.clone(), tag, is_on };

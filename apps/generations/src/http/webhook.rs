@@ -15,7 +15,7 @@ pub(super) async fn receive(
     Path((_, generation, task, token)): Path<(String, String, String, String)>,
     body: Bytes,
 ) -> Result<StatusCode, Problem> {
-    let malformed = || Problem::bad("malformed_webhook", "a webhook is a text in JSON");
+    let malformed = || Problem::bad("malformed_webhook", "the body of a webhook must be JSON");
     let body = String::from_utf8(body.to_vec()).map_err(|_| malformed())?;
     if !is_id(&generation) {
         return Err(Problem::no_generation(&generation));

@@ -109,7 +109,9 @@ pub(super) async fn find(
         None => None,
     };
     let after = match query.cursor.as_deref().filter(|it| !it.is_empty()).map(read_cursor) {
-        Some(None) => return Err(Problem::bad("bad_request", "take the cursor from `next`")),
+        Some(None) => {
+            return Err(Problem::bad("bad_request", "`cursor` must be the `next` of another page"));
+        }
         Some(after) => after,
         None => None,
     };
@@ -129,7 +131,7 @@ fn read_cursor(cursor: &str) -> Option<(i64, String)> {
 }
 
 async fn one(site: &Site, organization: &str, name: &str) -> Result<Upload, Problem> {
-    let unknown = || Problem::unknown(format!("there is no upload `{name}`"));
+    let unknown = || Problem::unknown(format!("upload `{name}` does not exist"));
     if !is_name(name) {
         return Err(unknown());
     }
@@ -162,11 +164,11 @@ pub(super) async fn delete(
 /// row is hidden.
 pub(super) async fn remove(site: &Site, organization: &str, name: &str) -> Result<(), Problem> {
     if !is_name(name) {
-        return Err(Problem::unknown(format!("there is no upload `{name}`")));
+        return Err(Problem::unknown(format!("upload `{name}` does not exist")));
     }
     let sequence = site.uploads.delete(&format!("{organization}/{name}")).await?;
     let Some(sequence) = sequence else {
-        return Err(Problem::unknown(format!("there is no upload `{name}`")));
+        return Err(Problem::unknown(format!("upload `{name}` does not exist")));
     };
     let hide = HideUpload { name: name.into(), sequence };
     Ok(site.objects.call(OrganizationAgent::at(organization), hide).await?)

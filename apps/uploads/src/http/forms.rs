@@ -52,7 +52,8 @@ async fn store_all(site: &Site, organization: &str, mut form: Multipart) -> Resu
     {
         files += 1;
         if FILES_MAX < files {
-            let detail = format!("send {FILES_MAX} files at most at a time; the first are stored");
+            let detail =
+                format!("send at most {FILES_MAX} files at once; the first {FILES_MAX} are stored");
             return Err(Problem::bad("too_many_files", detail));
         }
         let stored = async {

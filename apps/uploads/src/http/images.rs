@@ -76,16 +76,14 @@ async fn current(
     name: &str,
     query: &Version,
 ) -> Result<(String, String), Problem> {
-    let unknown = || Problem::unknown(format!("there is no upload `{name}`"));
+    let unknown = || Problem::unknown(format!("upload `{name}` does not exist"));
     if !is_name(name) {
         return Err(unknown());
     }
     let key = format!("{organization}/{name}");
     let version = site.uploads.head(&key).await?.ok_or_else(unknown)?.version();
     if query.version.as_ref().is_some_and(|it| *it != version) {
-        return Err(Problem::unknown(format!(
-            "there is a newer upload `{name}`; ask for it again"
-        )));
+        return Err(Problem::unknown(format!("upload `{name}` was replaced; request it again")));
     }
     Ok((key, version))
 }

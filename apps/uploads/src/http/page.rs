@@ -136,7 +136,7 @@ fn main(
         ul #cards {
             @for upload in uploads { (card(organization, upload)) }
         }
-        @if uploads.is_empty() { p.empty #empty { "There are no images yet." } }
+        @if uploads.is_empty() { p.empty #empty { "No images yet." } }
         nav #pages aria-label="Pages" {
             @if let Some(next) = next { a href=(next) { "Older images" } }
         }

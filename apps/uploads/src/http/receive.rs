@@ -141,7 +141,7 @@ fn name_of_file(file: &str) -> String {
 }
 
 fn too_large(site: &Site) -> Problem {
-    let detail = format!("an image may have {} bytes at most", site.limits.bytes_max);
+    let detail = format!("an image must have at most {} bytes", site.limits.bytes_max);
     Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "image_too_large", detail)
 }
 

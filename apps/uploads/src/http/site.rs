@@ -50,7 +50,7 @@ impl Site {
         _: Action,
     ) -> Result<(), Problem> {
         if !is_name(organization) {
-            return Err(Problem::unknown(format!("there is no organization `{organization}`")));
+            return Err(Problem::unknown(format!("organization `{organization}` does not exist")));
         }
         Ok(self.tokens.check(credential(credentials), organization).await?)
     }

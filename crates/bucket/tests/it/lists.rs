@@ -42,6 +42,31 @@ async fn a_list_goes_on_behind_a_prefix_of_more_keys_than_a_page(lab: Lab) {
     assert_eq!(shown(&lab, &list).await, ["many/*", "next"]);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_list_of_folders_does_not_read_the_blobs_in_them() {
+    let lab = Lab::sqlite().await;
+    let delimiter = "/".to_owned();
+    let list = ListOptions { delimiter, limit: Some(50), ..ListOptions::default() };
+    let steps = async || {
+        let before = lab.store.activity().steps;
+        assert_eq!(lab.buckets.list(&bucket(), &list).await.unwrap().prefixes.len(), 10);
+        lab.store.activity().steps - before
+    };
+    let fill = async |numbers: std::ops::Range<u32>| {
+        for number in numbers {
+            for folder in 0..10 {
+                lab.put(&format!("{folder}/{number:03}"), b"").await;
+            }
+        }
+    };
+    fill(0..5).await;
+    steps().await;
+    let few = steps().await;
+    fill(5..50).await;
+    let many = steps().await;
+    assert!(0 < few && many <= few + few / 4, "{few} steps, then {many}");
+}
+
 /// The plain truth, in the words of `ListOptions`.
 fn plain(keys: &BTreeSet<String>, list: &ListOptions) -> Vec<String> {
     let mut all = BTreeSet::new();

@@ -14,7 +14,7 @@ use super::{
     call_key::{CallKey, Key},
     request::{Caller, Reply, Request, Settle},
 };
-use crate::{Body, client::Way, door::call_error};
+use crate::{Body, RequestKey, client::Way, door::call_error};
 
 /// A call that is about to be made.
 #[must_use = "a call is made when it is awaited"]
@@ -82,12 +82,14 @@ impl<R: Body> IntoFuture for PendingCall<R> {
                     door.call(object, message, &body, key).await.map_err(call_error)?
                 }
             };
-            serde_json::from_str(&reply).map_err(|error| CallError::Reply {
-                message: message.into(),
-                detail: error.to_string(),
-            })
+            read(message, &reply)
         })
     }
+}
+
+fn read<R: Body>(message: &str, reply: &str) -> Result<R, CallError> {
+    serde_json::from_str(reply)
+        .map_err(|error| CallError::Reply { message: message.into(), detail: error.to_string() })
 }
 
 impl Objects {
@@ -97,6 +99,34 @@ impl Objects {
         C::Calls: Lists<M, I>,
     {
         PendingCall::typed(Ok(Way::Local(self.clone())), to, msg)
+    }
+
+    /// Calls an object once for a request. The commit of the turn records the key with the reply.
+    /// The store keeps the key, not the object: the same key with a call of another object is
+    /// refused. A call that is refused records nothing, and neither does a turn without effects.
+    pub async fn call_once<C: Handle<M>, M: Body, I>(
+        &self,
+        to: Address<C>,
+        msg: M,
+        key: RequestKey,
+    ) -> Result<C::Reply, CallError>
+    where
+        C::Calls: Lists<M, I>,
+    {
+        let PendingCall { to, message, body, caller, .. } = self.call(to, msg);
+        let (to, body, store) = (to?, body?, &*self.scheduler.store);
+        if let Some(before) = key.answer::<String>(store).await? {
+            return read(message, &before);
+        }
+        let stored = Some(Key::of_request(key.clone()));
+        let (body, message_) = (body.into(), message.into());
+        let request = Request::Call { message: message_, body, key: stored, caller };
+        let reply = match self.request(&to, request, None).await {
+            // Another request with this key may have been first.
+            Err(error @ CallError::Lost { .. }) => key.answer(store).await?.ok_or(error)?,
+            reply => reply?,
+        };
+        read(message, &reply)
     }
 
     /// Calls an object by names, with JSON, for callers outside of the program: the turn's

@@ -1,4 +1,5 @@
-//! Idempotency keys of calls, and the replies that the store keeps for runs.
+//! Idempotency keys of calls, and the replies that the store keeps: for runs, and for requests
+//! whose key holds beyond one object (see `Objects::call_once`).
 //!
 //! A call of a run leads to exactly one turn, however long the process is down in between. The
 //! store keeps the reply as an entry. The commit of the turn writes the entry, and the commit that
@@ -13,6 +14,7 @@ use steadfast_store::{
 };
 
 use super::CallError;
+use crate::RequestKey;
 
 /// A hash of message name and body.
 pub(super) type RequestHash = [u8; 16];
@@ -22,8 +24,44 @@ pub(super) type RequestHash = [u8; 16];
 pub(super) struct Key {
     pub(super) text: Box<str>,
     pub(super) request: RequestHash,
-    /// Set if a run makes the call.
-    pub(super) run_call: Option<Box<CallKey>>,
+    /// Set if the store keeps the reply.
+    pub(super) stored: Option<Box<StoredKey>>,
+}
+
+/// A key whose reply the store keeps, in the commit of the turn.
+#[derive(Clone, Debug)]
+pub(super) enum StoredKey {
+    RunCall(CallKey),
+    Request(RequestKey),
+}
+
+/// The part of a turn's commit that stores its reply.
+pub(super) struct ReplyRecord {
+    pub(super) expect: Option<Expect>,
+    pub(super) write: Write,
+}
+
+impl StoredKey {
+    pub(super) fn record(
+        &self,
+        object: &store::Address,
+        request: RequestHash,
+        reply: &str,
+    ) -> Result<ReplyRecord, CallError> {
+        match self {
+            Self::RunCall(call) => {
+                let put = call.put(object, request, reply)?;
+                // An earlier attempt of the same call may have committed its turn.
+                let expect = Expect::Revision { entry: put.entry.clone(), revision: 0 };
+                Ok(ReplyRecord { expect: Some(expect), write: Write::Put(put) })
+            }
+            Self::Request(key) => {
+                let refused = |error: InvalidInput| CallError::rolled_back(object, &error);
+                let write = key.write_answer(&reply).map_err(refused)?;
+                Ok(ReplyRecord { expect: None, write })
+            }
+        }
+    }
 }
 
 impl Key {
@@ -34,13 +72,19 @@ impl Key {
         let digest = Sha256::new().chain_update(message).chain_update([0]).chain_update(body);
         let mut request = [0; 16];
         request.copy_from_slice(&digest.finalize()[..16]);
-        Ok(Self { text: text.into(), request, run_call: None })
+        Ok(Self { text: text.into(), request, stored: None })
     }
 
     /// The key of a call that a run makes.
     pub(super) fn of_run(call: CallKey, message: &str, body: &str) -> Result<Self, CallError> {
         let key = Self::new(&call.text, message, body)?;
-        Ok(Self { run_call: Some(Box::new(call)), ..key })
+        Ok(Self { stored: Some(Box::new(StoredKey::RunCall(call))), ..key })
+    }
+
+    /// The key of a request. The caller has looked for it in the store.
+    pub(super) fn of_request(key: RequestKey) -> Self {
+        let stored = Some(Box::new(StoredKey::Request(key)));
+        Self { text: "".into(), request: [0; 16], stored }
     }
 
     /// Rejects a key that was used for another request.
@@ -56,7 +100,7 @@ impl Key {
         &self,
         store: &dyn Store,
     ) -> Result<Option<String>, CallError> {
-        let Some(call) = &self.run_call else { return Ok(None) };
+        let Some(StoredKey::RunCall(call)) = self.stored.as_deref() else { return Ok(None) };
         let Some(json) = store.entry(&call.entry).await?.and_then(|it| it.value) else {
             return Ok(None);
         };
@@ -116,11 +160,6 @@ impl CallKey {
     pub(crate) fn remove(&self) -> [Write; 2] {
         remove(&self.entry)
     }
-}
-
-/// Rejects the commit of a turn if an earlier attempt of the same call has committed its turn.
-pub(super) fn expect_first(put: &Put) -> Expect {
-    Expect::Revision { entry: put.entry.clone(), revision: 0 }
 }
 
 /// Removes an entry without leaving a tombstone.

@@ -2,7 +2,7 @@
 
 use steadfast_store::{Address, AddressError, StoreError, limits};
 
-use crate::Error;
+use crate::{Error, KeyError};
 
 /// Why a call got no reply.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -136,6 +136,15 @@ pub enum CallError {
     /// The store gave no answer.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl From<KeyError> for CallError {
+    fn from(error: KeyError) -> Self {
+        match error {
+            KeyError::Reused { key } => Self::KeyReused { key },
+            KeyError::Store(error) => Self::Store(error),
+        }
+    }
 }
 
 impl CallError {

@@ -160,15 +160,6 @@ fn still(last: Sample, gap: Duration) -> Sample {
 }
 
 impl Queues {
-    /// All queues, by name.
-    pub async fn list(&self) -> Result<Vec<QueueView>, QueueError> {
-        let mut all = Vec::new();
-        for name in self.names().await? {
-            all.push(self.view(&*self.desk(&name).await?).await?);
-        }
-        Ok(all)
-    }
-
     /// A part of the queues, in the order of [`Queues::names_behind`].
     pub async fn page(&self, after: Option<&str>, limit: usize) -> Result<QueuePage, QueueError> {
         let mut names = self.names_behind(after, limit + 1).await?;

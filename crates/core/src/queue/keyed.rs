@@ -30,11 +30,11 @@ impl Queues {
         }
     }
 
-    /// Has keyed operations of several commits wait for each other, so that the second of two with
-    /// one key finds the answer of the first.
-    pub(super) async fn alone(&self) -> Option<MutexGuard<'_, ()>> {
+    /// Serializes the keyed operations of a queue that take several commits, so that the second of
+    /// two with one key finds the answer of the first.
+    pub(super) async fn alone<'a>(&self, desk: &'a Desk) -> Option<MutexGuard<'a, ()>> {
         match &self.key {
-            Some(_) => Some(self.shared.many.lock().await),
+            Some(_) => Some(desk.keyed.lock().await),
             None => None,
         }
     }
@@ -167,5 +167,42 @@ fn position_of(rejection: &Rejection) -> Option<Position> {
         | Rejection::JustWritten { .. }
         | Rejection::Revision { .. }
         | Rejection::NotVacant { .. } => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        App,
+        queue::{Outgoing, Redrive},
+    };
+
+    #[tokio::test]
+    async fn keyed_operations_wait_for_those_of_their_own_queue_only() {
+        let app = App::new("shop").test().await.unwrap();
+        let queues = app.queues();
+        for name in ["mail", "other"] {
+            let body = steadfast_store::Json::of(&json!(1)).unwrap();
+            let one = Outgoing { body, delay: Duration::ZERO };
+            queues.send_json(name, vec![one], None).await.unwrap();
+        }
+        let desk = queues.known("mail").await.unwrap();
+        let keyed = |key| queues.keyed(RequestKey::new("Test", None, key, b"").unwrap());
+        let alone = keyed("held").alone(&desk).await;
+        assert_eq!(keyed("one").purge("other", None, None).await.unwrap(), 1);
+        let preview = Redrive { dry_run: true, to: Some("third".into()), ..Redrive::default() };
+        assert_eq!(keyed("two").redrive("mail", &preview).await.unwrap().matched, 1);
+        let queue = keyed("three");
+        let mut purge = Box::pin(queue.purge("mail", None, None));
+        tokio::select! {
+            biased;
+            purged = &mut purge => panic!("it did not wait: {purged:?}"),
+            () = tokio::task::yield_now() => {}
+        }
+        drop(alone);
+        assert_eq!(purge.await.unwrap(), 1);
     }
 }

@@ -97,13 +97,14 @@ impl Queues {
         limit: usize,
     ) -> Result<Vec<Letter>, QueueError> {
         let mut found = Vec::new();
+        let mut size = limit;
         while found.len() < limit {
             let store = &self.shared.store;
-            // Many may be held, however few are wanted.
-            let size = limit.max(200);
             let page = store.letters(desk.address.id(), after, Timestamp::MAX, size).await?;
             let Some(last) = page.last() else { break };
             after = DueCursor { due_at: last.due_at(), position: last.message.position };
+            // Many may be held, however few are wanted.
+            size = (2 * size).clamp(200, 1_000);
             let shelf = desk.shelf();
             found.extend(page.into_iter().filter(|it| {
                 let is_held = matches!(it.message.state, Some(State::InFlight { .. }));

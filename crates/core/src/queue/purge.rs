@@ -7,6 +7,7 @@ use steadfast_store::{Commit, DueCursor, Letter, Position, SettledAs, Timestamp,
 use super::{
     PeekState, QueueError, Queues,
     change::TOGETHER,
+    desk::Desk,
     redrive::{CHUNK, Candidate, Walk, taken_out},
 };
 
@@ -23,7 +24,7 @@ impl Queues {
         ids: Option<&[Position]>,
     ) -> Result<u64, QueueError> {
         let desk = self.known(name).await?;
-        let _alone = self.alone().await;
+        let _alone = self.alone(&desk).await;
         if let Some(before) = self.before().await? {
             return Ok(before);
         }
@@ -47,31 +48,39 @@ impl Queues {
     /// many: none while the clock cannot be trusted.
     pub async fn sweep(&self) -> Result<u64, QueueError> {
         let Some(now) = self.shared.clock.deletion_time() else { return Ok(0) };
-        let mut expired = 0;
-        for name in self.names().await? {
-            let desk = self.desk(&name).await?;
-            let Some(keep) = desk.rules().settings.retention_ms else { continue };
-            // Longer than that, not just as long.
-            let keep_ms = i64::try_from(keep).unwrap_or(i64::MAX);
-            let before = Timestamp(now.0.saturating_sub(keep_ms).saturating_sub(1));
-            let why = format!("expired: nobody consumed it within {:?}", kept(keep));
-            let mut after = DueCursor::START;
-            // In due order: what is delayed, tried again or moved has its time from then on.
-            loop {
-                let store = &self.shared.store;
-                let page = store.letters(desk.address.id(), after, before, CHUNK).await?;
-                let Some(last) = page.last() else { break };
-                after = DueCursor { due_at: last.due_at(), position: last.message.position };
-                let candidate =
-                    |it: Letter| Candidate { message: it.message.clone(), letter: Some(it) };
-                let changes = page.into_iter().map(|it| cancelling(candidate(it), &why));
-                let changes: Vec<_> = changes.collect();
-                for some in changes.chunks(TOGETHER) {
-                    expired += self.change_some(&desk, some).await?;
-                }
+        let (mut expired, mut last) = (0, None);
+        loop {
+            let names = self.names_behind(last.as_deref(), CHUNK).await?;
+            for name in &names {
+                expired += self.expire(&*self.desk(name).await?, now).await?;
+            }
+            last = names.last().cloned();
+            if names.len() < CHUNK {
+                return Ok(expired);
             }
         }
-        Ok(expired)
+    }
+
+    async fn expire(&self, desk: &Desk, now: Timestamp) -> Result<u64, QueueError> {
+        let Some(keep) = desk.rules().settings.retention_ms else { return Ok(0) };
+        // Longer than that, not just as long.
+        let keep_ms = i64::try_from(keep).unwrap_or(i64::MAX);
+        let before = Timestamp(now.0.saturating_sub(keep_ms).saturating_sub(1));
+        let why = format!("expired: nobody consumed it within {:?}", Duration::from_millis(keep));
+        let (mut expired, mut after) = (0, DueCursor::START);
+        // In due order: what is delayed, tried again or moved has its time from then on.
+        loop {
+            let page = self.shared.store.letters(desk.address.id(), after, before, CHUNK).await?;
+            let Some(last) = page.last() else { return Ok(expired) };
+            after = DueCursor { due_at: last.due_at(), position: last.message.position };
+            let candidate =
+                |it: Letter| Candidate { message: it.message.clone(), letter: Some(it) };
+            let changes = page.into_iter().map(|it| cancelling(candidate(it), &why));
+            let changes: Vec<_> = changes.collect();
+            for some in changes.chunks(TOGETHER) {
+                expired += self.change_some(desk, some).await?;
+            }
+        }
     }
 }
 
@@ -81,8 +90,4 @@ fn cancelling(it: Candidate, why: &str) -> (Candidate, Commit) {
     let error = Some(why.to_owned());
     let commit = taken_out(&it).write(Write::Settle { position, lease, as_, error });
     (it, commit)
-}
-
-fn kept(ms: u64) -> Duration {
-    Duration::from_millis(ms)
 }

@@ -68,8 +68,6 @@ pub(super) struct Shared {
     leases: Leases,
     /// Held by who gives a queue other settings.
     pub(super) configuring: tokio::sync::Mutex<()>,
-    /// Held by keyed operations of several commits, so that two with one key do not run at once.
-    pub(super) many: tokio::sync::Mutex<()>,
     /// A pump has looked at what is to be done.
     pub(super) rested: Notify,
     pub(super) stop: watch::Sender<bool>,
@@ -152,7 +150,6 @@ impl Queues {
             suspects: Suspects::default(),
             leases: Leases::default(),
             configuring: tokio::sync::Mutex::default(),
-            many: tokio::sync::Mutex::default(),
             rested: Notify::new(),
             stop: watch::channel(false).0,
             pumps: Mutex::default(),
@@ -210,16 +207,6 @@ impl Queues {
                 return Ok(names);
             }
         }
-    }
-
-    /// The names of all queues, in order.
-    pub async fn names(&self) -> Result<Vec<String>, QueueError> {
-        let mut names = self.stored().await?;
-        let declared = self.shared.declared.keys().chain(self.shared.consumed.keys());
-        names.extend(declared.map(|it| (*it).to_owned()));
-        names.sort();
-        names.dedup();
-        Ok(names)
     }
 
     /// The names of queues behind one, in the order of addresses: `a-b` comes before `a`, because a

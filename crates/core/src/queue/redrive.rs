@@ -88,7 +88,8 @@ impl Queues {
         if let Some(to) = &what.to {
             address(to).map_err(|error| QueueError::name(to, &error))?;
         }
-        let _alone = self.alone().await;
+        // A dry run changes nothing: it waits for nobody and ignores the key.
+        let _alone = if what.dry_run { None } else { self.alone(&desk).await };
         if !what.dry_run
             && let Some(before) = self.before().await?
         {
@@ -147,11 +148,11 @@ impl Queues {
         body: Json,
         to: Option<&str>,
     ) -> Result<Position, QueueError> {
-        let _alone = self.alone().await;
+        let desk = self.known(name).await?;
+        let _alone = self.alone(&desk).await;
         if let Some(before) = self.replaced_before().await? {
             return Ok(before);
         }
-        let desk = self.known(name).await?;
         let unknown = || QueueError::UnknownMessage { queue: name.into(), id };
         let found = self.candidate(&desk, id).await?.ok_or_else(unknown)?;
         let origin = self.origins(&desk, &[&found.message]).await?.pop().flatten();

@@ -4,7 +4,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use steadfast_store::{Recorded, StoreError, Timestamp, Version};
 
-use super::{RunError, Runs, record::Entry, runs::address, view::Time};
+use super::{RunError, Runs, look::BOUNDED_PAGE, record::Entry, runs::address, view::Time};
+
+/// Bytes of entries in one answer.
+const BYTES_MAX: usize = 8 << 20;
 
 /// One entry of a run's history.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -67,7 +70,8 @@ fn write_times(fields: &mut Map<String, Value>) {
 }
 
 impl Runs {
-    /// What is recorded of a run, from behind an entry on.
+    /// What is recorded of a run, from behind an entry on. There are fewer entries than `limit` at
+    /// the end, and where they would have more than 8 MiB. The first is read however large it is.
     pub async fn history(
         &self,
         workflow: &str,
@@ -76,12 +80,26 @@ impl Runs {
         limit: usize,
     ) -> Result<Vec<HistoryEntry>, RunError> {
         let run = address(workflow, id)?;
-        let page = self.shared.store.read_stream(run.id(), after.max(0) + 1, limit).await?;
-        if page.is_empty() && self.shared.store.version(run.id()).await? == 0 {
-            self.check(workflow)?;
-            return Err(RunError::UnknownRun { run: run.to_string() });
+        let (mut after, mut bytes, mut entries) = (after.max(0), 0, Vec::new());
+        loop {
+            let wanted = (limit - entries.len()).min(BOUNDED_PAGE);
+            let page = self.shared.store.read_stream(run.id(), after + 1, wanted).await?;
+            for message in &page {
+                bytes += message.data.as_str().len();
+                if BYTES_MAX < bytes && !entries.is_empty() {
+                    return Ok(entries);
+                }
+                after = message.version;
+                entries.push(HistoryEntry::of(message)?);
+            }
+            if page.len() < wanted || entries.len() == limit {
+                break;
+            }
         }
-        Ok(page.iter().map(HistoryEntry::of).collect::<Result<_, _>>()?)
+        if entries.is_empty() {
+            self.length(workflow, id).await?;
+        }
+        Ok(entries)
     }
 }
 

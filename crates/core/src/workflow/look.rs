@@ -9,6 +9,9 @@ use super::{
     view::{Present, RunView},
 };
 
+/// Entries of one read while bytes are counted: each may have 1 MiB.
+pub(super) const BOUNDED_PAGE: usize = 50;
+
 impl Runs {
     /// What a run looks like.
     pub async fn look(&self, workflow: &str, id: &str) -> Result<RunView, RunError> {
@@ -16,11 +19,53 @@ impl Runs {
         let around = self.around(&run);
         match RunFold::load(&*self.shared.store, &run).await? {
             Some(fold) => Ok(RunView::of(&fold, &run, &around)),
-            None => {
-                self.check(workflow)?;
-                Err(RunError::UnknownRun { run: run.to_string() })
+            None => Err(self.unknown(&run)),
+        }
+    }
+
+    /// What a run looks like, unless its record has more entries or bytes than this: then `None`,
+    /// after a read of at most 50 entries more.
+    pub async fn look_within(
+        &self,
+        workflow: &str,
+        id: &str,
+        entries: Version,
+        mut bytes: usize,
+    ) -> Result<Option<RunView>, RunError> {
+        let run = address(workflow, id)?;
+        let around = self.around(&run);
+        let mut fold = RunFold::empty();
+        loop {
+            let from = fold.head.version + 1;
+            let page = self.shared.store.read_stream(run.id(), from, BOUNDED_PAGE).await?;
+            for message in &page {
+                let len = message.data.as_str().len();
+                if bytes < len || entries < message.version {
+                    return Ok(None);
+                }
+                bytes -= len;
+                fold.take(message)?;
+            }
+            if page.len() < BOUNDED_PAGE {
+                let view = (0 < fold.head.version).then(|| RunView::of(&fold, &run, &around));
+                return view.map(Some).ok_or_else(|| self.unknown(&run));
             }
         }
+    }
+
+    /// How many entries the record of a run has.
+    pub async fn length(&self, workflow: &str, id: &str) -> Result<Version, RunError> {
+        let run = address(workflow, id)?;
+        match self.shared.store.version(run.id()).await? {
+            0 => Err(self.unknown(&run)),
+            length => Ok(length),
+        }
+    }
+
+    /// The error of a run without a record.
+    pub(super) fn unknown(&self, run: &Address) -> RunError {
+        let unknown = RunError::UnknownRun { run: run.to_string() };
+        self.check(run.class()).err().unwrap_or(unknown)
     }
 
     /// What a run looked like after the change that was made under the key of this handle; without

@@ -287,7 +287,7 @@ async fn a_token_is_made_once_and_its_repetition_names_it(lab: Lab) {
     assert!(matches!(&again, TokenError::Repeated { id } if *id == made.token.id), "{again}");
     let other = tokens.create_keyed("other", Some(&key("other"))).await.err().unwrap();
     assert!(matches!(other, TokenError::KeyReused { .. }), "{other}");
-    assert_eq!(tokens.list().await.unwrap(), [made.token]);
+    assert_eq!(tokens.list(None, 9).await.unwrap(), [made.token]);
     theatre.app.stop().await;
 }
 

@@ -149,7 +149,7 @@ impl Office {
     /// Waits until consumers have nothing to do now.
     pub(crate) async fn quiet(&self) {
         let is_quiet = async || {
-            let all = self.app.queues().list().await.unwrap();
+            let all = self.app.queues().page(None, 1_000).await.unwrap().queues;
             all.iter().all(|it| {
                 let rests = !it.consumed || it.paused || it.depth.ready == 0;
                 rests && it.in_hand == 0
@@ -168,7 +168,7 @@ impl Office {
                 return;
             }
             let mut next = end;
-            for name in self.app.queues().names().await.unwrap() {
+            for name in self.app.queues().names_behind(None, 1_000).await.unwrap() {
                 let id =
                     crate::lab::address_of(steadfast_core::store::EntityKind::Queue, &name, "0");
                 let due = self.lab.store.next_due(id.id(), now).await.unwrap();

@@ -231,11 +231,11 @@ pub(crate) async fn history(
     it: RunHistory,
 ) -> Result<Page<HistoryEntry>, Problem> {
     let after = it.cursor.as_deref().map_or(Ok(0), |it| number(it, CURSOR))?;
-    let limit = it.limit.rows();
-    let mut items = server.runtime.runs().history(&it.workflow, &it.id, after, limit + 1).await?;
-    let more = limit < items.len();
-    items.truncate(limit);
-    let next = items.last().filter(|_| more).map(|it| it.number.to_string());
+    let runs = server.runtime.runs();
+    let items = runs.history(&it.workflow, &it.id, after, it.limit.rows()).await?;
+    // A part may end early: its bytes are limited as well.
+    let length = runs.length(&it.workflow, &it.id).await?;
+    let next = items.last().filter(|it| it.number < length).map(|it| it.number.to_string());
     Ok(Page { items, next })
 }
 

@@ -28,9 +28,13 @@ async fn create(server: Arc<Server>, it: CreateToken) -> Result<NewToken, Proble
     Ok(NewToken { entry: new.token.into(), token: new.secret })
 }
 
-async fn list(server: Arc<Server>, _: ListTokens) -> Result<Page<Token>, Problem> {
-    let all = server.runtime.tokens().list().await.map_err(problem)?;
-    Ok(Page::whole(all.into_iter().map(Token::from).collect()))
+async fn list(server: Arc<Server>, it: ListTokens) -> Result<Page<Token>, Problem> {
+    let (after, limit) = (it.cursor.as_deref(), it.limit.rows());
+    let mut found = server.runtime.tokens().list(after, limit + 1).await.map_err(problem)?;
+    let is_more = limit < found.len();
+    found.truncate(limit);
+    let next = found.last().filter(|_| is_more).map(|it| it.id.clone());
+    Ok(Page { items: found.into_iter().map(Token::from).collect(), next })
 }
 
 async fn revoke(

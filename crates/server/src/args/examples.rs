@@ -2,7 +2,7 @@
 
 /// Below the help of `steadfast` itself.
 pub(super) const STEADFAST: &str = "\
-Without a verb it serves.
+Without a command, `serve` is run.
 
 Examples:
   steadfast
@@ -27,7 +27,7 @@ Examples:
 
 /// Below the help of `config show`.
 pub(super) const CONFIG: &str = "\
-A flag goes before its variable, that before the settings file, that before the default.
+Precedence: flag, variable, settings file, default.
 `[auctions] fee = 3` in the file is --auctions-fee and STEADFAST_AUCTIONS_FEE.
 
 Example:

@@ -41,7 +41,7 @@ fn room(folder: &Path) -> Check {
     let detail = format!("{} MiB of {} MiB free", free / MIB, all / MIB);
     match free {
         _ if free < FREE_BYTES_LOW => {
-            Check::failed("disk space", format!("{detail}; free some before commits are refused"))
+            Check::failed("disk space", format!("{detail}; free space before commits are refused"))
         }
         _ if free < FREE_BYTES_SCARCE => Check::warning("disk space", detail),
         _ => Check::ok("disk space", detail),
@@ -52,7 +52,7 @@ fn log(folder: &Path) -> Check {
     let bytes = std::fs::metadata(folder.join("steadfast.db-wal")).map_or(0, |it| it.len());
     let detail = format!("write-ahead log has {:.1} MiB", bytes as f64 / MIB as f64);
     if WAL_BYTES_HIGH < bytes {
-        let detail = format!("{detail}; a program that reads the file keeps it from being emptied");
+        let detail = format!("{detail}; a reader prevents its checkpoint");
         return Check::warning("wal", detail);
     }
     Check::ok("wal", detail)
@@ -64,7 +64,7 @@ fn speed(folder: &Path) -> Check {
         Err(error) => return Check::failed("fsync", error.to_string()),
     };
     let microseconds = median.as_micros();
-    let detail = format!("{:.2} ms in the median", microseconds as f64 / 1_000.0);
+    let detail = format!("median {:.2} ms", microseconds as f64 / 1_000.0);
     if FSYNC_MICROSECONDS_SLOW < microseconds {
         return Check::warning("fsync", format!("{detail}; every commit waits that long"));
     }

@@ -61,19 +61,19 @@ async fn work(store: &dyn Store, works: bool) -> [Check; 2] {
         }
     };
     let pending = match totals.pending {
-        0 => Check::ok("pending", "nothing waits to be delivered"),
-        count if works => Check::ok("pending", format!("{count} messages wait to be delivered")),
+        0 => Check::ok("pending", "no message is pending"),
+        count if works => Check::ok("pending", format!("{count} messages are pending")),
         // Messages are delivered by the program that has handlers for them.
         count => Check::warning(
             "pending",
-            format!("{count} messages wait, and nothing in this process handles them"),
+            format!("{count} messages are pending, and nothing in this process handles them"),
         ),
     };
     let dead = match totals.dead {
-        0 => Check::ok("dead", "no message was given up"),
+        0 => Check::ok("dead", "no message is dead"),
         count => Check::warning(
             "dead",
-            format!("{count} messages were given up; see `steadfast streams dead`"),
+            format!("{count} messages are dead; see `steadfast streams dead`"),
         ),
     };
     [pending, dead]

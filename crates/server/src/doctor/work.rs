@@ -9,11 +9,12 @@ const NAMED_MAX: usize = 10;
 /// No pending work may be without something that wakes it.
 pub(super) async fn wake_ups(runtime: &Runtime) -> Check {
     match runtime.forgotten().await {
-        Ok(found) if found.is_empty() => Check::ok("wake-ups", "all pending work will be woken"),
+        Ok(found) if found.is_empty() => Check::ok("wake-ups", "all pending work is scheduled"),
         Ok(found) => {
             let named: Vec<String> = found.iter().take(NAMED_MAX).map(i64::to_string).collect();
             let (count, named) = (found.len(), named.join(", "));
-            let detail = format!("nothing wakes {count} messages ({named}, …); start it again");
+            let detail =
+                format!("nothing will deliver {count} messages ({named}, …); restart the program");
             Check::failed("wake-ups", detail)
         }
         Err(error) => Check::failed("wake-ups", error.to_string()),

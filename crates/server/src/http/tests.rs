@@ -144,7 +144,7 @@ async fn a_route_that_is_not_described_is_not_served() {
     assert_eq!(status(&site, "/porter/outside", HOST).await, 200);
     let response = answer(&site, "/porter/hidden").await;
     assert_eq!(response.status(), 404);
-    assert!(text(response).await.contains("does not declare what it needs"));
+    assert!(text(response).await.contains("does not declare the role"));
     let delete = Request::delete("/porter/outside").header("host", HOST);
     let response = ask(&site, delete.body(Body::empty()).unwrap()).await;
     assert_eq!(

@@ -65,7 +65,7 @@ async fn talk(live: &LiveSocket, out: &mpsc::Sender<Event>) -> Closed {
             sent = timeout(WRITE_TIMEOUT, out.send(next)) => match sent {
                 Ok(Ok(())) => {}
                 Ok(Err(_)) => return gone(),
-                Err(_) => return Closed::new(Closed::TRY_AGAIN, "too slow: connect again"),
+                Err(_) => return Closed::new(Closed::TRY_AGAIN, "too slow: reconnect"),
             },
             closed = live.ended() => return closed,
         }

@@ -92,7 +92,7 @@ impl Watch {
                 self.after = entry.number;
                 ended = end_of(Some(entry));
             }
-            if page.len() == PAGE {
+            if !page.is_empty() {
                 continue;
             }
             if let Some(entry) = ended {
@@ -103,7 +103,7 @@ impl Watch {
                 grown = grown => if let Err(error) = grown { return closed(&error) },
                 () = out.closed() => return End::Gone,
                 () = self.server.stopping.cancelled() => {
-                    return End::Closed("stopping".into(), "the server stops; come again".into());
+                    return End::Closed("stopping".into(), "the server stops; reconnect".into());
                 }
             }
         }
@@ -132,6 +132,6 @@ async fn send(out: &mpsc::Sender<Event>, event: Event) -> Result<(), End> {
     match timeout(WRITE_TIMEOUT, out.send(event)).await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(_)) => Err(End::Gone),
-        Err(_) => Err(End::Closed("too_slow".into(), "too slow: come again".into())),
+        Err(_) => Err(End::Closed("too_slow".into(), "too slow: reconnect".into())),
     }
 }

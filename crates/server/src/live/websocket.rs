@@ -109,7 +109,7 @@ impl Talk<'_> {
                 }
                 () = &mut beat => {
                     if !std::mem::replace(&mut is_alive, false) && !is_sending {
-                        let closed = Closed::new(Closed::BROKEN, "it gave no sign of life");
+                        let closed = Closed::new(Closed::BROKEN, "no pong within the timeout");
                         return Err(End::Theirs(closed));
                     }
                     self.put(socket, Message::Ping(Vec::new().into())).await?;
@@ -131,11 +131,11 @@ impl Talk<'_> {
             })),
             Some(Ok(Message::Text(text))) if text.len() <= TEXT_BYTES_MAX => Ok(Some(text)),
             Some(Ok(Message::Text(_))) => {
-                let reason = format!("a text has at most {TEXT_BYTES_MAX} bytes");
+                let reason = format!("a text must have at most {TEXT_BYTES_MAX} bytes");
                 Err(End::Ours(Closed::new(TOO_BIG, reason)))
             }
             Some(Ok(Message::Binary(_))) => {
-                Err(End::Ours(Closed::new(UNSUPPORTED, "only texts are taken")))
+                Err(End::Ours(Closed::new(UNSUPPORTED, "only text messages are accepted")))
             }
             Some(Ok(Message::Ping(_) | Message::Pong(_))) => Ok(None),
         }
@@ -174,7 +174,7 @@ impl Talk<'_> {
             | CallError::Store(_) => {
                 let again = error.is_retryable();
                 let code = if again { Closed::TRY_AGAIN } else { Closed::FAILED };
-                let reason = format!("{}: the last text may be lost; connect again", error.code());
+                let reason = format!("{}: the last text may be lost; reconnect", error.code());
                 Err(End::Ours(Closed::new(code, reason)))
             }
         }
@@ -193,7 +193,7 @@ impl Talk<'_> {
                 End::Theirs(Closed::new(Closed::BROKEN, format!("the connection broke: {error}")))
             }),
             closed = self.live.ended() => Err(End::Ours(closed)),
-            () = late => Err(End::Ours(Closed::new(Closed::TRY_AGAIN, "too slow: connect again"))),
+            () = late => Err(End::Ours(Closed::new(Closed::TRY_AGAIN, "too slow: reconnect"))),
         }
     }
 }

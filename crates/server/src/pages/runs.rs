@@ -20,7 +20,7 @@ use steadfast_core::{
         WaitView,
     },
 };
-use steadfast_store::{Address, Clock, EntityKind, SystemClock};
+use steadfast_store::{Clock, SystemClock};
 use steadfast_web::{
     Page, Problem,
     console::{Section, console},
@@ -47,8 +47,10 @@ const ENTRIES: i64 = 10;
 /// A run with more entries is not read again every second while somebody looks.
 const LIVE_ENTRIES_MAX: i64 = 2_000;
 
-/// The record of a run with more entries is not read whole: its history is shown instead of steps.
+/// The record of a run with more entries or bytes is not read whole: the page shows its history
+/// instead of its steps.
 const READ_ENTRIES_MAX: i64 = 10_000;
+const READ_BYTES_MAX: usize = 8 << 20;
 
 /// The width of a bar in its own units, and that of a short part.
 const WIDTH: f64 = 1_000.0;
@@ -217,16 +219,14 @@ pub(super) async fn show(
 ) -> Result<Page, Problem> {
     let runs = server.runtime.runs();
     let phase = runs.phase(&name, &id).await?;
-    let version = match Address::new(EntityKind::Run, &name, &id) {
-        Ok(address) => server.runtime.store().version(address.id()).await?,
-        Err(_) => 0,
-    };
-    let latest = runs.history(&name, &id, (version - ENTRIES).max(0), ENTRIES as usize).await?;
+    let length = runs.length(&name, &id).await?;
+    let latest = runs.history(&name, &id, (length - ENTRIES).max(0), ENTRIES as usize).await?;
     let path = path_of(&name, &id);
-    if READ_ENTRIES_MAX < version {
-        return Ok(show_long(&name, &id, (phase, version), &latest));
-    }
-    let run = runs.look(&name, &id).await?;
+    let run = match length <= READ_ENTRIES_MAX {
+        true => runs.look_within(&name, &id, READ_ENTRIES_MAX, READ_BYTES_MAX).await?,
+        false => None,
+    };
+    let Some(run) = run else { return Ok(show_long(&name, &id, (phase, length), &latest)) };
     // A run that has ended can be restarted, but that is rare.
     let busy = !run.status.is_final() && run.version <= LIVE_ENTRIES_MAX;
     let content = html! {
@@ -245,8 +245,8 @@ fn show_long(name: &str, id: &str, run: (Phase, i64), latest: &[HistoryEntry]) -
         p.lead { (status(run.0)) " " (run.1) " entries · " a href=(api) { "JSON" } }
         (buttons(run.0, &path))
         div.notice {
-            "A page shows the steps of up to " (READ_ENTRIES_MAX) " entries. This record is "
-            "longer: read its history, or its JSON."
+            "A page shows the steps of a record of up to " (READ_ENTRIES_MAX) " entries and "
+            (READ_BYTES_MAX >> 20) " MiB. This one is larger: read its history, or its JSON."
         }
         h2.next { "Latest history" }
         (entry_table(latest, &api))

@@ -7,7 +7,7 @@ use axum::{
     body::{Body, to_bytes},
     http::{Request, header},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use steadfast_core::{
     App, Ctx, Error, Result, Retry, Workflow,
     queue::{Outgoing, Redrive},
@@ -38,7 +38,7 @@ impl Workflow for Charge {
 async fn ask(site: &Router, request: Request<Body>) -> (u16, String) {
     let response = site.clone().oneshot(request).await.unwrap();
     let status = response.status().as_u16();
-    let body = to_bytes(response.into_body(), 8 << 20).await.unwrap();
+    let body = to_bytes(response.into_body(), 16 << 20).await.unwrap();
     (status, String::from_utf8(body.to_vec()).unwrap())
 }
 
@@ -102,6 +102,54 @@ async fn a_preview_says_what_a_redrive_would_move_and_moves_nothing() {
     assert_eq!(program.queues().show("other").await.unwrap().depth.waiting(), 2);
     let none = Redrive { dry_run: true, ..Redrive::default() };
     assert_eq!(program.queues().redrive("q", &none).await.unwrap().matched, 0);
+}
+
+#[tokio::test]
+async fn a_run_with_a_large_record_is_read_in_parts() {
+    let program = App::new("shop").workflow(Charge).test().await.unwrap();
+    let site = router(&program, Policy::HostDecides).expect("the routes can be served");
+    program.runs().start(Charge::at("c-1"), ()).await.unwrap();
+    program.settle().await;
+    let page = get(&site, "/workflows/charge/c-1").await;
+    assert!(page.contains("card declined") && !page.contains("This one is larger"), "{page}");
+    let payload = "x".repeat(900_000);
+    for _ in 0..12 {
+        program.runs().send_event("charge", "c-1", "paid", &payload).await.unwrap();
+    }
+    program.settle().await;
+    let page = get(&site, "/workflows/charge/c-1").await;
+    assert!(page.contains("8 MiB. This one is larger"), "{}", page.len());
+    let (mut numbers, mut cursor) = (Vec::new(), String::from("0"));
+    let length = program.runs().length("charge", "c-1").await.unwrap();
+    while numbers.len() < length as usize {
+        let path = format!("/v1/workflows/charge/runs/c-1/history?limit=1000&cursor={cursor}");
+        let part: Value = serde_json::from_str(&get(&site, &path).await).unwrap();
+        let items = part["items"].as_array().unwrap();
+        assert!((1..10).contains(&items.len()) || cursor == "0", "{}", items.len());
+        numbers.extend(items.iter().map(|it| it["number"].as_i64().unwrap()));
+        let Some(next) = part["next"].as_str() else { break };
+        cursor = next.to_owned();
+    }
+    assert_ne!(cursor, "0", "one part would have more than 8 MiB");
+    assert!(numbers.iter().copied().eq(1..=length), "{numbers:?}");
+}
+
+#[tokio::test]
+async fn tokens_are_listed_in_parts() {
+    let program = App::new("shop").test().await.unwrap();
+    let site = router(&program, Policy::HostDecides).expect("the routes can be served");
+    let mut made = Vec::new();
+    for name in ["a", "b", "c"] {
+        made.push(program.tokens().create(name).await.unwrap().token.id);
+    }
+    made.sort_unstable();
+    let part = async |query: &str| -> Value {
+        serde_json::from_str(&get(&site, &format!("/v1/tokens?limit=2{query}")).await).unwrap()
+    };
+    let first = part("").await;
+    assert_eq!((&first["items"][0]["id"], &first["next"]), (&json!(made[0]), &json!(made[1])));
+    let last = part(&format!("&cursor={}", made[1])).await;
+    assert_eq!((&last["items"][0]["id"], &last["next"]), (&json!(made[2]), &Value::Null));
 }
 
 /// More runs of each status than a page has rows, and ten times as many.
@@ -174,6 +222,7 @@ async fn a_page_reads_no_more_rows_in_a_store_ten_times_as_large() {
         "/queues/q-00001",
         "/queues/busy",
         "/queues/busy?limit=10",
+        "/metrics",
     ];
     let costs = async || {
         let mut costs = Vec::new();

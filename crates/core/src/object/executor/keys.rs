@@ -1,5 +1,6 @@
 //! Replies under idempotency keys. They live in the object's own database: recorded with the turn,
-//! looked up without asking the store. The store keeps replies to runs: see `call_key.rs`.
+//! looked up without asking the store. The store keeps replies to runs and to requests: see
+//! `call_key.rs`.
 
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use rusqlite::{OptionalExtension, params};
 use super::{tables::Table, turn_state::TurnState};
 use crate::object::{
     CallError,
-    call_key::{Key, RequestHash},
+    call_key::{Key, RequestHash, StoredKey},
 };
 
 /// How long the reply to a call with a key is kept.
@@ -26,8 +27,12 @@ pub(super) fn find(state: &TurnState, key: &Key) -> Result<Option<String>, CallE
     if !state.tables.has(Table::Key) {
         return Ok(None);
     }
-    // Earlier versions kept replies to runs here: those do not expire.
-    let now = key.run_call.as_ref().map_or(state.now.0, |_| i64::MIN);
+    let now = match key.stored.as_deref() {
+        None => state.now.0,
+        // Earlier versions kept replies to runs here: those do not expire.
+        Some(StoredKey::RunCall(_)) => i64::MIN,
+        Some(StoredKey::Request(_)) => return Ok(None),
+    };
     let database = &state.database;
     let found = database.guard.system(|| {
         let mut find = database.connection.prepare_cached(FIND)?;
@@ -40,11 +45,14 @@ pub(super) fn find(state: &TurnState, key: &Key) -> Result<Option<String>, CallE
 
 /// Records the reply with the turn.
 pub(super) fn keep(state: &TurnState, key: &Key, reply: &str) -> Result<(), CallError> {
-    if let Some(call) = &key.run_call {
-        state.run_reply.replace(Some(call.put(&state.address, key.request, reply)?));
-        return Ok(());
+    match key.stored.as_deref() {
+        None => insert(state, key, reply).map_err(|error| state.sql_failed(&error)),
+        Some(stored) => {
+            let record = stored.record(&state.address, key.request, reply)?;
+            state.reply_record.replace(Some(record));
+            Ok(())
+        }
     }
-    insert(state, key, reply).map_err(|error| state.sql_failed(&error))
 }
 
 fn insert(state: &TurnState, key: &Key, reply: &str) -> rusqlite::Result<()> {

@@ -7,7 +7,7 @@ use steadfast_store::{self as store, Commit, Expect, Message, Turn as TurnRow, W
 use super::{TurnExecutor, TurnResult, database::Database, transaction::Done};
 use crate::object::{
     CallError,
-    call_key::expect_first,
+    call_key::ReplyRecord,
     connections::{Closed, ConnectionOp},
     request::Settle,
     storage::{CheckpointTail, chain},
@@ -17,21 +17,22 @@ use crate::object::{
 const SENT_MAX: usize = 5_000;
 
 impl TurnExecutor {
-    /// Makes the commit of a turn; `None` if the turn has no effects. If a run made the call, the
-    /// commit stores the reply.
+    /// Makes the commit of a turn; `None` if the turn has no effects. If the store keeps the reply,
+    /// it is in the commit.
     pub(super) fn seal(
         &mut self,
         label: &str,
         done: &Done,
         settle: Option<Settle>,
     ) -> Result<Option<Commit>, CallError> {
-        let reply = self.state().run_reply.take();
+        let reply = self.state().reply_record.take();
         let mut commit = self.seal_changes(label, done, settle)?;
         if commit.is_none() && !self.state().connection_ops.borrow().is_empty() {
             commit = reply.as_ref().map(|_| self.expecting());
         }
         Ok(commit.map(|commit| match reply {
-            Some(put) => commit.expect(expect_first(&put)).write(Write::Put(put)),
+            Some(ReplyRecord { expect: Some(expect), write }) => commit.expect(expect).write(write),
+            Some(ReplyRecord { expect: None, write }) => commit.write(write),
             None => commit,
         }))
     }

@@ -11,7 +11,10 @@ use steadfast_store::{self as store, Due, InvalidInput, Message, Timestamp};
 use super::{database::Database, tables::Tables};
 use crate::{
     Error, Result,
-    object::{CallError, connections::ConnectionOp, outgoing::Sending, request::Caller},
+    object::{
+        CallError, call_key::ReplyRecord, connections::ConnectionOp, outgoing::Sending,
+        request::Caller,
+    },
 };
 
 /// Events and other operations of one turn.
@@ -56,8 +59,8 @@ pub(in crate::object) struct TurnState {
     pub(in crate::object) ringing: RefCell<Option<Ringing>>,
     /// Messages to send.
     pub(in crate::object) outgoing: RefCell<Vec<Message>>,
-    /// Stores the reply if a run made the call.
-    pub(in crate::object) run_reply: RefCell<Option<store::Put>>,
+    /// Stores the reply, if the store keeps it.
+    pub(in crate::object) reply_record: RefCell<Option<ReplyRecord>>,
     pub(in crate::object) connection_ops: RefCell<ConnectionOps>,
     /// Something was recorded that cannot be kept: the turn fails.
     pub(in crate::object) failure: RefCell<Option<Error>>,
@@ -109,7 +112,7 @@ impl TurnState {
             caller: Default::default(),
             ringing: Default::default(),
             outgoing: Default::default(),
-            run_reply: Default::default(),
+            reply_record: Default::default(),
             connection_ops: Default::default(),
             failure: Default::default(),
             alarms_changed: Default::default(),
@@ -169,7 +172,7 @@ impl TurnState {
     /// Forgets everything that a failed turn recorded.
     pub(super) fn clear(&self) {
         self.outgoing.take();
-        self.run_reply.take();
+        self.reply_record.take();
         self.connection_ops.take();
         self.failure.take();
         self.alarms_changed.set(false);

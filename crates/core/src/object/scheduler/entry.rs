@@ -284,9 +284,10 @@ impl ObjectEntry {
                 object: self.address.to_string(),
                 detail: rejection.to_string(),
             }),
-            Ok(Outcome::Duplicate(_)) => {
-                Err(StoreError::Corrupt { reason: "a turn met a key".into() }.into())
-            }
+            Ok(Outcome::Duplicate(_)) => Err(CallError::Lost {
+                object: self.address.to_string(),
+                detail: "the request was carried out before".into(),
+            }),
             Err(error) => Err(CallError::Store(error)),
         };
         if let Err(error) = &result {

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use steadfast_core::{CallError, Object};
+use steadfast_core::{CallError, Object, RequestKey};
 
 use super::Program;
 use crate::{
@@ -21,6 +21,8 @@ super::on_all!(
     a_call_that_failed_leaves_its_key_free,
     keys_of_objects_do_not_meet,
     a_key_must_have_1_to_255_bytes,
+    the_key_of_a_request_holds_for_all_objects,
+    a_request_that_was_refused_leaves_its_key_free,
 );
 
 async fn start(lab: &Lab, ledger: &Ledger) -> Program {
@@ -123,4 +125,49 @@ async fn a_key_must_have_1_to_255_bytes(lab: Lab) {
     assert_eq!(add(&app, "a", "a\0b", 1).await.unwrap(), 3);
     assert_eq!(add(&app, "a", "a\0c", 1).await.unwrap(), 4);
     assert_eq!(add(&app, "a", "a\0b", 1).await.unwrap(), 3);
+}
+
+async fn add_once(app: &Program, name: &str, by: i64) -> Result<i64, CallError> {
+    let request = format!("{name} {by}");
+    let key = RequestKey::new("add", None, "k", request.as_bytes()).unwrap();
+    app.objects.call_once(Ledger::at(name), Add { by }, key).await
+}
+
+async fn the_key_of_a_request_holds_for_all_objects(lab: Lab) {
+    let ledger = Ledger::default();
+    let app = Arc::new(start(&lab, &ledger).await);
+    let callers: Vec<_> = ["a", "b"]
+        .into_iter()
+        .map(|name| {
+            let app = app.clone();
+            tokio::spawn(async move { add_once(&app, name, 7).await })
+        })
+        .collect();
+    let mut heard = Vec::new();
+    for caller in callers {
+        heard.push(caller.await.unwrap());
+    }
+    let first = if heard[0].is_ok() { "a" } else { "b" };
+    let other = if first == "a" { "b" } else { "a" };
+    let refused: Vec<_> = heard.iter().filter_map(|it| it.as_ref().err()).collect();
+    assert!(matches!(refused[..], [CallError::KeyReused { .. }]), "{heard:?}");
+    assert_eq!(add_once(&app, first, 7).await.unwrap(), 7, "a repetition gets the reply");
+    assert_eq!(app.call(Ledger::at(first), Read).await.unwrap(), (7, 7));
+    assert_eq!(app.call(Ledger::at(other), Read).await.unwrap(), (0, 0), "it is read again");
+    // It is not a key of the object.
+    assert_eq!(add(&app, first, "k", 1).await.unwrap(), 8);
+    let app = Program::on(&lab).await;
+    assert_eq!(add_once(&app, first, 7).await.unwrap(), 7, "the next process finds the key");
+    assert_eq!(add_once(&app, other, 7).await.unwrap_err().code(), "key_reused");
+    lab.clock.advance(Duration::from_hours(24));
+    assert_eq!(add_once(&app, other, 7).await.unwrap(), 7, "a key lives for a day");
+}
+
+async fn a_request_that_was_refused_leaves_its_key_free(lab: Lab) {
+    let app = Program::on(&lab).await;
+    let key = |request: &str| RequestKey::new("add", None, "k", request.as_bytes()).unwrap();
+    let refuse = Misbehave::RefuseForGood;
+    let refused = app.objects.call_once(Ledger::at("a"), refuse, key("refuse")).await;
+    assert_eq!(refused.unwrap_err().code(), "ledger_closed");
+    assert_eq!(app.objects.call_once(Ledger::at("b"), Add { by: 2 }, key("b")).await.unwrap(), 2);
 }

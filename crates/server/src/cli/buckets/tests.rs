@@ -192,7 +192,7 @@ fn keys_and_tokens_are_listed_without_secrets_and_revoked_once() {
     let new = client
         .send(&CreateToken { organization: "acme".into(), idempotency_key: None }, false)
         .unwrap();
-    let listed = client.request(&ListTokens {}, false).unwrap();
+    let listed = client.request(&ListTokens::default(), false).unwrap();
     assert!(listed.contains(&new.entry.id) && !listed.contains(&new.token), "{listed}");
     let revoke = RevokeToken { id: new.entry.id.clone() };
     assert_eq!(client.send(&revoke, false).unwrap().id, new.entry.id);

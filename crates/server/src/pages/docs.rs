@@ -19,6 +19,7 @@ use self::{
     document::{Document, Endpoint},
     schema::{Field, Kind},
 };
+use super::components::{column, heading_of, number, quoted, table, text};
 use crate::{args::SERVER, server::Server};
 
 pub(crate) fn routes() -> OpenApiRouter<Arc<Server>> {
@@ -48,25 +49,30 @@ async fn index(State(server): State<Arc<Server>>) -> Result<Page, Problem> {
 }
 
 fn endpoint_table(noun: &str, endpoints: &[Endpoint<'_>]) -> Markup {
+    let columns = [
+        column("Method"),
+        column("Path").class("path"),
+        column("Summary").class("content"),
+        column("Role"),
+    ];
+    let row = |it: &Endpoint<'_>| {
+        let href = format!("/docs/{}#{}", escaped(noun), it.anchor());
+        [
+            html! { code { (it.method) } },
+            html! { a href=(href) { (path(it.path)) } },
+            html! { div { (quoted(it.summary())) } },
+            text(it.needs()),
+        ]
+    };
+    table(&columns, endpoints.iter().map(row))
+}
+
+/// A path, which breaks before a slash only.
+fn path(path: &str) -> Markup {
     html! {
-        div.scroll {
-            table.rows {
-                thead { tr { th { "Method" } th { "Path" } th { "Summary" } th { "Role" } } }
-                tbody {
-                    @for it in endpoints {
-                        tr {
-                            td data-label="Method" { code { (it.method) } }
-                            td data-label="Path" {
-                                a.address href={ "/docs/" (escaped(noun)) "#" (it.anchor()) } {
-                                    (it.path)
-                                }
-                            }
-                            td data-label="Summary" { (prose(it.summary())) }
-                            td data-label="Role" { (it.needs()) }
-                        }
-                    }
-                }
-            }
+        @for (at, part) in path.split('/').enumerate() {
+            @if at != 0 { wbr; "/" }
+            (part)
         }
     }
 }
@@ -77,34 +83,30 @@ fn endpoint_table(noun: &str, endpoints: &[Endpoint<'_>]) -> Markup {
     responses((status = 200, body = String, content_type = "text/html")),
 )]
 async fn errors() -> Page {
-    let answer = |yes: bool| if yes { "yes" } else { "no" };
+    let answer = |yes: bool| text(if yes { "yes" } else { "no" });
+    let columns = [
+        column("Code"),
+        number("Status"),
+        column("Meaning"),
+        column("Retry"),
+        column("Nothing changed"),
+    ];
+    let row = |code: &Code| {
+        [
+            html! { code #(code.tag()) { (code.tag()) } },
+            text(code.status()),
+            text(code.meaning()),
+            answer(code.is_retryable()),
+            answer(code.is_surely_not_applied()),
+        ]
+    };
     let content = html! {
-        p.crumbs { a href="/docs" { "← API" } }
-        h1 { "Error codes" }
+        (heading_of("/docs", "API", "Error codes"))
         p.lead {
             "An error is " code { "application/problem+json" } " with one of these codes. "
             "Applications and objects add codes of their own."
         }
-        div.scroll {
-            table.rows {
-                thead { tr {
-                    th { "Code" } th.number { "Status" } th { "Meaning" } th { "Retry" }
-                    th { "Applied" }
-                } }
-                tbody {
-                    @for code in Code::ALL {
-                        @let applied = !code.is_surely_not_applied();
-                        tr #(code.tag()) {
-                            td data-label="Code" { code { (code.tag()) } }
-                            td.number data-label="Status" { (code.status()) }
-                            td data-label="Meaning" { (code.meaning()) }
-                            td data-label="Retry" { (answer(code.is_retryable())) }
-                            td data-label="Applied" { @if applied { "perhaps" } @else { "no" } }
-                        }
-                    }
-                }
-            }
-        }
+        (table(&columns, Code::ALL.iter().map(row)))
     };
     console("Error codes", Section::None, content)
 }
@@ -127,8 +129,7 @@ async fn noun(
     }
     let base = server.address.get().map_or(SERVER.to_owned(), |it| format!("http://{it}"));
     let content = html! {
-        p.crumbs { a href="/docs" { "← API" } }
-        h1 { (noun) }
+        (heading_of("/docs", "API", &noun))
         (endpoint_table(&noun, &endpoints))
         @for it in &endpoints { (endpoint(&document, it, &base)) }
         (types(&document, &endpoints))
@@ -140,9 +141,9 @@ fn endpoint(document: &Document, it: &Endpoint<'_>, base: &str) -> Markup {
     let parameters = it.parameters(document);
     html! {
         section #(it.anchor()) {
-            h2.address { (it.method) " " (it.path) }
-            p { (prose(it.summary())) }
-            @for line in it.description() { p.quiet { (prose(line)) } }
+            h2.path { (it.method) " " (path(it.path)) }
+            p { (quoted(it.summary())) }
+            @for line in it.description() { p.quiet { (quoted(line)) } }
             p.quiet { "Role: " (it.needs()) }
             @if !parameters.is_empty() {
                 h3 { "Parameters" }
@@ -157,14 +158,18 @@ fn endpoint(document: &Document, it: &Endpoint<'_>, base: &str) -> Markup {
                     "Answer " (answer.status)
                     @if let Some((kind, _)) = answer.content { " · " code { (kind) } }
                 }
-                @if let Some(about) = answer.about { p.quiet { (prose(about)) } }
+                @if let Some(about) = answer.about { p.quiet { (quoted(about)) } }
                 @if let Some((_, schema)) = answer.content { (fields_or_type(document, schema)) }
             }
-            h3 { "Likely errors" }
+            h3 { "Common errors" }
             p {
                 @for code in it.codes() {
                     a href={ "/docs/errors#" (code.tag()) } { code { (code.tag()) } } " "
                 }
+            }
+            p.quiet {
+                "This list is general: it follows from the path, the body and the role. Every "
+                "operation can fail with the codes of the store and of the server as well."
             }
             h3 { "Example" }
             pre { code { (it.curl(document, base)) } }
@@ -182,26 +187,22 @@ fn fields_or_type(document: &Document, schema: &serde_json::Value) -> Markup {
 }
 
 fn field_table(fields: &[Field<'_>]) -> Markup {
-    html! {
-        div.scroll {
-            table.rows {
-                thead { tr { th { "Field" } th { "Type" } th { "Required" } th { "Meaning" } } }
-                tbody {
-                    @for it in fields {
-                        tr {
-                            td data-label="Field" {
-                                code { (it.name) }
-                                @if let Some(place) = it.place { " " span.quiet { (place) } }
-                            }
-                            td data-label="Type" { (kind(&it.kind)) }
-                            td data-label="Required" { @if it.is_required { "yes" } @else { "no" } }
-                            td data-label="Meaning" { (prose(it.about)) }
-                        }
-                    }
+    let columns =
+        [column("Field"), column("Type"), column("Required"), column("Meaning").class("content")];
+    let row = |it: &Field<'_>| {
+        [
+            html! {
+                div {
+                    code { (it.name) }
+                    @if let Some(place) = it.place { " " span.quiet { (place) } }
                 }
-            }
-        }
-    }
+            },
+            html! { div { (kind(&it.kind)) } },
+            text(if it.is_required { "yes" } else { "no" }),
+            html! { @if !it.about.is_empty() { div { (quoted(it.about)) } } },
+        ]
+    };
+    table(&columns, fields.iter().map(row))
 }
 
 fn kind(kind: &Kind<'_>) -> Markup {
@@ -209,15 +210,6 @@ fn kind(kind: &Kind<'_>) -> Markup {
         (kind.before)
         @if let Some(name) = kind.reference { a href={ "#type-" (name) } { (name) } }
         (kind.after)
-    }
-}
-
-/// A text with `code` in backticks.
-fn prose(text: &str) -> Markup {
-    html! {
-        @for (at, part) in text.split('`').enumerate() {
-            @if at % 2 == 0 { (part) } @else { code { (part) } }
-        }
     }
 }
 
@@ -230,7 +222,7 @@ fn types(document: &Document, endpoints: &[Endpoint<'_>]) -> Markup {
             @let schema = document.schema(name);
             section id={ "type-" (name) } {
                 h3 { (name) }
-                @if let Some(about) = schema["description"].as_str() { p { (prose(about)) } }
+                @if let Some(about) = schema["description"].as_str() { p { (quoted(about)) } }
                 @match document.values(schema) {
                     Some(values) => p { @for it in values { code { (it) } " " } },
                     None => (fields_or_type(document, schema)),
