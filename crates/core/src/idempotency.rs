@@ -3,11 +3,14 @@
 //! A key is recorded in the commit of the operation that it came with. A crash leaves both or
 //! neither, so a repetition either finds the first answer or carries the operation out.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use serde::{Serialize, de::DeserializeOwned};
 use steadfast_store::{
     Address, Commit, EntityId, EntityKind, Expect, InvalidInput, Json, Outcome, Rejection,
     Remember, Remembered, Store, StoreError, Write,
 };
+use tokio::sync::{Mutex, MutexGuard};
 
 /// An idempotency key with everything that it stands for: the operation, the principal, and a hash
 /// of the request. The same key with another request is [refused](KeyError::Reused); another
@@ -81,6 +84,24 @@ impl RequestKey {
     ) -> Result<Option<T>, KeyError> {
         let before = self.find(store).await?;
         Ok(before.map(|it| read(&it)).transpose()?)
+    }
+}
+
+/// Has requests with one key wait for each other, so that the second finds the answer of the first
+/// before it changes anything. Few others wait with them.
+pub(crate) struct KeyLocks([Mutex<()>; 64]);
+
+impl Default for KeyLocks {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| Mutex::default()))
+    }
+}
+
+impl KeyLocks {
+    pub(crate) async fn lock(&self, key: &RequestKey) -> MutexGuard<'_, ()> {
+        let mut hasher = DefaultHasher::new();
+        key.0.identity().hash(&mut hasher);
+        self.0[(hasher.finish() % 64) as usize].lock().await
     }
 }
 

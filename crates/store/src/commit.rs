@@ -419,6 +419,12 @@ impl Remember {
     /// How long a key is kept unless told otherwise.
     pub const KEEP: Duration = Duration::from_hours(24);
 
+    /// Its scope and key. Requests that have both in common are the same request, or one of them is
+    /// refused.
+    pub fn identity(&self) -> (EntityId, &str) {
+        (self.scope, &self.key)
+    }
+
     /// Records `key` within `scope` for the request with this body.
     pub fn new(scope: EntityId, key: &str, request: &[u8]) -> Result<Self, InvalidInput> {
         if key.is_empty() || limits::KEY_BYTES_MAX < key.len() || key.contains('\0') {

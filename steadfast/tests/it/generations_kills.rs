@@ -93,7 +93,7 @@ impl<'a> Studio<'a> {
         for number in 0.. {
             assert!(number < 6_000, "point {at} was never reached");
             if is_idle && self.asked.len() < ASKED_MAX * points().len() {
-                let key = format!("{at} {number} {}", self.asked.len() % 2);
+                let key = format!("{at}-{number}-{}", self.asked.len() % 2);
                 if !self.ask(&server, &key) {
                     break;
                 }

@@ -141,7 +141,7 @@ fn inspect_shows_everything_and_changes_nothing() {
         letters
     });
     assert_eq!(letters, 2);
-    assert_fails_with(&run(&["inspect", "--data", "/nowhere"]), &["has no steadfast.db"]);
+    assert_fails_with(&run(&["inspect", "--data", "/nowhere"]), &["there is no steadfast.db"]);
 }
 
 /// Every file of a folder, with its bytes.

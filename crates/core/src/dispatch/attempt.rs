@@ -10,14 +10,14 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use steadfast_store::{Commit, Lease, Position, Store, Write};
+use steadfast_store::{Commit, Lease, Position, Store, Timestamp, Write};
 use tokio::task::JoinSet;
 
 /// The leases of deliveries in flight.
 #[derive(Default)]
 pub(crate) struct Leases {
     last: Arc<AtomicI64>,
-    held: Mutex<HashMap<Position, Lease>>,
+    held: Mutex<HashMap<Position, (Lease, Timestamp)>>,
 }
 
 impl Leases {
@@ -34,8 +34,13 @@ impl Leases {
         Lease { holder: store.owner().epoch, number }
     }
 
-    pub(crate) fn hold(&self, position: Position, lease: Lease) {
-        self.held.lock().insert(position, lease);
+    pub(crate) fn hold(&self, position: Position, lease: Lease, until: Timestamp) {
+        self.held.lock().insert(position, (lease, until));
+    }
+
+    /// When the lease of a message ends, if one is held.
+    pub(crate) fn until(&self, position: Position) -> Option<Timestamp> {
+        self.held.lock().get(&position).map(|(_, until)| *until)
     }
 
     pub(crate) fn let_go(&self, position: Position) {
@@ -45,7 +50,7 @@ impl Leases {
     /// Gives back the leases of deliveries that were stopped, as if they had not begun.
     pub(crate) async fn release_all(&self, store: &dyn Store) {
         let held = std::mem::take(&mut *self.held.lock());
-        for (position, lease) in held {
+        for (position, (lease, _)) in held {
             let release = Commit::of(Write::Release { position, lease });
             if let Err(error) = store.commit(release).await {
                 tracing::warn!(message_id = position, error = %error, "lease was not given back");

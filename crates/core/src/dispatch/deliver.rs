@@ -92,7 +92,8 @@ impl Courier {
             Ok(end) => end,
             Err(error) => {
                 tracing::error!(message_id = position, error = %error, "delivery panicked");
-                End::Deferred(self.clock.now().after(Duration::from_secs(1)))
+                let later = || End::Deferred(self.clock.now().after(Duration::from_secs(1)));
+                self.leases.until(position).map_or_else(later, End::Again)
             }
         }
     }
@@ -214,12 +215,21 @@ impl Courier {
             Outcome::Rejected(_) | Outcome::Duplicate(_) => return Ok(End::Gone),
         };
         crash::point("claim.after");
-        self.leases.hold(position, lease);
-        let attempt = receipt.claimed.first().map_or(1, |it| it.attempt);
+        let claimed = receipt.claimed.first();
+        let (attempt, until) = claimed.map_or((1, receipt.at), |it| (it.attempt, it.until));
+        self.leases.hold(position, lease, until);
         let delivery = self.delivery(message, attempt, Some(lease), turn);
-        let end = self.execute(handler, delivery).await;
-        self.leases.let_go(position);
-        end
+        match self.execute(handler, delivery).await {
+            Ok(end) => {
+                self.leases.let_go(position);
+                Ok(end)
+            }
+            // The store has it under the lease, which nobody tells the index.
+            Err(error) => {
+                tracing::warn!(message_id = position, error = %error, "delivery was not settled");
+                Ok(End::Again(until))
+            }
+        }
     }
 
     /// Whether a message is left for a program that has a handler for it.
@@ -267,14 +277,19 @@ impl Courier {
             Ok(commit) => self.settle(position, lease, attempt, commit).await?,
             Err(failure) if failure.is_untried => {
                 tracing::debug!(message_id = position, error = failure.error, "put off");
+                // Many runs or jobs share a target: the trouble of one is not that of all.
+                let is_shared = handler.is_some_and(|it| matches!(it.places(), Places::OfTarget));
                 if let Some(lease) = lease {
+                    // Its release makes it due at once.
+                    if is_shared {
+                        self.clock.sleep(REST).await;
+                    }
                     self.store.commit(Commit::of(Write::Release { position, lease })).await?;
                 }
-                let until = self.clock.now().after(REST);
-                // Many runs or jobs share a target: the trouble of one is not that of all.
-                match handler.map_or(Places::OfType, |it| it.places()) {
-                    Places::OfTarget => End::Deferred(until),
-                    Places::OfType | Places::Of { .. } => End::Rest(until),
+                match (is_shared, lease) {
+                    (true, Some(_)) => End::Again(self.clock.now()),
+                    (true, None) => End::Deferred(self.clock.now().after(REST)),
+                    (false, _) => End::Rest(self.clock.now().after(REST)),
                 }
             }
             Err(failure) => {

@@ -154,10 +154,12 @@ impl Index {
         for (_, (_, position)) in std::mem::take(&mut self.dozing) {
             self.cancel_timer(position);
         }
-        let ordered: Vec<TargetKey> =
+        self.targets.values_mut().for_each(|it| it.window.doubt());
+        let mut ordered: Vec<TargetKey> =
             self.targets.keys().copied().filter(|it| it.ordered).collect();
+        ordered.sort_unstable();
         for key in ordered {
-            self.targets.entry(key).and_modify(|it| it.window.start_over());
+            self.targets.entry(key).and_modify(|it| it.window.forget());
             self.review(key, now);
         }
         self.scan.iter_mut().for_each(|it| it.changed.clear());
@@ -247,9 +249,7 @@ impl Index {
             self.wakes.pop_first();
             let Some(target) = self.targets.get_mut(&key) else { continue };
             target.rests_until.take_if(|it| *it <= now);
-            for entry in target.window.undefer(now) {
-                self.put(key, entry, Source::Scan, now);
-            }
+            target.window.undefer(now);
             self.review(key, now);
         }
     }
@@ -330,7 +330,12 @@ impl Index {
             self.scan.iter_mut().for_each(|it| _ = it.changed.insert(at));
         }
         for entry in placed.into_iter().flatten() {
-            self.put(key, entry, Source::Commit, now);
+            let target = self.targets.get_mut(&key).filter(|_| !key.ordered);
+            match target {
+                // The store may have another due time by now: it must not be lost from sight.
+                Some(target) if entry.due_at <= now => target.window.put_back(entry),
+                Some(_) | None => self.put(key, entry, Source::Commit, now),
+            }
         }
         self.review(key, now);
     }

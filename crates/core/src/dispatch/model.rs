@@ -19,6 +19,10 @@ struct World {
     scan: Option<Vec<Work>>,
     reads: Vec<(TargetKey, Vec<Work>)>,
     running: BTreeMap<Position, TargetKey>,
+    /// Deliveries that have ended, of which the index does not know yet.
+    ended: Vec<(Position, TargetKey, End)>,
+    /// Settled rows, which an operator may revive.
+    settled: Vec<Work>,
     /// Held by an operator, or delivered apart.
     held: BTreeMap<Position, TargetKey>,
     /// Targets that wait for a pool.
@@ -52,6 +56,8 @@ impl World {
             scan: None,
             reads: Vec::new(),
             running: BTreeMap::new(),
+            ended: Vec::new(),
+            settled: Vec::new(),
             held: BTreeMap::new(),
             blocked: Vec::new(),
             unserved: BTreeSet::new(),
@@ -209,9 +215,26 @@ impl World {
         else {
             return;
         };
-        self.running.remove(&position);
-        let end = self.end_of(position);
-        self.index.finished(key, position, end, self.now);
+        if self.ended.iter().all(|it| it.0 != position) {
+            let end = self.end_of(position);
+            self.ended.push((position, key, end));
+        }
+        if self.is_one_in(2) {
+            self.tell();
+        }
+    }
+
+    /// Tells the index how a delivery ended.
+    fn tell(&mut self) {
+        if !self.ended.is_empty() {
+            let at = self.below(self.ended.len() as u64) as usize;
+            let (position, key, end) = self.ended.swap_remove(at);
+            self.running.remove(&position);
+            if end == End::NoRoom {
+                self.blocked.push(key);
+            }
+            self.index.finished(key, position, end, self.now);
+        }
     }
 
     fn end_of(&mut self, position: Position) -> End {
@@ -228,11 +251,14 @@ impl World {
             // Without a write: a delivery that failed, a target in trouble, or a full pool.
             0 | 1 => End::Deferred(later),
             2 => End::Rest(later),
-            3 => {
-                self.blocked.push(TargetKey::of(&work));
-                End::NoRoom
+            3 => End::NoRoom,
+            // Claimed, and not settled: nobody is told.
+            4 => {
+                let due_at = later;
+                self.store.insert(position, Work { due_at, attempts: work.attempts + 1, ..work });
+                End::Again(due_at)
             }
-            4..=6 => {
+            5 | 6 => {
                 let due_at = self.due();
                 self.write(Work { due_at, attempts: work.attempts + 1, ..work });
                 // The notice of our own commit may come before the end is told.
@@ -243,11 +269,8 @@ impl World {
             }
             _ => {
                 self.delivered += 1;
-                self.remove(position);
-                if self.is_one_in(8) {
-                    // Settled and revived before the end is told.
-                    self.write(Work { due_at: self.due(), attempts: 0, ..work });
-                }
+                let settled = self.remove(position);
+                self.settled.extend(settled);
                 if self.is_one_in(2) {
                     self.hear();
                 }
@@ -267,8 +290,20 @@ impl World {
         }
     }
 
+    /// An operator revives a row, also one whose end is not told yet.
+    fn revive(&mut self) {
+        if !self.settled.is_empty() {
+            let at = self.below(self.settled.len() as u64) as usize;
+            let work = self.settled.swap_remove(at);
+            self.write(Work { due_at: self.due(), attempts: 0, ..work });
+        }
+    }
+
     /// An operator settles a row, or writes one again, that nobody delivers.
     fn operate(&mut self) {
+        if self.is_one_in(3) {
+            return self.revive();
+        }
         let nth = self.below(8) as usize;
         let Some(work) = self.store.values().nth(nth).copied() else { return };
         let position = work.position;
@@ -338,6 +373,7 @@ impl World {
             0..=3 => self.commit(),
             4 => self.now.0 += self.below(5) as i64,
             5..=6 => self.finish(),
+            7 if self.is_one_in(2) => self.tell(),
             7 => self.give_room(),
             8..=9 => self.answer(),
             10 if self.is_one_in(30) => self.lose_notices(),
@@ -359,6 +395,7 @@ impl World {
             self.answer();
             self.start();
             self.finish();
+            self.tell();
             self.give_room();
             self.release();
             let is_reading = self.scan.is_some() || !self.reads.is_empty();

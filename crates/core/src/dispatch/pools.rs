@@ -49,8 +49,8 @@ pub(super) struct Place {
 }
 
 impl Pools {
-    /// A place of `max`; if there is none, the target waits in line. `given` is one of this pool that
-    /// the target has waited for.
+    /// A place of `max`; if there is none, the target waits in line. `given` is one of this pool
+    /// that the target has waited for.
     pub(super) fn enter(
         self: &Arc<Self>,
         pool: &Pool,

@@ -1,8 +1,8 @@
 //! The work of one target, as far as it is known: a pure structure without I/O or clock.
 //!
 //! Rows up to the *horizon*, in the order of the window, are ready, in flight or deferred. Rows
-//! behind it are in the store only, and are read when there is room. Memory is bounded: a row
-//! without room pulls the horizon back to before it.
+//! behind it are in the store, and are read when there is room. Memory is bounded: a row without
+//! room pulls the horizon back to before it.
 //!
 //! Notices come late, and the answer of a read may be older than a notice. So what is learned
 //! while a read is open is applied again to its answer.
@@ -60,7 +60,7 @@ pub(crate) struct Window {
     /// So many rows are ready at most because of a notice. The others are read.
     ready_max: usize,
     horizon: DueCursor,
-    /// In the order of the window, and not behind the horizon.
+    /// In the order of the window. Rows behind the horizon wait until it has passed them.
     ready: VecDeque<Entry>,
     in_flight: HashMap<Position, InFlight>,
     /// Rows in flight that are not held by an operator.
@@ -205,10 +205,23 @@ impl Window {
         self.ready.insert(index, entry);
     }
 
+    /// Makes a row ready again that is not lost from sight meanwhile.
+    pub(crate) fn put_back(&mut self, entry: Entry) {
+        // In the order of positions it is read again.
+        if self.order == Order::Due || self.key(&entry) <= self.horizon {
+            self.ready.retain(|it| it.position != entry.position);
+            self.insert(entry);
+        }
+    }
+
     fn pull_back(&mut self, to: DueCursor) {
         self.horizon = self.horizon.min(to);
         self.more = true;
-        while self.ready.back().is_some_and(|it| self.horizon < self.key(it)) {
+        // In the order of positions, rows behind it are read again. In due order they stay, and
+        // wait for those that are read: their due time in the store may be another by now.
+        while self.order == Order::Position
+            && self.ready.back().is_some_and(|it| self.horizon < self.key(it))
+        {
             self.ready.pop_back();
         }
         if let Some(read) = &mut self.read {
@@ -216,14 +229,19 @@ impl Window {
         }
     }
 
-    /// Forgets which rows are ready. They are read again.
-    pub(crate) fn forget(&mut self) {
+    /// Has all rows read again.
+    pub(crate) fn read_again(&mut self) {
         self.pull_back(DueCursor::START);
     }
 
-    /// Forgets what notices told that may be missing. Rows in flight are looked at when they end.
-    pub(crate) fn start_over(&mut self) {
-        self.forget();
+    /// Forgets which rows are ready, and has all of them read again.
+    pub(crate) fn forget(&mut self) {
+        self.ready.clear();
+        self.read_again();
+    }
+
+    /// Some notices were lost: rows in flight are looked at again when they end.
+    pub(crate) fn doubt(&mut self) {
         for (position, it) in &mut self.in_flight {
             let (due_at, attempts) = (Timestamp::MIN, it.entry.attempts);
             it.news = Some(News::Written(Entry { position: *position, due_at, attempts }));
@@ -233,7 +251,7 @@ impl Window {
     /// Whether fewer than `wanted` rows are ready and there is something to read.
     pub(crate) fn would_read(&self, wanted: usize, now: Timestamp) -> bool {
         let is_due = self.more || self.next_due <= now;
-        self.read.is_none() && self.ready.len() < wanted && is_due
+        self.read.is_none() && self.available() < wanted && is_due
     }
 
     /// Begins a read if it would. Returns behind which row to read; the answer goes to `read` or
@@ -265,7 +283,7 @@ impl Window {
         let is_new = |it: &&Entry| {
             !known.contains(&it.position)
                 && !read.gone.contains(&it.position)
-                && self.key(it) <= self.horizon
+                && (self.ready_max == 0 || self.key(it) <= self.horizon)
         };
         let new: Vec<Entry> = rows.iter().filter(is_new).copied().collect();
         self.ready.extend(&new);
@@ -275,14 +293,18 @@ impl Window {
             Order::Position => (Timestamp::MIN, it.position),
         });
         let answered: HashSet<Position> = rows.iter().map(|it| it.position).collect();
-        let ready: HashSet<Position> = self.ready.iter().map(|it| it.position).collect();
-        for entry in read.written.into_values() {
+        let ready: HashMap<Position, Entry> =
+            self.ready.iter().map(|it| (it.position, *it)).collect();
+        let mut written: Vec<Entry> = read.written.into_values().collect();
+        written.sort_unstable_by_key(|it| self.key(it));
+        for entry in written {
             let position = entry.position;
             // One that ended meanwhile is in the answer as it was before.
             let is_known = known.contains(&position)
                 || answered.contains(&position) && !read.gone.contains(&position);
             // The answer may have an old due time.
-            if reached < self.key(&entry) || !is_known || ready.contains(&position) {
+            let is_old = ready.get(&position).is_some_and(|it| *it != entry);
+            if reached < self.key(&entry) || !is_known || is_old {
                 self.place(entry, until);
             }
         }
@@ -296,6 +318,14 @@ impl Window {
         }
     }
 
+    /// How many rows can be taken. Those that are only read need not wait for others.
+    fn available(&self) -> usize {
+        match self.ready_max {
+            0 => self.ready.len(),
+            _ => self.ready.partition_point(|it| self.key(it) <= self.horizon),
+        }
+    }
+
     fn known(&self) -> impl Iterator<Item = Position> {
         let deferred = self.deferred.values();
         let listed = self.ready.iter().chain(deferred).map(|it| it.position);
@@ -305,7 +335,9 @@ impl Window {
     /// Takes the first ready rows that `fits` says yes to.
     pub(crate) fn take(&mut self, max: usize, mut fits: impl FnMut(&Entry) -> bool) -> Vec<Entry> {
         let (mut taken, mut index) = (Vec::new(), 0);
+        let available = self.available();
         while taken.len() < max
+            && taken.len() + index < available
             && let Some(entry) = self.ready.get(index).copied()
         {
             if !fits(&entry) {
@@ -360,9 +392,7 @@ impl Window {
                 return [None, news];
             }
             End::Back => {
-                if self.key(&entry) <= self.horizon {
-                    self.insert(entry);
-                }
+                self.put_back(entry);
                 return [None, news];
             }
         };
@@ -372,14 +402,16 @@ impl Window {
         [again, news]
     }
 
-    /// Rows whose deferral is over, to be placed.
-    pub(crate) fn undefer(&mut self, now: Timestamp) -> Vec<Entry> {
+    /// Makes rows ready whose deferral is over.
+    pub(crate) fn undefer(&mut self, now: Timestamp) {
         let later = self.deferred.split_off(&(Timestamp(now.0.saturating_add(1)), Position::MIN));
-        std::mem::replace(&mut self.deferred, later).into_values().collect()
+        for entry in std::mem::replace(&mut self.deferred, later).into_values() {
+            self.put_back(entry);
+        }
     }
 
     pub(crate) fn front(&self) -> Option<&Entry> {
-        self.ready.front()
+        self.ready.front().filter(|_| 0 < self.available())
     }
 
     pub(crate) fn ready(&self) -> impl ExactSizeIterator<Item = &Entry> {

@@ -115,6 +115,8 @@ impl Objects {
     {
         let PendingCall { to, message, body, caller, .. } = self.call(to, msg);
         let (to, body, store) = (to?, body?, &*self.scheduler.store);
+        // Of two at once the second would be rejected by the store, with all turns behind it.
+        let _alone = self.scheduler.keyed.lock(&key).await;
         if let Some(before) = key.answer::<String>(store).await? {
             return read(message, &before);
         }

@@ -39,6 +39,8 @@ pub(super) enum StoredKey {
 pub(super) struct ReplyRecord {
     pub(super) expect: Option<Expect>,
     pub(super) write: Write,
+    /// At most so many, with what quoting adds.
+    pub(super) bytes: usize,
 }
 
 impl StoredKey {
@@ -53,12 +55,16 @@ impl StoredKey {
                 let put = call.put(object, request, reply)?;
                 // An earlier attempt of the same call may have committed its turn.
                 let expect = Expect::Revision { entry: put.entry.clone(), revision: 0 };
-                Ok(ReplyRecord { expect: Some(expect), write: Write::Put(put) })
+                let bytes = put.value.as_ref().map_or(0, |it| it.as_str().len());
+                Ok(ReplyRecord { expect: Some(expect), write: Write::Put(put), bytes })
             }
             Self::Request(key) => {
                 let refused = |error: InvalidInput| CallError::rolled_back(object, &error);
+                if limits::ENTRY_BYTES_MAX < reply.len() {
+                    return Err(refused(InvalidInput::EntrySize { len: reply.len() }));
+                }
                 let write = key.write_answer(&reply).map_err(refused)?;
-                Ok(ReplyRecord { expect: None, write })
+                Ok(ReplyRecord { expect: None, write, bytes: 2 * reply.len() })
             }
         }
     }

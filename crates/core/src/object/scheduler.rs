@@ -34,6 +34,7 @@ use super::{
     executor::Class,
     request::{Reply, Request, Settle},
 };
+use crate::idempotency::KeyLocks;
 
 pub(super) struct Scheduler {
     pub(super) store: Arc<dyn Store>,
@@ -43,6 +44,8 @@ pub(super) struct Scheduler {
     pub(super) connections: Arc<ConnectionRegistry>,
     pub(super) table: ObjectTable,
     pub(super) failures: Failures,
+    /// Held by calls for a request, by key.
+    pub(super) keyed: KeyLocks,
     entropy: Arc<dyn Entropy>,
     pool: Arc<Pool<ObjectEntry>>,
 }
@@ -76,6 +79,7 @@ impl Scheduler {
             tokio,
             table: ObjectTable::default(),
             failures: Failures::default(),
+            keyed: KeyLocks::default(),
             entropy,
             pool: Pool::start(options.threads).map_err(failed)?,
         });

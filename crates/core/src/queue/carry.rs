@@ -144,7 +144,7 @@ impl Handing {
             let is_it = |it: &&steadfast_store::Claimed| it.position == position;
             match receipt.as_ref().and_then(|it| it.claimed.iter().find(is_it)) {
                 Some(it) => {
-                    self.desk.leases.hold(position, lease);
+                    self.desk.leases.hold(position, lease, it.until);
                     claimed.push(Claimed { letter, attempt: it.attempt, lease: Some(lease) });
                 }
                 // Somebody else has it, or has ended it.

@@ -72,8 +72,6 @@ pub(super) struct Desk {
     clock: Arc<StoreClock>,
     /// Somebody asks the store what is due.
     pub(super) reader: tokio::sync::Mutex<()>,
-    /// Held by keyed operations that take several commits.
-    pub(super) keyed: tokio::sync::Mutex<()>,
     pub(super) changed: Notify,
     pub(super) meter: Meter,
     pub(super) samples: Samples,
@@ -116,7 +114,6 @@ impl Desk {
             leases,
             clock: store.clock().clone(),
             reader: tokio::sync::Mutex::default(),
-            keyed: tokio::sync::Mutex::default(),
             changed: Notify::new(),
             meter: Meter::default(),
             samples: Samples::default(),

@@ -30,11 +30,11 @@ impl Queues {
         }
     }
 
-    /// Serializes the keyed operations of a queue that take several commits, so that the second of
-    /// two with one key finds the answer of the first.
-    pub(super) async fn alone<'a>(&self, desk: &'a Desk) -> Option<MutexGuard<'a, ()>> {
+    /// Serializes operations of several commits that have one key, so that the second finds the
+    /// answer of the first, also if it is for another queue.
+    pub(super) async fn alone(&self) -> Option<MutexGuard<'_, ()>> {
         match &self.key {
-            Some(_) => Some(desk.keyed.lock().await),
+            Some(key) => Some(self.shared.keyed.lock(key).await),
             None => None,
         }
     }
@@ -181,7 +181,7 @@ mod tests {
     };
 
     #[tokio::test]
-    async fn keyed_operations_wait_for_those_of_their_own_queue_only() {
+    async fn keyed_operations_wait_for_those_with_their_own_key_only() {
         let app = App::new("shop").test().await.unwrap();
         let queues = app.queues();
         for name in ["mail", "other"] {
@@ -189,13 +189,13 @@ mod tests {
             let one = Outgoing { body, delay: Duration::ZERO };
             queues.send_json(name, vec![one], None).await.unwrap();
         }
-        let desk = queues.known("mail").await.unwrap();
         let keyed = |key| queues.keyed(RequestKey::new("Test", None, key, b"").unwrap());
-        let alone = keyed("held").alone(&desk).await;
+        let held = keyed("held");
+        let alone = held.alone().await;
         assert_eq!(keyed("one").purge("other", None, None).await.unwrap(), 1);
         let preview = Redrive { dry_run: true, to: Some("third".into()), ..Redrive::default() };
-        assert_eq!(keyed("two").redrive("mail", &preview).await.unwrap().matched, 1);
-        let queue = keyed("three");
+        assert_eq!(held.redrive("mail", &preview).await.unwrap().matched, 1);
+        let queue = keyed("held");
         let mut purge = Box::pin(queue.purge("mail", None, None));
         tokio::select! {
             biased;

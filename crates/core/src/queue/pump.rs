@@ -182,7 +182,10 @@ impl Pump {
                 }
             }
         }
-        self.refused = shelf.letters().filter(|it| tried.contains(&care_of(it))).count();
+        self.refused = match tried.is_empty() {
+            true => 0,
+            false => shelf.letters().filter(|it| tried.contains(&care_of(it))).count(),
+        };
         let Some((admitted, care)) = admitted else { return Handed::Wait(until) };
         let size = if let Care::Blamed { .. } = care { 1 } else { size };
         let letters = shelf.take(size, |it| care_of(it) == care);

@@ -23,11 +23,11 @@ impl Queues {
         only: Option<PeekState>,
         ids: Option<&[Position]>,
     ) -> Result<u64, QueueError> {
-        let desk = self.known(name).await?;
-        let _alone = self.alone(&desk).await;
+        let _alone = self.alone().await;
         if let Some(before) = self.before().await? {
             return Ok(before);
         }
+        let desk = self.known(name).await?;
         let (mut purged, mut changes) = (0, Vec::new());
         let mut walk = Walk::new(ids);
         while let Some(page) = self.next_page(&desk, &mut walk).await? {

@@ -28,6 +28,7 @@ use super::{
 use crate::{
     Client, Objects, RequestKey,
     dispatch::{QueueNews, attempt::Leases},
+    idempotency::KeyLocks,
     script::Script,
 };
 
@@ -66,6 +67,8 @@ pub(super) struct Shared {
     /// Held by deliveries that are suspect.
     pub(super) suspects: Suspects,
     leases: Leases,
+    /// Held by operations of several commits, by key.
+    pub(super) keyed: KeyLocks,
     /// Held by who gives a queue other settings.
     pub(super) configuring: tokio::sync::Mutex<()>,
     /// A pump has looked at what is to be done.
@@ -149,6 +152,7 @@ impl Queues {
             blamed: Mutex::default(),
             suspects: Suspects::default(),
             leases: Leases::default(),
+            keyed: KeyLocks::default(),
             configuring: tokio::sync::Mutex::default(),
             rested: Notify::new(),
             stop: watch::channel(false).0,

@@ -89,7 +89,7 @@ impl Queues {
             address(to).map_err(|error| QueueError::name(to, &error))?;
         }
         // A dry run changes nothing: it waits for nobody and ignores the key.
-        let _alone = if what.dry_run { None } else { self.alone(&desk).await };
+        let _alone = if what.dry_run { None } else { self.alone().await };
         if !what.dry_run
             && let Some(before) = self.before().await?
         {
@@ -148,11 +148,11 @@ impl Queues {
         body: Json,
         to: Option<&str>,
     ) -> Result<Position, QueueError> {
-        let desk = self.known(name).await?;
-        let _alone = self.alone(&desk).await;
+        let _alone = self.alone().await;
         if let Some(before) = self.replaced_before().await? {
             return Ok(before);
         }
+        let desk = self.known(name).await?;
         let unknown = || QueueError::UnknownMessage { queue: name.into(), id };
         let found = self.candidate(&desk, id).await?.ok_or_else(unknown)?;
         let origin = self.origins(&desk, &[&found.message]).await?.pop().flatten();

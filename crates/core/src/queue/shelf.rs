@@ -49,13 +49,14 @@ impl Shelf {
 
     /// Has the store asked again for all that is due.
     pub(super) fn look_again(&mut self) {
-        self.window.forget();
+        self.window.read_again();
     }
 
     /// Forgets what is on the shelf: it is read again, and what is in hand once it is put down,
     /// whatever was not heard of it.
     pub(super) fn start_over(&mut self) {
-        self.window.start_over();
+        self.window.forget();
+        self.window.doubt();
     }
 
     /// Whether there is room and something to read.

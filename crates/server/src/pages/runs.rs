@@ -220,7 +220,15 @@ pub(super) async fn show(
     let runs = server.runtime.runs();
     let phase = runs.phase(&name, &id).await?;
     let length = runs.length(&name, &id).await?;
-    let latest = runs.history(&name, &id, (length - ENTRIES).max(0), ENTRIES as usize).await?;
+    let mut latest = runs.history(&name, &id, (length - ENTRIES).max(0), ENTRIES as usize).await?;
+    // Large entries come in several parts, of which the last is shown.
+    while let Some(last) = latest.last().map(|it| it.number).filter(|it| *it < length) {
+        let more = runs.history(&name, &id, last, ENTRIES as usize).await?;
+        if more.is_empty() {
+            break;
+        }
+        latest = more;
+    }
     let path = path_of(&name, &id);
     let run = match length <= READ_ENTRIES_MAX {
         true => runs.look_within(&name, &id, READ_ENTRIES_MAX, READ_BYTES_MAX).await?,

@@ -26,13 +26,16 @@ impl TurnExecutor {
         settle: Option<Settle>,
     ) -> Result<Option<Commit>, CallError> {
         let reply = self.state().reply_record.take();
-        let mut commit = self.seal_changes(label, done, settle)?;
+        let reply_bytes = reply.as_ref().map_or(0, |it| it.bytes);
+        let mut commit = self.seal_changes(label, done, settle, reply_bytes)?;
         if commit.is_none() && !self.state().connection_ops.borrow().is_empty() {
             commit = reply.as_ref().map(|_| self.expecting());
         }
         Ok(commit.map(|commit| match reply {
-            Some(ReplyRecord { expect: Some(expect), write }) => commit.expect(expect).write(write),
-            Some(ReplyRecord { expect: None, write }) => commit.write(write),
+            Some(ReplyRecord { expect, write, .. }) => match expect {
+                Some(expect) => commit.expect(expect).write(write),
+                None => commit.write(write),
+            },
             None => commit,
         }))
     }
@@ -43,6 +46,7 @@ impl TurnExecutor {
         label: &str,
         done: &Done,
         settle: Option<Settle>,
+        reply_bytes: usize,
     ) -> Result<Option<Commit>, CallError> {
         let settle = settle.filter(|_| !done.again);
         let messages = self.state().outgoing.take();
@@ -63,7 +67,7 @@ impl TurnExecutor {
             return Ok(settle.map(|settle| self.expecting().write(settle.write())));
         }
         let (delta, touched) = changes.map_or_else(Default::default, |it| (it.delta, it.touched));
-        self.check_size(&delta, &messages)?;
+        self.check_size(&delta, &messages, reply_bytes)?;
         self.state().database.accept();
         let delta: Arc<[u8]> = delta.into();
         let chk = chain(self.chk, self.seq + 1, &delta);
@@ -86,13 +90,19 @@ impl TurnExecutor {
         Ok(Some(commit))
     }
 
-    fn check_size(&self, delta: &[u8], messages: &[Message]) -> Result<(), CallError> {
+    fn check_size(
+        &self,
+        delta: &[u8],
+        messages: &[Message],
+        reply_bytes: usize,
+    ) -> Result<(), CallError> {
         let (len, max) = (delta.len(), self.options.delta_bytes_max);
         if max < len {
             let detail = format!("it changes {len} bytes, limit is {max}");
             return Err(CallError::rolled_back(&self.address, &detail));
         }
-        let size = messages.iter().map(Message::bytes).sum::<usize>() + len + 4_096;
+        let size = messages.iter().map(Message::bytes).sum::<usize>();
+        let size = size + len + reply_bytes + 4_096;
         let max = limits::COMMIT_BYTES_MAX;
         if max < size {
             let detail = format!("it changes and sends {size} bytes, limit is {max}");

@@ -202,6 +202,10 @@ impl<T: Runnable> Pool<T> {
                 // Nobody's reply waits for a turn that may take long.
                 let release = it.is_slow() || queue.is_time();
                 let released = if release { queue.release() } else { Vec::new() };
+                // Several may have come before the one thread that was woken had the lock.
+                if !queue.ready.is_empty() {
+                    self.wake(&queue, queue.ready.priority());
+                }
                 return Some((Some(it), released));
             }
             if !queue.held.is_empty() && (queue.running == 0 || !patience || queue.stopped) {
