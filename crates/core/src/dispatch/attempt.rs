@@ -1,4 +1,4 @@
-//! What every attempt to deliver needs: leases, and a task of its own.
+//! Leases of deliveries, and the task that runs code of the user's.
 
 use std::{
     any::Any,

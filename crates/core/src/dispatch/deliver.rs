@@ -33,7 +33,7 @@ pub const CRASH_POINTS: &[&str] = &[
 /// A target that is in trouble is left alone for so long.
 const REST: Duration = Duration::from_millis(500);
 
-/// What a delivery begins with.
+/// A delivery that is about to begin.
 pub(super) struct Begin {
     pub(super) position: Position,
     pub(super) target: TargetKey,

@@ -1,4 +1,4 @@
-//! Who handles messages.
+//! Handlers of messages, and routers that find them.
 
 use std::{
     sync::{
@@ -23,7 +23,7 @@ pub trait Handler: Send + Sync + 'static {
     /// Handles one message and returns what is to be committed with its settlement: both become
     /// durable together, so the consequences happen exactly once.
     ///
-    /// What leaves the process in here happens at least once, with [`Delivery::id`] as its
+    /// Effects outside of the process happen at least once, with [`Delivery::id`] as its
     /// idempotency key.
     async fn handle(&self, delivery: Delivery) -> Result<Commit, Failure>;
 
@@ -38,7 +38,7 @@ pub trait Handler: Send + Sync + 'static {
         None
     }
 
-    /// What is to be committed when a message is given up: then it counts as done. Without it the
+    /// The commit with which a message is given up: then it counts as done. Without it the
     /// message is dead.
     fn give_up(&self, message: &Recorded, error: &str) -> Option<Commit> {
         let _ = (message, error);

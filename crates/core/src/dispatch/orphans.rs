@@ -1,4 +1,4 @@
-//! What earlier owners were delivering when they ended.
+//! Takes over the deliveries of processes that ended.
 
 use std::{sync::Arc, time::Duration};
 
@@ -34,7 +34,7 @@ impl Courier {
         }
     }
 
-    /// What becomes of a message whose process ended, if that is not recorded yet.
+    /// The commit for a message whose process ended, if it is not made yet.
     async fn take_over(
         &self,
         orphan: &Work,

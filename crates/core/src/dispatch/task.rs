@@ -26,13 +26,13 @@ use super::{
 /// One that was under way when a process ended is delivered alone for so long at most.
 const ALONE_MAX: Duration = Duration::from_secs(30);
 
-/// So many reads fail before the store is given time.
+/// Failed reads, one after the other, after which the loop rests.
 const FAILURES: u32 = 3;
 
-/// What others may look at.
+/// The part of the loop that the dispatcher reads, too.
 pub(super) struct Shared {
     index: Mutex<Index>,
-    /// Who waits until everything is settled. The loop itself answers, so no news is missed.
+    /// Callers that wait until everything is settled. The loop answers them, and misses no notice.
     waiters: Mutex<Vec<oneshot::Sender<()>>>,
     asked: Notify,
 }
@@ -83,9 +83,9 @@ pub(super) struct Task {
     loading: Arc<Loading>,
     /// Places that targets have waited for.
     given: HashMap<TargetKey, Place>,
-    /// What the next delivery of a target waits for.
+    /// The end of the last delivery of each target, for which the next one waits.
     turns: HashMap<TargetKey, oneshot::Receiver<()>>,
-    /// What was under way when a process ended, and which of them is under way alone, until when.
+    /// Messages in flight when a process ended, and the one that is delivered alone, until when.
     blamed: VecDeque<Work>,
     alone: Option<(Position, Timestamp)>,
     /// After failed reads the store gets time to come back.

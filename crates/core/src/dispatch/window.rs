@@ -57,7 +57,7 @@ pub(crate) enum Rest {
 #[derive(Debug)]
 pub(crate) struct Window {
     order: Order,
-    /// So many rows are ready at most because of a notice. The others are read.
+    /// The limit of rows that a notice makes ready. With 0, rows come from reads only.
     ready_max: usize,
     horizon: DueCursor,
     /// In the order of the window. Rows behind the horizon wait until it has passed them.
@@ -98,7 +98,7 @@ struct OpenRead {
     written: HashMap<Position, Entry>,
 }
 
-/// So many notices are remembered while a read is open; beyond it, more is read twice.
+/// The limit of notices that an open read remembers. Rows of others are read twice.
 const WRITTEN_MAX: usize = 10_000;
 
 impl OpenRead {

@@ -14,7 +14,7 @@ pub(super) struct Shelf {
     letters: HashMap<Position, Letter>,
 }
 
-/// What became of a letter that was in hand.
+/// The end of a delivery, or of an operator's change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PutDown {
     /// It is no longer in this queue.

@@ -32,7 +32,7 @@ pub(in crate::object) enum ConnectionOp {
 }
 
 impl ConnectionOp {
-    /// What it takes in memory, about.
+    /// About how many bytes it takes in memory.
     pub(in crate::object) fn bytes(&self) -> usize {
         if let ConnectionOp::Tell { event, .. } = self { event.text.len() } else { 0 }
     }

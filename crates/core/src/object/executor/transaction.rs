@@ -86,7 +86,7 @@ pub(super) fn call(
     }
     let reply = guarded(state, message, || (method.run)(state, body))?;
     if let Some(key) = key {
-        // What ended the transaction must not be followed by a statement of ours.
+        // No statement of ours may follow one that ended the transaction.
         if !state.database.connection.is_autocommit() {
             keys::keep(state, key, &reply)?;
         }
@@ -106,7 +106,7 @@ pub(super) fn guarded<T>(
         Ok(Err(HandlerError::Malformed { path, detail })) => {
             Err(CallError::Malformed { message: message.into(), path, detail })
         }
-        // What SQLite says when a database has reached its limit.
+        // The error of SQLite for a database that has reached its limit.
         Ok(Err(HandlerError::Refused(error)))
             if error.to_string().contains("database or disk is full") =>
         {

@@ -22,7 +22,7 @@ pub struct LastFailure {
     pub input: String,
     /// The stable code.
     pub code: String,
-    /// What happened.
+    /// The error.
     pub message: String,
 }
 

@@ -104,7 +104,7 @@ impl ObjectTable {
         self.idle(since).iter().filter(|(used, id)| self.evict(*id, *used)).count()
     }
 
-    /// What could go, if it was not used since a call.
+    /// The entries to evict, if they were not used since a call.
     fn idle(&self, since: u64) -> Vec<(u64, EntityId)> {
         let mut idle = Vec::new();
         for entries in &self.entries {
