@@ -156,7 +156,6 @@ const KNOWN: &[(&str, &[&str])] = &[
             "turn",
         ],
     ),
-    ("vfs", &["delta", "ffi/file", "ffi/slot", "ffi/vfs", "page", "runs"]),
     ("web", &["console", "needs", "page", "routes"]),
 ];
 

@@ -8,35 +8,13 @@ use std::sync::Arc;
 
 use crate::{
     page::{Bytes, Page, ZERO, checksum, zero},
-    runs::{self, Reader, write_number},
+    runs::{self, DeltaError, Reader, write_number},
 };
 
 const VERSION: u8 = 1;
 
 /// No database is larger, so that garbage cannot ask for all the memory there is.
 pub(crate) const PAGES_MAX: u32 = 4 << 20;
-
-/// Why a delta could not be used. The pages are as they were.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum DeltaError {
-    /// These bytes are not a delta, or not a packed page.
-    #[error("a delta is malformed: {0}")]
-    Malformed(&'static str),
-    /// A page is not what the delta made, or was made from something else.
-    #[error("page {page} does not have the checksum that its delta says")]
-    Checksum {
-        /// The number of the page, from 1.
-        page: u32,
-    },
-    /// The database has another length than the one the delta starts from.
-    #[error("a delta expects {expected} pages, the database has {actual}")]
-    Length {
-        /// The pages there should be.
-        expected: u32,
-        /// The pages there are.
-        actual: usize,
-    },
-}
 
 /// Builds a delta, page by page in ascending order.
 pub(crate) struct Writer {

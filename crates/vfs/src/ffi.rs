@@ -7,8 +7,8 @@
 //!
 //! No panic reaches C: every function that SQLite calls does its work inside [`guard`].
 
-mod config;
 mod file;
+mod memory;
 mod slot;
 mod vfs;
 
@@ -16,14 +16,19 @@ use std::{
     ffi::{CStr, c_char, c_int, c_void},
     panic::{AssertUnwindSafe, catch_unwind},
     ptr,
+    sync::Arc,
 };
 
 use rusqlite::{Connection, ffi as sqlite};
 
-pub(crate) use self::{
-    config::configure,
-    slot::{Lease, open},
-};
+pub use self::memory::{give_memory_back, keep_no_memory, tune_sqlite};
+pub(crate) use self::slot::Lease;
+use crate::image::Image;
+
+/// Opens the image with a VFS of its own.
+pub(crate) fn open(image: &Arc<Image>) -> rusqlite::Result<(Connection, Arc<Lease>)> {
+    slot::open(image, vfs::METHODS)
+}
 
 /// Answers `failed` if `f` panics.
 fn guard(failed: c_int, f: impl FnOnce() -> c_int) -> c_int {
@@ -77,36 +82,4 @@ unsafe extern "C" fn authorize(
         slot::note_attach(slot);
         sqlite::SQLITE_OK
     })
-}
-
-/// Has mimalloc, if it is known to be there, return what becomes free at once. It does so a second
-/// later otherwise, if somebody uses it then.
-pub(crate) fn trim_at_once() {
-    #[cfg(feature = "mimalloc")]
-    {
-        /// `mi_option_purge_delay`, in milliseconds. The crate does not name it; its number stays,
-        /// since mimalloc leaves the places of options that are gone empty.
-        const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
-        // SAFETY: it may be called at any time by any thread. It stores a number.
-        unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, 0) };
-    }
-}
-
-/// Has the allocators return what is free: mimalloc, if it is known to be there, and that of the C
-/// library, which SQLite uses in any case.
-pub(crate) fn trim() {
-    #[cfg(feature = "mimalloc")]
-    // SAFETY: it may be called at any time by any thread, also if nobody else uses that allocator.
-    unsafe {
-        libmimalloc_sys::mi_collect(true);
-    }
-    #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    {
-        unsafe extern "C" {
-            fn malloc_trim(pad: usize) -> c_int;
-        }
-        // SAFETY: glibc declares it so; it takes the locks it needs and touches only memory that is
-        // free.
-        unsafe { malloc_trim(0) };
-    }
 }

@@ -14,7 +14,6 @@ mod delta;
 #[allow(unsafe_code, reason = "SQLite speaks C; every block argues why it is sound")]
 mod ffi;
 mod image;
-mod memory;
 mod page;
 mod runs;
 mod source;
@@ -22,9 +21,10 @@ mod temp;
 
 pub use self::{
     clock::at_time,
-    delta::{DeltaError, apply, apply_to, pages_after, revert, touched},
+    delta::{apply, apply_to, pages_after, revert, touched},
+    ffi::{give_memory_back, keep_no_memory, tune_sqlite},
     image::{Changes, Image, Limits},
-    memory::{give_memory_back, keep_no_memory, tune_sqlite},
-    page::{PAGE_SIZE, Page, checksum, pack, unpack},
+    page::{PAGE_SIZE, Page, checksum},
+    runs::{DeltaError, pack, unpack},
     source::{NotLoaded, Source},
 };

@@ -1,11 +1,6 @@
-//! One page: its checksum and its packed form.
+//! One page and its checksum.
 
 use std::sync::{Arc, LazyLock};
-
-use crate::{
-    delta::DeltaError,
-    runs::{self, Reader},
-};
 
 /// The bytes in a page of every database.
 pub const PAGE_SIZE: usize = 4096;
@@ -28,24 +23,4 @@ pub(crate) fn zero() -> Page {
 /// The CRC-32 of a page.
 pub fn checksum(page: &[u8; PAGE_SIZE]) -> u32 {
     crc32fast::hash(page)
-}
-
-/// A page without its zeros: the runs of a delta that starts from a page of zeros.
-pub fn pack(page: &[u8; PAGE_SIZE]) -> Vec<u8> {
-    let mut packed = Vec::new();
-    if !runs::write(&ZERO, page, &mut packed) {
-        packed.push(0);
-    }
-    packed
-}
-
-/// The page that [`pack`] packed. Refuses anything that is not one whole packed page.
-pub fn unpack(bytes: &[u8]) -> Result<Page, DeltaError> {
-    if bytes == [0] {
-        return Ok(zero());
-    }
-    let mut reader = Reader::new(bytes);
-    let mut page = zero();
-    runs::xor(&mut reader, Arc::make_mut(&mut page))?;
-    if reader.is_empty() { Ok(page) } else { Err(DeltaError::Malformed("bytes after the page")) }
 }

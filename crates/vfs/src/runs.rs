@@ -1,11 +1,33 @@
-//! The difference of two pages as runs of (bytes to skip, length, old XOR new).
+//! The difference of two pages as runs of (bytes to skip, length, old XOR new). A packed page is
+//! its difference to zeros.
 //!
 //! The number of runs comes first. Numbers are LEB128: seven bits a byte, the lowest first.
 
-use crate::{
-    delta::DeltaError,
-    page::{Bytes, PAGE_SIZE},
-};
+use std::sync::Arc;
+
+use crate::page::{Bytes, PAGE_SIZE, Page, ZERO, zero};
+
+/// Why a delta could not be used. The pages are as they were.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DeltaError {
+    /// These bytes are not a delta, or not a packed page.
+    #[error("a delta is malformed: {0}")]
+    Malformed(&'static str),
+    /// A page is not what the delta made, or was made from something else.
+    #[error("page {page} does not have the checksum that its delta says")]
+    Checksum {
+        /// The number of the page, from 1.
+        page: u32,
+    },
+    /// The database has another length than the one the delta starts from.
+    #[error("a delta expects {expected} pages, the database has {actual}")]
+    Length {
+        /// The pages there should be.
+        expected: u32,
+        /// The pages there are.
+        actual: usize,
+    },
+}
 
 /// A new run costs two or three bytes, so fewer equal bytes than this do not end one.
 const GAP: usize = 4;
@@ -51,6 +73,26 @@ pub(crate) fn xor(reader: &mut Reader<'_>, page: &mut Bytes) -> Result<(), Delta
 /// Reads the runs of one page and does nothing with them.
 pub(crate) fn skip(reader: &mut Reader<'_>) -> Result<(), DeltaError> {
     each(reader, |_, _| ())
+}
+
+/// A page without its zeros: the runs of a delta that starts from a page of zeros.
+pub fn pack(page: &[u8; PAGE_SIZE]) -> Vec<u8> {
+    let mut packed = Vec::new();
+    if !write(&ZERO, page, &mut packed) {
+        packed.push(0);
+    }
+    packed
+}
+
+/// The page that [`pack`] packed. Refuses anything that is not one whole packed page.
+pub fn unpack(bytes: &[u8]) -> Result<Page, DeltaError> {
+    if bytes == [0] {
+        return Ok(zero());
+    }
+    let mut reader = Reader::new(bytes);
+    let mut page = zero();
+    xor(&mut reader, Arc::make_mut(&mut page))?;
+    if reader.is_empty() { Ok(page) } else { Err(DeltaError::Malformed("bytes after the page")) }
 }
 
 /// Calls `run` with ranges that lie inside a page.

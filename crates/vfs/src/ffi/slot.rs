@@ -15,7 +15,6 @@ use std::{
 use parking_lot::{Mutex, MutexGuard};
 use rusqlite::{Connection, OpenFlags, ffi as sqlite};
 
-use super::vfs;
 use crate::{
     image::{Image, Limits},
     temp::Budget,
@@ -69,13 +68,13 @@ unsafe impl Send for Slot {}
 
 impl Slot {
     /// A slot that does not yet know where it is.
-    fn new(number: usize) -> Self {
+    fn new(methods: sqlite::sqlite3_vfs, number: usize) -> Self {
         let mut name = [0; 32];
         let (text, shared) = (&mut name[..31], SHARED_NAME.to_string_lossy());
         // It is long enough for every number.
         let _ = write!(&mut *text, "{shared}-{number}");
         Self {
-            vfs: UnsafeCell::new(vfs::METHODS),
+            vfs: UnsafeCell::new(methods),
             name,
             sealed: AtomicBool::new(false),
             owner: Mutex::default(),
@@ -83,9 +82,10 @@ impl Slot {
     }
 
     /// New slots.
-    fn block(count: usize) -> &'static [Self] {
+    fn block(methods: sqlite::sqlite3_vfs, count: usize) -> &'static [Self] {
         let first = MADE.fetch_add(count, Ordering::Relaxed);
-        let block: &'static [Self] = Vec::leak((first..first + count).map(Self::new).collect());
+        let slots = (first..first + count).map(|it| Self::new(methods, it));
+        let block: &'static [Self] = Vec::leak(slots.collect());
         for slot in block {
             // SAFETY: the slot was made just now, and nobody else knows it.
             unsafe {
@@ -136,10 +136,10 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    fn take() -> Arc<Self> {
+    fn take(methods: sqlite::sqlite3_vfs) -> Arc<Self> {
         let mut free = FREE.lock();
         let slot = free.pop().unwrap_or_else(|| {
-            let block = Slot::block(BLOCK);
+            let block = Slot::block(methods, BLOCK);
             free.extend(&block[1..]);
             &block[0]
         });
@@ -168,10 +168,14 @@ impl Drop for Lease {
     }
 }
 
-/// Opens the image with a slot of its own. The main file keeps the lease until it is closed.
-pub(crate) fn open(image: &Arc<Image>) -> rusqlite::Result<(Connection, Arc<Lease>)> {
-    register_shared()?;
-    let lease = Lease::take();
+/// Opens the image with a slot of its own, whose VFS has these methods. The main file keeps the
+/// lease until it is closed.
+pub(super) fn open(
+    image: &Arc<Image>,
+    methods: sqlite::sqlite3_vfs,
+) -> rusqlite::Result<(Connection, Arc<Lease>)> {
+    register_shared(methods)?;
+    let lease = Lease::take(methods);
     let slot = lease.slot;
     *slot.owner() = Owner {
         pending: Some((Arc::clone(image), Arc::clone(&lease))),
@@ -200,14 +204,14 @@ pub(crate) fn open(image: &Arc<Image>) -> rusqlite::Result<(Connection, Arc<Leas
     Ok((opened?, lease))
 }
 
-fn register_shared() -> rusqlite::Result<()> {
+fn register_shared(methods: sqlite::sqlite3_vfs) -> rusqlite::Result<()> {
     if SHARED.get().is_some() {
         return Ok(());
     }
     // The lock is to make and register it once.
     let _free = FREE.lock();
     if SHARED.get().is_none() {
-        let slot = &Slot::block(1)[0];
+        let slot = &Slot::block(methods, 1)[0];
         // SAFETY: the VFS is complete and lives for ever, nobody else knows it yet, and its name is
         // nobody else's.
         check(unsafe {
