@@ -50,28 +50,6 @@ const KNOWN: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "bucket",
-        &[
-            "blob",
-            "book",
-            "buckets",
-            "change",
-            "changes",
-            "condition",
-            "digest",
-            "error",
-            "events",
-            "more_sums",
-            "name",
-            "part",
-            "readers",
-            "session",
-            "sweep",
-            "upload",
-            "writer",
-        ],
-    ),
-    (
         "core",
         &[
             "app",

@@ -2,17 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 use steadfast_store::{Entry, Json, StoreError, Timestamp};
 
 use crate::{
-    BlobKey, BucketError, MoreSums,
+    BlobKey, BucketError, METADATA_BYTES_MAX, MoreSums,
     content::{ContentId, FileName},
-    digest::{Checksums, hex, unhex},
+    digest::Checksums,
+    more_sums::unhex,
 };
-
-/// Bytes of names and values of a blob's own metadata, as S3 has it.
-pub const METADATA_BYTES_MAX: usize = 2_048;
 
 /// What the writer of a blob says about it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -193,7 +192,7 @@ fn is_zero(it: &i64) -> bool {
 impl Stored {
     /// A blob in one piece.
     pub(crate) fn whole(id: ContentId, sums: &Checksums, attributes: Attributes) -> Self {
-        let (etag, sha256) = (sums.tag(), sums.sha256.map(|it| hex(&it)));
+        let (etag, sha256) = (sums.tag(), sums.sha256.map(|it| HEXLOWER.encode(&it)));
         let (id, size, crc32, more) = (id.to_string(), sums.size, sums.crc32, sums.more);
         Self { id, size, etag, crc32, sha256, more, attributes, parts: Vec::new(), floor: 0 }
     }
@@ -216,7 +215,7 @@ impl Stored {
             size: blob.size,
             etag: blob.etag.clone(),
             crc32: blob.crc32,
-            sha256: blob.sha256.map(|it| hex(&it)),
+            sha256: blob.sha256.map(|it| HEXLOWER.encode(&it)),
             more: blob.more,
             attributes,
             parts: blob.parts.clone(),

@@ -2,19 +2,15 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use steadfast_store::{
-    Commit, Entropy, EntryKey, EntryRange, Expect, Json, Outcome, Put, SeededEntropy, Store,
-    StoreClock, StoreError, Write,
-};
+use steadfast_store::{Commit, Entropy, EntryRange, Outcome, Store, StoreClock, StoreError};
 
 use crate::{
     BucketError,
-    book::Book,
+    cache::{BucketCache, NextAborts},
     changes::Changes,
-    content::{Blobs, ContentId, FileName},
+    content::{Blobs, ContentId, FileName, off},
     readers::Readers,
     session,
-    sweep::NextAborts,
 };
 
 /// How long things are kept that nobody asked to keep.
@@ -56,111 +52,14 @@ pub(crate) struct Shared {
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) options: BucketOptions,
     pub(crate) account: String,
-    pub(crate) book: Book,
+    pub(crate) cache: BucketCache,
     pub(crate) readers: Readers,
-    pub(crate) changes: Changes,
+    pub(crate) changes: Arc<Changes>,
     pub(crate) session: tokio::sync::Mutex<session::State>,
     pub(crate) next_aborts: NextAborts,
 }
 
-/// Makes the buckets of a store.
-pub struct BucketsBuilder {
-    store: Arc<dyn Store>,
-    entropy: Arc<dyn Entropy>,
-    options: BucketOptions,
-}
-
-impl BucketsBuilder {
-    /// Takes chance from here.
-    pub fn entropy(mut self, entropy: Arc<dyn Entropy>) -> Self {
-        self.entropy = entropy;
-        self
-    }
-
-    /// Sets how long things are kept.
-    pub fn options(mut self, options: BucketOptions) -> Self {
-        self.options = options;
-        self
-    }
-
-    /// The buckets whose contents are kept there.
-    pub async fn open(self, blobs: Arc<dyn Blobs>) -> Result<Buckets, BucketError> {
-        let account = account(&*self.store, &*self.entropy).await?;
-        let begun = session::begin(&*self.store, &blobs, &*self.entropy).await;
-        let is_full = begun.as_ref().is_err_and(session::is_full);
-        let session = if is_full { session::State::not_begun() } else { begun? };
-        let buckets = self.build(blobs, account, session);
-        if is_full {
-            buckets.begin_session_later();
-        }
-        Ok(buckets)
-    }
-
-    /// The same to read them only: nothing is written, neither to the store nor beside the files,
-    /// and every change fails with [`StoreError::ReadOnly`].
-    pub async fn open_read_only(self, blobs: Arc<dyn Blobs>) -> Result<Buckets, BucketError> {
-        // A store without a name has no buckets yet.
-        let account = known_account(&*self.store).await?.unwrap_or_default();
-        let buckets = self.build(blobs, account, session::State::not_begun());
-        buckets.shared.changes.refuse_all();
-        Ok(buckets)
-    }
-
-    fn build(self, blobs: Arc<dyn Blobs>, account: String, session: session::State) -> Buckets {
-        let Self { store, entropy, options } = self;
-        let clock = store.clock().clone();
-        let shared = Shared {
-            store,
-            blobs,
-            clock,
-            entropy,
-            options,
-            account,
-            book: Book::default(),
-            readers: Readers::default(),
-            changes: Changes::default(),
-            session: tokio::sync::Mutex::new(session),
-            next_aborts: NextAborts::default(),
-        };
-        Buckets { shared: Arc::new(shared) }
-    }
-}
-
-const ACCOUNT: &[u8] = b"account";
-
-/// The name of a store, if it was made.
-async fn known_account(store: &dyn Store) -> Result<Option<String>, BucketError> {
-    let value = store.entry(&EntryKey::new("system", ACCOUNT)?).await?.and_then(|it| it.value);
-    let name = value.map(|it| serde_json::from_str(it.as_str())).transpose();
-    name.map_err(|error| StoreError::Corrupt { reason: format!("account: {error}") }.into())
-}
-
-/// The name of a store, which its files and events carry: 32 hexadecimal digits. It is made when it
-/// is first asked for.
-pub async fn account(store: &dyn Store, entropy: &dyn Entropy) -> Result<String, BucketError> {
-    let entry = EntryKey::new("system", ACCOUNT)?;
-    loop {
-        if let Some(known) = known_account(store).await? {
-            return Ok(known);
-        }
-        let name = format!("{:016x}{:016x}", entropy.next(), entropy.next());
-        let (reference, expires) = (None, None);
-        let put = Put { entry: entry.clone(), value: Some(Json::of(&name)?), reference, expires };
-        let expect = Expect::Revision { entry: entry.clone(), revision: 0 };
-        store.commit(Commit::of(Write::Put(put)).expect(expect)).await?;
-    }
-}
-
 impl Buckets {
-    /// Begins with the store that keeps the index.
-    pub fn builder(store: Arc<dyn Store>) -> BucketsBuilder {
-        BucketsBuilder {
-            store,
-            entropy: Arc::new(SeededEntropy::from_system()),
-            options: BucketOptions::default(),
-        }
-    }
-
     /// The name of the store, as events carry it.
     pub fn account(&self) -> &str {
         &self.shared.account
@@ -173,26 +72,12 @@ impl fmt::Debug for Buckets {
     }
 }
 
-/// See [`Shared::off`].
-pub(crate) async fn off<T: Send + 'static>(
-    blobs: &Arc<dyn Blobs>,
-    work: impl FnOnce(&dyn Blobs) -> Result<T, BucketError> + Send + 'static,
-) -> Result<T, BucketError> {
-    if blobs.is_quick() {
-        return work(&**blobs);
-    }
-    let blobs = blobs.clone();
-    let done = tokio::task::spawn_blocking(move || work(&*blobs)).await;
-    done.unwrap_or_else(|error| Err(BucketError::Files { reason: error.to_string() }))
-}
-
 impl Shared {
     pub(crate) fn new_content(&self) -> ContentId {
         ContentId::new(self.clock.now(), self.store.owner().epoch, &*self.entropy)
     }
 
-    /// Works with files, away from the async threads if it may take time. It comes to its end also
-    /// if nobody waits for it any more.
+    /// See [`off`].
     pub(crate) async fn off<T: Send + 'static>(
         &self,
         work: impl FnOnce(&dyn Blobs) -> Result<T, BucketError> + Send + 'static,
@@ -214,10 +99,22 @@ impl Shared {
         }
     }
 
+    /// Has the sweep look at files that perhaps nothing refers to.
+    pub(crate) fn doubt(&self, files: &[FileName]) {
+        self.changes.doubt(files, self.clock.now());
+    }
+
+    /// The same for drafts that were given up and could not be removed.
+    pub(crate) async fn take_left_over(&self) -> Result<(), BucketError> {
+        let left = self.off(|blobs| Ok(blobs.left_over())).await?;
+        self.doubt(&left);
+        Ok(())
+    }
+
     /// Removes files that nothing refers to any more. If that fails, the sweep does it.
-    pub(crate) async fn discard(self: &Arc<Self>, files: Vec<FileName>) {
+    pub(crate) async fn discard(&self, files: Vec<FileName>) {
         let files: Vec<FileName> =
-            files.into_iter().filter(|it| !self.readers.leave_to_last(self, *it)).collect();
+            files.into_iter().filter(|it| !self.readers.leave_to_last(*it)).collect();
         if files.is_empty() {
             return;
         }
@@ -255,6 +152,34 @@ impl Shared {
             Outcome::Committed(receipt) => Ok(Ok(receipt)),
             Outcome::Rejected(rejection) => Ok(Err(rejection)),
             Outcome::Duplicate(before) => Err(BucketError::repeated(&before)),
+        }
+    }
+}
+
+/// Keeps the files of a content from being removed.
+pub(crate) struct Hold {
+    shared: Arc<Shared>,
+    pub(crate) content: ContentId,
+}
+
+impl Hold {
+    pub(crate) fn new(shared: &Arc<Shared>, content: ContentId) -> Self {
+        shared.readers.enter(content);
+        Self { shared: shared.clone(), content }
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let doomed = self.shared.readers.leave(self.content);
+        if doomed.is_empty() {
+            return;
+        }
+        // At the very end there may be no runtime any more, or one that does not get to it.
+        self.shared.doubt(&doomed);
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let shared = self.shared.clone();
+            runtime.spawn(async move { shared.discard(doomed).await });
         }
     }
 }

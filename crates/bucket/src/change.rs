@@ -4,18 +4,18 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use steadfast_store::{
-    Address, Commit, ENQUEUE, EntityKind, EntryKey, Expect, Json, Message, Put, Rejection,
-    Remember, StoreError, Timestamp, Write, crash, queue_address,
+    Commit, ENQUEUE, EntryKey, Expect, Json, Message, Put, Rejection, Remember, StoreError,
+    Timestamp, Write, crash, queue_address,
 };
 
 use crate::{
     Blob, BlobAction, BlobEvent, BlobKey, BucketError, BucketName, Condition,
     blob::Stored,
-    book::Known,
     buckets::Shared,
+    cache::Known,
     content::ContentId,
     event::{CopySource, EventObject},
-    events::Sender,
+    events::{Sender, stream},
 };
 
 /// A change of a key.
@@ -61,11 +61,6 @@ pub(crate) struct Changed {
     pub(crate) sequence: Option<i64>,
 }
 
-/// The stream that a bucket sends its events from.
-pub(crate) fn stream(bucket: &BucketName) -> Result<Address, BucketError> {
-    Ok(Address::new(EntityKind::Bucket, bucket.as_str(), "events")?)
-}
-
 impl Shared {
     /// Makes a change. Whoever changed the key or the bucket at the same time goes first, and this
     /// one is decided anew.
@@ -100,7 +95,7 @@ impl Shared {
             }
             crash::point("blob.prepared");
             let decided = self.commit(commit).await;
-            if decided.as_ref().is_err_and(|it| !is_certain(it)) {
+            if decided.as_ref().is_err_and(|it| !it.is_certain()) {
                 // If it was committed, nothing refers to these any more.
                 let before = before.iter().flat_map(Blob::files).map(|it| it.0);
                 self.doubt(&before.collect::<Vec<_>>());
@@ -114,7 +109,7 @@ impl Shared {
                         return Err(BucketError::UnknownUpload { upload });
                     }
                     if moved != entry {
-                        self.book.forget(bucket);
+                        self.cache.forget(bucket);
                     }
                     continue;
                 }
@@ -236,53 +231,5 @@ fn time(at: Timestamp) -> String {
         Ok(it) => format!("{it:.3}"),
         // Beyond the year 9999.
         Err(_) => at.0.to_string(),
-    }
-}
-
-/// Whether it is sure that nothing was committed.
-pub(crate) fn is_certain(error: &BucketError) -> bool {
-    let BucketError::Store(error) = error else { return true };
-    match error {
-        StoreError::Remote(problem) => problem.is_surely_not_applied,
-        StoreError::Invalid(_)
-        | StoreError::Busy { .. }
-        | StoreError::DiskFull
-        | StoreError::Unavailable { .. } => true,
-        StoreError::Unknown { .. }
-        | StoreError::Fenced { .. }
-        | StoreError::CommitsLost { .. }
-        | StoreError::Failed { .. }
-        | StoreError::Corrupt { .. }
-        | StoreError::ReadOnly
-        | StoreError::Closed => false,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use steadfast_store::{CommitsLost, InvalidInput};
-
-    use super::*;
-
-    const LOST: CommitsLost = CommitsLost { batches: (1, 2), positions: (3, 4) };
-
-    #[test]
-    fn files_go_only_when_the_commit_has_surely_failed() {
-        let reason = String::new;
-        for (error, expected) in [
-            (StoreError::Invalid(InvalidInput::Space { len: 0 }), true),
-            (StoreError::Busy { waiting: 1 }, true),
-            (StoreError::DiskFull, true),
-            (StoreError::Unavailable { reason: reason() }, true),
-            (StoreError::Unknown { reason: reason() }, false),
-            (StoreError::Fenced { epoch: 1 }, false),
-            (StoreError::CommitsLost { lost: LOST }, false),
-            (StoreError::Failed { reason: reason() }, false),
-            (StoreError::Corrupt { reason: reason() }, false),
-            (StoreError::Closed, false),
-        ] {
-            assert_eq!(is_certain(&error.into()), expected);
-        }
-        assert!(is_certain(&BucketError::TooLarge { max: 1 }));
     }
 }

@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use parking_lot::{Mutex, MutexGuard};
 use steadfast_store::{StoreError, Timestamp};
 
-use crate::{BucketError, buckets::Shared, content::FileName};
+use crate::{BucketError, content::FileName};
 
 /// Files that are remembered; if there are more, the next session looks for them.
 const DOUBTS_MAX: usize = 100_000;
@@ -33,11 +33,11 @@ struct Inner {
 
 /// A change of files that is under way. The session does not end cleanly before it is done.
 #[derive(Debug)]
-pub(crate) struct Changing(Arc<Shared>);
+pub(crate) struct Changing(Arc<Changes>);
 
 impl Drop for Changing {
     fn drop(&mut self) {
-        let mut inner = self.0.changes.inner();
+        let mut inner = self.0.inner();
         inner.under_way -= 1;
         // Whatever it has left, nobody has noted it.
         inner.is_incomplete |= std::thread::panicking();
@@ -47,6 +47,22 @@ impl Drop for Changing {
 impl Changes {
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.0.lock()
+    }
+
+    /// Begins something that makes or removes files.
+    pub(crate) fn begin(self: &Arc<Self>) -> Result<Changing, BucketError> {
+        let mut inner = self.inner();
+        if inner.is_closed {
+            return Err(StoreError::Closed.into());
+        }
+        if inner.is_read_only {
+            return Err(StoreError::ReadOnly.into());
+        }
+        if inner.waits_for_session {
+            return Err(BucketError::DiskFull);
+        }
+        inner.under_way += 1;
+        Ok(Changing(self.clone()))
     }
 
     /// Lets nobody begin any more.
@@ -86,6 +102,18 @@ impl Changes {
         inner.doubts.iter().filter(|it| is_due(*it.1)).map(|it| *it.0).collect()
     }
 
+    /// Has the sweep look at files that perhaps nothing refers to.
+    pub(crate) fn doubt(&self, files: &[FileName], now: Timestamp) {
+        let mut inner = self.inner();
+        for file in files {
+            if DOUBTS_MAX <= inner.doubts.len() && !inner.doubts.contains_key(file) {
+                inner.is_incomplete = true;
+                continue;
+            }
+            inner.doubts.insert(*file, now);
+        }
+    }
+
     /// These are gone, or something refers to them.
     pub(crate) fn settle(&self, files: &[FileName]) {
         let mut inner = self.inner();
@@ -106,43 +134,5 @@ impl Changes {
     /// The sweep has seen to those.
     pub(crate) fn forgot_parts(&self, left: u64) {
         self.inner().parts_seen = left;
-    }
-}
-
-impl Shared {
-    /// Begins something that makes or removes files.
-    pub(crate) fn begin_change(self: &Arc<Self>) -> Result<Changing, BucketError> {
-        let mut inner = self.changes.inner();
-        if inner.is_closed {
-            return Err(StoreError::Closed.into());
-        }
-        if inner.is_read_only {
-            return Err(StoreError::ReadOnly.into());
-        }
-        if inner.waits_for_session {
-            return Err(BucketError::DiskFull);
-        }
-        inner.under_way += 1;
-        Ok(Changing(self.clone()))
-    }
-
-    /// Has the sweep look at files that perhaps nothing refers to.
-    pub(crate) fn doubt(&self, files: &[FileName]) {
-        let now = self.clock.now();
-        let mut inner = self.changes.inner();
-        for file in files {
-            if DOUBTS_MAX <= inner.doubts.len() && !inner.doubts.contains_key(file) {
-                inner.is_incomplete = true;
-                continue;
-            }
-            inner.doubts.insert(*file, now);
-        }
-    }
-
-    /// The same for drafts that were given up and could not be removed.
-    pub(crate) async fn take_left_over(&self) -> Result<(), BucketError> {
-        let left = self.off(|blobs| Ok(blobs.left_over())).await?;
-        self.doubt(&left);
-        Ok(())
     }
 }

@@ -4,6 +4,8 @@ use std::{fmt, io, ops::Range, sync::Arc};
 
 use steadfast_store::{EntityId, Entropy, Timestamp};
 
+use crate::BucketError;
+
 /// Names the content of one blob, for ever: it is never written again. Ids of one time stand
 /// together, in folders and in the index.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -163,6 +165,20 @@ pub trait Draft: Send {
 pub trait Content: Send + Sync {
     /// Reads a range, which must be there.
     fn read(&self, range: Range<u64>) -> io::Result<Vec<u8>>;
+}
+
+/// Works with files, away from the async threads if it may take time. It comes to its end also if
+/// nobody waits for it any more.
+pub(crate) async fn off<T: Send + 'static>(
+    blobs: &Arc<dyn Blobs>,
+    work: impl FnOnce(&dyn Blobs) -> Result<T, BucketError> + Send + 'static,
+) -> Result<T, BucketError> {
+    if blobs.is_quick() {
+        return work(&**blobs);
+    }
+    let blobs = blobs.clone();
+    let done = tokio::task::spawn_blocking(move || work(&*blobs)).await;
+    done.unwrap_or_else(|error| Err(BucketError::Files { reason: error.to_string() }))
 }
 
 #[cfg(test)]

@@ -5,11 +5,10 @@ use steadfast_store::crash;
 use crate::{
     Attributes, Blob, BlobAction, BlobKey, BucketError, BucketName, Buckets, Condition,
     blob::Stored,
-    buckets::Shared,
+    buckets::{Hold, Shared},
     change::Change,
     content::{Blobs, FileName},
     event::CopySource,
-    readers::Hold,
 };
 
 /// How a blob is copied.
@@ -45,7 +44,7 @@ impl Buckets {
         if let Some(attributes) = &copy.attributes {
             attributes.check()?;
         }
-        let _changing = self.shared.begin_change()?;
+        let _changing = self.shared.changes.begin()?;
         let mut missing = None;
         let (source, held, files) = loop {
             let source = self.head(&from.0, &from.1).await?;

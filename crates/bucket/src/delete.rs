@@ -30,7 +30,7 @@ impl Shared {
         let (shared, bucket) = (self.clone(), bucket.clone());
         let change = Change::deletion(key, action, condition);
         Self::to_the_end(async move {
-            let _changing = shared.begin_change()?;
+            let _changing = shared.changes.begin()?;
             let changed = shared.change(&bucket, &change).await?;
             if let Some(before) = changed.before {
                 shared.discard(before.files().into_iter().map(|it| it.0).collect()).await;

@@ -1,6 +1,7 @@
 //! What is computed of the bytes of a blob while they come.
 
 use crc32fast::Hasher as Crc32;
+use data_encoding::HEXLOWER;
 use md5::{Digest, Md5};
 use sha2::Sha256;
 
@@ -77,7 +78,7 @@ impl Checksums {
     pub(crate) fn tag(&self) -> String {
         let md5 = self.md5.as_ref().map(|it| &it[..]);
         // There is one of them.
-        hex(md5.or(self.sha256.as_ref().map(|it| &it[..])).unwrap_or_default())
+        HEXLOWER.encode(md5.or(self.sha256.as_ref().map(|it| &it[..])).unwrap_or_default())
     }
 }
 
@@ -118,21 +119,4 @@ impl Expected {
         }
         Ok(())
     }
-}
-
-/// Bytes as hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|it| format!("{it:02x}")).collect()
-}
-
-/// Digits as bytes.
-pub(crate) fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
-    let mut bytes = [0; N];
-    if text.len() != 2 * N || !text.is_ascii() {
-        return None;
-    }
-    for (index, byte) in bytes.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(&text[2 * index..2 * index + 2], 16).ok()?;
-    }
-    Some(bytes)
 }

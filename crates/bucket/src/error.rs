@@ -4,7 +4,7 @@ use std::io;
 
 use steadfast_store::{AddressError, InvalidInput, Json, Remembered, StoreError};
 
-use crate::name::KEY_BYTES_MAX;
+use crate::KEY_BYTES_MAX;
 
 /// Why something was not done. Nothing changed, unless it says otherwise.
 #[derive(Debug, thiserror::Error)]
@@ -227,6 +227,25 @@ impl BucketError {
         let answer = before.reply.as_ref().map_or("null", Json::as_str).into();
         BucketError::Repeated { answer }
     }
+
+    /// Whether it is sure that nothing was committed.
+    pub(crate) fn is_certain(&self) -> bool {
+        let BucketError::Store(error) = self else { return true };
+        match error {
+            StoreError::Remote(problem) => problem.is_surely_not_applied,
+            StoreError::Invalid(_)
+            | StoreError::Busy { .. }
+            | StoreError::DiskFull
+            | StoreError::Unavailable { .. } => true,
+            StoreError::Unknown { .. }
+            | StoreError::Fenced { .. }
+            | StoreError::CommitsLost { .. }
+            | StoreError::Failed { .. }
+            | StoreError::Corrupt { .. }
+            | StoreError::ReadOnly
+            | StoreError::Closed => false,
+        }
+    }
 }
 
 impl From<io::Error> for BucketError {
@@ -248,5 +267,34 @@ impl From<InvalidInput> for BucketError {
 impl From<AddressError> for BucketError {
     fn from(error: AddressError) -> Self {
         BucketError::Store(InvalidInput::from(error).into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use steadfast_store::CommitsLost;
+
+    use super::*;
+
+    const LOST: CommitsLost = CommitsLost { batches: (1, 2), positions: (3, 4) };
+
+    #[test]
+    fn files_go_only_when_the_commit_has_surely_failed() {
+        let reason = String::new;
+        for (error, expected) in [
+            (StoreError::Invalid(InvalidInput::Space { len: 0 }), true),
+            (StoreError::Busy { waiting: 1 }, true),
+            (StoreError::DiskFull, true),
+            (StoreError::Unavailable { reason: reason() }, true),
+            (StoreError::Unknown { reason: reason() }, false),
+            (StoreError::Fenced { epoch: 1 }, false),
+            (StoreError::CommitsLost { lost: LOST }, false),
+            (StoreError::Failed { reason: reason() }, false),
+            (StoreError::Corrupt { reason: reason() }, false),
+            (StoreError::Closed, false),
+        ] {
+            assert_eq!(BucketError::from(error).is_certain(), expected);
+        }
+        assert!(BucketError::TooLarge { max: 1 }.is_certain());
     }
 }

@@ -1,9 +1,9 @@
 //! The last events of a bucket, and what became of them.
 
 use serde::{Deserialize, Serialize};
-use steadfast_store::Recorded;
+use steadfast_store::{Address, EntityKind, Recorded};
 
-use crate::{BlobEvent, BucketError, BucketName, Buckets, change::stream};
+use crate::{BlobEvent, BucketError, BucketName, Buckets};
 
 /// An event that a bucket sent, and how its delivery stands.
 #[derive(Clone, Debug)]
@@ -50,4 +50,9 @@ impl Buckets {
         let up_to = found.into_iter().filter(|it| it.version <= last);
         Ok(up_to.rev().filter_map(read).collect())
     }
+}
+
+/// The stream that a bucket sends its events from.
+pub(crate) fn stream(bucket: &BucketName) -> Result<Address, BucketError> {
+    Ok(Address::new(EntityKind::Bucket, bucket.as_str(), "events")?)
 }

@@ -6,7 +6,7 @@ use steadfast_store::{
     StoreError, Timestamp, Write, secret_text,
 };
 
-use crate::{BucketError, BucketName};
+use crate::{BucketError, BucketName, KEY_BYTES_MAX};
 
 const KEYS: &str = "access-key";
 
@@ -46,7 +46,7 @@ impl Scope {
         if let Some(bucket) = &self.bucket {
             BucketName::new(bucket)?;
         }
-        if self.prefix.as_ref().is_some_and(|it| crate::name::KEY_BYTES_MAX < it.len()) {
+        if self.prefix.as_ref().is_some_and(|it| KEY_BYTES_MAX < it.len()) {
             let rule = "must have 1,024 bytes at most".into();
             return Err(BucketError::Argument { field: "prefix", rule });
         }

@@ -2,11 +2,12 @@
 //! number in the sequence of its key, and the event that tells of it are one commit.
 
 mod blob;
-mod book;
 mod buckets;
+mod cache;
 mod change;
 mod changes;
 mod condition;
+mod configure;
 mod content;
 mod copy;
 mod delete;
@@ -18,13 +19,16 @@ mod files;
 mod folder_sync;
 mod keys;
 mod lifecycle;
+mod limits;
 mod list;
 mod memory;
 mod more_sums;
 mod name;
 mod numbers;
+mod open;
 mod orphans;
 mod part;
+mod part_writer;
 mod readers;
 mod reading;
 mod rule;
@@ -35,11 +39,11 @@ mod upload;
 mod writer;
 
 pub use self::{
-    blob::{Attributes, Blob, METADATA_BYTES_MAX},
-    book::BucketInfo,
-    buckets::{BucketOptions, Buckets, BucketsBuilder, account},
+    blob::{Attributes, Blob},
+    buckets::{BucketOptions, Buckets},
     change::PutRecord,
     condition::{Condition, Match},
+    configure::BucketInfo,
     content::{Blobs, Content, ContentId, Draft, FileName},
     copy::CopyOptions,
     digest::Expected,
@@ -48,16 +52,22 @@ pub use self::{
     events::SentEvent,
     files::FileBlobs,
     keys::{AccessKey, Scope, create_key, delete_key, find_key, list_keys},
+    limits::{
+        BLOB_BYTES_MAX, KEY_BYTES_MAX, METADATA_BYTES_MAX, PART_BYTES_MAX, PART_BYTES_MIN,
+        PARTS_MAX,
+    },
     list::{LIST_MAX, ListOptions, Listing},
     memory::MemoryBlobs,
     more_sums::{MoreHashes, MoreSums},
-    name::{BlobKey, BucketName, KEY_BYTES_MAX},
-    part::{Part, PartWriter},
+    name::{BlobKey, BucketName},
+    open::{BucketsBuilder, account},
+    part::Part,
+    part_writer::PartWriter,
     reading::{ByteRange, GetOptions, Reading},
     rule::{EventType, Rule},
-    settings::{BLOB_BYTES_MAX, BucketSettings, LifecycleRule},
+    settings::{BucketSettings, LifecycleRule},
     sweep::Swept,
-    upload::{PART_BYTES_MAX, PART_BYTES_MIN, PARTS_MAX, PartTag, Upload},
+    upload::{PartTag, Upload},
     writer::{BlobWriter, PutOptions},
 };
 

@@ -1,16 +1,9 @@
 //! Checksums that are computed only if they are asked for before the first byte.
 
-use crc_fast::{
-    CrcAlgorithm::{self, Crc32Iscsi, Crc64Nvme},
-    checksum_combine,
-};
+use crc_fast::CrcAlgorithm::{Crc32Iscsi, Crc64Nvme};
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use serde::{Deserialize, Serialize};
 use sha1::{Digest, Sha1};
-
-use crate::{
-    Part,
-    digest::{hex, unhex},
-};
 
 /// Which of them are computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,9 +43,9 @@ struct Stored {
 impl From<MoreSums> for Stored {
     fn from(sums: MoreSums) -> Self {
         Self {
-            crc32c: sums.crc32c.map(|it| hex(&it.to_be_bytes())),
-            crc64nvme: sums.crc64nvme.map(|it| hex(&it.to_be_bytes())),
-            sha1: sums.sha1.map(|it| hex(&it)),
+            crc32c: sums.crc32c.map(|it| HEXLOWER.encode(&it.to_be_bytes())),
+            crc64nvme: sums.crc64nvme.map(|it| HEXLOWER.encode(&it.to_be_bytes())),
+            sha1: sums.sha1.map(|it| HEXLOWER.encode(&it)),
         }
     }
 }
@@ -79,31 +72,11 @@ impl MoreSums {
             .or(differs(self.crc64nvme.is_some() && self.crc64nvme != found.crc64nvme, "CRC-64"))
             .or(differs(self.sha1.is_some() && self.sha1 != found.sha1, "SHA-1"))
     }
-
-    /// Those of a blob, as far as they are known of all its parts.
-    pub(crate) fn of_parts(parts: &[&Part]) -> Self {
-        let crc32c = combined(Crc32Iscsi, parts, |it| it.more.crc32c.map(u64::from));
-        let mut sha1 = Some(Sha1::new());
-        for part in parts {
-            sha1 = sha1.zip(part.more.sha1).map(|(it, next)| it.chain_update(next));
-        }
-        Self {
-            crc32c: crc32c.and_then(|it| u32::try_from(it).ok()),
-            crc64nvme: combined(Crc64Nvme, parts, |it| it.more.crc64nvme),
-            sha1: sha1.map(|it| it.finalize().into()),
-        }
-    }
 }
 
-fn combined(
-    algorithm: CrcAlgorithm,
-    parts: &[&Part],
-    of: impl Fn(&Part) -> Option<u64>,
-) -> Option<u64> {
-    let (first, rest) = parts.split_first()?;
-    rest.iter().try_fold(of(first)?, |whole, part| {
-        Some(checksum_combine(algorithm, whole, of(part)?, part.size))
-    })
+/// The bytes that these hexadecimal digits stand for, if they are as many.
+pub(crate) fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok()?.try_into().ok()
 }
 
 /// Computes while bytes come.
@@ -151,9 +124,20 @@ mod tests {
         let sums = digests.finish();
         assert_eq!(sums.crc32c, Some(0xe306_9283));
         assert_eq!(sums.crc64nvme, Some(0xae8b_1486_0a79_9888));
-        assert_eq!(hex(&sums.sha1.unwrap()), "f7c3bc1d808e04732adf679965ccc34ca7ae3441");
+        assert_eq!(
+            HEXLOWER.encode(&sums.sha1.unwrap()),
+            "f7c3bc1d808e04732adf679965ccc34ca7ae3441"
+        );
         let json = serde_json::to_string(&sums).unwrap();
         assert_eq!(serde_json::from_str::<MoreSums>(&json).unwrap(), sums);
         assert_eq!(serde_json::from_str::<MoreSums>("{}").unwrap(), MoreSums::default());
+    }
+
+    #[test]
+    fn digits_are_of_either_case_and_as_many_as_the_bytes_need() {
+        assert_eq!(unhex("00fFa1"), Some([0, 255, 161]));
+        for wrong in ["00ff", "00ffa1b2", "00ffg1", "+0ffa1", "00ffé"] {
+            assert_eq!(unhex::<3>(wrong), None, "{wrong}");
+        }
     }
 }

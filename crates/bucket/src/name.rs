@@ -4,10 +4,7 @@ use std::{fmt, net::Ipv4Addr, sync::Arc};
 
 use steadfast_store::EntryKey;
 
-use crate::BucketError;
-
-/// Bytes of a key.
-pub const KEY_BYTES_MAX: usize = 1_024;
+use crate::{BucketError, KEY_BYTES_MAX};
 
 /// The name of a bucket, as S3 allows it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -11,7 +11,7 @@ use steadfast_store::{EntryKey, Timestamp};
 
 use crate::{
     Blob, BucketError, BucketName, Buckets, Part,
-    content::{Blobs, ContentId, FileName},
+    content::{Blobs, ContentId, FileName, PART_TIME},
     session::Walk,
     sweep::go_on,
 };
@@ -59,7 +59,12 @@ impl Buckets {
         if state.is_over || !state.session.is_open() {
             return Ok(0);
         }
-        let Some(mut walk) = self.due_walk(&state.session) else { return Ok(0) };
+        // By then every file of the gap is old enough to go, by the time in its name.
+        let options = &self.shared.options;
+        let old = options.keep_orphans + Duration::from_millis(PART_TIME as u64);
+        let keep = options.keep_unknown_files.max(old);
+        let due = state.session.due_walk(|until| self.is_older(until, keep));
+        let Some(mut walk) = due else { return Ok(0) };
         let kept_from = state.session.kept_from(&walk);
         let end = Timestamp(walk.until).after(WALK_BEYOND);
         let (mut removed, mut files, mut shelves) = (0, 0, 0);
@@ -107,7 +112,7 @@ impl Buckets {
             true => state.session.end_walk(walk),
             false => state.session.go_on_with(walk.clone()),
         }
-        self.save(state).await.map(drop)
+        state.save(&*self.shared.store).await.map(drop)
     }
 
     /// Files of a folder that no row refers to. One that is new may be about to be.

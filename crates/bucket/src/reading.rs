@@ -6,9 +6,8 @@ use bytes::Bytes;
 
 use crate::{
     Blob, BlobKey, BucketError, BucketName, Buckets, Condition,
-    buckets::Shared,
+    buckets::{Hold, Shared},
     content::{Content, FileName},
-    readers::Hold,
 };
 
 /// So much is read at once.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use steadfast_store::queue_address;
 
-use crate::{BlobAction, BucketError, name::KEY_BYTES_MAX};
+use crate::{BlobAction, BucketError, KEY_BYTES_MAX};
 
 /// A sort of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -5,7 +5,7 @@
 //! one that last used them, for example an older copy of it; one that finds a session open was
 //! not closed. In both cases it may lack rows: a gap.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use steadfast_store::{
@@ -13,16 +13,12 @@ use steadfast_store::{
 };
 
 use crate::{
-    BucketError, Buckets,
-    buckets::off,
-    content::{Blobs, PART_TIME},
+    BucketError,
+    content::{Blobs, off},
 };
 
 /// Gaps that are remembered one by one; then the last one grows.
 const GAPS_MAX: usize = 64;
-
-/// While the disk is full, the session is tried so often.
-const BEGIN_AGAIN: Duration = Duration::from_secs(1);
 
 /// What the store keeps about the use of its files.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,7 +41,7 @@ pub(crate) struct Session {
     pub(crate) lost_parts: bool,
     /// When the store was found to be another one than that of the files.
     #[serde(default)]
-    restored_at: Option<i64>,
+    pub(crate) restored_at: Option<i64>,
 }
 
 /// A time for which the store may lack rows.
@@ -145,6 +141,15 @@ impl Session {
         self.is_open
     }
 
+    /// The walk that is under way, or the one for the gaps whose end is long enough ago.
+    pub(crate) fn due_walk(&self, is_due: impl Fn(Timestamp) -> bool) -> Option<Walk> {
+        if let Some(walk) = &self.walk {
+            return Some(walk.clone());
+        }
+        let due = self.gaps.iter().take_while(|it| is_due(Timestamp(it.until)));
+        due.last().map(|it| Walk { until: it.until, ..Walk::default() })
+    }
+
     /// The gaps that a walk is for are over.
     pub(crate) fn end_walk(&mut self, walk: &Walk) {
         if !walk.has_failed {
@@ -197,95 +202,32 @@ impl State {
     pub(crate) fn not_begun() -> Self {
         Self { session: Session::default(), revision: 0, is_over: true }
     }
-}
-
-impl Buckets {
-    /// Tries to begin the session until there is space for it. Nothing may be changed before.
-    pub(crate) fn begin_session_later(&self) {
-        self.shared.changes.wait_for_session(true);
-        let shared = Arc::downgrade(&self.shared);
-        let clock = self.shared.clock.clone();
-        tokio::spawn(async move {
-            loop {
-                clock.sleep(BEGIN_AGAIN).await;
-                let Some(shared) = shared.upgrade() else { return };
-                if shared.changes.is_closed() {
-                    return;
-                }
-                match begin(&*shared.store, &shared.blobs, &*shared.entropy).await {
-                    Ok(begun) => {
-                        *shared.session.lock().await = begun;
-                        shared.changes.wait_for_session(false);
-                        return;
-                    }
-                    Err(error) if is_full(&error) => {}
-                    Err(error) => {
-                        tracing::warn!(error = %error, "the session of the blobs was not begun");
-                    }
-                }
-            }
-        });
-    }
-
-    /// Ends the use of the files: changes are refused from now on. If everything that was begun is
-    /// done, the next one who opens these buckets need not look for files that nothing refers to.
-    /// To be called before the store is closed.
-    pub async fn close(&self) {
-        self.shared.changes.close();
-        if let Err(error) = self.end_session().await {
-            tracing::warn!(error = %error, "the session of the blobs was not ended");
-        }
-    }
-
-    async fn end_session(&self) -> Result<(), BucketError> {
-        let mut state = self.shared.session.lock().await;
-        self.shared.take_left_over().await?;
-        let is_done = self.shared.changes.is_done() && !self.shared.readers.has_doomed();
-        if !is_done || state.is_over || !state.session.is_open {
-            return Ok(());
-        }
-        let tidy = |blobs: &dyn Blobs| {
-            blobs.tidy(Timestamp::MAX);
-            Ok(())
-        };
-        self.shared.off(tidy).await?;
-        let id = new_id(&*self.shared.entropy);
-        let previous = Some(std::mem::replace(&mut state.session.id, id.clone()));
-        (state.session.previous, state.session.is_open) = (previous, false);
-        if self.save(&mut state).await? {
-            self.shared.off(move |blobs| Ok(blobs.set_session(&id)?)).await?;
-        }
-        Ok(())
-    }
 
     /// Commits the session. `false` if it is over.
-    pub(crate) async fn save(&self, state: &mut State) -> Result<bool, BucketError> {
-        let is_saved = put(&*self.shared.store, &state.session, state.revision).await?;
+    pub(crate) async fn save(&mut self, store: &dyn Store) -> Result<bool, BucketError> {
+        let is_saved = put(store, &self.session, self.revision).await?;
         if is_saved {
-            state.revision += 1;
+            self.revision += 1;
         } else {
-            state.is_over = true;
+            self.is_over = true;
         }
         Ok(is_saved)
     }
 
-    /// Whether an older store was restored so lately that nothing is deleted because of its age.
-    pub(crate) async fn is_restored(&self) -> bool {
-        let restored_at = self.shared.session.lock().await.session.restored_at;
-        let keep = self.shared.options.keep_unknown_files;
-        restored_at.is_some_and(|it| !self.is_older(Timestamp(it), keep))
-    }
-
-    /// The walk that is under way, or the one that is to be begun now.
-    pub(crate) fn due_walk(&self, session: &Session) -> Option<Walk> {
-        if let Some(walk) = &session.walk {
-            return Some(walk.clone());
+    /// Ends the session cleanly: all that happened to the files is known.
+    pub(crate) async fn end(
+        &mut self,
+        store: &dyn Store,
+        blobs: &Arc<dyn Blobs>,
+        entropy: &dyn Entropy,
+    ) -> Result<(), BucketError> {
+        let id = new_id(entropy);
+        let previous = Some(std::mem::replace(&mut self.session.id, id.clone()));
+        (self.session.previous, self.session.is_open) = (previous, false);
+        if self.save(store).await? {
+            off(blobs, move |blobs| Ok(blobs.set_session(&id)?)).await?;
         }
-        // By then every file of the gap is old enough to go, by the time in its name.
-        let old = self.shared.options.keep_orphans + Duration::from_millis(PART_TIME as u64);
-        let keep = self.shared.options.keep_unknown_files.max(old);
-        let due = session.gaps.iter().take_while(|it| self.is_older(Timestamp(it.until), keep));
-        due.last().map(|it| Walk { until: it.until, ..Walk::default() })
+        Ok(())
     }
 }
 

@@ -4,10 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{BucketError, Rule, name::KEY_BYTES_MAX, rule};
-
-/// The largest blob there is, as in S3: 5 TiB.
-pub const BLOB_BYTES_MAX: u64 = 5 << 40;
+use crate::{BLOB_BYTES_MAX, BucketError, KEY_BYTES_MAX, Rule, rule};
 
 /// What is set for a bucket.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,16 +1,12 @@
 //! What nobody needs any more: old blobs, uploads that nobody completes, numbers of deleted keys,
 //! and files that no row refers to.
 
-use std::{
-    collections::{HashMap, HashSet},
-    time::Duration,
-};
+use std::{collections::HashSet, time::Duration};
 
-use parking_lot::{Mutex, MutexGuard};
 use steadfast_store::{EntryRange, StoreError, Timestamp, behind};
 
 use crate::{
-    BucketError, BucketInfo, BucketName, Buckets, LifecycleRule, Part, Upload,
+    BucketError, BucketInfo, BucketName, Buckets, Part, Upload,
     content::{Blobs, ContentId},
 };
 
@@ -28,27 +24,6 @@ pub struct Swept {
     pub rows: usize,
     /// Files that no row refers to.
     pub files: usize,
-}
-
-/// Before when no upload of a bucket is to be aborted, by which rules. So the open uploads are not
-/// listed before one of them may be too old.
-#[derive(Debug, Default)]
-pub(crate) struct NextAborts(Mutex<HashMap<BucketName, (Vec<LifecycleRule>, Timestamp)>>);
-
-impl NextAborts {
-    fn inner(&self) -> MutexGuard<'_, HashMap<BucketName, (Vec<LifecycleRule>, Timestamp)>> {
-        self.0.lock()
-    }
-
-    fn of(&self, bucket: &BucketInfo) -> Option<Timestamp> {
-        let inner = self.inner();
-        let (rules, at) = inner.get(&bucket.name)?;
-        (*rules == bucket.settings.lifecycle).then_some(*at)
-    }
-
-    pub(crate) fn forget(&self, bucket: &BucketName) {
-        self.inner().remove(bucket);
-    }
 }
 
 /// Keeps the first error that says something of one thing only. A store that does not answer ends
@@ -96,6 +71,13 @@ impl Buckets {
         failed.map_or(Ok(swept), Err)
     }
 
+    /// Whether an older store was restored so lately that nothing is deleted because of its age.
+    pub(crate) async fn is_restored(&self) -> bool {
+        let restored_at = self.shared.session.lock().await.session.restored_at;
+        let keep = self.shared.options.keep_unknown_files;
+        restored_at.is_some_and(|it| !self.is_older(Timestamp(it), keep))
+    }
+
     async fn sweep_buckets(
         &self,
         swept: &mut Swept,
@@ -123,7 +105,7 @@ impl Buckets {
             left.iter().for_each(|it| self.shared.changes.forgot_parts(*it));
             let mut state = self.shared.session.lock().await;
             if std::mem::take(&mut state.session.lost_parts) && !state.is_over {
-                self.save(&mut state).await?;
+                state.save(&*self.shared.store).await?;
             }
         }
         Ok(())
@@ -131,10 +113,10 @@ impl Buckets {
 
     async fn abort_old(&self, bucket: &BucketInfo) -> Result<usize, BucketError> {
         let Some(now) = self.shared.clock.deletion_time() else { return Ok(0) };
-        if self.shared.next_aborts.of(bucket).is_some_and(|next| now < next) {
+        let rules = &bucket.settings.lifecycle;
+        if self.shared.next_aborts.of(&bucket.name, rules).is_some_and(|next| now < next) {
             return Ok(0);
         }
-        let rules = &bucket.settings.lifecycle;
         let keep = self.shared.options.keep_uploads;
         let least = rules.iter().filter_map(|it| it.abort_uploads_after()).min();
         let least = least.map_or(keep, |it| it.min(keep)).saturating_sub(BEGUN_WITHIN);
@@ -165,7 +147,7 @@ impl Buckets {
                 break;
             }
         }
-        self.shared.next_aborts.inner().insert(bucket.name.clone(), (rules.clone(), next));
+        self.shared.next_aborts.set(&bucket.name, rules, next);
         Ok(count)
     }
 
@@ -233,7 +215,7 @@ impl Buckets {
             }
             let (commit, buckets) = self.expiry(entries).await?;
             let done = self.shared.commit(commit).await;
-            buckets.iter().for_each(|it| self.shared.book.forget(it));
+            buckets.iter().for_each(|it| self.shared.cache.forget(it));
             match done? {
                 Ok(receipt) if receipt.forgotten == 0 => return Ok(count),
                 Ok(receipt) => count += receipt.forgotten,

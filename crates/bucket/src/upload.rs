@@ -2,7 +2,13 @@
 
 use std::{collections::HashSet, time::Duration};
 
+use crc_fast::{
+    CrcAlgorithm::{self, Crc32Iscsi, Crc64Nvme},
+    checksum_combine,
+};
+use data_encoding::HEXLOWER;
 use md5::{Digest, Md5};
+use sha1::Sha1;
 use sha2::Sha256;
 use steadfast_store::{
     Commit, Entry, EntryKey, Expect, Json, Put, StoreError, Timestamp, Write, crash,
@@ -10,22 +16,14 @@ use steadfast_store::{
 
 use crate::{
     Attributes, Blob, BlobAction, BlobKey, BucketError, BucketName, Buckets, Condition, Expected,
-    MoreSums, Part, PartTrouble, PartWriter,
+    MoreSums, PART_BYTES_MIN, Part, PartTrouble,
     blob::Stored,
-    buckets::Shared,
+    buckets::{Hold, Shared},
     change::Change,
     content::{ContentId, FileName},
-    digest::{Checksums, Hashes, hex, unhex},
-    readers::Hold,
-    writer::BytesWriter,
+    digest::Checksums,
+    more_sums::unhex,
 };
-
-/// Parts of an upload.
-pub const PARTS_MAX: u32 = 10_000;
-/// Bytes of each part but the last.
-pub const PART_BYTES_MIN: u64 = 5 << 20;
-/// Bytes of a part.
-pub const PART_BYTES_MAX: u64 = 5 << 30;
 
 /// An upload in parts that is under way.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,7 +106,7 @@ impl Buckets {
                 let (began_at, revision) = (content.made_at(), 1);
                 return Ok(Upload { id, key, began_at, attributes, content, revision });
             }
-            self.shared.book.forget(bucket);
+            self.shared.cache.forget(bucket);
         }
     }
 
@@ -124,26 +122,6 @@ impl Buckets {
         let content = ContentId::from_hex(id).ok_or_else(unknown)?;
         let entry = self.shared.store.entry(&Upload::entry(bucket, key, content)?).await?;
         entry.as_ref().map(Upload::read).transpose()?.flatten().ok_or_else(unknown)
-    }
-
-    /// Begins to write a part.
-    pub async fn part_writer(
-        &self,
-        bucket: &BucketName,
-        key: &BlobKey,
-        upload: &str,
-        number: u32,
-    ) -> Result<PartWriter, BucketError> {
-        if !(1..=PARTS_MAX).contains(&number) {
-            return Err(BucketError::Part { number, reason: PartTrouble::Number });
-        }
-        let upload = self.upload(bucket, key, upload).await?;
-        let max = self.shared.bucket(bucket).await?.settings.blob_bytes_max();
-        let now = self.shared.clock.now();
-        let name = FileName::new_part(upload.content, now, &*self.shared.entropy);
-        let bytes = BytesWriter::new(&self.shared, name, max.min(PART_BYTES_MAX), Hashes::Md5)?;
-        let (buckets, bucket) = (self.clone(), bucket.clone());
-        Ok(PartWriter { buckets, bucket, upload, number, bytes })
     }
 
     /// The parts of an upload, in the order of their numbers, behind one.
@@ -272,7 +250,7 @@ impl Buckets {
         let size = chosen.iter().map(|it| it.size).sum();
         let parts = chosen.iter().map(|it| (it.file, it.size)).collect();
         let (crc32, sha256) = (crc32_of(&chosen), sha256_of(&chosen));
-        let more = MoreSums::of_parts(&chosen);
+        let more = more_of(&chosen);
         // The MD5 of the whole is not known; the hashes that are known are those of the parts'.
         let sums = Checksums { size, md5: None, crc32, sha256, more };
         expected.check(&sums)?;
@@ -293,7 +271,7 @@ impl Buckets {
         let left: Vec<FileName> = left.map(|it| it.name(upload.content)).collect();
         let (shared, bucket, content) = (self.shared.clone(), bucket.clone(), upload.content);
         Shared::to_the_end(async move {
-            let _changing = shared.begin_change()?;
+            let _changing = shared.changes.begin()?;
             let hold = Hold::new(&shared, content);
             // If it fails the parts stay: it can be completed again.
             let replaced = shared.replace(&bucket, change, Vec::new(), hold).await;
@@ -336,7 +314,7 @@ impl Buckets {
     }
 
     async fn abort(&self, bucket: &BucketName, key: &BlobKey, id: &str) -> Result<(), BucketError> {
-        let _changing = self.shared.begin_change()?;
+        let _changing = self.shared.changes.begin()?;
         let upload = loop {
             let upload = self.upload(bucket, key, id).await?;
             let entry = Upload::entry(bucket, key, upload.content)?;
@@ -402,7 +380,7 @@ fn etag_of(parts: &[&Part]) -> String {
     for part in parts {
         md5.update(unhex::<16>(&part.etag).unwrap_or_default());
     }
-    format!("{}-{}", hex(&md5.finalize()), parts.len())
+    format!("{}-{}", HEXLOWER.encode(&md5.finalize()), parts.len())
 }
 
 /// As S3 has it: the SHA-256 of the SHA-256s, if all are known.
@@ -421,4 +399,29 @@ fn crc32_of(parts: &[&Part]) -> u32 {
         whole.combine(&crc32fast::Hasher::new_with_initial_len(part.crc32, part.size));
     }
     whole.finalize()
+}
+
+/// The other checksums of the whole, as far as they are known of all parts.
+fn more_of(parts: &[&Part]) -> MoreSums {
+    let crc32c = combined(Crc32Iscsi, parts, |it| it.more.crc32c.map(u64::from));
+    let mut sha1 = Some(Sha1::new());
+    for part in parts {
+        sha1 = sha1.zip(part.more.sha1).map(|(it, next)| it.chain_update(next));
+    }
+    MoreSums {
+        crc32c: crc32c.and_then(|it| u32::try_from(it).ok()),
+        crc64nvme: combined(Crc64Nvme, parts, |it| it.more.crc64nvme),
+        sha1: sha1.map(|it| it.finalize().into()),
+    }
+}
+
+fn combined(
+    algorithm: CrcAlgorithm,
+    parts: &[&Part],
+    of: impl Fn(&Part) -> Option<u64>,
+) -> Option<u64> {
+    let (first, rest) = parts.split_first()?;
+    rest.iter().try_fold(of(first)?, |whole, part| {
+        Some(checksum_combine(algorithm, whole, of(part)?, part.size))
+    })
 }

@@ -8,12 +8,11 @@ use crate::{
     Attributes, Blob, BlobAction, BlobKey, BucketError, BucketName, Buckets, Condition, Expected,
     MoreHashes,
     blob::Stored,
-    buckets::Shared,
-    change::{Change, is_certain},
+    buckets::{Hold, Shared},
+    change::Change,
     changes::Changing,
     content::{Draft, FileName},
     digest::{Checksums, Digests, Hashes},
-    readers::Hold,
 };
 
 /// So much is collected before it is written: a small blob is one errand to the disk.
@@ -118,7 +117,7 @@ impl Shared {
                 changed.after.ok_or(BucketError::Files { reason })
             }
             Err(error) => {
-                if is_certain(&error) {
+                if error.is_certain() {
                     self.discard(files).await;
                 } else {
                     self.doubt(&files);
@@ -185,7 +184,7 @@ impl BytesWriter {
         max: u64,
         hashes: Hashes,
     ) -> Result<Self, BucketError> {
-        let (digests, changing) = (Digests::new(hashes), shared.begin_change()?);
+        let (digests, changing) = (Digests::new(hashes), shared.changes.begin()?);
         let state = Some(State { draft: None, digests, changing });
         Ok(Self { shared: shared.clone(), name, max, size: 0, buffer: Vec::new(), state })
     }

@@ -1,45 +1,13 @@
-//! What is known of each bucket without asking: this process alone changes them.
+//! Making, configuring and deleting buckets.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
-use parking_lot::RwLock;
-use serde::{Deserialize, Serialize};
-use steadfast_store::{
-    Commit, Entry, Expect, Json, Put, Receipt, Rejection, StoreError, Timestamp, Write,
-};
+use steadfast_store::{Commit, Expect, Put, Receipt, Rejection, Timestamp, Write};
 
 use crate::{
     BucketError, BucketName, BucketSettings, Buckets, LifecycleRule, Rule, buckets::Shared,
-    name::BUCKETS, rule::put as put_rule, settings::put_lifecycle,
+    cache::Known, name::BUCKETS, rule::put as put_rule, settings::put_lifecycle,
 };
-
-#[derive(Debug, Default)]
-pub(crate) struct Book(RwLock<Pages>);
-
-#[derive(Debug, Default)]
-struct Pages {
-    known: HashMap<BucketName, Arc<Known>>,
-    /// How often something was forgotten: what was read before is not learned any more.
-    forgotten: u64,
-}
-
-/// A bucket as it was last seen.
-#[derive(Clone, Debug)]
-pub(crate) struct Known {
-    pub(crate) revision: i64,
-    pub(crate) created_at: Timestamp,
-    pub(crate) settings: BucketSettings,
-    /// The number below which no change of its keys goes.
-    pub(crate) floor: i64,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Stored {
-    created_at: i64,
-    #[serde(flatten)]
-    settings: BucketSettings,
-}
 
 /// A bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,41 +20,10 @@ pub struct BucketInfo {
     pub settings: BucketSettings,
 }
 
-impl Book {
-    pub(crate) fn forget(&self, bucket: &BucketName) {
-        let mut pages = self.0.write();
-        pages.known.remove(bucket);
-        pages.forgotten += 1;
-    }
-
-    /// What is known, or else what [`Book::learn`] wants to hear.
-    fn find(&self, bucket: &BucketName) -> Result<Arc<Known>, u64> {
-        let pages = self.0.read();
-        pages.known.get(bucket).cloned().ok_or(pages.forgotten)
-    }
-
-    fn learn(&self, bucket: &BucketName, known: &Arc<Known>, forgotten: u64) {
-        let mut pages = self.0.write();
-        if pages.forgotten == forgotten {
-            pages.known.insert(bucket.clone(), known.clone());
-        }
-    }
-}
-
-fn known(entry: &Entry) -> Result<Option<Known>, BucketError> {
-    let Some(value) = &entry.value else { return Ok(None) };
-    let stored: Stored = serde_json::from_str(value.as_str()).map_err(|error| {
-        let reason = format!("entry {:?} is not a bucket: {error}", entry.entry);
-        BucketError::Store(StoreError::Corrupt { reason })
-    })?;
-    let (revision, created_at) = (entry.revision, Timestamp(stored.created_at));
-    Ok(Some(Known { revision, created_at, settings: stored.settings, floor: 0 }))
-}
-
 impl Shared {
     /// What is known of a bucket, which must be there.
     pub(crate) async fn bucket(&self, bucket: &BucketName) -> Result<Arc<Known>, BucketError> {
-        let forgotten = match self.book.find(bucket) {
+        let forgotten = match self.cache.find(bucket) {
             Ok(known) => {
                 self.store.check_lease()?;
                 return Ok(known);
@@ -94,13 +31,13 @@ impl Shared {
             Err(forgotten) => forgotten,
         };
         let entry = self.store.entry(&bucket.entry()?).await?;
-        let found = entry.as_ref().map(known).transpose()?.flatten();
+        let found = entry.as_ref().map(Known::read).transpose()?.flatten();
         let Some(mut found) = found else {
             return Err(BucketError::UnknownBucket { bucket: bucket.to_string() });
         };
         found.floor = self.floor(bucket).await?;
         let found = Arc::new(found);
-        self.book.learn(bucket, &found, forgotten);
+        self.cache.learn(bucket, &found, forgotten);
         Ok(found)
     }
 
@@ -143,8 +80,7 @@ impl Buckets {
         created_at: Timestamp,
         settings: &BucketSettings,
     ) -> Result<bool, BucketError> {
-        let stored = Stored { created_at: created_at.0, settings: settings.clone() };
-        let (entry, value) = (bucket.entry()?, Some(Json::of(&stored)?));
+        let (entry, value) = (bucket.entry()?, Some(Known::value(created_at, settings)?));
         let expect = Expect::Revision { entry: entry.clone(), revision };
         let put = Put { entry, value, reference: None, expires: None };
         let commit = Commit::of(Write::Put(put)).expect(expect);
@@ -160,7 +96,7 @@ impl Buckets {
         let (shared, bucket) = (self.shared.clone(), bucket.clone());
         Shared::to_the_end(async move {
             let done = shared.commit(commit).await;
-            shared.book.forget(&bucket);
+            shared.cache.forget(&bucket);
             done
         })
         .await
@@ -219,7 +155,7 @@ impl Buckets {
         let mut found = Vec::new();
         for entry in self.shared.store.entries(BUCKETS, range, limit).await? {
             let name = String::from_utf8_lossy(entry.entry.key()).into_owned();
-            if let Some(Known { created_at, settings, .. }) = known(&entry)? {
+            if let Some(Known { created_at, settings, .. }) = Known::read(&entry)? {
                 found.push(BucketInfo { name: BucketName::new(&name)?, created_at, settings });
             }
         }
@@ -285,22 +221,4 @@ fn gone(bucket: &BucketName, rule: &str, is_gone: bool) -> Result<(), BucketErro
         return Ok(());
     }
     Err(BucketError::UnknownRule { bucket: bucket.to_string(), rule: rule.into() })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_was_read_before_a_change_is_not_learned_after_it() {
-        let (book, bucket) = (Book::default(), BucketName::new("photos").unwrap());
-        let settings = BucketSettings::default();
-        let known = Arc::new(Known { revision: 1, created_at: Timestamp(0), settings, floor: 0 });
-        let forgotten = book.find(&bucket).unwrap_err();
-        book.forget(&bucket);
-        book.learn(&bucket, &known, forgotten);
-        let forgotten = book.find(&bucket).unwrap_err();
-        book.learn(&bucket, &known, forgotten);
-        assert_eq!(book.find(&bucket).unwrap().revision, 1);
-    }
 }

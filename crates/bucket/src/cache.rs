@@ -1,0 +1,119 @@
+//! What this process remembers of buckets, which it alone changes.
+
+use std::{collections::HashMap, sync::Arc};
+
+use parking_lot::{Mutex, RwLock};
+use serde::{Deserialize, Serialize};
+use steadfast_store::{Entry, Json, StoreError, Timestamp};
+
+use crate::{BucketError, BucketName, BucketSettings, LifecycleRule};
+
+/// The buckets that were looked up.
+#[derive(Debug, Default)]
+pub(crate) struct BucketCache(RwLock<Pages>);
+
+#[derive(Debug, Default)]
+struct Pages {
+    known: HashMap<BucketName, Arc<Known>>,
+    /// How often something was forgotten: what was read before is not learned any more.
+    forgotten: u64,
+}
+
+impl BucketCache {
+    pub(crate) fn forget(&self, bucket: &BucketName) {
+        let mut pages = self.0.write();
+        pages.known.remove(bucket);
+        pages.forgotten += 1;
+    }
+
+    /// The bucket, if it is known, or else the number that [`BucketCache::learn`] asks for.
+    pub(crate) fn find(&self, bucket: &BucketName) -> Result<Arc<Known>, u64> {
+        let pages = self.0.read();
+        pages.known.get(bucket).cloned().ok_or(pages.forgotten)
+    }
+
+    pub(crate) fn learn(&self, bucket: &BucketName, known: &Arc<Known>, forgotten: u64) {
+        let mut pages = self.0.write();
+        if pages.forgotten == forgotten {
+            pages.known.insert(bucket.clone(), known.clone());
+        }
+    }
+}
+
+/// A bucket as it was last seen.
+#[derive(Clone, Debug)]
+pub(crate) struct Known {
+    pub(crate) revision: i64,
+    pub(crate) created_at: Timestamp,
+    pub(crate) settings: BucketSettings,
+    /// The number below which no change of its keys goes.
+    pub(crate) floor: i64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Stored {
+    created_at: i64,
+    #[serde(flatten)]
+    settings: BucketSettings,
+}
+
+impl Known {
+    /// A bucket as its row says, without its floor; `None` if it was deleted.
+    pub(crate) fn read(entry: &Entry) -> Result<Option<Self>, BucketError> {
+        let Some(value) = &entry.value else { return Ok(None) };
+        let stored: Stored = serde_json::from_str(value.as_str()).map_err(|error| {
+            let reason = format!("entry {:?} is not a bucket: {error}", entry.entry);
+            BucketError::Store(StoreError::Corrupt { reason })
+        })?;
+        let (revision, created_at) = (entry.revision, Timestamp(stored.created_at));
+        Ok(Some(Self { revision, created_at, settings: stored.settings, floor: 0 }))
+    }
+
+    /// The row of a bucket.
+    pub(crate) fn value(
+        created_at: Timestamp,
+        settings: &BucketSettings,
+    ) -> Result<Json, BucketError> {
+        Ok(Json::of(&Stored { created_at: created_at.0, settings: settings.clone() })?)
+    }
+}
+
+/// Before when no upload of a bucket is to be aborted, by which rules. So the open uploads are not
+/// listed before one of them may be too old.
+#[derive(Debug, Default)]
+pub(crate) struct NextAborts(Mutex<HashMap<BucketName, (Vec<LifecycleRule>, Timestamp)>>);
+
+impl NextAborts {
+    pub(crate) fn of(&self, bucket: &BucketName, rules: &[LifecycleRule]) -> Option<Timestamp> {
+        let inner = self.0.lock();
+        let (known, at) = inner.get(bucket)?;
+        (known == rules).then_some(*at)
+    }
+
+    pub(crate) fn set(&self, bucket: &BucketName, rules: &[LifecycleRule], at: Timestamp) {
+        self.0.lock().insert(bucket.clone(), (rules.to_vec(), at));
+    }
+
+    pub(crate) fn forget(&self, bucket: &BucketName) {
+        self.0.lock().remove(bucket);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_read_before_a_change_is_not_learned_after_it() {
+        let (cache, bucket) = (BucketCache::default(), BucketName::new("photos").unwrap());
+        let settings = BucketSettings::default();
+        let known = Arc::new(Known { revision: 1, created_at: Timestamp(0), settings, floor: 0 });
+        let forgotten = cache.find(&bucket).unwrap_err();
+        cache.forget(&bucket);
+        cache.learn(&bucket, &known, forgotten);
+        let forgotten = cache.find(&bucket).unwrap_err();
+        cache.learn(&bucket, &known, forgotten);
+        assert_eq!(cache.find(&bucket).unwrap().revision, 1);
+    }
+}

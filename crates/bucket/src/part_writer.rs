@@ -1,0 +1,178 @@
+//! Writing parts of uploads: each is durable for itself.
+
+use std::time::Duration;
+
+use data_encoding::HEXLOWER;
+use steadfast_store::{Commit, Entry, Expect, Json, Put, Write, crash};
+
+use crate::{
+    BlobKey, BucketError, BucketName, Buckets, Expected, MoreHashes, PART_BYTES_MAX, PARTS_MAX,
+    Part, PartTrouble, Upload,
+    buckets::{Hold, Shared},
+    content::{ContentId, FileName},
+    digest::Hashes,
+    part::StoredPart,
+    writer::BytesWriter,
+};
+
+/// A part that is being written. Dropped, it leaves nothing.
+pub struct PartWriter {
+    buckets: Buckets,
+    bucket: BucketName,
+    upload: Upload,
+    number: u32,
+    bytes: BytesWriter,
+}
+
+impl PartWriter {
+    /// Computes the SHA-256, too. To be said before anything is written.
+    pub fn with_sha256(mut self) -> Self {
+        self.bytes = self.bytes.with(Hashes::Both);
+        self
+    }
+
+    /// Computes these checksums, too. To be said before anything is written, behind the others.
+    pub fn with_more(mut self, more: MoreHashes) -> Self {
+        self.bytes = self.bytes.and(more);
+        self
+    }
+
+    /// Adds bytes to its end.
+    pub async fn write(&mut self, bytes: &[u8]) -> Result<(), BucketError> {
+        self.bytes.write(bytes).await
+    }
+
+    /// Puts it into the upload, in place of one of the same number.
+    pub async fn finish(self, expected: Expected) -> Result<Part, BucketError> {
+        Shared::to_the_end(self.seal_and_put(expected)).await
+    }
+
+    async fn seal_and_put(self, expected: Expected) -> Result<Part, BucketError> {
+        let Self { buckets, bucket, upload, number, bytes } = self;
+        let name = bytes.name;
+        let hold = Hold::new(&buckets.shared, name.content);
+        let (sums, _changing) = bytes.seal(expected).await?;
+        let (file, etag) = (name.part.unwrap_or_default(), sums.tag());
+        let sha256 = sums.sha256.map(|it| HEXLOWER.encode(&it));
+        let (size, crc32, more) = (sums.size, sums.crc32, sums.more);
+        let stored = StoredPart { file, size, etag, crc32, sha256, more };
+        let result = buckets.shared.put_part(&bucket, &upload, number, stored).await;
+        drop(hold);
+        match &result {
+            Ok((_, Some(before))) => buckets.shared.discard(vec![*before]).await,
+            Err(error) if error.is_certain() => buckets.shared.discard(vec![name]).await,
+            Err(_) => buckets.shared.doubt(&[name]),
+            Ok((_, None)) => {}
+        }
+        Ok(result?.0)
+    }
+}
+
+impl Buckets {
+    /// Begins to write a part.
+    pub async fn part_writer(
+        &self,
+        bucket: &BucketName,
+        key: &BlobKey,
+        upload: &str,
+        number: u32,
+    ) -> Result<PartWriter, BucketError> {
+        if !(1..=PARTS_MAX).contains(&number) {
+            return Err(BucketError::Part { number, reason: PartTrouble::Number });
+        }
+        let upload = self.upload(bucket, key, upload).await?;
+        let max = self.shared.bucket(bucket).await?.settings.blob_bytes_max();
+        let now = self.shared.clock.now();
+        let name = FileName::new_part(upload.content, now, &*self.shared.entropy);
+        let bytes = BytesWriter::new(&self.shared, name, max.min(PART_BYTES_MAX), Hashes::Md5)?;
+        let (buckets, bucket) = (self.clone(), bucket.clone());
+        Ok(PartWriter { buckets, bucket, upload, number, bytes })
+    }
+}
+
+impl Shared {
+    async fn put_part(
+        &self,
+        bucket: &BucketName,
+        upload: &Upload,
+        number: u32,
+        stored: StoredPart,
+    ) -> Result<(Part, Option<FileName>), BucketError> {
+        let entry = Part::entry(bucket, upload.content, number)?;
+        let of_upload = Upload::entry(bucket, &upload.key, upload.content)?;
+        let value = Some(Json::of(&stored)?);
+        loop {
+            let whole = self.store.entry(&of_upload).await?.filter(|it| it.value.is_some());
+            let Some(whole) = whole else {
+                return Err(BucketError::UnknownUpload { upload: upload.id.clone() });
+            };
+            let found = self.store.entry(&entry).await?;
+            let revision = found.as_ref().map_or(0, |it| it.revision);
+            let before = found.as_ref().map(Part::read).transpose()?.flatten();
+            let (reference, expires) = (None, None);
+            let put = Put { entry: entry.clone(), value: value.clone(), reference, expires };
+            let its = (of_upload.clone(), whole.revision);
+            let mut commit = Commit::of(Write::Put(put))
+                .expect(Expect::Revision { entry: its.0, revision: its.1 })
+                .expect(Expect::Revision { entry: entry.clone(), revision });
+            if before.is_some() {
+                // Who puts the parts together may have read the old one, whose file is about to go.
+                let Entry { entry, value, reference, .. } = whole;
+                commit = commit.write(Write::Put(Put { entry, value, reference, expires }));
+            }
+            crash::point("part.prepared");
+            // Otherwise somebody was faster, and it is decided anew.
+            let before = before.map(|it| it.name(upload.content));
+            let decided = self.commit(commit).await;
+            if decided.as_ref().is_err_and(|it| !it.is_certain()) {
+                self.doubt(before.as_slice());
+            }
+            if let Ok(receipt) = decided? {
+                crash::point("part.committed");
+                let part = stored.part(number, receipt.at);
+                return Ok((part, before));
+            }
+        }
+    }
+
+    /// If the upload has perhaps ended, its parts are left to the sweep.
+    pub(crate) fn leave_parts(&self, error: &BucketError) {
+        if !error.is_certain() {
+            self.changes.leave_parts();
+        }
+    }
+
+    /// Removes the rows of the parts of an upload that has ended; what is left, the sweep removes.
+    pub(crate) async fn forget_parts(
+        &self,
+        bucket: &BucketName,
+        content: ContentId,
+    ) -> Result<(), BucketError> {
+        let forgotten = self.remove_parts(bucket, content).await;
+        if forgotten.is_err() {
+            self.changes.leave_parts();
+        }
+        forgotten
+    }
+
+    async fn remove_parts(
+        &self,
+        bucket: &BucketName,
+        content: ContentId,
+    ) -> Result<(), BucketError> {
+        loop {
+            let entries = self.page(&bucket.parts(), &content.0, None).await?;
+            if entries.is_empty() {
+                return Ok(());
+            }
+            let mut commit = Commit::default();
+            let mut gone = Vec::new();
+            for Entry { entry, .. } in entries {
+                let (value, reference, expires) = (None, None, Some(Duration::ZERO));
+                gone.push(entry.clone());
+                commit = commit.write(Write::Put(Put { entry, value, reference, expires }));
+            }
+            self.commit(commit.write(Write::ExpireEntries { entries: gone })).await?.ok();
+        }
+    }
+}
