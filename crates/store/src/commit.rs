@@ -5,7 +5,7 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use crate::{
-    Address, EntityId, EntityKind, EntryKey, Expiring, Images, InvalidInput, Json, KeyName,
+    Address, EntityId, EntityKind, EntryKey, Expiring, Images, InvalidInput, Json, KeyName, Lease,
     Message, Position, Put, RunStatus, SettledAs, Timestamp, Turn, Version, limits, message::Cause,
 };
 
@@ -126,16 +126,6 @@ pub enum Expect {
         /// Which list.
         space: Box<str>,
     },
-}
-
-/// The right to deliver one message, until its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Lease {
-    /// The epoch of the owner that claimed it; 0 for a consumer outside of the process. A claim of
-    /// an epoch that is over is over.
-    pub holder: i64,
-    /// Tells the claims of one holder apart.
-    pub number: i64,
 }
 
 /// What a commit changes.

@@ -1,10 +1,16 @@
-//! Who a message belongs to and who it is for: addresses and the ids made from them.
+//! The names of things: addresses and the ids made from them, positions and versions of messages.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
 use sha2::{Digest, Sha256};
 
 use crate::limits;
+
+/// The place of a message or of an object's turn in the whole store: commit order, without gaps.
+pub type Position = i64;
+
+/// The place of a message in its stream, from 1, without gaps.
+pub type Version = i64;
 
 /// What sort of thing an address names. The tags are stored: they may never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

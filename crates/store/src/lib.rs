@@ -33,36 +33,35 @@ mod sqlite;
 mod store;
 mod store_clock;
 mod streams;
+mod sweep;
 mod turn;
 mod writer;
 
 pub use self::{
     clock::{Clock, Left, ManualClock, Sleep, SystemClock, Timestamp},
-    commit::{Commit, Expect, Lease, Remember, Snapshot, Write},
+    commit::{Commit, Expect, Remember, Snapshot, Write},
     entropy::{Entropy, SeededEntropy},
     entry::{AgeCursor, Entry, EntryKey, EntryRange, Put, behind},
     error::{CommitsLost, InvalidInput, OpenError, RemoteProblem, StoreError},
-    id::{Address, AddressError, EntityId, EntityKind},
+    id::{Address, AddressError, EntityId, EntityKind, Position, Version},
     memory::{MemoryStore, Moment},
-    message::{Cause, Direction, Due, Json, Message, MessageKind, Position, Task, Version},
+    message::{Cause, Direction, Due, Json, Lease, Message, MessageKind, Task},
     notice::{News, Notice, Notices},
     outcome::{Claimed, Outcome, Receipt, Rejection, Remembered},
     plan::Work,
     postgres::{PostgresOptions, PostgresStore},
-    query::{Answer, Query, QueryKind},
+    query::{Answer, DueCursor, Query, QueryKind, StreamSummary, Totals},
     queue::{DEPTH_SEEN_MAX, ENQUEUE, Letter, QueueDepth, queue_address},
     recorded::{Attempt, Recorded, Settled, SettledAs, State},
-    retention::{Expiring, ExpiryList, KeyName, Retention, sweep},
+    retention::{Expiring, ExpiryList, KeyName, Retention},
     retry::RetryPolicy,
     run::{RunCursor, RunFilter, RunPage, RunStatus, RunSummary},
     secret::secret_text,
     sqlite::{SqliteOptions, SqliteStore, peek_entry},
-    store::{
-        Activity, CommitCallback, DueCursor, Dump, Health, Owner, Setting, Store, StreamSummary,
-        Totals,
-    },
+    store::{Activity, CommitCallback, Dump, Health, Owner, Setting, Store},
     store_clock::{CLOCK_STEP_MAX, ClockReport, ClockStep, StoreClock},
     streams::{AppendError, Appended, Streams, failed},
+    sweep::sweep,
     turn::{
         Base, Complete, Head, Images, ObjectSummary, OldTurn, PageImage, RecordedTurn, Turn,
         TurnSummary,

@@ -4,13 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::value::RawValue;
 
-use crate::{Address, InvalidInput, Lease, Timestamp, limits};
-
-/// The place of a message or of an object's turn in the whole store: commit order, without gaps.
-pub type Position = i64;
-
-/// The place of a message in its stream, from 1, without gaps.
-pub type Version = i64;
+use crate::{Address, InvalidInput, Position, Timestamp, limits};
 
 /// JSON text that has been checked, kept as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,6 +117,16 @@ pub enum Cause {
     Position(Position),
     /// The n-th message of the same append, from 0: its position is not known yet.
     Sibling(usize),
+}
+
+/// The right to deliver one message, until its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Lease {
+    /// The epoch of the owner that claimed it; 0 for a consumer outside of the process. A claim of
+    /// an epoch that is over is over.
+    pub holder: i64,
+    /// Tells the claims of one holder apart.
+    pub number: i64,
 }
 
 /// When something is to happen.

@@ -21,8 +21,8 @@ use crate::{
 
 pub(crate) use self::{
     decide::plan,
-    erase::{DeadBrief, ERASED, ERASED_MAX, Erasure},
-    facts::{Brief, Facts, TurnBrief},
+    erase::{ERASED, ERASED_MAX},
+    facts::{Brief, DeadBrief, Erasure, Facts, TurnBrief},
     needs::Needs,
 };
 

@@ -6,6 +6,7 @@ mod facts;
 mod link;
 mod loss;
 mod migrate;
+mod node;
 mod owner;
 mod read;
 mod recover;
@@ -50,7 +51,7 @@ impl PostgresStore {
         let target = connect::Target::parse(url)?;
         let failed = |error| target.failed(&error);
         let session = target.connect().await.map_err(failed)?;
-        if !owner::exists(&session.client, "entry").await.map_err(failed)? {
+        if !node::exists(&session.client, "entry").await.map_err(failed)? {
             return Ok(None);
         }
         let value = "SELECT value FROM entry WHERE space = $1 AND key = $2";
@@ -67,8 +68,8 @@ impl PostgresStore {
         let clock = owner::clock(&session.client).await.map_err(|error| target.failed(&error))?;
         let clock = StoreClock::new(options.clock, options.clock_step_max, clock);
         let status = Arc::new(Status::new(held.owner, Arc::new(clock)));
-        status.set_lease(held.asked_at + owner::ANSWERS);
-        let link = Arc::new(Link::new(&held));
+        status.set_lease(held.asked_at + node::ANSWERS);
+        let link = Arc::new(Link::new(held.owner.epoch, held.position));
         let (queue, requests) = shared::queue();
         let pool = target.pool(link.clone())?;
         let lineages = held.lineages.clone();

@@ -3,10 +3,10 @@
 use std::ops::RangeInclusive;
 
 use crate::{
-    Address, AgeCursor, Attempt, DueCursor, EntityId, EntityKind, Entry, EntryKey, EntryRange,
-    Expiring, ExpiryList, Head, KeyName, Letter, ObjectSummary, OldTurn, PageImage, Position,
-    QueueDepth, Recorded, RecordedTurn, RunPage, RunStatus, RunSummary, Snapshot, StreamSummary,
-    Timestamp, Totals, TurnSummary, Version, Work,
+    Address, AgeCursor, Attempt, EntityId, EntityKind, Entry, EntryKey, EntryRange, Expiring,
+    ExpiryList, Head, KeyName, Letter, ObjectSummary, OldTurn, PageImage, Position, QueueDepth,
+    Recorded, RecordedTurn, RunPage, RunStatus, RunSummary, Snapshot, Timestamp, TurnSummary,
+    Version, Work,
 };
 
 /// Declares the queries, each with the rows that answer it.
@@ -162,4 +162,46 @@ answers! {
     Totals(Totals),
     Entries(Entry),
     References((EntityId, EntryKey)),
+}
+
+/// Where a scan in due order stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DueCursor {
+    /// The due time reached.
+    pub due_at: Timestamp,
+    /// The position reached within it.
+    pub position: Position,
+}
+
+impl DueCursor {
+    /// Before all work.
+    pub const START: DueCursor = DueCursor { due_at: Timestamp::MIN, position: 0 };
+    /// Behind all work.
+    pub const END: DueCursor = DueCursor { due_at: Timestamp::MAX, position: Position::MAX };
+}
+
+/// One stream in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamSummary {
+    /// Its address.
+    pub address: Address,
+    /// Its last version.
+    pub version: Version,
+    /// When it began.
+    pub created_at: Timestamp,
+    /// When its last message was committed.
+    pub updated_at: Timestamp,
+    /// When it ended, if it has.
+    pub closed_at: Option<Timestamp>,
+}
+
+/// Counts of what a store holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// The last position.
+    pub position: Position,
+    /// Messages to be delivered.
+    pub pending: i64,
+    /// Messages given up.
+    pub dead: i64,
 }

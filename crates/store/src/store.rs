@@ -5,10 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tokio::sync::oneshot;
 
-use crate::{
-    Address, Answer, Commit, Notices, Outcome, Position, Query, StoreClock, StoreError, Timestamp,
-    Version,
-};
+use crate::{Answer, Commit, Notices, Outcome, Position, Query, StoreClock, StoreError};
 
 /// Called with the outcome of a commit.
 pub type CommitCallback = Box<dyn FnOnce(Result<Outcome, StoreError>) + Send + Sync>;
@@ -70,37 +67,6 @@ pub trait Store: Send + Sync + 'static {
     async fn close(&self);
 }
 
-/// Where a scan in due order stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct DueCursor {
-    /// The due time reached.
-    pub due_at: Timestamp,
-    /// The position reached within it.
-    pub position: Position,
-}
-
-impl DueCursor {
-    /// Before all work.
-    pub const START: DueCursor = DueCursor { due_at: Timestamp::MIN, position: 0 };
-    /// Behind all work.
-    pub const END: DueCursor = DueCursor { due_at: Timestamp::MAX, position: Position::MAX };
-}
-
-/// One stream in a list.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StreamSummary {
-    /// Its address.
-    pub address: Address,
-    /// Its last version.
-    pub version: Version,
-    /// When it began.
-    pub created_at: Timestamp,
-    /// When its last message was committed.
-    pub updated_at: Timestamp,
-    /// When it ended, if it has.
-    pub closed_at: Option<Timestamp>,
-}
-
 /// The process that owns the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner {
@@ -137,17 +103,6 @@ pub struct Setting {
     pub value: String,
     /// What is wrong with it, and what to do.
     pub concern: Option<String>,
-}
-
-/// Counts of what a store holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
-    /// The last position.
-    pub position: Position,
-    /// Messages to be delivered.
-    pub pending: i64,
-    /// Messages given up.
-    pub dead: i64,
 }
 
 /// Counts of what a store did.

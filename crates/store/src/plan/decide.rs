@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Facts, KeyRow, Plan, delivery::held};
+use super::{Facts, KeyRow, Plan};
 use crate::{
     Commit, EntityId, Expect, KeyName, Outcome, Position, Receipt, Rejection, Remember, Remembered,
     Version, Write, store_clock::ClockRecord,
@@ -101,7 +101,7 @@ impl Batch {
                 }
             }
             Expect::Pending { position } => _ = self.work(*position)?,
-            Expect::Unclaimed { position } => held(&self.work(*position)?, None)?,
+            Expect::Unclaimed { position } => _ = self.held(*position, None)?,
             Expect::Settled { position, as_ } => {
                 if self.facts.settled.get(position).is_none_or(|it| it.as_ != *as_) {
                     return Err(Rejection::NotSettled { position: *position });

@@ -37,10 +37,10 @@ impl Batch {
         as_: SettledAs,
         error: Option<&str>,
     ) -> Result<(), Rejection> {
-        let mut work = self.work(position)?;
-        if let Some(lease) = lease {
-            held(&work, Some(lease))?;
-        }
+        let mut work = match lease {
+            Some(_) => self.held(position, lease)?,
+            None => self.work(position)?,
+        };
         // Without a claim the delivery was not counted yet; a cancelled one was none.
         if work.claim.is_none() && as_ != SettledAs::Cancelled {
             work.attempts += 1;
@@ -66,8 +66,7 @@ impl Batch {
         error: &str,
         due_at: Timestamp,
     ) -> Result<(), Rejection> {
-        let mut work = self.work(position)?;
-        held(&work, lease)?;
+        let mut work = self.held(position, lease)?;
         if work.claim.is_none() {
             work.attempts += 1;
         }
@@ -79,8 +78,7 @@ impl Batch {
     }
 
     pub(super) fn release(&mut self, position: Position, lease: Lease) -> Result<(), Rejection> {
-        let mut work = self.work(position)?;
-        held(&work, Some(lease))?;
+        let mut work = self.held(position, Some(lease))?;
         work.attempts = work.attempts.saturating_sub(1);
         work.claim = None;
         work.due_at = self.draft.at;
@@ -96,8 +94,7 @@ impl Batch {
         error: Option<&str>,
         after: Duration,
     ) -> Result<(), Rejection> {
-        let mut work = self.work(position)?;
-        held(&work, lease)?;
+        let mut work = self.held(position, lease)?;
         if let Some(error) = error {
             if work.claim.is_none() {
                 work.attempts += 1;
@@ -165,12 +162,13 @@ impl Batch {
     pub(super) fn work(&self, position: Position) -> Result<Work, Rejection> {
         self.facts.works.get(&position).copied().ok_or(Rejection::NotPending { position })
     }
-}
 
-pub(super) fn held(work: &Work, lease: Option<Lease>) -> Result<(), Rejection> {
-    if work.claim.map(|(it, _)| it) == lease {
-        Ok(())
-    } else {
-        Err(Rejection::LeaseLost { position: work.position })
+    /// The work of a message that is claimed under this lease; without one, by nobody.
+    pub(super) fn held(&self, position: Position, lease: Option<Lease>) -> Result<Work, Rejection> {
+        let work = self.work(position)?;
+        match work.claim.map(|(it, _)| it) == lease {
+            true => Ok(work),
+            false => Err(Rejection::LeaseLost { position }),
+        }
     }
 }

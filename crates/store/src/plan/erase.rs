@@ -1,44 +1,13 @@
 //! The end of runs and of other entities, as if they had never been.
 
-use super::{EntityRow, decide::Batch};
-use crate::{Address, EntityId, EntityKind, Position, Rejection, Timestamp, Version};
+use super::{DeadBrief, EntityRow, Erasure, decide::Batch};
+use crate::{Address, EntityId, EntityKind, Position, Rejection, Timestamp};
 
 /// Messages of one entity that go in one commit, at most.
 pub(crate) const ERASED_MAX: i64 = 2_000;
 
 /// The class of entities that hold records which were put aside, each under its origin.
 pub(crate) const ERASED: &str = "erased";
-
-/// What is known of an entity that is to be erased. There is none of one that goes on.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Erasure {
-    /// Work for it, or of it.
-    pub(crate) work: Option<Position>,
-    /// Whether it is a run that was started.
-    pub(crate) is_run: bool,
-    /// Whether it only holds a record that was put aside, which may go at once.
-    pub(crate) is_aside: bool,
-    /// Its messages that were given up.
-    pub(crate) dead: Vec<DeadBrief>,
-    /// Where its record is too long: up to this version the messages go at once.
-    pub(crate) cut: Option<Version>,
-    /// How many messages go at once.
-    pub(crate) messages: usize,
-    /// Of its record.
-    pub(crate) origin: Option<Position>,
-    /// When its last message was written.
-    pub(crate) last_at: Option<Timestamp>,
-}
-
-/// A message that was given up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct DeadBrief {
-    pub(crate) position: Position,
-    pub(crate) version: Version,
-    /// The queue that it died in, if it did in one.
-    pub(crate) queue: Option<EntityId>,
-    pub(crate) at: Timestamp,
-}
 
 impl Batch {
     pub(super) fn erase_run(&mut self, run: EntityId, until: Timestamp) -> Result<(), Rejection> {

@@ -5,7 +5,7 @@ use std::{
     hash::Hash,
 };
 
-use super::{Erasure, KeyRow, Work};
+use super::{KeyRow, Work};
 use crate::{
     Base, EntityId, Entry, EntryKey, Expiring, Head, PageImage, Position, RunSummary, Settled,
     Snapshot, Timestamp, Version,
@@ -32,6 +32,37 @@ pub(crate) struct TurnBrief {
     pub(crate) bytes: i64,
     /// Whether the images hold it. Once they do, they always will.
     pub(crate) is_history: bool,
+}
+
+/// What is known of an entity that is to be erased. There is none of one that goes on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Erasure {
+    /// Work for it, or of it.
+    pub(crate) work: Option<Position>,
+    /// Whether it is a run that was started.
+    pub(crate) is_run: bool,
+    /// Whether it only holds a record that was put aside, which may go at once.
+    pub(crate) is_aside: bool,
+    /// Its messages that were given up.
+    pub(crate) dead: Vec<DeadBrief>,
+    /// Where its record is too long: up to this version the messages go at once.
+    pub(crate) cut: Option<Version>,
+    /// How many messages go at once.
+    pub(crate) messages: usize,
+    /// Of its record.
+    pub(crate) origin: Option<Position>,
+    /// When its last message was written.
+    pub(crate) last_at: Option<Timestamp>,
+}
+
+/// A message that was given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DeadBrief {
+    pub(crate) position: Position,
+    pub(crate) version: Version,
+    /// The queue that it died in, if it did in one.
+    pub(crate) queue: Option<EntityId>,
+    pub(crate) at: Timestamp,
 }
 
 /// The rows as the batch sees them. A store fills in what is there; absent means absent.

@@ -22,7 +22,7 @@ use tokio_postgres::{
 };
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::{link::Link, owner, tls::Wish, trouble};
+use super::{link::Link, node, tls::Wish, trouble};
 use crate::{CLOCK_STEP_MAX, Clock, OpenError};
 
 /// Which database, and what time it is.
@@ -127,7 +127,7 @@ impl Target {
         let check = Hook::async_fn(move |client: &mut deadpool_postgres::ClientWrapper, _| {
             let link = link.clone();
             Box::pin(async move {
-                match owner::is_behind(client, link.acknowledged()).await {
+                match node::is_behind(client, link.acknowledged()).await {
                     Ok(false) => Ok(()),
                     Ok(true) => Err(HookError::message("the database lacks acknowledged commits")),
                     Err(error) => Err(HookError::Backend(error)),

@@ -5,7 +5,8 @@ use std::time::Instant;
 use deadpool_postgres::{Client, Object};
 use parking_lot::{Mutex, MutexGuard};
 
-use super::owner::{Acknowledged, Held};
+use super::node::Acknowledged;
+use crate::Position;
 
 /// The writer's connection, and what was acknowledged over it.
 pub(super) struct Link(Mutex<State>);
@@ -17,8 +18,7 @@ struct State {
 }
 
 impl Link {
-    pub(super) fn new(held: &Held) -> Self {
-        let (epoch, position) = (held.owner.epoch, held.position);
+    pub(super) fn new(epoch: i64, position: Position) -> Self {
         let acknowledged = Acknowledged { epoch, batch: 0, commits: 0, position };
         Self(Mutex::new(State { acknowledged, since: now() }))
     }

@@ -5,7 +5,7 @@ use tokio_postgres::{Client, Error, GenericClient};
 
 use super::{
     connect::Target,
-    owner::{self, Acknowledged},
+    node::{self, Acknowledged},
 };
 use crate::{
     CommitsLost, OpenError, Position, Timestamp, process,
@@ -44,7 +44,7 @@ impl Lineages {
 /// Refuses a store that lacks commits, until somebody has decided to go on without them.
 pub(super) async fn check(client: &Client, target: &Target) -> Result<(), OpenError> {
     let failed = |error: Error| target.failed(&error);
-    if !owner::exists(client, "loss").await.map_err(failed)? {
+    if !node::exists(client, "loss").await.map_err(failed)? {
         return Ok(());
     }
     let sql = "SELECT batch_from, batch_to, kept, lost FROM loss WHERE begins IS NULL LIMIT 1";

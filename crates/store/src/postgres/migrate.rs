@@ -5,7 +5,7 @@ use tokio_postgres::{Client, Error};
 
 use super::{
     connect::{Session, Target},
-    owner::{self, HEARTBEAT},
+    node::{self, HEARTBEAT},
 };
 use crate::{
     OpenError,
@@ -52,7 +52,7 @@ pub(super) async fn migrate(
         tx.execute(set, &[&"schema", &migration.number]).await.map_err(failed)?;
         tx.execute(set, &[&"needs", &migration.needs]).await.map_err(failed)?;
         if let Some(epoch) = epoch
-            && owner::renew(&tx, epoch).await.map_err(failed)? != 1
+            && node::renew(&tx, epoch).await.map_err(failed)? != 1
         {
             return Err(target.refused("another process took it over meanwhile".into()));
         }
@@ -66,13 +66,13 @@ async fn stay_alive(session: Session, epoch: i64) {
     loop {
         beat.tick().await;
         // The change itself finds out whether the store is still ours.
-        let _ = owner::renew(&session.client, epoch).await;
+        let _ = node::renew(&session.client, epoch).await;
     }
 }
 
 /// The schema, and what it needs; nothing of an empty database.
 async fn read(client: &Client) -> Result<(i64, i64), Error> {
-    if !owner::exists(client, "meta").await? {
+    if !node::exists(client, "meta").await? {
         return Ok((0, 0));
     }
     let rows = client.query("SELECT key, value FROM meta", &[]).await?;

@@ -1,4 +1,4 @@
-//! One owner: the node row, its epoch and its lease.
+//! Becoming the one owner of a store.
 //!
 //! Every batch writes its number into this row under our epoch. Who takes over raises the epoch
 //! first, which waits until the old backend has ended, and only then reads how its last batch
@@ -8,26 +8,18 @@
 use std::time::Duration;
 
 use tokio::time::{Instant, interval};
-use tokio_postgres::{Client, Error, GenericClient, error::SqlState, types::ToSql};
+use tokio_postgres::{Client, Error, error::SqlState, types::ToSql};
 
 use super::{
     connect::{Session, Target},
     loss::{self, Lineages},
     migrate,
+    node::{LEASE, LEASE_END, Node, leave, look, renew},
 };
 use crate::{
     Clock, OpenError, Owner, Position, SystemClock, Timestamp, process, sql::queries,
     store_clock::ClockRecord,
 };
-
-/// How long the lease lasts without a sign of life.
-pub(super) const LEASE: Duration = Duration::from_secs(6);
-
-/// An owner stops answering before its lease is over: clocks do not run equally fast.
-pub(super) const ANSWERS: Duration = Duration::from_secs(5);
-
-/// How often an idle owner gives a sign of life.
-pub(super) const HEARTBEAT: Duration = Duration::from_secs(2);
 
 /// The longest lease that any version has written.
 const LEASE_MAX: Duration = Duration::from_secs(15);
@@ -42,9 +34,6 @@ const OPENING_MAX: Duration = Duration::from_secs(10);
 /// a database may hold several stores.
 const LOCK: &str = "(7310312, hashtext(current_schema()))";
 
-/// The end of a lease that begins now, in SQL.
-pub(super) const LEASE_END: &str = "clock_timestamp() + interval '6 s'";
-
 /// What it is to own the store.
 pub(super) struct Held {
     pub(super) owner: Owner,
@@ -55,19 +44,6 @@ pub(super) struct Held {
     pub(super) lineages: Lineages,
     /// When we asked for our lease.
     pub(super) asked_at: Duration,
-}
-
-/// What was acknowledged: a database that has less has lost commits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Acknowledged {
-    /// Under which epoch.
-    pub(crate) epoch: i64,
-    /// The last batch of this owner, which may have been a mere sign of life.
-    pub(crate) batch: i64,
-    /// The last batch with commits.
-    pub(crate) commits: i64,
-    /// The last position.
-    pub(crate) position: Position,
 }
 
 /// Takes the store, or says who has it; makes it if there is none, and brings its schema up to
@@ -157,39 +133,6 @@ async fn settle(
 
 fn taken(target: &Target, owner: &str) -> OpenError {
     OpenError::Taken { what: target.name.clone(), owner: owner.into() }
-}
-
-#[derive(PartialEq)]
-struct Node {
-    epoch: i64,
-    last_batch: i64,
-    owner: String,
-    process: String,
-    /// When its lease ends, by the database's clock, in seconds; minus infinity when it has said
-    /// goodbye.
-    lease_until: f64,
-}
-
-/// Reads the node row, with columns that every version has. `None` if there is no store yet.
-async fn look(client: &Client) -> Result<Option<Node>, Error> {
-    if !exists(client, "node").await? {
-        return Ok(None);
-    }
-    let sql = "SELECT epoch, last_batch, owner, process, \
-         extract(epoch FROM lease_until)::float8 FROM node WHERE id = 1";
-    Ok(client.query_opt(sql, &[]).await?.map(|row| Node {
-        epoch: row.get(0),
-        last_batch: row.get(1),
-        owner: row.get(2),
-        process: row.get(3),
-        lease_until: row.get(4),
-    }))
-}
-
-pub(super) async fn exists(client: &Client, table: &str) -> Result<bool, Error> {
-    let sql = "SELECT to_regclass(format('%I.%I', current_schema(), $1::text)) IS NOT NULL";
-    let row = client.query_one(sql, &[&table]).await?;
-    Ok(row.get(0))
 }
 
 /// Whether an owner lives: it does if its row moves within its lease. Of one that has said goodbye
@@ -289,26 +232,6 @@ async fn raise(
     };
     client.batch_execute("RESET lock_timeout").await.map_err(failed)?;
     Ok(row.map(|row| (row.get(0), row.get(1))))
-}
-
-/// Says goodbye, so that the next owner need not wait.
-pub(super) async fn leave(client: &Client, epoch: i64) -> Result<(), Error> {
-    let sql = "UPDATE node SET clean = TRUE, lease_until = '-infinity' WHERE id = 1 AND epoch = $1";
-    client.execute(sql, &[&epoch]).await.map(|_| ())
-}
-
-/// Gives a sign of life, and returns whether there is such an owner: 1 or 0.
-pub(super) async fn renew(client: &impl GenericClient, epoch: i64) -> Result<u64, Error> {
-    let sql = format!("UPDATE node SET lease_until = {LEASE_END} WHERE id = 1 AND epoch = $1");
-    client.execute(&sql, &[&epoch]).await
-}
-
-/// Whether a database lacks something that was acknowledged.
-pub(super) async fn is_behind(client: &Client, known: Acknowledged) -> Result<bool, Error> {
-    let sql = "SELECT epoch, last_batch FROM node WHERE id = 1";
-    let row = client.query_one(sql, &[]).await?;
-    let (epoch, batch): (i64, i64) = (row.get(0), row.get(1));
-    Ok(epoch < known.epoch || (epoch == known.epoch && batch < known.commits))
 }
 
 /// What is recorded of the clock of the store.

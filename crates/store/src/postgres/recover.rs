@@ -6,7 +6,7 @@ use tokio::time::{Instant, interval_at, timeout};
 
 use super::{
     loss,
-    owner::{ANSWERS, Acknowledged, LEASE_END},
+    node::{ANSWERS, Acknowledged, LEASE_END},
     trouble::{Stop, Trouble},
     writer::{Line, Writer, refuse},
 };

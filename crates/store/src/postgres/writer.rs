@@ -14,7 +14,8 @@ use super::{
     connect::{Session, Target},
     facts::Reads,
     link::Link,
-    owner::{self, ANSWERS, Acknowledged, HEARTBEAT, Held, LEASE_END},
+    node::{self, ANSWERS, Acknowledged, HEARTBEAT, LEASE_END},
+    owner::Held,
     trouble::{Stop, Trouble, text},
 };
 use crate::{
@@ -117,7 +118,7 @@ impl Writer {
         // Somebody else may be told something newer from now on.
         self.status.set_lease(Duration::ZERO);
         if !matches!(self.status.health(), Health::Failed { .. })
-            && let Err(error) = owner::leave(self.line.client(), self.epoch).await
+            && let Err(error) = node::leave(self.line.client(), self.epoch).await
         {
             tracing::warn!(error = %error, "store could not be marked as closed");
         }

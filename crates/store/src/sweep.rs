@@ -1,0 +1,143 @@
+//! Forgetting what is old and no longer needed, at a cost that depends on what is to be forgotten.
+//!
+//! The sweep walks the messages once, in order, behind a durable cursor. A message that it passes
+//! because it is still needed comes into a list when it is not needed any more, as does an entity
+//! that ends by itself: the sweep looks at those lists again, and at nothing else.
+
+use futures_util::future::try_join_all;
+
+use crate::{
+    Commit, EntityId, Expiring, ExpiryList, Outcome, Position, Receipt, Retention, Store,
+    StoreError, Timestamp, Write,
+};
+
+/// Rows looked at in one commit: a sweep must never hold up others for long.
+const PAGE: usize = 500;
+
+/// Entities erased at the same time.
+const ERASED_AT_ONCE: usize = 8;
+
+/// Forgets what is older than `retention` allows: messages that nothing needs, messages that were
+/// given up, what is left of objects that were deleted and of processes that are complete, and keys
+/// whose time is over. Returns how many messages went. What is pending stays, and so does the last
+/// message of each stream, which holds its version. Nothing goes while the clock cannot be trusted.
+pub async fn sweep(store: &dyn Store, retention: Retention) -> Result<usize, StoreError> {
+    let Some(now) = store.clock().deletion_time() else { return Ok(0) };
+    let (old, dead) = (now.before(retention.keep), now.before(retention.keep_dead));
+    let mut forgotten = sweep_log(store, old).await?;
+    forgotten += sweep_list(store, ExpiryList::Late, old).await?;
+    forgotten += sweep_list(store, ExpiryList::Dead, dead).await?;
+    forgotten += sweep_ended(store, old, dead).await?;
+    expire_keys(store, now).await?;
+    Ok(forgotten)
+}
+
+/// Walks on from where the last sweep ended.
+async fn sweep_log(store: &dyn Store, until: Timestamp) -> Result<usize, StoreError> {
+    let mut forgotten = 0;
+    loop {
+        let page = store.unswept(PAGE).await?;
+        let old = page.iter().take_while(|(_, at)| *at < until).map(|(position, _)| *position);
+        let positions: Vec<Position> = old.collect();
+        let Some(to) = positions.last().copied() else { return Ok(forgotten) };
+        let seen = positions.len();
+        // What is still needed stays, as it is found then and not as it was before.
+        let commit = Commit::of(Write::Forget { positions }).write(Write::Swept { to });
+        forgotten += committed(store, commit).await?.forgotten;
+        if seen < PAGE {
+            return Ok(forgotten);
+        }
+    }
+}
+
+async fn sweep_list(
+    store: &dyn Store,
+    list: ExpiryList,
+    until: Timestamp,
+) -> Result<usize, StoreError> {
+    let mut forgotten = 0;
+    loop {
+        let rows = store.expiring(list, until, PAGE).await?;
+        if rows.is_empty() {
+            return Ok(forgotten);
+        }
+        let positions = rows.iter().map(|it| it.position).collect();
+        let forget = match list {
+            ExpiryList::Dead => Write::ForgetDead { positions, until },
+            ExpiryList::Late | ExpiryList::Ended => Write::Forget { positions },
+        };
+        // What stays comes into a list again when it is not needed any more.
+        let commit = Commit::of(forget).write(Write::Looked { rows, again: false });
+        forgotten += committed(store, commit).await?.forgotten;
+    }
+}
+
+async fn sweep_ended(
+    store: &dyn Store,
+    until: Timestamp,
+    dead_until: Timestamp,
+) -> Result<usize, StoreError> {
+    let mut forgotten = 0;
+    loop {
+        let rows = store.expiring(ExpiryList::Ended, until, ERASED_AT_ONCE).await?;
+        if rows.is_empty() {
+            return Ok(forgotten);
+        }
+        let erased = rows.iter().map(|it| erase_ended(store, it.entity, until, dead_until));
+        let erased = try_join_all(erased).await?;
+        forgotten += erased.iter().flatten().sum::<usize>();
+        // Where something is still to be done, another time.
+        let (again, gone): (Vec<_>, Vec<_>) =
+            rows.into_iter().zip(&erased).partition(|(_, erased)| erased.is_none());
+        let looked = |rows: Vec<(Expiring, _)>, again| {
+            let rows = rows.into_iter().map(|(row, _): (Expiring, &Option<usize>)| row).collect();
+            Write::Looked { rows, again }
+        };
+        let commit = Commit::of(looked(gone, false)).write(looked(again, true));
+        committed(store, commit).await?;
+    }
+}
+
+/// How many messages went, or `None` if something is still to be done for it.
+async fn erase_ended(
+    store: &dyn Store,
+    entity: EntityId,
+    until: Timestamp,
+    dead_until: Timestamp,
+) -> Result<Option<usize>, StoreError> {
+    let mut forgotten = 0;
+    loop {
+        let erase = Write::EraseEnded { entity, until, dead_until };
+        match store.commit(Commit::of(erase)).await? {
+            Outcome::Committed(it) => {
+                forgotten += it.forgotten;
+                // A long record goes in parts.
+                if it.erased || it.forgotten == 0 {
+                    return Ok(Some(forgotten));
+                }
+            }
+            Outcome::Duplicate(_) | Outcome::Rejected(_) => return Ok(None),
+        }
+    }
+}
+
+async fn expire_keys(store: &dyn Store, now: Timestamp) -> Result<(), StoreError> {
+    loop {
+        let keys = store.expired_keys(now, PAGE).await?;
+        let is_last = keys.len() < PAGE;
+        if !keys.is_empty() {
+            committed(store, Commit::of(Write::ExpireKeys { keys })).await?;
+        }
+        if is_last {
+            return Ok(());
+        }
+    }
+}
+
+/// A commit that expects nothing is not rejected.
+async fn committed(store: &dyn Store, commit: Commit) -> Result<Receipt, StoreError> {
+    match store.commit(commit).await? {
+        Outcome::Committed(receipt) => Ok(receipt),
+        Outcome::Duplicate(_) | Outcome::Rejected(_) => Ok(Receipt::default()),
+    }
+}
