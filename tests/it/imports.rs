@@ -30,26 +30,6 @@ const KNOWN: &[(&str, &[&str])] = &[
     ),
     ("uploads", &["agent", "alarms", "stuck", "workflow"]),
     (
-        "ai",
-        &[
-            "classify/format",
-            "classify/image_error",
-            "generate/embedded/art",
-            "generate/embedded/canvas",
-            "generate/embedded/clip",
-            "generate/embedded/drawing",
-            "generate/embedded/flow",
-            "generate/embedded/hills",
-            "generate/embedded/palette",
-            "generate/embedded/shapes",
-            "generate/embedded/silk",
-            "generate/media_boxes",
-            "generate/media_size",
-            "generate/runware/taxonomy",
-            "generate/runware/wire",
-        ],
-    ),
-    (
         "core",
         &[
             "app",

@@ -1,8 +1,6 @@
-//! Which format an image claims to have.
+//! The formats of images.
 
 use serde::{Deserialize, Serialize};
-
-use super::image_error::ImageError;
 
 /// The formats that are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -19,21 +17,6 @@ pub enum ImageFormat {
 }
 
 impl ImageFormat {
-    /// What the first bytes say. A name or a content type that somebody sent is never asked.
-    pub fn sniff(bytes: &[u8]) -> Result<Self, ImageError> {
-        if bytes.starts_with(b"\x89PNG\r\n\x1a\n") {
-            Ok(ImageFormat::Png)
-        } else if bytes.starts_with(b"\xff\xd8\xff") {
-            Ok(ImageFormat::Jpeg)
-        } else if bytes.starts_with(b"GIF87a") || bytes.starts_with(b"GIF89a") {
-            Ok(ImageFormat::Gif)
-        } else if bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP") {
-            Ok(ImageFormat::Webp)
-        } else {
-            Err(ImageError::Format)
-        }
-    }
-
     /// Its name, as in JSON.
     pub fn as_str(self) -> &'static str {
         match self {

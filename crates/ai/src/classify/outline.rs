@@ -12,6 +12,24 @@ mod webp;
 
 use super::{format::ImageFormat, image_error::ImageError, limits::ImageLimits};
 
+impl ImageFormat {
+    /// The format that the first bytes claim. A name or a content type that somebody sent is never
+    /// asked.
+    pub fn sniff(bytes: &[u8]) -> Result<Self, ImageError> {
+        if bytes.starts_with(b"\x89PNG\r\n\x1a\n") {
+            Ok(ImageFormat::Png)
+        } else if bytes.starts_with(b"\xff\xd8\xff") {
+            Ok(ImageFormat::Jpeg)
+        } else if bytes.starts_with(b"GIF87a") || bytes.starts_with(b"GIF89a") {
+            Ok(ImageFormat::Gif)
+        } else if bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP") {
+            Ok(ImageFormat::Webp)
+        } else {
+            Err(ImageError::Format)
+        }
+    }
+}
+
 /// What an image says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Outline {

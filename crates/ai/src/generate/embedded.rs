@@ -63,6 +63,27 @@ fn rules(model: &str) -> Option<(OutputKind, u64, u64, &'static str)> {
     }
 }
 
+impl Drawing {
+    /// Draws it: a PNG, or a GIF that moves.
+    pub(crate) fn draw(&self) -> Result<Vec<u8>, GenerateError> {
+        let Some((_, edge_max, _, _)) = rules(&self.model) else {
+            return Err(GenerateError::unknown_model(&self.model));
+        };
+        // It may come back from storage, so it is looked at again.
+        for (field, edge) in [("width", self.width), ("height", self.height)] {
+            if !(64..=edge_max).contains(&u64::from(edge)) {
+                return Err(GenerateError::input(field, format!("is not from 64 to {edge_max}")));
+            }
+        }
+        let encoded = match self.model.as_str() {
+            ART => art::png(self),
+            CLIP => clip::gif(self),
+            _ => return Err(GenerateError::unknown_model(&self.model)),
+        };
+        encoded.map_err(|it| GenerateError::new(ErrorKind::Unavailable, format!("not drawn: {it}")))
+    }
+}
+
 /// What there is to say to these models. Anything else would be a promise that they do not keep.
 fn check_fields(kind: OutputKind, input: &Map<String, Value>) -> Result<(), GenerateError> {
     let mut taken = vec![

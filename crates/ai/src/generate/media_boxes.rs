@@ -1,6 +1,7 @@
 //! The boxes of an MPEG-4 file. The one that describes the tracks, `moov`, may come first or last.
 
-use super::media_size::{HEADER_BYTES, be32};
+/// A header that is longer says nothing here.
+pub(super) const HEADER_BYTES: usize = 256 << 10;
 
 /// Walks over the boxes of a file that passes by, and keeps `moov`.
 #[derive(Debug, Default)]
@@ -70,6 +71,14 @@ fn track(bytes: &[u8], name: usize) -> Option<(u32, u32)> {
     let end = from.checked_add(usize::try_from(be32(bytes, from)?).ok()?)?;
     let (width, height) = (end.checked_sub(8)?, end.checked_sub(4)?);
     Some((be32(bytes, width)? >> 16, be32(bytes, height)? >> 16))
+}
+
+pub(super) fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..at.checked_add(N)?)?.try_into().ok()
+}
+
+pub(super) fn be32(bytes: &[u8], at: usize) -> Option<u32> {
+    array(bytes, at).map(u32::from_be_bytes)
 }
 
 #[cfg(test)]

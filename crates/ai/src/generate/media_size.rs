@@ -2,12 +2,9 @@
 
 use super::{
     media::MediaKind,
-    media_boxes::{Boxes, mp4},
+    media_boxes::{Boxes, HEADER_BYTES, array, be32, mp4},
     media_webm::webm,
 };
-
-/// A header that is longer says nothing here.
-pub(super) const HEADER_BYTES: usize = 256 << 10;
 
 /// Finds width and height while a file passes by, wherever its header is.
 #[derive(Debug)]
@@ -51,14 +48,6 @@ impl MediaSize {
         };
         (0 < width && 0 < height).then_some((width, height))
     }
-}
-
-pub(super) fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
-    bytes.get(at..at.checked_add(N)?)?.try_into().ok()
-}
-
-pub(super) fn be32(bytes: &[u8], at: usize) -> Option<u32> {
-    array(bytes, at).map(u32::from_be_bytes)
 }
 
 fn be16(bytes: &[u8], at: usize) -> Option<u32> {

@@ -21,7 +21,8 @@ use serde_json::{Map, Value, json};
 
 use self::{
     client::Client,
-    wire::{Answer, nonsense, reports},
+    taxonomy::nonsense,
+    wire::{Answer, reports},
 };
 use super::{
     error::{ErrorKind, GenerateError},

@@ -1,10 +1,9 @@
-//! What is drawn.
+//! The description that a picture is drawn from.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{ART, CLIP, art, clip, noise::Rng, rules};
-use crate::generate::error::{ErrorKind, GenerateError};
+use super::noise::Rng;
 
 /// All that a picture follows from. The same drawing is always the same bytes, on every machine: it
 /// uses no function whose last digit differs between them.
@@ -26,25 +25,6 @@ pub struct Drawing {
 }
 
 impl Drawing {
-    /// Draws it: a PNG, or a GIF that moves.
-    pub(crate) fn draw(&self) -> Result<Vec<u8>, GenerateError> {
-        let Some((_, edge_max, _, _)) = rules(&self.model) else {
-            return Err(GenerateError::unknown_model(&self.model));
-        };
-        // It may come back from storage, so it is looked at again.
-        for (field, edge) in [("width", self.width), ("height", self.height)] {
-            if !(64..=edge_max).contains(&u64::from(edge)) {
-                return Err(GenerateError::input(field, format!("is not from 64 to {edge_max}")));
-            }
-        }
-        let encoded = match self.model.as_str() {
-            ART => art::png(self),
-            CLIP => clip::gif(self),
-            _ => return Err(GenerateError::unknown_model(&self.model)),
-        };
-        encoded.map_err(|it| GenerateError::new(ErrorKind::Unavailable, format!("not drawn: {it}")))
-    }
-
     /// Chance that follows from the prompt and the seed. The size is left out, so that a larger one
     /// is the same picture.
     pub(super) fn rng(&self) -> Rng {

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::wire::nonsense;
 use crate::generate::error::{ErrorKind, GenerateError, shorten};
 
 const CONTENT: [&str; 8] = [
@@ -153,6 +152,11 @@ pub(super) fn of_error(raw: &Value, status: u16, retry_after: Option<Duration>) 
         raw: Some(Box::new(raw.clone())),
         ..GenerateError::new(kind, message)
     }
+}
+
+/// Shorthand for messages about what is not of the protocol.
+pub(super) fn nonsense(reason: &str) -> GenerateError {
+    GenerateError::new(ErrorKind::Answer, format!("Runware's answer makes no sense: {reason}"))
 }
 
 fn code_of(error: &GenerateError) -> &str {

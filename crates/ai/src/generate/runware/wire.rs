@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::taxonomy;
 use crate::generate::{
-    error::{ErrorKind, GenerateError},
+    error::GenerateError,
     media::MediaKind,
     provider::{Output, OutputSource, Report, TaskState},
 };
@@ -179,11 +179,6 @@ fn output(element: &Value) -> Option<Output> {
         content_type: media.map(|it| it.content_type().to_owned()),
         raw: Value::Object(element.clone()),
     })
-}
-
-/// Shorthand for messages about what is not of the protocol.
-pub(super) fn nonsense(reason: &str) -> GenerateError {
-    GenerateError::new(ErrorKind::Answer, format!("Runware's answer makes no sense: {reason}"))
 }
 
 #[cfg(test)]

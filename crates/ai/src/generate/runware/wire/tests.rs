@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::generate::ErrorKind;
 
 fn states(body: Value) -> Vec<Report> {
     let answer = Answer::parse(200, None, body.to_string().as_bytes()).unwrap();
