@@ -66,7 +66,6 @@ const KNOWN: &[(&str, &[&str])] = &[
             "workflow/runs",
         ],
     ),
-    ("s3", &["errors", "words"]),
     (
         "server",
         &[

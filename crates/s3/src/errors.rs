@@ -4,11 +4,14 @@
 use bytes::Bytes;
 use futures_util::StreamExt;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
-use s3s::{Body, S3Error, S3ErrorCode, StdError, dto::StreamingBlob};
+use s3s::{
+    Body, S3Error, S3ErrorCode, StdError,
+    dto::{ETag, StreamingBlob},
+};
 use steadfast_bucket::{BucketError, PartTrouble};
 use steadfast_store::StoreError;
 
-use crate::{presign::REGION, words};
+use crate::presign::REGION;
 
 /// What S3 calls an error of the buckets.
 pub(crate) fn s3_error_of(error: BucketError) -> S3Error {
@@ -18,7 +21,7 @@ pub(crate) fn s3_error_of(error: BucketError) -> S3Error {
         answer.set_status_code(status);
     }
     let more = if let BucketError::NotModified { etag, .. } = &error {
-        words::etag(etag).to_http_header().ok().map(|it| (header::ETAG, it))
+        ETag::Strong(etag.clone()).to_http_header().ok().map(|it| (header::ETAG, it))
     } else if let BucketError::Range { size } = &error {
         let value = HeaderValue::from_str(&format!("bytes */{size}"));
         value.ok().map(|it| (header::CONTENT_RANGE, it))
