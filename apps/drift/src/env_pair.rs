@@ -11,28 +11,13 @@ use steadfast_core::{
 use self::rows::{SCHEMA, SEALED, find};
 use crate::{
     AttachExplanation, Brief, CompareEnvironments, CompareError, CompareInput, CreateComparison,
-    Earlier, FailComparison, GetComparison, GetComparisonsForHistory, GetSealed, ListComparisons,
-    Overdue, PairMessage, PairSeen, Pairs, ReportStep, SaveProbe, SaveResult, Shown, Status,
-    trend::Past,
+    Earlier, EnvPair, FailComparison, GetComparison, GetComparisonsForHistory, GetSealed,
+    ListComparisons, Overdue, PairMessage, PairSeen, Pairs, ReportStep, SaveProbe, SaveResult,
+    Shown, Status, trend::Past,
 };
 
 /// How long a comparison may take.
 const TIME_MAX: Duration = Duration::from_mins(5);
-
-/// One pair of environments; its name is the key of the pair.
-#[derive(Clone, Copy, Debug)]
-pub struct EnvPair {
-    /// Finished comparisons that are kept.
-    pub keep: u32,
-    /// Comparisons that may be under way at a time.
-    pub running_max: u32,
-}
-
-impl Default for EnvPair {
-    fn default() -> Self {
-        Self { keep: 50, running_max: 20 }
-    }
-}
 
 impl Object for EnvPair {
     const CLASS: &'static str = "env-pair";

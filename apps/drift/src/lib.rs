@@ -34,13 +34,12 @@ use steadfast_web::Serve;
 
 use self::settings::Parts;
 pub use self::{
-    env_pair::EnvPair,
     pairs::{ListPairs, PairEntry, PairSeen, Pairs},
     settings::Settings,
     vault::{Vault, VaultError},
     wire::{
         AttachExplanation, Brief, CompareError, CompareResult, Comparison, CreateComparison,
-        Earlier, FailComparison, GetComparison, GetComparisonsForHistory, GetSealed,
+        Earlier, EnvPair, FailComparison, GetComparison, GetComparisonsForHistory, GetSealed,
         ListComparisons, Overdue, PairMessage, ReportStep, SaveProbe, SaveResult, Shown, Status,
     },
     workflow::{CompareEnvironments, CompareInput},

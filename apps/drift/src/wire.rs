@@ -10,6 +10,21 @@ use crate::{
 };
 use steadfast_ai::explain::Explanation;
 
+/// One pair of environments; its name is the key of the pair.
+#[derive(Clone, Copy, Debug)]
+pub struct EnvPair {
+    /// Finished comparisons that are kept.
+    pub keep: u32,
+    /// Comparisons that may be under way at a time.
+    pub running_max: u32,
+}
+
+impl Default for EnvPair {
+    fn default() -> Self {
+        Self { keep: 50, running_max: 20 }
+    }
+}
+
 /// How far a comparison is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

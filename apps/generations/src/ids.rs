@@ -1,4 +1,4 @@
-//! Ids of requests.
+//! Ids of requests, and names of workspaces.
 
 use sha2::{Digest, Sha256};
 use steadfast_core::store::{Entropy, Timestamp};
@@ -18,6 +18,18 @@ pub(crate) fn id_of(now: Timestamp, text: &str) -> String {
     chance.copy_from_slice(&Sha256::digest(text)[..10]);
     let millis = u64::try_from(now.0).unwrap_or_default();
     uuid::Builder::from_unix_timestamp_millis(millis, &chance).into_uuid().to_string()
+}
+
+/// The workspace of everybody who names none.
+pub const DEFAULT_WORKSPACE: &str = "default";
+
+/// Characters of the name of a workspace.
+pub const WORKSPACE_MAX: usize = 64;
+
+/// Whether a text can be the name of a workspace.
+pub fn is_workspace(text: &str) -> bool {
+    let is_plain = |it: u8| it.is_ascii_alphanumeric() || b"._-".contains(&it);
+    (1..=WORKSPACE_MAX).contains(&text.len()) && text.bytes().all(is_plain)
 }
 
 #[cfg(test)]

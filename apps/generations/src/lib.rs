@@ -34,16 +34,15 @@ use steadfast_core::{
 use steadfast_web::Serve;
 
 pub use self::{
-    ids::new_id,
+    ids::{DEFAULT_WORKSPACE, WORKSPACE_MAX, is_workspace, new_id},
     jobs::{
         AtProvider, Discard, Fetch, FetchHere, Fetched, Poll, Progress, Record, Submit, SubmitHere,
         Taken,
     },
     library::{
-        Changed, DEFAULT_WORKSPACE, DeleteArtifact, DeleteGeneration, GenerationChanged,
-        GetArtifact, GetGeneration, Library, LibraryChanged, LibraryHeard, ListArtifacts,
-        ListGenerations, ListTags, Narrow, ReserveId, SetTag, TAG_MAX, TAGS_MAX, TagCount,
-        TagTarget, Unreferred, WORKSPACE_MAX, is_tag, is_workspace,
+        Changed, DeleteArtifact, DeleteGeneration, GenerationChanged, GetArtifact, GetGeneration,
+        Library, ListArtifacts, ListGenerations, ListTags, Narrow, ReserveId, SetTag, TAG_MAX,
+        TAGS_MAX, TagCount, TagTarget, Unreferred, is_tag,
     },
     manager::GenerationManager,
     orphans::{FindOrphans, FoundOrphans, OrphanSweep, StartSweep, SweepPage},
@@ -53,7 +52,8 @@ pub use self::{
     view::{Artifact, Counts, Generation, GenerationStatus, Request},
     wire::{
         AskAgain, AskLate, Begin, Begun, Cancel, Confirm, Create, Delete, DiscardAgain, Forget,
-        GenerationMessage, GetState, GetWord, Retry, SubmitAgain, TimeOut, Webhook,
+        GenerationMessage, GetState, GetWord, LibraryChanged, LibraryHeard, Retry, SubmitAgain,
+        TimeOut, Webhook,
     },
 };
 

@@ -14,7 +14,7 @@ pub use self::messages::{
     DeleteArtifact, DeleteGeneration, GenerationChanged, GetArtifact, GetGeneration, ListArtifacts,
     ListGenerations, ListTags, Narrow, ReserveId, SetTag, TagCount, TagTarget, Unreferred,
 };
-pub use self::mirror::{Changed, LibraryChanged, LibraryHeard};
+pub use self::mirror::Changed;
 use self::rows::SCHEMA;
 pub use self::tags::{TAG_MAX, TAGS_MAX, is_tag};
 use crate::{Discard, DiscardAgain};
@@ -22,17 +22,6 @@ use crate::{Discard, DiscardAgain};
 /// The library of one workspace.
 #[derive(Clone, Copy, Debug)]
 pub struct Library;
-
-/// The workspace of everybody who names none.
-pub const DEFAULT_WORKSPACE: &str = "default";
-/// Characters of the name of a workspace.
-pub const WORKSPACE_MAX: usize = 64;
-
-/// Whether a text can be the name of a workspace.
-pub fn is_workspace(text: &str) -> bool {
-    let is_plain = |it: u8| it.is_ascii_alphanumeric() || b"._-".contains(&it);
-    (1..=WORKSPACE_MAX).contains(&text.len()) && text.bytes().all(is_plain)
-}
 
 impl Object for Library {
     const CLASS: &'static str = "library";

@@ -6,6 +6,7 @@ mod mirror;
 mod outcomes;
 mod progress;
 mod rows;
+mod shown;
 
 use std::{sync::Arc, time::Duration};
 
@@ -79,7 +80,7 @@ impl Handle<GetState> for GenerationManager {
 
     fn handle(&self, turn: &Turn<Self>, _: GetState) -> Result<Option<Generation>> {
         match rows::request(turn)? {
-            Some(request) if !request.is_deleted => mirror::shown(turn, &request).map(Some),
+            Some(request) if !request.is_deleted => shown::shown(turn, &request).map(Some),
             _ => Ok(None),
         }
     }

@@ -116,6 +116,24 @@ pub struct AskLate {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GetWord;
 
+/// What the library has of a generation.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LibraryChanged {
+    /// Of which artifact; nothing for the generation itself.
+    pub artifact: Option<String>,
+    /// Its tags; nothing if it was deleted.
+    pub tags: Option<Vec<String>>,
+    /// The turn of the library: words come in any order, and the last one counts.
+    pub turn: i64,
+}
+
+/// The library has heard that a generation is over.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LibraryHeard {
+    /// The number of the word.
+    pub version: i64,
+}
+
 /// The library has not confirmed what it was told: it is time to tell it again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Confirm {

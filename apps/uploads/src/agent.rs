@@ -4,36 +4,18 @@
 //! is newer is decided by the bucket's number alone, so events may come twice, late, or in any
 //! order.
 
-use std::time::Duration;
-
 use steadfast_core::{
     Connection, Error, Handle, Object, Outcome, Result, Turn, Workflow, rusqlite::OptionalExtension,
 };
 
 use crate::{
     Classification, FindLostRuns, GetUpload, GetUploads, HideUpload, IngestUploadEvent,
-    MarkRunning, OnDelete, OrganizationMessage, OrganizationWorkflow, PersistClassificationFailure,
-    PersistClassificationSuccess, ProgressStep, ReportError, ReportProgress, RetryUpload, Status,
-    SweepStuck, SweepTombstones, Upload, alarms, event_id,
+    MarkRunning, OnDelete, OrganizationAgent, OrganizationMessage, OrganizationWorkflow,
+    PersistClassificationFailure, PersistClassificationSuccess, ProgressStep, ReportError,
+    ReportProgress, RetryUpload, Status, SweepStuck, SweepTombstones, Upload, alarms, event_id,
     upload::{self, HIDDEN_ARE_DELETED, LOST_RUNS, OPEN_ROWS, SCHEMA},
     workflow_id,
 };
-
-/// The images of one organization.
-#[derive(Clone, Copy, Debug)]
-pub struct OrganizationAgent {
-    /// How long a deletion is remembered. It must be longer than events can be late.
-    pub keep_tombstones: Duration,
-    /// A row that did not change for so long is looked at: its run may be lost.
-    pub stuck_after: Duration,
-}
-
-impl Default for OrganizationAgent {
-    fn default() -> Self {
-        let keep_tombstones = Duration::from_hours(30 * 24);
-        Self { keep_tombstones, stuck_after: Duration::from_mins(10) }
-    }
-}
 
 impl Object for OrganizationAgent {
     const CLASS: &'static str = "organization";
@@ -199,12 +181,6 @@ impl OrganizationAgent {
     /// for its time, swept or not.
     fn last_sequence(&self, turn: &Turn<Self>, name: &str) -> Result<i64> {
         upload::last_sequence(turn.sql(), name, self.tombstones_expire(turn))
-    }
-
-    /// Tombstones that are not younger than this have expired.
-    pub(crate) fn tombstones_expire(&self, turn: &Turn<Self>) -> i64 {
-        let keep = i64::try_from(self.keep_tombstones.as_millis()).unwrap_or(i64::MAX);
-        turn.now().0.saturating_sub(keep)
     }
 }
 

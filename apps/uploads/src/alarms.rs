@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use steadfast_core::{Handle, Result, Turn};
 
-use crate::{OrganizationAgent, SweepTombstones, stuck, upload};
+use crate::{OrganizationAgent, SweepStuck, SweepTombstones, upload};
 
 /// The alarm that looks for rows whose run was lost.
 pub(crate) const SWEEP_STUCK: &str = "sweep-stuck";
@@ -20,7 +20,7 @@ pub(crate) fn arm(agent: &OrganizationAgent, turn: &Turn<OrganizationAgent>) -> 
     let alarms = turn.alarms()?;
     let is_set = |name| alarms.iter().any(|it| it.name == name && !it.failed);
     if !is_set(SWEEP_STUCK) && upload::has_open_rows(turn.sql())? {
-        turn.set_alarm(SWEEP_STUCK, agent.stuck_after, stuck::first());
+        turn.set_alarm(SWEEP_STUCK, agent.stuck_after, SweepStuck::first());
     }
     if !is_set(SWEEP_TOMBSTONES)
         && let Some(oldest) = upload::oldest_tombstone(turn.sql())?
@@ -30,6 +30,14 @@ pub(crate) fn arm(agent: &OrganizationAgent, turn: &Turn<OrganizationAgent>) -> 
         turn.set_alarm(SWEEP_TOMBSTONES, wait, SweepTombstones);
     }
     Ok(())
+}
+
+impl OrganizationAgent {
+    /// Tombstones that are not younger than this have expired.
+    pub(crate) fn tombstones_expire(&self, turn: &Turn<Self>) -> i64 {
+        let keep = i64::try_from(self.keep_tombstones.as_millis()).unwrap_or(i64::MAX);
+        turn.now().0.saturating_sub(keep)
+    }
 }
 
 impl Handle<SweepTombstones> for OrganizationAgent {

@@ -35,16 +35,16 @@ use steadfast_core::{App, BlobEvent, Bucket, BucketSpec, Queue, QueueSettings, Q
 use steadfast_web::{Serve, ServerContext};
 
 pub use self::{
-    agent::OrganizationAgent,
     consumer::{GaveUp, Ingestion, UploadEvent},
     identity::{event_id, is_name, split_key, workflow_id},
     settings::Settings,
-    stuck::{FindLostRuns, RunLookup, SweepStuck},
+    stuck::RunLookup,
     upload::{Status, Upload},
     wire::{
-        GetUpload, GetUploads, HideUpload, IngestUploadEvent, MarkRunning, OnDelete,
-        OrganizationMessage, PersistClassificationFailure, PersistClassificationSuccess,
-        ProgressStep, ReportError, ReportProgress, RetryUpload, SweepTombstones,
+        FindLostRuns, GetUpload, GetUploads, HideUpload, IngestUploadEvent, MarkRunning, OnDelete,
+        OrganizationAgent, OrganizationMessage, PersistClassificationFailure,
+        PersistClassificationSuccess, ProgressStep, ReportError, ReportProgress, RetryUpload,
+        SweepStuck, SweepTombstones,
     },
     workflow::{Classification, OrganizationWorkflow, Outcome},
 };

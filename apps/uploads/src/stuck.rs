@@ -2,13 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use serde::{Deserialize, Serialize};
-use steadfast_core::{
-    Error, Handle, Job, Outcome, Perform, Result, RunError, Runs, Turn, Workflow,
-};
+use steadfast_core::{Error, Handle, Outcome, Perform, Result, RunError, Runs, Turn, Workflow};
 
 use crate::{
-    OrganizationAgent, OrganizationWorkflow,
+    FindLostRuns, OrganizationAgent, OrganizationWorkflow, SweepStuck,
     agent::fail,
     alarms::{self, SWEEP_STUCK},
     upload,
@@ -19,26 +16,6 @@ const PAGE: usize = 200;
 
 /// A row that lost more runs since its user last retried it is failed: its user may retry it.
 const LOST_MAX: u32 = 5;
-
-/// It is time to look for stuck rows.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct SweepStuck {
-    /// Only names behind this one.
-    pub after: String,
-}
-
-/// Asks which of these runs will never end by themselves.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct FindLostRuns {
-    /// The runs of rows that are not final.
-    pub workflow_ids: Vec<String>,
-}
-
-impl Job for FindLostRuns {
-    const NAME: &'static str = "find-lost-runs";
-    type Output = Vec<String>;
-}
 
 type FindRuns = dyn Fn() -> Option<Runs> + Send + Sync;
 
@@ -87,17 +64,12 @@ impl Handle<SweepStuck> for OrganizationAgent {
             Some(last) if is_more => {
                 turn.set_alarm(SWEEP_STUCK, Duration::ZERO, SweepStuck { after: last.name });
             }
-            Some(_) => turn.set_alarm(SWEEP_STUCK, self.stuck_after, first()),
+            Some(_) => turn.set_alarm(SWEEP_STUCK, self.stuck_after, SweepStuck::first()),
             None if msg.after.is_empty() => {}
-            None => turn.set_alarm(SWEEP_STUCK, self.stuck_after, first()),
+            None => turn.set_alarm(SWEEP_STUCK, self.stuck_after, SweepStuck::first()),
         }
         alarms::arm(self, turn)
     }
-}
-
-/// A sweep from the first row on.
-pub(crate) fn first() -> SweepStuck {
-    SweepStuck { after: String::new() }
 }
 
 impl Handle<Outcome<FindLostRuns>> for OrganizationAgent {

@@ -1,9 +1,28 @@
-//! What the agent of an organization is told, and what it tells.
+//! The agent of an organization, what it is told, and what it tells.
+
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use steadfast_ai::classify::Label;
+use steadfast_core::Job;
 
 use crate::Status;
+
+/// The images of one organization.
+#[derive(Clone, Copy, Debug)]
+pub struct OrganizationAgent {
+    /// How long a deletion is remembered. It must be longer than events can be late.
+    pub keep_tombstones: Duration,
+    /// A row that did not change for so long is looked at: its run may be lost.
+    pub stuck_after: Duration,
+}
+
+impl Default for OrganizationAgent {
+    fn default() -> Self {
+        let keep_tombstones = Duration::from_hours(30 * 24);
+        Self { keep_tombstones, stuck_after: Duration::from_mins(10) }
+    }
+}
 
 /// An image was written.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -208,4 +227,31 @@ pub enum OrganizationMessage {
         /// What is wrong.
         error: String,
     },
+}
+
+/// It is time to look for stuck rows.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SweepStuck {
+    /// Only names behind this one.
+    pub after: String,
+}
+
+impl SweepStuck {
+    /// A sweep from the first row on.
+    pub(crate) fn first() -> Self {
+        Self { after: String::new() }
+    }
+}
+
+/// Asks which of these runs will never end by themselves.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FindLostRuns {
+    /// The runs of rows that are not final.
+    pub workflow_ids: Vec<String>,
+}
+
+impl Job for FindLostRuns {
+    const NAME: &'static str = "find-lost-runs";
+    type Output = Vec<String>;
 }

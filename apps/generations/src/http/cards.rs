@@ -3,8 +3,22 @@
 use maud::{Markup, html};
 use steadfast_ai::generate::Model;
 
-use super::{artifacts::file_url, page::Shown, workspace::Workspace};
-use crate::{Artifact, Generation, GenerationStatus, TaskState, TaskView};
+use super::{artifacts::file_url, workspace::Workspace};
+use crate::{Artifact, Generation, GenerationStatus, TagCount, TaskState, TaskView};
+
+/// What the page shows.
+pub(super) struct Shown {
+    pub(super) workspace: Workspace,
+    pub(super) active: Vec<Generation>,
+    /// Where older generations under way are, if there are more.
+    pub(super) older: Option<String>,
+    pub(super) artifacts: Vec<Artifact>,
+    pub(super) next: Option<String>,
+    pub(super) tags: Vec<TagCount>,
+    pub(super) tag: Option<String>,
+    /// The one that is looked at, and where it came from.
+    pub(super) inspected: Option<(Artifact, Option<Generation>)>,
+}
 
 /// The longest edge of a picture in the grid.
 const THUMBNAIL: &str = "320";

@@ -14,7 +14,7 @@ use steadfast_web::{Asset, Page};
 
 use super::{
     bench::{Form, act},
-    cards::{active, bench, inspector, library},
+    cards::{Shown, active, bench, inspector, library},
     list::{ListQuery, cursor},
     problem::Problem,
     site::Site,
@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     Artifact, Generation, GenerationStatus, GetArtifact, GetGeneration, ListArtifacts,
-    ListGenerations, ListTags, Narrow, TagCount,
+    ListGenerations, ListTags, Narrow,
 };
 
 static STYLE: LazyLock<Asset> = LazyLock::new(|| {
@@ -54,20 +54,6 @@ pub(super) struct View {
     artifact: Option<String>,
     /// Only generations under way that are older: a cursor.
     older: Option<String>,
-}
-
-/// What the page shows.
-pub(super) struct Shown {
-    pub(super) workspace: Workspace,
-    pub(super) active: Vec<Generation>,
-    /// Where older generations under way are, if there are more.
-    pub(super) older: Option<String>,
-    pub(super) artifacts: Vec<Artifact>,
-    pub(super) next: Option<String>,
-    pub(super) tags: Vec<TagCount>,
-    pub(super) tag: Option<String>,
-    /// The one that is looked at, and where it came from.
-    pub(super) inspected: Option<(Artifact, Option<Generation>)>,
 }
 
 pub(super) async fn show(

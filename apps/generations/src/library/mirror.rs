@@ -5,25 +5,7 @@ use serde::{Deserialize, Serialize};
 use steadfast_core::{Object, Result, Turn, rusqlite::OptionalExtension};
 
 use super::{Library, rows};
-use crate::GenerationManager;
-
-/// What the library has of a generation.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct LibraryChanged {
-    /// Of which artifact; nothing for the generation itself.
-    pub artifact: Option<String>,
-    /// Its tags; nothing if it was deleted.
-    pub tags: Option<Vec<String>>,
-    /// The turn of the library: words come in any order, and the last one counts.
-    pub turn: i64,
-}
-
-/// The library has heard that a generation is over.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct LibraryHeard {
-    /// The number of the word.
-    pub version: i64,
-}
+use crate::{GenerationManager, LibraryChanged};
 
 /// What was changed, and whose manager is told. It comes there by itself; who has changed it and
 /// wants to see it may bring it there before.

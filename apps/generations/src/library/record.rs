@@ -5,12 +5,11 @@ use steadfast_core::{
 };
 
 use super::{
-    Changed, DeleteArtifact, DeleteGeneration, GenerationChanged, Library, LibraryHeard, ReserveId,
-    mirror, rows,
+    Changed, DeleteArtifact, DeleteGeneration, GenerationChanged, Library, ReserveId, mirror, rows,
 };
 use crate::{
-    Artifact, Discard, DiscardAgain, GenerationManager, OrphanSweep, StartSweep, ids::id_of,
-    jobs::DISCARD_AGAIN, orphans::SWEEP,
+    Artifact, Discard, DiscardAgain, GenerationManager, LibraryHeard, OrphanSweep, StartSweep,
+    ids::id_of, jobs::DISCARD_AGAIN, orphans::SWEEP,
 };
 
 impl Handle<ReserveId> for Library {

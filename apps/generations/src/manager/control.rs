@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use steadfast_core::{Handle, Object, Result, Turn};
 
 use super::{
-    GenerationManager, mirror, progress, progress::CONFIRM_AFTER, rows, rows::Kept, unknown,
+    GenerationManager, progress, progress::CONFIRM_AFTER, rows, rows::Kept, shown, unknown,
 };
 use crate::{
     Cancel, Confirm, Create, Delete, DeleteGeneration, Discard, Forget, Generation,
@@ -167,7 +167,7 @@ impl Handle<Retry> for GenerationManager {
         }
         progress::publish(turn, &kept)?;
         let kept = present(turn)?;
-        mirror::shown(turn, &kept)
+        shown::shown(turn, &kept)
     }
 }
 

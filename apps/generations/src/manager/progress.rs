@@ -7,13 +7,14 @@ use serde::Serialize;
 use steadfast_core::{Object, Result, Turn, store::Timestamp};
 
 use super::{
-    GRACE, GenerationManager, UNDER_WAY, mirror,
+    GRACE, GenerationManager, UNDER_WAY,
     rows::{self, Kept, TaskRow},
+    shown::{tell, tell_of_the_end},
 };
 use crate::{
-    AskAgain, AskLate, Confirm, Fetch, FetchHere, Forget, GenerationChanged, GenerationMessage,
-    GenerationStatus, Library, Made, SubmitAgain, TaskError, TaskState, TimeOut, artifact_id,
-    jobs::is_here, studio::WAIT_MAX_MS,
+    AskAgain, AskLate, Confirm, Fetch, FetchHere, Forget, GenerationChanged, GenerationStatus,
+    Library, Made, SubmitAgain, TaskError, TaskState, TimeOut, artifact_id, jobs::is_here,
+    studio::WAIT_MAX_MS,
 };
 
 /// How long a provider is left alone at least that does not say how long, in milliseconds.
@@ -304,13 +305,6 @@ pub(super) fn cancelled(turn: &ManagerTurn, task: &TaskRow) -> Result<bool> {
     Ok(is_changed)
 }
 
-pub(super) fn tell(turn: &ManagerTurn, index: u32) -> Result<()> {
-    if let Some(task) = rows::task_at(turn, index)? {
-        turn.broadcast(&GenerationMessage::TaskChanged { task: task.view(turn.name()) });
-    }
-    Ok(())
-}
-
 /// Tells the library how it stands. Words have numbers, which say which is the last.
 pub(super) fn publish(turn: &ManagerTurn, kept: &Kept) -> Result<()> {
     let tasks = rows::tasks(turn)?;
@@ -333,7 +327,7 @@ pub(super) fn publish(turn: &ManagerTurn, kept: &Kept) -> Result<()> {
             ask_late(turn, 0);
         }
         if kept.is_over() {
-            mirror::tell_of_the_end(turn, kept)?;
+            tell_of_the_end(turn, kept)?;
         }
     } else {
         for alarm in ["forget", "late"] {
