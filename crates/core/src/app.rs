@@ -1,10 +1,11 @@
 //! `App`: a program as a value.
 
 mod extension;
+mod start;
 
 use std::{collections::BTreeMap, fmt, panic::Location, path::PathBuf, sync::Arc};
 
-use steadfast_store::{Address, EntityKind, Entropy, SeededEntropy, Store};
+use steadfast_store::{Address, EntityKind, Entropy, SeededEntropy};
 
 pub use self::extension::Extension;
 pub(crate) use self::extension::Extensions;
@@ -15,6 +16,7 @@ use crate::{
     object::{CallList, ObjectsBuilder},
     process::{Execute, Process, Processes, Published},
     queue,
+    runtime::{BeforeWork, check_all},
     script::Script,
     workflow::{Runs, Workflow},
 };
@@ -22,14 +24,6 @@ use crate::{
 type AddObject = Box<dyn FnOnce(ObjectsBuilder) -> ObjectsBuilder + Send + Sync>;
 type AddWorkflow = Box<dyn FnOnce(Runs) -> Runs + Send + Sync>;
 type OnOpen = Box<dyn FnOnce(&Runtime) + Send + Sync>;
-pub(crate) type BeforeWork = Box<dyn Fn() -> Result<()> + Send + Sync>;
-
-/// Makes all checks; fails with every reason.
-pub(crate) fn check_all(checks: &[BeforeWork]) -> Result<(), StartError> {
-    let problems: Vec<String> =
-        checks.iter().filter_map(|check| check().err()).map(|it| it.to_string()).collect();
-    if problems.is_empty() { Ok(()) } else { Err(StartError::Program { problems }) }
-}
 type AddProcess = Box<dyn FnOnce(Processes) -> Processes + Send + Sync>;
 
 /// The application that declared something, and the line of its source.
@@ -433,28 +427,16 @@ impl App {
         problems.chain(missing).chain(self.extensions.problems()).collect()
     }
 
+    /// Fails with every reason why this program cannot be declared so.
+    fn check_declared(&self) -> Result<(), StartError> {
+        let problems = self.problems();
+        if problems.is_empty() { Ok(()) } else { Err(StartError::Program { problems }) }
+    }
+
     /// Fails with every reason why this program cannot be declared so, or cannot begin to work, for
     /// callers that open the store themselves and want to know before they do.
     pub fn check(&self) -> Result<(), StartError> {
         self.check_declared()?;
         check_all(&self.before_work)
-    }
-
-    /// Opens a data folder, or a database by its URL (`postgres://…`), and works on it.
-    pub async fn open(self, at: impl AsRef<str>) -> Result<Runtime, StartError> {
-        Runtime::open(self, at.as_ref()).await
-    }
-
-    /// Works on a store that is open. Whoever opened it closes it.
-    pub async fn start(self, store: Arc<dyn Store>) -> Result<Runtime, StartError> {
-        let runtime = self.prepare(store).await?;
-        let began = runtime.work().await;
-        runtime.or_stop(began).await
-    }
-
-    /// Serves calls and questions on a store that is open, and delivers nothing before
-    /// [`Runtime::work`].
-    pub async fn prepare(self, store: Arc<dyn Store>) -> Result<Runtime, StartError> {
-        Runtime::prepare(self, store).await
     }
 }

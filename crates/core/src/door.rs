@@ -1,17 +1,33 @@
 //! The remote door of a [`Client`](crate::Client): a program in another process.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use serde_json::Value;
 use steadfast_bucket::{Blob, ListOptions, Listing, PutOptions};
-use steadfast_store::StoreError;
+use steadfast_store::{RemoteProblem, StoreError};
 
 use crate::{
     CallError, Error,
     process::{Decided, InputError, Refused},
     workflow::{Started, Status},
 };
+
+/// One of the two ways to a program.
+#[derive(Clone)]
+pub(crate) enum Way<L> {
+    Local(L),
+    Remote(Arc<dyn RemoteDoor>),
+}
+
+impl<L> Way<L> {
+    pub(crate) fn map<T>(self, part: impl FnOnce(L) -> T) -> Way<T> {
+        match self {
+            Self::Local(it) => Way::Local(part(it)),
+            Self::Remote(door) => Way::Remote(door),
+        }
+    }
+}
 
 /// A change of a run that [`RunHandle`](crate::RunHandle) makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +105,17 @@ pub trait RemoteDoor: Send + Sync + 'static {
 
     /// Lists the blobs of a bucket.
     async fn list_blobs(&self, bucket: &str, list: &ListOptions) -> Result<Listing, StoreError>;
+}
+
+/// The error of a verb that a program in another process does not offer to a [`Client`].
+pub(crate) fn elsewhere(advice: &str) -> StoreError {
+    StoreError::Remote(Box::new(RemoteProblem {
+        code: "conflict",
+        detail: format!("the program runs in another process: {advice}"),
+        refusal: None,
+        is_retryable: false,
+        is_surely_not_applied: true,
+    }))
 }
 
 /// An object that refuses is [`CallError::Refused`] behind either door.

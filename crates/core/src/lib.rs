@@ -7,7 +7,6 @@ mod app;
 mod background;
 mod body;
 pub mod bucket;
-mod client;
 mod commit_each;
 pub mod dispatch;
 mod door;
@@ -34,7 +33,6 @@ pub use self::{
     background::background_threads,
     body::Body,
     bucket::{BlobAction, BlobEvent, Bucket, BucketError, BucketHandle, BucketSpec, Buckets},
-    client::{Client, Receive},
     dispatch::{
         CRASH_POINTS, Dispatcher, DispatcherBuilder, DispatcherOptions, Failure, Handler, Router,
         Unknown,
@@ -52,7 +50,7 @@ pub use self::{
         QueueSpec, Queues, Settled, SettledBatch,
     },
     retention::{Keep, Sweeper},
-    runtime::Runtime,
+    runtime::{Client, Receive, Runtime},
     tokens::{Denied, NewToken, Token, TokenError, Tokens},
     unserved::Unserved,
     workflow::{

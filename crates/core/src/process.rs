@@ -17,7 +17,7 @@ use std::{fmt::Debug, time::Duration};
 
 use serde_json::Value;
 
-pub(crate) use self::registry::encoded;
+pub(crate) use self::record::encoded;
 pub use self::{
     codec::CodecError,
     error::InputError,

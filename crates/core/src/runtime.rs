@@ -1,5 +1,8 @@
 //! A program that runs, on one store.
 
+mod client;
+mod parts;
+
 use std::{
     ops::Deref,
     sync::{
@@ -10,7 +13,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use steadfast_store::{Entropy, Position, Store, StoreError};
+use steadfast_store::{Position, Store, StoreError};
 use tokio::{
     runtime::Handle,
     sync::{OnceCell, watch},
@@ -18,14 +21,22 @@ use tokio::{
     time::timeout,
 };
 
+pub use self::client::{Client, Receive};
+pub(crate) use self::parts::Parts;
 use crate::{
-    App, BucketError, BucketSpec, Buckets, Client, Dispatcher, DispatcherOptions, Keep, Objects,
-    Queues, Runs, StartError, Sweeper, Tokens, Unserved,
-    app::{self, BeforeWork, Extension, Extensions},
-    bucket::Place,
-    open,
-    process::Processes,
+    BucketError, Buckets, Dispatcher, Keep, Objects, Queues, Result, Runs, StartError, Tokens,
+    Unserved, app::Extension, open, process::Processes,
 };
+
+/// Checks something before the program begins to deliver.
+pub(crate) type BeforeWork = Box<dyn Fn() -> Result<()> + Send + Sync>;
+
+/// Makes all checks; fails with every reason.
+pub(crate) fn check_all(checks: &[BeforeWork]) -> Result<(), StartError> {
+    let problems: Vec<String> =
+        checks.iter().filter_map(|check| check().err()).map(|it| it.to_string()).collect();
+    if problems.is_empty() { Ok(()) } else { Err(StartError::Program { problems }) }
+}
 
 /// Retry interval while the disk is full.
 const WORK_AGAIN: Duration = Duration::from_secs(1);
@@ -41,11 +52,11 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub struct Runtime {
     client: Client,
-    parts: Arc<Running>,
+    running: Arc<Running>,
 }
 
 /// Keeps a program running: it stops when this is dropped.
-pub(crate) struct Running(Arc<Parts>);
+pub(crate) struct Running(Arc<State>);
 
 impl Running {
     /// Begins the shutdown, once.
@@ -58,9 +69,9 @@ impl Running {
 }
 
 impl Deref for Running {
-    type Target = Parts;
+    type Target = State;
 
-    fn deref(&self) -> &Parts {
+    fn deref(&self) -> &State {
         &self.0
     }
 }
@@ -71,21 +82,9 @@ impl Drop for Running {
     }
 }
 
-/// What a program is made of.
-pub(crate) struct Parts {
-    name: String,
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) objects: Objects,
-    pub(crate) processes: Processes,
-    pub(crate) runs: Runs,
-    pub(crate) queues: Queues,
-    pub(crate) buckets: Option<Buckets>,
-    declared_buckets: Vec<BucketSpec>,
-    tokens: Tokens,
-    extensions: Extensions,
-    entropy: Arc<dyn Entropy>,
-    dispatcher_options: DispatcherOptions,
-    keep: Keep,
+/// A program and how far it has begun or ended.
+pub(crate) struct State {
+    parts: Parts,
     /// Set when the program has begun to work.
     dispatcher: OnceLock<Dispatcher>,
     queues_work: OnceCell<()>,
@@ -108,7 +107,33 @@ pub(crate) struct Parts {
     tokio: Handle,
 }
 
-impl Parts {
+impl Deref for State {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.parts
+    }
+}
+
+impl State {
+    fn new(parts: Parts, before_work: Vec<BeforeWork>, is_ours: bool) -> Self {
+        Self {
+            parts,
+            dispatcher: OnceLock::new(),
+            queues_work: OnceCell::new(),
+            beginning: tokio::sync::Mutex::new(before_work),
+            background: Mutex::new(Some(JoinSet::new())),
+            hung_up: OnceCell::new(),
+            is_ours: AtomicBool::new(is_ours),
+            stop_began: AtomicBool::new(false),
+            sweeps: AtomicBool::new(false),
+            ended: watch::Sender::new(false),
+            closed: watch::Sender::new(false),
+            owns_store: AtomicBool::new(false),
+            tokio: Handle::current(),
+        }
+    }
+
     pub(crate) fn has_ended(&self) -> bool {
         *self.ended.borrow()
     }
@@ -123,7 +148,7 @@ impl Parts {
         if self.is_stopping() || self.dispatcher.get().is_some() {
             return Ok(());
         }
-        app::check_all(&checks)?;
+        check_all(&checks)?;
         checks.clear();
         if !self.is_ours.load(Ordering::Relaxed) {
             open::write_owner(&self.store, &self.name).await?;
@@ -149,16 +174,6 @@ impl Parts {
             .queues(self.queues.clone());
         let _ = self.dispatcher.set(dispatcher.start().await?);
         Ok(())
-    }
-
-    fn sweeper(&self) -> Sweeper {
-        Sweeper {
-            store: self.store.clone(),
-            runs: self.runs.clone(),
-            queues: self.queues.clone(),
-            buckets: self.buckets.clone(),
-            keep: self.keep,
-        }
     }
 
     fn in_background(&self, task: impl Future<Output = ()> + Send + 'static) {
@@ -212,21 +227,12 @@ impl Parts {
 }
 
 /// Wakes callers of `stop`, also if the shutdown panics.
-struct StopGuard(Arc<Parts>);
+struct StopGuard(Arc<State>);
 
 impl Drop for StopGuard {
     fn drop(&mut self) {
         self.0.ended.send_replace(true);
         self.0.closed.send_replace(true);
-    }
-}
-
-/// A program that ends together with its async runtime delivers nothing more; the next process
-/// takes over its work.
-impl Drop for Parts {
-    fn drop(&mut self) {
-        self.queues.let_go();
-        self.runs.let_go();
     }
 }
 
@@ -241,97 +247,28 @@ fn is_disk_full(error: &StartError) -> bool {
 }
 
 impl Runtime {
-    pub(crate) fn of(parts: Arc<Running>) -> Self {
+    pub(crate) fn of(running: Arc<Running>) -> Self {
         let client = Client::default();
-        client.attach(&parts);
-        Self { client, parts }
+        client.attach(&running);
+        Self { client, running }
     }
 
-    pub(crate) async fn open(mut app: App, at: &str) -> Result<Self, StartError> {
-        app.check()?;
-        if !app.adopts {
-            match open::folder(at) {
-                Some(folder) => open::refuse_foreign(folder, &app.name).await?,
-                None => open::refuse_foreign_database(at, &app.name).await?,
-            }
-        }
-        let store = open::open_store(at).await?;
-        if let (Place::None, Some(folder)) = (&app.buckets.place, open::folder(at)) {
-            let blobs = folder.join("blobs");
-            if !app.buckets.specs.is_empty() || blobs.is_dir() {
-                app.buckets.place = Place::Folder(blobs);
-            }
-        }
-        let started = async {
-            let runtime = app.prepare(store.clone()).await?;
-            runtime.parts.owns_store.store(true, Ordering::Relaxed);
-            let began = runtime.work().await;
-            runtime.or_stop(began).await
-        };
-        let started = started.await;
-        if started.is_err() {
-            // Closing twice is harmless.
-            store.close().await;
-        }
-        started
+    /// Begins with a program that delivers nothing yet. Its own client and the others reach it.
+    pub(crate) fn new(
+        parts: Parts,
+        before_work: Vec<BeforeWork>,
+        is_ours: bool,
+        client: Client,
+        clients: &[Client],
+    ) -> Self {
+        let running = Arc::new(Running(Arc::new(State::new(parts, before_work, is_ours))));
+        clients.iter().chain([&client]).for_each(|it| it.attach(&running));
+        Self { client, running }
     }
 
-    pub(crate) async fn prepare(app: App, store: Arc<dyn Store>) -> Result<Self, StartError> {
-        app.check_declared()?;
-        let is_ours = open::is_ours(&store, &app.name, app.adopts).await?;
-        let App { name, clients, entropy, keep, extensions, buckets, .. } = app;
-        let declared_buckets = buckets.specs.clone();
-        let buckets = buckets.open(store.clone(), entropy.clone()).await?;
-        let mut objects = Objects::builder(store.clone())
-            .shared_entropy(entropy.clone())
-            .options(app.object_options)
-            .workflows(app.workflows.iter().map(|it| it.0).collect())
-            .scripted(app.script.clone());
-        for add in app.objects {
-            objects = add(objects);
-        }
-        let objects = objects.start()?;
-        let processes =
-            app.processes.into_iter().fold(Processes::new(store.clone()), |it, add| add(it));
-        let runs = Runs::new(store.clone(), entropy.clone(), objects.clone());
-        let client = Client::default();
-        let declared = app.queues.scripted(&app.script);
-        let runs = runs.with_buckets(buckets.clone()).scripted(app.script);
-        let runs = app.workflows.into_iter().fold(runs, |it, (_, add)| add(it));
-        let queues =
-            Queues::new(declared, store.clone(), entropy.clone(), objects.clone(), client.clone());
-        let parts = Arc::new(Running(Arc::new(Parts {
-            name,
-            tokens: Tokens::new(store.clone()),
-            store,
-            objects,
-            processes,
-            runs,
-            queues,
-            buckets,
-            declared_buckets,
-            extensions,
-            entropy,
-            dispatcher_options: app.dispatcher_options,
-            keep,
-            dispatcher: OnceLock::new(),
-            queues_work: OnceCell::new(),
-            beginning: tokio::sync::Mutex::new(app.before_work),
-            background: Mutex::new(Some(JoinSet::new())),
-            hung_up: OnceCell::new(),
-            is_ours: AtomicBool::new(is_ours),
-            stop_began: AtomicBool::new(false),
-            sweeps: AtomicBool::new(false),
-            ended: watch::Sender::new(false),
-            closed: watch::Sender::new(false),
-            owns_store: AtomicBool::new(false),
-            tokio: Handle::current(),
-        })));
-        clients.iter().for_each(|it| it.attach(&parts));
-        client.attach(&parts);
-        let runtime = Self { client, parts };
-        app.on_open.into_iter().for_each(|hook| hook(&runtime));
-        Ok(runtime)
+    /// Has the program close the store when it stops.
+    pub(crate) fn own_store(&self) {
+        self.running.owns_store.store(true, Ordering::Relaxed);
     }
 
     /// Returns the program, or stops it if `work` failed.
@@ -349,21 +286,21 @@ impl Runtime {
     /// delivering on the current async runtime. On a full disk it retries in the background until
     /// there is space; reads are served meanwhile.
     pub async fn work(&self) -> Result<(), StartError> {
-        let began = self.parts.work().await;
+        let began = self.running.work().await;
         match began {
             Err(error) if is_disk_full(&error) => {}
             began => return began,
         }
         tracing::warn!("disk is full: reads are served, and work begins when there is space");
-        let parts = Arc::downgrade(&self.parts.0);
-        let clock = self.parts.store.clock().clone();
-        self.parts.in_background(async move {
+        let state = Arc::downgrade(&self.running.0);
+        let clock = self.running.store.clock().clone();
+        self.running.in_background(async move {
             loop {
                 clock.sleep(WORK_AGAIN).await;
-                let Some(parts) = parts.upgrade() else { return };
-                match parts.work().await {
+                let Some(state) = state.upgrade() else { return };
+                match state.work().await {
                     Err(error) if is_disk_full(&error) => {}
-                    Ok(()) if parts.is_stopping() => return,
+                    Ok(()) if state.is_stopping() => return,
                     Ok(()) => return tracing::info!("work begins"),
                     Err(error) => return tracing::error!(error = %error, "work does not begin"),
                 }
@@ -374,24 +311,24 @@ impl Runtime {
 
     /// For tests: ends as a process does that is killed, unless a clone keeps it running.
     pub(crate) fn end_at_once(&self) {
-        if Arc::strong_count(&self.parts) == 1 {
-            self.parts.stop_began.store(true, Ordering::Relaxed);
+        if Arc::strong_count(&self.running) == 1 {
+            self.running.stop_began.store(true, Ordering::Relaxed);
         }
     }
 
     /// The name of the program.
     pub fn name(&self) -> &str {
-        &self.parts.name
+        &self.running.name
     }
 
     /// For extensions: the part of this type, if the program has one.
     pub fn extension<E: Extension>(&self) -> Option<&E> {
-        self.parts.extensions.get()
+        self.running.extensions.get()
     }
 
     /// What delivers, while the program works.
     pub(crate) fn dispatcher(&self) -> Option<&Dispatcher> {
-        self.parts.dispatcher.get().filter(|_| !self.parts.has_ended())
+        self.running.dispatcher.get().filter(|_| !self.running.has_ended())
     }
 
     /// Looks for pending work that nothing will ever wake; there must be none.
@@ -404,47 +341,47 @@ impl Runtime {
 
     /// Messages that wait for something that this program does not declare.
     pub async fn unserved(&self) -> Result<Vec<Unserved>, StoreError> {
-        self.parts.unserved().await
+        self.running.unserved().await
     }
 
     /// The objects.
     pub fn objects(&self) -> &Objects {
-        &self.parts.objects
+        &self.running.objects
     }
 
     /// The processes.
     pub fn processes(&self) -> &Processes {
-        &self.parts.processes
+        &self.running.processes
     }
 
     /// The runs of workflows.
     pub fn runs(&self) -> &Runs {
-        &self.parts.runs
+        &self.running.runs
     }
 
     /// All buckets, if the program has any.
     pub fn buckets(&self) -> Option<Buckets> {
-        self.parts.buckets.clone()
+        self.running.buckets.clone()
     }
 
     /// The queues.
     pub fn queues(&self) -> &Queues {
-        &self.parts.queues
+        &self.running.queues
     }
 
     /// The tokens of organizations.
     pub fn tokens(&self) -> &Tokens {
-        &self.parts.tokens
+        &self.running.tokens
     }
 
     /// The store.
     pub fn store(&self) -> &Arc<dyn Store> {
-        &self.parts.store
+        &self.running.store
     }
 
     /// The default retention.
     pub fn keep(&self) -> Keep {
-        self.parts.keep
+        self.running.keep
     }
 
     /// Whether it delivers messages.
@@ -454,26 +391,26 @@ impl Runtime {
 
     /// Forgets at once what is old, as the program does every hour by itself.
     pub async fn sweep(&self) {
-        self.parts.sweeper().sweep().await;
+        self.running.sweeper().sweep().await;
     }
 
     /// Stops retention and pending retries of [`Runtime::work`]. Deliveries in flight continue
     /// until [`Runtime::stop`].
     pub fn drain(&self) {
-        drop(self.parts.background.lock().take());
+        drop(self.running.background.lock().take());
     }
 
     /// Closes all live connections. [`Runtime::stop`] does it as well.
     pub async fn hang_up(&self) {
-        self.parts.hang_up().await;
+        self.running.hang_up().await;
     }
 
     /// Shuts the program down: closes connections, waits for deliveries in flight, closes buckets,
     /// and the store if the program opened it. The shutdown completes even if this future is
     /// dropped. A handler that awaits it is aborted when the grace period is over.
     pub async fn stop(self) {
-        let mut closed = self.parts.closed.subscribe();
-        self.parts.begin_stop();
+        let mut closed = self.running.closed.subscribe();
+        self.running.begin_stop();
         let _ = closed.wait_for(|it| *it).await;
     }
 }
@@ -483,13 +420,5 @@ impl Deref for Runtime {
 
     fn deref(&self) -> &Client {
         &self.client
-    }
-}
-
-impl App {
-    /// Fails with every reason why this program cannot start.
-    pub(crate) fn check_declared(&self) -> Result<(), StartError> {
-        let problems = self.problems();
-        if problems.is_empty() { Ok(()) } else { Err(StartError::Program { problems }) }
     }
 }

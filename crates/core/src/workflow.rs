@@ -50,8 +50,8 @@ pub use self::{
     list::{RunItem, RunPage, RunQuery, WorkflowCounts},
     record::{Progress, Report},
     retry::{Backoff, Retry},
-    runs::{Run, Runs, Started},
-    status::{Phase, Status, StepStatus},
+    runs::{Run, Runs},
+    status::{Phase, Started, Status, StepStatus},
     step::Step,
     view::{AttemptView, EventView, FailureView, ProgressView, RunView, StepView, Time, WaitView},
 };

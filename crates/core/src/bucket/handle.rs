@@ -7,9 +7,27 @@ use steadfast_bucket::{
 
 use super::Bucket;
 use crate::{
-    client::{Way, elsewhere},
-    door::RemoteDoor,
+    Client,
+    door::{RemoteDoor, Way, elsewhere},
 };
+
+impl Client {
+    /// A bucket of the program, which must run already.
+    pub fn bucket(&self, bucket: Bucket) -> BucketHandle {
+        let way = self.way().ok().and_then(|it| match it {
+            Way::Local(running) => running.buckets.clone().map(Way::Local),
+            Way::Remote(door) => Some(Way::Remote(door)),
+        });
+        BucketHandle::new(way, bucket)
+    }
+}
+
+impl Bucket {
+    /// The bucket among these.
+    pub fn of(self, buckets: &Buckets) -> BucketHandle {
+        BucketHandle::new(Some(Way::Local(buckets.clone())), self)
+    }
+}
 
 /// One bucket of a running program: `runtime.bucket(UPLOADS)`. Cheap to clone.
 ///

@@ -1,9 +1,8 @@
 //! Buckets by name, and what a program declares about them.
 
-use steadfast_bucket::{BlobEvent, Buckets, EventType, LifecycleRule, Rule};
+use steadfast_bucket::{BlobEvent, EventType, LifecycleRule, Rule};
 
-use super::BucketHandle;
-use crate::{Queue, client::Way};
+use crate::Queue;
 
 /// A bucket by its name: `const UPLOADS: Bucket = Bucket::named("uploads");`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,11 +19,6 @@ impl Bucket {
     /// Its name.
     pub const fn name(&self) -> &'static str {
         self.name
-    }
-
-    /// The bucket among these.
-    pub fn of(self, buckets: &Buckets) -> BucketHandle {
-        BucketHandle::new(Some(Way::Local(buckets.clone())), self)
     }
 
     /// The bucket, with every change of keys that begin with `prefix` sent to a queue.

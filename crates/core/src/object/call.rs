@@ -14,7 +14,10 @@ use super::{
     call_key::{CallKey, Key},
     request::{Caller, Reply, Request, Settle},
 };
-use crate::{Body, RequestKey, client::Way, door::call_error};
+use crate::{
+    Body, RequestKey,
+    door::{Way, call_error},
+};
 
 /// A call that is about to be made.
 #[must_use = "a call is made when it is awaited"]

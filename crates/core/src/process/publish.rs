@@ -10,7 +10,8 @@ use steadfast_store::{
 };
 
 use super::{
-    CodecError, Event, EventOf, InputError, Process, codec, record::Beside, runner::Runner,
+    CodecError, Event, EventOf, InputError, Process, codec,
+    record::{Beside, stream},
 };
 
 /// What a process published, as a queue has it.
@@ -66,7 +67,7 @@ impl Subscribers {
             Arc::new(move |published| {
                 let Some(input) = input(published.output::<P>()?) else { return Ok(None) };
                 let Some(instance) = Q::route(&input) else { return Ok(None) };
-                let (target, due) = (Runner::<Q>::stream(&instance)?, Due::After(Duration::ZERO));
+                let (target, due) = (stream::<Q>(&instance)?, Due::After(Duration::ZERO));
                 let task = Task { target, ordered: Q::ORDERED, due };
                 Ok(Some(input_for::<Q>(&input)?.task(task)))
             }),
@@ -106,8 +107,8 @@ impl Subscribers {
         if messages.is_empty() {
             return Ok(None);
         }
-        let stream = Address::new(EntityKind::Stream, "published", P::NAME)?;
-        Ok(Some((stream, messages)))
+        let published = Address::new(EntityKind::Stream, "published", P::NAME)?;
+        Ok(Some((published, messages)))
     }
 }
 

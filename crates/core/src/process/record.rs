@@ -4,12 +4,28 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use steadfast_store::{Address, Cause, Due, Json, Message, Recorded, Task};
+use steadfast_store::{Address, Cause, Due, EntityKind, Json, Message, Recorded, Task};
 
 use super::{
-    CodecError, Event, EventOf, Process,
+    CodecError, Event, EventOf, InputError, Process,
     codec::{decode, encode},
 };
+
+/// The stream of an instance.
+pub(super) fn stream<P: Process>(instance: &str) -> Result<Address, InputError> {
+    Ok(Address::new(EntityKind::Process, P::NAME, instance)?)
+}
+
+/// The instance that an input belongs to, its type and its data.
+pub(crate) fn encoded<P: Process>(input: &P::Input) -> Result<(String, String, Value), InputError> {
+    let name = P::route(input).ok_or_else(|| InputError::Instance {
+        belongs: "no instance".into(),
+        given: P::NAME.into(),
+    })?;
+    let (message_type, data) = encode(input)?;
+    let data = serde_json::from_str(data.as_str()).unwrap_or_default();
+    Ok((name, message_type, data))
+}
 
 /// What stands beside a message of a process.
 #[derive(Debug, Default, Deserialize, Serialize)]

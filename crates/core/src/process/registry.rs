@@ -11,7 +11,7 @@ use super::{
     Decided, Execute, InputError, Process, codec,
     handlers::{Scheduled, Sent},
     publish::{Published, Subscribers},
-    record::Beside,
+    record::{Beside, encoded},
     runner::Runner,
 };
 use crate::{Handler, Queue, Router};
@@ -109,17 +109,6 @@ impl Processes {
     fn get(&self, process: &str) -> Result<&Arc<dyn AnyProcess>, InputError> {
         self.by_name.get(process).ok_or_else(|| InputError::Process { name: process.into() })
     }
-}
-
-/// The instance that an input belongs to, its type and its data.
-pub(crate) fn encoded<P: Process>(input: &P::Input) -> Result<(String, String, Value), InputError> {
-    let name = P::route(input).ok_or_else(|| InputError::Instance {
-        belongs: "no instance".into(),
-        given: P::NAME.into(),
-    })?;
-    let (message_type, data) = codec::encode(input)?;
-    let data = serde_json::from_str(data.as_str()).unwrap_or_default();
-    Ok((name, message_type, data))
 }
 
 impl Router for Processes {

@@ -71,10 +71,6 @@ impl<P: Process> Runner<P> {
         Self { store, held: Mutex::default(), turns, subscribers }
     }
 
-    pub(super) fn stream(name: &str) -> Result<Address, InputError> {
-        Ok(Address::new(EntityKind::Process, P::NAME, name)?)
-    }
-
     /// Decides an input, once for each key. With a delivery, its end is part of the same commit.
     pub(super) async fn input(
         &self,
@@ -84,7 +80,7 @@ impl<P: Process> Runner<P> {
         delivery: Option<&Delivery>,
     ) -> Result<Decided, InputError> {
         check_route::<P>(name, input)?;
-        let stream = Self::stream(name)?;
+        let stream = record::stream::<P>(name)?;
         // Those who race for one instance would only make each other decide again.
         let _turn = self.turns[usize::from(stream.id().shard())].lock().await;
         let mut instance = match self.take(stream.id()) {
@@ -161,7 +157,7 @@ impl<P: Process> Runner<P> {
 
     /// What an instance has come to; `None` if it never began.
     pub(super) async fn look(&self, name: &str) -> Result<Option<Instance<P>>, InputError> {
-        let instance = Instance::load(&*self.store, &Self::stream(name)?).await?;
+        let instance = Instance::load(&*self.store, &record::stream::<P>(name)?).await?;
         Ok((0 < instance.version).then_some(instance))
     }
 

@@ -9,7 +9,7 @@ use steadfast_store::{InvalidInput, Json};
 use super::{QueueError, QueueSettings};
 use crate::{
     Body, Client, Receive,
-    client::Way,
+    door::Way,
     object::{Destination, Sending},
 };
 

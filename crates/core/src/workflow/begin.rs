@@ -12,12 +12,12 @@ use steadfast_store::{
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
-    RunError, Status,
+    RunError, Started, Status,
     active::{Poke, Stop},
     drive::Driver,
     fold::RunFold,
     record::{Entry, OnEnd},
-    runs::{Runs, Started},
+    runs::Runs,
     wake::{self, WakeUp},
 };
 use crate::RequestKey;

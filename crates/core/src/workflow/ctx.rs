@@ -12,7 +12,7 @@ use super::{
     state::{Given, State},
 };
 use crate::{
-    Body, Bucket, BucketHandle, Buckets, Error, Objects, Result, client::Way, object::CallKey,
+    Body, Bucket, BucketHandle, Buckets, Error, Objects, Result, door::Way, object::CallKey,
     script::Script,
 };
 

@@ -2,7 +2,7 @@
 
 use steadfast_store::{AddressError, StoreError};
 
-use crate::{Error, KeyError};
+use crate::{Body, Error, KeyError};
 
 /// Why something could not be done with a run.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -84,6 +84,13 @@ impl From<KeyError> for RunError {
 }
 
 impl RunError {
+    /// Writes what is given to a run as JSON.
+    pub(crate) fn json(what: &'static str, value: &impl Body) -> Result<String, Self> {
+        let malformed =
+            |error: serde_json::Error| RunError::Malformed { what, detail: error.to_string() };
+        serde_json::to_string(value).map_err(malformed)
+    }
+
     /// The stable code.
     pub fn code(&self) -> &str {
         match self {

@@ -8,8 +8,7 @@ use steadfast_store::{InvalidInput, Json, StoreError};
 use super::{Ctx, RunAddress, RunError, Status, Workflow};
 use crate::{
     Body, Client, Receive, Result,
-    client::{Way, json},
-    door::RunChange,
+    door::{RunChange, Way},
     object::{Destination, Sending},
 };
 
@@ -89,6 +88,13 @@ impl Ctx {
     }
 }
 
+impl Client {
+    /// A run of a workflow, with its types.
+    pub fn run<W: Workflow>(&self, run: RunAddress<W>) -> RunHandle<W> {
+        RunHandle { client: self.clone(), run }
+    }
+}
+
 /// One run of a program: [`Client::run`] gives it.
 pub struct RunHandle<W> {
     client: Client,
@@ -96,10 +102,6 @@ pub struct RunHandle<W> {
 }
 
 impl<W: Workflow> RunHandle<W> {
-    pub(crate) fn new(client: Client, run: RunAddress<W>) -> Self {
-        Self { client, run }
-    }
-
     fn names(&self) -> (&str, &str) {
         (W::NAME, self.run.id())
     }
@@ -152,7 +154,7 @@ impl<W: Workflow> RunHandle<W> {
                 running.runs.send_event(W::NAME, self.run.id(), event.name, &payload).await
             }
             Way::Remote(door) => {
-                let payload = json("the payload of the event", &payload)?;
+                let payload = RunError::json("the payload of the event", &payload)?;
                 Ok(door.send_event(self.names(), event.name, &payload).await?)
             }
         }

@@ -11,7 +11,7 @@ use steadfast_store::{Address, EntityKind, Entropy, Store, StoreClock};
 use tokio::sync::watch;
 
 use super::{
-    RunAddress, RunError, RunOptions, Status, Workflow,
+    RunAddress, RunError, RunOptions, Started, Status, Workflow,
     active::{Active, Stop},
     definition::Definition,
     fold::{RunFold, StepRecord, StepResult},
@@ -45,15 +45,6 @@ pub(super) struct Shared {
     pub(super) folds: FoldCache,
     /// Numbers of the leases of wake-ups that we hold; those of deliveries go upwards.
     pub(super) leases: AtomicI64,
-}
-
-/// What came of starting a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Started {
-    /// Whether this has made it; if not, it was there.
-    pub created: bool,
-    /// How far it is.
-    pub status: Status,
 }
 
 /// One run, as its record tells.

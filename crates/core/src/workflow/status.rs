@@ -42,6 +42,15 @@ impl Status {
     }
 }
 
+/// What came of starting a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Started {
+    /// Whether this has made it; if not, it was there.
+    pub created: bool,
+    /// How far it is.
+    pub status: Status,
+}
+
 /// How far a run is, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

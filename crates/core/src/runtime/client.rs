@@ -3,15 +3,15 @@
 use std::sync::{Arc, Weak};
 
 use parking_lot::RwLock;
-use steadfast_store::{RemoteProblem, StoreError};
+use steadfast_store::StoreError;
 
+use super::{Running, Runtime};
 use crate::{
-    Address, Arrival, Body, Bucket, BucketHandle, CallError, Handle, LiveSocket, Object, Runtime,
-    door::{RemoteDoor, call_error, input_error},
+    Address, Arrival, Body, CallError, Handle, LiveSocket, Object,
+    door::{RemoteDoor, Way, call_error, elsewhere, input_error},
     object::{Caller, Lists, PendingCall},
     process::{Decided, InputError, Process, encoded},
-    runtime::Running,
-    workflow::{RunAddress, RunError, RunHandle, Started, Workflow},
+    workflow::{RunAddress, RunError, Started, Workflow},
 };
 
 /// Reaches a program while it runs. Cheap to clone, and no clone keeps the program running: a
@@ -36,13 +36,6 @@ impl Default for Client {
     }
 }
 
-/// One of the two ways to a program.
-#[derive(Clone)]
-pub(crate) enum Way<L> {
-    Local(L),
-    Remote(Arc<dyn RemoteDoor>),
-}
-
 /// Takes messages from outside of the program: a queue, or an event of a run.
 pub trait Receive<M> {
     /// Why a message was not taken.
@@ -54,15 +47,6 @@ pub trait Receive<M> {
         client: &Client,
         msg: M,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send;
-}
-
-impl<L> Way<L> {
-    fn map<T>(self, part: impl FnOnce(L) -> T) -> Way<T> {
-        match self {
-            Self::Local(it) => Way::Local(part(it)),
-            Self::Remote(door) => Way::Remote(door),
-        }
-    }
 }
 
 impl Client {
@@ -168,15 +152,10 @@ impl Client {
         match self.way()? {
             Way::Local(running) => running.runs.start(run, input).await,
             Way::Remote(door) => {
-                let input = json("the input of the run", &input)?;
+                let input = RunError::json("the input of the run", &input)?;
                 Ok(door.start((W::NAME, run.id()), &input).await?)
             }
         }
-    }
-
-    /// A run of a workflow, with its types.
-    pub fn run<W: Workflow>(&self, run: RunAddress<W>) -> RunHandle<W> {
-        RunHandle::new(self.clone(), run)
     }
 
     /// Gives an input to a process.
@@ -190,30 +169,4 @@ impl Client {
             }
         }
     }
-
-    /// A bucket of the program, which must run already.
-    pub fn bucket(&self, bucket: Bucket) -> BucketHandle {
-        let way = self.way().ok().and_then(|it| match it {
-            Way::Local(running) => running.buckets.clone().map(Way::Local),
-            Way::Remote(door) => Some(Way::Remote(door)),
-        });
-        BucketHandle::new(way, bucket)
-    }
-}
-
-/// The error of a verb that a program in another process does not offer to a [`Client`].
-pub(crate) fn elsewhere(advice: &str) -> StoreError {
-    StoreError::Remote(Box::new(RemoteProblem {
-        code: "conflict",
-        detail: format!("the program runs in another process: {advice}"),
-        refusal: None,
-        is_retryable: false,
-        is_surely_not_applied: true,
-    }))
-}
-
-pub(crate) fn json(what: &'static str, value: &impl Body) -> Result<String, RunError> {
-    let malformed =
-        |error: serde_json::Error| RunError::Malformed { what, detail: error.to_string() };
-    serde_json::to_string(value).map_err(malformed)
 }

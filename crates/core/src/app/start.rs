@@ -1,0 +1,97 @@
+//! Opening a program: its parts are made on a store, and it begins to work.
+
+use std::sync::Arc;
+
+use steadfast_store::Store;
+
+use super::App;
+use crate::{
+    Client, Objects, Queues, Runs, Runtime, StartError, Tokens, bucket::Place, open,
+    process::Processes, runtime::Parts,
+};
+
+impl App {
+    /// Opens a data folder, or a database by its URL (`postgres://…`), and works on it.
+    pub async fn open(mut self, at: impl AsRef<str>) -> Result<Runtime, StartError> {
+        let at = at.as_ref();
+        self.check()?;
+        if !self.adopts {
+            match open::folder(at) {
+                Some(folder) => open::refuse_foreign(folder, &self.name).await?,
+                None => open::refuse_foreign_database(at, &self.name).await?,
+            }
+        }
+        let store = open::open_store(at).await?;
+        if let (Place::None, Some(folder)) = (&self.buckets.place, open::folder(at)) {
+            let blobs = folder.join("blobs");
+            if !self.buckets.specs.is_empty() || blobs.is_dir() {
+                self.buckets.place = Place::Folder(blobs);
+            }
+        }
+        let started = async {
+            let runtime = self.prepare(store.clone()).await?;
+            runtime.own_store();
+            let began = runtime.work().await;
+            runtime.or_stop(began).await
+        };
+        let started = started.await;
+        if started.is_err() {
+            // Closing twice is harmless.
+            store.close().await;
+        }
+        started
+    }
+
+    /// Works on a store that is open. Whoever opened it closes it.
+    pub async fn start(self, store: Arc<dyn Store>) -> Result<Runtime, StartError> {
+        let runtime = self.prepare(store).await?;
+        let began = runtime.work().await;
+        runtime.or_stop(began).await
+    }
+
+    /// Serves calls and questions on a store that is open, and delivers nothing before
+    /// [`Runtime::work`].
+    pub async fn prepare(self, store: Arc<dyn Store>) -> Result<Runtime, StartError> {
+        self.check_declared()?;
+        let is_ours = open::is_ours(&store, &self.name, self.adopts).await?;
+        let App { name, clients, entropy, keep, extensions, buckets, .. } = self;
+        let declared_buckets = buckets.specs.clone();
+        let buckets = buckets.open(store.clone(), entropy.clone()).await?;
+        let mut objects = Objects::builder(store.clone())
+            .shared_entropy(entropy.clone())
+            .options(self.object_options)
+            .workflows(self.workflows.iter().map(|it| it.0).collect())
+            .scripted(self.script.clone());
+        for add in self.objects {
+            objects = add(objects);
+        }
+        let objects = objects.start()?;
+        let processes =
+            self.processes.into_iter().fold(Processes::new(store.clone()), |it, add| add(it));
+        let runs = Runs::new(store.clone(), entropy.clone(), objects.clone());
+        let client = Client::default();
+        let declared = self.queues.scripted(&self.script);
+        let runs = runs.with_buckets(buckets.clone()).scripted(self.script);
+        let runs = self.workflows.into_iter().fold(runs, |it, (_, add)| add(it));
+        let queues =
+            Queues::new(declared, store.clone(), entropy.clone(), objects.clone(), client.clone());
+        let parts = Parts {
+            name,
+            tokens: Tokens::new(store.clone()),
+            store,
+            objects,
+            processes,
+            runs,
+            queues,
+            buckets,
+            declared_buckets,
+            extensions,
+            entropy,
+            dispatcher_options: self.dispatcher_options,
+            keep,
+        };
+        let runtime = Runtime::new(parts, self.before_work, is_ours, client, &clients);
+        self.on_open.into_iter().for_each(|hook| hook(&runtime));
+        Ok(runtime)
+    }
+}

@@ -1,0 +1,48 @@
+//! What a running program is made of.
+
+use std::sync::Arc;
+
+use steadfast_store::{Entropy, Store};
+
+use crate::{
+    BucketSpec, Buckets, DispatcherOptions, Keep, Objects, Queues, Runs, Sweeper, Tokens,
+    app::Extensions, process::Processes,
+};
+
+/// The parts of a program, on one store.
+pub(crate) struct Parts {
+    pub(crate) name: String,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) objects: Objects,
+    pub(crate) processes: Processes,
+    pub(crate) runs: Runs,
+    pub(crate) queues: Queues,
+    pub(crate) buckets: Option<Buckets>,
+    pub(crate) declared_buckets: Vec<BucketSpec>,
+    pub(crate) tokens: Tokens,
+    pub(crate) extensions: Extensions,
+    pub(crate) entropy: Arc<dyn Entropy>,
+    pub(crate) dispatcher_options: DispatcherOptions,
+    pub(crate) keep: Keep,
+}
+
+impl Parts {
+    pub(crate) fn sweeper(&self) -> Sweeper {
+        Sweeper {
+            store: self.store.clone(),
+            runs: self.runs.clone(),
+            queues: self.queues.clone(),
+            buckets: self.buckets.clone(),
+            keep: self.keep,
+        }
+    }
+}
+
+/// A program that ends together with its async runtime delivers nothing more; the next process
+/// takes over its work.
+impl Drop for Parts {
+    fn drop(&mut self) {
+        self.queues.let_go();
+        self.runs.let_go();
+    }
+}
