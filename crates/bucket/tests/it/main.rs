@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that meets something else has failed")]
 
+#[path = "../../../store/tests/it/wrapper.rs"]
+mod wrapper;
+
 mod blobs;
 mod conditions;
 mod events;

@@ -10,13 +10,15 @@ use std::{
 
 use async_trait::async_trait;
 use steadfast_core::store::{
-    Activity, Answer, Commit, CommitCallback, Health, MemoryStore, Notices, Owner, Query, Setting,
-    Store, StoreClock, StoreError,
+    Answer, Commit, CommitCallback, MemoryStore, Query, Store, StoreError,
 };
 use tokio::sync::{RwLock, Semaphore};
 
-pub(crate) struct Held {
-    pub(crate) inner: MemoryStore,
+use crate::wrapper::{Hook, Wrapper};
+
+pub(crate) type Held = Wrapper<MemoryStore, Hold>;
+
+pub(crate) struct Hold {
     holds: AtomicBool,
     waiting: Mutex<VecDeque<(Commit, CommitCallback)>>,
     /// Where a store that fails by chance is in its sequence; 0 for one that does not.
@@ -42,8 +44,7 @@ pub(crate) struct Held {
 
 impl Held {
     pub(crate) fn new(inner: MemoryStore) -> Arc<Self> {
-        Arc::new(Self {
-            inner,
+        let hold = Hold {
             holds: AtomicBool::new(false),
             waiting: Mutex::default(),
             trouble: AtomicU64::new(0),
@@ -57,12 +58,8 @@ impl Held {
             busy_when_done: AtomicUsize::new(0),
             expired: RwLock::new(()),
             expired_asked: Semaphore::new(0),
-        })
-    }
-
-    /// Holds all commits from now on.
-    pub(crate) fn hold(&self) {
-        self.holds.store(true, Ordering::SeqCst);
+        };
+        Self::around(Arc::new(inner), hold)
     }
 
     /// Lets everything through, now and from now on.
@@ -79,11 +76,6 @@ impl Held {
         }
     }
 
-    /// Returns when one more commit has come.
-    pub(crate) async fn came(&self) {
-        self.arrived.acquire().await.unwrap().forget();
-    }
-
     /// Commits the first that waits, and answers.
     pub(crate) fn release(&self) {
         let (commit, answer) = self.next();
@@ -97,16 +89,28 @@ impl Held {
         self.inner.submit(commit, answer);
     }
 
-    /// Answers the first that waits with an error, and does not commit it.
-    pub(crate) fn fail(&self, error: StoreError) {
-        self.next().1(Err(error));
-    }
-
     /// Commits the first that waits, and answers that nobody knows.
     pub(crate) fn lose(&self) {
         let (commit, answer) = self.next();
         let lost = |_| answer(Err(StoreError::Unknown { reason: "as the test wanted".into() }));
         self.inner.submit(commit, Box::new(lost));
+    }
+}
+
+impl Hold {
+    /// Holds all commits from now on.
+    pub(crate) fn hold(&self) {
+        self.holds.store(true, Ordering::SeqCst);
+    }
+
+    /// Returns when one more commit has come.
+    pub(crate) async fn came(&self) {
+        self.arrived.acquire().await.unwrap().forget();
+    }
+
+    /// Answers the first that waits with an error, and does not commit it.
+    pub(crate) fn fail(&self, error: StoreError) {
+        self.next().1(Err(error));
     }
 
     fn next(&self) -> (Commit, CommitCallback) {
@@ -143,7 +147,7 @@ impl Held {
         (!less(&self.room_left)).then_some(StoreError::DiskFull)
     }
 
-    async fn read_images(&self, query: Query) -> Result<Answer, StoreError> {
+    async fn read_images(&self, inner: &MemoryStore, query: Query) -> Result<Answer, StoreError> {
         self.images_asked.add_permits(1);
         let _pass = self.images.read().await;
         let less = |left: usize| Some(left.saturating_sub(1));
@@ -151,12 +155,15 @@ impl Held {
         if self.images_away.load(Ordering::SeqCst) || left == Ok(0) {
             return Err(StoreError::Unavailable { reason: "as the test wanted".into() });
         }
-        let images = self.inner.read(query).await?;
+        let images = inner.read(query).await?;
         self.images_read.fetch_add(images.len(), Ordering::SeqCst);
         Ok(images)
     }
+}
 
-    fn take(&self, commit: Commit, answer: CommitCallback) {
+#[async_trait]
+impl Hook<MemoryStore> for Hold {
+    fn submit(&self, inner: &MemoryStore, commit: Commit, answer: CommitCallback) {
         if let Some(error) = self.refusal(&commit) {
             return answer(Err(error));
         }
@@ -169,7 +176,7 @@ impl Held {
             }
             1 if troubled => return answer(Err(unknown())),
             2 if troubled => {
-                return self.inner.submit(commit, Box::new(move |_| answer(Err(unknown()))));
+                return inner.submit(commit, Box::new(move |_| answer(Err(unknown()))));
             }
             _ => {}
         }
@@ -179,59 +186,20 @@ impl Held {
             self.arrived.add_permits(1);
         } else {
             drop(waiting);
-            self.inner.submit(commit, answer);
+            inner.submit(commit, answer);
         }
     }
-}
 
-#[async_trait]
-impl Store for Held {
-    fn submit(&self, commit: Commit, answer: CommitCallback) {
-        self.take(commit, answer);
-    }
-
-    async fn read(&self, query: Query) -> Result<Answer, StoreError> {
+    async fn read(&self, inner: &MemoryStore, query: Query) -> Result<Answer, StoreError> {
         if matches!(query, Query::Images { .. }) {
-            return self.read_images(query).await;
+            return self.read_images(inner, query).await;
         }
         let is_expired = matches!(query, Query::ExpiredRuns { .. });
-        let found = self.inner.read(query).await;
+        let found = inner.read(query).await;
         if is_expired {
             self.expired_asked.add_permits(1);
             let _pass = self.expired.read().await;
         }
         found
-    }
-
-    async fn settings(&self) -> Result<Vec<Setting>, StoreError> {
-        self.inner.settings().await
-    }
-
-    fn notices(&self) -> &Notices {
-        self.inner.notices()
-    }
-
-    fn clock(&self) -> &Arc<StoreClock> {
-        self.inner.clock()
-    }
-
-    fn owner(&self) -> Owner {
-        self.inner.owner()
-    }
-
-    fn health(&self) -> Health {
-        self.inner.health()
-    }
-
-    fn check_lease(&self) -> Result<(), StoreError> {
-        self.inner.check_lease()
-    }
-
-    fn activity(&self) -> Activity {
-        self.inner.activity()
-    }
-
-    async fn close(&self) {
-        self.inner.close().await;
     }
 }

@@ -9,6 +9,8 @@
 #[expect(dead_code, reason = "shared with the store's tests, which use all of it")]
 #[path = "../../../store/tests/it/lab.rs"]
 mod lab;
+#[path = "../../../store/tests/it/wrapper.rs"]
+mod wrapper;
 
 mod app;
 mod bucket;

@@ -7,12 +7,15 @@ use std::sync::{
 
 use async_trait::async_trait;
 use steadfast_core::store::{
-    Activity, Answer, Commit, CommitCallback, EntityKind, Health, Notices, Owner, Query, Setting,
-    Store, StoreClock, StoreError, Write,
+    Answer, Commit, CommitCallback, EntityKind, Query, Store, StoreError, Write,
 };
 
-pub(crate) struct Watched {
-    inner: Arc<dyn Store>,
+use crate::wrapper::{Hook, Wrapper};
+
+pub(crate) type Watched = Wrapper<dyn Store, Watch>;
+
+#[derive(Default)]
+pub(crate) struct Watch {
     /// Messages of streams that were read.
     rows: AtomicUsize,
     /// Messages that were read one by one. The dispatcher does that as well, but not always.
@@ -24,16 +27,11 @@ pub(crate) struct Watched {
 
 impl Watched {
     pub(crate) fn new(inner: Arc<dyn Store>) -> Arc<Self> {
-        let (ends, has_ended) = (AtomicBool::new(false), AtomicBool::new(false));
-        Arc::new(Self {
-            inner,
-            rows: AtomicUsize::new(0),
-            single: AtomicUsize::new(0),
-            ends,
-            has_ended,
-        })
+        Self::around(inner, Watch::default())
     }
+}
 
+impl Watch {
     /// How many were read since this was last asked, of streams and one by one.
     pub(crate) fn rows(&self) -> (usize, usize) {
         (self.rows.swap(0, Ordering::SeqCst), self.single.swap(0, Ordering::SeqCst))
@@ -59,58 +57,26 @@ fn is_done(commit: &Commit) -> bool {
 }
 
 #[async_trait]
-impl Store for Watched {
-    fn submit(&self, commit: Commit, answer: CommitCallback) {
+impl Hook<dyn Store> for Watch {
+    fn submit(&self, inner: &dyn Store, commit: Commit, answer: CommitCallback) {
         if self.ends.load(Ordering::SeqCst) && is_done(&commit) {
             self.has_ended.store(true, Ordering::SeqCst);
         }
         match self.has_ended() {
             true => answer(Err(StoreError::Closed)),
-            false => self.inner.submit(commit, answer),
+            false => inner.submit(commit, answer),
         }
     }
 
-    async fn read(&self, query: Query) -> Result<Answer, StoreError> {
+    async fn read(&self, inner: &dyn Store, query: Query) -> Result<Answer, StoreError> {
         if matches!(query, Query::Message { .. }) {
             self.single.fetch_add(1, Ordering::SeqCst);
         }
         let is_counted = matches!(query, Query::Stream { .. } | Query::Snapshot { .. });
-        let found = self.inner.read(query).await?;
+        let found = inner.read(query).await?;
         if is_counted {
             self.rows.fetch_add(found.len(), Ordering::SeqCst);
         }
         Ok(found)
-    }
-
-    async fn settings(&self) -> Result<Vec<Setting>, StoreError> {
-        self.inner.settings().await
-    }
-
-    fn notices(&self) -> &Notices {
-        self.inner.notices()
-    }
-
-    fn clock(&self) -> &Arc<StoreClock> {
-        self.inner.clock()
-    }
-
-    fn owner(&self) -> Owner {
-        self.inner.owner()
-    }
-
-    fn health(&self) -> Health {
-        self.inner.health()
-    }
-
-    fn check_lease(&self) -> Result<(), StoreError> {
-        self.inner.check_lease()
-    }
-
-    fn activity(&self) -> Activity {
-        self.inner.activity()
-    }
-
-    async fn close(&self) {
-        self.inner.close().await;
     }
 }
