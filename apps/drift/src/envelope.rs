@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 /// The version of [`SignalEnvelope`].
 pub const SIGNAL_SCHEMA_VERSION: u32 = 1;
@@ -11,7 +12,10 @@ pub const SIGNAL_SCHEMA_VERSION: u32 = 1;
 pub type Headers = BTreeMap<String, String>;
 
 /// Which of the two environments.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, IntoStaticStr,
+)]
+#[strum(serialize_all = "lowercase")]
 #[serde(rename_all = "lowercase")]
 pub enum Side {
     /// The first one, the old one, the reference.
@@ -23,10 +27,7 @@ pub enum Side {
 impl Side {
     /// Its name in JSON.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Side::Left => "left",
-            Side::Right => "right",
-        }
+        self.into()
     }
 }
 
@@ -194,7 +195,10 @@ pub struct ProbeError {
 }
 
 /// The kinds of failure. The names are stable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, IntoStaticStr,
+)]
+#[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum ProbeErrorCode {
     /// The text, or the target of a redirect, is no URL that we fetch.
@@ -216,15 +220,7 @@ pub enum ProbeErrorCode {
 impl ProbeErrorCode {
     /// Its name in JSON.
     pub fn as_str(self) -> &'static str {
-        match self {
-            ProbeErrorCode::InvalidUrl => "invalid_url",
-            ProbeErrorCode::DnsError => "dns_error",
-            ProbeErrorCode::Timeout => "timeout",
-            ProbeErrorCode::TlsError => "tls_error",
-            ProbeErrorCode::SsrfBlocked => "ssrf_blocked",
-            ProbeErrorCode::FetchError => "fetch_error",
-            ProbeErrorCode::UnknownError => "unknown_error",
-        }
+        self.into()
     }
 }
 
@@ -371,4 +367,26 @@ pub struct Cookie {
     /// `strict`, `lax` or `none`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub same_site: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_json() {
+        assert_eq!([Side::Left, Side::Right].map(Side::as_str), ["left", "right"]);
+        for (code, name) in [
+            (ProbeErrorCode::InvalidUrl, "invalid_url"),
+            (ProbeErrorCode::DnsError, "dns_error"),
+            (ProbeErrorCode::Timeout, "timeout"),
+            (ProbeErrorCode::TlsError, "tls_error"),
+            (ProbeErrorCode::SsrfBlocked, "ssrf_blocked"),
+            (ProbeErrorCode::FetchError, "fetch_error"),
+            (ProbeErrorCode::UnknownError, "unknown_error"),
+        ] {
+            assert_eq!(code.as_str(), name);
+            assert_eq!(serde_json::to_value(code).unwrap(), name);
+        }
+    }
 }

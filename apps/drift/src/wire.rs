@@ -9,6 +9,7 @@ use crate::{
     trend::{Past, Trend},
 };
 use steadfast_ai::explain::Explanation;
+use strum::{EnumString, IntoStaticStr};
 
 /// One pair of environments; its name is the key of the pair.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +27,8 @@ impl Default for EnvPair {
 }
 
 /// How far a comparison is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
     /// It is under way.
@@ -40,15 +42,11 @@ pub enum Status {
 impl Status {
     /// As it is stored and shown.
     pub fn name(self) -> &'static str {
-        match self {
-            Status::Running => "running",
-            Status::Completed => "completed",
-            Status::Failed => "failed",
-        }
+        self.into()
     }
 
     pub(crate) fn from_name(name: &str) -> Option<Self> {
-        [Self::Running, Self::Completed, Self::Failed].into_iter().find(|it| it.name() == name)
+        name.parse().ok()
     }
 }
 
@@ -329,4 +327,21 @@ pub enum PairMessage {
         /// Of which comparison.
         comparison_id: String,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_status_is_the_stored_one() {
+        for (status, name) in [
+            (Status::Running, "running"),
+            (Status::Completed, "completed"),
+            (Status::Failed, "failed"),
+        ] {
+            assert_eq!((status.name(), Status::from_name(name)), (name, Some(status)));
+            assert_eq!(serde_json::to_value(status).unwrap(), name);
+        }
+    }
 }

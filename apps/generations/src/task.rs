@@ -3,9 +3,11 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+use strum::{EnumString, IntoStaticStr};
 
 /// How far a task is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 #[serde(rename_all = "lowercase")]
 pub enum TaskState {
     /// The provider does not know of it yet, or has not said so.
@@ -25,27 +27,12 @@ pub enum TaskState {
 impl TaskState {
     /// As it is stored and shown.
     pub fn name(self) -> &'static str {
-        match self {
-            TaskState::Pending => "pending",
-            TaskState::Submitted => "submitted",
-            TaskState::Streaming => "streaming",
-            TaskState::Ready => "ready",
-            TaskState::Failed => "failed",
-            TaskState::Cancelled => "cancelled",
-        }
+        self.into()
     }
 
     /// The state of this name.
     pub fn from_name(name: &str) -> Option<Self> {
-        let all = [
-            TaskState::Pending,
-            TaskState::Submitted,
-            TaskState::Streaming,
-            TaskState::Ready,
-            TaskState::Failed,
-            TaskState::Cancelled,
-        ];
-        all.into_iter().find(|it| it.name() == name)
+        name.parse().ok()
     }
 
     /// Whether nothing more will happen by itself.
@@ -121,5 +108,19 @@ mod tests {
         assert_ne!(task_id("g", 1, 0), artifact_id("g", 1));
         assert_eq!(&task_id("g", 1, 0)[14..15], "4");
         assert_eq!(task_id("g", 1, 0).len(), 36);
+    }
+
+    #[test]
+    fn the_name_of_a_state_is_the_stored_one() {
+        for (state, name) in [
+            (TaskState::Pending, "pending"),
+            (TaskState::Submitted, "submitted"),
+            (TaskState::Streaming, "streaming"),
+            (TaskState::Ready, "ready"),
+            (TaskState::Failed, "failed"),
+            (TaskState::Cancelled, "cancelled"),
+        ] {
+            assert_eq!((state.name(), TaskState::from_name(name)), (name, Some(state)));
+        }
     }
 }

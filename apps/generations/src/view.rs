@@ -3,11 +3,13 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use steadfast_ai::generate::OutputKind;
+use strum::{EnumString, IntoStaticStr};
 
 use crate::{DEFAULT_WORKSPACE, TaskError, TaskView};
 
 /// How far a generation is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 #[serde(rename_all = "lowercase")]
 pub enum GenerationStatus {
     /// Something is still to come.
@@ -23,18 +25,12 @@ pub enum GenerationStatus {
 impl GenerationStatus {
     /// As it is stored and shown.
     pub fn name(self) -> &'static str {
-        match self {
-            GenerationStatus::Active => "active",
-            GenerationStatus::Ready => "ready",
-            GenerationStatus::Failed => "failed",
-            GenerationStatus::Cancelled => "cancelled",
-        }
+        self.into()
     }
 
     /// The status of this name.
     pub fn from_name(name: &str) -> Option<Self> {
-        let all = [Self::Active, Self::Ready, Self::Failed, Self::Cancelled];
-        all.into_iter().find(|it| it.name() == name)
+        name.parse().ok()
     }
 }
 
@@ -139,4 +135,21 @@ pub struct Artifact {
     /// Its tags.
     #[serde(default)]
     pub tags: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_status_is_the_stored_one() {
+        for (status, name) in [
+            (GenerationStatus::Active, "active"),
+            (GenerationStatus::Ready, "ready"),
+            (GenerationStatus::Failed, "failed"),
+            (GenerationStatus::Cancelled, "cancelled"),
+        ] {
+            assert_eq!((status.name(), GenerationStatus::from_name(name)), (name, Some(status)));
+        }
+    }
 }

@@ -6,6 +6,7 @@ use steadfast_core::{
     Error, Result, Sql,
     rusqlite::{OptionalExtension, Row},
 };
+use strum::{EnumString, IntoStaticStr};
 
 /// The tables of an organization. `sequence` is the bucket's number of the change: it alone decides
 /// what is newer.
@@ -58,7 +59,8 @@ pub(crate) const LOST_RUNS: &str = "\
     ) STRICT";
 
 /// How far an image is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
     /// Its run is about to begin.
@@ -74,18 +76,12 @@ pub enum Status {
 impl Status {
     /// As it is stored and shown.
     pub fn name(self) -> &'static str {
-        match self {
-            Status::Queued => "queued",
-            Status::Running => "running",
-            Status::Classified => "classified",
-            Status::Failed => "failed",
-        }
+        self.into()
     }
 
     /// The status of this name.
     pub fn from_name(name: &str) -> Option<Self> {
-        let all = [Status::Queued, Status::Running, Status::Classified, Status::Failed];
-        all.into_iter().find(|it| it.name() == name)
+        name.parse().ok()
     }
 }
 
@@ -216,4 +212,21 @@ pub(crate) fn last_sequence(sql: &Sql, name: &str, expired: i64) -> Result<i64> 
 
 pub(crate) fn unknown(name: &str) -> Error {
     Error::terminal(format!("there is no upload `{name}`")).with_code("upload_not_found")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_status_is_the_stored_one() {
+        for (status, name) in [
+            (Status::Queued, "queued"),
+            (Status::Running, "running"),
+            (Status::Classified, "classified"),
+            (Status::Failed, "failed"),
+        ] {
+            assert_eq!((status.name(), Status::from_name(name)), (name, Some(status)));
+        }
+    }
 }

@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 /// What was done with a blob.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, IntoStaticStr,
+)]
 pub enum BlobAction {
     /// It was written.
     PutObject,
@@ -25,14 +28,7 @@ pub enum BlobAction {
 impl BlobAction {
     /// Its name in events.
     pub fn name(self) -> &'static str {
-        match self {
-            BlobAction::PutObject => "PutObject",
-            BlobAction::CopyObject => "CopyObject",
-            BlobAction::CompleteMultipartUpload => "CompleteMultipartUpload",
-            BlobAction::DeleteObject => "DeleteObject",
-            BlobAction::LifecycleDeletion => "LifecycleDeletion",
-            BlobAction::Unknown => "Unknown",
-        }
+        self.into()
     }
 
     /// Whether the blob is gone afterwards.
@@ -136,5 +132,20 @@ mod tests {
         let text = serde_json::to_string(&event).unwrap();
         assert!(text.contains(r#""object":{"key":"k"},"eventTime":"2024-05-24T19:36:44.379Z","#));
         assert!(!text.contains("copySource"), "{text}");
+    }
+
+    #[test]
+    fn the_name_of_an_action_is_the_one_in_events() {
+        for (action, name) in [
+            (BlobAction::PutObject, "PutObject"),
+            (BlobAction::CopyObject, "CopyObject"),
+            (BlobAction::CompleteMultipartUpload, "CompleteMultipartUpload"),
+            (BlobAction::DeleteObject, "DeleteObject"),
+            (BlobAction::LifecycleDeletion, "LifecycleDeletion"),
+            (BlobAction::Unknown, "Unknown"),
+        ] {
+            assert_eq!(action.name(), name);
+            assert_eq!(serde_json::to_value(action).unwrap(), name);
+        }
     }
 }

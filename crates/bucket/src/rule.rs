@@ -2,11 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 use steadfast_store::queue_address;
+use strum::IntoStaticStr;
 
 use crate::{BlobAction, BucketError, KEY_BYTES_MAX};
 
 /// A sort of events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, IntoStaticStr,
+)]
+#[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "kebab-case")]
 pub enum EventType {
     /// PutObject, CopyObject, CompleteMultipartUpload.
@@ -18,10 +22,7 @@ pub enum EventType {
 impl EventType {
     /// Its name.
     pub fn name(self) -> &'static str {
-        match self {
-            EventType::ObjectCreate => "object-create",
-            EventType::ObjectDelete => "object-delete",
-        }
+        self.into()
     }
 
     fn has(self, action: BlobAction) -> bool {
@@ -173,5 +174,14 @@ mod tests {
         ] {
             assert!(matches!(bad.check(), Err(BucketError::Argument { .. })), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn the_name_of_a_sort_of_events_is_the_stored_one() {
+        assert_eq!(BOTH.map(EventType::name), ["object-create", "object-delete"]);
+        assert_eq!(
+            serde_json::to_value(BOTH).unwrap(),
+            serde_json::json!(BOTH.map(EventType::name))
+        );
     }
 }

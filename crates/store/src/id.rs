@@ -3,6 +3,7 @@
 use std::{fmt, str::FromStr, sync::Arc};
 
 use sha2::{Digest, Sha256};
+use strum::{EnumString, IntoStaticStr};
 
 use crate::limits;
 
@@ -13,7 +14,8 @@ pub type Position = i64;
 pub type Version = i64;
 
 /// What sort of thing an address names. The tags are stored: they may never change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum EntityKind {
     /// A plain message stream.
     Stream,
@@ -45,15 +47,7 @@ impl EntityKind {
 
     /// The stored tag.
     pub fn tag(self) -> &'static str {
-        match self {
-            EntityKind::Stream => "stream",
-            EntityKind::Process => "process",
-            EntityKind::Object => "object",
-            EntityKind::Run => "run",
-            EntityKind::Queue => "queue",
-            EntityKind::Bucket => "bucket",
-            EntityKind::System => "system",
-        }
+        self.into()
     }
 
     /// Whether its messages make up a state that would be lost with them.
@@ -79,8 +73,8 @@ impl EntityKind {
         }
     }
 
-    fn from_tag(tag: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.tag() == tag)
+    pub(crate) fn from_tag(tag: &str) -> Option<Self> {
+        tag.parse().ok()
     }
 }
 
@@ -263,5 +257,13 @@ mod tests {
         assert!(Address::new(EntityKind::Stream, &class, "a").is_ok());
         assert!(Address::new(EntityKind::Stream, &(class + "x"), "a").is_err());
         assert!("order-1".parse::<Address>().is_err());
+    }
+
+    #[test]
+    fn the_tag_of_a_kind_never_changes() {
+        let tags = ["stream", "process", "object", "run", "queue", "bucket", "system"];
+        assert_eq!(EntityKind::ALL.map(EntityKind::tag), tags);
+        assert_eq!(tags.map(EntityKind::from_tag), EntityKind::ALL.map(Some));
+        assert_eq!(EntityKind::from_tag("Stream"), None);
     }
 }

@@ -1,5 +1,7 @@
 //! Messages as the store keeps them, and how far their delivery has come.
 
+use strum::{EnumString, IntoStaticStr};
+
 use crate::{Direction, EntityId, Json, Lease, MessageKind, Position, Timestamp, Version};
 
 /// How far the delivery of a message has come.
@@ -41,7 +43,8 @@ pub struct Settled {
 }
 
 /// The ways in which a delivery ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum SettledAs {
     /// It was handled.
     Done,
@@ -54,15 +57,11 @@ pub enum SettledAs {
 impl SettledAs {
     /// The stored tag.
     pub fn tag(self) -> &'static str {
-        match self {
-            SettledAs::Done => "done",
-            SettledAs::Dead => "dead",
-            SettledAs::Cancelled => "cancelled",
-        }
+        self.into()
     }
 
     pub(crate) fn from_tag(tag: &str) -> Option<Self> {
-        [Self::Done, Self::Dead, Self::Cancelled].into_iter().find(|it| it.tag() == tag)
+        tag.parse().ok()
     }
 }
 
@@ -135,4 +134,20 @@ pub struct Attempt {
     pub ended_at: Timestamp,
     /// Why.
     pub error: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tag_of_an_end_never_changes() {
+        for (end, tag) in [
+            (SettledAs::Done, "done"),
+            (SettledAs::Dead, "dead"),
+            (SettledAs::Cancelled, "cancelled"),
+        ] {
+            assert_eq!((end.tag(), SettledAs::from_tag(tag)), (tag, Some(end)));
+        }
+    }
 }

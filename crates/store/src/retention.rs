@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use strum::{EnumString, IntoStaticStr};
+
 use crate::{EntityId, Position, Timestamp};
 
 /// How long messages are kept once nothing is to be done with them.
@@ -21,7 +23,8 @@ impl Retention {
 }
 
 /// Which list of what the sweep is to look at again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum ExpiryList {
     /// Messages that were given up.
     Dead,
@@ -34,15 +37,11 @@ pub enum ExpiryList {
 impl ExpiryList {
     /// How it is stored.
     pub(crate) fn tag(self) -> &'static str {
-        match self {
-            ExpiryList::Dead => "dead",
-            ExpiryList::Late => "late",
-            ExpiryList::Ended => "ended",
-        }
+        self.into()
     }
 
     pub(crate) fn from_tag(tag: &str) -> Option<Self> {
-        [Self::Dead, Self::Late, Self::Ended].into_iter().find(|it| it.tag() == tag)
+        tag.parse().ok()
     }
 }
 
@@ -66,4 +65,18 @@ pub struct KeyName {
     pub scope: EntityId,
     /// The key.
     pub key: Box<str>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tag_of_a_list_never_changes() {
+        for (list, tag) in
+            [(ExpiryList::Dead, "dead"), (ExpiryList::Ended, "ended"), (ExpiryList::Late, "late")]
+        {
+            assert_eq!((list.tag(), ExpiryList::from_tag(tag)), (tag, Some(list)));
+        }
+    }
 }

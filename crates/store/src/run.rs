@@ -1,10 +1,13 @@
 //! What a store keeps of a run of a workflow beside its record, so that runs can be listed, kept
 //! for a time, and erased.
 
+use strum::{EnumString, IntoStaticStr};
+
 use crate::{Address, EntityId, Timestamp};
 
 /// How far a run is. The tags are stored: they may never change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum RunStatus {
     /// It has something to do.
     Queued,
@@ -33,14 +36,7 @@ impl RunStatus {
 
     /// The stored tag.
     pub fn tag(self) -> &'static str {
-        match self {
-            RunStatus::Queued => "queued",
-            RunStatus::Waiting => "waiting",
-            RunStatus::Paused => "paused",
-            RunStatus::Complete => "complete",
-            RunStatus::Errored => "errored",
-            RunStatus::Terminated => "terminated",
-        }
+        self.into()
     }
 
     /// Whether it has ended.
@@ -53,7 +49,7 @@ impl RunStatus {
 
     /// The status with this tag.
     pub fn from_tag(tag: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.tag() == tag)
+        tag.parse().ok()
     }
 }
 
@@ -140,5 +136,11 @@ mod tests {
             assert!(status.tag().bytes().all(|it| it.is_ascii_lowercase()));
         }
         assert_eq!(RunStatus::from_tag("Queued"), None);
+    }
+
+    #[test]
+    fn the_tag_of_a_status_never_changes() {
+        let tags = ["queued", "waiting", "paused", "complete", "errored", "terminated"];
+        assert_eq!(RunStatus::ALL.map(RunStatus::tag), tags);
     }
 }

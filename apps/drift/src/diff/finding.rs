@@ -3,12 +3,16 @@
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 /// The longest value that a finding repeats, in characters.
 pub const VALUE_LEN_MAX: usize = 300;
 
 /// How bad it is. The worst is the first in order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, IntoStaticStr,
+)]
+#[strum(serialize_all = "lowercase")]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Users are likely to notice.
@@ -22,16 +26,15 @@ pub enum Severity {
 impl Severity {
     /// Its name in JSON.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Severity::Critical => "critical",
-            Severity::Warn => "warn",
-            Severity::Info => "info",
-        }
+        self.into()
     }
 }
 
 /// What it is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, IntoStaticStr,
+)]
+#[strum(serialize_all = "lowercase")]
 #[serde(rename_all = "lowercase")]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Category {
@@ -47,15 +50,7 @@ pub enum Category {
 impl Category {
     /// Its name in JSON.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Category::Routing => "routing",
-            Category::Security => "security",
-            Category::Cache => "cache",
-            Category::Content => "content",
-            Category::Timing => "timing",
-            Category::Platform => "platform",
-            Category::Unknown => "unknown",
-        }
+        self.into()
     }
 }
 
@@ -125,7 +120,10 @@ codes! {
 }
 
 /// Which part of a diff shows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, IntoStaticStr,
+)]
+#[strum(serialize_all = "camelCase")]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "they are the fields of the diff")]
 pub enum Section {
@@ -144,18 +142,7 @@ pub enum Section {
 impl Section {
     /// Its name in JSON.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Section::Probe => "probe",
-            Section::Status => "status",
-            Section::FinalUrl => "finalUrl",
-            Section::Redirects => "redirects",
-            Section::Headers => "headers",
-            Section::Content => "content",
-            Section::Timing => "timing",
-            Section::Cf => "cf",
-            Section::Platform => "platform",
-            Section::Tls => "tls",
-        }
+        self.into()
     }
 
     /// Whether it has such a key.
@@ -304,4 +291,43 @@ pub(super) fn ranked(mut findings: Vec<DiffFinding>) -> Vec<DiffFinding> {
         key(a).cmp(&key(b)).then_with(|| a.message.cmp(&b.message)).then_with(|| a.id.cmp(&b.id))
     });
     findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_json() {
+        let severities = [Severity::Critical, Severity::Warn, Severity::Info];
+        assert_eq!(severities.map(Severity::as_str), ["critical", "warn", "info"]);
+        let categories = [
+            Category::Routing,
+            Category::Security,
+            Category::Cache,
+            Category::Content,
+            Category::Timing,
+            Category::Platform,
+            Category::Unknown,
+        ];
+        for category in categories {
+            assert_eq!(serde_json::to_value(category).unwrap(), category.as_str());
+        }
+        let sections = [
+            Section::Probe,
+            Section::Status,
+            Section::FinalUrl,
+            Section::Redirects,
+            Section::Headers,
+            Section::Content,
+            Section::Timing,
+            Section::Cf,
+            Section::Platform,
+            Section::Tls,
+        ];
+        for section in sections {
+            assert_eq!(serde_json::to_value(section).unwrap(), section.as_str());
+        }
+        assert_eq!(Section::FinalUrl.as_str(), "finalUrl");
+    }
 }

@@ -1,6 +1,7 @@
 //! What a library is told and asked.
 
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 use crate::{Generation, GenerationStatus};
 
@@ -39,7 +40,8 @@ pub struct DeleteArtifact {
 }
 
 /// What has a tag.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 #[serde(rename_all = "lowercase")]
 pub enum TagTarget {
     /// A generation.
@@ -50,10 +52,7 @@ pub enum TagTarget {
 
 impl TagTarget {
     pub(super) fn name(self) -> &'static str {
-        match self {
-            TagTarget::Generation => "generation",
-            TagTarget::Artifact => "artifact",
-        }
+        self.into()
     }
 }
 
@@ -139,4 +138,15 @@ pub struct TagCount {
     pub generations: u64,
     /// So many artifacts, their own tags and those of their generations.
     pub artifacts: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_target_is_the_stored_one() {
+        assert_eq!(TagTarget::Generation.name(), "generation");
+        assert_eq!(TagTarget::Artifact.name(), "artifact");
+    }
 }

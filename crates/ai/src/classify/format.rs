@@ -1,9 +1,11 @@
 //! The formats of images.
 
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 /// The formats that are taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 #[serde(rename_all = "lowercase")]
 pub enum ImageFormat {
     /// Portable Network Graphics.
@@ -19,12 +21,7 @@ pub enum ImageFormat {
 impl ImageFormat {
     /// Its name, as in JSON.
     pub fn as_str(self) -> &'static str {
-        match self {
-            ImageFormat::Png => "png",
-            ImageFormat::Jpeg => "jpeg",
-            ImageFormat::Webp => "webp",
-            ImageFormat::Gif => "gif",
-        }
+        self.into()
     }
 
     /// Its content type.
@@ -46,5 +43,16 @@ impl std::fmt::Display for ImageFormat {
             ImageFormat::Webp => "WebP",
             ImageFormat::Gif => "GIF",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_format_is_the_one_in_json() {
+        let formats = [ImageFormat::Png, ImageFormat::Jpeg, ImageFormat::Webp, ImageFormat::Gif];
+        assert_eq!(formats.map(ImageFormat::as_str), ["png", "jpeg", "webp", "gif"]);
     }
 }

@@ -1,5 +1,7 @@
 //! What an explainer gets to see.
 
+use strum::IntoStaticStr;
+
 /// The most findings that are looked at; the worst come first.
 pub(super) const FINDINGS_MAX: usize = 40;
 /// The longest text of a finding, in characters.
@@ -42,7 +44,8 @@ pub struct FindingSummary {
 }
 
 /// How bad a difference is. The worst is the first in order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Weight {
     /// Users are likely to notice.
     Critical,
@@ -55,11 +58,7 @@ pub enum Weight {
 impl Weight {
     /// Its name.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Weight::Critical => "critical",
-            Weight::Warn => "warn",
-            Weight::Info => "info",
-        }
+        self.into()
     }
 }
 
@@ -194,5 +193,11 @@ pub(super) mod tests {
         let sendable = summary.sendable();
         assert_eq!(sendable.findings.len(), FINDINGS_MAX);
         assert!(format!("{sendable:?}").len() < 60_000);
+    }
+
+    #[test]
+    fn the_name_of_a_weight_never_changes() {
+        let weights = [Weight::Critical, Weight::Warn, Weight::Info];
+        assert_eq!(weights.map(Weight::as_str), ["critical", "warn", "info"]);
     }
 }

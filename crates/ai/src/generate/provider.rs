@@ -3,11 +3,13 @@
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use strum::IntoStaticStr;
 
 use super::{embedded::Drawing, error::GenerateError, stream::OutputStream};
 
 /// What a task makes; it decides how long one waits for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 #[serde(rename_all = "lowercase")]
 pub enum OutputKind {
     /// One picture: seconds.
@@ -19,10 +21,7 @@ pub enum OutputKind {
 impl OutputKind {
     /// Its name, as in JSON.
     pub fn as_str(self) -> &'static str {
-        match self {
-            OutputKind::Image => "image",
-            OutputKind::Video => "video",
-        }
+        self.into()
     }
 }
 
@@ -198,4 +197,15 @@ pub trait Provider: Send + Sync + 'static {
 
     /// Reads the body of a webhook. Whose it is and whether it may speak is for the caller to know.
     fn parse_webhook(&self, body: &[u8]) -> Result<Vec<Report>, GenerateError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_kind_is_the_one_in_json() {
+        let kinds = [OutputKind::Image, OutputKind::Video];
+        assert_eq!(kinds.map(OutputKind::as_str), ["image", "video"]);
+    }
 }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use strum::{EnumString, IntoStaticStr};
 
 use super::record::Report;
 use crate::Error;
@@ -52,7 +53,21 @@ pub struct Started {
 }
 
 /// How far a run is, in one word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    EnumString,
+    IntoStaticStr,
+)]
+#[strum(serialize_all = "lowercase")]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum Phase {
@@ -99,20 +114,12 @@ impl Phase {
 
     /// As it is written.
     pub fn word(self) -> &'static str {
-        match self {
-            Phase::Queued => "queued",
-            Phase::Running => "running",
-            Phase::Waiting => "waiting",
-            Phase::Paused => "paused",
-            Phase::Complete => "complete",
-            Phase::Errored => "errored",
-            Phase::Terminated => "terminated",
-        }
+        self.into()
     }
 
     /// Of a word.
     pub fn named(word: &str) -> Option<Self> {
-        Phase::ALL.into_iter().find(|it| it.word() == word)
+        word.parse().ok()
     }
 
     /// Whether it will never go on.
@@ -122,7 +129,8 @@ impl Phase {
 }
 
 /// How far a step is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum StepStatus {
@@ -143,13 +151,30 @@ pub enum StepStatus {
 impl StepStatus {
     /// As it is written.
     pub fn word(self) -> &'static str {
-        match self {
-            StepStatus::Done => "done",
-            StepStatus::Failed => "failed",
-            StepStatus::Waiting => "waiting",
-            StepStatus::Retrying => "retrying",
-            StepStatus::Running => "running",
-            StepStatus::Dropped => "dropped",
+        self.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_those_of_json_and_never_change() {
+        let words = ["queued", "running", "waiting", "paused", "complete", "errored", "terminated"];
+        assert_eq!(Phase::ALL.map(Phase::word), words);
+        assert_eq!(words.map(Phase::named), Phase::ALL.map(Some));
+        assert_eq!(serde_json::to_value(Phase::ALL).unwrap(), serde_json::json!(words));
+        for (status, word) in [
+            (StepStatus::Done, "done"),
+            (StepStatus::Failed, "failed"),
+            (StepStatus::Waiting, "waiting"),
+            (StepStatus::Retrying, "retrying"),
+            (StepStatus::Running, "running"),
+            (StepStatus::Dropped, "dropped"),
+        ] {
+            assert_eq!(status.word(), word);
+            assert_eq!(serde_json::to_value(status).unwrap(), word);
         }
     }
 }

@@ -98,7 +98,7 @@ pub(crate) fn settled_row(row: &dyn Fields) -> Result<(Position, Settled), Store
 
 pub(super) fn address(row: &dyn Fields) -> Result<Address, StoreError> {
     let tag = row.text(0)?;
-    let kind = EntityKind::ALL.into_iter().find(|it| it.tag() == tag);
+    let kind = EntityKind::from_tag(&tag);
     let kind = kind.ok_or_else(|| StoreError::corrupt(format!("unknown kind `{tag}`")))?;
     Address::new(kind, &row.text(1)?, &row.text(2)?)
         .map_err(|error| StoreError::corrupt(error.to_string()))

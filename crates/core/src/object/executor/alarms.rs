@@ -8,12 +8,14 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::{Serialize, Serializer};
 use steadfast_store::Timestamp;
+use strum::{EnumString, IntoStaticStr};
 
 use super::{tables::Table, turn_state::TurnState};
 use crate::{Result, workflow::Time};
 
 /// What becomes of a repeated alarm's times that passed while nobody was there.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 #[serde(rename_all = "lowercase")]
 pub enum CatchUp {
     /// It rings once for all of them.
@@ -28,19 +30,11 @@ pub enum CatchUp {
 impl CatchUp {
     /// The stored tag.
     pub fn tag(self) -> &'static str {
-        match self {
-            CatchUp::Once => "once",
-            CatchUp::Each => "each",
-            CatchUp::Skip => "skip",
-        }
+        self.into()
     }
 
     fn from_tag(tag: &str) -> Self {
-        match tag {
-            "each" => CatchUp::Each,
-            "skip" => CatchUp::Skip,
-            _ => CatchUp::Once,
-        }
+        tag.parse().unwrap_or_default()
     }
 }
 
@@ -227,5 +221,20 @@ impl TurnState {
     fn run(&self, sql: &str, params: impl rusqlite::Params) -> rusqlite::Result<usize> {
         let database = &self.database;
         database.guard.system(|| database.connection.prepare_cached(sql)?.execute(params))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tag_of_a_catch_up_never_changes_and_an_unknown_one_rings_once() {
+        for (catch_up, tag) in
+            [(CatchUp::Once, "once"), (CatchUp::Each, "each"), (CatchUp::Skip, "skip")]
+        {
+            assert_eq!((catch_up.tag(), CatchUp::from_tag(tag)), (tag, catch_up));
+        }
+        assert_eq!(CatchUp::from_tag("later"), CatchUp::Once);
     }
 }
