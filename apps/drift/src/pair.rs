@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 use steadfast_egress::EgressError;
 use url::Url;
@@ -74,7 +75,7 @@ impl Pair {
 
     /// Names both URLs in their order, and does not tell them: there may be secrets in them.
     pub fn direction(&self) -> String {
-        hex(&Sha256::digest(format!("{}\n{}", self.left, self.right)))
+        HEXLOWER.encode(&Sha256::digest(format!("{}\n{}", self.left, self.right)))
     }
 
     /// The id of a comparison of this pair.
@@ -136,7 +137,7 @@ fn plain(text: &str) -> String {
 fn pair_key(left: &str, right: &str) -> String {
     let (first, second) = if left <= right { (left, right) } else { (right, left) };
     // No URL contains a line break, so nothing else hashes the same bytes.
-    let mut key = hex(&Sha256::digest(format!("{first}\n{second}")));
+    let mut key = HEXLOWER.encode(&Sha256::digest(format!("{first}\n{second}")));
     key.truncate(PAIR_KEY_LEN);
     key
 }
@@ -148,14 +149,6 @@ pub fn pair_key_of(comparison_id: &str) -> Option<&str> {
     let is_hex = |it: u8| it.is_ascii_digit() || (b'a'..=b'f').contains(&it);
     let is_uuid = uuid.len() == UUID_LEN && uuid.bytes().all(|it| is_hex(it) || it == b'-');
     (is_uuid && key.bytes().all(is_hex)).then_some(key)
-}
-
-/// Bytes in hexadecimal.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 #[cfg(test)]

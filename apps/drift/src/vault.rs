@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use ring::{
     aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey},
     rand::{SecureRandom, SystemRandom},
@@ -11,7 +12,7 @@ use sha2::{Digest, Sha256};
 use steadfast_core::store::{Commit, EntryKey, Json, Put, Store, StoreError, Write, secret_text};
 use tokio::sync::OnceCell;
 
-use crate::{Comparison, pair::hex};
+use crate::Comparison;
 
 /// Where the key is in the store.
 const SPACE: &str = "drift";
@@ -76,12 +77,13 @@ impl Vault {
             &mut text,
         );
         sealed.map_err(|_| VaultError::Unreadable)?;
-        Ok((shown, Some(format!("{}{}", hex(&nonce), hex(&text)))))
+        Ok((shown, Some(format!("{}{}", HEXLOWER.encode(&nonce), HEXLOWER.encode(&text)))))
     }
 
     /// The left and the right URL of what [`Vault::seal`] gave.
     pub async fn open(&self, sealed: &str) -> Result<[String; 2], VaultError> {
-        let mut bytes = unhex(sealed).ok_or(VaultError::Unreadable)?;
+        let bytes = HEXLOWER_PERMISSIVE.decode(sealed.as_bytes());
+        let mut bytes = bytes.map_err(|_| VaultError::Unreadable)?;
         let key = self.key().await?;
         let (nonce, text) = bytes.split_at_mut_checked(NONCE_LEN).ok_or(VaultError::Unreadable)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| VaultError::Unreadable)?;
@@ -115,12 +117,6 @@ impl Vault {
         let key = UnboundKey::new(&AES_256_GCM, &Sha256::digest(key));
         Ok(LessSafeKey::new(key.map_err(|_| corrupt("the key for URLs".into()))?))
     }
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let pairs = text.as_bytes().chunks(2);
-    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-    pairs.map(|it| (it.len() == 2).then(|| byte(it)).flatten()).collect()
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! Names and ids.
 
+use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 
 /// Names one write of an image: the same bytes written again are another one.
 pub fn event_id(key: &str, version: &str) -> String {
-    let digest = Sha256::digest(format!("{key}:{version}"));
-    digest.iter().map(|it| format!("{it:02x}")).collect()
+    HEXLOWER.encode(&Sha256::digest(format!("{key}:{version}")))
 }
 
 /// Names the run that classifies it; the n-th retry has a name of its own.

@@ -2,6 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use data_encoding::HEXLOWER;
 use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -269,7 +270,7 @@ fn is_organization(text: &str) -> bool {
 }
 
 fn hash(token: &str) -> String {
-    Sha256::digest(token).iter().map(|it| format!("{it:02x}")).collect()
+    HEXLOWER.encode(&Sha256::digest(token))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use data_encoding::HEXLOWER;
 use hmac::{Hmac, KeyInit, Mac};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use sha2::{Digest, Sha256};
@@ -84,13 +85,13 @@ fn query(
         utf8_percent_encode(&credential, VALUE)
     );
     let canonical = format!("{method}\n{path}\n{query}\nhost:{host}\n\nhost\nUNSIGNED-PAYLOAD");
-    let hash = hex(&Sha256::digest(canonical));
+    let hash = HEXLOWER.encode(&Sha256::digest(canonical));
     let text = format!("AWS4-HMAC-SHA256\n{time}\n{scope}\n{hash}");
     let mut secret = format!("AWS4{}", key.secret).into_bytes();
     for step in [day.to_string().as_str(), REGION, "s3", "aws4_request"] {
         secret = mac(&secret, step).to_vec();
     }
-    Ok(format!("{query}&X-Amz-Signature={}", hex(&mac(&secret, &text))))
+    Ok(format!("{query}&X-Amz-Signature={}", HEXLOWER.encode(&mac(&secret, &text))))
 }
 
 fn mac(secret: &[u8], text: &str) -> [u8; 32] {
@@ -98,10 +99,6 @@ fn mac(secret: &[u8], text: &str) -> [u8; 32] {
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret) else { return [0; 32] };
     mac.update(text.as_bytes());
     mac.finalize().into_bytes().into()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|it| format!("{it:02x}")).collect()
 }
 
 #[cfg(test)]

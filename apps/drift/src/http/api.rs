@@ -7,6 +7,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
+use data_encoding::HEXLOWER;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -114,7 +115,7 @@ pub(super) async fn begin(
 /// A hash of a request. The URLs may have secrets, which are kept nowhere as they are.
 fn digest(comparison: &Comparison) -> String {
     let request = serde_json::to_vec(comparison).unwrap_or_default();
-    Sha256::digest(request).iter().map(|it| format!("{it:02x}")).collect()
+    HEXLOWER.encode(&Sha256::digest(request))
 }
 
 pub(super) async fn find(site: &Site, id: &str) -> Result<Shown, Problem> {

@@ -3,13 +3,14 @@
 use std::io::{self, Write};
 
 use bytes::Bytes;
+use data_encoding::HEXLOWER;
 use flate2::write::{MultiGzDecoder, ZlibDecoder};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use sha2::{Digest, Sha256};
 use tokio::time::{Instant, timeout_at};
 
-use crate::{envelope::ProbeErrorCode, pair::hex};
+use crate::envelope::ProbeErrorCode;
 
 /// How a body is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +114,7 @@ impl Sink {
 
     fn body(&self, is_whole: bool) -> Body {
         let tally = self.tally();
-        let hash = hex(&tally.hasher.clone().finalize());
+        let hash = HEXLOWER.encode(&tally.hasher.clone().finalize());
         Body { hash, bytes: tally.bytes as u64, is_whole }
     }
 }

@@ -1,5 +1,6 @@
 //! Certificates in words.
 
+use data_encoding::HEXLOWER;
 use jiff::Timestamp;
 use rustls::pki_types::CertificateDer;
 use sha2::{Digest, Sha256};
@@ -8,7 +9,7 @@ use x509_parser::{
     time::ASN1Time,
 };
 
-use crate::{envelope::Certificate, pair::hex};
+use crate::envelope::Certificate;
 
 /// How many certificates of a chain are kept.
 const CHAIN_MAX: usize = 5;
@@ -23,7 +24,7 @@ pub(super) fn summary(chain: &[CertificateDer<'_>]) -> Vec<Certificate> {
 }
 
 fn one(der: &[u8]) -> Certificate {
-    let fingerprint = hex(&Sha256::digest(der));
+    let fingerprint = HEXLOWER.encode(&Sha256::digest(der));
     let Ok((_, parsed)) = X509Certificate::from_der(der) else {
         let subject = "(unreadable)".to_owned();
         return Certificate { subject, fingerprint, ..Certificate::default() };
@@ -34,7 +35,7 @@ fn one(der: &[u8]) -> Certificate {
         names: names(&parsed),
         not_before: time(parsed.validity().not_before),
         not_after: time(parsed.validity().not_after),
-        serial: hex(parsed.raw_serial()),
+        serial: HEXLOWER.encode(parsed.raw_serial()),
         key: key(&parsed),
         fingerprint,
     }

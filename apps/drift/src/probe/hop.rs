@@ -12,6 +12,7 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
+use percent_encoding::{AsciiSet, percent_encode};
 use steadfast_egress::Target;
 use tokio::{
     task::AbortHandle,
@@ -245,10 +246,7 @@ fn location(headers: &HeaderMap) -> Option<String> {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text.trim().to_owned(),
         // Bytes of another encoding mean themselves, as they do to browsers.
-        Err(_) => bytes.iter().fold(String::new(), |text, byte| match byte.is_ascii() {
-            true => text + &char::from(*byte).to_string(),
-            false => text + &format!("%{byte:02X}"),
-        }),
+        Err(_) => percent_encode(bytes, &AsciiSet::EMPTY).to_string(),
     };
     (!text.is_empty()).then_some(text)
 }

@@ -7,6 +7,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
+use data_encoding::HEXLOWER;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -65,7 +66,7 @@ fn digest(body: &[u8]) -> String {
     // Each workspace has its own keys.
     said.as_object_mut().and_then(|it| it.remove("workspace"));
     let hash = Sha256::digest(said.to_string());
-    hash.iter().take(16).map(|it| format!("{it:02x}")).collect()
+    HEXLOWER.encode(&hash[..16])
 }
 
 /// The workspace is that of the body, or else that of the address.

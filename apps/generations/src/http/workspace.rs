@@ -4,6 +4,7 @@ use axum::{
     extract::{FromRequestParts, Query},
     http::request::Parts,
 };
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use steadfast_core::{Address, Object};
 
@@ -47,18 +48,14 @@ impl Workspace {
         let mut link = path.to_owned();
         for (number, (name, value)) in own.iter().chain(query).enumerate() {
             let sign = if number == 0 { '?' } else { '&' };
-            link.push_str(&format!("{sign}{name}={}", escaped(value)));
+            link.push_str(&format!("{sign}{name}={}", utf8_percent_encode(value, ESCAPED)));
         }
         link
     }
 }
 
-/// A text as a part of an address.
-fn escaped(text: &str) -> String {
-    let plain = |it: u8| it.is_ascii_alphanumeric() || b"-_.".contains(&it);
-    let one = |it: u8| if plain(it) { char::from(it).to_string() } else { format!("%{it:02X}") };
-    text.bytes().map(one).collect()
-}
+/// Characters that are escaped in a value of a query.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
 
 #[derive(Deserialize)]
 struct Named {

@@ -8,6 +8,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use maud::{Markup, html};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use steadfast_web::{Asset, Page};
 
 use super::{
@@ -16,6 +17,9 @@ use super::{
     site::{Action, Site},
 };
 use crate::{Status, Upload};
+
+/// Characters that are escaped in a value of a query.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 static STYLE: LazyLock<Asset> = LazyLock::new(|| {
     Asset::css("/uploads-assets/uploads.css", include_str!("../../assets/uploads.css"))
@@ -76,15 +80,10 @@ fn next_page(query: &ListQuery, cursor: &str) -> String {
         ("cursor", Some(cursor)),
     ];
     let parts = parts.into_iter().filter_map(|(name, value)| Some((name, value?)));
-    let parts: Vec<_> = parts.map(|(name, value)| format!("{name}={}", encode(value))).collect();
+    let parts: Vec<_> = parts
+        .map(|(name, value)| format!("{name}={}", utf8_percent_encode(value, ESCAPED)))
+        .collect();
     format!("?{}", parts.join("&"))
-}
-
-/// Percent-encodes a value of a query.
-fn encode(value: &str) -> String {
-    let plain = |it: u8| it.is_ascii_alphanumeric() || b"-._~".contains(&it);
-    let encode = |it: u8| if plain(it) { char::from(it).to_string() } else { format!("%{it:02X}") };
-    value.bytes().map(encode).collect()
 }
 
 /// A page that says why there is nothing to see, and asks for a token where one is needed.

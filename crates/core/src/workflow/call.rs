@@ -2,6 +2,7 @@
 
 use std::{panic::Location, time::Duration};
 
+use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 
 use super::{
@@ -55,8 +56,7 @@ impl Ctx {
         let (place, fold) = (state.next_key("call", name), &state.fold);
         let first = fold.head.first;
         let digest = Sha256::digest(format!("{first}/{}/{place}", fold.generation));
-        let text: String = digest.iter().take(16).map(|it| format!("{it:02x}")).collect();
-        Ok(CallKey::new(first, &text)?)
+        Ok(CallKey::new(first, &HEXLOWER.encode(&digest[..16]))?)
     }
 }
 

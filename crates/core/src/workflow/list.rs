@@ -2,6 +2,7 @@
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
+use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 use steadfast_store::{RunCursor, RunFilter, RunStatus, RunSummary, Timestamp};
 
@@ -205,13 +206,11 @@ fn bad_cursor() -> RunError {
 
 fn write_cursor(last: &RunItem) -> String {
     let text = format!("{} {}", last.created_at.0.0, last.id);
-    text.bytes().map(|it| format!("{it:02x}")).collect()
+    HEXLOWER.encode(text.as_bytes())
 }
 
 fn read_cursor(workflow: &str, text: &str) -> Option<RunCursor> {
-    let digits = text.as_bytes().chunks(2).map(|it| str::from_utf8(it).ok());
-    let bytes = digits.map(|it| u8::from_str_radix(it?, 16).ok()).collect::<Option<Vec<u8>>>()?;
-    let text = String::from_utf8(bytes).ok()?;
+    let text = String::from_utf8(HEXLOWER.decode(text.as_bytes()).ok()?).ok()?;
     let (at, id) = text.split_once(' ')?;
     let (created_at, id) = (Timestamp(at.parse().ok()?), address(workflow, id).ok()?.id());
     Some(RunCursor { created_at, id })

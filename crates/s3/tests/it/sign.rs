@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use data_encoding::HEXLOWER;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 use steadfast_bucket::AccessKey;
@@ -70,7 +71,7 @@ pub(crate) fn sign_in(
     for step in [day.as_str()].into_iter().chain(steps.split('/')) {
         secret = mac(&secret, step);
     }
-    let signature = hex(&mac(&secret, &text));
+    let signature = HEXLOWER.encode(&mac(&secret, &text));
     let credential = format!("{}/{scope}", key.id);
     let value = format!(
         "AWS4-HMAC-SHA256 Credential={credential}, SignedHeaders={names}, Signature={signature}"
@@ -90,7 +91,7 @@ impl Seal {
             hash(b""),
             hash(bytes)
         );
-        self.before = hex(&mac(&self.secret, &text));
+        self.before = HEXLOWER.encode(&mac(&self.secret, &text));
         let mut chunk =
             format!("{:x};chunk-signature={}\r\n", bytes.len(), self.before).into_bytes();
         chunk.extend_from_slice(bytes);
@@ -106,9 +107,5 @@ fn mac(secret: &[u8], text: &str) -> Vec<u8> {
 }
 
 pub(crate) fn hash(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|it| format!("{it:02x}")).collect()
+    HEXLOWER.encode(&Sha256::digest(bytes))
 }

@@ -5,11 +5,12 @@ use std::{
     path::Path,
 };
 
+use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 
 /// The SHA-256 of some bytes, in hexadecimal.
 pub(super) fn sha256(bytes: &[u8]) -> String {
-    hex(Sha256::new_with_prefix(bytes))
+    HEXLOWER.encode(&Sha256::digest(bytes))
 }
 
 /// The SHA-256 of a file, in hexadecimal. Tells how many bytes it has read.
@@ -21,14 +22,10 @@ pub(super) fn sha256_of_file(path: &Path, mut read: impl FnMut(u64)) -> io::Resu
     loop {
         let len = file.read(&mut buffer)?;
         if len == 0 {
-            return Ok(hex(digest));
+            return Ok(HEXLOWER.encode(&digest.finalize()));
         }
         digest.update(&buffer[..len]);
         done += len as u64;
         read(done);
     }
-}
-
-fn hex(digest: Sha256) -> String {
-    digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -4,6 +4,7 @@
 //! object with one field: `{"blob": "<hex>"}`, `{"real": "Inf"}` or `{"real": "-Inf"}`, and
 //! `{"text": "<hex>"}` for text that is not UTF-8.
 
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use rusqlite::types::{Value as Sql, ValueRef};
 use serde_json::{Number, Value, json};
 
@@ -17,9 +18,9 @@ pub(super) fn to_json(value: ValueRef<'_>) -> Value {
         },
         ValueRef::Text(bytes) => match str::from_utf8(bytes) {
             Ok(text) => text.into(),
-            Err(_) => json!({ "text": hex(bytes) }),
+            Err(_) => json!({ "text": HEXLOWER.encode(bytes) }),
         },
-        ValueRef::Blob(bytes) => json!({ "blob": hex(bytes) }),
+        ValueRef::Blob(bytes) => json!({ "blob": HEXLOWER.encode(bytes) }),
     }
 }
 
@@ -45,27 +46,12 @@ pub(super) fn from_json(value: &Value) -> Result<Sql, &'static str> {
         Value::String(text) => Ok(Sql::Text(text.clone())),
         Value::Object(fields) => {
             let digits = fields.get("blob").filter(|_| fields.len() == 1).and_then(Value::as_str);
-            let bytes = digits.and_then(unhex).ok_or("{\"blob\": \"<hexadecimal digits>\"}")?;
+            let bytes = digits.and_then(|it| HEXLOWER_PERMISSIVE.decode(it.as_bytes()).ok());
+            let bytes = bytes.ok_or("{\"blob\": \"<hexadecimal digits>\"}")?;
             Ok(Sql::Blob(bytes))
         }
         Value::Array(_) => Err("null, a number, a text, a boolean or {\"blob\": \"<hex>\"}"),
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digit = |it: u8| char::from(DIGITS[usize::from(it & 15)]);
-    bytes.iter().flat_map(|it| [digit(it >> 4), digit(*it)]).collect()
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digit = |it: u8| char::from(it).to_digit(16);
-    let pairs = text.as_bytes().chunks(2);
-    let byte = |pair: &[u8]| match pair {
-        &[high, low] => u8::try_from(digit(high)? * 16 + digit(low)?).ok(),
-        _ => None,
-    };
-    pairs.map(byte).collect()
 }
 
 #[cfg(test)]
