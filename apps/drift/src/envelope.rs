@@ -1,4 +1,4 @@
-//! What one probe saw: the contract between the probe, the diff and whoever shows it.
+//! The result of one probe: the contract between the probe, the diff and whoever shows it.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ impl Side {
     }
 }
 
-/// What one probe saw.
+/// The result of one probe.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SignalEnvelope {

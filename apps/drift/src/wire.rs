@@ -1,4 +1,4 @@
-//! What a pair is told and asked, and what it tells.
+//! A pair of environments: its messages, and what it tells those who watch.
 
 use serde::{Deserialize, Serialize};
 
@@ -50,7 +50,7 @@ impl Status {
     }
 }
 
-/// What is compared.
+/// The two URLs that are compared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Comparison {
@@ -151,7 +151,7 @@ pub struct Brief {
     pub comparison_id: String,
     /// Its place in the history of the pair.
     pub sequence: i64,
-    /// What is compared.
+    /// The two URLs that are compared.
     #[serde(flatten)]
     pub comparison: Comparison,
     /// How far it is.
@@ -178,7 +178,7 @@ pub struct Brief {
 pub struct CreateComparison {
     /// Its id, chosen by the caller.
     pub comparison_id: String,
-    /// What is compared.
+    /// The two URLs that are compared.
     pub comparison: Comparison,
     /// Names both URLs in their order, see [`Pair::direction`](crate::pair::Pair::direction): the
     /// history is of this direction.
@@ -304,7 +304,7 @@ pub struct Overdue {
     pub comparison_id: String,
 }
 
-/// What everybody hears who watches a pair.
+/// A message to everybody who watches a pair.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum PairMessage {

@@ -1,4 +1,4 @@
-//! What a generation is told, and what it tells.
+//! Messages to a generation, and those that it sends to watchers.
 
 use serde::{Deserialize, Serialize};
 
@@ -86,7 +86,7 @@ pub struct Webhook {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Cancel;
 
-/// What failed is tried again.
+/// Tries failed tasks again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Retry;
 
@@ -116,7 +116,7 @@ pub struct AskLate {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GetWord;
 
-/// What the library has of a generation.
+/// The tags and deletions that the library has of a generation.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LibraryChanged {
     /// Of which artifact; nothing for the generation itself.
@@ -152,7 +152,7 @@ pub struct DiscardAgain {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Forget;
 
-/// What everybody hears who watches a generation.
+/// A message to everybody who watches a generation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum GenerationMessage {

@@ -1,4 +1,4 @@
-//! The agent of an organization, what it is told, and what it tells.
+//! The agent of an organization, its messages, and those that it sends to watchers.
 
 use std::time::Duration;
 
@@ -160,7 +160,7 @@ pub enum ProgressStep {
     PersistResult,
 }
 
-/// What everybody hears who watches an organization.
+/// A message to everybody who watches an organization.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum OrganizationMessage {

@@ -13,7 +13,7 @@ use crate::{
     more_sums::unhex,
 };
 
-/// What the writer of a blob says about it.
+/// Attributes that the writer of a blob gives it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attributes {
     /// Its media type.
@@ -62,7 +62,7 @@ pub struct Blob {
     pub sequence: i64,
     /// When it was written.
     pub modified_at: Timestamp,
-    /// What its writer says about it.
+    /// Attributes that its writer gave it.
     pub attributes: Attributes,
     /// The CRC-32 of its bytes.
     pub crc32: u32,
@@ -165,7 +165,7 @@ impl Blob {
     }
 }
 
-/// What is written into the index.
+/// The row of a blob in the index.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Stored {
     id: String,

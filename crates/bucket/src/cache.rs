@@ -1,4 +1,4 @@
-//! What this process remembers of buckets, which it alone changes.
+//! Settings of buckets in memory: this process alone changes them.
 
 use std::{collections::HashMap, sync::Arc};
 

@@ -22,7 +22,7 @@ use crate::{
 pub(crate) struct Change {
     pub(crate) key: BlobKey,
     pub(crate) action: BlobAction,
-    /// What is there afterwards; `None` for a deletion.
+    /// The new content; `None` for a deletion.
     pub(crate) content: Option<(ContentId, Stored)>,
     pub(crate) condition: Condition,
     pub(crate) copy_source: Option<CopySource>,
@@ -39,7 +39,7 @@ impl Change {
     }
 }
 
-/// What is recorded with the idempotency key of a put, as JSON, and comes back with
+/// The record that stands with the idempotency key of a put, as JSON, and comes back with
 /// [`BucketError::Repeated`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PutRecord {
@@ -51,11 +51,11 @@ pub struct PutRecord {
     pub size: u64,
 }
 
-/// What a change came to.
+/// The result of a change.
 pub(crate) struct Changed {
-    /// What was there before.
+    /// The blob before it.
     pub(crate) before: Option<Blob>,
-    /// What is there now.
+    /// The blob after it.
     pub(crate) after: Option<Blob>,
     /// The number that the change took; `None` if there was nothing to do.
     pub(crate) sequence: Option<i64>,
@@ -201,7 +201,7 @@ impl Shared {
         }
     }
 
-    /// What is in the index now, without asking.
+    /// The blob as the index has it now, without asking.
     fn written(
         &self,
         entry: &EntryKey,

@@ -16,12 +16,12 @@ pub struct BucketInfo {
     pub name: BucketName,
     /// When it was made.
     pub created_at: Timestamp,
-    /// What is set for it.
+    /// Its settings.
     pub settings: BucketSettings,
 }
 
 impl Shared {
-    /// What is known of a bucket, which must be there.
+    /// Looks a bucket up, which must be there.
     pub(crate) async fn bucket(&self, bucket: &BucketName) -> Result<Arc<Known>, BucketError> {
         let forgotten = match self.cache.find(bucket) {
             Ok(known) => {

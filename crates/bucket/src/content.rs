@@ -142,7 +142,7 @@ pub trait Blobs: Send + Sync + fmt::Debug + 'static {
         Vec::new()
     }
 
-    /// What [`Blobs::set_session`] wrote last; `None` if it never did.
+    /// The id that [`Blobs::set_session`] wrote last; `None` if it never did.
     fn session(&self) -> io::Result<Option<String>>;
 
     /// Writes beside the files which session of a store uses them. Durable when it returns.

@@ -14,11 +14,11 @@ use crate::{
 /// How a blob is copied.
 #[derive(Clone, Debug, Default)]
 pub struct CopyOptions {
-    /// What must be there to copy.
+    /// The condition on the original.
     pub source: Condition,
-    /// What must be there in its place.
+    /// The condition on the blob that it replaces.
     pub condition: Condition,
-    /// What is said about the copy; `None`: the same as about the original.
+    /// Attributes of the copy; `None`: those of the original.
     pub attributes: Option<Attributes>,
 }
 
@@ -101,7 +101,7 @@ fn link_all(blobs: &dyn Blobs, links: &[(FileName, FileName)]) -> Result<(), Buc
     for (index, (from, to)) in links.iter().enumerate() {
         if let Err(error) = blobs.link(*from, *to) {
             let made: Vec<FileName> = links[..index].iter().map(|it| it.1).collect();
-            // What cannot be removed, the caller sees to.
+            // The caller sees to files that cannot be removed.
             let _ = blobs.remove(&made);
             return Err(error.into());
         }

@@ -1,4 +1,4 @@
-//! What is computed of the bytes of a blob while they come.
+//! Checksums of the bytes of a blob, computed while they come.
 
 use crc32fast::Hasher as Crc32;
 use data_encoding::HEXLOWER;
@@ -7,12 +7,12 @@ use sha2::Sha256;
 
 use crate::{BucketError, MoreHashes, MoreSums, more_sums::MoreDigests};
 
-/// What is computed beside the CRC-32.
+/// The hashes that are computed beside the CRC-32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hashes {
     /// A third of the time of an MD5, because processors have instructions for it.
     Sha256,
-    /// What clients of S3 take a tag for.
+    /// Clients of S3 expect it as the tag.
     Md5,
     Both,
 }
@@ -63,7 +63,7 @@ impl Digests {
     }
 }
 
-/// What the bytes of a blob or part come to.
+/// The checksums of a blob or part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Checksums {
     pub(crate) size: u64,
@@ -82,7 +82,7 @@ impl Checksums {
     }
 }
 
-/// What the sender says that the bytes are. What is said is checked.
+/// The checksums that the sender names. All of them are checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Expected {
     /// How many there are.

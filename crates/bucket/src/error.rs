@@ -1,4 +1,4 @@
-//! What can go wrong with a bucket, each with a stable code.
+//! Errors of buckets, each with a stable code.
 
 use std::io;
 
@@ -15,7 +15,7 @@ pub enum BucketError {
          `.`, with a letter or digit at both ends"
     )]
     Name {
-        /// What was given.
+        /// The text that was given.
         name: String,
     },
     /// Not the key of a blob.
@@ -72,7 +72,7 @@ pub enum BucketError {
         /// Which condition.
         reason: &'static str,
     },
-    /// What the caller has is what there is.
+    /// The blob is the one that the caller has.
     #[error("`{key}` has not changed")]
     NotModified {
         /// Which key.
@@ -89,9 +89,9 @@ pub enum BucketError {
     /// The body has another length than was announced.
     #[error("{expected} bytes were announced and {actual} came; nothing was stored, send it again")]
     Length {
-        /// What was announced.
+        /// The length that was announced.
         expected: u64,
-        /// What came.
+        /// The length that came.
         actual: u64,
     },
     /// The body did not come to its end.
@@ -109,7 +109,7 @@ pub enum BucketError {
     /// Larger than the bucket allows.
     #[error("a blob in this bucket may have {max} bytes at most")]
     TooLarge {
-        /// What is allowed.
+        /// The limit.
         max: u64,
     },
     /// Too much of its own metadata.
@@ -117,7 +117,7 @@ pub enum BucketError {
     Metadata {
         /// How much it was.
         len: usize,
-        /// What is allowed.
+        /// The limit.
         max: usize,
     },
     /// The list of parts of an upload is not right.
@@ -125,7 +125,7 @@ pub enum BucketError {
     Part {
         /// Which one.
         number: u32,
-        /// What is wrong.
+        /// The problem.
         reason: PartTrouble,
     },
     /// Something that was given does not fit.
@@ -133,7 +133,7 @@ pub enum BucketError {
     Argument {
         /// Which field.
         field: &'static str,
-        /// What it must be.
+        /// The rule that it breaks.
         rule: String,
     },
     /// Another rule would send the same events.
@@ -172,7 +172,7 @@ pub enum BucketError {
     Store(#[from] StoreError),
 }
 
-/// What is wrong with a part.
+/// The problem with a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PartTrouble {
     /// It is not there, or not as listed.

@@ -1,11 +1,11 @@
-//! What a change of a blob looks like to who hears of it.
+//! Events that tell of changes of blobs.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
-/// What was done with a blob.
+/// The ways in which a blob changes.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, IntoStaticStr,
 )]
@@ -44,7 +44,7 @@ impl BlobAction {
 pub struct BlobEvent {
     /// Which store it happened in: 32 hexadecimal digits.
     pub account: String,
-    /// What happened.
+    /// The change.
     pub action: BlobAction,
     /// In which bucket.
     pub bucket: String,

@@ -8,7 +8,7 @@ use crate::{BlobEvent, BucketError, BucketName, Buckets};
 /// An event that a bucket sent, and how its delivery stands.
 #[derive(Clone, Debug)]
 pub struct SentEvent {
-    /// What happened.
+    /// The event.
     pub event: BlobEvent,
     /// The id of the rule that sent it, which may have changed since; `None` in events of versions
     /// that did not record it.

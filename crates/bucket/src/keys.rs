@@ -10,7 +10,7 @@ use crate::{BucketError, BucketName, KEY_BYTES_MAX};
 
 const KEYS: &str = "access-key";
 
-/// What a key may do.
+/// The rights of a key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Scope {
@@ -61,7 +61,7 @@ pub struct AccessKey {
     pub id: String,
     /// Its secret half, shown once.
     pub secret: String,
-    /// What it may do.
+    /// Its rights.
     pub scope: Scope,
     /// When it was made.
     pub created_at: Timestamp,

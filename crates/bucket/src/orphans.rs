@@ -25,7 +25,7 @@ const FILES_PER_SWEEP: usize = 100_000;
 /// clock was set back in between.
 const WALK_BEYOND: Duration = Duration::from_hours(24);
 
-/// What was found in a folder, or among the files to be looked at again.
+/// Files of a folder, or files to be looked at again.
 #[derive(Default)]
 struct Looked {
     files: usize,
@@ -86,7 +86,7 @@ impl Buckets {
                 walk.has_failed |= looked.is_err();
                 let looked = go_on(looked, failed)?;
                 (files, removed) = (files + looked.files, removed + looked.removed);
-                // What somebody is at now, this process looks at again.
+                // This process looks again at files that are in use now.
                 self.shared.doubt(&looked.again);
                 walk.shelf = Some(shelf);
                 if ended_at != Timestamp::MAX && end < ended_at {
@@ -205,7 +205,7 @@ impl Buckets {
     ) -> Result<Option<HashSet<u64>>, BucketError> {
         let Some(found) = self.shared.store.entry(by).await? else { return Ok(None) };
         let Some(bucket) = by.space().strip_prefix("upload/") else {
-            // What cannot be read is not swept.
+            // A file that cannot be read is not swept.
             let blob = Blob::read(&found).ok().flatten().filter(|it| it.content == content);
             return Ok(blob.map(|it| it.parts.iter().map(|it| it.0).collect()));
         };

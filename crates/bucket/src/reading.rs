@@ -41,7 +41,7 @@ impl ByteRange {
 pub struct GetOptions {
     /// Only these bytes.
     pub range: Option<ByteRange>,
-    /// What must be there.
+    /// The condition on the blob.
     pub condition: Condition,
 }
 

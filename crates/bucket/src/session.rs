@@ -20,12 +20,12 @@ use crate::{
 /// Gaps that are remembered one by one; then the last one grows.
 const GAPS_MAX: usize = 64;
 
-/// What the store keeps about the use of its files.
+/// The store's record of the use of its files.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Session {
     id: String,
-    /// What stood beside the files when this was committed, for an end between the two writes.
+    /// The id beside the files when this was committed, for an end between the two writes.
     previous: Option<String>,
     began_at: i64,
     /// A session that is found open has not ended cleanly.

@@ -1,4 +1,4 @@
-//! What is set for a bucket.
+//! The settings of a bucket.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{BLOB_BYTES_MAX, BucketError, KEY_BYTES_MAX, Rule, rule};
 
-/// What is set for a bucket.
+/// The settings of a bucket.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BucketSettings {
@@ -16,7 +16,7 @@ pub struct BucketSettings {
     /// Which changes are sent where.
     #[serde(default)]
     pub rules: Vec<Rule>,
-    /// What is deleted when it is old.
+    /// Rules that delete old blobs.
     #[serde(default)]
     pub lifecycle: Vec<LifecycleRule>,
 }

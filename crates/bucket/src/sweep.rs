@@ -1,5 +1,5 @@
-//! What nobody needs any more: old blobs, uploads that nobody completes, numbers of deleted keys,
-//! and files that no row refers to.
+//! Removes old blobs, uploads that nobody completes, numbers of deleted keys, and files that no row
+//! refers to.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -13,7 +13,7 @@ use crate::{
 /// An upload that began longer ago is seen by who lists all of them.
 const BEGUN_WITHIN: Duration = Duration::from_mins(10);
 
-/// What a sweep removed.
+/// Counts of what a sweep removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
     /// Blobs that a lifecycle rule deleted.

@@ -34,7 +34,7 @@ pub struct Upload {
     pub key: BlobKey,
     /// When it began.
     pub began_at: Timestamp,
-    /// What is said about the blob.
+    /// Attributes of the blob.
     pub attributes: Attributes,
     pub(crate) content: ContentId,
     /// It changes when a part takes the place of another.

@@ -21,11 +21,11 @@ const BUFFER: usize = 1 << 20;
 /// How a blob is put.
 #[derive(Clone, Debug, Default)]
 pub struct PutOptions {
-    /// What is said about it.
+    /// Its attributes.
     pub attributes: Attributes,
-    /// What its bytes must come to.
+    /// The checksums that its bytes must have.
     pub expected: Expected,
-    /// What must be there.
+    /// The condition on the blob that it replaces.
     pub condition: Condition,
     /// An idempotency key, recorded in the commit of the blob. A repetition puts nothing and fails
     /// with [`BucketError::Repeated`] and a [`PutRecord`](crate::PutRecord).
@@ -210,7 +210,7 @@ impl BytesWriter {
     pub(crate) async fn write(&mut self, bytes: &[u8]) -> Result<(), BucketError> {
         self.size += bytes.len() as u64;
         if self.max < self.size {
-            // What came so far is not a blob, and needs no room any more.
+            // The bytes so far are no blob, and need no room any more.
             self.state = None;
             return Err(BucketError::TooLarge { max: self.max });
         }

@@ -40,7 +40,7 @@ pub enum StartError {
     Bucket(#[from] BucketError),
 }
 
-/// What handlers, jobs and consumers return.
+/// The result of handlers, jobs and consumers.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why something could not be done. Every `std::error::Error` converts with `?` and may be tried

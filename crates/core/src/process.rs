@@ -44,11 +44,11 @@ pub trait Process: Send + Sync + Sized + 'static {
     const VERSION: i32 = 1;
     /// Whether commands of one instance are executed one at a time, in their order.
     const ORDERED: bool = false;
-    /// What comes in.
+    /// The inputs.
     type Input: Body + Clone + Debug + PartialEq;
-    /// What goes out.
+    /// The outputs.
     type Output: Body + Clone + Debug + PartialEq;
-    /// What is known in between.
+    /// The state that inputs are decided on.
     type State: Body + Clone + Debug + Default;
 
     /// Which instance an input belongs to; `None`: to none.
@@ -57,7 +57,7 @@ pub trait Process: Send + Sync + Sized + 'static {
     /// Decides what an input leads to. An empty list is an answer, too: the input is recorded.
     fn decide(input: &Self::Input, state: &Self::State) -> Result<Actions<Self>, Refused>;
 
-    /// What is known after an event. It sees inputs and decisions alike, and must ignore what does
+    /// The state after an event. It sees inputs and decisions alike, and must ignore what does
     /// not concern it.
     fn evolve(state: Self::State, event: &EventOf<Self>) -> Self::State;
 
@@ -74,7 +74,7 @@ pub trait Process: Send + Sync + Sized + 'static {
     }
 }
 
-/// What a process decides.
+/// A decision of a process.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action<I, O> {
     /// Answers whoever gave the input, with [`Decided::reply`]. It is recorded: who gives the input
@@ -92,7 +92,7 @@ pub enum Action<I, O> {
     Complete,
 }
 
-/// What a process decides on one input.
+/// The decisions of a process on one input.
 pub type Actions<P> = Vec<Action<<P as Process>::Input, <P as Process>::Output>>;
 
 /// The input does not make sense in this state; it is not recorded.

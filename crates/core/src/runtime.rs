@@ -326,7 +326,7 @@ impl Runtime {
         self.running.extensions.get()
     }
 
-    /// What delivers, while the program works.
+    /// The dispatcher, while the program works.
     pub(crate) fn dispatcher(&self) -> Option<&Dispatcher> {
         self.running.dispatcher.get().filter(|_| !self.running.has_ended())
     }

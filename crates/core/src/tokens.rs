@@ -42,7 +42,7 @@ struct Door {
     tokens: HashMap<String, Token>,
 }
 
-/// What is kept of a token.
+/// The stored part of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
     /// Names it, and opens nothing.
@@ -56,9 +56,9 @@ pub struct Token {
 /// A new token. It is shown once.
 #[derive(Clone)]
 pub struct NewToken {
-    /// What is kept of it.
+    /// Its stored part.
     pub token: Token,
-    /// What opens the door.
+    /// The secret text that callers send.
     pub secret: String,
 }
 
@@ -89,7 +89,7 @@ pub enum TokenError {
         max = ORGANIZATION_MAX
     )]
     Organization {
-        /// What was given.
+        /// The text that was given.
         organization: String,
     },
     /// The key was used before, and its token cannot be shown again: only its hash is kept.

@@ -63,9 +63,9 @@ use crate::{Body, Result};
 pub trait Workflow: Send + Sync + Sized + 'static {
     /// Its name. It is stored: it may never change.
     const NAME: &'static str;
-    /// What a run begins with.
+    /// The input of a run.
     type Input: Body;
-    /// What it ends with.
+    /// The output of a run.
     type Output: Body;
 
     /// Runs it. Write it as `async fn run(&self, ctx: &Ctx, input: …) -> Result<…>`.

@@ -13,7 +13,7 @@ use steadfast_store::StoreError;
 
 use crate::presign::REGION;
 
-/// What S3 calls an error of the buckets.
+/// An error of the buckets as S3 names it.
 pub(crate) fn s3_error_of(error: BucketError) -> S3Error {
     let (code, status) = code_of(&error);
     let mut answer = S3Error::with_message(code, error.to_string());
@@ -86,7 +86,8 @@ fn code_of(error: &BucketError) -> (S3ErrorCode, Option<StatusCode>) {
     (code, status)
 }
 
-/// What went wrong with a body. The library's types are private: their text tells them apart.
+/// The error of a body that broke off or is wrong. The library's types are private: their text
+/// tells them apart.
 pub(crate) fn body_error(error: &StdError) -> S3Error {
     let text = error.to_string();
     let custom = |code: &'static str, text: &'static str| {
@@ -161,7 +162,7 @@ fn between<'a>(text: &'a str, begin: &str, end: &str) -> Option<&'a str> {
     Some(&rest[..rest.find(end)?])
 }
 
-/// What to do about an error that the library gave no text.
+/// The advice for an error that the library gave no text.
 fn text_of(code: &str) -> &'static str {
     match code {
         "SignatureDoesNotMatch" => {

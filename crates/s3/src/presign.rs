@@ -19,7 +19,7 @@ pub(crate) const REGION: &str = "us-east-1";
 const VALUE: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 const PATH: &AsciiSet = &VALUE.remove(b'/');
 
-/// What a presigned URL allows.
+/// The request that a presigned URL allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PresignMethod {
     /// To read a blob.
@@ -34,7 +34,7 @@ pub enum PresignError {
     /// Too short or too long.
     #[error("a presigned URL holds for 1 second to 7 days, not for {seconds} seconds")]
     Expires {
-        /// What was asked for.
+        /// The time that was asked for.
         seconds: u64,
     },
     /// The clock shows a time that cannot be written.

@@ -12,9 +12,9 @@ use crate::{
 /// One step of progress: everything in it becomes durable together, or nothing does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Commit {
-    /// What must hold; if something does not, this commit alone is rejected.
+    /// Conditions; if one does not hold, this commit alone is rejected.
     pub expects: Vec<Expect>,
-    /// What changes, in this order.
+    /// Changes, in this order.
     pub writes: Vec<Write>,
 }
 
@@ -78,7 +78,7 @@ fn check_siblings(messages: &[Message]) -> Result<(), InvalidInput> {
     Ok(())
 }
 
-/// What a commit expects to find.
+/// A condition of a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expect {
     /// The stream ends at this version; 0 means that it is empty.
@@ -128,7 +128,7 @@ pub enum Expect {
     },
 }
 
-/// What a commit changes.
+/// A change that a commit makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Write {
     /// Adds messages to the end of a stream, which is made if it is not there.
@@ -381,7 +381,7 @@ fn value_bytes(put: &Put) -> usize {
     put.value.as_ref().map_or(0, |it| it.as_str().len())
 }
 
-/// What a stream has come to.
+/// The state of a stream, as its owner sums it up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     /// Which stream.
@@ -390,7 +390,7 @@ pub struct Snapshot {
     pub version: Version,
     /// The version of the code that made it; other code must not use it.
     pub code: i32,
-    /// What it has come to.
+    /// The state.
     pub state: Json,
 }
 

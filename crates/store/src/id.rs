@@ -13,7 +13,7 @@ pub type Position = i64;
 /// The place of a message in its stream, from 1, without gaps.
 pub type Version = i64;
 
-/// What sort of thing an address names. The tags are stored: they may never change.
+/// The kinds of things that addresses name. The tags are stored: they may never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, EnumString, IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub enum EntityKind {
@@ -103,7 +103,7 @@ impl Address {
         Ok(Self { kind, class: class.into(), name: name.into(), id: hash(kind, class, name) })
     }
 
-    /// What sort of thing this names.
+    /// The kind of thing that this names.
     pub fn kind(&self) -> EntityKind {
         self.kind
     }
@@ -162,13 +162,13 @@ pub enum AddressError {
     /// Not `kind/class/name`.
     #[error("`{text}` is not an address; write kind/class/name, for example process/checkout/42")]
     Shape {
-        /// What was given.
+        /// The text that was given.
         text: Box<str>,
     },
     /// A class with other characters or too long.
     #[error("class `{class}` must be 1 to {max} ASCII letters, digits, `-`, `_` or `.`", max = limits::CLASS_BYTES_MAX)]
     Class {
-        /// What was given.
+        /// The text that was given.
         class: Box<str>,
     },
     /// An empty or over-long name.

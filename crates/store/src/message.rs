@@ -252,7 +252,7 @@ impl Message {
         self
     }
 
-    /// What it takes in the store, roughly.
+    /// The bytes that it takes in the store, roughly.
     pub fn bytes(&self) -> usize {
         200 + self.message_type.len() + self.data.as_str().len() + self.metadata.as_str().len()
     }

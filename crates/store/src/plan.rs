@@ -26,7 +26,7 @@ pub(crate) use self::{
     needs::Needs,
 };
 
-/// What is still to be done with a message.
+/// A message that is still to be delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Work {
     /// Which message.

@@ -78,15 +78,15 @@ pub struct Recorded {
     pub kind: MessageKind,
     /// Input or output.
     pub direction: Direction,
-    /// What is done with it.
+    /// Its action: send, publish, reply, …
     pub action: String,
     /// Its stable type tag.
     pub message_type: String,
     /// The version of its type.
     pub schema: i32,
-    /// What it says.
+    /// Its data.
     pub data: Json,
-    /// What is known beside.
+    /// Its metadata.
     pub metadata: Json,
     /// Who it is for, if it is to be delivered.
     pub target: Option<EntityId>,

@@ -1,4 +1,4 @@
-//! What a store keeps of a run of a workflow beside its record, so that runs can be listed, kept
+//! The row of a run of a workflow, which stands beside its record so that runs can be listed, kept
 //! for a time, and erased.
 
 use strum::{EnumString, IntoStaticStr};

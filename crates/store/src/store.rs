@@ -60,7 +60,7 @@ pub trait Store: Send + Sync + 'static {
         Ok(())
     }
 
-    /// What the store has done since it was opened.
+    /// Counts of the store's work since it was opened.
     fn activity(&self) -> Activity;
 
     /// Finishes what waits, says goodbye and gives the store free for the next owner.
@@ -101,7 +101,7 @@ pub struct Setting {
     pub name: String,
     /// Its value.
     pub value: String,
-    /// What is wrong with it, and what to do.
+    /// The problem with it, and the remedy.
     pub concern: Option<String>,
 }
 

@@ -41,7 +41,7 @@ async fn sweep_log(store: &dyn Store, until: Timestamp) -> Result<usize, StoreEr
         let positions: Vec<Position> = old.collect();
         let Some(to) = positions.last().copied() else { return Ok(forgotten) };
         let seen = positions.len();
-        // What is still needed stays, as it is found then and not as it was before.
+        // A message that is needed when this commits stays.
         let commit = Commit::of(Write::Forget { positions }).write(Write::Swept { to });
         forgotten += committed(store, commit).await?.forgotten;
         if seen < PAGE {
@@ -66,7 +66,7 @@ async fn sweep_list(
             ExpiryList::Dead => Write::ForgetDead { positions, until },
             ExpiryList::Late | ExpiryList::Ended => Write::Forget { positions },
         };
-        // What stays comes into a list again when it is not needed any more.
+        // A row that stays comes into a list again when it is not needed any more.
         let commit = Commit::of(forget).write(Write::Looked { rows, again: false });
         forgotten += committed(store, commit).await?.forgotten;
     }

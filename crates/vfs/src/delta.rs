@@ -1,4 +1,4 @@
-//! What changed between two states of a database, readable in both directions.
+//! The difference of two states of a database, readable in both directions.
 //!
 //! A version byte, the page counts before and after, then for every page that differs, ascending:
 //! the step from the previous page's number, the CRC-32 of the page after, and its [`runs`]. A page

@@ -10,7 +10,7 @@ pub type Page = Arc<[u8; PAGE_SIZE]>;
 
 pub(crate) type Bytes = [u8; PAGE_SIZE];
 
-/// What a page that does not exist counts as.
+/// The value of a page that does not exist.
 pub(crate) static ZERO: Bytes = [0; PAGE_SIZE];
 
 static SHARED_ZERO: LazyLock<Page> = LazyLock::new(|| Arc::new(ZERO));

@@ -1,4 +1,4 @@
-//! What the library has of this generation: whether it has heard of the end, and what people have
+//! The library's view of this generation: whether it has heard of the end, and what people have
 //! changed.
 
 use std::time::Duration;

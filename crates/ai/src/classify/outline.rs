@@ -30,7 +30,7 @@ impl ImageFormat {
     }
 }
 
-/// What an image says of itself.
+/// The outline of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Outline {
     pub(crate) format: ImageFormat,
@@ -39,7 +39,7 @@ pub(crate) struct Outline {
     pub(crate) frames: u32,
     /// Bytes that the decoder needs for each pixel, beside those of the image itself.
     pub(crate) extra_bytes_per_pixel: u64,
-    /// What the decoder shall read, if not the bytes as they came.
+    /// Bytes for the decoder, if not those that came.
     pub(crate) cleaned: Option<Vec<u8>>,
 }
 

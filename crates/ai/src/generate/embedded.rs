@@ -35,7 +35,7 @@ const ART: &str = "embedded:art@1";
 /// Draws clips.
 const CLIP: &str = "embedded:clip@1";
 
-/// What it says about itself, with everything it makes.
+/// The method that it names with everything it makes.
 const METHOD: &str = "procedural, no AI model";
 
 /// Draws images and clips on a pool's threads. Clones share it.
@@ -54,7 +54,7 @@ impl Embedded {
     }
 }
 
-/// What a model makes, how large it may be and how large it is if nobody says, and its format.
+/// The kind of output of a model, its largest and its default edge, and its format.
 fn rules(model: &str) -> Option<(OutputKind, u64, u64, &'static str)> {
     match model {
         ART => Some((OutputKind::Image, 2_048, 1_024, "PNG")),
@@ -84,7 +84,7 @@ impl Drawing {
     }
 }
 
-/// What there is to say to these models. Anything else would be a promise that they do not keep.
+/// Refuses fields that these models do not know: taking them would be a promise.
 fn check_fields(kind: OutputKind, input: &Map<String, Value>) -> Result<(), GenerateError> {
     let mut taken = vec![
         "positivePrompt",

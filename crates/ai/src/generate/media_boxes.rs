@@ -6,7 +6,7 @@ pub(super) const HEADER_BYTES: usize = 256 << 10;
 /// Walks over the boxes of a file that passes by, and keeps `moov`.
 #[derive(Debug, Default)]
 pub(super) struct Boxes {
-    /// What there is of the header of the next box.
+    /// The part of the next box's header that has come.
     header: Vec<u8>,
     /// Bytes of the current box that are still to come.
     left: u64,
@@ -54,7 +54,7 @@ impl Boxes {
         }
     }
 
-    /// What was seen of `moov`.
+    /// The part of `moov` that has come.
     pub(super) fn moov(&self) -> &[u8] {
         &self.moov
     }

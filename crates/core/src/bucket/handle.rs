@@ -31,7 +31,7 @@ impl Bucket {
 
 /// One bucket of a running program: `runtime.bucket(UPLOADS)`. Cheap to clone.
 ///
-/// What changes the bucket is durable when it returns, together with the event that tells of it.
+/// A change of the bucket and the event that tells of it are durable when its method returns.
 /// A program in another process has no `writer`, `read` and `copy`: its S3 API streams and copies.
 #[derive(Clone)]
 pub struct BucketHandle {

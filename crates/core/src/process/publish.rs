@@ -1,4 +1,4 @@
-//! What a process publishes goes to its subscribers in the commit of the decision.
+//! Outputs that a process publishes go to its subscribers in the commit of the decision.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -14,7 +14,7 @@ use super::{
     record::{Beside, stream},
 };
 
-/// What a process published, as a queue has it.
+/// An output that a process published, as a queue has it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Published {
     /// The process.
@@ -24,7 +24,7 @@ pub struct Published {
     /// The type of the output.
     #[serde(rename = "type")]
     pub message_type: String,
-    /// What it says.
+    /// Its data.
     pub data: Value,
 }
 

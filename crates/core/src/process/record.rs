@@ -27,7 +27,7 @@ pub(crate) fn encoded<P: Process>(input: &P::Input) -> Result<(String, String, V
     Ok((name, message_type, data))
 }
 
-/// What stands beside a message of a process.
+/// The metadata of a message of a process.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Beside {
@@ -55,7 +55,7 @@ pub(super) fn messages<P: Process>(
     let ends = events.contains(&Event::Completed);
     let each = events.iter().enumerate().map(|(index, event)| {
         let mut message = message::<P>(stream, event)?;
-        // What is scheduled by the decision that ends it would only be cancelled.
+        // A schedule of the decision that ends it would only be cancelled.
         if ends && matches!(event, Event::Scheduled(..)) {
             message = message.without_task();
         }

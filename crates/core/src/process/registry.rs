@@ -27,7 +27,7 @@ pub struct Processes {
 /// An instance, for people.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct InstanceView {
-    /// What it knows, as JSON.
+    /// Its state, as JSON.
     pub state: Value,
     /// The last version of its stream.
     pub version: Version,

@@ -24,12 +24,12 @@ const CANCELLED_MAX: usize = 5_000;
 /// Instances whose state is held in memory.
 const HELD_MAX: usize = 10_000;
 
-/// What became of an input.
+/// The result of an input.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decided {
     /// The place of the input in the stream.
     pub version: Version,
-    /// What was decided on it, in order.
+    /// The decisions on it, in order.
     pub outputs: Vec<Output>,
     /// Whether it came after the end, so that it was only recorded.
     pub ignored: bool,
@@ -40,11 +40,11 @@ pub struct Decided {
 /// One decision, as it is recorded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Output {
-    /// What is done with it: reply, send, publish, schedule, complete.
+    /// Its action: reply, send, publish, schedule, complete.
     pub action: String,
     /// Its type.
     pub message_type: String,
-    /// What it says.
+    /// Its data.
     pub data: Value,
 }
 
@@ -89,7 +89,7 @@ impl<P: Process> Runner<P> {
         };
         for _ in 0..ATTEMPTS_MAX {
             let step = match self.step(&stream, instance, input, key, delivery).await {
-                // What is refused now may have been taken before.
+                // An input that is refused now may have been taken before.
                 Err(InputError::Refused(refused)) => {
                     let before = self.find(&stream, input, key, delivery).await?;
                     return before.ok_or(InputError::Refused(refused));
@@ -131,7 +131,7 @@ impl<P: Process> Runner<P> {
         Err(InputError::Contended { instance: name.into(), attempts: ATTEMPTS_MAX })
     }
 
-    /// What was decided on an input with this key, if it was. The commit is one that cannot be
+    /// The decisions on an input with this key, if there are any. The commit is one that cannot be
     /// applied: a key is looked at before anything is expected.
     async fn find(
         &self,
@@ -155,7 +155,7 @@ impl<P: Process> Runner<P> {
         }
     }
 
-    /// What an instance has come to; `None` if it never began.
+    /// The state of an instance; `None` if it never began.
     pub(super) async fn look(&self, name: &str) -> Result<Option<Instance<P>>, InputError> {
         let instance = Instance::load(&*self.store, &record::stream::<P>(name)?).await?;
         Ok((0 < instance.version).then_some(instance))
@@ -205,7 +205,7 @@ impl<P: Process> Runner<P> {
         Ok(Step { commit, after: instance, outputs, input: at, ignored })
     }
 
-    /// What was scheduled has no meaning after the end.
+    /// Schedules have no meaning after the end.
     async fn cancel_schedules(
         &self,
         stream: &Address,
@@ -234,7 +234,7 @@ impl<P: Process> Runner<P> {
         }
     }
 
-    /// What was decided when the input came first.
+    /// The decisions when the input came first.
     async fn recall(&self, first: Position) -> Result<Decided, InputError> {
         let read = async |position| {
             let missing = || StoreError::Corrupt { reason: format!("{position} is missing") };

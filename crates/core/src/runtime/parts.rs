@@ -1,4 +1,4 @@
-//! What a running program is made of.
+//! The parts of a running program.
 
 use std::sync::Arc;
 

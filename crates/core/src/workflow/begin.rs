@@ -28,7 +28,7 @@ const AS_LONG_AS_WE_LIVE: Duration = Duration::from_hours(24 * 365);
 /// If it is not known whether a run was made, it is looked for after so long.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// What is recorded with a key.
+/// The record that stands with a key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartedRecord {
     /// The id of the run.

@@ -1,4 +1,4 @@
-//! What a workflow works with while it runs.
+//! The context of a workflow while it runs.
 
 use std::{future::poll_fn, panic::Location, sync::Arc, task::Poll};
 
@@ -25,7 +25,7 @@ pub(super) struct Inner {
     state: Mutex<State>,
 }
 
-/// What a run needs from outside.
+/// The surroundings of a run.
 pub(super) struct Around {
     pub(super) run: Address,
     pub(super) clock: Arc<StoreClock>,
@@ -35,7 +35,7 @@ pub(super) struct Around {
     pub(super) buckets: Option<Buckets>,
 }
 
-/// What a run says is cut to this.
+/// Progress that a run reports is cut to this.
 const PROGRESS_BYTES_MAX: usize = 4_000;
 
 /// Where in the code of the workflow something is asked for.

@@ -10,28 +10,28 @@ pub enum RunError {
     /// No such workflow.
     #[error("workflow `{workflow}` is not served by this program; declare it with `App::workflow`")]
     UnknownWorkflow {
-        /// What was asked for.
+        /// The name that was asked for.
         workflow: String,
     },
     /// No such run.
     #[error("there is no run `{run}`")]
     UnknownRun {
-        /// What was asked for.
+        /// The name that was asked for.
         run: String,
     },
     /// The id cannot be one. Ids of runs are stricter than names of objects: steps pass them to
     /// other systems, for example as idempotency keys.
     #[error("`{id}` cannot be the id of a run: 1 to 128 of letters, digits, `_`, `-`, `.` and `:`")]
     InvalidId {
-        /// What was given.
+        /// The text that was given.
         id: String,
     },
-    /// What was given is not JSON of the right kind.
+    /// Something is not JSON of the right kind.
     #[error("{what} cannot be taken: {detail}")]
     Malformed {
-        /// What it is.
+        /// The thing that was given.
         what: &'static str,
-        /// What is wrong with it.
+        /// The problem with it.
         detail: String,
     },
     /// It has failed.
@@ -39,7 +39,7 @@ pub enum RunError {
     Failed {
         /// Which run.
         run: String,
-        /// What it failed with.
+        /// The error that it failed with.
         error: Error,
     },
     /// It is not in a state in which that could be done.
@@ -57,7 +57,7 @@ pub enum RunError {
     UnknownStep {
         /// Which run.
         run: String,
-        /// What was asked for.
+        /// The name that was asked for.
         step: String,
     },
     /// The key stands for another request.

@@ -52,9 +52,9 @@ pub(super) struct Shared {
 pub struct Run {
     /// How far it is.
     pub status: Status,
-    /// What it began with.
+    /// Its input.
     pub input: Value,
-    /// What it has recorded outside of branches: what, and what came of it.
+    /// Its records outside of branches: the key, and the result if there is one.
     pub steps: Vec<(String, Option<Value>)>,
 }
 

@@ -43,7 +43,7 @@ impl Status {
     }
 }
 
-/// What came of starting a run.
+/// The result of starting a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Started {
     /// Whether this has made it; if not, it was there.

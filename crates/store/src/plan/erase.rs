@@ -39,7 +39,7 @@ impl Batch {
             self.erase_whole(entity, &found);
             return Ok(());
         };
-        // What is known of its messages would have to be told apart.
+        // The facts about its messages would have to be told apart.
         if self.facts.messages.iter().any(|(_, brief)| brief.stream == entity) {
             return Err(Rejection::JustWritten { entity });
         }
@@ -50,7 +50,7 @@ impl Batch {
         Ok(())
     }
 
-    /// What is known of an entity that is to go; `None` if it is not there, or goes on.
+    /// The facts about an entity that is to go; `None` if it is not there, or goes on.
     fn erasable(&self, entity: EntityId, until: Timestamp) -> Result<Option<Erasure>, Rejection> {
         if self.has_moved(entity) {
             return Err(Rejection::JustWritten { entity });
@@ -87,7 +87,7 @@ impl Batch {
         self.receipt.erased = true;
     }
 
-    /// What was given up is dead no more. What this batch has changed was counted then.
+    /// Its dead messages count no more. Those that this batch has changed were counted then.
     fn uncount(&mut self, found: &Erasure) {
         for dead in &found.dead {
             let goes = found.cut.is_none_or(|it| dead.version <= it);

@@ -1,4 +1,4 @@
-//! What a batch knows: the rows that the store read, overlaid with what its earlier commits did.
+//! The facts of a batch: rows that the store read, overlaid with changes of its earlier commits.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -11,7 +11,7 @@ use crate::{
     Snapshot, Timestamp, Version,
 };
 
-/// What is needed of a stored message to revive or forget it.
+/// The part of a stored message that reviving or forgetting it needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Brief {
     pub(crate) stream: EntityId,
@@ -25,7 +25,7 @@ pub(crate) struct Brief {
     pub(crate) recorded: bool,
 }
 
-/// What is needed of a stored turn to forget it.
+/// The part of a stored turn that forgetting it needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TurnBrief {
     pub(crate) entity: EntityId,
@@ -34,7 +34,7 @@ pub(crate) struct TurnBrief {
     pub(crate) is_history: bool,
 }
 
-/// What is known of an entity that is to be erased. There is none of one that goes on.
+/// The facts about an entity that is to be erased. There are none of one that goes on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Erasure {
     /// Work for it, or of it.

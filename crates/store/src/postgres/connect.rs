@@ -33,7 +33,7 @@ pub struct PostgresOptions {
     /// is the default, `sslrootcert=FILE` names other roots than those of the machine, and
     /// `sslmode=disable` does without.
     pub url: String,
-    /// What time it is.
+    /// The clock of this machine.
     pub clock: Arc<dyn Clock>,
     /// A step of the clock beyond this is reported, and deletion by age waits.
     pub clock_step_max: Duration,

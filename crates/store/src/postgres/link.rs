@@ -1,4 +1,4 @@
-//! What the writer and the readers know of each other.
+//! The writer's connection, as the readers see it.
 
 use std::time::Instant;
 
@@ -27,7 +27,7 @@ impl Link {
         self.0.lock()
     }
 
-    /// What the database must have.
+    /// The batch that the database must have.
     pub(super) fn acknowledged(&self) -> Acknowledged {
         self.state().acknowledged
     }

@@ -34,7 +34,7 @@ const OPENING_MAX: Duration = Duration::from_secs(10);
 /// a database may hold several stores.
 const LOCK: &str = "(7310312, hashtext(current_schema()))";
 
-/// What it is to own the store.
+/// Our ownership of the store.
 pub(super) struct Held {
     pub(super) owner: Owner,
     /// Our name in the node row.
@@ -234,7 +234,7 @@ async fn raise(
     Ok(row.map(|row| (row.get(0), row.get(1))))
 }
 
-/// What is recorded of the clock of the store.
+/// The recorded state of the store's clock.
 pub(super) async fn clock(client: &Client) -> Result<ClockRecord, Error> {
     let row = client.query_one(queries::COUNTER, &[]).await?;
     Ok(ClockRecord { at: Timestamp(row.get(1)), delete_from: Timestamp(row.get(2)) })

@@ -71,7 +71,7 @@ pub(super) struct Writer {
 /// How a batch did not go through.
 struct Failure {
     trouble: Trouble,
-    /// What was to be written, if COMMIT was sent: then only the node row can tell how it ended.
+    /// The plan, if COMMIT was sent: then only the node row can tell how it ended.
     sent: Option<Box<Plan>>,
 }
 

@@ -52,7 +52,7 @@ pub(super) struct Slot {
 struct Owner {
     /// The database to open as the main file, once.
     pending: Option<(Arc<Image>, Arc<Lease>)>,
-    /// What temporary files count against.
+    /// The budget of its temporary files.
     budget: Option<Arc<Budget>>,
 }
 
@@ -116,7 +116,7 @@ impl Slot {
         self.owner().pending.take()
     }
 
-    /// What a new temporary file counts against.
+    /// The budget of a new temporary file.
     pub(super) fn budget(&self) -> Arc<Budget> {
         let of_attached = || ATTACHING.get().and_then(|slot| slot.owner().budget.clone());
         let own = self.owner().budget.clone();

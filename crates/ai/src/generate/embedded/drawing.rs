@@ -11,7 +11,7 @@ use super::noise::Rng;
 pub struct Drawing {
     /// `embedded:art@1` or `embedded:clip@1`.
     pub model: String,
-    /// What it is about.
+    /// Its subject.
     pub prompt: String,
     /// Which one of all that are about it.
     pub seed: u64,

@@ -13,7 +13,7 @@ use strum::{EnumString, IntoStaticStr};
 use super::{tables::Table, turn_state::TurnState};
 use crate::{Result, workflow::Time};
 
-/// What becomes of a repeated alarm's times that passed while nobody was there.
+/// The policy for times of a repeated alarm that passed while the program was down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, EnumString, IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 #[serde(rename_all = "lowercase")]
@@ -55,7 +55,7 @@ pub struct Alarm {
     /// Its period, if it is repeated.
     #[serde(rename = "everyMs", serialize_with = "millis")]
     pub every: Option<Duration>,
-    /// What becomes of times that passed.
+    /// The policy for times that passed.
     pub catch_up: CatchUp,
     /// Attempts that failed so far.
     pub attempts: u32,
