@@ -5,7 +5,7 @@ mod start;
 
 use std::{collections::BTreeMap, fmt, panic::Location, path::PathBuf, sync::Arc};
 
-use steadfast_store::{Address, EntityKind, Entropy, SeededEntropy};
+use steadfast_store::{Address, EntityKind, Entropy, SeededEntropy, queue_address};
 
 pub use self::extension::Extension;
 pub(crate) use self::extension::Extensions;
@@ -178,7 +178,7 @@ impl App {
     #[track_caller]
     pub fn subscribe<P: Process>(mut self, queue: Queue<Published>) -> Self {
         let owner = self.claim("subscription", &format!("{} to {}", P::NAME, queue.name()));
-        self.check_name(queue::address(queue.name()), queue.name(), &owner);
+        self.check_name(queue_address(queue.name()), queue.name(), &owner);
         self.expected.push((P::NAME, owner));
         self.processes.push(Box::new(move |it| it.subscribe::<P>(queue)));
         self
@@ -210,7 +210,7 @@ impl App {
     pub fn queue<T>(mut self, queue: impl Into<QueueSpec<T>>) -> Self {
         let QueueSpec { queue, settings } = queue.into();
         let owner = self.claim("queue", queue.name());
-        self.check_name(queue::address(queue.name()), queue.name(), &owner);
+        self.check_name(queue_address(queue.name()), queue.name(), &owner);
         match settings.check(queue.name()) {
             Ok(()) => self.queues.queue(queue.name(), settings),
             Err(error) => self.reject(format!("{error}, at {owner}")),
@@ -263,7 +263,7 @@ impl App {
     fn claim_consumer(&mut self, queue: &'static str, options: ConsumeOptions) -> bool {
         let owner = self.claim("consumer of queue", queue);
         let known = self.problems.len();
-        self.check_name(queue::address(queue), queue, &owner);
+        self.check_name(queue_address(queue), queue, &owner);
         if options.concurrency == 0 {
             self.reject(format!("queue `{queue}` needs a concurrency of 1 at least, at {owner}"));
         }

@@ -1,13 +1,13 @@
 //! Several small commits as one: what others have changed meanwhile does not harm the rest.
 
-use steadfast_store::{Commit, Receipt, Store, StoreError};
+use steadfast_store::{Commit, Outcome, Store, StoreError};
 
 /// Commits all in one, or one by one if something is no longer as it was. Each is answered with its
-/// receipt, if it happened.
+/// outcome.
 pub(crate) async fn commit_each(
     store: &dyn Store,
     commits: &[Commit],
-) -> Result<Vec<Option<Receipt>>, StoreError> {
+) -> Result<Vec<Outcome>, StoreError> {
     if commits.is_empty() {
         return Ok(Vec::new());
     }
@@ -16,12 +16,13 @@ pub(crate) async fn commit_each(
         together.expects.extend_from_slice(&commit.expects);
         together.writes.extend_from_slice(&commit.writes);
     }
-    if let Ok(receipt) = store.commit(together).await?.committed() {
-        return Ok(vec![Some(receipt); commits.len()]);
+    let outcome = store.commit(together).await?;
+    if commits.len() == 1 || matches!(outcome, Outcome::Committed(_)) {
+        return Ok(vec![outcome; commits.len()]);
     }
-    let mut receipts = Vec::new();
+    let mut outcomes = Vec::new();
     for commit in commits {
-        receipts.push(store.commit(commit.clone()).await?.committed().ok());
+        outcomes.push(store.commit(commit.clone()).await?);
     }
-    Ok(receipts)
+    Ok(outcomes)
 }

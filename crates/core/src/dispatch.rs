@@ -3,14 +3,15 @@
 //! It never polls. What it knows is in the [`index`]; an idle node asks the store nothing.
 
 pub(crate) mod attempt;
-mod deliver;
+pub(crate) mod bell;
+pub(crate) mod engine;
 mod handler;
 mod index;
-mod orphans;
 mod pools;
-mod task;
-mod turnstile;
+pub(crate) mod suspects;
+mod targets;
 pub(crate) mod window;
+mod worker;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -22,19 +23,20 @@ use steadfast_store::{
 use tokio::{sync::watch, task::JoinHandle};
 
 pub(crate) use self::attempt::panic_message;
-pub use self::{
-    deliver::CRASH_POINTS,
-    handler::{Delivery, Failure, Handler, Places, Router},
-};
 use self::{
-    deliver::Courier,
+    bell::Bell,
+    engine::Engine,
     index::{Bounds, Index},
-    task::{Shared, Task},
+    targets::Targets,
+    worker::Worker,
 };
-use crate::Queues;
+pub use self::{
+    handler::{Delivery, Failure, Handler, Places, Router},
+    worker::CRASH_POINTS,
+};
 
-/// Who hears of work that waits in queues, whose consumers draw it.
-pub(crate) trait QueueNews: Send + Sync + 'static {
+/// Hears of work that waits in queues: their own loops deliver it.
+pub(crate) trait QueueListener: Send + Sync + 'static {
     /// It was written, in this order.
     fn heard(&self, works: &[Work]);
     /// Some was not heard of.
@@ -100,7 +102,7 @@ pub struct DispatcherBuilder {
     options: DispatcherOptions,
     handlers: HashMap<Box<str>, Arc<dyn Handler>>,
     routers: Vec<Arc<dyn Router>>,
-    queues: Option<Arc<dyn QueueNews>>,
+    queues: Option<Arc<dyn QueueListener>>,
 }
 
 impl DispatcherBuilder {
@@ -116,8 +118,7 @@ impl DispatcherBuilder {
         self
     }
 
-    /// Tells who looks after queues of what waits there.
-    pub fn queues(mut self, queues: Queues) -> Self {
+    pub(crate) fn queue_listener(mut self, queues: impl QueueListener) -> Self {
         self.queues = Some(Arc::new(queues));
         self
     }
@@ -144,8 +145,9 @@ impl DispatcherBuilder {
         let own_places = routers.iter().flat_map(|it| it.own_places()).collect();
         // Listening comes before the first look, so that nothing falls between them.
         store.notices().listen();
-        let courier = Courier::new(store.clone(), entropy, options, handlers, routers);
-        let blamed = courier.take_over_orphans().await?;
+        let bell = Arc::new(Bell::default());
+        let worker = Worker::new(store.clone(), entropy, options, handlers, routers, bell.clone());
+        let blamed = worker.take_over().await?;
         let bounds = Bounds {
             in_flight: options.concurrency_per_target,
             window: options.window,
@@ -154,21 +156,21 @@ impl DispatcherBuilder {
         };
         let mut index = Index::new(bounds, own_places);
         index.hold(&blamed);
-        let shared = Arc::new(Shared::new(index));
+        let (worker, index) = (Arc::new(worker), Arc::new(Mutex::new(index)));
+        let targets = Targets::new(worker.clone(), index.clone(), queues, blamed, bell.clone());
+        let engine = Engine::new(targets, store.clone(), bell.clone());
         let (stop, stopping) = watch::channel(false);
-        let courier = Arc::new(courier);
-        let task =
-            Task::new(store.clone(), options, courier.clone(), shared.clone(), queues, blamed);
-        let task = Mutex::new(Some(tokio::spawn(task.run(stopping))));
-        Ok(Dispatcher { store, courier, shared, stop, task })
+        let task = Mutex::new(Some(tokio::spawn(engine.run(stopping, options.grace))));
+        Ok(Dispatcher { store, worker, index, bell, stop, task })
     }
 }
 
 /// A running dispatcher.
 pub struct Dispatcher {
     store: Arc<dyn Store>,
-    courier: Arc<Courier>,
-    shared: Arc<Shared>,
+    worker: Arc<Worker>,
+    index: Arc<Mutex<Index>>,
+    bell: Arc<Bell>,
     stop: watch::Sender<bool>,
     /// Taken by who stops it.
     task: Mutex<Option<JoinHandle<()>>>,
@@ -189,7 +191,9 @@ impl Dispatcher {
 
     /// Waits until nothing is under way and nothing known is due, or the store cannot be read.
     pub async fn settled(&self) {
-        self.shared.settled().await;
+        // The loop looks once more, and hears of all commits before.
+        self.bell.ring();
+        self.bell.settled(self.store.clock()).await;
     }
 
     /// Looks for pending work that nothing will ever wake; there must be none.
@@ -200,13 +204,14 @@ impl Dispatcher {
             let page = self.store.due(cursor, 1_000).await?;
             let Some(last) = page.last() else { break };
             cursor = DueCursor { due_at: last.due_at, position: last.position };
-            forgotten.extend(self.shared.uncovered(&page));
+            let index = self.index.lock();
+            forgotten.extend(page.iter().filter(|it| !index.covers(it)).map(|it| it.position));
         }
         // What was settled while we looked is not forgotten.
         let mut still = Vec::new();
         for position in forgotten {
             let Some(message) = self.store.message(position).await? else { continue };
-            if self.courier.leaves(&message) {
+            if self.worker.leaves(&message) {
                 continue;
             }
             let Recorded { target: Some(target), ordered, state, .. } = message else { continue };

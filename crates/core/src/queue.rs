@@ -1,7 +1,6 @@
 //! Queues: at least once, in due order, several consumers at a time; what cannot be handled moves
 //! to dead letters, from where it can be given another chance.
 
-mod carry;
 mod change;
 mod consumer;
 mod control;
@@ -12,34 +11,34 @@ mod figures;
 mod keyed;
 mod meter;
 mod name;
-mod orphans;
 mod patience;
 mod peek;
 mod pull;
-mod pump;
 mod purge;
 mod queues;
 mod rate;
 mod redrive;
+mod samples;
 mod send;
 mod settings;
-mod settle;
 mod shelf;
-mod suspects;
+mod source;
+mod worker;
 
+pub(crate) use self::queues::Declared;
 pub use self::{
-    carry::QUEUE_CRASH_POINTS,
     consumer::{Batch, BatchConsumer, ConsumeOptions, Consumer, SettledBatch},
     delivery::{Delivery, Settled},
     error::QueueError,
-    figures::{QueuePage, QueueView, Sample},
+    figures::{QueuePage, QueueView},
     meter::Rates,
     name::{Later, Queue, QueueSpec},
     peek::{PeekState, Peeked},
     pull::{Acked, LeaseId, PULL_MAX, Pulled},
     queues::Queues,
     redrive::{Redrive, Redriven},
+    samples::Sample,
     send::{Outgoing, SEND_MAX},
     settings::QueueSettings,
+    worker::QUEUE_CRASH_POINTS,
 };
-pub(crate) use self::{name::address, queues::Declared};

@@ -1,4 +1,6 @@
-//! Leases of deliveries, and the task that runs code of the user's.
+//! One attempt to deliver a message: the lease under which it is counted, the task that runs code
+//! of the user's, and the commit with which it ends. Each can be the last line that a process
+//! executes; nothing is lost.
 
 use std::{
     any::Any,
@@ -7,17 +9,34 @@ use std::{
         Arc,
         atomic::{AtomicI64, Ordering},
     },
+    time::Duration,
 };
 
 use parking_lot::Mutex;
-use steadfast_store::{Commit, Lease, Position, Store, Timestamp, Write};
+use steadfast_store::{
+    Address, Claimed, Commit, Entropy, Lease, Outcome, Position, Receipt, Recorded, Rejection,
+    RetryPolicy, SettledAs, Store, StoreError, Timestamp, Work, Write,
+};
 use tokio::task::JoinSet;
+
+use super::handler::Handler;
+use crate::commit_each::commit_each;
 
 /// The leases of deliveries in flight.
 #[derive(Default)]
 pub(crate) struct Leases {
     last: Arc<AtomicI64>,
     held: Mutex<HashMap<Position, (Lease, Timestamp)>>,
+}
+
+/// The answer to a claim.
+pub(crate) enum Claim {
+    /// This attempt is counted.
+    Held { attempt: u32, lease: Lease, until: Timestamp },
+    /// It is not due before then.
+    NotDue(Timestamp),
+    /// Somebody else has the message, or has settled it.
+    Lost,
 }
 
 impl Leases {
@@ -28,14 +47,37 @@ impl Leases {
 
     /// A lease that this process has not given before. The number of an exclusive one is negative,
     /// so that the next process knows that nothing else that is suspect ran beside it.
-    pub(crate) fn next(&self, store: &dyn Store, is_exclusive: bool) -> Lease {
+    fn next(&self, store: &dyn Store, is_exclusive: bool) -> Lease {
         let number = 1 + self.last.fetch_add(1, Ordering::Relaxed);
         let number = if is_exclusive { -number } else { number };
         Lease { holder: store.owner().epoch, number }
     }
 
-    pub(crate) fn hold(&self, position: Position, lease: Lease, until: Timestamp) {
-        self.held.lock().insert(position, (lease, until));
+    /// Counts attempts before they begin, in one commit where possible.
+    pub(crate) async fn claim(
+        &self,
+        store: &dyn Store,
+        positions: &[Position],
+        lasts: Duration,
+        is_exclusive: bool,
+    ) -> Result<Vec<Claim>, StoreError> {
+        let lease = self.next(store, is_exclusive);
+        let claim =
+            |position: &Position| Commit::of(Write::Claim { position: *position, lease, lasts });
+        let claims: Vec<Commit> = positions.iter().map(claim).collect();
+        let outcomes = commit_each(store, &claims).await?;
+        let held = |(position, outcome): (&Position, Outcome)| match outcome {
+            Outcome::Committed(receipt) => {
+                let is_it = |it: &&Claimed| it.position == *position;
+                let claimed = receipt.claimed.iter().find(is_it);
+                let (attempt, until) = claimed.map_or((1, receipt.at), |it| (it.attempt, it.until));
+                self.held.lock().insert(*position, (lease, until));
+                Claim::Held { attempt, lease, until }
+            }
+            Outcome::Rejected(Rejection::NotDue { due_at, .. }) => Claim::NotDue(due_at),
+            Outcome::Rejected(_) | Outcome::Duplicate(_) => Claim::Lost,
+        };
+        Ok(positions.iter().zip(outcomes).map(held).collect())
     }
 
     /// When the lease of a message ends, if one is held.
@@ -43,7 +85,8 @@ impl Leases {
         self.held.lock().get(&position).map(|(_, until)| *until)
     }
 
-    pub(crate) fn let_go(&self, position: Position) {
+    /// The delivery has ended, and its lease with it.
+    pub(crate) fn ended(&self, position: Position) {
         self.held.lock().remove(&position);
     }
 
@@ -59,6 +102,174 @@ impl Leases {
     }
 }
 
+/// How an attempt ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It worked. This is committed with the end of the delivery.
+    Done(Commit),
+    /// A commit of somebody else's has ended the delivery.
+    Settled,
+    /// It is tried again after so long, or as the policy says, if it may be tried again at all.
+    Retry { after: Option<Duration>, error: String },
+    /// It is given up.
+    Bury { why: String },
+}
+
+/// The end of one attempt.
+#[derive(Clone, Debug)]
+pub(crate) struct Ending {
+    pub(crate) position: Position,
+    /// Which attempt it was, from 1.
+    pub(crate) attempt: u32,
+    pub(crate) lease: Option<Lease>,
+    pub(crate) verdict: Verdict,
+}
+
+impl Ending {
+    /// The end of an attempt whose process ended.
+    pub(crate) fn crashed(work: &Work, after: Option<Duration>) -> Self {
+        let attempt = work.tries();
+        let error = format!("the process ended during attempt {attempt}");
+        let lease = work.claim.map(|(lease, _)| lease);
+        let verdict = Verdict::Retry { after, error };
+        Self { position: work.position, attempt, lease, verdict }
+    }
+}
+
+/// How failed attempts are tried again, and how messages are given up.
+#[derive(Clone)]
+pub(crate) struct Policy<'a> {
+    pub(crate) retry: RetryPolicy,
+    pub(crate) give_up: GiveUp<'a>,
+}
+
+/// The end of a message that is given up. Nothing is thrown away.
+#[derive(Clone)]
+pub(crate) enum GiveUp<'a> {
+    /// It stays where it is, dead.
+    Dead,
+    /// It moves to another queue.
+    Move(Address),
+    /// Its handler says how it counts as done, because somebody waits for that; or it is dead.
+    Report(&'a dyn Handler, &'a Recorded),
+}
+
+/// What is written for an end.
+#[derive(Clone, Debug)]
+pub(crate) struct Written {
+    pub(crate) position: Position,
+    /// Nothing if the delivery is settled already.
+    pub(crate) commit: Option<Commit>,
+    pub(crate) kind: EndKind,
+    /// How long until the message is due again, if it is.
+    again: Option<Duration>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EndKind {
+    Done,
+    Retried,
+    GivenUp,
+}
+
+impl Written {
+    /// When the message is due again, if it is, after it was committed.
+    pub(crate) fn due_again(&self, receipt: &Receipt) -> Option<Timestamp> {
+        self.again.map(|it| receipt.at.after(it))
+    }
+}
+
+/// What is written for the end of an attempt under a policy.
+pub(crate) fn write(ending: &Ending, policy: &Policy<'_>, entropy: &dyn Entropy) -> Written {
+    let Ending { position, attempt, lease, verdict } = ending;
+    let (position, lease) = (*position, *lease);
+    let written = |commit, kind| Written { position, commit, kind, again: None };
+    match verdict {
+        Verdict::Settled => written(None, EndKind::Done),
+        Verdict::Done(commit) => {
+            written(Some(commit.clone().write(done(position, lease))), EndKind::Done)
+        }
+        Verdict::Retry { after, error } => {
+            let wait = policy.retry.wait(*attempt, entropy);
+            let Some(wait) = wait.map(|it| after.unwrap_or(it)) else {
+                let commit = give_up(position, lease, error, &policy.give_up);
+                return written(Some(commit), EndKind::GivenUp);
+            };
+            let retry = Write::Retry { position, lease, error: error.clone(), after: wait };
+            let again = Some(wait);
+            Written { again, ..written(Some(Commit::of(retry)), EndKind::Retried) }
+        }
+        Verdict::Bury { why } => {
+            written(Some(give_up(position, lease, why, &policy.give_up)), EndKind::GivenUp)
+        }
+    }
+}
+
+pub(crate) fn done(position: Position, lease: Option<Lease>) -> Write {
+    Write::Settle { position, lease, as_: SettledAs::Done, error: None }
+}
+
+fn give_up(position: Position, lease: Option<Lease>, error: &str, how: &GiveUp<'_>) -> Commit {
+    let dead = || {
+        let error = Some(error.to_owned());
+        Commit::of(Write::Settle { position, lease, as_: SettledAs::Dead, error })
+    };
+    match how {
+        GiveUp::Dead => dead(),
+        GiveUp::Move(to) => {
+            let (to, error, after) = (to.clone(), Some(error.to_owned()), Duration::ZERO);
+            Commit::of(Write::Move { position, lease, to, error, after })
+        }
+        GiveUp::Report(handler, message) => match handler.give_up(message, error) {
+            Some(commit) => commit.write(done(position, lease)),
+            None => dead(),
+        },
+    }
+}
+
+/// Commits the ends of attempts: all in one, or one by one if something is no longer as it was.
+/// Each is answered with its outcome, or with nothing if there was nothing to write.
+pub(crate) async fn commit(
+    store: &dyn Store,
+    all: &[Written],
+) -> Result<Vec<Option<Outcome>>, StoreError> {
+    let commits: Vec<Commit> = all.iter().filter_map(|it| it.commit.clone()).collect();
+    let mut outcomes = commit_each(store, &commits).await?.into_iter();
+    Ok(all.iter().map(|it| it.commit.as_ref().and_then(|_| outcomes.next())).collect())
+}
+
+/// Commits the end of one attempt, and returns when the message is due again, if it is.
+/// Consequences that the store refuses are a failed attempt.
+pub(crate) async fn settle(
+    store: &dyn Store,
+    ending: Ending,
+    policy: &Policy<'_>,
+    entropy: &dyn Entropy,
+) -> Result<Option<Timestamp>, StoreError> {
+    let position = ending.position;
+    let written = write(&ending, policy, entropy);
+    let Some(commit) = &written.commit else { return Ok(None) };
+    let verdict = match store.commit(commit.clone()).await {
+        Ok(Outcome::Committed(receipt)) => return Ok(written.due_again(&receipt)),
+        Ok(Outcome::Rejected(
+            Rejection::NotPending { position: at } | Rejection::LeaseLost { position: at },
+        )) if at == position => return Ok(None),
+        // The consequences were recorded before, so the delivery is done.
+        Ok(Outcome::Duplicate(_)) => Verdict::Done(Commit::default()),
+        Ok(Outcome::Rejected(rejection)) => {
+            Verdict::Retry { after: None, error: rejection.to_string() }
+        }
+        Err(StoreError::Invalid(error)) => Verdict::Bury { why: error.to_string() },
+        Err(error) => return Err(error),
+    };
+    // Nothing that could be refused once more.
+    let policy = Policy { retry: policy.retry, give_up: GiveUp::Dead };
+    let written = write(&Ending { verdict, ..ending }, &policy, entropy);
+    match store.commit(written.commit.clone().unwrap_or_default()).await? {
+        Outcome::Committed(receipt) => Ok(written.due_again(&receipt)),
+        Outcome::Rejected(_) | Outcome::Duplicate(_) => Ok(None),
+    }
+}
 /// Runs code of the user's in a task of its own, so that a panic harms nobody else. The task ends
 /// when nobody waits for it any more, or with the reason that `over` gives.
 pub(crate) async fn run_apart<T: Send + 'static>(

@@ -15,7 +15,7 @@ use steadfast_store::{
     StoreError, Write,
 };
 
-use super::turnstile::Turnstile;
+use super::pools::Turnstile;
 
 /// Handles messages of a type.
 #[async_trait]

@@ -1,5 +1,5 @@
-//! Places for deliveries. Kinds of work that may wait for different things share none: one that
-//! hangs takes its own places and no others.
+//! Places for deliveries, and their order. Kinds of work that may wait for different things share
+//! no places: one that hangs takes its own places and no others.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -11,9 +11,9 @@ use std::{
 
 use parking_lot::{Mutex, MutexGuard};
 use steadfast_store::EntityId;
-use tokio::sync::Notify;
+use tokio::sync::oneshot;
 
-use super::index::TargetKey;
+use super::{bell::Bell, index::TargetKey};
 
 /// Which places a delivery takes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -27,13 +27,12 @@ pub(crate) enum Pool {
 }
 
 /// All pools. A target that finds no place waits in line for it.
-#[derive(Default)]
 pub(super) struct Pools {
     pools: Mutex<HashMap<Pool, Places>>,
     /// Targets that got a place while they waited.
     granted: Mutex<Vec<(TargetKey, Place)>>,
-    /// Wakes the dispatcher.
-    changed: Notify,
+    /// Wakes the loop when a target has got a place.
+    bell: Arc<Bell>,
 }
 
 #[derive(Default)]
@@ -49,6 +48,10 @@ pub(super) struct Place {
 }
 
 impl Pools {
+    pub(super) fn new(bell: Arc<Bell>) -> Arc<Self> {
+        Arc::new(Self { pools: Mutex::default(), granted: Mutex::default(), bell })
+    }
+
     /// A place of `max`; if there is none, the target waits in line. `given` is one of this pool
     /// that the target has waited for.
     pub(super) fn enter(
@@ -83,11 +86,6 @@ impl Pools {
         std::mem::take(&mut *self.granted.lock())
     }
 
-    /// Returns when a target has got a place.
-    pub(super) async fn changed(&self) {
-        self.changed.notified().await;
-    }
-
     fn lock(&self) -> MutexGuard<'_, HashMap<Pool, Places>> {
         self.pools.lock()
     }
@@ -113,7 +111,7 @@ impl Drop for Place {
         let mut granted = self.pools.granted.lock();
         granted.push((target, place));
         drop(granted);
-        self.pools.changed.notify_one();
+        self.pools.bell.ring();
     }
 }
 
@@ -121,16 +119,17 @@ impl Drop for Place {
 pub(super) struct Loading {
     free: AtomicUsize,
     is_wanted: AtomicBool,
-    freed: Notify,
+    /// Wakes the loop when one is given back that was wanted.
+    bell: Arc<Bell>,
 }
 
 /// One of them, until it is dropped.
 pub(super) struct LoadingPlace(Arc<Loading>);
 
 impl Loading {
-    pub(super) fn new(places: usize) -> Arc<Self> {
+    pub(super) fn new(places: usize, bell: Arc<Bell>) -> Arc<Self> {
         let free = AtomicUsize::new(places.max(1));
-        Arc::new(Self { free, is_wanted: AtomicBool::new(false), freed: Notify::new() })
+        Arc::new(Self { free, is_wanted: AtomicBool::new(false), bell })
     }
 
     /// Whether there is one. Only one task takes them.
@@ -147,18 +146,45 @@ impl Loading {
         self.free.fetch_sub(1, Ordering::SeqCst);
         LoadingPlace(self.clone())
     }
-
-    /// Returns when one was given back that was wanted.
-    pub(super) async fn freed(&self) {
-        self.freed.notified().await;
-    }
 }
 
 impl Drop for LoadingPlace {
     fn drop(&mut self) {
         self.0.free.fetch_add(1, Ordering::SeqCst);
         if self.0.is_wanted.swap(false, Ordering::SeqCst) {
-            self.0.freed.notify_one();
+            self.0.bell.ring();
         }
+    }
+}
+
+/// Where one delivery waits for the one before it to the same target. Deliveries begin in the order
+/// of their messages, although each is loaded on its own: each waits until the one before has
+/// begun, or has ended without. If that one found no place and goes back, those behind it go back,
+/// too. Dropped, it lets the next one go.
+pub(super) struct Turnstile {
+    before: Option<oneshot::Receiver<()>>,
+    next: oneshot::Sender<()>,
+}
+
+impl Turnstile {
+    /// Behind `before`, with what the next one waits for.
+    pub(super) fn new(before: Option<oneshot::Receiver<()>>) -> (Self, oneshot::Receiver<()>) {
+        let (next, waits) = oneshot::channel();
+        (Self { before, next }, waits)
+    }
+
+    /// Returns when the one before has begun; `false` if it went back.
+    pub(super) async fn come(&mut self) -> bool {
+        match self.before.take() {
+            // It is dropped when it has begun, and says so if it goes back.
+            Some(before) => before.await.is_err(),
+            None => true,
+        }
+    }
+
+    /// Says that it goes back.
+    pub(super) fn go_back(self) {
+        // That nobody is behind it is no matter.
+        let _ = self.next.send(());
     }
 }

@@ -7,9 +7,8 @@ use super::{
     QueueError, Queues,
     desk::{Desk, InHand},
     redrive::Candidate,
-    shelf::PutDown,
 };
-use crate::{commit_each::commit_each, idempotency::read};
+use crate::{commit_each::commit_each, dispatch::window::End, idempotency::read};
 
 /// Messages changed in one commit.
 pub(super) const TOGETHER: usize = 100;
@@ -51,7 +50,7 @@ impl Queues {
         }
         match self.shared.store.commit(together).await? {
             Outcome::Committed(_) => {
-                ours.iter().for_each(|it| held.put_down(it.0.message.position, PutDown::Gone));
+                ours.iter().for_each(|it| held.put_down(it.0.message.position, End::Gone));
                 desk.wake();
                 return Ok(all);
             }
@@ -81,11 +80,11 @@ impl Queues {
         let mut held = InHand::new(desk, Vec::new());
         let ours: Vec<_> = changes.iter().filter(|it| take(&mut held, &it.0)).collect();
         let commits: Vec<Commit> = ours.iter().map(|it| it.1.clone()).collect();
-        let receipts = commit_each(&*self.shared.store, &commits).await?;
+        let outcomes = commit_each(&*self.shared.store, &commits).await?;
         let mut changed = 0;
-        for ((candidate, _), receipt) in ours.into_iter().zip(receipts) {
-            if receipt.is_some() {
-                held.put_down(candidate.message.position, PutDown::Gone);
+        for ((candidate, _), outcome) in ours.into_iter().zip(outcomes) {
+            if let Outcome::Committed(_) = outcome {
+                held.put_down(candidate.message.position, End::Gone);
                 changed += 1;
             }
         }

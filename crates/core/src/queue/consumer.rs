@@ -2,12 +2,15 @@
 
 use std::{collections::VecDeque, pin::Pin, sync::Arc, time::Duration};
 
+use steadfast_store::Commit;
+
 use super::{
     Delivery, Settled,
-    delivery::{Decisions, Parcel, Verdict},
+    delivery::{Decisions, Parcel, verdict_of},
 };
 use crate::{
     Body, Result,
+    dispatch::attempt::Verdict,
     script::{Scene, Script},
 };
 
@@ -87,7 +90,7 @@ impl<T> Batch<T> {
 
     /// The rest was handled.
     pub fn done(self) -> SettledBatch {
-        SettledBatch(Verdict::Done)
+        SettledBatch(Verdict::Done(Commit::default()))
     }
 
     /// The rest is delivered again after so long.
@@ -133,7 +136,7 @@ impl<C: Consumer> Consume for One<C> {
                 let Some(delivery) = Delivery::open(parcel) else { continue };
                 let verdict = match self.0.deliver(delivery).await {
                     Ok(settled) => settled.verdict,
-                    Err(error) => Verdict::of(&error),
+                    Err(error) => verdict_of(&error),
                 };
                 decisions.decide(position, verdict);
             }
@@ -160,7 +163,8 @@ impl Consume for Acted {
                 rest.push(parcel);
                 continue;
             };
-            let verdict = says.result().map_or_else(|error| Verdict::of(&error), |_| Verdict::Done);
+            let done = Verdict::Done(Commit::default());
+            let verdict = says.result().map_or_else(|error| verdict_of(&error), |_| done);
             parcel.decisions.decide(parcel.letter.message.position, verdict);
         }
         match rest.is_empty() {
@@ -189,7 +193,7 @@ impl<C: BatchConsumer> Consume for Many<C> {
             let batch = Batch { deliveries, decisions: decisions.clone() };
             let rest = match self.0.deliver(batch).await {
                 Ok(SettledBatch(verdict)) => verdict,
-                Err(error) => Verdict::of(&error),
+                Err(error) => verdict_of(&error),
             };
             all.into_iter().for_each(|it| decisions.decide(it, rest.clone()));
         })

@@ -3,36 +3,21 @@
 use std::{collections::HashMap, fmt, ops::Deref, sync::Arc, time::Duration};
 
 use parking_lot::{Mutex, MutexGuard};
-use steadfast_store::{Lease, Letter, Position, Timestamp};
+use steadfast_store::{Commit, Lease, Letter, Position, Timestamp};
 
 use super::patience::Patience;
-use crate::{Address, Body, CallError, Client, Error, Handle, Objects, Result, object::Lists};
+use crate::{
+    Address, Body, CallError, Client, Error, Handle, Objects, Result, dispatch::attempt::Verdict,
+    object::Lists,
+};
 
-/// How a delivery ends.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
-    Done,
-    /// After so long, or as the queue says.
-    Retry {
-        after: Option<Duration>,
-        error: String,
-    },
-    Bury {
-        why: String,
-    },
-    /// The commit of a turn has ended it.
-    Already,
-}
-
-impl Verdict {
-    /// What an error of a consumer means.
-    pub(super) fn of(error: &Error) -> Self {
-        let text = format!("{error:?}");
-        if error.is_terminal() {
-            Verdict::Bury { why: text }
-        } else {
-            Verdict::Retry { after: None, error: text }
-        }
+/// What an error of a consumer means.
+pub(super) fn verdict_of(error: &Error) -> Verdict {
+    let text = format!("{error:?}");
+    if error.is_terminal() {
+        Verdict::Bury { why: text }
+    } else {
+        Verdict::Retry { after: None, error: text }
     }
 }
 
@@ -141,7 +126,7 @@ impl<T> Delivery<T> {
 
     /// It was handled.
     pub fn done(self) -> Settled {
-        self.settled(Verdict::Done)
+        self.settled(Verdict::Done(Commit::default()))
     }
 
     /// It is delivered again after so long, if it has retries left.
@@ -175,8 +160,8 @@ impl<T> Delivery<T> {
         let turn = self.parcel.objects.settle(to, msg, position, lease).await;
         match turn {
             Ok(()) => {
-                self.parcel.decisions.decide(position, Verdict::Already);
-                Ok(Settled { position, verdict: Verdict::Already })
+                self.parcel.decisions.decide(position, Verdict::Settled);
+                Ok(Settled { position, verdict: Verdict::Settled })
             }
             Err(CallError::Refused(error)) => Err(error),
             Err(error) => Err(error.into()),

@@ -1,6 +1,7 @@
 //! One queue in this process: its settings, what is known of its messages, and its figures.
 
 use std::{
+    collections::{BTreeMap, HashMap, HashSet},
     ops::Deref,
     sync::{
         Arc,
@@ -12,19 +13,73 @@ use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use steadfast_store::{
-    Address, Clock, Commit, Expect, InvalidInput, Json, Letter, Message, Outcome, Position,
-    Rejection, Store, StoreClock, StoreError, Timestamp, Version,
+    Address, Clock, Commit, EntityId, Entropy, Expect, InvalidInput, Json, Letter, Message,
+    Outcome, Position, Rejection, State, Store, StoreClock, StoreError, Timestamp, Version,
+    queue_address,
 };
-use tokio::sync::Notify;
+use tokio::{sync::watch, task::JoinHandle};
 
 use super::{
-    QueueError, QueueSettings,
-    figures::Samples,
-    meter::Meter,
-    name::address,
-    shelf::{PutDown, Shelf},
+    ConsumeOptions, QueueError, QueueSettings, consumer::Consume, meter::Meter, samples::Samples,
+    shelf::Shelf,
 };
-use crate::{RequestKey, dispatch::attempt::Leases};
+use crate::{
+    Client, Objects, RequestKey,
+    dispatch::{
+        attempt::Leases,
+        bell::Bell,
+        suspects::{Care, Suspects},
+        window::End,
+    },
+    idempotency::KeyLocks,
+};
+
+/// All queues in this process.
+pub(super) struct Shared {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) clock: Arc<StoreClock>,
+    pub(super) entropy: Arc<dyn Entropy>,
+    pub(super) objects: Objects,
+    pub(super) client: Client,
+    pub(super) declared: BTreeMap<&'static str, QueueSettings>,
+    pub(super) consumed: BTreeMap<&'static str, ConsumeOptions>,
+    /// Those who have not begun.
+    pub(super) consumers: Mutex<Consumers>,
+    pub(super) desks: Mutex<HashMap<EntityId, Arc<Desk>>>,
+    /// Up to here somebody was at work who did not say goodbye: a message there may be the one that
+    /// ended the process, so its attempts are counted before they begin.
+    pub(super) careful_until: Position,
+    /// Messages that were being delivered when a process ended.
+    pub(super) blamed: Mutex<HashSet<Position>>,
+    /// Held by deliveries that are suspect.
+    pub(super) suspects: Suspects,
+    pub(super) leases: Leases,
+    /// Held by operations of several commits, by key.
+    pub(super) keyed: KeyLocks,
+    /// Held by who gives a queue other settings.
+    pub(super) configuring: tokio::sync::Mutex<()>,
+    pub(super) stop: watch::Sender<bool>,
+    pub(super) tasks: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Shared {
+    /// How careful the delivery of a message must be.
+    pub(super) fn care(&self, letter: &Letter, settings: &QueueSettings) -> Care {
+        let position = letter.message.position;
+        if self.blamed.lock().contains(&position) {
+            Care::Blamed { is_last: settings.attempts_max() <= letter.tries() + 1 }
+        } else if position <= self.careful_until
+            || matches!(letter.message.state, Some(State::InFlight { .. }))
+        {
+            Care::Counted
+        } else {
+            Care::Plain
+        }
+    }
+}
+
+/// The consumers of queues that are declared.
+pub(super) type Consumers = BTreeMap<&'static str, (Arc<dyn Consume>, ConsumeOptions)>;
 
 /// What is recorded about a queue, each time it changes, in a stream of its own.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -72,24 +127,12 @@ pub(super) struct Desk {
     clock: Arc<StoreClock>,
     /// Somebody asks the store what is due.
     pub(super) reader: tokio::sync::Mutex<()>,
-    pub(super) changed: Notify,
     pub(super) meter: Meter,
     pub(super) samples: Samples,
     /// About how large its letters are.
     letter_bytes: AtomicUsize,
-    /// How its pump rests.
-    pub(super) rest: Mutex<Rest>,
-}
-
-/// Whether a pump has nothing to do now, and until when.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Rest {
-    pub(super) settled: bool,
-    pub(super) wake: Option<Timestamp>,
-    /// Counts what it was woken for.
-    pub(super) news: u64,
-    /// It has ended: news wakes nobody.
-    pub(super) over: bool,
+    /// Wakes its loop, if it is consumed here.
+    pub(super) bell: Arc<Bell>,
 }
 
 impl Desk {
@@ -100,7 +143,7 @@ impl Desk {
         declared: Option<&QueueSettings>,
         leases: Leases,
     ) -> Result<Self, StoreError> {
-        let address = address(name).map_err(InvalidInput::from)?;
+        let address = queue_address(name).map_err(InvalidInput::from)?;
         let record = Address::new(address.kind(), name, "settings").map_err(InvalidInput::from)?;
         let (version, rules) = Rules::last(store, &record).await?;
         let declared = || Rules { settings: declared.cloned().unwrap_or_default(), paused: false };
@@ -114,12 +157,11 @@ impl Desk {
             leases,
             clock: store.clock().clone(),
             reader: tokio::sync::Mutex::default(),
-            changed: Notify::new(),
             meter: Meter::default(),
             samples: Samples::default(),
             // Until we know better, as large as they may be.
             letter_bytes: AtomicUsize::new(128 << 10),
-            rest: Mutex::default(),
+            bell: Arc::default(),
         })
     }
 
@@ -243,12 +285,9 @@ impl Desk {
         page.min((BYTES / self.letter_bytes.load(Ordering::Relaxed).max(1)).max(1))
     }
 
-    /// Has its pump look again.
+    /// Has its loop look again.
     pub(super) fn wake(&self) {
-        let mut rest = self.rest.lock();
-        (rest.settled, rest.news) = (rest.over, rest.news + 1);
-        drop(rest);
-        self.changed.notify_one();
+        self.bell.ring();
     }
 }
 
@@ -274,7 +313,7 @@ impl<D: Deref<Target = Desk>> InHand<D> {
     }
 
     /// Ends one. If it is not here, nothing happens: whoever has it keeps it.
-    pub(super) fn put_down(&mut self, position: Position, end: PutDown) {
+    pub(super) fn put_down(&mut self, position: Position, end: End) {
         if let Some(at) = self.positions.iter().position(|it| *it == position) {
             self.positions.swap_remove(at);
             self.desk.shelf().put_down(position, end, self.desk.clock.now());
@@ -289,7 +328,7 @@ impl<D: Deref<Target = Desk>> Drop for InHand<D> {
         }
         let now = self.desk.clock.now();
         let mut shelf = self.desk.shelf();
-        self.positions.iter().for_each(|it| shelf.put_down(*it, PutDown::Unknown, now));
+        self.positions.iter().for_each(|it| shelf.put_down(*it, End::Unknown, now));
         drop(shelf);
         self.desk.wake();
     }

@@ -9,9 +9,8 @@ use tokio::sync::MutexGuard;
 
 use super::{
     Acked, LeaseId, Pulled, QueueError, Queues, desk::Desk, meter::Happening, pull::AckOf,
-    shelf::PutDown,
 };
-use crate::{RequestKey, idempotency::read};
+use crate::{RequestKey, dispatch::window::End, idempotency::read};
 
 /// What is recorded of a pulled message. Its body stays where it is.
 #[derive(Serialize, Deserialize)]
@@ -92,7 +91,7 @@ impl Queues {
         match self.shared.store.commit(commit).await? {
             Outcome::Committed(receipt) => {
                 for it in receipt.claimed {
-                    hands.put_down(it.position, PutDown::Again(it.until));
+                    hands.put_down(it.position, End::Again(it.until));
                 }
                 Ok(Some(pulled))
             }
@@ -128,7 +127,8 @@ impl Queues {
             let mut answer = base.clone();
             acks.iter().for_each(|it| answer.count(it));
             let mut commit = Commit::of(key.write_answer(&answer)?);
-            commit.writes.extend(acks.iter().filter_map(|it| it.written.write.clone()));
+            let acks_written = acks.iter().filter_map(|it| it.written.commit.clone());
+            commit.writes.extend(acks_written.flat_map(|it| it.writes));
             match self.shared.store.commit(commit).await? {
                 Outcome::Committed(receipt) => {
                     acks.iter().for_each(|it| self.acked(desk, it, &receipt));

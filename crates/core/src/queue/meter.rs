@@ -5,6 +5,8 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use steadfast_store::Timestamp;
 
+use crate::dispatch::attempt::EndKind;
+
 const SECONDS: usize = 60;
 
 /// What can happen to a message.
@@ -15,6 +17,16 @@ pub(super) enum Happening {
     Done,
     Retried,
     Dead,
+}
+
+impl From<EndKind> for Happening {
+    fn from(kind: EndKind) -> Self {
+        match kind {
+            EndKind::Done => Happening::Done,
+            EndKind::Retried => Happening::Retried,
+            EndKind::GivenUp => Happening::Dead,
+        }
+    }
 }
 
 /// Messages per second over the last minute.

@@ -2,9 +2,7 @@
 
 use std::{fmt, marker::PhantomData, time::Duration};
 
-pub(super) use steadfast_store::ENQUEUE;
-pub(crate) use steadfast_store::queue_address as address;
-use steadfast_store::{InvalidInput, Json};
+use steadfast_store::{ENQUEUE, InvalidInput, Json, queue_address};
 
 use super::{QueueError, QueueSettings};
 use crate::{
@@ -125,7 +123,7 @@ impl<M: Body> Receive<M> for Later<M> {
 
 impl<M: Body> Destination<M, ()> for Later<M> {
     fn sending(self, msg: M) -> Result<Sending, InvalidInput> {
-        let (target, delay) = (address(self.queue.name)?, self.delay);
+        let (target, delay) = (queue_address(self.queue.name)?, self.delay);
         let (action, message_type, metadata) = (ENQUEUE, self.queue.name, Json::empty());
         let (data, ordered) = (Json::of(&msg)?, false);
         Ok(Sending { target, action, message_type, data, metadata, delay, ordered })

@@ -10,13 +10,16 @@ use steadfast_store::{Claimed, Commit, Lease, Letter, Position, Receipt, State, 
 
 use super::{
     QueueError, Queues,
-    delivery::Verdict,
     desk::{Desk, InHand},
     meter::Happening,
-    settle::{self, Ending, Written},
-    shelf::PutDown,
 };
-use crate::commit_each::commit_each;
+use crate::{
+    commit_each::commit_each,
+    dispatch::{
+        attempt::{self, Ending, Verdict, Written},
+        window::End,
+    },
+};
 
 /// Messages that can be pulled at once.
 pub const PULL_MAX: usize = 1_000;
@@ -180,15 +183,16 @@ impl Queues {
             Commit::of(Write::Claim { position: it.position, lease: it.lease(), lasts })
         };
         let claims: Vec<Commit> = leases.iter().map(claim).collect();
-        let receipts = commit_each(&*self.shared.store, &claims).await?;
+        let outcomes = commit_each(&*self.shared.store, &claims).await?;
         let mut pulled = Vec::new();
-        for (lease, receipt) in leases.iter().zip(receipts) {
+        for (lease, outcome) in leases.iter().zip(outcomes) {
+            let receipt = outcome.committed().ok();
             let letter = letters.iter().find(|it| it.message.position == lease.position);
             let is_it = |it: &&Claimed| it.position == lease.position;
             let claimed = receipt.as_ref().and_then(|it| it.claimed.iter().find(is_it));
             let (Some(letter), Some(claimed)) = (letter.cloned(), claimed) else { continue };
             let (attempt, until) = (claimed.attempt, claimed.until);
-            hands.put_down(lease.position, PutDown::Again(until));
+            hands.put_down(lease.position, End::Again(until));
             pulled.push(Pulled { letter, attempt, lease: *lease, until });
         }
         Ok(pulled)
@@ -206,7 +210,7 @@ impl Queues {
         let is_over = |it: &Letter| attempts_max <= it.tries();
         for letter in letters.iter().filter(|it| is_over(it)) {
             self.give_up(desk, letter).await?;
-            hands.put_down(letter.message.position, PutDown::Gone);
+            hands.put_down(letter.message.position, End::Gone);
         }
         letters.retain(|it| !is_over(it));
         Ok((hands, letters))
@@ -221,8 +225,9 @@ impl Queues {
         let verdict = Verdict::Retry { after: None, error };
         let (position, attempt) = (letter.message.position, letter.tries());
         let ending = Ending { position, attempt, lease, verdict };
-        let written = settle::write(&ending, &desk.rules().settings, &*self.shared.entropy);
-        settle::commit(&*self.shared.store, &[written]).await?;
+        let policy = desk.rules().settings.policy();
+        let written = attempt::write(&ending, &policy, &*self.shared.entropy);
+        attempt::commit(&*self.shared.store, &[written]).await?;
         desk.meter.count(Happening::Dead, 1, self.shared.clock.now());
         Ok(())
     }
@@ -242,16 +247,16 @@ impl Queues {
         let mut endings = Vec::new();
         let mut answer = Acked::default();
         for id in acks {
-            endings.push((*id, Verdict::Done));
+            endings.push((*id, Verdict::Done(Commit::default())));
         }
         for (id, after) in retries {
             let error = "the consumer asked for a retry".into();
             endings.push((*id, Verdict::Retry { after: *after, error }));
         }
-        let settings = desk.rules().settings;
+        let policy = desk.rules().settings.policy();
         let mut commits = Vec::new();
         for (id, verdict) in endings {
-            let is_ack = verdict == Verdict::Done;
+            let is_ack = matches!(verdict, Verdict::Done(_));
             let attempt = match (id.is_of(&desk), is_ack) {
                 (false, _) => None,
                 (true, true) => Some(1),
@@ -263,7 +268,7 @@ impl Queues {
             };
             let (position, lease) = (id.position, Some(id.lease()));
             let ending = Ending { position, attempt, lease, verdict };
-            let written = settle::write(&ending, &settings, &*self.shared.entropy);
+            let written = attempt::write(&ending, &policy, &*self.shared.entropy);
             commits.push(AckOf { id, is_ack, written });
         }
         if let Some(key) = &self.key {
@@ -271,9 +276,9 @@ impl Queues {
         }
         // All at once where possible: what is not ours any more does not harm the others.
         let written: Vec<_> = commits.iter().map(|it| it.written.clone()).collect();
-        let receipts = settle::commit(&*self.shared.store, &written).await?;
-        for (ack, receipt) in commits.into_iter().zip(receipts) {
-            match receipt {
+        let outcomes = attempt::commit(&*self.shared.store, &written).await?;
+        for (ack, outcome) in commits.into_iter().zip(outcomes) {
+            match outcome.and_then(|it| it.committed().ok()) {
                 None => answer.lost.push(ack.id),
                 Some(receipt) => {
                     answer.count(&ack);
@@ -287,10 +292,10 @@ impl Queues {
     /// Counts a delivery that has ended, and finds its message before the news is here.
     pub(super) fn acked(&self, desk: &Desk, ack: &AckOf, receipt: &Receipt) {
         let now = self.shared.clock.now();
-        if let PutDown::Again(due_at) = ack.written.put_down(receipt) {
+        if let Some(due_at) = ack.written.due_again(receipt) {
             desk.shelf().expect(ack.id.position, due_at, now);
         }
-        desk.meter.count(ack.written.happening, 1, now);
+        desk.meter.count(ack.written.kind.into(), 1, now);
     }
 
     /// Which attempt a lease is for, if it is still in force in this queue.
@@ -316,7 +321,7 @@ impl Acked {
     }
 }
 
-/// Has the pump look again at the end, however that comes: what was read or put down is for it too.
+/// Has the loop look again at the end, however that comes: what was read or put down is for it too.
 struct Woken<'a>(&'a Desk);
 
 impl Drop for Woken<'_> {

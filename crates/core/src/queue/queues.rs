@@ -1,33 +1,31 @@
 //! The queues of a program: those that it declares and consumes, and all that were ever sent to.
 
-use std::{
-    collections::{BTreeMap, HashMap, HashSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 
 use steadfast_store::{
-    EntityId, EntityKind, Entropy, InvalidInput, Position, Store, StoreClock, StoreError, Work,
+    Commit, EntityId, EntityKind, Entropy, InvalidInput, Store, StoreError, Work, Write,
+    queue_address,
 };
-use tokio::{
-    sync::{Notify, watch},
-    task::JoinHandle,
-};
+use tokio::sync::watch;
 
 use super::{
     ConsumeOptions, QueueError, QueueSettings,
-    consumer::{Acted, BatchConsumer, Consume, Consumer, Many, One},
-    desk::{Desk, Rest},
+    consumer::{Acted, BatchConsumer, Consumer, Many, One},
+    desk::{Consumers, Desk, Shared},
     meter::Happening,
-    name::address,
-    pump::Pump,
-    suspects::Suspects,
+    source::ConsumedQueue,
 };
 use crate::{
     Client, Objects, RequestKey,
-    dispatch::{QueueNews, attempt::Leases},
+    commit_each::commit_each,
+    dispatch::{
+        DispatcherBuilder, QueueListener,
+        attempt::{self, Ending, Leases},
+        engine::Engine,
+        suspects::Suspects,
+    },
     idempotency::KeyLocks,
     script::Script,
 };
@@ -39,42 +37,11 @@ pub(crate) struct Declared {
     pub(super) consumers: Consumers,
 }
 
-type Consumers = BTreeMap<&'static str, (Arc<dyn Consume>, ConsumeOptions)>;
-
 /// The queues of a program. Cloning is cheap.
 #[derive(Clone)]
 pub struct Queues {
     pub(super) shared: Arc<Shared>,
     pub(super) key: Option<RequestKey>,
-}
-
-pub(super) struct Shared {
-    pub(super) store: Arc<dyn Store>,
-    pub(super) clock: Arc<StoreClock>,
-    pub(super) entropy: Arc<dyn Entropy>,
-    pub(super) objects: Objects,
-    pub(super) client: Client,
-    declared: BTreeMap<&'static str, QueueSettings>,
-    pub(super) consumed: BTreeMap<&'static str, ConsumeOptions>,
-    /// Those who have not begun.
-    consumers: Mutex<Consumers>,
-    desks: Mutex<HashMap<EntityId, Arc<Desk>>>,
-    /// Up to here somebody was at work who did not say goodbye: a message there may be the one that
-    /// ended the process, so its attempts are counted before they begin.
-    pub(super) careful_until: Position,
-    /// Messages that were being delivered when a process ended.
-    pub(super) blamed: Mutex<HashSet<Position>>,
-    /// Held by deliveries that are suspect.
-    pub(super) suspects: Suspects,
-    leases: Leases,
-    /// Held by operations of several commits, by key.
-    pub(super) keyed: KeyLocks,
-    /// Held by who gives a queue other settings.
-    pub(super) configuring: tokio::sync::Mutex<()>,
-    /// A pump has looked at what is to be done.
-    pub(super) rested: Notify,
-    pub(super) stop: watch::Sender<bool>,
-    pumps: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Declared {
@@ -154,9 +121,8 @@ impl Queues {
             leases: Leases::default(),
             keyed: KeyLocks::default(),
             configuring: tokio::sync::Mutex::default(),
-            rested: Notify::new(),
             stop: watch::channel(false).0,
-            pumps: Mutex::default(),
+            tasks: Mutex::default(),
         });
         Self { shared, key: None }
     }
@@ -177,17 +143,57 @@ impl Queues {
         // Before the first look, so that nothing falls between them.
         self.shared.store.notices().listen();
         self.open_known().await?;
-        self.take_over_orphans().await?;
+        self.take_over().await?;
         let consumers = std::mem::take(&mut *self.shared.consumers.lock());
         for (name, (consumer, options)) in consumers {
             let desk = self.open(name).await?;
-            let pump = Pump::new(self.shared.clone(), desk, consumer, options);
-            let task = tokio::spawn(pump.run(self.shared.stop.subscribe(), grace));
-            self.shared.pumps.lock().push(task);
+            let bell = desk.bell.clone();
+            self.shared.suspects.wake(bell.clone());
+            let queue = ConsumedQueue::new(self.shared.clone(), desk, consumer, options);
+            let engine = Engine::new(queue, self.shared.store.clone(), bell);
+            let task = tokio::spawn(engine.run(self.shared.stop.subscribe(), grace));
+            self.shared.tasks.lock().push(task);
         }
         let watch = tokio::spawn(self.clone().watch());
-        self.shared.pumps.lock().push(watch);
+        self.shared.tasks.lock().push(watch);
         Ok(())
+    }
+
+    /// Counts the attempts that ended with their process. Those messages are delivered again, each
+    /// without another one beside it that could be to blame; or they are given up.
+    async fn take_over(&self) -> Result<(), StoreError> {
+        let (store, entropy) = (&self.shared.store, &*self.shared.entropy);
+        loop {
+            let orphans = store.orphans(store.owner().epoch, true, 500).await?;
+            if orphans.is_empty() {
+                return Ok(());
+            }
+            // Nothing else that is suspect was under way when the process ended.
+            let is_alone = orphans.len() == 1 && self.shared.blamed.lock().is_empty();
+            let ids: Vec<EntityId> = orphans.iter().map(|it| it.target).collect();
+            let names = store.addresses(&ids).await?;
+            let mut commits = Vec::new();
+            for work in &orphans {
+                let Some(queue) = names.get(&work.target) else {
+                    let reason = format!("message {} is in an unknown queue", work.position);
+                    return Err(StoreError::Corrupt { reason });
+                };
+                let settings = self.open(queue.class()).await?.rules().settings;
+                self.shared.blamed.lock().insert(work.position);
+                // Its last attempt, with others beside it: it is not given up for what they did.
+                if let Some((lease, _)) = work.claim
+                    && !is_alone
+                    && settings.attempts_max() <= work.tries()
+                {
+                    commits.push(Commit::of(Write::Release { position: work.position, lease }));
+                    continue;
+                }
+                // Most were only near when another one ended the process: at once.
+                let ending = Ending::crashed(work, Some(Duration::ZERO));
+                commits.extend(attempt::write(&ending, &settings.policy(), entropy).commit);
+            }
+            commit_each(&**store, &commits).await?;
+        }
     }
 
     async fn open_known(&self) -> Result<(), StoreError> {
@@ -233,13 +239,13 @@ impl Queues {
 
     /// A queue, which need not exist yet.
     pub(super) async fn desk(&self, name: &str) -> Result<Arc<Desk>, QueueError> {
-        address(name).map_err(|error| QueueError::name(name, &error))?;
+        queue_address(name).map_err(|error| QueueError::name(name, &error))?;
         Ok(self.open(name).await?)
     }
 
     /// A queue whose name is one.
     pub(super) async fn open(&self, name: &str) -> Result<Arc<Desk>, StoreError> {
-        let id = address(name).map_err(InvalidInput::from)?.id();
+        let id = queue_address(name).map_err(InvalidInput::from)?.id();
         if let Some(desk) = self.shared.desks.lock().get(&id) {
             return Ok(desk.clone());
         }
@@ -271,26 +277,22 @@ impl Queues {
 
     /// Waits until consumers have nothing to do now.
     pub(crate) async fn settled(&self) {
-        loop {
-            let rested = self.shared.rested.notified();
-            if self.is_settled() {
-                return;
+        while !self.is_settled() {
+            for desk in self.consumed_desks() {
+                desk.bell.settled(&self.shared.clock).await;
             }
-            rested.await;
         }
     }
 
     /// Whether consumers have nothing to do now.
     pub(crate) fn is_settled(&self) -> bool {
         let now = self.shared.clock.now();
-        // One whose time has come has not looked since.
-        let rests = |it: &Rest| it.settled && it.wake.is_none_or(|it| now < it);
-        self.consumed_desks().iter().all(|it| rests(&it.rest.lock()))
+        self.consumed_desks().iter().all(|it| it.bell.is_settled(now))
     }
 
     /// When consumers have something to do.
     pub(crate) fn next_wake(&self) -> Option<steadfast_store::Timestamp> {
-        self.consumed_desks().iter().filter_map(|it| it.rest.lock().wake).min()
+        self.consumed_desks().iter().filter_map(|it| it.bell.wake_at()).min()
     }
 
     fn consumed_desks(&self) -> Vec<Arc<Desk>> {
@@ -306,22 +308,22 @@ impl Queues {
     /// Finishes what is under way and takes nothing new.
     pub async fn stop(&self) {
         self.shared.stop.send_replace(true);
-        let pumps = std::mem::take(&mut *self.shared.pumps.lock());
-        for pump in pumps {
+        let tasks = std::mem::take(&mut *self.shared.tasks.lock());
+        for task in tasks {
             // A panic has been reported; there is nothing left to stop.
-            let _ = pump.await;
+            let _ = task.await;
         }
     }
 }
 
-impl Shared {
-    /// Has all queues look again.
-    pub(super) fn wake_all(&self) {
-        self.desks.lock().values().for_each(|it| it.wake());
+impl DispatcherBuilder {
+    /// Tells queues of messages that wait there.
+    pub fn queues(self, queues: Queues) -> Self {
+        self.queue_listener(queues)
     }
 }
 
-impl QueueNews for Queues {
+impl QueueListener for Queues {
     fn heard(&self, works: &[Work]) {
         let now = self.shared.clock.now();
         // Those of one commit are mostly for one queue.

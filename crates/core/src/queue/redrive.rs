@@ -7,15 +7,11 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use steadfast_store::{
-    Address, Cause, Commit, Due, DueCursor, Expect, Json, Lease, Letter, Message, Position,
-    Recorded, SettledAs, State, StoreError, Task, Timestamp, Write,
+    Address, Cause, Commit, Due, DueCursor, ENQUEUE, Expect, Json, Lease, Letter, Message,
+    Position, Recorded, SettledAs, State, StoreError, Task, Timestamp, Write, queue_address,
 };
 
-use super::{
-    QueueError, Queues,
-    desk::Desk,
-    name::{ENQUEUE, address},
-};
+use super::{QueueError, Queues, desk::Desk};
 
 /// Messages read at once.
 pub(super) const CHUNK: usize = 200;
@@ -86,7 +82,7 @@ impl Queues {
             return Err(QueueError::Argument { field: "ratePerSecond", rule });
         }
         if let Some(to) = &what.to {
-            address(to).map_err(|error| QueueError::name(to, &error))?;
+            queue_address(to).map_err(|error| QueueError::name(to, &error))?;
         }
         // A dry run changes nothing: it waits for nobody and ignores the key.
         let _alone = if what.dry_run { None } else { self.alone().await };
@@ -127,7 +123,7 @@ impl Queues {
         let origins = self.origins(desk, &messages).await?;
         for (candidate, origin) in page.into_iter().zip(origins) {
             let to = what.to.clone().or(origin).unwrap_or_else(|| desk.name.to_string());
-            let to = address(&to).map_err(|error| QueueError::name(&to, &error))?;
+            let to = queue_address(&to).map_err(|error| QueueError::name(&to, &error))?;
             let before = done.moved + changes.len() as u64;
             let after = what
                 .rate_per_second
@@ -157,7 +153,7 @@ impl Queues {
         let found = self.candidate(&desk, id).await?.ok_or_else(unknown)?;
         let origin = self.origins(&desk, &[&found.message]).await?.pop().flatten();
         let to = to.map(str::to_owned).or(origin).unwrap_or_else(|| name.into());
-        let target = address(&to).map_err(|error| QueueError::name(&to, &error))?;
+        let target = queue_address(&to).map_err(|error| QueueError::name(&to, &error))?;
         self.desk(&to).await?.check_size(0, &body)?;
         let task = Task { target: target.clone(), ordered: false, due: Due::After(Duration::ZERO) };
         let message = Message::new(&to, body)?.input().action(ENQUEUE).task(task);

@@ -3,13 +3,11 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use steadfast_store::{Commit, Due, Json, Message, Outcome, Position, StoreError, Task, Write};
-
-use super::{
-    Queue, QueueError, Queues,
-    desk::Desk,
-    name::{ENQUEUE, address},
+use steadfast_store::{
+    Commit, Due, ENQUEUE, Json, Message, Outcome, Position, StoreError, Task, Write, queue_address,
 };
+
+use super::{Queue, QueueError, Queues, desk::Desk};
 use crate::{Body, RequestKey};
 
 /// Messages that can be sent at once.
@@ -67,7 +65,7 @@ impl Queues {
             return Err(QueueError::BatchLength { count: all.len(), max: SEND_MAX });
         }
         let desk = self.desk(queue).await?;
-        let target = address(queue).map_err(|error| QueueError::name(queue, &error))?;
+        let target = queue_address(queue).map_err(|error| QueueError::name(queue, &error))?;
         let count = all.len();
         let delays: Vec<Duration> = all.iter().map(|it| it.delay).collect();
         let remember = match key {

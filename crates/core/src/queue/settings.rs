@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use steadfast_store::{RetryPolicy, limits};
+use steadfast_store::{RetryPolicy, limits, queue_address};
 
-use super::{QueueError, name::address};
+use super::QueueError;
+use crate::dispatch::attempt::{GiveUp, Policy};
 
 /// The settings of a queue, as `PUT /v1/queues/{q}` takes them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -61,12 +62,16 @@ impl QueueSettings {
         self.max_retries.saturating_add(1)
     }
 
-    pub(super) fn retry(&self) -> RetryPolicy {
-        RetryPolicy {
+    /// Failed attempts are repeated; then the message moves to the dead letters, or stays here,
+    /// dead.
+    pub(super) fn policy(&self) -> Policy<'static> {
+        let retry = RetryPolicy {
             attempts_max: self.attempts_max(),
             delay: Duration::from_millis(self.retry_delay_ms),
             delay_max: DELAY_MAX.max(Duration::from_millis(self.retry_delay_ms)),
-        }
+        };
+        let dead_letters = self.dead_letter_queue.as_deref().and_then(|it| queue_address(it).ok());
+        Policy { retry, give_up: dead_letters.map_or(GiveUp::Dead, GiveUp::Move) }
     }
 
     pub(super) fn batch_timeout(&self) -> Duration {
@@ -101,7 +106,7 @@ impl QueueSettings {
         }
         match &self.dead_letter_queue {
             Some(it) if it == queue => wrong("deadLetterQueue", "must be another queue".into()),
-            Some(it) if address(it).is_err() => {
+            Some(it) if queue_address(it).is_err() => {
                 wrong("deadLetterQueue", "must be the name of a queue".into())
             }
             _ => Ok(()),

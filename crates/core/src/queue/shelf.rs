@@ -14,17 +14,6 @@ pub(super) struct Shelf {
     letters: HashMap<Position, Letter>,
 }
 
-/// The end of a delivery, or of an operator's change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PutDown {
-    /// It is no longer in this queue.
-    Gone,
-    /// It is due again then.
-    Again(Timestamp),
-    /// Nobody knows: it is looked for.
-    Unknown,
-}
-
 impl Default for Shelf {
     fn default() -> Self {
         // Rows come with their bodies, so that none is ready before it was read.
@@ -114,12 +103,7 @@ impl Shelf {
     }
 
     /// A letter is not in hand any more.
-    pub(super) fn put_down(&mut self, position: Position, end: PutDown, now: Timestamp) {
-        let end = match end {
-            PutDown::Gone => End::Gone,
-            PutDown::Again(due_at) => End::Again(due_at),
-            PutDown::Unknown => End::Unknown,
-        };
+    pub(super) fn put_down(&mut self, position: Position, end: End, now: Timestamp) {
         let placed = self.window.finished(position, end);
         placed.into_iter().flatten().for_each(|it| self.window.place(it, now));
     }

@@ -55,7 +55,7 @@ struct World {
     notices: VecDeque<(Position, Row)>,
     read: Option<Read>,
     /// In hand, and what became of it in the store if that is decided.
-    hands: Vec<(Position, Option<PutDown>)>,
+    hands: Vec<(Position, Option<End>)>,
     /// What an operator has seen, perhaps long ago.
     seen: Option<Letter>,
 }
@@ -164,15 +164,15 @@ impl World {
         let hand = undecided[self.below(undecided.len())];
         let position = self.hands[hand].0;
         let end = match (self.rows.get(&position).copied(), self.below(4)) {
-            (None, _) | (_, 0) => PutDown::Unknown,
+            (None, _) | (_, 0) => End::Unknown,
             (Some(_), 1) => {
                 self.rows.remove(&position);
-                PutDown::Gone
+                End::Gone
             }
             (Some((_, attempts)), kind) => {
                 let due_at = self.commit_time() + [0, 0, 3, 10][self.below(4)];
                 self.write(position, (due_at, attempts + 1));
-                if kind == 2 { PutDown::Again(Timestamp(due_at)) } else { PutDown::Unknown }
+                if kind == 2 { End::Again(Timestamp(due_at)) } else { End::Unknown }
             }
         };
         self.hands[hand].1 = Some(end);
@@ -200,9 +200,9 @@ impl World {
             Some((_, attempts)) if self.below(2) == 0 => {
                 let due_at = self.commit_time();
                 self.write(position, (due_at, attempts));
-                PutDown::Gone
+                End::Gone
             }
-            Some(_) | None => PutDown::Unknown,
+            Some(_) | None => End::Unknown,
         };
         self.hands.push((position, Some(end)));
     }
@@ -240,12 +240,12 @@ impl World {
             }
             self.end_read();
             while let Some((position, end)) = self.hands.pop() {
-                self.shelf.put_down(position, end.unwrap_or(PutDown::Unknown), self.now());
+                self.shelf.put_down(position, end.unwrap_or(End::Unknown), self.now());
             }
             for letter in self.shelf.take(PAGE, |_| true) {
                 let position = letter.message.position;
                 self.rows.remove(&position);
-                self.hands.push((position, Some(PutDown::Gone)));
+                self.hands.push((position, Some(End::Gone)));
             }
             let is_idle = self.hands.is_empty() && !self.wants_read() && self.shelf.len() == 0;
             match self.shelf.next() {

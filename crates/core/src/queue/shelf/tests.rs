@@ -7,7 +7,7 @@ use steadfast_store::{
     SeededEntropy, State, Timestamp, Work,
 };
 
-use super::{PutDown, Shelf};
+use super::{End, Shelf};
 
 const QUEUE: EntityId = EntityId([7; 16]);
 
@@ -124,13 +124,13 @@ impl World {
             0 => {
                 let due_at = Timestamp(self.now.0 + self.below(3) as i64);
                 self.write(position, Row { due_at, attempts: row.attempts + 1 });
-                PutDown::Again(due_at)
+                End::Again(due_at)
             }
-            1 => PutDown::Unknown,
+            1 => End::Unknown,
             _ => {
                 self.rows.remove(&position);
                 assert!(self.done.insert(position), "{position} is done once");
-                PutDown::Gone
+                End::Gone
             }
         };
         self.shelf.put_down(position, end, self.now);

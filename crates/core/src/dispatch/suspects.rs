@@ -1,22 +1,24 @@
 //! Messages that may have ended a process: which of them may be delivered beside each other.
 //!
-//! What stood in a queue when a process ended without a goodbye is *counted*: each attempt is
-//! claimed before it begins. What was claimed then is *blamed*: one at a time, beside counted work.
+//! A message that waited when a process ended without a goodbye is *counted*: each attempt is
+//! claimed before it begins. One that was claimed then is *blamed*: one at a time, beside counted ones.
 //! Only an attempt after which a message could be given up is *exclusive*: nothing else that is
 //! suspect runs beside it. Nobody is alone for longer than [`ALONE_MAX`]: one that hangs holds up
 //! other suspects for so long at most, and nothing that is not suspect.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
-use parking_lot::{Mutex, MutexGuard};
-use steadfast_store::Timestamp;
+use parking_lot::Mutex;
+use steadfast_store::{StoreClock, Timestamp};
+
+use super::bell::Bell;
 
 /// How long one is alone at most, the wait for it included.
-pub(super) const ALONE_MAX: Duration = Duration::from_secs(30);
+const ALONE_MAX: Duration = Duration::from_secs(30);
 
 /// How careful a delivery must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Care {
+pub(crate) enum Care {
     /// Its commit alone decides whether it happened.
     Plain,
     /// It may have ended a process, or somebody's lease on it has ended: it is claimed, and thereby
@@ -29,11 +31,14 @@ pub(super) enum Care {
     },
 }
 
+/// The suspects of loops that deliver beside each other.
 #[derive(Clone, Default)]
-pub(super) struct Suspects(Arc<Mutex<State>>);
+pub(crate) struct Suspects(Arc<Mutex<State>>);
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct State {
+    /// The loops, which wait for each other's suspects.
+    bells: Vec<Arc<Bell>>,
     /// Deliveries of counted messages under way.
     counted: usize,
     /// A blamed one is under way.
@@ -45,7 +50,7 @@ struct State {
 }
 
 /// Whether a delivery may begin.
-pub(super) enum Admission {
+pub(crate) enum Admission {
     /// It may.
     Yes(Admitted),
     /// Not before something else ends, or this time.
@@ -53,15 +58,20 @@ pub(super) enum Admission {
 }
 
 /// A delivery that may run, until it is dropped.
-pub(super) struct Admitted {
+pub(crate) struct Admitted {
     suspects: Suspects,
     care: Care,
     is_exclusive: bool,
 }
 
 impl Suspects {
-    pub(super) fn admit(&self, care: Care, now: Timestamp) -> Admission {
-        let mut state = self.lock();
+    /// Wakes a loop whenever a suspect is no longer alone.
+    pub(crate) fn wake(&self, bell: Arc<Bell>) {
+        self.0.lock().bells.push(bell);
+    }
+
+    pub(crate) fn admit(&self, care: Care, now: Timestamp) -> Admission {
+        let mut state = self.0.lock();
         let mut is_exclusive = false;
         match care {
             Care::Plain => {}
@@ -91,24 +101,39 @@ impl Suspects {
         }
         Admission::Yes(Admitted { suspects: self.clone(), care, is_exclusive })
     }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock()
-    }
 }
 
 impl Admitted {
     /// Whether nothing else that is suspect runs beside it.
-    pub(super) fn is_exclusive(&self) -> bool {
+    pub(crate) fn is_exclusive(&self) -> bool {
         self.is_exclusive
+    }
+
+    /// Delivers it. Others that are suspect may begin when it has ended, or when it was alone for
+    /// long enough.
+    pub(crate) async fn run<T>(self, clock: &StoreClock, delivery: impl Future<Output = T>) -> T {
+        if self.care == Care::Plain {
+            return delivery.await;
+        }
+        let mut delivery = pin!(delivery);
+        let is_blamed = matches!(self.care, Care::Blamed { .. });
+        let delivered = tokio::select! {
+            delivered = &mut delivery => Some(delivered),
+            () = clock.sleep(ALONE_MAX), if is_blamed => None,
+        };
+        drop(self);
+        match delivered {
+            Some(delivered) => delivered,
+            None => delivery.await,
+        }
     }
 }
 
 impl Drop for Admitted {
     fn drop(&mut self) {
-        let mut state = self.suspects.lock();
+        let mut state = self.suspects.0.lock();
         match self.care {
-            Care::Plain => {}
+            Care::Plain => return,
             Care::Counted => state.counted -= 1,
             Care::Blamed { .. } => {
                 state.is_blamed = false;
@@ -117,6 +142,9 @@ impl Drop for Admitted {
                 }
             }
         }
+        let bells = state.bells.clone();
+        drop(state);
+        bells.iter().for_each(|it| it.ring());
     }
 }
 

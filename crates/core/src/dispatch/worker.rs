@@ -1,4 +1,5 @@
-//! One delivery: claim, execute, settle. It can end at any line; nothing is lost.
+//! One delivery to a handler: load, route, take a place, claim, execute, settle. It can end at any
+//! line; nothing is lost.
 
 use std::{
     collections::HashMap,
@@ -6,19 +7,21 @@ use std::{
     time::Duration,
 };
 
-use super::{
-    DispatcherOptions, Places, Unknown,
-    attempt::{Leases, run_apart},
-    handler::{Delivery, Failure, Handler, Router, SETTLED},
-    index::{End, TargetKey},
-    pools::{LoadingPlace, Place, Pool, Pools},
-    turnstile::Turnstile,
-};
 use parking_lot::Mutex;
 use steadfast_store::{
-    Commit, Entropy, Lease, Outcome, Position, Recorded, Rejection, SettledAs, State, Store,
-    StoreClock, StoreError, Write, crash, failed,
+    Commit, Entropy, Lease, Position, Recorded, State, Store, StoreClock, StoreError, Work, Write,
+    crash,
 };
+
+use super::{
+    DispatcherOptions, Places, Unknown,
+    attempt::{self, Claim, Ending, GiveUp, Leases, Policy, Verdict, run_apart},
+    bell::Bell,
+    handler::{Delivery, Failure, Handler, Router, SETTLED},
+    index::{End, TargetKey},
+    pools::{LoadingPlace, Place, Pool, Pools, Turnstile},
+};
+use crate::commit_each::commit_each;
 
 /// The points of a delivery, in order. `./test` ends a process at each of them.
 pub const CRASH_POINTS: &[&str] = &[
@@ -46,11 +49,11 @@ pub(super) struct Begin {
     pub(super) turn: Turnstile,
 }
 
-/// Carries messages to their handlers.
-pub(super) struct Courier {
+/// Delivers messages to their handlers.
+pub(super) struct Worker {
     pub(super) store: Arc<dyn Store>,
     clock: Arc<StoreClock>,
-    pub(super) entropy: Arc<dyn Entropy>,
+    entropy: Arc<dyn Entropy>,
     pub(super) options: DispatcherOptions,
     handlers: HashMap<Box<str>, Arc<dyn Handler>>,
     routers: Vec<Arc<dyn Router>>,
@@ -61,13 +64,14 @@ pub(super) struct Courier {
     pub(super) pools: Arc<Pools>,
 }
 
-impl Courier {
+impl Worker {
     pub(super) fn new(
         store: Arc<dyn Store>,
         entropy: Arc<dyn Entropy>,
         options: DispatcherOptions,
         handlers: HashMap<Box<str>, Arc<dyn Handler>>,
         routers: Vec<Arc<dyn Router>>,
+        bell: Arc<Bell>,
     ) -> Self {
         let careful_until = store.owner().unclean_until.unwrap_or(0);
         Self {
@@ -79,34 +83,27 @@ impl Courier {
             routers,
             leases: Leases::default(),
             careful_until,
-            pools: Arc::default(),
+            pools: Pools::new(bell),
         }
     }
 
     /// Delivers a message in a task of its own, so that a panic in code of the user's, in a router
     /// say, only puts it off.
     pub(super) async fn deliver(self: &Arc<Self>, begin: Begin) -> End {
-        let (courier, position) = (self.clone(), begin.position);
-        let carried = async move { courier.carry(begin).await };
-        match run_apart("handler", carried, std::future::pending()).await {
-            Ok(end) => end,
+        let (worker, position) = (self.clone(), begin.position);
+        let attempt = async move { worker.attempt(begin).await };
+        match run_apart("handler", attempt, std::future::pending()).await {
+            Ok(Ok(end)) => end,
+            // The message is as it was: it is due again later.
+            Ok(Err(error)) => {
+                tracing::warn!(message_id = position, error = %error, "delivery was put off");
+                let until = self.clock.now().after(Duration::from_secs(1));
+                if error.is_retryable() { End::Rest(until) } else { End::Deferred(until) }
+            }
             Err(error) => {
                 tracing::error!(message_id = position, error = %error, "delivery panicked");
                 let later = || End::Deferred(self.clock.now().after(Duration::from_secs(1)));
                 self.leases.until(position).map_or_else(later, End::Again)
-            }
-        }
-    }
-
-    /// Delivers a message. An error of the store leaves it as it is: it is due again later.
-    async fn carry(&self, begin: Begin) -> End {
-        let position = begin.position;
-        match self.attempt(begin).await {
-            Ok(end) => end,
-            Err(error) => {
-                tracing::warn!(message_id = position, error = %error, "delivery was put off");
-                let until = self.clock.now().after(Duration::from_secs(1));
-                if error.is_retryable() { End::Rest(until) } else { End::Deferred(until) }
             }
         }
     }
@@ -150,7 +147,7 @@ impl Courier {
             // Its commit alone decides whether it happened.
             self.execute(handler, self.delivery(message, attempts + 1, None, turn)).await
         } else {
-            self.claim(handler, message, turn).await
+            self.claim_and_execute(handler, message, turn).await
         };
         drop(places);
         end
@@ -198,7 +195,7 @@ impl Courier {
     }
 
     /// Counts the attempt before it begins.
-    async fn claim(
+    async fn claim_and_execute(
         &self,
         handler: Option<Arc<dyn Handler>>,
         message: Recorded,
@@ -206,22 +203,18 @@ impl Courier {
     ) -> Result<End, StoreError> {
         let position = message.position;
         crash::point("claim.before");
-        let lease = self.leases.next(&*self.store, false);
         let lasts = handler.as_ref().and_then(|it| it.lease()).unwrap_or(self.options.lease);
-        let write = Write::Claim { position, lease, lasts };
-        let receipt = match self.store.commit(Commit::of(write)).await? {
-            Outcome::Committed(receipt) => receipt,
-            Outcome::Rejected(Rejection::NotDue { due_at, .. }) => return Ok(End::Again(due_at)),
-            Outcome::Rejected(_) | Outcome::Duplicate(_) => return Ok(End::Gone),
+        let claims = self.leases.claim(&*self.store, &[position], lasts, false).await?;
+        let (attempt, lease, until) = match claims.first() {
+            Some(Claim::Held { attempt, lease, until }) => (*attempt, *lease, *until),
+            Some(Claim::NotDue(due_at)) => return Ok(End::Again(*due_at)),
+            Some(Claim::Lost) | None => return Ok(End::Gone),
         };
         crash::point("claim.after");
-        let claimed = receipt.claimed.first();
-        let (attempt, until) = claimed.map_or((1, receipt.at), |it| (it.attempt, it.until));
-        self.leases.hold(position, lease, until);
         let delivery = self.delivery(message, attempt, Some(lease), turn);
         match self.execute(handler, delivery).await {
             Ok(end) => {
-                self.leases.let_go(position);
+                self.leases.ended(position);
                 Ok(end)
             }
             // The store has it under the lease, which nobody tells the index.
@@ -237,7 +230,7 @@ impl Courier {
         self.options.unknown == Unknown::Waits && self.handler(message).is_none()
     }
 
-    pub(super) fn handler(&self, message: &Recorded) -> Option<Arc<dyn Handler>> {
+    fn handler(&self, message: &Recorded) -> Option<Arc<dyn Handler>> {
         let routed = || self.routers.iter().find_map(|it| it.route(message));
         self.handlers.get(&*message.message_type).cloned().or_else(routed)
     }
@@ -258,11 +251,10 @@ impl Courier {
         handler: Option<Arc<dyn Handler>>,
         delivery: Delivery,
     ) -> Result<End, StoreError> {
-        let (position, attempt) = (delivery.message.position, delivery.attempt);
-        let (lease, end) = (delivery.lease, delivery.end.clone());
-        let retry = handler.as_ref().and_then(|it| it.retry()).unwrap_or(self.options.retry);
-        let message = delivery.message.clone();
-        let result = if retry.attempts_max < attempt {
+        let (attempt, lease) = (delivery.attempt, delivery.lease);
+        let (message, ended) = (delivery.message.clone(), delivery.end.clone());
+        let policy = self.policy(handler.as_deref(), &message);
+        let result = if policy.retry.attempts_max < attempt {
             Err(Failure::fatal("the attempts before ended without an answer"))
         } else {
             crash::point("execute.before");
@@ -271,38 +263,52 @@ impl Courier {
             result
         };
         crash::point("settle.before");
-        let end = match result {
+        let verdict = match result {
             // The handler has ended it itself.
-            _ if end.load(Ordering::Acquire) == SETTLED => End::Gone,
-            Ok(commit) => self.settle(position, lease, attempt, commit).await?,
+            _ if ended.load(Ordering::Acquire) == SETTLED => Verdict::Settled,
+            Ok(commit) => Verdict::Done(commit),
             Err(failure) if failure.is_untried => {
-                tracing::debug!(message_id = position, error = failure.error, "put off");
+                tracing::debug!(message_id = message.position, error = failure.error, "put off");
                 // Many runs or jobs share a target: the trouble of one is not that of all.
-                let is_shared = handler.is_some_and(|it| matches!(it.places(), Places::OfTarget));
-                if let Some(lease) = lease {
-                    // Its release makes it due at once.
-                    if is_shared {
-                        self.clock.sleep(REST).await;
-                    }
-                    self.store.commit(Commit::of(Write::Release { position, lease })).await?;
-                }
-                match (is_shared, lease) {
-                    (true, Some(_)) => End::Again(self.clock.now()),
-                    (true, None) => End::Deferred(self.clock.now().after(REST)),
-                    (false, _) => End::Rest(self.clock.now().after(REST)),
-                }
+                let is_shared =
+                    handler.as_ref().is_some_and(|it| matches!(it.places(), Places::OfTarget));
+                return self.put_off(message.position, lease, is_shared).await;
             }
-            Err(failure) => {
-                let wait = retry.wait(attempt, &*self.entropy).filter(|_| !failure.is_final);
-                let given_up = || handler?.give_up(&message, &failure.error);
-                match wait.is_none().then(given_up).flatten() {
-                    Some(commit) => self.settle(position, lease, attempt, commit).await?,
-                    None => self.fail(position, lease, &failure, wait).await?,
-                }
-            }
+            Err(failure) if failure.is_final => Verdict::Bury { why: failure.error },
+            Err(failure) => Verdict::Retry { after: None, error: failure.error },
         };
+        let ending = Ending { position: message.position, attempt, lease, verdict };
+        let due_again = attempt::settle(&*self.store, ending, &policy, &*self.entropy).await?;
         crash::point("settle.after");
-        Ok(end)
+        Ok(due_again.map_or(End::Gone, End::Again))
+    }
+
+    /// Tries a message later that was not tried. That does not count.
+    async fn put_off(
+        &self,
+        position: Position,
+        lease: Option<Lease>,
+        is_shared: bool,
+    ) -> Result<End, StoreError> {
+        if let Some(lease) = lease {
+            // Its release makes it due at once.
+            if is_shared {
+                self.clock.sleep(REST).await;
+            }
+            self.store.commit(Commit::of(Write::Release { position, lease })).await?;
+        }
+        crash::point("settle.after");
+        Ok(match (is_shared, lease) {
+            (true, Some(_)) => End::Again(self.clock.now()),
+            (true, None) => End::Deferred(self.clock.now().after(REST)),
+            (false, _) => End::Rest(self.clock.now().after(REST)),
+        })
+    }
+
+    fn policy<'a>(&self, handler: Option<&'a dyn Handler>, message: &'a Recorded) -> Policy<'a> {
+        let retry = handler.and_then(|it| it.retry()).unwrap_or(self.options.retry);
+        let give_up = handler.map_or(GiveUp::Dead, |it| GiveUp::Report(it, message));
+        Policy { retry, give_up }
     }
 
     /// Runs the handler in a task of its own, so that neither a panic nor a handler that never
@@ -327,50 +333,47 @@ impl Courier {
         run_apart("handler", handled, over).await.map_err(Failure::retry)?
     }
 
-    /// Commits what the handler decided together with the end of the delivery.
-    async fn settle(
-        &self,
-        position: Position,
-        lease: Option<Lease>,
-        attempt: u32,
-        commit: Commit,
-    ) -> Result<End, StoreError> {
-        let done = Write::Settle { position, lease, as_: SettledAs::Done, error: None };
-        match self.store.commit(commit.write(done)).await {
-            Ok(Outcome::Committed(_)) => Ok(End::Gone),
-            Ok(Outcome::Rejected(
-                Rejection::NotPending { position: at } | Rejection::LeaseLost { position: at },
-            )) if at == position => Ok(End::Gone),
-            // The consequences were recorded before, so the delivery is done.
-            Ok(Outcome::Duplicate(_)) => {
-                let done = Write::Settle { position, lease, as_: SettledAs::Done, error: None };
-                self.store.commit(Commit::of(done)).await?;
-                Ok(End::Gone)
+    /// Counts the attempts that ended with their process, and has those messages delivered again.
+    /// Returns those that are to be delivered apart from all others.
+    pub(super) async fn take_over(&self) -> Result<Vec<Work>, StoreError> {
+        let mut blamed = Vec::new();
+        loop {
+            let orphans = self.store.orphans(self.store.owner().epoch, false, 500).await?;
+            if orphans.is_empty() {
+                return Ok(blamed);
             }
-            Ok(Outcome::Rejected(rejection)) => {
-                let failure = Failure::retry(rejection.to_string());
-                let wait = self.options.retry.wait(attempt, &*self.entropy);
-                self.fail(position, lease, &failure, wait).await
+            let mut commits = Vec::new();
+            for orphan in &orphans {
+                let message = self.store.message(orphan.position).await?;
+                let handler = message.as_ref().and_then(|it| self.handler(it));
+                let apart_after = handler.as_ref().map_or(0, |it| it.apart_after());
+                // An ordered one keeps its place in its order.
+                let is_blamed = apart_after <= orphan.attempts && !orphan.ordered;
+                if is_blamed {
+                    blamed.push(*orphan);
+                }
+                // Most were only near when another one ended the process: first time at once. One
+                // that is delivered apart from all others need not wait at all.
+                let is_soon = is_blamed || orphan.tries() < 2;
+                let ending = Ending::crashed(orphan, is_soon.then_some(Duration::ZERO));
+                let mut policy = Policy { retry: self.options.retry, give_up: GiveUp::Dead };
+                if let Some((message, handler)) = message.as_ref().zip(handler.as_deref())
+                    && policy.retry.wait(orphan.tries(), &*self.entropy).is_none()
+                {
+                    // Its handler may have more patience. If not, somebody may wait for its end.
+                    policy = self.policy(Some(handler), message);
+                }
+                match policy.give_up {
+                    // A report may be refused, which must not harm the others.
+                    GiveUp::Report(..) => {
+                        attempt::settle(&*self.store, ending, &policy, &*self.entropy).await?;
+                    }
+                    GiveUp::Dead | GiveUp::Move(_) => {
+                        commits.extend(attempt::write(&ending, &policy, &*self.entropy).commit);
+                    }
+                }
             }
-            Err(StoreError::Invalid(error)) => {
-                self.fail(position, lease, &Failure::fatal(error.to_string()), None).await
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    async fn fail(
-        &self,
-        position: Position,
-        lease: Option<Lease>,
-        failure: &Failure,
-        wait: Option<Duration>,
-    ) -> Result<End, StoreError> {
-        let write = failed(position, lease, &failure.error, wait);
-        let outcome = self.store.commit(Commit::of(write)).await?;
-        match (wait, outcome) {
-            (Some(wait), Outcome::Committed(receipt)) => Ok(End::Again(receipt.at.after(wait))),
-            (None, _) | (_, Outcome::Rejected(_) | Outcome::Duplicate(_)) => Ok(End::Gone),
+            commit_each(&*self.store, &commits).await?;
         }
     }
 }

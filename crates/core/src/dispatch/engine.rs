@@ -1,0 +1,156 @@
+//! The loop behind every delivery: it starts what can start, hears how that ended, and sleeps
+//! until something happens or becomes due. It never polls.
+//!
+//! One loop serves all targets but queues; each queue that is consumed has its own.
+
+use std::{sync::Arc, time::Duration};
+
+use steadfast_store::{News, Store, StoreClock, StoreError, Timestamp};
+use tokio::{
+    sync::watch,
+    task::{JoinError, JoinSet},
+};
+
+use super::{
+    attempt::Leases,
+    bell::{Bell, Closing},
+};
+
+/// Failed reads, one after the other, after which the store gets time to come back.
+const FAILURES: u32 = 3;
+
+/// How much time that is.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// A part of the work: it knows what is due, and how it is delivered.
+pub(crate) trait Source: Send + 'static {
+    /// Something that was started and has ended.
+    type Ended: Send + 'static;
+
+    /// Whether it hears the notices of the store. Only one source can.
+    const HEARS: bool;
+
+    /// Starts what can start. Nothing is to be read while `is_paused`.
+    fn start(&mut self, tasks: &mut JoinSet<Self::Ended>, is_paused: bool) -> Idle;
+
+    /// Hears how something ended, or that it panicked.
+    fn ended(&mut self, ended: Result<Self::Ended, JoinError>) -> Effect;
+
+    /// Hears of commits.
+    fn hear(&mut self, news: &News);
+
+    /// The leases that are given back when the loop ends.
+    fn leases(&self) -> &Leases;
+}
+
+/// A source that has started all that can start now.
+pub(crate) struct Idle {
+    /// Whether nothing is due as far as it knows.
+    pub(crate) is_settled: bool,
+    /// When to look again, if nothing happens before.
+    pub(crate) wake_at: Option<Timestamp>,
+}
+
+/// The meaning of an end for the loop.
+pub(crate) enum Effect {
+    /// Nothing more.
+    None,
+    /// The store answers.
+    Read,
+    /// The store could not be read.
+    Failed(StoreError),
+    /// A decision is not recorded: the same would be delivered again at once.
+    Unrecorded,
+}
+
+pub(crate) struct Engine<S: Source> {
+    source: S,
+    store: Arc<dyn Store>,
+    clock: Arc<StoreClock>,
+    bell: Arc<Bell>,
+    tasks: JoinSet<S::Ended>,
+    /// Reads that failed, one after the other, and whether the last one will never work here.
+    failures: u32,
+    is_lost: bool,
+    is_over: bool,
+    paused_until: Timestamp,
+}
+
+impl<S: Source> Engine<S> {
+    pub(crate) fn new(source: S, store: Arc<dyn Store>, bell: Arc<Bell>) -> Self {
+        Self {
+            source,
+            clock: store.clock().clone(),
+            store,
+            bell,
+            tasks: JoinSet::new(),
+            failures: 0,
+            is_lost: false,
+            is_over: false,
+            paused_until: Timestamp::MIN,
+        }
+    }
+
+    /// Runs until it is told to stop. What is under way then has so long to end.
+    pub(crate) async fn run(mut self, mut stopping: watch::Receiver<bool>, grace: Duration) {
+        let _closing = Closing(self.bell.clone());
+        while !self.is_over {
+            let wake_at = self.step();
+            let (clock, bell, store) = (&self.clock, &self.bell, &self.store);
+            tokio::select! {
+                _ = stopping.wait_for(|it| *it) => break,
+                Some(ended) = self.tasks.join_next() => self.ended(ended),
+                news = store.notices().next(), if S::HEARS => self.source.hear(&news),
+                () = bell.rung() => {}
+                () = clock.sleep_until(wake_at.unwrap_or(Timestamp::MAX)), if wake_at.is_some() => {}
+            }
+        }
+        self.drain(grace).await;
+    }
+
+    /// Starts what can start, and returns when to look again.
+    fn step(&mut self) -> Option<Timestamp> {
+        // Read before the clock: a caller who rings later may have turned it.
+        let rings = self.bell.rings();
+        let is_paused = self.clock.now() < self.paused_until;
+        let Idle { is_settled, wake_at } = self.source.start(&mut self.tasks, is_paused);
+        // Without a store nothing more happens, however much is due.
+        let is_settled = is_settled || is_paused && self.is_lost;
+        let resumes_at = is_paused.then_some(self.paused_until);
+        let wake_at = wake_at.into_iter().chain(resumes_at).min();
+        self.bell.sleep(rings, is_settled && self.tasks.is_empty(), wake_at);
+        wake_at
+    }
+
+    fn ended(&mut self, ended: Result<S::Ended, JoinError>) {
+        match self.source.ended(ended) {
+            Effect::None => {}
+            Effect::Read => self.failures = 0,
+            Effect::Unrecorded => self.pause(),
+            Effect::Failed(error) => {
+                tracing::warn!(error = %error, "work could not be read");
+                self.failures += 1;
+                (self.is_lost, self.is_over) = (!error.is_retryable(), error.is_over());
+                // It may have been a moment; only then is it given time.
+                if FAILURES <= self.failures || self.is_lost {
+                    self.pause();
+                }
+            }
+        }
+    }
+
+    fn pause(&mut self) {
+        self.paused_until = self.clock.now().after(PAUSE);
+    }
+
+    /// Waits for what is under way; what takes too long is stopped and its leases given back.
+    async fn drain(mut self, grace: Duration) {
+        let finished = async { while self.tasks.join_next().await.is_some() {} };
+        tokio::select! {
+            () = finished => {}
+            () = self.clock.sleep(grace) => {}
+        }
+        self.tasks.shutdown().await;
+        self.source.leases().release_all(&*self.store).await;
+    }
+}

@@ -1,0 +1,230 @@
+//! All targets but queues, as the source of one loop: it asks the index what to do, does it, and
+//! tells the index how it went.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
+
+use parking_lot::Mutex;
+use steadfast_store::{
+    DueCursor, News, Notice, Position, Store, StoreClock, StoreError, Timestamp, Work,
+};
+use tokio::{
+    sync::oneshot,
+    task::{JoinError, JoinSet},
+};
+
+use super::{
+    QueueListener,
+    attempt::Leases,
+    bell::Bell,
+    engine::{Effect, Idle, Source},
+    index::{End, Index, TargetKey},
+    pools::{Loading, Place, Turnstile},
+    suspects::{Admission, Care, Suspects},
+    worker::{Begin, Worker},
+};
+
+/// Everything that can end while the loop waits.
+pub(super) enum Ended {
+    Delivery(Position, TargetKey, End),
+    Blamed(Position, TargetKey, End),
+    Scan(Result<Vec<Work>, StoreError>),
+    Read(TargetKey, Result<Vec<Work>, StoreError>),
+}
+
+pub(super) struct Targets {
+    store: Arc<dyn Store>,
+    clock: Arc<StoreClock>,
+    worker: Arc<Worker>,
+    /// Also read by those who ask whether work is forgotten.
+    index: Arc<Mutex<Index>>,
+    queues: Option<Arc<dyn QueueListener>>,
+    loading: Arc<Loading>,
+    /// Places that targets have waited for.
+    given: HashMap<TargetKey, Place>,
+    /// The end of the last delivery of each target, for which the next one waits.
+    turns: HashMap<TargetKey, oneshot::Receiver<()>>,
+    /// Messages in flight when a process ended. They are delivered one at a time.
+    blamed: VecDeque<Work>,
+    suspects: Suspects,
+}
+
+impl Targets {
+    pub(super) fn new(
+        worker: Arc<Worker>,
+        index: Arc<Mutex<Index>>,
+        queues: Option<Arc<dyn QueueListener>>,
+        blamed: Vec<Work>,
+        bell: Arc<Bell>,
+    ) -> Self {
+        let suspects = Suspects::default();
+        suspects.wake(bell.clone());
+        Self {
+            store: worker.store.clone(),
+            clock: worker.store.clock().clone(),
+            loading: Loading::new(worker.options.concurrency, bell),
+            worker,
+            index,
+            queues,
+            given: HashMap::new(),
+            turns: HashMap::new(),
+            blamed: VecDeque::from(blamed),
+            suspects,
+        }
+    }
+
+    fn start_deliveries(&mut self, tasks: &mut JoinSet<Ended>, now: Timestamp) {
+        let mut index = self.index.lock();
+        index.wake(now);
+        for (target, place) in self.worker.pools.granted() {
+            // Not while something of it may come back: that has to be the next.
+            if index.is_blocked(target) && index.unblock(target, now) {
+                self.given.insert(target, place);
+            }
+        }
+        while let Some((position, target, is_shared)) = index.take(self.loading.is_free(), now) {
+            let loading = is_shared.then(|| self.loading.take());
+            let (turn, next) = Turnstile::new(self.turns.remove(&target));
+            self.turns.insert(target, next);
+            let place = self.given.remove(&target);
+            let begin = Begin { position, target, is_blamed: false, loading, place, turn };
+            let worker = self.worker.clone();
+            tasks.spawn(async move {
+                let end = worker.deliver(begin).await;
+                Ended::Delivery(position, target, end)
+            });
+        }
+        // A target that does not need its place any more gives it to the next.
+        self.given.retain(|target, _| index.is_ready(*target));
+    }
+
+    /// Starts the next message that may have ended a process, apart from all others.
+    fn start_blamed(&mut self, tasks: &mut JoinSet<Ended>, now: Timestamp) {
+        if self.blamed.is_empty() {
+            return;
+        }
+        let care = Care::Blamed { is_last: false };
+        let Admission::Yes(admitted) = self.suspects.admit(care, now) else { return };
+        let Some(work) = self.blamed.pop_front() else { return };
+        let (position, target) = (work.position, TargetKey::of(&work));
+        let (turn, _) = Turnstile::new(None);
+        let begin = Begin { position, target, is_blamed: true, loading: None, place: None, turn };
+        let (worker, clock) = (self.worker.clone(), self.clock.clone());
+        tasks.spawn(async move {
+            let end = admitted.run(&clock, worker.deliver(begin)).await;
+            Ended::Blamed(position, target, end)
+        });
+    }
+
+    fn start_reads(&mut self, tasks: &mut JoinSet<Ended>, now: Timestamp) {
+        let (options, mut index) = (self.worker.options, self.index.lock());
+        if let Some(cursor) = index.begin_scan(now) {
+            tasks.spawn(scan(self.store.clone(), cursor, options.page));
+        }
+        while let Some((key, after)) = index.begin_read(now) {
+            tasks.spawn(read(self.store.clone(), key, after, options.window));
+        }
+    }
+}
+
+impl Source for Targets {
+    type Ended = Ended;
+
+    const HEARS: bool = true;
+
+    fn start(&mut self, tasks: &mut JoinSet<Ended>, is_paused: bool) -> Idle {
+        let now = self.clock.now();
+        self.start_deliveries(tasks, now);
+        self.start_blamed(tasks, now);
+        if !is_paused {
+            self.start_reads(tasks, now);
+        }
+        let index = self.index.lock();
+        let is_settled = index.is_settled(now) && self.store.notices().is_empty();
+        Idle { is_settled, wake_at: index.wake_at(now) }
+    }
+
+    fn ended(&mut self, ended: Result<Ended, JoinError>) -> Effect {
+        // A delivery is a task inside of this one, so that its panic does not come here.
+        let Ok(ended) = ended else { return Effect::None };
+        let (options, now) = (self.worker.options, self.clock.now());
+        let mut index = self.index.lock();
+        match ended {
+            Ended::Delivery(position, target, end) => {
+                index.finished(target, position, end, now);
+                // The place may have come, and gone to another, before it was wanted here.
+                if index.is_blocked(target) && !self.worker.pools.is_waiting(target) {
+                    index.unblock(target, now);
+                }
+                if index.is_at_rest(target) {
+                    self.turns.remove(&target);
+                }
+                Effect::None
+            }
+            Ended::Blamed(position, target, end) => {
+                // Nobody was refused a place.
+                let end = if end == End::NoRoom { End::Deferred(now) } else { end };
+                index.finished(target, position, end, now);
+                Effect::None
+            }
+            Ended::Scan(Ok(page)) => {
+                index.scanned(&page, page.len() < options.page, now);
+                Effect::Read
+            }
+            Ended::Scan(Err(error)) => {
+                index.scan_failed();
+                Effect::Failed(error)
+            }
+            Ended::Read(key, Ok(works)) => {
+                index.read(key, &works, works.len() < options.window, now);
+                Effect::Read
+            }
+            Ended::Read(key, Err(error)) => {
+                index.read_failed(key, now);
+                Effect::Failed(error)
+            }
+        }
+    }
+
+    fn hear(&mut self, news: &News) {
+        let now = self.clock.now();
+        let mut index = self.index.lock();
+        match news {
+            News::Notices(notices) => {
+                let mut in_queues = Vec::new();
+                for notice in notices {
+                    match notice {
+                        Notice::Due(work) if work.queued => in_queues.push(*work),
+                        Notice::Due(_) | Notice::Unblocked(_) => index.learn(notice, now),
+                    }
+                }
+                self.queues.iter().for_each(|it| it.heard(&in_queues));
+            }
+            News::Overflow => {
+                index.start_over(now);
+                self.queues.iter().for_each(|it| it.missed());
+            }
+        }
+    }
+
+    fn leases(&self) -> &Leases {
+        &self.worker.leases
+    }
+}
+
+/// A place that was granted holds its pool.
+impl Drop for Targets {
+    fn drop(&mut self) {
+        drop(self.worker.pools.granted());
+    }
+}
+
+async fn scan(store: Arc<dyn Store>, cursor: DueCursor, page: usize) -> Ended {
+    Ended::Scan(store.due(cursor, page).await)
+}
+
+async fn read(store: Arc<dyn Store>, key: TargetKey, after: DueCursor, limit: usize) -> Ended {
+    Ended::Read(key, store.backlog(key.target, key.ordered, after, limit).await)
+}

@@ -1,0 +1,224 @@
+//! A queue that is consumed in this process, as the source of its loop: it hands out messages that
+//! are due while there is room, and reads on in time.
+
+use std::sync::Arc;
+
+use steadfast_store::{Letter, News, StoreError, Timestamp};
+use tokio::task::{JoinError, JoinSet};
+
+use super::{
+    ConsumeOptions, QueueSettings,
+    consumer::Consume,
+    desk::{Desk, Shared},
+    rate::Rate,
+    worker::BatchWorker,
+};
+use crate::dispatch::{
+    attempt::Leases,
+    engine::{Effect, Idle, Source},
+    suspects::{Admission, Care},
+};
+
+/// Messages read at once.
+const PAGE: usize = 512;
+
+pub(super) struct ConsumedQueue {
+    shared: Arc<Shared>,
+    desk: Arc<Desk>,
+    consumer: Arc<dyn Consume>,
+    options: ConsumeOptions,
+    /// Batches in flight.
+    running: usize,
+    reading: bool,
+    /// Since when the first message that is ready waits for a full batch.
+    waiting_since: Option<Timestamp>,
+    rate: Rate,
+    /// Messages that are ready but were not admitted the last time.
+    refused: usize,
+}
+
+pub(super) enum Ended {
+    /// And whether the decisions are recorded.
+    Batch(bool),
+    Read(Result<bool, StoreError>),
+}
+
+/// Whether a batch can be delivered.
+enum Next {
+    Now(usize),
+    /// Not before something else ends, or this time.
+    Wait(Option<Timestamp>),
+}
+
+impl ConsumedQueue {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        desk: Arc<Desk>,
+        consumer: Arc<dyn Consume>,
+        options: ConsumeOptions,
+    ) -> Self {
+        Self {
+            shared,
+            desk,
+            consumer,
+            options,
+            running: 0,
+            reading: false,
+            waiting_since: None,
+            rate: Rate::default(),
+            refused: 0,
+        }
+    }
+
+    fn batch_size(&self, settings: &QueueSettings) -> usize {
+        if self.consumer.is_batch() { settings.batch_size } else { 1 }
+    }
+
+    /// Starts batches while there is room; returns when the next one can start, if that is known.
+    fn start_batches(
+        &mut self,
+        tasks: &mut JoinSet<Ended>,
+        settings: &QueueSettings,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
+        while self.running < self.options.concurrency {
+            let next = match self.next(settings, now) {
+                Next::Now(size) => self.start_batch(tasks, size, settings, now),
+                Next::Wait(until) => Next::Wait(until),
+            };
+            if let Next::Wait(until) = next {
+                return until;
+            }
+        }
+        None
+    }
+
+    fn next(&mut self, settings: &QueueSettings, now: Timestamp) -> Next {
+        let waiting = self.desk.shelf().len();
+        if waiting == 0 {
+            self.waiting_since = None;
+            return Next::Wait(None);
+        }
+        let size = self.batch_size(settings);
+        let since = *self.waiting_since.get_or_insert(now);
+        let full_at = since.after(settings.batch_timeout());
+        if waiting < size && now < full_at {
+            return Next::Wait(Some(full_at));
+        }
+        match self.rate.allows(settings.rate_per_second, size.min(waiting), now) {
+            Ok(size) => Next::Now(size),
+            Err(at) => Next::Wait(Some(at)),
+        }
+    }
+
+    /// Delivers the first messages that may be delivered now.
+    fn start_batch(
+        &mut self,
+        tasks: &mut JoinSet<Ended>,
+        size: usize,
+        settings: &QueueSettings,
+        now: Timestamp,
+    ) -> Next {
+        let mut shelf = self.desk.shelf();
+        let care_of = |it: &Letter| self.shared.care(it, settings);
+        let (mut tried, mut admitted, mut until) = (Vec::new(), None, None);
+        for care in shelf.letters().map(care_of) {
+            if tried.contains(&care) {
+                continue;
+            }
+            match self.shared.suspects.admit(care, now) {
+                Admission::Yes(it) => {
+                    admitted = Some((it, care));
+                    break;
+                }
+                Admission::Wait(at) => {
+                    tried.push(care);
+                    until = until.into_iter().chain(at).min();
+                }
+            }
+        }
+        self.refused = match tried.is_empty() {
+            true => 0,
+            false => shelf.letters().filter(|it| tried.contains(&care_of(it))).count(),
+        };
+        let Some((admitted, care)) = admitted else { return Next::Wait(until) };
+        let max = if let Care::Blamed { .. } = care { 1 } else { size };
+        let letters = shelf.take(max, |it| care_of(it) == care);
+        drop(shelf);
+        self.rate.spend(letters.len(), now);
+        self.waiting_since = None;
+        let batch = BatchWorker {
+            shared: self.shared.clone(),
+            desk: self.desk.clone(),
+            consumer: self.consumer.clone(),
+            is_claimed: care != Care::Plain,
+            is_exclusive: admitted.is_exclusive(),
+            timeout: self.options.timeout,
+        };
+        self.running += 1;
+        tasks.spawn(async move { Ended::Batch(batch.deliver(letters, admitted).await) });
+        Next::Now(size)
+    }
+
+    /// Reads on before all messages are taken.
+    fn start_read(&mut self, tasks: &mut JoinSet<Ended>, settings: &QueueSettings, now: Timestamp) {
+        let size = self.batch_size(settings);
+        let page = (size * self.options.concurrency).clamp(size, PAGE.max(size));
+        let page = self.desk.fitting(page);
+        // Those that have to wait must not keep others from being read.
+        let wanted = page.div_ceil(2).max(size) + self.refused.min(PAGE);
+        if self.reading || !self.desk.shelf().would_read(wanted, now) {
+            return;
+        }
+        self.reading = true;
+        let (shared, desk) = (self.shared.clone(), self.desk.clone());
+        tasks.spawn(async move {
+            Ended::Read(desk.fill(&*shared.store, &*shared.clock, wanted, page).await)
+        });
+    }
+}
+
+impl Source for ConsumedQueue {
+    type Ended = Ended;
+
+    /// It is told of them.
+    const HEARS: bool = false;
+
+    fn start(&mut self, tasks: &mut JoinSet<Ended>, is_paused: bool) -> Idle {
+        let (rules, now) = (self.desk.rules(), self.shared.clock.now());
+        let mut wake_at = None;
+        if !rules.paused && !is_paused {
+            wake_at = self.start_batches(tasks, &rules.settings, now);
+            self.start_read(tasks, &rules.settings, now);
+        }
+        let next = self.desk.shelf().next();
+        // What is due already waits for a read or for room, and both ring.
+        let is_ahead = now < next && next < Timestamp::MAX && !rules.paused;
+        wake_at = wake_at.into_iter().chain(is_ahead.then_some(next)).min();
+        // What could start has started. If the store has trouble, nothing is due before it is over.
+        Idle { is_settled: true, wake_at }
+    }
+
+    fn ended(&mut self, ended: Result<Ended, JoinError>) -> Effect {
+        match ended {
+            Ok(Ended::Read(result)) => {
+                self.reading = false;
+                result.map_or_else(Effect::Failed, |_| Effect::Read)
+            }
+            Ok(Ended::Batch(is_recorded)) => {
+                self.running = self.running.saturating_sub(1);
+                if is_recorded { Effect::None } else { Effect::Unrecorded }
+            }
+            Err(_) => {
+                self.running = self.running.saturating_sub(1);
+                Effect::None
+            }
+        }
+    }
+
+    fn hear(&mut self, _: &News) {}
+
+    fn leases(&self) -> &Leases {
+        &self.desk.leases
+    }
+}

@@ -1,0 +1,217 @@
+//! One delivery of a batch to a consumer: claim if need be, let the consumer decide, commit its
+//! decisions. It can end at any line; nothing is lost.
+
+use std::{sync::Arc, time::Duration};
+
+use steadfast_store::{Lease, Letter, Outcome, Position, State, StoreError, crash};
+
+use super::{
+    consumer::Consume,
+    delivery::{Decisions, Parcel},
+    desk::{Desk, InHand, Shared},
+    meter::Happening,
+    patience::Patience,
+};
+use crate::dispatch::{
+    attempt::{self, Claim, Ending, Verdict, Written, run_apart},
+    suspects::Admitted,
+    window::End,
+};
+
+/// The points of a delivery, in order. `./test` ends a process at each of them.
+pub const QUEUE_CRASH_POINTS: &[&str] = &[
+    "queue.claim.before",
+    "queue.claim.after",
+    "queue.consume.before",
+    "queue.consume.after",
+    "queue.settle.before",
+    "queue.settle.after",
+];
+
+/// Delivers messages together to a consumer.
+pub(super) struct BatchWorker {
+    pub(super) shared: Arc<Shared>,
+    pub(super) desk: Arc<Desk>,
+    pub(super) consumer: Arc<dyn Consume>,
+    /// Each attempt is counted before it begins.
+    pub(super) is_claimed: bool,
+    /// Nothing else that is suspect runs beside it.
+    pub(super) is_exclusive: bool,
+    pub(super) timeout: Duration,
+}
+
+/// A message whose attempt has begun.
+struct Attempt {
+    letter: Letter,
+    number: u32,
+    lease: Option<Lease>,
+}
+
+impl BatchWorker {
+    /// Whether the decisions are recorded.
+    pub(super) async fn deliver(&self, letters: Vec<Letter>, admitted: Admitted) -> bool {
+        let positions: Vec<Position> = letters.iter().map(|it| it.message.position).collect();
+        // Whatever happens, they are put down.
+        let held = InHand::new(self.desk.clone(), positions);
+        let attempt = self.attempt(letters, held);
+        let Err(error) = admitted.run(&self.shared.clock, attempt).await else { return true };
+        let queue = &*self.desk.name;
+        tracing::warn!(queue, error = %error, "decisions of a consumer were not recorded");
+        false
+    }
+
+    async fn attempt(
+        &self,
+        letters: Vec<Letter>,
+        mut held: InHand<Arc<Desk>>,
+    ) -> Result<(), StoreError> {
+        let attempts = self.claim(letters, &mut held).await?;
+        if attempts.is_empty() {
+            return Ok(());
+        }
+        let now = self.shared.clock.now();
+        self.desk.meter.count(Happening::Delivered, attempts.len(), now);
+        crash::point("queue.consume.before");
+        let endings = self.consume(attempts).await;
+        crash::point("queue.consume.after");
+        let policy = self.desk.rules().settings.policy();
+        let entropy = &*self.shared.entropy;
+        let written: Vec<Written> =
+            endings.iter().map(|it| attempt::write(it, &policy, entropy)).collect();
+        crash::point("queue.settle.before");
+        let outcomes = self.commit(&written).await?;
+        crash::point("queue.settle.after");
+        let now = self.shared.clock.now();
+        for (it, outcome) in written.iter().zip(outcomes) {
+            self.desk.leases.ended(it.position);
+            let end = match outcome {
+                None => End::Gone,
+                Some(Outcome::Committed(receipt)) => {
+                    it.due_again(&receipt).map_or(End::Gone, End::Again)
+                }
+                // Somebody else has settled or claimed it.
+                Some(Outcome::Rejected(_) | Outcome::Duplicate(_)) => End::Unknown,
+            };
+            self.desk.meter.count(it.kind.into(), 1, now);
+            held.put_down(it.position, end);
+        }
+        Ok(())
+    }
+
+    /// Counts the attempts before they begin, where that is needed.
+    async fn claim(
+        &self,
+        letters: Vec<Letter>,
+        held: &mut InHand<Arc<Desk>>,
+    ) -> Result<Vec<Attempt>, StoreError> {
+        if !self.is_claimed {
+            let plain = |letter: Letter| {
+                let number = letter.tries() + 1;
+                Attempt { letter, number, lease: None }
+            };
+            return Ok(letters.into_iter().map(plain).collect());
+        }
+        let (mut attempts, letters) = self.used_up(letters);
+        if letters.is_empty() {
+            return Ok(attempts);
+        }
+        crash::point("queue.claim.before");
+        let positions: Vec<Position> = letters.iter().map(|it| it.message.position).collect();
+        let (store, is_exclusive) = (&*self.shared.store, self.is_exclusive);
+        let claims = self.desk.leases.claim(store, &positions, self.timeout, is_exclusive).await?;
+        for (letter, claim) in letters.into_iter().zip(claims) {
+            match claim {
+                Claim::Held { attempt, lease, .. } => {
+                    attempts.push(Attempt { letter, number: attempt, lease: Some(lease) });
+                }
+                Claim::NotDue(_) | Claim::Lost => {
+                    held.put_down(letter.message.position, End::Unknown);
+                }
+            }
+        }
+        crash::point("queue.claim.after");
+        Ok(attempts)
+    }
+
+    /// Those whose last lease has ended: they are given up under it, and no attempt is counted for
+    /// that.
+    fn used_up(&self, letters: Vec<Letter>) -> (Vec<Attempt>, Vec<Letter>) {
+        let attempts_max = self.desk.rules().settings.attempts_max();
+        let (mut over, mut rest) = (Vec::new(), Vec::new());
+        for letter in letters {
+            match letter.message.state {
+                Some(State::InFlight { lease, attempts, .. }) if attempts_max <= attempts => {
+                    over.push(Attempt { letter, number: attempts + 1, lease: Some(lease) });
+                }
+                Some(State::InFlight { .. } | State::Pending { .. } | State::Settled(_)) | None => {
+                    rest.push(letter);
+                }
+            }
+        }
+        (over, rest)
+    }
+
+    /// Runs the consumer in a task of its own, so that neither a panic nor one that never comes
+    /// back harms others.
+    async fn consume(&self, attempts: Vec<Attempt>) -> Vec<Ending> {
+        let decisions = Decisions::default();
+        let patience = Patience::new(self.shared.clock.clone());
+        let mut ends = Vec::new();
+        let mut parcels = Vec::new();
+        let attempts_max = self.desk.rules().settings.attempts_max();
+        for Attempt { letter, number, lease } in attempts {
+            let position = letter.message.position;
+            ends.push((position, number, lease));
+            if attempts_max < number {
+                let error = "the attempts before ended without an answer".to_owned();
+                decisions.decide(position, Verdict::Retry { after: None, error });
+                continue;
+            }
+            parcels.push(Parcel {
+                letter,
+                attempt: number,
+                lease,
+                queue: self.desk.name.clone(),
+                decisions: decisions.clone(),
+                patience: patience.clone(),
+                objects: self.shared.objects.clone(),
+                client: self.shared.client.clone(),
+            });
+        }
+        let failed = if parcels.is_empty() { None } else { self.run(parcels, patience).await };
+        let error = failed.unwrap_or_else(|| "the consumer gave no answer".into());
+        let ending = |(position, attempt, lease): (Position, u32, Option<Lease>)| {
+            let verdict = decisions.take(position);
+            let verdict =
+                verdict.unwrap_or_else(|| Verdict::Retry { after: None, error: error.clone() });
+            Ending { position, attempt, lease, verdict }
+        };
+        ends.into_iter().map(ending).collect()
+    }
+
+    /// Why it failed, if it did.
+    async fn run(&self, parcels: Vec<Parcel>, patience: Patience) -> Option<String> {
+        let over = async {
+            patience.over(self.timeout).await;
+            format!("no answer within {} s", self.timeout.as_secs_f32())
+        };
+        run_apart("consumer", self.consumer.clone().consume(parcels), over).await.err()
+    }
+
+    /// Decisions are worth some patience with a store that has trouble.
+    async fn commit(&self, written: &[Written]) -> Result<Vec<Option<Outcome>>, StoreError> {
+        let mut tried = 0;
+        loop {
+            match attempt::commit(&*self.shared.store, written).await {
+                Err(error) if error.is_retryable() && tried < 12 => {
+                    tried += 1;
+                    if 3 < tried {
+                        let wait = Duration::from_millis(100 << (tried - 3).min(6));
+                        self.shared.clock.sleep(wait).await;
+                    }
+                }
+                ended => return ended,
+            }
+        }
+    }
+}
