@@ -5,7 +5,6 @@ mod change;
 mod consumer;
 mod control;
 mod delivery;
-mod desk;
 mod error;
 mod figures;
 mod keyed;
@@ -21,8 +20,9 @@ mod redrive;
 mod samples;
 mod send;
 mod settings;
-mod shelf;
 mod source;
+mod state;
+mod window;
 mod worker;
 
 pub(crate) use self::queues::Declared;

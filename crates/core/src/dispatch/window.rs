@@ -54,11 +54,19 @@ pub(crate) enum Rest {
     Later(Timestamp),
 }
 
+/// How rows become ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    /// By notices, up to so many, and by reads.
+    Notices(usize),
+    /// By reads only, because they bring the bodies of messages.
+    Reads,
+}
+
 #[derive(Debug)]
 pub(crate) struct Window {
     order: Order,
-    /// The limit of rows that a notice makes ready. With 0, rows come from reads only.
-    ready_max: usize,
+    source: Source,
     horizon: DueCursor,
     /// In the order of the window. Rows behind the horizon wait until it has passed them.
     ready: VecDeque<Entry>,
@@ -120,7 +128,7 @@ impl Window {
     pub(crate) fn empty(order: Order, ready_max: usize) -> Self {
         Self {
             order,
-            ready_max,
+            source: Source::Notices(ready_max),
             horizon: DueCursor::END,
             ready: VecDeque::new(),
             in_flight: HashMap::new(),
@@ -135,6 +143,11 @@ impl Window {
     /// A window that has to be read first.
     pub(crate) fn unread(order: Order, ready_max: usize) -> Self {
         Self { horizon: DueCursor::START, more: true, ..Self::empty(order, ready_max) }
+    }
+
+    /// A window in due order whose rows become ready when they are read.
+    pub(crate) fn of_reads() -> Self {
+        Self { source: Source::Reads, ..Self::unread(Order::Due, 0) }
     }
 
     fn key(&self, entry: &Entry) -> DueCursor {
@@ -152,7 +165,7 @@ impl Window {
             return true;
         };
         // Rows that are only read are often taken before their notice comes, which is no news.
-        let is_late = self.ready_max == 0 && !known.is_held && known.entry == entry;
+        let is_late = self.source == Source::Reads && !known.is_held && known.entry == entry;
         if !is_late {
             known.news = Some(News::Written(entry));
         }
@@ -192,7 +205,7 @@ impl Window {
         } else if let Some(at) = self.ready.iter().position(|it| it.position == entry.position) {
             self.ready.remove(at);
             self.insert(entry);
-        } else if self.ready.len() < self.ready_max {
+        } else if matches!(self.source, Source::Notices(max) if self.ready.len() < max) {
             self.insert(entry);
         } else {
             self.pull_back(before(key));
@@ -283,7 +296,7 @@ impl Window {
         let is_new = |it: &&Entry| {
             !known.contains(&it.position)
                 && !read.gone.contains(&it.position)
-                && (self.ready_max == 0 || self.key(it) <= self.horizon)
+                && (self.source == Source::Reads || self.key(it) <= self.horizon)
         };
         let new: Vec<Entry> = rows.iter().filter(is_new).copied().collect();
         self.ready.extend(&new);
@@ -320,9 +333,9 @@ impl Window {
 
     /// How many rows can be taken. Those that are only read need not wait for others.
     fn available(&self) -> usize {
-        match self.ready_max {
-            0 => self.ready.len(),
-            _ => self.ready.partition_point(|it| self.key(it) <= self.horizon),
+        match self.source {
+            Source::Reads => self.ready.len(),
+            Source::Notices(_) => self.ready.partition_point(|it| self.key(it) <= self.horizon),
         }
     }
 

@@ -5,8 +5,8 @@ use steadfast_store::{Commit, Outcome, Rejection};
 
 use super::{
     QueueError, Queues,
-    desk::{Desk, InHand},
     redrive::Candidate,
+    state::{Held, QueueState},
 };
 use crate::{commit_each::commit_each, dispatch::window::End, idempotency::read};
 
@@ -18,13 +18,13 @@ impl Queues {
     /// last changes stay, 1 to 100 of them, for [`Self::change_last`].
     pub(super) async fn change_first(
         &self,
-        desk: &Desk,
+        queue: &QueueState,
         changes: &mut Vec<(Candidate, Commit)>,
     ) -> Result<u64, QueueError> {
         let mut changed = 0;
         while TOGETHER < changes.len() {
             let some: Vec<_> = changes.drain(..TOGETHER).collect();
-            changed += self.change_some(desk, &some).await?;
+            changed += self.change_some(queue, &some).await?;
         }
         Ok(changed)
     }
@@ -33,14 +33,14 @@ impl Queues {
     /// The answer is made from how many of them happened.
     pub(super) async fn change_last<T: Serialize + DeserializeOwned>(
         &self,
-        desk: &Desk,
+        queue: &QueueState,
         changes: &[(Candidate, Commit)],
         answer: impl Fn(u64) -> T,
     ) -> Result<T, QueueError> {
         let Some(key) = &self.key else {
-            return Ok(answer(self.change_some(desk, changes).await?));
+            return Ok(answer(self.change_some(queue, changes).await?));
         };
-        let mut held = InHand::new(desk, Vec::new());
+        let mut held = Held::new(queue, Vec::new());
         let ours: Vec<_> = changes.iter().filter(|it| take(&mut held, &it.0)).collect();
         let all = answer(ours.len() as u64);
         let mut together = Commit::of(key.write_answer(&all)?);
@@ -50,8 +50,8 @@ impl Queues {
         }
         match self.shared.store.commit(together).await? {
             Outcome::Committed(_) => {
-                ours.iter().for_each(|it| held.put_down(it.0.message.position, End::Gone));
-                desk.wake();
+                ours.iter().for_each(|it| held.finish(it.0.message.position, End::Gone));
+                queue.wake();
                 return Ok(all);
             }
             Outcome::Duplicate(before) => return Ok(read(&before)?),
@@ -61,7 +61,7 @@ impl Queues {
             // Somebody else has changed one of them: each for itself.
             Outcome::Rejected(_) => drop(held),
         }
-        let done = answer(self.change_some(desk, changes).await?);
+        let done = answer(self.change_some(queue, changes).await?);
         match self.shared.store.commit(Commit::of(key.write_answer(&done)?)).await? {
             Outcome::Committed(_) => Ok(done),
             Outcome::Duplicate(before) => Ok(read(&before)?),
@@ -74,26 +74,26 @@ impl Queues {
     /// Commits changes together, and says how many happened.
     pub(super) async fn change_some(
         &self,
-        desk: &Desk,
+        queue: &QueueState,
         changes: &[(Candidate, Commit)],
     ) -> Result<u64, QueueError> {
-        let mut held = InHand::new(desk, Vec::new());
+        let mut held = Held::new(queue, Vec::new());
         let ours: Vec<_> = changes.iter().filter(|it| take(&mut held, &it.0)).collect();
         let commits: Vec<Commit> = ours.iter().map(|it| it.1.clone()).collect();
         let outcomes = commit_each(&*self.shared.store, &commits).await?;
         let mut changed = 0;
         for ((candidate, _), outcome) in ours.into_iter().zip(outcomes) {
             if let Outcome::Committed(_) = outcome {
-                held.put_down(candidate.message.position, End::Gone);
+                held.finish(candidate.message.position, End::Gone);
                 changed += 1;
             }
         }
-        desk.wake();
+        queue.wake();
         Ok(changed)
     }
 }
 
-/// Whether nobody else has it. A dead one stands on no shelf.
-fn take(held: &mut InHand<&Desk>, candidate: &Candidate) -> bool {
+/// Whether nobody else has it. A dead one is in no window.
+fn take(held: &mut Held<&QueueState>, candidate: &Candidate) -> bool {
     candidate.letter.as_ref().is_none_or(|it| held.hold(it))
 }

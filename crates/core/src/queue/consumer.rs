@@ -6,7 +6,7 @@ use steadfast_store::Commit;
 
 use super::{
     Delivery, Settled,
-    delivery::{Decisions, Parcel, verdict_of},
+    delivery::{Decisions, RawDelivery, verdict_of},
 };
 use crate::{
     Body, Result,
@@ -115,10 +115,10 @@ impl<T> Iterator for Batch<T> {
 
 pub(super) type Consuming = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A consumer whose types are forgotten. What it decides is in the decisions of its parcels.
+/// A consumer whose types are forgotten. What it decides is in the decisions of its raw_deliveries.
 pub(super) trait Consume: Send + Sync + 'static {
     fn is_batch(&self) -> bool;
-    fn consume(self: Arc<Self>, parcels: Vec<Parcel>) -> Consuming;
+    fn consume(self: Arc<Self>, raw_deliveries: Vec<RawDelivery>) -> Consuming;
 }
 
 pub(super) struct One<C>(pub(super) C);
@@ -128,12 +128,11 @@ impl<C: Consumer> Consume for One<C> {
         false
     }
 
-    fn consume(self: Arc<Self>, parcels: Vec<Parcel>) -> Consuming {
+    fn consume(self: Arc<Self>, raw_deliveries: Vec<RawDelivery>) -> Consuming {
         Box::pin(async move {
-            for parcel in parcels {
-                let (position, decisions) =
-                    (parcel.letter.message.position, parcel.decisions.clone());
-                let Some(delivery) = Delivery::open(parcel) else { continue };
+            for raw in raw_deliveries {
+                let (position, decisions) = (raw.letter.message.position, raw.decisions.clone());
+                let Some(delivery) = Delivery::open(raw) else { continue };
                 let verdict = match self.0.deliver(delivery).await {
                     Ok(settled) => settled.verdict,
                     Err(error) => verdict_of(&error),
@@ -145,27 +144,27 @@ impl<C: Consumer> Consume for One<C> {
 }
 
 /// A consumer in a test: deliveries end as the script says, and reach it when all is said.
-pub(super) struct Acted {
+pub(super) struct Scripted {
     pub(super) queue: &'static str,
     pub(super) consumer: Arc<dyn Consume>,
     pub(super) script: Script,
 }
 
-impl Consume for Acted {
+impl Consume for Scripted {
     fn is_batch(&self) -> bool {
         self.consumer.is_batch()
     }
 
-    fn consume(self: Arc<Self>, parcels: Vec<Parcel>) -> Consuming {
+    fn consume(self: Arc<Self>, raw_deliveries: Vec<RawDelivery>) -> Consuming {
         let mut rest = Vec::new();
-        for parcel in parcels {
+        for raw in raw_deliveries {
             let Some(says) = self.script.next(|| Scene::Consumer(self.queue)) else {
-                rest.push(parcel);
+                rest.push(raw);
                 continue;
             };
             let done = Verdict::Done(Commit::default());
             let verdict = says.result().map_or_else(|error| verdict_of(&error), |_| done);
-            parcel.decisions.decide(parcel.letter.message.position, verdict);
+            raw.decisions.decide(raw.letter.message.position, verdict);
         }
         match rest.is_empty() {
             true => Box::pin(async {}),
@@ -181,12 +180,13 @@ impl<C: BatchConsumer> Consume for Many<C> {
         true
     }
 
-    fn consume(self: Arc<Self>, parcels: Vec<Parcel>) -> Consuming {
+    fn consume(self: Arc<Self>, raw_deliveries: Vec<RawDelivery>) -> Consuming {
         Box::pin(async move {
-            let Some(first) = parcels.first() else { return };
+            let Some(first) = raw_deliveries.first() else { return };
             let decisions = first.decisions.clone();
-            let all: Vec<_> = parcels.iter().map(|it| it.letter.message.position).collect();
-            let deliveries: VecDeque<_> = parcels.into_iter().filter_map(Delivery::open).collect();
+            let all: Vec<_> = raw_deliveries.iter().map(|it| it.letter.message.position).collect();
+            let deliveries: VecDeque<_> =
+                raw_deliveries.into_iter().filter_map(Delivery::open).collect();
             if deliveries.is_empty() {
                 return;
             }

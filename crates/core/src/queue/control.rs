@@ -6,7 +6,7 @@ use steadfast_store::StoreError;
 
 use super::{
     QueueError, QueueSettings, Queues,
-    desk::{Desk, Rules},
+    state::{QueueState, Rules},
 };
 
 /// So many dead-letter queues may lead from one to the next.
@@ -20,36 +20,36 @@ impl Queues {
         let _alone = self.shared.configuring.lock().await;
         self.check_circle(name, &settings).await?;
         let change = move |it: &Rules| Some(Rules { settings: settings.clone(), ..it.clone() });
-        self.change_rules(self.desk(name).await?, "configured", change).await
+        self.change_rules(self.queue(name).await?, "configured", change).await
     }
 
     /// Delivers nothing more from a queue until it is resumed. What is under way ends.
     pub async fn pause(&self, name: &str) -> Result<(), QueueError> {
-        let desk = self.known(name).await?;
+        let queue = self.known(name).await?;
         let change = |it: &Rules| (!it.paused).then(|| Rules { paused: true, ..it.clone() });
-        self.change_rules(desk.clone(), "paused", change).await?;
-        // It may lie for long; what is on the shelf would get old.
-        desk.shelf().start_over();
+        self.change_rules(queue.clone(), "paused", change).await?;
+        // It may be paused for long; the messages in its window would get old.
+        queue.window().start_over();
         Ok(())
     }
 
     /// Goes on.
     pub async fn resume(&self, name: &str) -> Result<(), QueueError> {
-        let desk = self.known(name).await?;
+        let queue = self.known(name).await?;
         let change = |it: &Rules| it.paused.then(|| Rules { paused: false, ..it.clone() });
-        self.change_rules(desk, "resumed", change).await
+        self.change_rules(queue, "resumed", change).await
     }
 
     /// In a task of its own: what is recorded is also in force here, although the caller has gone.
     async fn change_rules(
         &self,
-        desk: Arc<Desk>,
+        queue: Arc<QueueState>,
         what: &'static str,
         change: impl Fn(&Rules) -> Option<Rules> + Send + Sync + 'static,
     ) -> Result<(), QueueError> {
         let (store, key) = (self.shared.store.clone(), self.key.clone());
         let task =
-            tokio::spawn(async move { desk.change(&*store, what, key.as_ref(), change).await });
+            tokio::spawn(async move { queue.change(&*store, what, key.as_ref(), change).await });
         match task.await {
             Ok(changed) => changed,
             Err(error) => match error.try_into_panic() {
@@ -78,7 +78,7 @@ impl Queues {
             if queue == name {
                 return Err(QueueError::Circle { queue, by });
             }
-            next = self.desk(&queue).await?.rules().settings.dead_letter_queue;
+            next = self.queue(&queue).await?.rules().settings.dead_letter_queue;
             by = queue;
         }
         Err(QueueError::Circle { queue: name.into(), by })

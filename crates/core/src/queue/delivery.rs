@@ -41,7 +41,7 @@ impl Decisions {
 }
 
 /// A letter on its way, with all that is needed to end its delivery.
-pub(super) struct Parcel {
+pub(super) struct RawDelivery {
     pub(super) letter: Letter,
     pub(super) attempt: u32,
     pub(super) lease: Option<Lease>,
@@ -58,7 +58,7 @@ pub(super) struct Parcel {
 pub struct Delivery<T> {
     /// What was sent.
     pub message: T,
-    parcel: Parcel,
+    raw: RawDelivery,
 }
 
 /// Says that a delivery was settled.
@@ -71,13 +71,13 @@ pub struct Settled {
 
 impl<T: Body> Delivery<T> {
     /// Reads the message; what cannot be read is buried.
-    pub(super) fn open(parcel: Parcel) -> Option<Self> {
-        match serde_json::from_str(parcel.letter.message.data.as_str()) {
-            Ok(message) => Some(Self { message, parcel }),
+    pub(super) fn open(raw: RawDelivery) -> Option<Self> {
+        match serde_json::from_str(raw.letter.message.data.as_str()) {
+            Ok(message) => Some(Self { message, raw }),
             Err(error) => {
                 let why = format!("the message is not what the consumer takes: {error}");
-                let position = parcel.letter.message.position;
-                parcel.decisions.decide(position, Verdict::Bury { why });
+                let position = raw.letter.message.position;
+                raw.decisions.decide(position, Verdict::Bury { why });
                 None
             }
         }
@@ -89,7 +89,7 @@ impl<T> Deref for Delivery<T> {
     type Target = Client;
 
     fn deref(&self) -> &Client {
-        &self.parcel.client
+        &self.raw.client
     }
 }
 
@@ -101,27 +101,27 @@ impl<T> Delivery<T> {
     }
 
     fn position(&self) -> Position {
-        self.parcel.letter.message.position
+        self.raw.letter.message.position
     }
 
     /// Which attempt this is, from 1.
     pub fn attempt(&self) -> u32 {
-        self.parcel.attempt
+        self.raw.attempt
     }
 
     /// Why the last failed attempt failed, also one in the queue whose dead letter it is.
     pub fn last_error(&self) -> Option<&str> {
-        self.parcel.letter.message.last_error.as_deref()
+        self.raw.letter.message.last_error.as_deref()
     }
 
     /// When it was sent.
     pub fn enqueued_at(&self) -> Timestamp {
-        self.parcel.letter.message.created_at
+        self.raw.letter.message.created_at
     }
 
     /// The queue that it comes from.
     pub fn queue(&self) -> &str {
-        &self.parcel.queue
+        &self.raw.queue
     }
 
     /// It was handled.
@@ -155,12 +155,12 @@ impl<T> Delivery<T> {
     where
         C::Calls: Lists<M, I>,
     {
-        let (position, lease) = (self.position(), self.parcel.lease);
-        let _waiting = self.parcel.patience.pause();
-        let turn = self.parcel.objects.settle(to, msg, position, lease).await;
+        let (position, lease) = (self.position(), self.raw.lease);
+        let _waiting = self.raw.patience.pause();
+        let turn = self.raw.objects.settle(to, msg, position, lease).await;
         match turn {
             Ok(()) => {
-                self.parcel.decisions.decide(position, Verdict::Settled);
+                self.raw.decisions.decide(position, Verdict::Settled);
                 Ok(Settled { position, verdict: Verdict::Settled })
             }
             Err(CallError::Refused(error)) => Err(error),
@@ -171,7 +171,7 @@ impl<T> Delivery<T> {
 
 impl<T: fmt::Debug> fmt::Debug for Delivery<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (id, attempt) = (self.position(), self.parcel.attempt);
-        write!(f, "{}/{id}, attempt {attempt}: {:?}", self.parcel.queue, self.message)
+        let (id, attempt) = (self.position(), self.raw.attempt);
+        write!(f, "{}/{id}, attempt {attempt}: {:?}", self.raw.queue, self.message)
     }
 }

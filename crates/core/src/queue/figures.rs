@@ -6,7 +6,9 @@ use serde::{Serialize, Serializer, ser::SerializeStruct};
 use steadfast_store::QueueDepth;
 use tokio::sync::watch;
 
-use super::{QueueError, QueueSettings, Queues, Rates, Sample, desk::Desk, samples::SAMPLE_EVERY};
+use super::{
+    QueueError, QueueSettings, Queues, Rates, Sample, samples::SAMPLE_EVERY, state::QueueState,
+};
 use crate::workflow::Time;
 
 /// A look at one queue.
@@ -85,7 +87,7 @@ impl Queues {
         names.sort_unstable();
         let mut queues = Vec::new();
         for name in &names {
-            queues.push(self.view(&*self.desk(name).await?).await?);
+            queues.push(self.view(&*self.queue(name).await?).await?);
         }
         Ok(QueuePage { queues, next })
     }
@@ -95,10 +97,10 @@ impl Queues {
         self.view(&*self.known(name).await?).await
     }
 
-    async fn view(&self, desk: &Desk) -> Result<QueueView, QueueError> {
+    async fn view(&self, queue: &QueueState) -> Result<QueueView, QueueError> {
         let now = self.shared.clock.now();
-        let depth = self.shared.store.queue_depth(desk.address.id(), now).await?;
-        let rules = desk.rules();
+        let depth = self.shared.store.queue_depth(queue.address.id(), now).await?;
+        let rules = queue.rules();
         let oldest_age = depth.oldest.map(|it| now.since(it));
         let sample = Sample {
             at: Time(now),
@@ -106,26 +108,26 @@ impl Queues {
             oldest_age_ms: oldest_age.map_or(0, |it| it.as_millis() as u64),
         };
         Ok(QueueView {
-            name: desk.name.to_string(),
+            name: queue.name.to_string(),
             settings: rules.settings,
             paused: rules.paused,
-            consumed: self.shared.consumed.contains_key(&*desk.name),
+            consumed: self.shared.consumed.contains_key(&*queue.name),
             depth,
-            in_hand: desk.shelf().in_hand(),
+            in_hand: queue.window().in_flight(),
             oldest_age,
-            rates: desk.meter.rates(now),
-            history: desk.samples.keep(sample, desk.meter.total()),
+            rates: queue.meter.rates(now),
+            history: queue.samples.keep(sample, queue.meter.total()),
         })
     }
 
     /// Looks at the queues in which something happened since the last look, so that their history
     /// can be shown. An idle program asks the store nothing.
     pub(super) async fn sample(&self) {
-        for desk in self.open_desks() {
-            if desk.samples.is_old(desk.meter.total())
-                && let Err(error) = self.view(&desk).await
+        for queue in self.open_queues() {
+            if queue.samples.is_old(queue.meter.total())
+                && let Err(error) = self.view(&queue).await
             {
-                tracing::debug!(queue = &*desk.name, error = %error, "not looked at");
+                tracing::debug!(queue = &*queue.name, error = %error, "not looked at");
             }
         }
     }

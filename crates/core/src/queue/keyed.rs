@@ -8,7 +8,7 @@ use steadfast_store::{Commit, Letter, Outcome, Position, Rejection, Timestamp, W
 use tokio::sync::MutexGuard;
 
 use super::{
-    Acked, LeaseId, Pulled, QueueError, Queues, desk::Desk, meter::Happening, pull::AckOf,
+    Acked, LeaseId, Pulled, QueueError, Queues, meter::Happening, pull::AckOf, state::QueueState,
 };
 use crate::{RequestKey, dispatch::window::End, idempotency::read};
 
@@ -41,7 +41,7 @@ impl Queues {
     /// Pulls in one commit, which records the leases. A pull that finds nothing records nothing.
     pub(super) async fn pull_once(
         &self,
-        desk: &Desk,
+        queue: &QueueState,
         max: usize,
         lasts: Duration,
         key: &RequestKey,
@@ -50,12 +50,12 @@ impl Queues {
             if let Some(before) = self.before().await? {
                 return self.pulled_before(before).await;
             }
-            let letters = self.take_due(desk, max, true).await?;
+            let letters = self.take_due(queue, max, true).await?;
             if letters.is_empty() {
                 return Ok(Vec::new());
             }
-            if let Some(pulled) = self.lend_once(desk, letters, lasts, key).await? {
-                desk.meter.count(Happening::Delivered, pulled.len(), self.shared.clock.now());
+            if let Some(pulled) = self.lend_once(queue, letters, lasts, key).await? {
+                queue.meter.count(Happening::Delivered, pulled.len(), self.shared.clock.now());
                 return Ok(pulled);
             }
         }
@@ -64,19 +64,19 @@ impl Queues {
     /// `None` if somebody else was first, with the key or with a message.
     async fn lend_once(
         &self,
-        desk: &Desk,
+        queue: &QueueState,
         letters: Vec<Letter>,
         lasts: Duration,
         key: &RequestKey,
     ) -> Result<Option<Vec<Pulled>>, QueueError> {
-        let (mut hands, letters) = self.take_in_hand(desk, letters).await?;
+        let (mut held, letters) = self.hold_all(queue, letters).await?;
         if letters.is_empty() {
             return Ok(None);
         }
         // The store counts from the commit, which is later: a lease does not end before this.
         let until = self.shared.clock.now().after(lasts);
         let lend = |letter: &Letter| {
-            let lease = LeaseId::new(letter.message.position, self.shared.entropy.next(), desk);
+            let lease = LeaseId::new(letter.message.position, self.shared.entropy.next(), queue);
             Pulled { letter: letter.clone(), attempt: letter.tries() + 1, lease, until }
         };
         let pulled: Vec<Pulled> = letters.iter().map(lend).collect();
@@ -91,7 +91,7 @@ impl Queues {
         match self.shared.store.commit(commit).await? {
             Outcome::Committed(receipt) => {
                 for it in receipt.claimed {
-                    hands.put_down(it.position, End::Again(it.until));
+                    held.finish(it.position, End::Again(it.until));
                 }
                 Ok(Some(pulled))
             }
@@ -117,7 +117,7 @@ impl Queues {
     /// Acknowledges in one commit, which records the answer. A lease that is lost is left out.
     pub(super) async fn ack_once(
         &self,
-        desk: &Desk,
+        queue: &QueueState,
         mut acks: Vec<AckOf>,
         lost: Acked,
         key: &RequestKey,
@@ -131,7 +131,7 @@ impl Queues {
             commit.writes.extend(acks_written.flat_map(|it| it.writes));
             match self.shared.store.commit(commit).await? {
                 Outcome::Committed(receipt) => {
-                    acks.iter().for_each(|it| self.acked(desk, it, &receipt));
+                    acks.iter().for_each(|it| self.acked(queue, it, &receipt));
                     return Ok(answer);
                 }
                 Outcome::Duplicate(before) => return Ok(read(&before)?),

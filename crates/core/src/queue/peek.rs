@@ -2,7 +2,7 @@
 
 use steadfast_store::{DueCursor, Letter, Position, Recorded, State, Timestamp};
 
-use super::{QueueError, Queues, desk::Desk};
+use super::{QueueError, Queues, state::QueueState};
 
 /// Which messages of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,23 +58,23 @@ impl Queues {
         after: Option<(Timestamp, Position)>,
         limit: usize,
     ) -> Result<Vec<Peeked>, QueueError> {
-        let desk = self.known(name).await?;
+        let queue = self.known(name).await?;
         let (store, now) = (&self.shared.store, self.shared.clock.now());
-        let id = desk.address.id();
+        let id = queue.address.id();
         let found = match state {
             PeekState::Dead => {
                 let after = after.map_or(0, |it| it.1);
                 let dead = store.dead_letters(id, after, limit).await?;
-                return self.dead(&desk, dead).await;
+                return self.dead(&queue, dead).await;
             }
             PeekState::Pending => {
                 let after = after
                     .map_or(DueCursor::START, |(due_at, position)| DueCursor { due_at, position });
-                self.waiting(&desk, after, now, limit).await?
+                self.waiting(&queue, after, now, limit).await?
             }
             PeekState::InFlight => {
                 let mut found = store.leased(id, now, limit).await?;
-                found.extend(self.in_hand(&desk, now, limit).await?);
+                found.extend(self.in_flight(&queue, now, limit).await?);
                 let behind = |it: &Letter| {
                     after.is_none_or(|after| after < (it.due_at(), it.message.position))
                 };
@@ -85,13 +85,13 @@ impl Queues {
                 found
             }
         };
-        self.shown(&desk, state, found).await
+        self.shown(&queue, state, found).await
     }
 
-    /// What waits: neither held under a lease nor in hand.
+    /// Messages that wait: neither leased nor in flight here.
     async fn waiting(
         &self,
-        desk: &Desk,
+        queue: &QueueState,
         mut after: DueCursor,
         now: Timestamp,
         limit: usize,
@@ -100,15 +100,15 @@ impl Queues {
         let mut size = limit;
         while found.len() < limit {
             let store = &self.shared.store;
-            let page = store.letters(desk.address.id(), after, Timestamp::MAX, size).await?;
+            let page = store.letters(queue.address.id(), after, Timestamp::MAX, size).await?;
             let Some(last) = page.last() else { break };
             after = DueCursor { due_at: last.due_at(), position: last.message.position };
             // Many may be held, however few are wanted.
             size = (2 * size).clamp(200, 1_000);
-            let shelf = desk.shelf();
+            let window = queue.window();
             found.extend(page.into_iter().filter(|it| {
                 let is_held = matches!(it.message.state, Some(State::InFlight { .. }));
-                let is_taken = shelf.is_in_hand(it.message.position);
+                let is_taken = window.is_in_flight(it.message.position);
                 !(is_taken || is_held && now < it.due_at())
             }));
         }
@@ -117,31 +117,31 @@ impl Queues {
     }
 
     /// What is being handled in this process without a lease.
-    async fn in_hand(
+    async fn in_flight(
         &self,
-        desk: &Desk,
+        queue: &QueueState,
         now: Timestamp,
         limit: usize,
     ) -> Result<Vec<Letter>, QueueError> {
-        if desk.shelf().in_hand() == 0 {
+        if queue.window().in_flight() == 0 {
             return Ok(Vec::new());
         }
         let store = &self.shared.store;
-        // What is in hand is due, and stands before the rest.
-        let found = store.letters(desk.address.id(), DueCursor::START, now, limit + 512).await?;
-        let shelf = desk.shelf();
-        let is_in_hand = |it: &Letter| shelf.is_in_hand(it.message.position);
-        Ok(found.into_iter().filter(is_in_hand).take(limit).collect())
+        // Messages in flight are due, and stand before the rest.
+        let found = store.letters(queue.address.id(), DueCursor::START, now, limit + 512).await?;
+        let window = queue.window();
+        let is_in_flight = |it: &Letter| window.is_in_flight(it.message.position);
+        Ok(found.into_iter().filter(is_in_flight).take(limit).collect())
     }
 
     async fn shown(
         &self,
-        desk: &Desk,
+        queue: &QueueState,
         state: PeekState,
         letters: Vec<Letter>,
     ) -> Result<Vec<Peeked>, QueueError> {
         let messages: Vec<&Recorded> = letters.iter().map(|it| &it.message).collect();
-        let origins = self.origins(desk, &messages).await?;
+        let origins = self.origins(queue, &messages).await?;
         let shown = letters.into_iter().zip(origins).map(|(it, from)| {
             let (attempts, due_at) = (it.tries(), Some(it.due_at()));
             let attempts_before = it.attempts - attempts;
@@ -152,8 +152,12 @@ impl Queues {
         Ok(shown.collect())
     }
 
-    async fn dead(&self, desk: &Desk, dead: Vec<Recorded>) -> Result<Vec<Peeked>, QueueError> {
-        let origins = self.origins(desk, &dead.iter().collect::<Vec<_>>()).await?;
+    async fn dead(
+        &self,
+        queue: &QueueState,
+        dead: Vec<Recorded>,
+    ) -> Result<Vec<Peeked>, QueueError> {
+        let origins = self.origins(queue, &dead.iter().collect::<Vec<_>>()).await?;
         let shown = dead.into_iter().zip(origins).map(|(message, from)| {
             let (attempts, error) = match &message.state {
                 Some(State::Settled(it)) => (it.attempts, it.error.clone()),
@@ -169,10 +173,10 @@ impl Queues {
     /// The queues that messages were sent to, where it was another one.
     pub(super) async fn origins(
         &self,
-        desk: &Desk,
+        queue: &QueueState,
         messages: &[&Recorded],
     ) -> Result<Vec<Option<String>>, QueueError> {
-        let here = desk.address.id();
+        let here = queue.address.id();
         let other = |it: &&Recorded| it.target.filter(|target| *target != here);
         let mut ids: Vec<_> = messages.iter().filter_map(other).collect();
         ids.sort_unstable();

@@ -10,8 +10,8 @@ use steadfast_store::{Claimed, Commit, Lease, Letter, Position, Receipt, State, 
 
 use super::{
     QueueError, Queues,
-    desk::{Desk, InHand},
     meter::Happening,
+    state::{Held, QueueState},
 };
 use crate::{
     commit_each::commit_each,
@@ -81,14 +81,14 @@ pub struct Acked {
 }
 
 impl LeaseId {
-    pub(super) fn new(position: Position, chance: u64, desk: &Desk) -> Self {
-        let number = (chance & !0xffff) | u64::from(mark(desk));
+    pub(super) fn new(position: Position, chance: u64, queue: &QueueState) -> Self {
+        let number = (chance & !0xffff) | u64::from(mark(queue));
         Self { position, number: number.cast_signed() }
     }
 
     /// Whether it was given out by this queue.
-    fn is_of(self, desk: &Desk) -> bool {
-        self.number.cast_unsigned() & 0xffff == u64::from(mark(desk))
+    fn is_of(self, queue: &QueueState) -> bool {
+        self.number.cast_unsigned() & 0xffff == u64::from(mark(queue))
     }
 
     pub(super) fn lease(self) -> Lease {
@@ -97,8 +97,8 @@ impl LeaseId {
 }
 
 /// Tells the leases of queues apart.
-fn mark(desk: &Desk) -> u16 {
-    let id = desk.address.id().0;
+fn mark(queue: &QueueState) -> u16 {
+    let id = queue.address.id().0;
     u16::from_be_bytes([id[14], id[15]])
 }
 
@@ -118,48 +118,48 @@ impl Queues {
             let rule = "must be 1 to 86400000, a day".into();
             return Err(QueueError::Argument { field: "leaseMs", rule });
         }
-        let desk = self.known(name).await?;
-        let _woken = Woken(&desk);
+        let queue = self.known(name).await?;
+        let _woken = Woken(&queue);
         if let Some(key) = &self.key {
-            return self.pull_once(&desk, max, lasts, key).await;
+            return self.pull_once(&queue, max, lasts, key).await;
         }
         let mut pulled = Vec::new();
         while pulled.len() < max {
-            let letters = self.take_due(&desk, max - pulled.len(), pulled.is_empty()).await?;
+            let letters = self.take_due(&queue, max - pulled.len(), pulled.is_empty()).await?;
             if letters.is_empty() {
                 break;
             }
-            pulled.extend(self.lend(&desk, letters, lasts).await?);
+            pulled.extend(self.lend(&queue, letters, lasts).await?);
         }
         let now = self.shared.clock.now();
-        desk.meter.count(Happening::Delivered, pulled.len(), now);
+        queue.meter.count(Happening::Delivered, pulled.len(), now);
         Ok(pulled)
     }
 
-    /// Takes messages that are due from the shelf, which it fills. None if there are none, or the
+    /// Takes messages that are due from the window, which it fills. None if there are none, or the
     /// queue is paused. The caller must put them down.
     pub(super) async fn take_due(
         &self,
-        desk: &Desk,
+        queue: &QueueState,
         wanted: usize,
         is_first: bool,
     ) -> Result<Vec<Letter>, QueueError> {
         let mut is_sure = !is_first;
-        while !desk.rules().paused {
-            let letters = desk.shelf().take(wanted, |_| true);
+        while !queue.rules().paused {
+            let letters = queue.window().take(wanted, |_| true);
             if !letters.is_empty() {
                 return Ok(letters);
             }
             // News may still be on its way to us of what others know to be durable. Nobody hears
             // that a queue is empty unless the store says so.
             if !is_sure {
-                desk.shelf().look_again();
+                queue.window().look_again();
                 is_sure = true;
             }
             let (store, clock) = (&*self.shared.store, &*self.shared.clock);
-            let is_read = desk.fill(store, clock, 1, desk.fitting(wanted)).await?;
+            let is_read = queue.fill(store, clock, 1, queue.fitting(wanted)).await?;
             // Somebody else may have read meanwhile.
-            if !is_read && desk.shelf().len() == 0 {
+            if !is_read && queue.window().len() == 0 {
                 break;
             }
         }
@@ -169,15 +169,15 @@ impl Queues {
     /// Claims letters for somebody outside.
     async fn lend(
         &self,
-        desk: &Desk,
+        queue: &QueueState,
         letters: Vec<Letter>,
         lasts: Duration,
     ) -> Result<Vec<Pulled>, QueueError> {
-        let (mut hands, letters) = self.take_in_hand(desk, letters).await?;
+        let (mut held, letters) = self.hold_all(queue, letters).await?;
         // Not guessed by another consumer, and not given out again after a restart.
         let leases: Vec<LeaseId> = letters
             .iter()
-            .map(|it| LeaseId::new(it.message.position, self.shared.entropy.next(), desk))
+            .map(|it| LeaseId::new(it.message.position, self.shared.entropy.next(), queue))
             .collect();
         let claim = |it: &LeaseId| {
             Commit::of(Write::Claim { position: it.position, lease: it.lease(), lasts })
@@ -192,31 +192,31 @@ impl Queues {
             let claimed = receipt.as_ref().and_then(|it| it.claimed.iter().find(is_it));
             let (Some(letter), Some(claimed)) = (letter.cloned(), claimed) else { continue };
             let (attempt, until) = (claimed.attempt, claimed.until);
-            hands.put_down(lease.position, End::Again(until));
+            held.finish(lease.position, End::Again(until));
             pulled.push(Pulled { letter, attempt, lease: *lease, until });
         }
         Ok(pulled)
     }
 
     /// Holds letters. Those whose attempts are used up are given up.
-    pub(super) async fn take_in_hand<'a>(
+    pub(super) async fn hold_all<'a>(
         &self,
-        desk: &'a Desk,
+        queue: &'a QueueState,
         mut letters: Vec<Letter>,
-    ) -> Result<(InHand<&'a Desk>, Vec<Letter>), QueueError> {
+    ) -> Result<(Held<&'a QueueState>, Vec<Letter>), QueueError> {
         let positions = letters.iter().map(|it| it.message.position).collect();
-        let mut hands = InHand::new(desk, positions);
-        let attempts_max = desk.rules().settings.attempts_max();
+        let mut held = Held::new(queue, positions);
+        let attempts_max = queue.rules().settings.attempts_max();
         let is_over = |it: &Letter| attempts_max <= it.tries();
         for letter in letters.iter().filter(|it| is_over(it)) {
-            self.give_up(desk, letter).await?;
-            hands.put_down(letter.message.position, End::Gone);
+            self.give_up(queue, letter).await?;
+            held.finish(letter.message.position, End::Gone);
         }
         letters.retain(|it| !is_over(it));
-        Ok((hands, letters))
+        Ok((held, letters))
     }
 
-    async fn give_up(&self, desk: &Desk, letter: &Letter) -> Result<(), QueueError> {
+    async fn give_up(&self, queue: &QueueState, letter: &Letter) -> Result<(), QueueError> {
         let lease = match letter.message.state {
             Some(State::InFlight { lease, .. }) => Some(lease),
             Some(State::Pending { .. } | State::Settled(_)) | None => None,
@@ -225,10 +225,10 @@ impl Queues {
         let verdict = Verdict::Retry { after: None, error };
         let (position, attempt) = (letter.message.position, letter.tries());
         let ending = Ending { position, attempt, lease, verdict };
-        let policy = desk.rules().settings.policy();
+        let policy = queue.rules().settings.policy();
         let written = attempt::write(&ending, &policy, &*self.shared.entropy);
         attempt::commit(&*self.shared.store, &[written]).await?;
-        desk.meter.count(Happening::Dead, 1, self.shared.clock.now());
+        queue.meter.count(Happening::Dead, 1, self.shared.clock.now());
         Ok(())
     }
 
@@ -240,7 +240,7 @@ impl Queues {
         acks: &[LeaseId],
         retries: &[(LeaseId, Option<Duration>)],
     ) -> Result<Acked, QueueError> {
-        let desk = self.known(name).await?;
+        let queue = self.known(name).await?;
         if let Some(before) = self.before().await? {
             return Ok(before);
         }
@@ -253,11 +253,11 @@ impl Queues {
             let error = "the consumer asked for a retry".into();
             endings.push((*id, Verdict::Retry { after: *after, error }));
         }
-        let policy = desk.rules().settings.policy();
+        let policy = queue.rules().settings.policy();
         let mut commits = Vec::new();
         for (id, verdict) in endings {
             let is_ack = matches!(verdict, Verdict::Done(_));
-            let attempt = match (id.is_of(&desk), is_ack) {
+            let attempt = match (id.is_of(&queue), is_ack) {
                 (false, _) => None,
                 (true, true) => Some(1),
                 (true, false) => self.tries_of(id).await?,
@@ -272,7 +272,7 @@ impl Queues {
             commits.push(AckOf { id, is_ack, written });
         }
         if let Some(key) = &self.key {
-            return self.ack_once(&desk, commits, answer, key).await;
+            return self.ack_once(&queue, commits, answer, key).await;
         }
         // All at once where possible: what is not ours any more does not harm the others.
         let written: Vec<_> = commits.iter().map(|it| it.written.clone()).collect();
@@ -282,7 +282,7 @@ impl Queues {
                 None => answer.lost.push(ack.id),
                 Some(receipt) => {
                     answer.count(&ack);
-                    self.acked(&desk, &ack, &receipt);
+                    self.acked(&queue, &ack, &receipt);
                 }
             }
         }
@@ -290,12 +290,12 @@ impl Queues {
     }
 
     /// Counts a delivery that has ended, and finds its message before the news is here.
-    pub(super) fn acked(&self, desk: &Desk, ack: &AckOf, receipt: &Receipt) {
+    pub(super) fn acked(&self, queue: &QueueState, ack: &AckOf, receipt: &Receipt) {
         let now = self.shared.clock.now();
         if let Some(due_at) = ack.written.due_again(receipt) {
-            desk.shelf().expect(ack.id.position, due_at, now);
+            queue.window().expect(ack.id.position, due_at, now);
         }
-        desk.meter.count(ack.written.kind.into(), 1, now);
+        queue.meter.count(ack.written.kind.into(), 1, now);
     }
 
     /// Which attempt a lease is for, if it is still in force in this queue.
@@ -322,7 +322,7 @@ impl Acked {
 }
 
 /// Has the loop look again at the end, however that comes: what was read or put down is for it too.
-struct Woken<'a>(&'a Desk);
+struct Woken<'a>(&'a QueueState);
 
 impl Drop for Woken<'_> {
     fn drop(&mut self) {

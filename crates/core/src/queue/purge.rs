@@ -7,8 +7,8 @@ use steadfast_store::{Commit, DueCursor, Letter, Position, SettledAs, Timestamp,
 use super::{
     PeekState, QueueError, Queues,
     change::TOGETHER,
-    desk::Desk,
     redrive::{CHUNK, Candidate, Walk, taken_out},
+    state::QueueState,
 };
 
 impl Queues {
@@ -27,10 +27,10 @@ impl Queues {
         if let Some(before) = self.before().await? {
             return Ok(before);
         }
-        let desk = self.known(name).await?;
+        let queue = self.known(name).await?;
         let (mut purged, mut changes) = (0, Vec::new());
         let mut walk = Walk::new(ids);
-        while let Some(page) = self.next_page(&desk, &mut walk).await? {
+        while let Some(page) = self.next_page(&queue, &mut walk).await? {
             let meant = page.into_iter().filter(|it| {
                 let state = match it.letter {
                     Some(_) => PeekState::Pending,
@@ -39,9 +39,9 @@ impl Queues {
                 only.is_none_or(|it| it == state)
             });
             changes.extend(meant.map(|it| cancelling(it, "purged")));
-            purged += self.change_first(&desk, &mut changes).await?;
+            purged += self.change_first(&queue, &mut changes).await?;
         }
-        self.change_last(&desk, &changes, |last| purged + last).await
+        self.change_last(&queue, &changes, |last| purged + last).await
     }
 
     /// Cancels what could have been delivered for longer than its queue keeps messages. Says how
@@ -52,7 +52,7 @@ impl Queues {
         loop {
             let names = self.names_behind(last.as_deref(), CHUNK).await?;
             for name in &names {
-                expired += self.expire(&*self.desk(name).await?, now).await?;
+                expired += self.expire(&*self.queue(name).await?, now).await?;
             }
             last = names.last().cloned();
             if names.len() < CHUNK {
@@ -61,8 +61,8 @@ impl Queues {
         }
     }
 
-    async fn expire(&self, desk: &Desk, now: Timestamp) -> Result<u64, QueueError> {
-        let Some(keep) = desk.rules().settings.retention_ms else { return Ok(0) };
+    async fn expire(&self, queue: &QueueState, now: Timestamp) -> Result<u64, QueueError> {
+        let Some(keep) = queue.rules().settings.retention_ms else { return Ok(0) };
         // Longer than that, not just as long.
         let keep_ms = i64::try_from(keep).unwrap_or(i64::MAX);
         let before = Timestamp(now.0.saturating_sub(keep_ms).saturating_sub(1));
@@ -70,7 +70,7 @@ impl Queues {
         let (mut expired, mut after) = (0, DueCursor::START);
         // In due order: what is delayed, tried again or moved has its time from then on.
         loop {
-            let page = self.shared.store.letters(desk.address.id(), after, before, CHUNK).await?;
+            let page = self.shared.store.letters(queue.address.id(), after, before, CHUNK).await?;
             let Some(last) = page.last() else { return Ok(expired) };
             after = DueCursor { due_at: last.due_at(), position: last.message.position };
             let candidate =
@@ -78,7 +78,7 @@ impl Queues {
             let changes = page.into_iter().map(|it| cancelling(candidate(it), &why));
             let changes: Vec<_> = changes.collect();
             for some in changes.chunks(TOGETHER) {
-                expired += self.change_some(desk, some).await?;
+                expired += self.change_some(queue, some).await?;
             }
         }
     }

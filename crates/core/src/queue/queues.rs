@@ -12,10 +12,10 @@ use tokio::sync::watch;
 
 use super::{
     ConsumeOptions, QueueError, QueueSettings,
-    consumer::{Acted, BatchConsumer, Consumer, Many, One},
-    desk::{Consumers, Desk, Shared},
+    consumer::{BatchConsumer, Consumer, Many, One, Scripted},
     meter::Happening,
     source::ConsumedQueue,
+    state::{Consumers, QueueState, Shared},
 };
 use crate::{
     Client, Objects, RequestKey,
@@ -54,7 +54,7 @@ impl Declared {
         if script.is_written() {
             for (queue, (consumer, _)) in &mut self.consumers {
                 let (consumed, script) = (consumer.clone(), script.clone());
-                *consumer = Arc::new(Acted { queue, consumer: consumed, script });
+                *consumer = Arc::new(Scripted { queue, consumer: consumed, script });
             }
         }
         self
@@ -115,7 +115,7 @@ impl Queues {
             declared: settings,
             consumed: consumers.iter().map(|(name, it)| (*name, it.1)).collect(),
             consumers: Mutex::new(consumers),
-            desks: Mutex::default(),
+            open: Mutex::default(),
             blamed: Mutex::default(),
             suspects: Suspects::default(),
             leases: Leases::default(),
@@ -146,10 +146,10 @@ impl Queues {
         self.take_over().await?;
         let consumers = std::mem::take(&mut *self.shared.consumers.lock());
         for (name, (consumer, options)) in consumers {
-            let desk = self.open(name).await?;
-            let bell = desk.bell.clone();
+            let queue = self.open(name).await?;
+            let bell = queue.bell.clone();
             self.shared.suspects.wake(bell.clone());
-            let queue = ConsumedQueue::new(self.shared.clone(), desk, consumer, options);
+            let queue = ConsumedQueue::new(self.shared.clone(), queue, consumer, options);
             let engine = Engine::new(queue, self.shared.store.clone(), bell);
             let task = tokio::spawn(engine.run(self.shared.stop.subscribe(), grace));
             self.shared.tasks.lock().push(task);
@@ -238,48 +238,48 @@ impl Queues {
     }
 
     /// A queue, which need not exist yet.
-    pub(super) async fn desk(&self, name: &str) -> Result<Arc<Desk>, QueueError> {
+    pub(super) async fn queue(&self, name: &str) -> Result<Arc<QueueState>, QueueError> {
         queue_address(name).map_err(|error| QueueError::name(name, &error))?;
         Ok(self.open(name).await?)
     }
 
     /// A queue whose name is one.
-    pub(super) async fn open(&self, name: &str) -> Result<Arc<Desk>, StoreError> {
+    pub(super) async fn open(&self, name: &str) -> Result<Arc<QueueState>, StoreError> {
         let id = queue_address(name).map_err(InvalidInput::from)?.id();
-        if let Some(desk) = self.shared.desks.lock().get(&id) {
-            return Ok(desk.clone());
+        if let Some(queue) = self.shared.open.lock().get(&id) {
+            return Ok(queue.clone());
         }
         let declared = self.shared.declared.get(name);
         let leases = self.shared.leases.beside();
-        let desk = Arc::new(Desk::open(&*self.shared.store, name, declared, leases).await?);
+        let queue = Arc::new(QueueState::open(&*self.shared.store, name, declared, leases).await?);
         // Somebody else may have opened it meanwhile.
-        Ok(self.shared.desks.lock().entry(id).or_insert(desk).clone())
+        Ok(self.shared.open.lock().entry(id).or_insert(queue).clone())
     }
 
     /// A queue that exists.
-    pub(super) async fn known(&self, name: &str) -> Result<Arc<Desk>, QueueError> {
-        let desk = self.desk(name).await?;
-        let id = desk.address.id();
-        if desk.is_recorded()
+    pub(super) async fn known(&self, name: &str) -> Result<Arc<QueueState>, QueueError> {
+        let queue = self.queue(name).await?;
+        let id = queue.address.id();
+        if queue.is_recorded()
             || self.declares(name)
             || self.shared.store.addresses(&[id]).await?.contains_key(&id)
         {
-            return Ok(desk);
+            return Ok(queue);
         }
         // A look at what is not there leaves nothing behind.
-        self.shared.desks.lock().remove(&desk.address.id());
+        self.shared.open.lock().remove(&queue.address.id());
         Err(QueueError::UnknownQueue { queue: name.into() })
     }
 
-    pub(super) fn open_desks(&self) -> Vec<Arc<Desk>> {
-        self.shared.desks.lock().values().cloned().collect()
+    pub(super) fn open_queues(&self) -> Vec<Arc<QueueState>> {
+        self.shared.open.lock().values().cloned().collect()
     }
 
     /// Waits until consumers have nothing to do now.
     pub(crate) async fn settled(&self) {
         while !self.is_settled() {
-            for desk in self.consumed_desks() {
-                desk.bell.settled(&self.shared.clock).await;
+            for queue in self.consumed_queues() {
+                queue.bell.settled(&self.shared.clock).await;
             }
         }
     }
@@ -287,17 +287,17 @@ impl Queues {
     /// Whether consumers have nothing to do now.
     pub(crate) fn is_settled(&self) -> bool {
         let now = self.shared.clock.now();
-        self.consumed_desks().iter().all(|it| it.bell.is_settled(now))
+        self.consumed_queues().iter().all(|it| it.bell.is_settled(now))
     }
 
     /// When consumers have something to do.
     pub(crate) fn next_wake(&self) -> Option<steadfast_store::Timestamp> {
-        self.consumed_desks().iter().filter_map(|it| it.bell.wake_at()).min()
+        self.consumed_queues().iter().filter_map(|it| it.bell.wake_at()).min()
     }
 
-    fn consumed_desks(&self) -> Vec<Arc<Desk>> {
-        let is_consumed = |it: &Arc<Desk>| self.shared.consumed.contains_key(&*it.name);
-        self.open_desks().into_iter().filter(is_consumed).collect()
+    fn consumed_queues(&self) -> Vec<Arc<QueueState>> {
+        let is_consumed = |it: &Arc<QueueState>| self.shared.consumed.contains_key(&*it.name);
+        self.open_queues().into_iter().filter(is_consumed).collect()
     }
 
     /// Takes nothing new, and waits for nothing.
@@ -328,21 +328,21 @@ impl QueueListener for Queues {
         let now = self.shared.clock.now();
         // Those of one commit are mostly for one queue.
         for works in works.chunk_by(|one, next| one.target == next.target) {
-            let desk = self.shared.desks.lock().get(&works[0].target).cloned();
-            let Some(desk) = desk else { continue };
+            let queue = self.shared.open.lock().get(&works[0].target).cloned();
+            let Some(queue) = queue else { continue };
             let sent = works.iter().filter(|it| it.attempts == 0 && it.claim.is_none()).count();
-            desk.meter.count(Happening::Sent, sent, now);
-            let mut shelf = desk.shelf();
-            works.iter().for_each(|it| shelf.hear(it, now));
-            drop(shelf);
-            desk.wake();
+            queue.meter.count(Happening::Sent, sent, now);
+            let mut window = queue.window();
+            works.iter().for_each(|it| window.hear(it, now));
+            drop(window);
+            queue.wake();
         }
     }
 
     fn missed(&self) {
-        for desk in self.open_desks() {
-            desk.shelf().start_over();
-            desk.wake();
+        for queue in self.open_queues() {
+            queue.window().start_over();
+            queue.wake();
         }
     }
 }

@@ -11,7 +11,7 @@ use steadfast_store::{
     Position, Recorded, SettledAs, State, StoreError, Task, Timestamp, Write, queue_address,
 };
 
-use super::{QueueError, Queues, desk::Desk};
+use super::{QueueError, Queues, state::QueueState};
 
 /// Messages read at once.
 pub(super) const CHUNK: usize = 200;
@@ -76,7 +76,7 @@ impl Queues {
     /// The last commit, of at most 100 messages, records the key of this handle. After a crash
     /// before it, a repetition moves what is left and counts only that.
     pub async fn redrive(&self, name: &str, what: &Redrive) -> Result<Redriven, QueueError> {
-        let desk = self.known(name).await?;
+        let queue = self.known(name).await?;
         if what.rate_per_second.is_some_and(|it| !(0.001..=1e6).contains(&it)) {
             let rule = "must be 0.001 to 1000000".into();
             return Err(QueueError::Argument { field: "ratePerSecond", rule });
@@ -93,36 +93,36 @@ impl Queues {
         }
         let (mut done, mut changes) = (Redriven::default(), Vec::new());
         let mut walk = Walk::new(what.ids.as_deref());
-        while let Some(page) = self.next_page(&desk, &mut walk).await? {
+        while let Some(page) = self.next_page(&queue, &mut walk).await? {
             let mut fitting = page;
-            fitting.retain(|it| fits(it, what) && !stays(it, &desk, what));
+            fitting.retain(|it| fits(it, what) && !stays(it, &queue, what));
             done.matched += fitting.len() as u64;
             let room = 20_usize.saturating_sub(done.first.len());
             done.first.extend(fitting.iter().take(room).map(|it| it.message.position));
             if !what.dry_run {
-                self.plan_moves(&desk, fitting, what, &mut done, &mut changes).await?;
-                done.moved += self.change_first(&desk, &mut changes).await?;
+                self.plan_moves(&queue, fitting, what, &mut done, &mut changes).await?;
+                done.moved += self.change_first(&queue, &mut changes).await?;
             }
         }
         if what.dry_run {
             return Ok(done);
         }
         let moved = |last| Redriven { moved: done.moved + last, ..done.clone() };
-        self.change_last(&desk, &changes, moved).await
+        self.change_last(&queue, &changes, moved).await
     }
 
     async fn plan_moves(
         &self,
-        desk: &Desk,
+        queue: &QueueState,
         page: Vec<Candidate>,
         what: &Redrive,
         done: &mut Redriven,
         changes: &mut Vec<(Candidate, Commit)>,
     ) -> Result<(), QueueError> {
         let messages: Vec<&Recorded> = page.iter().map(|it| &it.message).collect();
-        let origins = self.origins(desk, &messages).await?;
+        let origins = self.origins(queue, &messages).await?;
         for (candidate, origin) in page.into_iter().zip(origins) {
-            let to = what.to.clone().or(origin).unwrap_or_else(|| desk.name.to_string());
+            let to = what.to.clone().or(origin).unwrap_or_else(|| queue.name.to_string());
             let to = queue_address(&to).map_err(|error| QueueError::name(&to, &error))?;
             let before = done.moved + changes.len() as u64;
             let after = what
@@ -148,13 +148,13 @@ impl Queues {
         if let Some(before) = self.replaced_before().await? {
             return Ok(before);
         }
-        let desk = self.known(name).await?;
+        let queue = self.known(name).await?;
         let unknown = || QueueError::UnknownMessage { queue: name.into(), id };
-        let found = self.candidate(&desk, id).await?.ok_or_else(unknown)?;
-        let origin = self.origins(&desk, &[&found.message]).await?.pop().flatten();
+        let found = self.candidate(&queue, id).await?.ok_or_else(unknown)?;
+        let origin = self.origins(&queue, &[&found.message]).await?.pop().flatten();
         let to = to.map(str::to_owned).or(origin).unwrap_or_else(|| name.into());
         let target = queue_address(&to).map_err(|error| QueueError::name(&to, &error))?;
-        self.desk(&to).await?.check_size(0, &body)?;
+        self.queue(&to).await?.check_size(0, &body)?;
         let task = Task { target: target.clone(), ordered: false, due: Due::After(Duration::ZERO) };
         let message = Message::new(&to, body)?.input().action(ENQUEUE).task(task);
         let message = message.cause(Cause::Position(id));
@@ -167,7 +167,7 @@ impl Queues {
             None => commit,
         };
         let before = self.shared.store.totals().await?.position;
-        if self.change_some(&desk, &[(found, commit)]).await? == 0 {
+        if self.change_some(&queue, &[(found, commit)]).await? == 0 {
             return self.replaced_before().await?.ok_or_else(unknown);
         }
         self.replacement(id, before).await?.ok_or_else(unknown)
@@ -199,12 +199,12 @@ impl Queues {
     /// One message that waits or is dead in a queue, by its id.
     pub(super) async fn candidate(
         &self,
-        desk: &Desk,
+        queue: &QueueState,
         id: Position,
     ) -> Result<Option<Candidate>, QueueError> {
         let store = &self.shared.store;
         let Some(message) = store.message(id).await? else { return Ok(None) };
-        let here = desk.address.id();
+        let here = queue.address.id();
         match &message.state {
             Some(State::Settled(it)) if it.queue == Some(here) => {
                 Ok(Some(Candidate { message, letter: None }))
@@ -223,15 +223,15 @@ impl Queues {
     /// The next messages of a walk through what waits, and then what is dead.
     pub(super) async fn next_page(
         &self,
-        desk: &Desk,
+        queue: &QueueState,
         walk: &mut Walk,
     ) -> Result<Option<Vec<Candidate>>, QueueError> {
-        let (store, id) = (&self.shared.store, desk.address.id());
+        let (store, id) = (&self.shared.store, queue.address.id());
         if let Some(ids) = &mut walk.ids {
             let some: Vec<Position> = ids.drain(..ids.len().min(CHUNK)).collect();
             let mut page = Vec::new();
             for id in &some {
-                page.extend(self.candidate(desk, *id).await?);
+                page.extend(self.candidate(queue, *id).await?);
             }
             return Ok((!some.is_empty()).then_some(page));
         }
@@ -311,11 +311,11 @@ pub(super) fn taken_out(candidate: &Candidate) -> Commit {
 }
 
 /// What waits where it would go is not moved: it would lose its delay and its attempts.
-fn stays(candidate: &Candidate, desk: &Desk, what: &Redrive) -> bool {
+fn stays(candidate: &Candidate, queue: &QueueState, what: &Redrive) -> bool {
     candidate.letter.is_some()
         && match &what.to {
-            Some(to) => **to == *desk.name,
-            None => candidate.message.target == Some(desk.address.id()),
+            Some(to) => **to == *queue.name,
+            None => candidate.message.target == Some(queue.address.id()),
         }
 }
 

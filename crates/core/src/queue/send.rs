@@ -7,7 +7,7 @@ use steadfast_store::{
     Commit, Due, ENQUEUE, Json, Message, Outcome, Position, StoreError, Task, Write, queue_address,
 };
 
-use super::{Queue, QueueError, Queues, desk::Desk};
+use super::{Queue, QueueError, Queues, state::QueueState};
 use crate::{Body, RequestKey};
 
 /// Messages that can be sent at once.
@@ -57,22 +57,22 @@ impl Queues {
     /// answers with the same ids.
     pub async fn send_json(
         &self,
-        queue: &str,
+        name: &str,
         all: Vec<Outgoing>,
         key: Option<&str>,
     ) -> Result<Vec<Position>, QueueError> {
         if all.is_empty() || SEND_MAX < all.len() {
             return Err(QueueError::BatchLength { count: all.len(), max: SEND_MAX });
         }
-        let desk = self.desk(queue).await?;
-        let target = queue_address(queue).map_err(|error| QueueError::name(queue, &error))?;
+        let queue = self.queue(name).await?;
+        let target = queue_address(name).map_err(|error| QueueError::name(name, &error))?;
         let count = all.len();
         let delays: Vec<Duration> = all.iter().map(|it| it.delay).collect();
         let remember = match key {
             Some(key) => Some(RequestKey::within(target.id(), key, digest(&all).as_bytes())?),
             None => None,
         };
-        if let Err(refused) = self.check_room(&desk, &all).await {
+        if let Err(refused) = self.check_room(&queue, &all).await {
             // A repetition may find the queue filled by the very first one.
             let before = match &remember {
                 Some(key) => key.find(&*self.shared.store).await?,
@@ -85,7 +85,7 @@ impl Queues {
             .into_iter()
             .map(|it| {
                 let (target, due) = (target.clone(), Due::After(it.delay));
-                let message = Message::new(queue, it.body)?.input().action(ENQUEUE);
+                let message = Message::new(name, it.body)?.input().action(ENQUEUE);
                 Ok::<_, StoreError>(message.task(Task { target, ordered: false, due }))
             })
             .collect();
@@ -98,9 +98,9 @@ impl Queues {
             Outcome::Committed(receipt) => {
                 let sent: Vec<Position> = receipt.appended.iter().map(|it| it.1).collect();
                 // Who pulls now finds them, before the news is here.
-                let (mut shelf, now) = (desk.shelf(), self.shared.clock.now());
+                let (mut window, now) = (queue.window(), self.shared.clock.now());
                 for (position, delay) in sent.iter().zip(delays) {
-                    shelf.expect(*position, receipt.at.after(delay), now);
+                    window.expect(*position, receipt.at.after(delay), now);
                 }
                 Ok(sent)
             }
@@ -113,10 +113,10 @@ impl Queues {
         }
     }
 
-    async fn check_room(&self, desk: &Desk, all: &[Outgoing]) -> Result<(), QueueError> {
-        let settings = desk.rules().settings;
+    async fn check_room(&self, queue: &QueueState, all: &[Outgoing]) -> Result<(), QueueError> {
+        let settings = queue.rules().settings;
         for (index, it) in all.iter().enumerate() {
-            desk.check_size(index, &it.body)?;
+            queue.check_size(index, &it.body)?;
             if DELAY_MAX < it.delay {
                 let rule = "must be a year at most".into();
                 return Err(QueueError::Argument { field: "delayMs", rule });
@@ -124,9 +124,9 @@ impl Queues {
         }
         let Some(max) = settings.max_messages else { return Ok(()) };
         let now = self.shared.clock.now();
-        let depth = self.shared.store.queue_depth(desk.address.id(), now).await?;
+        let depth = self.shared.store.queue_depth(queue.address.id(), now).await?;
         if max < depth.waiting() + all.len() as u64 {
-            return Err(QueueError::Full { queue: desk.name.to_string(), max });
+            return Err(QueueError::Full { queue: queue.name.to_string(), max });
         }
         Ok(())
     }

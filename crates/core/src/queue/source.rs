@@ -1,4 +1,4 @@
-//! A queue that is consumed in this process, as the source of its loop: it hands out messages that
+//! A queue that is consumed in this process, as the source of its loop: it held out messages that
 //! are due while there is room, and reads on in time.
 
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use tokio::task::{JoinError, JoinSet};
 use super::{
     ConsumeOptions, QueueSettings,
     consumer::Consume,
-    desk::{Desk, Shared},
     rate::Rate,
+    state::{QueueState, Shared},
     worker::BatchWorker,
 };
 use crate::dispatch::{
@@ -24,7 +24,7 @@ const PAGE: usize = 512;
 
 pub(super) struct ConsumedQueue {
     shared: Arc<Shared>,
-    desk: Arc<Desk>,
+    queue: Arc<QueueState>,
     consumer: Arc<dyn Consume>,
     options: ConsumeOptions,
     /// Batches in flight.
@@ -53,13 +53,13 @@ enum Next {
 impl ConsumedQueue {
     pub(super) fn new(
         shared: Arc<Shared>,
-        desk: Arc<Desk>,
+        queue: Arc<QueueState>,
         consumer: Arc<dyn Consume>,
         options: ConsumeOptions,
     ) -> Self {
         Self {
             shared,
-            desk,
+            queue,
             consumer,
             options,
             running: 0,
@@ -94,7 +94,7 @@ impl ConsumedQueue {
     }
 
     fn next(&mut self, settings: &QueueSettings, now: Timestamp) -> Next {
-        let waiting = self.desk.shelf().len();
+        let waiting = self.queue.window().len();
         if waiting == 0 {
             self.waiting_since = None;
             return Next::Wait(None);
@@ -119,10 +119,10 @@ impl ConsumedQueue {
         settings: &QueueSettings,
         now: Timestamp,
     ) -> Next {
-        let mut shelf = self.desk.shelf();
+        let mut window = self.queue.window();
         let care_of = |it: &Letter| self.shared.care(it, settings);
         let (mut tried, mut admitted, mut until) = (Vec::new(), None, None);
-        for care in shelf.letters().map(care_of) {
+        for care in window.letters().map(care_of) {
             if tried.contains(&care) {
                 continue;
             }
@@ -139,17 +139,17 @@ impl ConsumedQueue {
         }
         self.refused = match tried.is_empty() {
             true => 0,
-            false => shelf.letters().filter(|it| tried.contains(&care_of(it))).count(),
+            false => window.letters().filter(|it| tried.contains(&care_of(it))).count(),
         };
         let Some((admitted, care)) = admitted else { return Next::Wait(until) };
         let max = if let Care::Blamed { .. } = care { 1 } else { size };
-        let letters = shelf.take(max, |it| care_of(it) == care);
-        drop(shelf);
+        let letters = window.take(max, |it| care_of(it) == care);
+        drop(window);
         self.rate.spend(letters.len(), now);
         self.waiting_since = None;
         let batch = BatchWorker {
             shared: self.shared.clone(),
-            desk: self.desk.clone(),
+            queue: self.queue.clone(),
             consumer: self.consumer.clone(),
             is_claimed: care != Care::Plain,
             is_exclusive: admitted.is_exclusive(),
@@ -164,16 +164,16 @@ impl ConsumedQueue {
     fn start_read(&mut self, tasks: &mut JoinSet<Ended>, settings: &QueueSettings, now: Timestamp) {
         let size = self.batch_size(settings);
         let page = (size * self.options.concurrency).clamp(size, PAGE.max(size));
-        let page = self.desk.fitting(page);
+        let page = self.queue.fitting(page);
         // Those that have to wait must not keep others from being read.
         let wanted = page.div_ceil(2).max(size) + self.refused.min(PAGE);
-        if self.reading || !self.desk.shelf().would_read(wanted, now) {
+        if self.reading || !self.queue.window().would_read(wanted, now) {
             return;
         }
         self.reading = true;
-        let (shared, desk) = (self.shared.clone(), self.desk.clone());
+        let (shared, queue) = (self.shared.clone(), self.queue.clone());
         tasks.spawn(async move {
-            Ended::Read(desk.fill(&*shared.store, &*shared.clock, wanted, page).await)
+            Ended::Read(queue.fill(&*shared.store, &*shared.clock, wanted, page).await)
         });
     }
 }
@@ -185,13 +185,13 @@ impl Source for ConsumedQueue {
     const HEARS: bool = false;
 
     fn start(&mut self, tasks: &mut JoinSet<Ended>, is_paused: bool) -> Idle {
-        let (rules, now) = (self.desk.rules(), self.shared.clock.now());
+        let (rules, now) = (self.queue.rules(), self.shared.clock.now());
         let mut wake_at = None;
         if !rules.paused && !is_paused {
             wake_at = self.start_batches(tasks, &rules.settings, now);
             self.start_read(tasks, &rules.settings, now);
         }
-        let next = self.desk.shelf().next();
+        let next = self.queue.window().next();
         // What is due already waits for a read or for room, and both ring.
         let is_ahead = now < next && next < Timestamp::MAX && !rules.paused;
         wake_at = wake_at.into_iter().chain(is_ahead.then_some(next)).min();
@@ -219,6 +219,6 @@ impl Source for ConsumedQueue {
     fn hear(&mut self, _: &News) {}
 
     fn leases(&self) -> &Leases {
-        &self.desk.leases
+        &self.queue.leases
     }
 }

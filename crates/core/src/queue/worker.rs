@@ -7,10 +7,10 @@ use steadfast_store::{Lease, Letter, Outcome, Position, State, StoreError, crash
 
 use super::{
     consumer::Consume,
-    delivery::{Decisions, Parcel},
-    desk::{Desk, InHand, Shared},
+    delivery::{Decisions, RawDelivery},
     meter::Happening,
     patience::Patience,
+    state::{Held, QueueState, Shared},
 };
 use crate::dispatch::{
     attempt::{self, Claim, Ending, Verdict, Written, run_apart},
@@ -31,7 +31,7 @@ pub const QUEUE_CRASH_POINTS: &[&str] = &[
 /// Delivers messages together to a consumer.
 pub(super) struct BatchWorker {
     pub(super) shared: Arc<Shared>,
-    pub(super) desk: Arc<Desk>,
+    pub(super) queue: Arc<QueueState>,
     pub(super) consumer: Arc<dyn Consume>,
     /// Each attempt is counted before it begins.
     pub(super) is_claimed: bool,
@@ -52,10 +52,10 @@ impl BatchWorker {
     pub(super) async fn deliver(&self, letters: Vec<Letter>, admitted: Admitted) -> bool {
         let positions: Vec<Position> = letters.iter().map(|it| it.message.position).collect();
         // Whatever happens, they are put down.
-        let held = InHand::new(self.desk.clone(), positions);
+        let held = Held::new(self.queue.clone(), positions);
         let attempt = self.attempt(letters, held);
         let Err(error) = admitted.run(&self.shared.clock, attempt).await else { return true };
-        let queue = &*self.desk.name;
+        let queue = &*self.queue.name;
         tracing::warn!(queue, error = %error, "decisions of a consumer were not recorded");
         false
     }
@@ -63,18 +63,18 @@ impl BatchWorker {
     async fn attempt(
         &self,
         letters: Vec<Letter>,
-        mut held: InHand<Arc<Desk>>,
+        mut held: Held<Arc<QueueState>>,
     ) -> Result<(), StoreError> {
         let attempts = self.claim(letters, &mut held).await?;
         if attempts.is_empty() {
             return Ok(());
         }
         let now = self.shared.clock.now();
-        self.desk.meter.count(Happening::Delivered, attempts.len(), now);
+        self.queue.meter.count(Happening::Delivered, attempts.len(), now);
         crash::point("queue.consume.before");
         let endings = self.consume(attempts).await;
         crash::point("queue.consume.after");
-        let policy = self.desk.rules().settings.policy();
+        let policy = self.queue.rules().settings.policy();
         let entropy = &*self.shared.entropy;
         let written: Vec<Written> =
             endings.iter().map(|it| attempt::write(it, &policy, entropy)).collect();
@@ -83,7 +83,7 @@ impl BatchWorker {
         crash::point("queue.settle.after");
         let now = self.shared.clock.now();
         for (it, outcome) in written.iter().zip(outcomes) {
-            self.desk.leases.ended(it.position);
+            self.queue.leases.ended(it.position);
             let end = match outcome {
                 None => End::Gone,
                 Some(Outcome::Committed(receipt)) => {
@@ -92,8 +92,8 @@ impl BatchWorker {
                 // Somebody else has settled or claimed it.
                 Some(Outcome::Rejected(_) | Outcome::Duplicate(_)) => End::Unknown,
             };
-            self.desk.meter.count(it.kind.into(), 1, now);
-            held.put_down(it.position, end);
+            self.queue.meter.count(it.kind.into(), 1, now);
+            held.finish(it.position, end);
         }
         Ok(())
     }
@@ -102,7 +102,7 @@ impl BatchWorker {
     async fn claim(
         &self,
         letters: Vec<Letter>,
-        held: &mut InHand<Arc<Desk>>,
+        held: &mut Held<Arc<QueueState>>,
     ) -> Result<Vec<Attempt>, StoreError> {
         if !self.is_claimed {
             let plain = |letter: Letter| {
@@ -118,14 +118,14 @@ impl BatchWorker {
         crash::point("queue.claim.before");
         let positions: Vec<Position> = letters.iter().map(|it| it.message.position).collect();
         let (store, is_exclusive) = (&*self.shared.store, self.is_exclusive);
-        let claims = self.desk.leases.claim(store, &positions, self.timeout, is_exclusive).await?;
+        let claims = self.queue.leases.claim(store, &positions, self.timeout, is_exclusive).await?;
         for (letter, claim) in letters.into_iter().zip(claims) {
             match claim {
                 Claim::Held { attempt, lease, .. } => {
                     attempts.push(Attempt { letter, number: attempt, lease: Some(lease) });
                 }
                 Claim::NotDue(_) | Claim::Lost => {
-                    held.put_down(letter.message.position, End::Unknown);
+                    held.finish(letter.message.position, End::Unknown);
                 }
             }
         }
@@ -136,7 +136,7 @@ impl BatchWorker {
     /// Those whose last lease has ended: they are given up under it, and no attempt is counted for
     /// that.
     fn used_up(&self, letters: Vec<Letter>) -> (Vec<Attempt>, Vec<Letter>) {
-        let attempts_max = self.desk.rules().settings.attempts_max();
+        let attempts_max = self.queue.rules().settings.attempts_max();
         let (mut over, mut rest) = (Vec::new(), Vec::new());
         for letter in letters {
             match letter.message.state {
@@ -157,8 +157,8 @@ impl BatchWorker {
         let decisions = Decisions::default();
         let patience = Patience::new(self.shared.clock.clone());
         let mut ends = Vec::new();
-        let mut parcels = Vec::new();
-        let attempts_max = self.desk.rules().settings.attempts_max();
+        let mut raw_deliveries = Vec::new();
+        let attempts_max = self.queue.rules().settings.attempts_max();
         for Attempt { letter, number, lease } in attempts {
             let position = letter.message.position;
             ends.push((position, number, lease));
@@ -167,18 +167,19 @@ impl BatchWorker {
                 decisions.decide(position, Verdict::Retry { after: None, error });
                 continue;
             }
-            parcels.push(Parcel {
+            raw_deliveries.push(RawDelivery {
                 letter,
                 attempt: number,
                 lease,
-                queue: self.desk.name.clone(),
+                queue: self.queue.name.clone(),
                 decisions: decisions.clone(),
                 patience: patience.clone(),
                 objects: self.shared.objects.clone(),
                 client: self.shared.client.clone(),
             });
         }
-        let failed = if parcels.is_empty() { None } else { self.run(parcels, patience).await };
+        let failed =
+            if raw_deliveries.is_empty() { None } else { self.run(raw_deliveries, patience).await };
         let error = failed.unwrap_or_else(|| "the consumer gave no answer".into());
         let ending = |(position, attempt, lease): (Position, u32, Option<Lease>)| {
             let verdict = decisions.take(position);
@@ -190,12 +191,12 @@ impl BatchWorker {
     }
 
     /// Why it failed, if it did.
-    async fn run(&self, parcels: Vec<Parcel>, patience: Patience) -> Option<String> {
+    async fn run(&self, raw_deliveries: Vec<RawDelivery>, patience: Patience) -> Option<String> {
         let over = async {
             patience.over(self.timeout).await;
             format!("no answer within {} s", self.timeout.as_secs_f32())
         };
-        run_apart("consumer", self.consumer.clone().consume(parcels), over).await.err()
+        run_apart("consumer", self.consumer.clone().consume(raw_deliveries), over).await.err()
     }
 
     /// Decisions are worth some patience with a store that has trouble.

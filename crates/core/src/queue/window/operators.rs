@@ -1,4 +1,4 @@
-//! The shelf beside a store in miniature, with operators who send letters back to where they are
+//! The window beside a store in miniature, with operators who send letters back to where they are
 //! and with notices that overflow: whatever comes between, no letter is lost from sight.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -38,7 +38,7 @@ fn letter(position: Position, (due_at, attempts): Row) -> Letter {
     Letter { message, queue, attempts }
 }
 
-/// A read of the store: first what is due, then when something else is, then the shelf is told.
+/// A read of the store: first what is due, then when something else is, then the window is told.
 struct Read {
     cursor: DueCursor,
     until: i64,
@@ -49,13 +49,13 @@ struct Read {
 struct World {
     chance: SeededEntropy,
     now: i64,
-    shelf: Shelf,
+    window: QueueWindow,
     rows: BTreeMap<Position, Row>,
     sent: Position,
     notices: VecDeque<(Position, Row)>,
     read: Option<Read>,
     /// In hand, and what became of it in the store if that is decided.
-    hands: Vec<(Position, Option<End>)>,
+    held: Vec<(Position, Option<End>)>,
     /// What an operator has seen, perhaps long ago.
     seen: Option<Letter>,
 }
@@ -65,12 +65,12 @@ impl World {
         Self {
             chance: SeededEntropy::new(seed),
             now: 1_000,
-            shelf: Shelf::default(),
+            window: QueueWindow::default(),
             rows: BTreeMap::new(),
             sent: 0,
             notices: VecDeque::new(),
             read: None,
-            hands: Vec::new(),
+            held: Vec::new(),
             seen: None,
         }
     }
@@ -98,12 +98,12 @@ impl World {
         let (target, due_at) = (EntityId([0; 16]), Timestamp(due_at));
         let (ordered, forgiven, claim, queued) = (false, 0, None, true);
         let work = Work { position, target, ordered, due_at, attempts, forgiven, claim, queued };
-        self.shelf.hear(&work, self.now());
+        self.window.hear(&work, self.now());
     }
 
     fn read_on(&mut self) {
         let Some(mut read) = self.read.take() else {
-            let (until, cursor) = (self.now, self.shelf.wants_read(PAGE, self.now()));
+            let (until, cursor) = (self.now, self.window.wants_read(PAGE, self.now()));
             let begin = |cursor| Read { cursor, until, letters: None, next: None };
             self.read = cursor.map(begin);
             return;
@@ -139,30 +139,30 @@ impl World {
             return;
         };
         if self.below(20) == 0 {
-            self.shelf.read_failed();
+            self.window.read_failed();
         } else {
-            self.shelf.read(letters, Timestamp(until), next);
+            self.window.read(letters, Timestamp(until), next);
         }
     }
 
     fn take(&mut self) {
         let max = 1 + self.below(2);
-        for letter in self.shelf.take(max, |_| true) {
+        for letter in self.window.take(max, |_| true) {
             let position = letter.message.position;
-            assert!(self.hands.iter().all(|it| it.0 != position), "{position} is in two hands");
-            self.hands.push((position, None));
+            assert!(self.held.iter().all(|it| it.0 != position), "{position} is in two held");
+            self.held.push((position, None));
         }
     }
 
     /// What was decided about a letter is committed, or not, and nobody need know which.
     fn decide(&mut self) {
         let undecided: Vec<usize> =
-            (0..self.hands.len()).filter(|it| self.hands[*it].1.is_none()).collect();
+            (0..self.held.len()).filter(|it| self.held[*it].1.is_none()).collect();
         if undecided.is_empty() {
             return;
         }
         let hand = undecided[self.below(undecided.len())];
-        let position = self.hands[hand].0;
+        let position = self.held[hand].0;
         let end = match (self.rows.get(&position).copied(), self.below(4)) {
             (None, _) | (_, 0) => End::Unknown,
             (Some(_), 1) => {
@@ -175,13 +175,13 @@ impl World {
                 if kind == 2 { End::Again(Timestamp(due_at)) } else { End::Unknown }
             }
         };
-        self.hands[hand].1 = Some(end);
+        self.held[hand].1 = Some(end);
     }
 
-    fn put_down(&mut self) {
-        let decided = self.hands.iter().position(|it| it.1.is_some());
-        if let Some((position, Some(end))) = decided.map(|it| self.hands.swap_remove(it)) {
-            self.shelf.put_down(position, end, self.now());
+    fn finish(&mut self) {
+        let decided = self.held.iter().position(|it| it.1.is_some());
+        if let Some((position, Some(end))) = decided.map(|it| self.held.swap_remove(it)) {
+            self.window.finish(position, end, self.now());
         }
     }
 
@@ -193,7 +193,7 @@ impl World {
             return;
         };
         let position = seen.message.position;
-        if !self.shelf.hold(&seen) {
+        if !self.window.hold(&seen) {
             return;
         }
         let end = match self.rows.get(&position).copied() {
@@ -204,7 +204,7 @@ impl World {
             }
             Some(_) | None => End::Unknown,
         };
-        self.hands.push((position, Some(end)));
+        self.held.push((position, Some(end)));
     }
 
     fn step(&mut self) {
@@ -219,11 +219,11 @@ impl World {
             5..=8 if !self.is_read() => self.read_on(),
             9 | 10 => self.take(),
             11 => self.decide(),
-            12 | 13 => self.put_down(),
+            12 | 13 => self.finish(),
             14 => self.operate(),
             15 if self.below(30) == 0 => {
                 self.notices.clear();
-                self.shelf.start_over();
+                self.window.start_over();
             }
             _ => self.now += 1,
         }
@@ -239,16 +239,16 @@ impl World {
                 self.read_on();
             }
             self.end_read();
-            while let Some((position, end)) = self.hands.pop() {
-                self.shelf.put_down(position, end.unwrap_or(End::Unknown), self.now());
+            while let Some((position, end)) = self.held.pop() {
+                self.window.finish(position, end.unwrap_or(End::Unknown), self.now());
             }
-            for letter in self.shelf.take(PAGE, |_| true) {
+            for letter in self.window.take(PAGE, |_| true) {
                 let position = letter.message.position;
                 self.rows.remove(&position);
-                self.hands.push((position, Some(End::Gone)));
+                self.held.push((position, Some(End::Gone)));
             }
-            let is_idle = self.hands.is_empty() && !self.wants_read() && self.shelf.len() == 0;
-            match self.shelf.next() {
+            let is_idle = self.held.is_empty() && !self.wants_read() && self.window.len() == 0;
+            match self.window.next() {
                 Timestamp::MAX if is_idle => return,
                 next if is_idle => self.now = self.now.max(next.0),
                 _ => {}
@@ -258,7 +258,7 @@ impl World {
     }
 
     fn wants_read(&self) -> bool {
-        self.shelf.would_read(PAGE, self.now())
+        self.window.would_read(PAGE, self.now())
     }
 }
 

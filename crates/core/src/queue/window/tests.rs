@@ -1,4 +1,4 @@
-//! A shelf beside a store that is asked and answers late, and whose news come late.
+//! A window beside a store that is asked and answers late, and whose news come late.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -7,7 +7,7 @@ use steadfast_store::{
     SeededEntropy, State, Timestamp, Work,
 };
 
-use super::{End, Shelf};
+use super::{End, QueueWindow};
 
 const QUEUE: EntityId = EntityId([7; 16]);
 
@@ -57,7 +57,7 @@ struct World {
     answer: Option<(Vec<Letter>, Timestamp, Option<Timestamp>)>,
     hand: BTreeSet<Position>,
     done: BTreeSet<Position>,
-    shelf: Shelf,
+    window: QueueWindow,
 }
 
 impl World {
@@ -71,7 +71,7 @@ impl World {
             answer: None,
             hand: BTreeSet::new(),
             done: BTreeSet::new(),
-            shelf: Shelf::default(),
+            window: QueueWindow::default(),
         }
     }
 
@@ -85,7 +85,7 @@ impl World {
     }
 
     fn ask(&mut self) {
-        let Some(after) = self.shelf.wants_read(4, self.now) else { return };
+        let Some(after) = self.window.wants_read(4, self.now) else { return };
         let due = |it: &(&Position, &Row)| {
             let key = DueCursor { due_at: it.1.due_at, position: *it.0 };
             after < key && it.1.due_at <= self.now
@@ -103,12 +103,12 @@ impl World {
 
     fn answer(&mut self) {
         if let Some((letters, until, next)) = self.answer.take() {
-            self.shelf.read(letters, until, next);
+            self.window.read(letters, until, next);
         }
     }
 
     fn take(&mut self, max: usize) {
-        for letter in self.shelf.take(max, |_| true) {
+        for letter in self.window.take(max, |_| true) {
             let position = letter.message.position;
             let row = self.rows.get(&position);
             let seen = Row { due_at: letter.due_at(), attempts: letter.attempts };
@@ -117,7 +117,7 @@ impl World {
         }
     }
 
-    fn put_down(&mut self) {
+    fn finish(&mut self) {
         let Some(position) = self.hand.pop_first() else { return };
         let row = self.rows[&position];
         let end = match self.below(4) {
@@ -133,12 +133,12 @@ impl World {
                 End::Gone
             }
         };
-        self.shelf.put_down(position, end, self.now);
+        self.window.finish(position, end, self.now);
     }
 
     fn hear(&mut self) {
         if let Some(work) = self.news.pop_front() {
-            self.shelf.hear(&work, self.now);
+            self.window.hear(&work, self.now);
         }
     }
 
@@ -149,25 +149,25 @@ impl World {
                 let due_at = Timestamp(self.now.0 + [0, 0, 1, 5][self.below(4) as usize]);
                 self.write(self.last, Row { due_at, attempts: 0 });
                 if self.below(2) == 0 {
-                    self.shelf.expect(self.last, due_at, self.now);
+                    self.window.expect(self.last, due_at, self.now);
                 }
             }
             2 | 3 => self.hear(),
             4 => self.ask(),
             5 => self.answer(),
             6 => self.take(self.below(3) as usize),
-            7 => self.put_down(),
-            8 if self.below(10) == 0 => self.shelf.start_over(),
+            7 => self.finish(),
+            8 if self.below(10) == 0 => self.window.start_over(),
             8 if self.below(10) == 0 => {
                 self.answer = None;
-                self.shelf.read_failed();
+                self.window.read_failed();
             }
             _ => self.now.0 += self.below(2) as i64,
         }
     }
 
     /// Nothing more is sent; all is heard and consumed, if nothing was lost from sight.
-    fn finish(&mut self) {
+    fn drain(&mut self) {
         while !self.news.is_empty() {
             self.hear();
         }
@@ -175,10 +175,10 @@ impl World {
             self.answer();
             self.ask();
             self.take(usize::MAX);
-            self.put_down();
-            // The shelf itself says when to look again.
-            let is_idle = self.answer.is_none() && self.hand.is_empty() && self.shelf.len() == 0;
-            let next = self.shelf.next();
+            self.finish();
+            // The window itself says when to look again.
+            let is_idle = self.answer.is_none() && self.hand.is_empty() && self.window.len() == 0;
+            let next = self.window.next();
             if is_idle && self.now < next && next < Timestamp::MAX {
                 self.now = next;
             }
@@ -197,7 +197,7 @@ fn nothing_is_lost_from_sight_or_in_two_hands_whenever_news_and_answers_come() {
         let result = std::panic::catch_unwind(|| {
             let mut world = World::new(seed);
             (0..300).for_each(|_| world.step());
-            world.finish();
+            world.drain();
         });
         assert!(result.is_ok(), "seed {seed}");
     }

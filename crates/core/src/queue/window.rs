@@ -5,23 +5,22 @@ use std::collections::HashMap;
 
 use steadfast_store::{DueCursor, Letter, Position, Timestamp, Work};
 
-use crate::dispatch::window::{End, Entry, Order, Rest, Window};
+use crate::dispatch::window::{End, Entry, Rest, Window};
 
 #[derive(Debug)]
-pub(super) struct Shelf {
+pub(super) struct QueueWindow {
     window: Window,
     /// Of the rows that are ready.
     letters: HashMap<Position, Letter>,
 }
 
-impl Default for Shelf {
+impl Default for QueueWindow {
     fn default() -> Self {
-        // Rows come with their bodies, so that none is ready before it was read.
-        Self { window: Window::unread(Order::Due, 0), letters: HashMap::new() }
+        Self { window: Window::of_reads(), letters: HashMap::new() }
     }
 }
 
-impl Shelf {
+impl QueueWindow {
     /// Takes in that work was written.
     pub(super) fn hear(&mut self, work: &Work, now: Timestamp) {
         if self.window.learn(Entry::of(work)) {
@@ -41,7 +40,7 @@ impl Shelf {
         self.window.read_again();
     }
 
-    /// Forgets what is on the shelf: it is read again, and what is in hand once it is put down,
+    /// Forgets which messages are ready: they are read again, and those in flight when they end,
     /// whatever was not heard of it.
     pub(super) fn start_over(&mut self) {
         self.window.forget();
@@ -102,18 +101,18 @@ impl Shelf {
         self.window.hold(entry(letter))
     }
 
-    /// A letter is not in hand any more.
-    pub(super) fn put_down(&mut self, position: Position, end: End, now: Timestamp) {
+    /// A message is no longer in flight.
+    pub(super) fn finish(&mut self, position: Position, end: End, now: Timestamp) {
         let placed = self.window.finished(position, end);
         placed.into_iter().flatten().for_each(|it| self.window.place(it, now));
     }
 
     /// Whether somebody handles it.
-    pub(super) fn is_in_hand(&self, position: Position) -> bool {
+    pub(super) fn is_in_flight(&self, position: Position) -> bool {
         self.window.is_in_flight(position)
     }
 
-    pub(super) fn in_hand(&self) -> usize {
+    pub(super) fn in_flight(&self) -> usize {
         self.window.in_flight()
     }
 

@@ -21,7 +21,7 @@ use tokio::{sync::watch, task::JoinHandle};
 
 use super::{
     ConsumeOptions, QueueError, QueueSettings, consumer::Consume, meter::Meter, samples::Samples,
-    shelf::Shelf,
+    window::QueueWindow,
 };
 use crate::{
     Client, Objects, RequestKey,
@@ -45,7 +45,7 @@ pub(super) struct Shared {
     pub(super) consumed: BTreeMap<&'static str, ConsumeOptions>,
     /// Those who have not begun.
     pub(super) consumers: Mutex<Consumers>,
-    pub(super) desks: Mutex<HashMap<EntityId, Arc<Desk>>>,
+    pub(super) open: Mutex<HashMap<EntityId, Arc<QueueState>>>,
     /// Up to here somebody was at work who did not say goodbye: a message there may be the one that
     /// ended the process, so its attempts are counted before they begin.
     pub(super) careful_until: Position,
@@ -115,14 +115,14 @@ impl Rules {
     }
 }
 
-pub(super) struct Desk {
+pub(super) struct QueueState {
     pub(super) name: Arc<str>,
     /// Where its messages wait.
     pub(super) address: Address,
     /// Where its rules are recorded.
     record: Address,
     rules: Mutex<(Version, Rules)>,
-    shelf: Mutex<Shelf>,
+    window: Mutex<QueueWindow>,
     pub(super) leases: Leases,
     clock: Arc<StoreClock>,
     /// Somebody asks the store what is due.
@@ -135,7 +135,7 @@ pub(super) struct Desk {
     pub(super) bell: Arc<Bell>,
 }
 
-impl Desk {
+impl QueueState {
     /// Opens a queue with what is recorded about it, or else with what was declared.
     pub(super) async fn open(
         store: &dyn Store,
@@ -153,7 +153,7 @@ impl Desk {
             address,
             record,
             rules: Mutex::new((version, rules)),
-            shelf: Mutex::default(),
+            window: Mutex::default(),
             leases,
             clock: store.clock().clone(),
             reader: tokio::sync::Mutex::default(),
@@ -248,11 +248,11 @@ impl Desk {
         Ok(())
     }
 
-    pub(super) fn shelf(&self) -> MutexGuard<'_, Shelf> {
-        self.shelf.lock()
+    pub(super) fn window(&self) -> MutexGuard<'_, QueueWindow> {
+        self.window.lock()
     }
 
-    /// Reads what is due, up to so many, if the shelf has room for it; `false` if not.
+    /// Reads what is due, up to so many, if the window has room for it; `false` if not.
     pub(super) async fn fill(
         &self,
         store: &dyn Store,
@@ -262,7 +262,7 @@ impl Desk {
     ) -> Result<bool, StoreError> {
         let _reader = self.reader.lock().await;
         let now = clock.now();
-        let Some(cursor) = self.shelf().wants_read(wanted, now) else { return Ok(false) };
+        let Some(cursor) = self.window().wants_read(wanted, now) else { return Ok(false) };
         let unread = Unread(self);
         let queue = self.address.id();
         let letters = store.letters(queue, cursor, now, page).await?;
@@ -274,7 +274,7 @@ impl Desk {
         if let Some(each) = bytes.checked_div(letters.len()) {
             self.letter_bytes.store(each, Ordering::Relaxed);
         }
-        self.shelf().read(letters, now, next);
+        self.window().read(letters, now, next);
         std::mem::forget(unread);
         Ok(true)
     }
@@ -293,19 +293,19 @@ impl Desk {
 
 /// Messages of a queue that somebody delivers or changes. Those that are still here when it is
 /// dropped are looked for again.
-pub(super) struct InHand<D: Deref<Target = Desk>> {
-    desk: D,
+pub(super) struct Held<D: Deref<Target = QueueState>> {
+    queue: D,
     positions: Vec<Position>,
 }
 
-impl<D: Deref<Target = Desk>> InHand<D> {
-    pub(super) fn new(desk: D, positions: Vec<Position>) -> Self {
-        Self { desk, positions }
+impl<D: Deref<Target = QueueState>> Held<D> {
+    pub(super) fn new(queue: D, positions: Vec<Position>) -> Self {
+        Self { queue, positions }
     }
 
     /// Takes one that nobody else has; `false` if somebody has.
     pub(super) fn hold(&mut self, letter: &Letter) -> bool {
-        let is_held = self.desk.shelf().hold(letter);
+        let is_held = self.queue.window().hold(letter);
         if is_held {
             self.positions.push(letter.message.position);
         }
@@ -313,33 +313,33 @@ impl<D: Deref<Target = Desk>> InHand<D> {
     }
 
     /// Ends one. If it is not here, nothing happens: whoever has it keeps it.
-    pub(super) fn put_down(&mut self, position: Position, end: End) {
+    pub(super) fn finish(&mut self, position: Position, end: End) {
         if let Some(at) = self.positions.iter().position(|it| *it == position) {
             self.positions.swap_remove(at);
-            self.desk.shelf().put_down(position, end, self.desk.clock.now());
+            self.queue.window().finish(position, end, self.queue.clock.now());
         }
     }
 }
 
-impl<D: Deref<Target = Desk>> Drop for InHand<D> {
+impl<D: Deref<Target = QueueState>> Drop for Held<D> {
     fn drop(&mut self) {
         if self.positions.is_empty() {
             return;
         }
-        let now = self.desk.clock.now();
-        let mut shelf = self.desk.shelf();
-        self.positions.iter().for_each(|it| shelf.put_down(*it, End::Unknown, now));
-        drop(shelf);
-        self.desk.wake();
+        let now = self.queue.clock.now();
+        let mut window = self.queue.window();
+        self.positions.iter().for_each(|it| window.finish(*it, End::Unknown, now));
+        drop(window);
+        self.queue.wake();
     }
 }
 
 /// A read that has not come back. If it fails or is dropped, it is wanted again.
-struct Unread<'a>(&'a Desk);
+struct Unread<'a>(&'a QueueState);
 
 impl Drop for Unread<'_> {
     fn drop(&mut self) {
-        self.0.shelf().read_failed();
+        self.0.window().read_failed();
     }
 }
 
