@@ -93,7 +93,7 @@ impl<S: Source> Engine<S> {
 
     /// Runs until it is told to stop. What is under way then has so long to end.
     pub(crate) async fn run(mut self, mut stopping: watch::Receiver<bool>, grace: Duration) {
-        let _closing = Closing(self.bell.clone());
+        let closing = Closing(self.bell.clone());
         while !self.is_over {
             let wake_at = self.step();
             let (clock, bell, store) = (&self.clock, &self.bell, &self.store);
@@ -105,7 +105,10 @@ impl<S: Source> Engine<S> {
                 () = clock.sleep_until(wake_at.unwrap_or(Timestamp::MAX)), if wake_at.is_some() => {}
             }
         }
+        // Nobody waits for work that can never be settled.
+        let closing = (!self.is_over).then_some(closing);
         self.drain(grace).await;
+        drop(closing);
     }
 
     /// Starts what can start, and returns when to look again.

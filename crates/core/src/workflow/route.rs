@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use serde::Deserialize;
+use serde::{Deserialize, de::DeserializeOwned};
 use steadfast_store::{Address, Commit, EntityId, Outcome, Recorded, Rejection, RetryPolicy};
 use tokio::sync::oneshot;
 
@@ -42,19 +42,17 @@ fn run_of(message: &Recorded) -> Option<Address> {
 
 impl Router for Runs {
     fn route(&self, message: &Recorded) -> Option<Arc<dyn Handler>> {
-        let run = match message.action.as_str() {
-            "run" | "start" | "terminate" | "event" => run_of(message)?,
+        let action = match message.action.as_str() {
+            "start" => Some(Action::Start),
+            "terminate" => Some(Action::Terminate),
+            "event" => Some(Action::Event),
+            "run" => None,
             _ => return None,
         };
+        let run = run_of(message)?;
         let room = self.shared.workflows.get(run.class())?.room.clone();
-        if message.action == "start" {
-            return Some(Arc::new(Start { run }));
-        }
-        if message.action == "terminate" {
-            return Some(Arc::new(Terminate { runs: self.clone(), run }));
-        }
-        if message.action == "event" {
-            return Some(Arc::new(Tell { runs: self.clone(), run }));
+        if let Some(action) = action {
+            return Some(Arc::new(Change { runs: self.clone(), run, action }));
         }
         let begins =
             wake::target(run.class(), true).is_ok_and(|it| Some(it.id()) == message.target);
@@ -75,83 +73,68 @@ impl Router for Runs {
     }
 }
 
-/// Makes the run that a turn has started: once, whoever else starts it.
-struct Start {
+/// Does to a run what a turn or a step has sent a message for.
+struct Change {
+    runs: Runs,
     run: Address,
+    action: Action,
 }
 
-#[async_trait]
-impl Handler for Start {
-    async fn handle(&self, delivery: Delivery) -> Result<Commit, Failure> {
-        let input = serde_json::from_str(delivery.message.data.as_str())
-            .map_err(|error| Failure::fatal(error.to_string()))?;
+#[derive(Clone, Copy)]
+enum Action {
+    /// Makes the run: once, whoever else starts it.
+    Start,
+    /// Ends the run. One that was never started, or has ended, is as it should be.
+    Terminate,
+    /// Tells the run of an event. A run that does not exist or has ended leaves a dead letter.
+    Event,
+}
+
+impl Change {
+    async fn start(&self, delivery: &Delivery) -> Result<(), Failure> {
+        let input = read(&delivery.message)?;
         let on_end = beside(&delivery.message).and_then(|it| it.on_end);
         match delivery.settle(starting(&self.run, input, on_end, wake::AT_ONCE)?).await? {
             Outcome::Committed(_)
             | Outcome::Duplicate(_)
             // It is there already.
-            | Outcome::Rejected(Rejection::Version { .. }) => Ok(Commit::default()),
+            | Outcome::Rejected(Rejection::Version { .. }) => Ok(()),
             Outcome::Rejected(rejection) => Err(Failure::retry(rejection.to_string())),
         }
     }
 
-    fn leaves_the_process(&self) -> bool {
-        false
-    }
-
-    fn places(&self) -> Places {
-        Places::Of { kind: "runs", name: "", max: None }
-    }
-}
-
-/// Ends the run that a turn does not want any more. One that was never started, or has ended, is as
-/// it should be.
-struct Terminate {
-    runs: Runs,
-    run: Address,
-}
-
-#[async_trait]
-impl Handler for Terminate {
-    async fn handle(&self, _: Delivery) -> Result<Commit, Failure> {
+    async fn terminate(&self) -> Result<(), Failure> {
         match self.runs.terminate(self.run.class(), self.run.name()).await {
-            Ok(()) | Err(RunError::UnknownRun { .. } | RunError::WrongStatus { .. }) => {
-                Ok(Commit::default())
-            }
+            Ok(()) | Err(RunError::UnknownRun { .. } | RunError::WrongStatus { .. }) => Ok(()),
             Err(error) => Err(Failure::retry(error.to_string())),
         }
     }
 
-    fn leaves_the_process(&self) -> bool {
-        false
-    }
-
-    fn places(&self) -> Places {
-        Places::Of { kind: "runs", name: "", max: None }
-    }
-}
-
-/// Tells a run of an event that a turn or a step has sent. A run that does not exist or has ended
-/// leaves a dead letter.
-struct Tell {
-    runs: Runs,
-    run: Address,
-}
-
-#[async_trait]
-impl Handler for Tell {
-    async fn handle(&self, delivery: Delivery) -> Result<Commit, Failure> {
-        let name = delivery.message.message_type.clone();
-        let payload = serde_json::from_str(delivery.message.data.as_str())
-            .map_err(|error| Failure::fatal(error.to_string()))?;
+    async fn tell(&self, delivery: &Delivery) -> Result<(), Failure> {
+        let (name, payload) = (delivery.message.message_type.clone(), read(&delivery.message)?);
         let event = Entry::Event { name, payload };
-        match self.runs.deliver_event(&self.run, event, &delivery).await {
-            Ok(()) => Ok(Commit::default()),
+        match self.runs.deliver_event(&self.run, event, delivery).await {
             Err(error @ (RunError::UnknownRun { .. } | RunError::WrongStatus { .. })) => {
                 Err(Failure::fatal(error.to_string()))
             }
-            Err(error) => Err(Failure::retry(error.to_string())),
+            told => told.map_err(|error| Failure::retry(error.to_string())),
         }
+    }
+}
+
+fn read<T: DeserializeOwned>(message: &Recorded) -> Result<T, Failure> {
+    serde_json::from_str(message.data.as_str()).map_err(|error| Failure::fatal(error.to_string()))
+}
+
+#[async_trait]
+impl Handler for Change {
+    async fn handle(&self, delivery: Delivery) -> Result<Commit, Failure> {
+        match self.action {
+            Action::Start => self.start(&delivery).await?,
+            Action::Terminate => self.terminate().await?,
+            Action::Event => self.tell(&delivery).await?,
+        }
+        Ok(Commit::default())
     }
 
     fn leaves_the_process(&self) -> bool {

@@ -448,6 +448,17 @@ impl World {
         self.note(format!("change {choice}: {}", changed.is_ok()));
     }
 
+    /// An operator cancels one of several wake-ups; the others keep the run alive.
+    async fn cancel(&mut self) {
+        let pending = self.pending().await;
+        let is_spare = |it: &Recorded| matches!(it.state, Some(DeliveryState::Pending { .. }));
+        if let (true, Some(message)) = (1 < pending.len(), pending.iter().find(|it| is_spare(it))) {
+            let cancel = Commit::of(wake::cancel(message.position));
+            self.store.commit(cancel).await.expect("an answer");
+            self.note(format!("wake-up {} is cancelled", message.position));
+        }
+    }
+
     /// Another run of this id, with a record of about the same length.
     async fn replace(&mut self) -> Result<(), RunError> {
         let (workflow, id) = ("model", "one");
@@ -465,7 +476,13 @@ impl World {
 
     async fn step(&mut self) {
         match self.chance.next() % 20 {
-            0 => self.change().await,
+            0 => {
+                self.change().await;
+                // A second wake-up comes before the driver has heard of the change.
+                if self.one_of(2) {
+                    self.deliver().await;
+                }
+            }
             1 => self.clock.advance(Duration::from_secs(self.chance.next() % 20)),
             2 | 3 => _ = self.program.open.fetch_add(1, Ordering::Relaxed),
             4..8 => self.deliver().await,
@@ -475,6 +492,7 @@ impl World {
                 self.leave().await;
             }
             10 if self.one_of(2) => self.folds.remove(self.run.id()),
+            11 if self.one_of(2) => self.cancel().await,
             _ => self.act().await,
         }
         self.check().await;
