@@ -1,20 +1,16 @@
 //! Changes of a queue that are recorded under an idempotency key: a repetition changes nothing and
 //! gives what the first request gave.
 
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use steadfast_store::{Commit, Letter, Outcome, Position, Rejection, Timestamp, Write};
+use steadfast_store::{Commit, Letter, Outcome, Position, Rejection, Timestamp};
 use tokio::sync::MutexGuard;
 
-use super::{
-    Acked, LeaseId, Pulled, QueueError, Queues, meter::Happening, pull::AckOf, state::QueueState,
-};
-use crate::{RequestKey, dispatch::window::End, idempotency::read};
+use super::{Acked, LeaseId, Pulled, QueueError, Queues, pull::AckOf, state::QueueState};
+use crate::{RequestKey, idempotency::read};
 
 /// What is recorded of a pulled message. Its body stays where it is.
 #[derive(Serialize, Deserialize)]
-struct PulledRecord {
+pub(super) struct PulledRecord {
     lease: LeaseId,
     attempt: u32,
     until: i64,
@@ -38,70 +34,23 @@ impl Queues {
         }
     }
 
-    /// Pulls in one commit, which records the leases. A pull that finds nothing records nothing.
-    pub(super) async fn pull_once(
+    /// A commit that records which messages are pulled, and under which leases.
+    pub(super) fn recording(
         &self,
-        queue: &QueueState,
-        max: usize,
-        lasts: Duration,
         key: &RequestKey,
-    ) -> Result<Vec<Pulled>, QueueError> {
-        loop {
-            if let Some(before) = self.before().await? {
-                return self.pulled_before(before).await;
-            }
-            let letters = self.take_due(queue, max, true).await?;
-            if letters.is_empty() {
-                return Ok(Vec::new());
-            }
-            if let Some(pulled) = self.lend_once(queue, letters, lasts, key).await? {
-                queue.meter.count(Happening::Delivered, pulled.len(), self.shared.clock.now());
-                return Ok(pulled);
-            }
-        }
-    }
-
-    /// `None` if somebody else was first, with the key or with a message.
-    async fn lend_once(
-        &self,
-        queue: &QueueState,
-        letters: Vec<Letter>,
-        lasts: Duration,
-        key: &RequestKey,
-    ) -> Result<Option<Vec<Pulled>>, QueueError> {
-        let (mut held, letters) = self.hold_all(queue, letters).await?;
-        if letters.is_empty() {
-            return Ok(None);
-        }
-        // The store counts from the commit, which is later: a lease does not end before this.
-        let until = self.shared.clock.now().after(lasts);
-        let lend = |letter: &Letter| {
-            let lease = LeaseId::new(letter.message.position, self.shared.entropy.next(), queue);
-            Pulled { letter: letter.clone(), attempt: letter.tries() + 1, lease, until }
-        };
-        let pulled: Vec<Pulled> = letters.iter().map(lend).collect();
+        pulled: &[Pulled],
+    ) -> Result<Commit, QueueError> {
         let record =
             |it: &Pulled| PulledRecord { lease: it.lease, attempt: it.attempt, until: it.until.0 };
         let records: Vec<_> = pulled.iter().map(record).collect();
-        let mut commit = Commit::of(key.write_answer(&records)?);
-        for it in &pulled {
-            let (position, lease) = (it.lease.position, it.lease.lease());
-            commit = commit.write(Write::Claim { position, lease, lasts });
-        }
-        match self.shared.store.commit(commit).await? {
-            Outcome::Committed(receipt) => {
-                for it in receipt.claimed {
-                    held.finish(it.position, End::Again(it.until));
-                }
-                Ok(Some(pulled))
-            }
-            Outcome::Rejected(Rejection::KeyReused { key }) => Err(QueueError::KeyReused { key }),
-            Outcome::Rejected(_) | Outcome::Duplicate(_) => Ok(None),
-        }
+        Ok(Commit::of(key.write_answer(&records)?))
     }
 
     /// Messages that were pulled before, without those that retention has removed since.
-    async fn pulled_before(&self, records: Vec<PulledRecord>) -> Result<Vec<Pulled>, QueueError> {
+    pub(super) async fn pulled_before(
+        &self,
+        records: Vec<PulledRecord>,
+    ) -> Result<Vec<Pulled>, QueueError> {
         let mut pulled = Vec::new();
         for it in records {
             let found = self.shared.store.message(it.lease.position).await?;
@@ -172,6 +121,8 @@ fn position_of(rejection: &Rejection) -> Option<Position> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use serde_json::json;
 
     use super::*;

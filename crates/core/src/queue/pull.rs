@@ -6,7 +6,9 @@
 use std::{fmt, str::FromStr, time::Duration};
 
 use serde::{Deserialize, Serialize};
-use steadfast_store::{Claimed, Commit, Lease, Letter, Position, Receipt, State, Timestamp, Write};
+use steadfast_store::{
+    Claimed, Commit, Lease, Letter, Outcome, Position, Receipt, Rejection, State, Timestamp, Write,
+};
 
 use super::{
     QueueError, Queues,
@@ -120,16 +122,21 @@ impl Queues {
         }
         let queue = self.known(name).await?;
         let _woken = Woken(&queue);
-        if let Some(key) = &self.key {
-            return self.pull_once(&queue, max, lasts, key).await;
-        }
         let mut pulled = Vec::new();
         while pulled.len() < max {
+            if let Some(before) = self.before().await? {
+                return self.pulled_before(before).await;
+            }
             let letters = self.take_due(&queue, max - pulled.len(), pulled.is_empty()).await?;
             if letters.is_empty() {
                 break;
             }
-            pulled.extend(self.lend(&queue, letters, lasts).await?);
+            let Some(lent) = self.lend(&queue, letters, lasts).await? else { continue };
+            pulled.extend(lent);
+            // A key is for one commit.
+            if self.key.is_some() {
+                break;
+            }
         }
         let now = self.shared.clock.now();
         queue.meter.count(Happening::Delivered, pulled.len(), now);
@@ -166,36 +173,54 @@ impl Queues {
         Ok(Vec::new())
     }
 
-    /// Claims letters for somebody outside.
+    /// Claims messages for somebody outside; with a key in one commit, which records the leases.
+    /// `None` if somebody else was first, with the key or with a message.
     async fn lend(
         &self,
         queue: &QueueState,
         letters: Vec<Letter>,
         lasts: Duration,
-    ) -> Result<Vec<Pulled>, QueueError> {
+    ) -> Result<Option<Vec<Pulled>>, QueueError> {
         let (mut held, letters) = self.hold_all(queue, letters).await?;
-        // Not guessed by another consumer, and not given out again after a restart.
-        let leases: Vec<LeaseId> = letters
-            .iter()
-            .map(|it| LeaseId::new(it.message.position, self.shared.entropy.next(), queue))
-            .collect();
-        let claim = |it: &LeaseId| {
-            Commit::of(Write::Claim { position: it.position, lease: it.lease(), lasts })
-        };
-        let claims: Vec<Commit> = leases.iter().map(claim).collect();
-        let outcomes = commit_each(&*self.shared.store, &claims).await?;
-        let mut pulled = Vec::new();
-        for (lease, outcome) in leases.iter().zip(outcomes) {
-            let receipt = outcome.committed().ok();
-            let letter = letters.iter().find(|it| it.message.position == lease.position);
-            let is_it = |it: &&Claimed| it.position == lease.position;
-            let claimed = receipt.as_ref().and_then(|it| it.claimed.iter().find(is_it));
-            let (Some(letter), Some(claimed)) = (letter.cloned(), claimed) else { continue };
-            let (attempt, until) = (claimed.attempt, claimed.until);
-            held.finish(lease.position, End::Again(until));
-            pulled.push(Pulled { letter, attempt, lease: *lease, until });
+        if letters.is_empty() {
+            return Ok(None);
         }
-        Ok(pulled)
+        // The store counts from the commit, which is later: a lease does not end before this.
+        let until = self.shared.clock.now().after(lasts);
+        let lend = |letter: Letter| {
+            // Not guessed by another consumer, and not given out again after a restart.
+            let lease = LeaseId::new(letter.message.position, self.shared.entropy.next(), queue);
+            Pulled { attempt: letter.tries() + 1, letter, lease, until }
+        };
+        let mut pulled: Vec<Pulled> = letters.into_iter().map(lend).collect();
+        let claim = |it: &Pulled| {
+            let (position, lease) = (it.lease.position, it.lease.lease());
+            Commit::of(Write::Claim { position, lease, lasts })
+        };
+        let claims: Vec<Commit> = pulled.iter().map(claim).collect();
+        let store = &*self.shared.store;
+        let outcomes = match &self.key {
+            None => commit_each(store, &claims).await?,
+            Some(key) => {
+                let mut commit = self.recording(key, &pulled)?;
+                commit.writes.extend(claims.into_iter().flat_map(|it| it.writes));
+                match store.commit(commit).await? {
+                    it @ Outcome::Committed(_) => vec![it; pulled.len()],
+                    Outcome::Rejected(Rejection::KeyReused { key }) => {
+                        return Err(QueueError::KeyReused { key });
+                    }
+                    Outcome::Rejected(_) | Outcome::Duplicate(_) => return Ok(None),
+                }
+            }
+        };
+        let mut outcomes = outcomes.into_iter();
+        pulled.retain(|it| {
+            let receipt = outcomes.next().and_then(|it| it.committed().ok());
+            let is_it = |claimed: &&Claimed| claimed.position == it.lease.position;
+            let claimed = receipt.as_ref().and_then(|it| it.claimed.iter().find(is_it));
+            claimed.map(|it| held.finish(it.position, End::Again(it.until))).is_some()
+        });
+        Ok(Some(pulled))
     }
 
     /// Holds letters. Those whose attempts are used up are given up.
