@@ -1,4 +1,4 @@
-//! A queue that is consumed in this process, as the source of its loop: it held out messages that
+//! A queue that is consumed in this process, as the source of its loop: it hands out messages that
 //! are due while there is room, and reads on in time.
 
 use std::sync::Arc;
