@@ -4,15 +4,16 @@ use steadfast_store::{Commit, Outcome, Store, StoreError};
 
 /// Commits all in one, or one by one if something is no longer as it was. Each is answered with its
 /// outcome.
-pub(crate) async fn commit_each(
+pub(crate) async fn commit_each<'a>(
     store: &dyn Store,
-    commits: &[Commit],
+    commits: impl IntoIterator<Item = &'a Commit>,
 ) -> Result<Vec<Outcome>, StoreError> {
+    let commits: Vec<&Commit> = commits.into_iter().collect();
     if commits.is_empty() {
         return Ok(Vec::new());
     }
     let mut together = Commit::default();
-    for commit in commits {
+    for commit in &commits {
         together.expects.extend_from_slice(&commit.expects);
         together.writes.extend_from_slice(&commit.writes);
     }

@@ -69,8 +69,8 @@ impl Leases {
         let held = |(position, outcome): (&Position, Outcome)| match outcome {
             Outcome::Committed(receipt) => {
                 let is_it = |it: &&Claimed| it.position == *position;
-                let claimed = receipt.claimed.iter().find(is_it);
-                let (attempt, until) = claimed.map_or((1, receipt.at), |it| (it.attempt, it.until));
+                let Some(claimed) = receipt.claimed.iter().find(is_it) else { return Claim::Lost };
+                let (attempt, until) = (claimed.attempt, claimed.until);
                 self.held.lock().insert(*position, (lease, until));
                 Claim::Held { attempt, lease, until }
             }
@@ -137,14 +137,12 @@ impl Ending {
 }
 
 /// How failed attempts are tried again, and how messages are given up.
-#[derive(Clone)]
 pub(crate) struct Policy<'a> {
     pub(crate) retry: RetryPolicy,
     pub(crate) give_up: GiveUp<'a>,
 }
 
 /// The end of a message that is given up. Nothing is thrown away.
-#[derive(Clone)]
 pub(crate) enum GiveUp<'a> {
     /// It stays where it is, dead.
     Dead,
@@ -233,43 +231,44 @@ pub(crate) async fn commit(
     store: &dyn Store,
     all: &[Written],
 ) -> Result<Vec<Option<Outcome>>, StoreError> {
-    let commits: Vec<Commit> = all.iter().filter_map(|it| it.commit.clone()).collect();
-    let mut outcomes = commit_each(store, &commits).await?.into_iter();
+    let commits = all.iter().filter_map(|it| it.commit.as_ref());
+    let mut outcomes = commit_each(store, commits).await?.into_iter();
     Ok(all.iter().map(|it| it.commit.as_ref().and_then(|_| outcomes.next())).collect())
 }
 
 /// Commits the end of one attempt, and returns when the message is due again, if it is.
-/// Consequences that the store refuses are a failed attempt.
+/// Consequences that the store refuses are a failed attempt. A report that it refuses is not made
+/// again: then the message is dead.
 pub(crate) async fn settle(
     store: &dyn Store,
-    ending: Ending,
-    policy: &Policy<'_>,
+    mut ending: Ending,
+    mut policy: Policy<'_>,
     entropy: &dyn Entropy,
 ) -> Result<Option<Timestamp>, StoreError> {
-    let position = ending.position;
-    let written = write(&ending, policy, entropy);
-    let Some(commit) = &written.commit else { return Ok(None) };
-    let verdict = match store.commit(commit.clone()).await {
-        Ok(Outcome::Committed(receipt)) => return Ok(written.due_again(&receipt)),
-        Ok(Outcome::Rejected(
-            Rejection::NotPending { position: at } | Rejection::LeaseLost { position: at },
-        )) if at == position => return Ok(None),
-        // The consequences were recorded before, so the delivery is done.
-        Ok(Outcome::Duplicate(_)) => Verdict::Done(Commit::default()),
-        Ok(Outcome::Rejected(rejection)) => {
-            Verdict::Retry { after: None, error: rejection.to_string() }
+    loop {
+        let written = write(&ending, &policy, entropy);
+        let Some(commit) = &written.commit else { return Ok(None) };
+        let is_given_up = written.kind == EndKind::GivenUp;
+        let is_last = is_given_up && matches!(policy.give_up, GiveUp::Dead);
+        ending.verdict = match store.commit(commit.clone()).await {
+            Ok(Outcome::Committed(receipt)) => return Ok(written.due_again(&receipt)),
+            Ok(Outcome::Rejected(
+                Rejection::NotPending { position: at } | Rejection::LeaseLost { position: at },
+            )) if at == ending.position => return Ok(None),
+            // The consequences were recorded before, so the delivery is done.
+            Ok(Outcome::Duplicate(_)) => Verdict::Done(Commit::default()),
+            Ok(Outcome::Rejected(rejection)) => {
+                Verdict::Retry { after: None, error: rejection.to_string() }
+            }
+            Err(StoreError::Invalid(error)) if !is_last => Verdict::Bury { why: error.to_string() },
+            Err(error) => return Err(error),
+        };
+        if is_given_up {
+            policy.give_up = GiveUp::Dead;
         }
-        Err(StoreError::Invalid(error)) => Verdict::Bury { why: error.to_string() },
-        Err(error) => return Err(error),
-    };
-    // Nothing that could be refused once more.
-    let policy = Policy { retry: policy.retry, give_up: GiveUp::Dead };
-    let written = write(&Ending { verdict, ..ending }, &policy, entropy);
-    match store.commit(written.commit.clone().unwrap_or_default()).await? {
-        Outcome::Committed(receipt) => Ok(written.due_again(&receipt)),
-        Outcome::Rejected(_) | Outcome::Duplicate(_) => Ok(None),
     }
 }
+
 /// Runs code of the user's in a task of its own, so that a panic harms nobody else. The task ends
 /// when nobody waits for it any more, or with the reason that `over` gives.
 pub(crate) async fn run_apart<T: Send + 'static>(

@@ -12,7 +12,7 @@ use tokio::{
 };
 
 use super::{
-    attempt::Leases,
+    attempt::{Leases, run_apart},
     bell::{Bell, Closing},
 };
 
@@ -29,6 +29,9 @@ pub(crate) trait Source: Send + 'static {
 
     /// Whether it hears the notices of the store. Only one source can.
     const HEARS: bool;
+
+    /// For the log.
+    fn name(&self) -> &str;
 
     /// Starts what can start. Nothing is to be read while `is_paused`.
     fn start(&mut self, tasks: &mut JoinSet<Self::Ended>, is_paused: bool) -> Idle;
@@ -61,6 +64,8 @@ pub(crate) enum Effect {
     Failed(StoreError),
     /// A decision is not recorded: the same would be delivered again at once.
     Unrecorded,
+    /// The store can never be written again.
+    Over,
 }
 
 pub(crate) struct Engine<S: Source> {
@@ -69,9 +74,11 @@ pub(crate) struct Engine<S: Source> {
     clock: Arc<StoreClock>,
     bell: Arc<Bell>,
     tasks: JoinSet<S::Ended>,
-    /// Reads that failed, one after the other, and whether the last one will never work here.
+    /// Reads that failed, one after the other.
     failures: u32,
+    /// The last read failed and will fail again.
     is_lost: bool,
+    /// The store can never be written again.
     is_over: bool,
     paused_until: Timestamp,
 }
@@ -91,7 +98,7 @@ impl<S: Source> Engine<S> {
         }
     }
 
-    /// Runs until it is told to stop. What is under way then has so long to end.
+    /// Runs until it is told to stop. Tasks that are running then have the time of `grace` to end.
     pub(crate) async fn run(mut self, mut stopping: watch::Receiver<bool>, grace: Duration) {
         let closing = Closing(self.bell.clone());
         while !self.is_over {
@@ -130,11 +137,12 @@ impl<S: Source> Engine<S> {
             Effect::None => {}
             Effect::Read => self.failures = 0,
             Effect::Unrecorded => self.pause(),
+            Effect::Over => self.is_over = true,
             Effect::Failed(error) => {
-                tracing::warn!(error = %error, "work could not be read");
+                tracing::warn!(of = self.source.name(), error = %error, "work could not be read");
                 self.failures += 1;
                 (self.is_lost, self.is_over) = (!error.is_retryable(), error.is_over());
-                // It may have been a moment; only then is it given time.
+                // One failed read may have been an accident.
                 if FAILURES <= self.failures || self.is_lost {
                     self.pause();
                 }
@@ -156,4 +164,12 @@ impl<S: Source> Engine<S> {
         self.tasks.shutdown().await;
         self.source.leases().release_all(&*self.store).await;
     }
+}
+
+/// Reads in a task of its own: a panic is an error as others are.
+pub(crate) async fn read_apart<T: Send + 'static>(
+    read: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+) -> Result<T, StoreError> {
+    let read = run_apart("read", read, std::future::pending()).await;
+    read.unwrap_or_else(|reason| Err(StoreError::Unavailable { reason }))
 }

@@ -63,7 +63,7 @@ pub(crate) enum End {
 
 /// Where a row is known from.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Source {
+enum Found {
     Commit,
     Scan,
 }
@@ -143,7 +143,7 @@ impl Index {
     /// Takes in a notice of a commit.
     pub(crate) fn learn(&mut self, notice: &Notice, now: Timestamp) {
         match notice {
-            Notice::Due(work) => self.place(work, Source::Commit, now),
+            Notice::Due(work) => self.place(work, Found::Commit, now),
             Notice::Unblocked(work) => self.settled(work, now),
         }
     }
@@ -187,7 +187,7 @@ impl Index {
         let Some(OpenScan { floor, changed }) = self.scan.take() else { return };
         self.horizon = reached.min(floor);
         for work in page.iter().filter(|it| !changed.contains(&it.position)) {
-            self.place(work, Source::Scan, now);
+            self.place(work, Found::Scan, now);
         }
     }
 
@@ -240,7 +240,7 @@ impl Index {
                 self.unread_target(key);
                 self.review(key, now);
             } else if !self.is_late(key, position) {
-                self.put(key, Entry { position, due_at, attempts }, Source::Scan, now);
+                self.put(key, Entry { position, due_at, attempts }, Found::Scan, now);
             }
         }
         while let Some((until, key)) = self.wakes.first().copied()
@@ -334,7 +334,7 @@ impl Index {
             match target {
                 // The store may have another due time by now: it must not be lost from sight.
                 Some(target) if entry.due_at <= now => target.window.put_back(entry),
-                Some(_) | None => self.put(key, entry, Source::Commit, now),
+                Some(_) | None => self.put(key, entry, Found::Commit, now),
             }
         }
         self.review(key, now);
@@ -348,7 +348,7 @@ impl Index {
         self.is_ready(key)
     }
 
-    fn place(&mut self, work: &Work, source: Source, now: Timestamp) {
+    fn place(&mut self, work: &Work, found: Found, now: Timestamp) {
         let (key, entry) = (TargetKey::of(work), Entry::of(work));
         if let Some(target) = self.targets.get_mut(&key) {
             // A claim of our own is not news; one from outside is, because it may expire.
@@ -357,21 +357,21 @@ impl Index {
                 return;
             }
             // It waits for its time, unless it was written since.
-            if source == Source::Scan && target.window.refresh_deferred(entry) {
+            if found == Found::Scan && target.window.refresh_deferred(entry) {
                 return;
             }
             if !target.window.learn(entry) {
                 return;
             }
         }
-        if source == Source::Commit {
+        if found == Found::Commit {
             self.scan.iter_mut().for_each(|it| _ = it.changed.insert(entry.position));
         }
-        self.put(key, entry, source, now);
+        self.put(key, entry, found, now);
     }
 
     /// Puts a row that is not in flight where it belongs.
-    fn put(&mut self, key: TargetKey, entry: Entry, source: Source, now: Timestamp) {
+    fn put(&mut self, key: TargetKey, entry: Entry, found: Found, now: Timestamp) {
         if !key.ordered {
             self.cancel_timer(entry.position);
             if now < entry.due_at {
@@ -381,7 +381,7 @@ impl Index {
         // With the horizon at the end every ordered target with work is known, so that new work
         // of another one is its first. A row that a scan finds may have others before it.
         let is_at_end = self.horizon == DueCursor::END && self.scan.is_none() && !self.has_left;
-        let mut is_first = is_at_end && source == Source::Commit;
+        let mut is_first = is_at_end && found == Found::Commit;
         if let Some(first) = self.dozing.get(&key).copied() {
             if first.1 < entry.position {
                 return;

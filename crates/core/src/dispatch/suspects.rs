@@ -66,7 +66,7 @@ pub(crate) struct Admitted {
 
 impl Suspects {
     /// Wakes a loop whenever a suspect is no longer alone.
-    pub(crate) fn wake(&self, bell: Arc<Bell>) {
+    pub(crate) fn add_loop(&self, bell: Arc<Bell>) {
         self.0.lock().bells.push(bell);
     }
 

@@ -19,7 +19,7 @@ use super::{
     QueueListener,
     attempt::Leases,
     bell::Bell,
-    engine::{Effect, Idle, Source},
+    engine::{Effect, Idle, Source, read_apart},
     index::{End, Index, TargetKey},
     pools::{Loading, Place, Turnstile},
     suspects::{Admission, Care, Suspects},
@@ -28,8 +28,8 @@ use super::{
 
 /// Everything that can end while the loop waits.
 pub(super) enum Ended {
-    Delivery(Position, TargetKey, End),
-    Blamed(Position, TargetKey, End),
+    /// `None` if the store can never be written again.
+    Delivery(Position, TargetKey, Option<End>),
     Scan(Result<Vec<Work>, StoreError>),
     Read(TargetKey, Result<Vec<Work>, StoreError>),
 }
@@ -60,7 +60,7 @@ impl Targets {
         bell: Arc<Bell>,
     ) -> Self {
         let suspects = Suspects::default();
-        suspects.wake(bell.clone());
+        suspects.add_loop(bell.clone());
         Self {
             store: worker.store.clone(),
             clock: worker.store.clock().clone(),
@@ -114,7 +114,7 @@ impl Targets {
         let (worker, clock) = (self.worker.clone(), self.clock.clone());
         tasks.spawn(async move {
             let end = admitted.run(&clock, worker.deliver(begin)).await;
-            Ended::Blamed(position, target, end)
+            Ended::Delivery(position, target, end)
         });
     }
 
@@ -134,6 +134,10 @@ impl Source for Targets {
 
     const HEARS: bool = true;
 
+    fn name(&self) -> &str {
+        "targets"
+    }
+
     fn start(&mut self, tasks: &mut JoinSet<Ended>, is_paused: bool) -> Idle {
         let now = self.clock.now();
         self.start_deliveries(tasks, now);
@@ -147,12 +151,13 @@ impl Source for Targets {
     }
 
     fn ended(&mut self, ended: Result<Ended, JoinError>) -> Effect {
-        // A delivery is a task inside of this one, so that its panic does not come here.
+        // Deliveries and reads run in tasks inside of these, so that no panic comes here.
         let Ok(ended) = ended else { return Effect::None };
         let (options, now) = (self.worker.options, self.clock.now());
         let mut index = self.index.lock();
         match ended {
-            Ended::Delivery(position, target, end) => {
+            Ended::Delivery(_, _, None) => Effect::Over,
+            Ended::Delivery(position, target, Some(end)) => {
                 index.finished(target, position, end, now);
                 // The place may have come, and gone to another, before it was wanted here.
                 if index.is_blocked(target) && !self.worker.pools.is_waiting(target) {
@@ -161,12 +166,6 @@ impl Source for Targets {
                 if index.is_at_rest(target) {
                     self.turns.remove(&target);
                 }
-                Effect::None
-            }
-            Ended::Blamed(position, target, end) => {
-                // Nobody was refused a place.
-                let end = if end == End::NoRoom { End::Deferred(now) } else { end };
-                index.finished(target, position, end, now);
                 Effect::None
             }
             Ended::Scan(Ok(page)) => {
@@ -214,17 +213,20 @@ impl Source for Targets {
     }
 }
 
-/// A place that was granted holds its pool.
+/// Each place refers to the pools, which hold those that were granted. One that is dropped goes to
+/// the next in line.
 impl Drop for Targets {
     fn drop(&mut self) {
-        drop(self.worker.pools.granted());
+        self.given.clear();
+        while !self.worker.pools.granted().is_empty() {}
     }
 }
 
 async fn scan(store: Arc<dyn Store>, cursor: DueCursor, page: usize) -> Ended {
-    Ended::Scan(store.due(cursor, page).await)
+    Ended::Scan(read_apart(async move { store.due(cursor, page).await }).await)
 }
 
 async fn read(store: Arc<dyn Store>, key: TargetKey, after: DueCursor, limit: usize) -> Ended {
-    Ended::Read(key, store.backlog(key.target, key.ordered, after, limit).await)
+    let read = async move { store.backlog(key.target, key.ordered, after, limit).await };
+    Ended::Read(key, read_apart(read).await)
 }

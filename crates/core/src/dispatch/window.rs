@@ -56,7 +56,7 @@ pub(crate) enum Rest {
 
 /// How rows become ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Source {
+enum Fill {
     /// By notices, up to so many, and by reads.
     Notices(usize),
     /// By reads only, because they bring the bodies of messages.
@@ -66,7 +66,7 @@ enum Source {
 #[derive(Debug)]
 pub(crate) struct Window {
     order: Order,
-    source: Source,
+    fill: Fill,
     horizon: DueCursor,
     /// In the order of the window. Rows behind the horizon wait until it has passed them.
     ready: VecDeque<Entry>,
@@ -128,7 +128,7 @@ impl Window {
     pub(crate) fn empty(order: Order, ready_max: usize) -> Self {
         Self {
             order,
-            source: Source::Notices(ready_max),
+            fill: Fill::Notices(ready_max),
             horizon: DueCursor::END,
             ready: VecDeque::new(),
             in_flight: HashMap::new(),
@@ -147,7 +147,7 @@ impl Window {
 
     /// A window in due order whose rows become ready when they are read.
     pub(crate) fn of_reads() -> Self {
-        Self { source: Source::Reads, ..Self::unread(Order::Due, 0) }
+        Self { fill: Fill::Reads, ..Self::unread(Order::Due, 0) }
     }
 
     fn key(&self, entry: &Entry) -> DueCursor {
@@ -165,7 +165,7 @@ impl Window {
             return true;
         };
         // Rows that are only read are often taken before their notice comes, which is no news.
-        let is_late = self.source == Source::Reads && !known.is_held && known.entry == entry;
+        let is_late = self.fill == Fill::Reads && !known.is_held && known.entry == entry;
         if !is_late {
             known.news = Some(News::Written(entry));
         }
@@ -205,7 +205,7 @@ impl Window {
         } else if let Some(at) = self.ready.iter().position(|it| it.position == entry.position) {
             self.ready.remove(at);
             self.insert(entry);
-        } else if matches!(self.source, Source::Notices(max) if self.ready.len() < max) {
+        } else if matches!(self.fill, Fill::Notices(max) if self.ready.len() < max) {
             self.insert(entry);
         } else {
             self.pull_back(before(key));
@@ -296,7 +296,7 @@ impl Window {
         let is_new = |it: &&Entry| {
             !known.contains(&it.position)
                 && !read.gone.contains(&it.position)
-                && (self.source == Source::Reads || self.key(it) <= self.horizon)
+                && (self.fill == Fill::Reads || self.key(it) <= self.horizon)
         };
         let new: Vec<Entry> = rows.iter().filter(is_new).copied().collect();
         self.ready.extend(&new);
@@ -333,9 +333,9 @@ impl Window {
 
     /// How many rows can be taken. Those that are only read need not wait for others.
     fn available(&self) -> usize {
-        match self.source {
-            Source::Reads => self.ready.len(),
-            Source::Notices(_) => self.ready.partition_point(|it| self.key(it) <= self.horizon),
+        match self.fill {
+            Fill::Reads => self.ready.len(),
+            Fill::Notices(_) => self.ready.partition_point(|it| self.key(it) <= self.horizon),
         }
     }
 

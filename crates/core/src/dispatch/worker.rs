@@ -15,7 +15,7 @@ use steadfast_store::{
 
 use super::{
     DispatcherOptions, Places, Unknown,
-    attempt::{self, Claim, Ending, GiveUp, Leases, Policy, Verdict, run_apart},
+    attempt::{self, Claim, EndKind, Ending, GiveUp, Leases, Policy, Verdict, run_apart},
     bell::Bell,
     handler::{Delivery, Failure, Handler, Router, SETTLED},
     index::{End, TargetKey},
@@ -88,22 +88,25 @@ impl Worker {
     }
 
     /// Delivers a message in a task of its own, so that a panic in code of the user's, in a router
-    /// say, only puts it off.
-    pub(super) async fn deliver(self: &Arc<Self>, begin: Begin) -> End {
+    /// say, only puts it off. `None` if the store can never be written again.
+    pub(super) async fn deliver(self: &Arc<Self>, begin: Begin) -> Option<End> {
         let (worker, position) = (self.clone(), begin.position);
         let attempt = async move { worker.attempt(begin).await };
         match run_apart("handler", attempt, std::future::pending()).await {
-            Ok(Ok(end)) => end,
-            // The message is as it was: it is due again later.
+            Ok(Ok(end)) => Some(end),
             Ok(Err(error)) => {
                 tracing::warn!(message_id = position, error = %error, "delivery was put off");
+                if error.is_over() {
+                    return None;
+                }
+                // The message is as it was: it is due again later.
                 let until = self.clock.now().after(Duration::from_secs(1));
-                if error.is_retryable() { End::Rest(until) } else { End::Deferred(until) }
+                Some(if error.is_retryable() { End::Rest(until) } else { End::Deferred(until) })
             }
             Err(error) => {
                 tracing::error!(message_id = position, error = %error, "delivery panicked");
                 let later = || End::Deferred(self.clock.now().after(Duration::from_secs(1)));
-                self.leases.until(position).map_or_else(later, End::Again)
+                Some(self.leases.until(position).map_or_else(later, End::Again))
             }
         }
     }
@@ -217,6 +220,7 @@ impl Worker {
                 self.leases.ended(position);
                 Ok(end)
             }
+            Err(error) if error.is_over() => Err(error),
             // The store has it under the lease, which nobody tells the index.
             Err(error) => {
                 tracing::warn!(message_id = position, error = %error, "delivery was not settled");
@@ -278,7 +282,7 @@ impl Worker {
             Err(failure) => Verdict::Retry { after: None, error: failure.error },
         };
         let ending = Ending { position: message.position, attempt, lease, verdict };
-        let due_again = attempt::settle(&*self.store, ending, &policy, &*self.entropy).await?;
+        let due_again = attempt::settle(&*self.store, ending, policy, &*self.entropy).await?;
         crash::point("settle.after");
         Ok(due_again.map_or(End::Gone, End::Again))
     }
@@ -358,19 +362,17 @@ impl Worker {
                 let ending = Ending::crashed(orphan, is_soon.then_some(Duration::ZERO));
                 let mut policy = Policy { retry: self.options.retry, give_up: GiveUp::Dead };
                 if let Some((message, handler)) = message.as_ref().zip(handler.as_deref())
-                    && policy.retry.wait(orphan.tries(), &*self.entropy).is_none()
+                    && policy.retry.attempts_max <= orphan.tries()
                 {
                     // Its handler may have more patience. If not, somebody may wait for its end.
                     policy = self.policy(Some(handler), message);
                 }
-                match policy.give_up {
+                let written = attempt::write(&ending, &policy, &*self.entropy);
+                if written.kind == EndKind::GivenUp {
                     // A report may be refused, which must not harm the others.
-                    GiveUp::Report(..) => {
-                        attempt::settle(&*self.store, ending, &policy, &*self.entropy).await?;
-                    }
-                    GiveUp::Dead | GiveUp::Move(_) => {
-                        commits.extend(attempt::write(&ending, &policy, &*self.entropy).commit);
-                    }
+                    attempt::settle(&*self.store, ending, policy, &*self.entropy).await?;
+                } else {
+                    commits.extend(written.commit);
                 }
             }
             commit_each(&*self.store, &commits).await?;

@@ -115,7 +115,7 @@ impl<T> Iterator for Batch<T> {
 
 pub(super) type Consuming = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A consumer whose types are forgotten. What it decides is in the decisions of its raw_deliveries.
+/// A consumer whose types are erased. Each delivery carries the list that its decision goes to.
 pub(super) trait Consume: Send + Sync + 'static {
     fn is_batch(&self) -> bool;
     fn consume(self: Arc<Self>, raw_deliveries: Vec<RawDelivery>) -> Consuming;

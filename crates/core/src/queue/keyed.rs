@@ -1,20 +1,12 @@
 //! Changes of a queue that are recorded under an idempotency key: a repetition changes nothing and
 //! gives what the first request gave.
 
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use steadfast_store::{Commit, Letter, Outcome, Position, Rejection, Timestamp};
+use serde::de::DeserializeOwned;
+use steadfast_store::{Commit, Outcome, Position, Rejection};
 use tokio::sync::MutexGuard;
 
-use super::{Acked, LeaseId, Pulled, QueueError, Queues, pull::AckOf, state::QueueState};
+use super::{Acked, QueueError, Queues, pull::AckOf, state::QueueState};
 use crate::{RequestKey, idempotency::read};
-
-/// What is recorded of a pulled message. Its body stays where it is.
-#[derive(Serialize, Deserialize)]
-pub(super) struct PulledRecord {
-    lease: LeaseId,
-    attempt: u32,
-    until: i64,
-}
 
 impl Queues {
     /// What the key of this handle was recorded with, if it has one.
@@ -32,35 +24,6 @@ impl Queues {
             Some(key) => Some(self.shared.keyed.lock(key).await),
             None => None,
         }
-    }
-
-    /// A commit that records which messages are pulled, and under which leases.
-    pub(super) fn recording(
-        &self,
-        key: &RequestKey,
-        pulled: &[Pulled],
-    ) -> Result<Commit, QueueError> {
-        let record =
-            |it: &Pulled| PulledRecord { lease: it.lease, attempt: it.attempt, until: it.until.0 };
-        let records: Vec<_> = pulled.iter().map(record).collect();
-        Ok(Commit::of(key.write_answer(&records)?))
-    }
-
-    /// Messages that were pulled before, without those that retention has removed since.
-    pub(super) async fn pulled_before(
-        &self,
-        records: Vec<PulledRecord>,
-    ) -> Result<Vec<Pulled>, QueueError> {
-        let mut pulled = Vec::new();
-        for it in records {
-            let found = self.shared.store.message(it.lease.position).await?;
-            let Some(message) = found else { continue };
-            let queue = message.target.unwrap_or(message.stream);
-            let letter = Letter { queue, attempts: it.attempt, message };
-            let (attempt, until) = (it.attempt, Timestamp(it.until));
-            pulled.push(Pulled { letter, attempt, lease: it.lease, until });
-        }
-        Ok(pulled)
     }
 
     /// Acknowledges in one commit, which records the answer. A lease that is lost is left out.

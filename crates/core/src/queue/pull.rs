@@ -16,6 +16,7 @@ use super::{
     state::{Held, QueueState},
 };
 use crate::{
+    RequestKey,
     commit_each::commit_each,
     dispatch::{
         attempt::{self, Ending, Verdict, Written},
@@ -82,6 +83,14 @@ pub struct Acked {
     pub lost: Vec<LeaseId>,
 }
 
+/// What is recorded of a pulled message. Its body stays where it is.
+#[derive(Serialize, Deserialize)]
+struct PulledRecord {
+    lease: LeaseId,
+    attempt: u32,
+    until: i64,
+}
+
 impl LeaseId {
     pub(super) fn new(position: Position, chance: u64, queue: &QueueState) -> Self {
         let number = (chance & !0xffff) | u64::from(mark(queue));
@@ -96,6 +105,14 @@ impl LeaseId {
     pub(super) fn lease(self) -> Lease {
         Lease { holder: 0, number: self.number }
     }
+}
+
+/// A commit that records which messages are pulled, and under which leases.
+fn recording(key: &RequestKey, pulled: &[Pulled]) -> Result<Commit, QueueError> {
+    let record =
+        |it: &Pulled| PulledRecord { lease: it.lease, attempt: it.attempt, until: it.until.0 };
+    let records: Vec<_> = pulled.iter().map(record).collect();
+    Ok(Commit::of(key.write_answer(&records)?))
 }
 
 /// Tells the leases of queues apart.
@@ -133,7 +150,7 @@ impl Queues {
             }
             let Some(lent) = self.lend(&queue, letters, lasts).await? else { continue };
             pulled.extend(lent);
-            // A key is for one commit.
+            // A key is recorded in one commit, with all messages that it stands for.
             if self.key.is_some() {
                 break;
             }
@@ -174,7 +191,8 @@ impl Queues {
     }
 
     /// Claims messages for somebody outside; with a key in one commit, which records the leases.
-    /// `None` if somebody else was first, with the key or with a message.
+    /// `None` if somebody else was first, with the key or with a message, or if all messages had
+    /// to be given up.
     async fn lend(
         &self,
         queue: &QueueState,
@@ -187,12 +205,12 @@ impl Queues {
         }
         // The store counts from the commit, which is later: a lease does not end before this.
         let until = self.shared.clock.now().after(lasts);
-        let lend = |letter: Letter| {
+        let pull = |letter: Letter| {
             // Not guessed by another consumer, and not given out again after a restart.
             let lease = LeaseId::new(letter.message.position, self.shared.entropy.next(), queue);
             Pulled { attempt: letter.tries() + 1, letter, lease, until }
         };
-        let mut pulled: Vec<Pulled> = letters.into_iter().map(lend).collect();
+        let pulled: Vec<Pulled> = letters.into_iter().map(pull).collect();
         let claim = |it: &Pulled| {
             let (position, lease) = (it.lease.position, it.lease.lease());
             Commit::of(Write::Claim { position, lease, lasts })
@@ -202,7 +220,7 @@ impl Queues {
         let outcomes = match &self.key {
             None => commit_each(store, &claims).await?,
             Some(key) => {
-                let mut commit = self.recording(key, &pulled)?;
+                let mut commit = recording(key, &pulled)?;
                 commit.writes.extend(claims.into_iter().flat_map(|it| it.writes));
                 match store.commit(commit).await? {
                     it @ Outcome::Committed(_) => vec![it; pulled.len()],
@@ -213,14 +231,34 @@ impl Queues {
                 }
             }
         };
-        let mut outcomes = outcomes.into_iter();
-        pulled.retain(|it| {
-            let receipt = outcomes.next().and_then(|it| it.committed().ok());
+        let mut lent = Vec::new();
+        for (mut it, outcome) in pulled.into_iter().zip(outcomes) {
+            let receipt = outcome.committed().ok();
             let is_it = |claimed: &&Claimed| claimed.position == it.lease.position;
             let claimed = receipt.as_ref().and_then(|it| it.claimed.iter().find(is_it));
-            claimed.map(|it| held.finish(it.position, End::Again(it.until))).is_some()
-        });
-        Ok(Some(pulled))
+            let Some(claimed) = claimed else { continue };
+            held.finish(claimed.position, End::Again(claimed.until));
+            // With a key, the answer is as it is recorded.
+            if self.key.is_none() {
+                (it.attempt, it.until) = (claimed.attempt, claimed.until);
+            }
+            lent.push(it);
+        }
+        Ok(Some(lent))
+    }
+
+    /// Messages that were pulled before, without those that retention has removed since.
+    async fn pulled_before(&self, records: Vec<PulledRecord>) -> Result<Vec<Pulled>, QueueError> {
+        let mut pulled = Vec::new();
+        for it in records {
+            let found = self.shared.store.message(it.lease.position).await?;
+            let Some(message) = found else { continue };
+            let queue = message.target.unwrap_or(message.stream);
+            let letter = Letter { queue, attempts: it.attempt, message };
+            let (attempt, until) = (it.attempt, Timestamp(it.until));
+            pulled.push(Pulled { letter, attempt, lease: it.lease, until });
+        }
+        Ok(pulled)
     }
 
     /// Holds letters. Those whose attempts are used up are given up.
@@ -346,7 +384,7 @@ impl Acked {
     }
 }
 
-/// Has the loop look again at the end, however that comes: what was read or put down is for it too.
+/// Has the loop look again at the end, however that comes: messages may have been read for it.
 struct Woken<'a>(&'a QueueState);
 
 impl Drop for Woken<'_> {

@@ -148,7 +148,7 @@ impl Queues {
         for (name, (consumer, options)) in consumers {
             let queue = self.open(name).await?;
             let bell = queue.bell.clone();
-            self.shared.suspects.wake(bell.clone());
+            self.shared.suspects.add_loop(bell.clone());
             let queue = ConsumedQueue::new(self.shared.clone(), queue, consumer, options);
             let engine = Engine::new(queue, self.shared.store.clone(), bell);
             let task = tokio::spawn(engine.run(self.shared.stop.subscribe(), grace));

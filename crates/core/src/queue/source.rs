@@ -15,7 +15,7 @@ use super::{
 };
 use crate::dispatch::{
     attempt::Leases,
-    engine::{Effect, Idle, Source},
+    engine::{Effect, Idle, Source, read_apart},
     suspects::{Admission, Care},
 };
 
@@ -38,9 +38,9 @@ pub(super) struct ConsumedQueue {
 }
 
 pub(super) enum Ended {
-    /// And whether the decisions are recorded.
-    Batch(bool),
-    Read(Result<bool, StoreError>),
+    /// Whether the decisions are recorded.
+    Batch(Result<(), StoreError>),
+    Read(Result<(), StoreError>),
 }
 
 /// Whether a batch can be delivered.
@@ -172,17 +172,21 @@ impl ConsumedQueue {
         }
         self.reading = true;
         let (shared, queue) = (self.shared.clone(), self.queue.clone());
-        tasks.spawn(async move {
-            Ended::Read(queue.fill(&*shared.store, &*shared.clock, wanted, page).await)
-        });
+        let read =
+            async move { queue.fill(&*shared.store, &*shared.clock, wanted, page).await.map(drop) };
+        tasks.spawn(async move { Ended::Read(read_apart(read).await) });
     }
 }
 
 impl Source for ConsumedQueue {
     type Ended = Ended;
 
-    /// It is told of them.
+    /// The dispatcher tells it of them.
     const HEARS: bool = false;
+
+    fn name(&self) -> &str {
+        &self.queue.name
+    }
 
     fn start(&mut self, tasks: &mut JoinSet<Ended>, is_paused: bool) -> Idle {
         let (rules, now) = (self.queue.rules(), self.shared.clock.now());
@@ -203,14 +207,19 @@ impl Source for ConsumedQueue {
         match ended {
             Ok(Ended::Read(result)) => {
                 self.reading = false;
-                result.map_or_else(Effect::Failed, |_| Effect::Read)
+                result.map_or_else(Effect::Failed, |()| Effect::Read)
             }
-            Ok(Ended::Batch(is_recorded)) => {
-                self.running = self.running.saturating_sub(1);
-                if is_recorded { Effect::None } else { Effect::Unrecorded }
+            Ok(Ended::Batch(recorded)) => {
+                self.running -= 1;
+                match recorded {
+                    Ok(()) => Effect::None,
+                    Err(error) if error.is_over() => Effect::Over,
+                    Err(_) => Effect::Unrecorded,
+                }
             }
+            // A batch panicked: reads and consumers run in tasks of their own.
             Err(_) => {
-                self.running = self.running.saturating_sub(1);
+                self.running -= 1;
                 Effect::None
             }
         }

@@ -76,7 +76,7 @@ impl QueueWindow {
         self.window.read_failed();
     }
 
-    /// What is on it, in order.
+    /// The messages that are ready, in order.
     pub(super) fn letters(&self) -> impl Iterator<Item = &Letter> {
         self.window.ready().filter_map(|it| self.letters.get(&it.position))
     }
@@ -96,13 +96,14 @@ impl QueueWindow {
         taken.iter().filter_map(|it| letters.remove(&it.position)).collect()
     }
 
-    /// Takes one letter into the hand, wherever it stands; `false` if it is in a hand already.
+    /// Holds one message, wherever it is; `false` if it is in flight already.
     pub(super) fn hold(&mut self, letter: &Letter) -> bool {
         self.window.hold(entry(letter))
     }
 
     /// A message is no longer in flight.
     pub(super) fn finish(&mut self, position: Position, end: End, now: Timestamp) {
+        debug_assert!(!matches!(end, End::Deferred(_) | End::Back), "a queue defers nothing");
         let placed = self.window.finished(position, end);
         placed.into_iter().flatten().for_each(|it| self.window.place(it, now));
     }

@@ -48,16 +48,22 @@ struct Attempt {
 }
 
 impl BatchWorker {
-    /// Whether the decisions are recorded.
-    pub(super) async fn deliver(&self, letters: Vec<Letter>, admitted: Admitted) -> bool {
+    /// Delivers a batch, and records the decisions of the consumer.
+    pub(super) async fn deliver(
+        &self,
+        letters: Vec<Letter>,
+        admitted: Admitted,
+    ) -> Result<(), StoreError> {
         let positions: Vec<Position> = letters.iter().map(|it| it.message.position).collect();
-        // Whatever happens, they are put down.
+        // Whatever happens, they are looked at again.
         let held = Held::new(self.queue.clone(), positions);
         let attempt = self.attempt(letters, held);
-        let Err(error) = admitted.run(&self.shared.clock, attempt).await else { return true };
-        let queue = &*self.queue.name;
-        tracing::warn!(queue, error = %error, "decisions of a consumer were not recorded");
-        false
+        let recorded = admitted.run(&self.shared.clock, attempt).await;
+        if let Err(error) = &recorded {
+            let queue = &*self.queue.name;
+            tracing::warn!(queue, error = %error, "decisions of a consumer were not recorded");
+        }
+        recorded
     }
 
     async fn attempt(

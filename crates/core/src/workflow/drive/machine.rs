@@ -297,7 +297,9 @@ impl Machine {
             }
             // Others have settled this wake-up.
             Rejection::NotPending { position } | Rejection::LeaseLost { position } => {
-                self.wake_ups.retain(|it| it.position != position);
+                if let Some(at) = self.wake_ups.iter().position(|it| it.position == position) {
+                    self.settled.push(self.wake_ups.remove(at));
+                }
                 state.fold.head.timer.take_if(|it| *it == position);
                 if tail.is_provisional() { self.go_on(state) } else { self.record(state, tail) }
             }

@@ -179,6 +179,8 @@ struct World {
     run: Address,
     driven: Option<Driven>,
     settled: HashSet<Position>,
+    /// Wake-ups that this driver was given.
+    given: Vec<Position>,
     leases: i64,
     /// Commits when the record was last checked.
     checked: u64,
@@ -222,6 +224,7 @@ impl World {
             run,
             driven,
             settled,
+            given: Vec::new(),
             leases,
             checked,
             log,
@@ -262,6 +265,7 @@ impl World {
     }
 
     fn begin(&mut self, wake_up: WakeUp) {
+        self.given = vec![wake_up.position];
         let mut machine = Machine::new(self.run.clone(), RunOptions::DEFAULT);
         machine.wake_ups.push(wake_up);
         machine.begin();
@@ -305,6 +309,12 @@ impl World {
         for wake_up in machine.settled.drain(..) {
             assert!(self.settled.insert(wake_up.position), "settled twice");
         }
+        // No delivery of a wake-up waits in vain: it is held, or was told. One that is being
+        // settled is in the commit.
+        let is_held = |it: &Position| machine.wake_ups.iter().any(|wake| wake.position == *it);
+        let is_known = |it: &Position| is_held(it) || self.settled.contains(it);
+        let is_settling = matches!(action, Action::Commit(_));
+        assert!(is_settling || self.given.iter().all(is_known), "{:?} are lost", self.given);
     }
 
     /// Performs the next action of the machine.
@@ -415,7 +425,10 @@ impl World {
         match &self.driven {
             None => self.begin(wake_up),
             // A driver hears of others while it polls.
-            Some(Driven { action: Action::Poll, .. }) => self.tell(Event::Poked(Some(wake_up))),
+            Some(Driven { action: Action::Poll, .. }) => {
+                self.given.push(position);
+                self.tell(Event::Poked(Some(wake_up)));
+            }
             Some(_) => {}
         }
     }
