@@ -12,30 +12,22 @@ use steadfast_store::{Recorded, State};
 use utoipa::ToSchema;
 
 pub use crate::objects::Deleted;
-use crate::{DeliveryState, Limit, Page, escaped, operation::operation, read_time, rfc3339};
+use crate::{
+    DeliveryState, Limit, Page, escaped,
+    operation::{operation, requests},
+    read_time, rfc3339,
+};
 
-/// List the buckets by name.
-#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct ListBuckets {
-    /// Maximum number of rows
-    #[arg(long, env = "STEADFAST_LIMIT", default_value_t)]
-    pub limit: Limit,
-    /// Continue behind the page with this `next`
-    #[arg(long, env = "STEADFAST_CURSOR")]
-    pub cursor: Option<String>,
-}
-operation!(ListBuckets => Page<Bucket>, Get "/v1/buckets" (), Viewer);
+requests! {
+    /// List the buckets by name.
+    paged ListBuckets {} => Page<Bucket>, Get "/v1/buckets", Viewer, errors [BucketNotFound];
 
-/// Show a bucket with its settings and rules.
-#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ShowBucket {
-    /// Bucket name
-    #[serde(skip)]
-    pub bucket: String,
+    /// Show a bucket with its settings and rules.
+    plain ShowBucket {
+        /// Bucket name
+        bucket: String,
+    } => Bucket, Get "/v1/buckets/{bucket}", Viewer, errors [InvalidName, BucketNotFound];
 }
-operation!(ShowBucket => Bucket, Get "/v1/buckets/{bucket}" (bucket), Viewer);
 
 /// Create a bucket, or change its settings. A setting that is left out stays as it is; null resets
 /// it.
@@ -51,7 +43,8 @@ pub struct PutBucket {
     #[schema(value_type = Option<u64>, minimum = 1)]
     pub max_blob_bytes: Option<BytesOrNull>,
 }
-operation!(PutBucket => SavedBucket, Put "/v1/buckets/{bucket}" (bucket), Operator);
+operation!(PutBucket => SavedBucket, Put "/v1/buckets/{bucket}" (bucket), Operator,
+    errors [InvalidName, BucketNotFound, InvalidInput]);
 
 /// A number of bytes, or null.
 pub type BytesOrNull = Option<u64>;
@@ -65,39 +58,30 @@ fn bytes(text: &str) -> Result<BytesOrNull, std::num::ParseIntError> {
     text.parse().map(Some)
 }
 
-/// Delete an empty bucket with its rules. Multipart uploads in progress are aborted.
-#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct DeleteBucket {
-    /// Bucket name
-    #[serde(skip)]
-    pub bucket: String,
-}
-operation!(DeleteBucket => Deleted, Delete "/v1/buckets/{bucket}" (bucket), Operator);
+requests! {
+    /// Delete an empty bucket with its rules. Multipart uploads in progress are aborted.
+    plain DeleteBucket {
+        /// Bucket name
+        bucket: String,
+    } => Deleted, Delete "/v1/buckets/{bucket}", Operator,
+        errors [InvalidName, BucketNotFound, Conflict];
 
-/// List the rules of a bucket by id, at most 100.
-#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ListBucketRules {
-    /// Bucket name
-    #[serde(skip)]
-    pub bucket: String,
-}
-operation!(ListBucketRules => Page<BucketRule>, Get "/v1/buckets/{bucket}/rules" (bucket), Viewer);
+    /// List the rules of a bucket by id, at most 100.
+    plain ListBucketRules {
+        /// Bucket name
+        bucket: String,
+    } => Page<BucketRule>, Get "/v1/buckets/{bucket}/rules", Viewer,
+        errors [InvalidName, BucketNotFound];
 
-/// Show a rule of a bucket.
-#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ShowBucketRule {
-    /// Bucket name
-    #[serde(skip)]
-    pub bucket: String,
-    /// Id of the rule
-    #[serde(skip)]
-    pub id: String,
+    /// Show a rule of a bucket.
+    plain ShowBucketRule {
+        /// Bucket name
+        bucket: String,
+        /// Id of the rule
+        id: String,
+    } => BucketRule, Get "/v1/buckets/{bucket}/rules/{id}", Viewer,
+        errors [InvalidName, BucketNotFound, RuleNotFound];
 }
-operation!(ShowBucketRule => BucketRule, Get "/v1/buckets/{bucket}/rules/{id}" (bucket, id),
-    Viewer);
 
 /// Send events of a bucket to a queue. A rule with the same id is replaced; a rule that overlaps
 /// with another one is refused.
@@ -134,7 +118,8 @@ pub struct PutBucketRule {
     pub suffix: String,
 }
 operation!(PutBucketRule => BucketRule, Put "/v1/buckets/{bucket}/rules/{id}" (bucket, id),
-    Operator);
+    Operator,
+    errors [InvalidName, BucketNotFound, InvalidInput, Conflict]);
 
 fn event_type() -> impl TypedValueParser {
     let all = [EventType::ObjectCreate, EventType::ObjectDelete];
@@ -143,44 +128,32 @@ fn event_type() -> impl TypedValueParser {
     })
 }
 
-/// Delete a rule of a bucket. Events that it sent stay in their queue.
-#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct DeleteBucketRule {
-    /// Bucket name
-    #[serde(skip)]
-    pub bucket: String,
-    /// Id of the rule
-    #[serde(skip)]
-    pub id: String,
-}
-operation!(DeleteBucketRule => Deleted, Delete "/v1/buckets/{bucket}/rules/{id}" (bucket, id),
-    Operator);
+requests! {
+    /// Delete a rule of a bucket. Events that it sent stay in their queue.
+    plain DeleteBucketRule {
+        /// Bucket name
+        bucket: String,
+        /// Id of the rule
+        id: String,
+    } => Deleted, Delete "/v1/buckets/{bucket}/rules/{id}", Operator,
+        errors [InvalidName, BucketNotFound, RuleNotFound];
 
-/// List the lifecycle rules of a bucket by id, at most 100.
-#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ListLifecycleRules {
-    /// Bucket name
-    #[serde(skip)]
-    pub bucket: String,
-}
-operation!(ListLifecycleRules => Page<LifecycleRule>, Get "/v1/buckets/{bucket}/lifecycle"
-    (bucket), Viewer);
+    /// List the lifecycle rules of a bucket by id, at most 100.
+    plain ListLifecycleRules {
+        /// Bucket name
+        bucket: String,
+    } => Page<LifecycleRule>, Get "/v1/buckets/{bucket}/lifecycle", Viewer,
+        errors [InvalidName, BucketNotFound];
 
-/// Show a lifecycle rule of a bucket.
-#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ShowLifecycleRule {
-    /// Bucket name
-    #[serde(skip)]
-    pub bucket: String,
-    /// Id of the rule
-    #[serde(skip)]
-    pub id: String,
+    /// Show a lifecycle rule of a bucket.
+    plain ShowLifecycleRule {
+        /// Bucket name
+        bucket: String,
+        /// Id of the rule
+        id: String,
+    } => LifecycleRule, Get "/v1/buckets/{bucket}/lifecycle/{id}", Viewer,
+        errors [InvalidName, BucketNotFound, RuleNotFound];
 }
-operation!(ShowLifecycleRule => LifecycleRule, Get "/v1/buckets/{bucket}/lifecycle/{id}"
-    (bucket, id), Viewer);
 
 /// Delete old blobs and uploads of a bucket. A rule with the same id is replaced. Rules are applied
 /// once an hour.
@@ -209,22 +182,20 @@ pub struct PutLifecycleRule {
     #[schema(minimum = 1000)]
     pub abort_uploads_after_ms: Option<u64>,
 }
-operation!(PutLifecycleRule => LifecycleRule, Put "/v1/buckets/{bucket}/lifecycle/{id}"
-    (bucket, id), Operator);
+operation!(PutLifecycleRule => LifecycleRule, Put "/v1/buckets/{bucket}/lifecycle/{id}" (bucket,
+    id), Operator,
+    errors [InvalidName, BucketNotFound, InvalidInput, Conflict]);
 
-/// Delete a lifecycle rule of a bucket.
-#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct DeleteLifecycleRule {
-    /// Bucket name
-    #[serde(skip)]
-    pub bucket: String,
-    /// Id of the rule
-    #[serde(skip)]
-    pub id: String,
+requests! {
+    /// Delete a lifecycle rule of a bucket.
+    plain DeleteLifecycleRule {
+        /// Bucket name
+        bucket: String,
+        /// Id of the rule
+        id: String,
+    } => Deleted, Delete "/v1/buckets/{bucket}/lifecycle/{id}", Operator,
+        errors [InvalidName, BucketNotFound, RuleNotFound];
 }
-operation!(DeleteLifecycleRule => Deleted, Delete "/v1/buckets/{bucket}/lifecycle/{id}"
-    (bucket, id), Operator);
 
 /// List the blobs of a bucket in the byte order of their keys; the command line lists one level.
 #[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
@@ -245,7 +216,8 @@ pub struct ListBlobs {
     #[arg(long, env = "STEADFAST_CURSOR")]
     pub cursor: Option<String>,
 }
-operation!(ListBlobs => BlobPage, Get "/v1/buckets/{bucket}/objects" (place.bucket), Viewer);
+operation!(ListBlobs => BlobPage, Get "/v1/buckets/{bucket}/objects" (place.bucket), Viewer,
+    errors [InvalidName, BucketNotFound]);
 
 /// Delete a blob.
 #[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
@@ -256,8 +228,9 @@ pub struct DeleteBlob {
     #[serde(skip)]
     pub blob: BlobPath,
 }
-operation!(DeleteBlob => DeletedBlob, Delete "/v1/buckets/{bucket}/objects/{*key}"
-    (blob.bucket, blob.key), Operator);
+operation!(DeleteBlob => DeletedBlob, Delete "/v1/buckets/{bucket}/objects/{*key}" (blob.bucket,
+    blob.key), Operator,
+    errors [InvalidName, BucketNotFound, InvalidKey, BlobNotFound, PreconditionFailed]);
 
 /// Create a URL by which one blob can be read or written without a key until it expires. An access
 /// key that is created for this purpose signs it; revoking that key revokes all such URLs.
@@ -281,7 +254,8 @@ pub struct PresignBlob {
     #[schema(minimum = 1, maximum = 604_800, default = 3_600)]
     pub expires_seconds: u64,
 }
-operation!(PresignBlob => PresignedUrl, Post "/v1/buckets/{bucket}/presign" (blob.bucket), Member);
+operation!(PresignBlob => PresignedUrl, Post "/v1/buckets/{bucket}/presign" (blob.bucket), Member,
+    errors [InvalidName, BucketNotFound, InvalidKey, InvalidInput, BlobNotFound, Conflict]);
 
 fn an_hour() -> u64 {
     3_600
@@ -299,23 +273,15 @@ pub enum PresignMethod {
     Put,
 }
 
-/// List the recent events of a bucket, newest first, with the state of their delivery. Delivered
-/// events are kept as long as other messages.
-#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct ListBucketEvents {
-    /// Bucket name
-    #[serde(skip)]
-    pub bucket: String,
-    /// Maximum number of rows
-    #[arg(long, env = "STEADFAST_LIMIT", default_value_t)]
-    pub limit: Limit,
-    /// Continue behind the page with this `next`
-    #[arg(long, env = "STEADFAST_CURSOR")]
-    pub cursor: Option<String>,
+requests! {
+    /// List the recent events of a bucket, newest first, with the state of their delivery. Delivered
+    /// events are kept as long as other messages.
+    paged ListBucketEvents {
+        /// Bucket name
+        bucket: String,
+    } => Page<BucketEvent>, Get "/v1/buckets/{bucket}/events", Viewer,
+        errors [InvalidName, BucketNotFound];
 }
-operation!(ListBucketEvents => Page<BucketEvent>, Get "/v1/buckets/{bucket}/events" (bucket),
-    Viewer);
 
 /// A blob, written `BUCKET/KEY`. In a query or a body it is only the key: the bucket stands in the
 /// path.

@@ -161,6 +161,26 @@ codes! {
 }
 
 impl Code {
+    /// Codes that every request may get: it is not admitted, cannot be read or comes too slowly, the
+    /// server is busy or stops, or the store is in trouble.
+    pub const GENERAL: &'static [Self] = &[
+        Self::BadRequest,
+        Self::ForeignHost,
+        Self::ForeignOrigin,
+        Self::SlowRequest,
+        Self::Busy,
+        Self::Internal,
+        Self::Corrupt,
+        Self::StoreUnavailable,
+        Self::Fenced,
+        Self::CommitsLost,
+        Self::StorageFailed,
+        Self::Closed,
+    ];
+
+    /// Codes that every request may get that changes something.
+    pub const OF_CHANGES: [Self; 3] = [Self::ReadOnly, Self::DiskFull, Self::OutcomeUnknown];
+
     /// The code that is written like this.
     pub fn of_tag(tag: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|it| it.tag() == tag)

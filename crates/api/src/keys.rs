@@ -5,7 +5,11 @@ use serde::{Deserialize, Serialize};
 use steadfast_bucket::{AccessKey, Scope};
 use utoipa::ToSchema;
 
-use crate::{Limit, Page, operation::operation, rfc3339};
+use crate::{
+    Page,
+    operation::{operation, requests},
+    rfc3339,
+};
 
 /// Create an access key for the S3 API. Its secret is shown once.
 #[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
@@ -25,30 +29,19 @@ pub struct CreateKey {
     #[serde(skip)]
     pub idempotency_key: Option<String>,
 }
-operation!(CreateKey => NewKey, Post "/v1/keys" (), Admin, status 201, key idempotency_key);
+operation!(CreateKey => NewKey, Post "/v1/keys" (), Admin, status 201, key idempotency_key,
+    errors [InvalidName, InvalidInput]);
 
-/// List the access keys of the S3 API, without their secrets.
-#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct ListKeys {
-    /// Maximum number of rows
-    #[arg(long, env = "STEADFAST_LIMIT", default_value_t)]
-    pub limit: Limit,
-    /// Continue behind the page with this `next`
-    #[arg(long, env = "STEADFAST_CURSOR")]
-    pub cursor: Option<String>,
-}
-operation!(ListKeys => Page<Key>, Get "/v1/keys" (), Admin);
+requests! {
+    /// List the access keys of the S3 API, without their secrets.
+    paged ListKeys {} => Page<Key>, Get "/v1/keys", Admin, errors [];
 
-/// Revoke an access key at once. The S3 API refuses its signatures, presigned URLs included.
-#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct RevokeKey {
-    /// Id of the key
-    #[serde(skip)]
-    pub id: String,
+    /// Revoke an access key at once. The S3 API refuses its signatures, presigned URLs included.
+    plain RevokeKey {
+        /// Id of the key
+        id: String,
+    } => RevokedKey, Delete "/v1/keys/{id}", Admin, errors [KeyNotFound];
 }
-operation!(RevokeKey => RevokedKey, Delete "/v1/keys/{id}" (id), Admin);
 
 /// An access key, without its secret.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]

@@ -17,22 +17,14 @@ use utoipa::ToSchema;
 use crate::{
     JsonText, Limit, Page,
     json::json_value,
-    operation::{like, operation},
+    operation::{like, operation, requests},
     rfc3339,
 };
 
-/// List the classes: those that the program serves, and those of stored objects.
-#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct ListClasses {
-    /// Maximum number of rows
-    #[arg(long, env = "STEADFAST_LIMIT", default_value_t)]
-    pub limit: Limit,
-    /// Continue behind the page with this `next`
-    #[arg(long, env = "STEADFAST_CURSOR")]
-    pub cursor: Option<String>,
+requests! {
+    /// List the classes: those that the program serves, and those of stored objects.
+    paged ListClasses {} => Page<ObjectClass>, Get "/v1/objects", Viewer, errors [];
 }
-operation!(ListClasses => Page<ObjectClass>, Get "/v1/objects" (), Viewer);
 
 /// List the objects of a class, by name.
 #[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
@@ -51,34 +43,29 @@ pub struct ListObjects {
     #[arg(long, env = "STEADFAST_CURSOR")]
     pub cursor: Option<String>,
 }
-operation!(ListObjects => Page<ObjectEntry>, Get "/v1/objects/{class}" (class), Viewer);
+operation!(ListObjects => Page<ObjectEntry>, Get "/v1/objects/{class}" (class), Viewer,
+    errors [InvalidName, ClassNotFound]);
 
-/// Show the size, tables, alarms, connections and last error of an object. It is read as it is
-/// stored.
-#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ShowObject {
-    /// Class name
-    #[serde(skip)]
-    pub class: String,
-    /// Object name
-    #[serde(skip)]
-    pub name: String,
-}
-operation!(ShowObject => ObjectDetail, Get "/v1/objects/{class}/{name}" (class, name), Viewer);
+requests! {
+    /// Show the size, tables, alarms, connections and last error of an object. It is read as it is
+    /// stored.
+    plain ShowObject {
+        /// Class name
+        class: String,
+        /// Object name
+        name: String,
+    } => ObjectDetail, Get "/v1/objects/{class}/{name}", Viewer,
+        errors [InvalidName, ClassNotFound, ObjectNotFound];
 
-/// Delete an object: its database, alarms and images. Messages that it sent are still delivered.
-#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct DeleteObject {
-    /// Class name
-    #[serde(skip)]
-    pub class: String,
-    /// Object name
-    #[serde(skip)]
-    pub name: String,
+    /// Delete an object: its database, alarms and images. Messages that it sent are still delivered.
+    plain DeleteObject {
+        /// Class name
+        class: String,
+        /// Object name
+        name: String,
+    } => Deleted, Delete "/v1/objects/{class}/{name}", Operator,
+        errors [InvalidName, ClassNotFound, ObjectNotFound, Conflict, MigrationFailed, TurnLost];
 }
-operation!(DeleteObject => Deleted, Delete "/v1/objects/{class}/{name}" (class, name), Operator);
 
 /// Call an object. The first call that changes it creates it; the reply comes when the change is
 /// durable.
@@ -102,9 +89,10 @@ pub struct CallObject {
     #[serde(skip)]
     pub idempotency_key: Option<String>,
 }
-operation!(CallObject => JsonText,
-    Post "/v1/objects/{class}/{name}/calls/{message}" (class, name, message), Member,
-    key idempotency_key, empty "null");
+operation!(CallObject => JsonText, Post "/v1/objects/{class}/{name}/calls/{message}" (class, name,
+    message), Member, key idempotency_key, empty "null",
+    errors [InvalidName, InvalidInput, MalformedMessage, ClassNotFound, MessageNotFound, Refused,
+        TurnRolledBack, HandlerPanicked, MigrationFailed, TurnLost]);
 like!(
     CallObject,
     Value,
@@ -134,44 +122,30 @@ pub struct QueryObject {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<i64>,
 }
-operation!(QueryObject => SqlRows, Post "/v1/objects/{class}/{name}/sql" (class, name), Viewer);
+operation!(QueryObject => SqlRows, Post "/v1/objects/{class}/{name}/sql" (class, name), Viewer,
+    errors [InvalidName, ClassNotFound, ObjectNotFound, TurnNotFound, SqlFailed]);
 
-/// List the turns of an object, newest first, as far as they are kept.
-#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct ListTurns {
-    /// Class name
-    #[serde(skip)]
-    pub class: String,
-    /// Object name
-    #[serde(skip)]
-    pub name: String,
-    /// Maximum number of rows
-    #[arg(long, env = "STEADFAST_LIMIT", default_value_t)]
-    pub limit: Limit,
-    /// Continue behind the page with this `next`
-    #[arg(long, env = "STEADFAST_CURSOR")]
-    pub cursor: Option<String>,
-}
-operation!(ListTurns => Page<TurnEntry>, Get "/v1/objects/{class}/{name}/turns" (class, name),
-    Viewer);
+requests! {
+    /// List the turns of an object, newest first, as far as they are kept.
+    paged ListTurns {
+        /// Class name
+        class: String,
+        /// Object name
+        name: String,
+    } => Page<TurnEntry>, Get "/v1/objects/{class}/{name}/turns", Viewer,
+        errors [InvalidName, ClassNotFound, ObjectNotFound];
 
-/// Show the rows that one turn changed, before and after it.
-#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ShowTurn {
-    /// Class name
-    #[serde(skip)]
-    pub class: String,
-    /// Object name
-    #[serde(skip)]
-    pub name: String,
-    /// Turn number, from 1
-    #[serde(skip)]
-    pub turn: i64,
+    /// Show the rows that one turn changed, before and after it.
+    plain ShowTurn {
+        /// Class name
+        class: String,
+        /// Object name
+        name: String,
+        /// Turn number, from 1
+        turn: i64,
+    } => TurnDetail, Get "/v1/objects/{class}/{name}/turns/{turn}", Viewer,
+        errors [InvalidName, ClassNotFound, ObjectNotFound, TurnNotFound, SqlFailed];
 }
-operation!(ShowTurn => TurnDetail,
-    Get "/v1/objects/{class}/{name}/turns/{turn}" (class, name, turn), Viewer);
 
 /// An object in a list.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]

@@ -1,7 +1,11 @@
 //! An operation: one type that is the request, with everything that is known of it.
 
+use std::collections::BTreeSet;
+
 use serde::{Serialize, de::DeserializeOwned};
 use utoipa::ToSchema;
+
+use crate::Code;
 
 /// The method of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +87,23 @@ pub trait Operation: Serialize + DeserializeOwned + ToSchema + Send + Sync + 'st
     const EMPTY_BODY: &'static str;
     /// Whether it takes the header `Idempotency-Key`.
     const TAKES_KEY: bool;
+    /// Errors of its own. [`Operation::codes`] adds those of its form.
+    const ERRORS: &'static [Code];
+
+    /// The codes of its errors, without those that every request may get ([`Code::GENERAL`]).
+    fn codes() -> BTreeSet<Code> {
+        let mut codes = BTreeSet::from_iter(Self::ERRORS.iter().copied());
+        if Self::METHOD.has_body() {
+            codes.insert(Code::TooLarge);
+        }
+        if Self::TAKES_KEY {
+            codes.extend([Code::InvalidKey, Code::KeyReused]);
+        }
+        if Self::METHOD != Method::Get && Self::NEEDS != Role::Viewer {
+            codes.extend(Code::OF_CHANGES);
+        }
+        codes
+    }
 
     /// The fields of the path, in their order.
     fn path_values(&self) -> Vec<String>;
@@ -131,11 +152,11 @@ pub trait Operation: Serialize + DeserializeOwned + ToSchema + Send + Sync + 'st
 }
 
 /// Makes a type an operation:
-/// `operation!(PauseQueue => Queue, Post "/v1/queues/{queue}/pause" (queue), Operator);`
+/// `operation!(EditRun => Run, Post "/v1/runs/{id}/edit" (id), Operator, errors [RunNotFound]);`
 macro_rules! operation {
     ($request:ty => $response:ty, $method:ident $path:literal ($($($field:ident).+),*), $role:ident
         $(, status $status:literal)? $(, key $key:ident)? $(, empty $empty:literal)?
-        $(, query $query:ident)? $(, status_by $status_by:path)?) => {
+        $(, query $query:ident)? $(, status_by $status_by:path)?, errors [$($code:ident),*]) => {
         impl $crate::Operation for $request {
             type Response = $response;
             const METHOD: $crate::Method = $crate::Method::$method;
@@ -146,6 +167,7 @@ macro_rules! operation {
             const EXTRA_QUERY: Option<&'static str> = operation!(@query $($query)?);
             const EMPTY_BODY: &'static str = operation!(@empty $($empty)?);
             const TAKES_KEY: bool = operation!(@takes $($key)?);
+            const ERRORS: &'static [$crate::Code] = &[$($crate::Code::$code),*];
 
             fn path_values(&self) -> Vec<String> {
                 vec![$(self.$($field).+.to_string()),*]
@@ -206,6 +228,55 @@ macro_rules! operation {
     (@takes $key:ident) => { true };
 }
 pub(crate) use operation;
+
+/// Declares operations whose fields are the names in their path, in the order of the path. A
+/// `keyed` one has an idempotency key as well, a `paged` one a limit and a cursor.
+macro_rules! requests {
+    ($($(#[$meta:meta])* $kind:ident $name:ident {
+        $($(#[$about:meta])* $field:ident: $type:ident,)*
+    } => $response:ty, $method:ident $path:literal, $role:ident $(, status $status:literal)?,
+        errors $codes:tt;)*) => { $(
+        requests!(@$kind $name ($(#[$meta])*) {
+            $($(#[$about])* #[serde(skip)] pub $field: $type,)*
+        } ($response, $method $path ($($field),*), $role $(, status $status)?) $codes);
+    )* };
+    (@plain $name:ident $about:tt $fields:tt ($response:ty, $($how:tt)*) $codes:tt) => {
+        requests!(@struct $name $about (deny_unknown_fields) $fields {});
+        operation!($name => $response, $($how)*, errors $codes);
+    };
+    (@keyed $name:ident $about:tt $fields:tt ($response:ty, $($how:tt)*) $codes:tt) => {
+        requests!(@struct $name $about (deny_unknown_fields) $fields {
+            /// Idempotency key: a repetition within 24 hours changes nothing and gets the first
+            /// answer
+            #[arg(long, env = "STEADFAST_IDEMPOTENCY_KEY", value_name = "KEY")]
+            #[serde(skip)]
+            pub idempotency_key: Option<String>,
+        });
+        operation!($name => $response, $($how)*, key idempotency_key, errors $codes);
+    };
+    (@paged $name:ident $about:tt $fields:tt ($response:ty, $($how:tt)*) $codes:tt) => {
+        requests!(@struct $name $about (deny_unknown_fields, default) $fields {
+            /// Maximum number of rows
+            #[arg(long, env = "STEADFAST_LIMIT", default_value_t)]
+            pub limit: $crate::Limit,
+            /// Continue behind the page with this `next`
+            #[arg(long, env = "STEADFAST_CURSOR")]
+            pub cursor: Option<String>,
+        });
+        operation!($name => $response, $($how)*, errors $codes);
+    };
+    (@struct $name:ident ($($about:tt)*) ($($serde:tt)*) { $($fields:tt)* } { $($more:tt)* }) => {
+        $($about)*
+        #[derive(Clone, Debug, Default, clap::Args, serde::Serialize, serde::Deserialize)]
+        #[derive(utoipa::ToSchema)]
+        #[serde($($serde)*)]
+        pub struct $name {
+            $($fields)*
+            $($more)*
+        }
+    };
+}
+pub(crate) use requests;
 
 /// Describes a request like the type that is its whole body.
 macro_rules! like {

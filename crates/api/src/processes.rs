@@ -7,13 +7,18 @@ use steadfast_core::process::{Decided, Output};
 use steadfast_store::StreamSummary;
 use utoipa::ToSchema;
 
-use crate::{Limit, Page, json::json_value, operation::operation, rfc3339, streams::Message};
+use crate::{
+    Limit, Page,
+    json::json_value,
+    operation::{operation, requests},
+    rfc3339,
+    streams::Message,
+};
 
-/// List the processes of the program.
-#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ListProcesses {}
-operation!(ListProcesses => Page<Process>, Get "/v1/processes" (), Viewer);
+requests! {
+    /// List the processes of the program.
+    plain ListProcesses {} => Page<Process>, Get "/v1/processes", Viewer, errors [];
+}
 
 /// List the instances of a process by id. With a status, a page may be shorter than its limit and
 /// still have a next one.
@@ -34,26 +39,19 @@ pub struct ListInstances {
     #[arg(long, env = "STEADFAST_CURSOR")]
     pub cursor: Option<String>,
 }
-operation!(ListInstances => Page<Instance>, Get "/v1/processes/{name}" (name), Viewer);
+operation!(ListInstances => Page<Instance>, Get "/v1/processes/{name}" (name), Viewer,
+    errors [ProcessNotFound]);
 
-/// Show the state and the messages of an instance.
-#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct ShowInstance {
-    /// Process name
-    #[serde(skip)]
-    pub name: String,
-    /// Instance id
-    #[serde(skip)]
-    pub id: String,
-    /// Maximum number of rows
-    #[arg(long, env = "STEADFAST_LIMIT", default_value_t)]
-    pub limit: Limit,
-    /// Continue behind the page with this `next`
-    #[arg(long, env = "STEADFAST_CURSOR")]
-    pub cursor: Option<String>,
+requests! {
+    /// Show the state and the messages of an instance.
+    paged ShowInstance {
+        /// Process name
+        name: String,
+        /// Instance id
+        id: String,
+    } => InstanceDetail, Get "/v1/processes/{name}/{id}", Viewer,
+        errors [InvalidInput, ProcessNotFound, InstanceNotFound];
 }
-operation!(ShowInstance => InstanceDetail, Get "/v1/processes/{name}/{id}" (name, id), Viewer);
 
 /// Send an input to an instance, and show the decision. The first input creates the instance.
 #[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
@@ -80,8 +78,9 @@ pub struct SendInput {
     #[serde(skip)]
     pub idempotency_key: Option<String>,
 }
-operation!(SendInput => Decision, Post "/v1/processes/{name}/{id}/inputs" (name, id), Member,
-    key idempotency_key);
+operation!(SendInput => Decision, Post "/v1/processes/{name}/{id}/inputs" (name, id), Member, key
+    idempotency_key,
+    errors [InvalidInput, MalformedMessage, ProcessNotFound, Refused, Contended]);
 
 /// A process in a list.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]

@@ -12,32 +12,20 @@ use utoipa::ToSchema;
 
 use crate::{
     JsonText, Limit, Page,
-    operation::{like, operation},
+    operation::{like, operation, requests},
     rfc3339,
 };
 
-/// List the queues: all that were declared, created or ever sent to.
-#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct ListQueues {
-    /// Maximum number of rows
-    #[arg(long, env = "STEADFAST_LIMIT", default_value_t)]
-    pub limit: Limit,
-    /// Continue behind the page with this `next`
-    #[arg(long, env = "STEADFAST_CURSOR")]
-    pub cursor: Option<String>,
-}
-operation!(ListQueues => Page<Queue>, Get "/v1/queues" (), Viewer);
+requests! {
+    /// List the queues: all that were declared, created or ever sent to.
+    paged ListQueues {} => Page<Queue>, Get "/v1/queues", Viewer, errors [];
 
-/// Show a queue with its settings, depth, age and rates.
-#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ShowQueue {
-    /// Queue name
-    #[serde(skip)]
-    pub queue: String,
+    /// Show a queue with its settings, depth, age and rates.
+    plain ShowQueue {
+        /// Queue name
+        queue: String,
+    } => Queue, Get "/v1/queues/{queue}", Viewer, errors [InvalidName, QueueNotFound];
 }
-operation!(ShowQueue => Queue, Get "/v1/queues/{queue}" (queue), Viewer);
 
 /// Create a queue, or replace its settings. A setting that is left out gets its default.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -49,38 +37,23 @@ pub struct ConfigureQueue {
     /// The settings
     pub settings: QueueSettings,
 }
-operation!(ConfigureQueue => Queue, Put "/v1/queues/{queue}" (queue), Operator);
+operation!(ConfigureQueue => Queue, Put "/v1/queues/{queue}" (queue), Operator,
+    errors [InvalidName, InvalidInput]);
 like!(ConfigureQueue, QueueSettings, "Create a queue, or replace its settings.");
 
-/// Pause a queue: nothing more is delivered from it. Deliveries in flight finish.
-#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct PauseQueue {
-    /// Queue name
-    #[serde(skip)]
-    pub queue: String,
-    /// Idempotency key: a repetition within 24 hours changes nothing and gets the first answer
-    #[arg(long, env = "STEADFAST_IDEMPOTENCY_KEY", value_name = "KEY")]
-    #[serde(skip)]
-    pub idempotency_key: Option<String>,
-}
-operation!(PauseQueue => Queue, Post "/v1/queues/{queue}/pause" (queue), Operator,
-    key idempotency_key);
+requests! {
+    /// Pause a queue: nothing more is delivered from it. Deliveries in flight finish.
+    keyed PauseQueue {
+        /// Queue name
+        queue: String,
+    } => Queue, Post "/v1/queues/{queue}/pause", Operator, errors [InvalidName, QueueNotFound];
 
-/// Resume a paused queue.
-#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ResumeQueue {
-    /// Queue name
-    #[serde(skip)]
-    pub queue: String,
-    /// Idempotency key: a repetition within 24 hours changes nothing and gets the first answer
-    #[arg(long, env = "STEADFAST_IDEMPOTENCY_KEY", value_name = "KEY")]
-    #[serde(skip)]
-    pub idempotency_key: Option<String>,
+    /// Resume a paused queue.
+    keyed ResumeQueue {
+        /// Queue name
+        queue: String,
+    } => Queue, Post "/v1/queues/{queue}/resume", Operator, errors [InvalidName, QueueNotFound];
 }
-operation!(ResumeQueue => Queue, Post "/v1/queues/{queue}/resume" (queue), Operator,
-    key idempotency_key);
 
 /// Look at messages without consuming them: in due order, dead letters in the order in which they
 /// were sent.
@@ -100,7 +73,8 @@ pub struct PeekQueue {
     #[arg(long, env = "STEADFAST_CURSOR")]
     pub cursor: Option<String>,
 }
-operation!(PeekQueue => Page<QueueMessage>, Get "/v1/queues/{queue}/messages" (queue), Viewer);
+operation!(PeekQueue => Page<QueueMessage>, Get "/v1/queues/{queue}/messages" (queue), Viewer,
+    errors [InvalidName, QueueNotFound]);
 
 /// Send one message, or up to 1,000 together: all of them, or none. They are durable when this is
 /// answered. A queue is created by the first message sent to it.
@@ -127,8 +101,9 @@ pub struct SendMessages {
     #[serde(skip)]
     pub idempotency_key: Option<String>,
 }
-operation!(SendMessages => Sent, Post "/v1/queues/{queue}/messages" (queue), Member,
-    status 201, key idempotency_key);
+operation!(SendMessages => Sent, Post "/v1/queues/{queue}/messages" (queue), Member, status 201,
+    key idempotency_key,
+    errors [InvalidName, InvalidInput, QueueFull]);
 
 /// One of several messages.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -167,8 +142,9 @@ pub struct PullMessages {
     #[serde(skip)]
     pub idempotency_key: Option<String>,
 }
-operation!(PullMessages => PulledMessages, Post "/v1/queues/{queue}/messages/pull" (queue), Member,
-    key idempotency_key);
+operation!(PullMessages => PulledMessages, Post "/v1/queues/{queue}/messages/pull" (queue),
+    Member, key idempotency_key,
+    errors [InvalidName, QueueNotFound, InvalidInput]);
 
 impl Default for PullMessages {
     fn default() -> Self {
@@ -196,7 +172,8 @@ pub struct AckMessages {
     pub idempotency_key: Option<String>,
 }
 operation!(AckMessages => AckedMessages, Post "/v1/queues/{queue}/messages/ack" (queue), Member,
-    key idempotency_key);
+    key idempotency_key,
+    errors [InvalidName, QueueNotFound, InvalidInput]);
 
 /// A message that is done.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -237,8 +214,9 @@ pub struct PurgeQueue {
     #[serde(skip)]
     pub idempotency_key: Option<String>,
 }
-operation!(PurgeQueue => Purged, Post "/v1/queues/{queue}/purge" (queue), Operator,
-    key idempotency_key);
+operation!(PurgeQueue => Purged, Post "/v1/queues/{queue}/purge" (queue), Operator, key
+    idempotency_key,
+    errors [InvalidName, QueueNotFound, InvalidInput]);
 
 /// Move messages of a dead-letter queue back to the queues that they were sent to, with new
 /// attempts.
@@ -268,8 +246,9 @@ pub struct RedriveQueue {
     #[serde(skip)]
     pub idempotency_key: Option<String>,
 }
-operation!(RedriveQueue => Redriven, Post "/v1/queues/{queue}/redrive" (queue), Operator,
-    key idempotency_key);
+operation!(RedriveQueue => Redriven, Post "/v1/queues/{queue}/redrive" (queue), Operator, key
+    idempotency_key,
+    errors [InvalidName, QueueNotFound, InvalidInput]);
 
 /// Selects messages.
 #[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
@@ -308,7 +287,8 @@ pub struct EditMessage {
     pub idempotency_key: Option<String>,
 }
 operation!(EditMessage => Edited, Post "/v1/queues/{queue}/messages/{id}/edit" (queue, id),
-    Operator, key idempotency_key);
+    Operator, key idempotency_key,
+    errors [InvalidName, QueueNotFound, InvalidInput, MessageNotFound]);
 
 /// The state of a message in a queue.
 #[derive(

@@ -15,14 +15,13 @@ use utoipa::ToSchema;
 
 use crate::{
     JsonText, Limit, Page,
-    operation::{like, operation},
+    operation::{like, operation, requests},
 };
 
-/// List the workflows of the program, their limits, and how many runs each has.
-#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ListWorkflows {}
-operation!(ListWorkflows => Page<WorkflowEntry>, Get "/v1/workflows" (), Viewer);
+requests! {
+    /// List the workflows of the program, their limits, and how many runs each has.
+    plain ListWorkflows {} => Page<WorkflowEntry>, Get "/v1/workflows", Viewer, errors [];
+}
 
 /// List the runs of a workflow, newest first.
 #[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
@@ -51,7 +50,8 @@ pub struct ListRuns {
     #[arg(long, env = "STEADFAST_CURSOR")]
     pub cursor: Option<String>,
 }
-operation!(ListRuns => Page<RunItem>, Get "/v1/workflows/{workflow}/runs" (workflow), Viewer);
+operation!(ListRuns => Page<RunItem>, Get "/v1/workflows/{workflow}/runs" (workflow), Viewer,
+    errors [WorkflowNotFound]);
 
 /// The statuses of a run, for the command line.
 pub fn phases() -> impl TypedValueParser<Value = Phase> {
@@ -83,8 +83,9 @@ pub struct StartRun {
     #[serde(skip)]
     pub idempotency_key: Option<String>,
 }
-operation!(StartRun => StartedRun, Post "/v1/workflows/{workflow}/runs" (workflow), Member,
-    status 201, key idempotency_key, query wait, status_by created);
+operation!(StartRun => StartedRun, Post "/v1/workflows/{workflow}/runs" (workflow), Member, status
+    201, key idempotency_key, query wait, status_by created,
+    errors [InvalidName, InvalidInput, WorkflowNotFound]);
 
 fn created(started: &StartedRun) -> u16 {
     if started.created { 201 } else { 200 }
@@ -104,114 +105,64 @@ pub struct ShowRun {
     #[arg(long, env = "STEADFAST_WAIT", value_name = "SECONDS")]
     pub wait: Option<Wait>,
 }
-operation!(ShowRun => RunView, Get "/v1/workflows/{workflow}/runs/{id}" (workflow, id), Viewer);
+operation!(ShowRun => RunView, Get "/v1/workflows/{workflow}/runs/{id}" (workflow, id), Viewer,
+    errors [InvalidName, WorkflowNotFound, RunNotFound]);
 
-/// Read the history of a run.
-#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct RunHistory {
-    /// Workflow name
-    #[serde(skip)]
-    pub workflow: String,
-    /// Run id
-    #[serde(skip)]
-    pub id: String,
-    /// Maximum number of entries
-    #[arg(long, env = "STEADFAST_LIMIT", default_value_t)]
-    pub limit: Limit,
-    /// Continue behind the entry with this number
-    #[arg(long, env = "STEADFAST_CURSOR")]
-    pub cursor: Option<String>,
-}
-operation!(RunHistory => Page<HistoryEntry>,
-    Get "/v1/workflows/{workflow}/runs/{id}/history" (workflow, id), Viewer);
+requests! {
+    /// Read the history of a run.
+    paged RunHistory {
+        /// Workflow name
+        workflow: String,
+        /// Run id
+        id: String,
+    } => Page<HistoryEntry>, Get "/v1/workflows/{workflow}/runs/{id}/history", Viewer,
+        errors [InvalidName, WorkflowNotFound, RunNotFound];
 
-/// Delete a run that has ended. Its id is free again.
-#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct DeleteRun {
-    /// Workflow name
-    #[serde(skip)]
-    pub workflow: String,
-    /// Run id
-    #[serde(skip)]
-    pub id: String,
-}
-operation!(DeleteRun => (), Delete "/v1/workflows/{workflow}/runs/{id}" (workflow, id), Operator,
-    status 204);
+    /// Delete a run that has ended. Its id is free again.
+    plain DeleteRun {
+        /// Workflow name
+        workflow: String,
+        /// Run id
+        id: String,
+    } => (), Delete "/v1/workflows/{workflow}/runs/{id}", Operator, status 204,
+        errors [InvalidName, WorkflowNotFound, RunNotFound, WrongStatus];
 
-/// Pause a run: attempts in progress finish and are recorded, nothing new begins.
-#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct PauseRun {
-    /// Workflow name
-    #[serde(skip)]
-    pub workflow: String,
-    /// Run id
-    #[serde(skip)]
-    pub id: String,
-    /// Idempotency key: a repetition within 24 hours changes nothing and gets the first answer
-    #[arg(long, env = "STEADFAST_IDEMPOTENCY_KEY", value_name = "KEY")]
-    #[serde(skip)]
-    pub idempotency_key: Option<String>,
-}
-operation!(PauseRun => RunView, Post "/v1/workflows/{workflow}/runs/{id}/pause" (workflow, id),
-    Operator, key idempotency_key);
+    /// Pause a run: attempts in progress finish and are recorded, nothing new begins.
+    keyed PauseRun {
+        /// Workflow name
+        workflow: String,
+        /// Run id
+        id: String,
+    } => RunView, Post "/v1/workflows/{workflow}/runs/{id}/pause", Operator,
+        errors [InvalidName, WorkflowNotFound, RunNotFound, WrongStatus];
 
-/// Resume a paused run. Its timers have as much time left as when it was paused.
-#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ResumeRun {
-    /// Workflow name
-    #[serde(skip)]
-    pub workflow: String,
-    /// Run id
-    #[serde(skip)]
-    pub id: String,
-    /// Idempotency key: a repetition within 24 hours changes nothing and gets the first answer
-    #[arg(long, env = "STEADFAST_IDEMPOTENCY_KEY", value_name = "KEY")]
-    #[serde(skip)]
-    pub idempotency_key: Option<String>,
-}
-operation!(ResumeRun => RunView, Post "/v1/workflows/{workflow}/runs/{id}/resume" (workflow, id),
-    Operator, key idempotency_key);
+    /// Resume a paused run. Its timers have as much time left as when it was paused.
+    keyed ResumeRun {
+        /// Workflow name
+        workflow: String,
+        /// Run id
+        id: String,
+    } => RunView, Post "/v1/workflows/{workflow}/runs/{id}/resume", Operator,
+        errors [InvalidName, WorkflowNotFound, RunNotFound, WrongStatus];
 
-/// Terminate a run.
-#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct TerminateRun {
-    /// Workflow name
-    #[serde(skip)]
-    pub workflow: String,
-    /// Run id
-    #[serde(skip)]
-    pub id: String,
-    /// Idempotency key: a repetition within 24 hours changes nothing and gets the first answer
-    #[arg(long, env = "STEADFAST_IDEMPOTENCY_KEY", value_name = "KEY")]
-    #[serde(skip)]
-    pub idempotency_key: Option<String>,
-}
-operation!(TerminateRun => RunView,
-    Post "/v1/workflows/{workflow}/runs/{id}/terminate" (workflow, id), Operator,
-    key idempotency_key);
+    /// Terminate a run.
+    keyed TerminateRun {
+        /// Workflow name
+        workflow: String,
+        /// Run id
+        id: String,
+    } => RunView, Post "/v1/workflows/{workflow}/runs/{id}/terminate", Operator,
+        errors [InvalidName, WorkflowNotFound, RunNotFound, WrongStatus];
 
-/// Retry the steps of a run that wait for their next attempt now, instead of at its time.
-#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct RetryRun {
-    /// Workflow name
-    #[serde(skip)]
-    pub workflow: String,
-    /// Run id
-    #[serde(skip)]
-    pub id: String,
-    /// Idempotency key: a repetition within 24 hours changes nothing and gets the first answer
-    #[arg(long, env = "STEADFAST_IDEMPOTENCY_KEY", value_name = "KEY")]
-    #[serde(skip)]
-    pub idempotency_key: Option<String>,
+    /// Retry the steps of a run that wait for their next attempt now, instead of at its time.
+    keyed RetryRun {
+        /// Workflow name
+        workflow: String,
+        /// Run id
+        id: String,
+    } => RunView, Post "/v1/workflows/{workflow}/runs/{id}/retry", Operator,
+        errors [InvalidName, WorkflowNotFound, RunNotFound, WrongStatus];
 }
-operation!(RetryRun => RunView, Post "/v1/workflows/{workflow}/runs/{id}/retry" (workflow, id),
-    Operator, key idempotency_key);
 
 /// Restart a run that has ended or is paused.
 #[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
@@ -232,8 +183,9 @@ pub struct RestartRun {
     #[serde(skip)]
     pub idempotency_key: Option<String>,
 }
-operation!(RestartRun => RunView, Post "/v1/workflows/{workflow}/runs/{id}/restart" (workflow, id),
-    Operator, key idempotency_key);
+operation!(RestartRun => RunView, Post "/v1/workflows/{workflow}/runs/{id}/restart" (workflow,
+    id), Operator, key idempotency_key,
+    errors [InvalidName, WorkflowNotFound, RunNotFound, WrongStatus, StepNotFound]);
 
 /// Send an event to a run. It is kept until the run waits for it.
 #[derive(Clone, Debug, Args, Serialize, Deserialize)]
@@ -257,10 +209,9 @@ pub struct SendEvent {
     #[serde(skip)]
     pub idempotency_key: Option<String>,
 }
-operation!(SendEvent => RunView,
-    Post "/v1/workflows/{workflow}/runs/{id}/events/{event}" (workflow, id, event), Member,
-    key idempotency_key,
-    empty "null");
+operation!(SendEvent => RunView, Post "/v1/workflows/{workflow}/runs/{id}/events/{event}"
+    (workflow, id, event), Member, key idempotency_key, empty "null",
+    errors [InvalidName, WorkflowNotFound, RunNotFound, WrongStatus, InvalidInput]);
 like!(SendEvent, Value, "Send an event to a run. It is kept until the run waits for it.");
 
 /// Seconds to wait, 0 to 60.

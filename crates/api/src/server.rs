@@ -15,7 +15,8 @@ pub struct Examine {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub deep: bool,
 }
-operation!(Examine => Examination, Get "/v1/doctor" (), Operator);
+operation!(Examine => Examination, Get "/v1/doctor" (), Operator,
+    errors []);
 
 /// The result of all checks.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]

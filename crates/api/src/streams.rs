@@ -11,36 +11,22 @@ use steadfast_store::{
 };
 use utoipa::ToSchema;
 
-use crate::{DeliveryState, JsonText, Limit, Page, operation::operation, rfc3339};
+use crate::{
+    DeliveryState, JsonText, Limit, Page,
+    operation::{operation, requests},
+    rfc3339,
+};
 
-/// List the streams in the order of kind, class and name.
-#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct ListStreams {
-    /// Maximum number of rows
-    #[arg(long, env = "STEADFAST_LIMIT", default_value_t)]
-    pub limit: Limit,
-    /// Continue behind the page with this `next`
-    #[arg(long, env = "STEADFAST_CURSOR")]
-    pub cursor: Option<String>,
-}
-operation!(ListStreams => Page<Stream>, Get "/v1/streams" (), Viewer);
+requests! {
+    /// List the streams in the order of kind, class and name.
+    paged ListStreams {} => Page<Stream>, Get "/v1/streams", Viewer, errors [];
 
-/// Show the messages of a stream.
-#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct ShowStream {
-    /// Stream: its id (32 hexadecimal digits) or its address (kind/class/name)
-    #[serde(skip)]
-    pub id: String,
-    /// Maximum number of rows
-    #[arg(long, env = "STEADFAST_LIMIT", default_value_t)]
-    pub limit: Limit,
-    /// Continue behind the page with this `next`
-    #[arg(long, env = "STEADFAST_CURSOR")]
-    pub cursor: Option<String>,
+    /// Show the messages of a stream.
+    paged ShowStream {
+        /// Stream: its id (32 hexadecimal digits) or its address (kind/class/name)
+        id: String,
+    } => StreamDetail, Get "/v1/streams/{*id}", Viewer, errors [StreamNotFound];
 }
-operation!(ShowStream => StreamDetail, Get "/v1/streams/{*id}" (id), Viewer);
 
 /// List messages that are not delivered yet, oldest first.
 #[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
@@ -56,45 +42,26 @@ pub struct ListPending {
     #[arg(long, env = "STEADFAST_CURSOR")]
     pub cursor: Option<String>,
 }
-operation!(ListPending => Page<Message>, Get "/v1/streams/pending" (), Viewer);
+operation!(ListPending => Page<Message>, Get "/v1/streams/pending" (), Viewer,
+    errors []);
 
-/// List dead messages with their last error, oldest first.
-#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct ListDead {
-    /// Maximum number of rows
-    #[arg(long, env = "STEADFAST_LIMIT", default_value_t)]
-    pub limit: Limit,
-    /// Continue behind the page with this `next`
-    #[arg(long, env = "STEADFAST_CURSOR")]
-    pub cursor: Option<String>,
-}
-operation!(ListDead => Page<Message>, Get "/v1/streams/dead" (), Viewer);
+requests! {
+    /// List dead messages with their last error, oldest first.
+    paged ListDead {} => Page<Message>, Get "/v1/streams/dead", Viewer, errors [];
 
-/// Show a message and its failed attempts.
-#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ShowMessage {
-    /// Message: its `globalPosition`
-    #[serde(skip)]
-    pub message: Position,
-}
-operation!(ShowMessage => MessageDetail, Get "/v1/messages/{message}" (message), Viewer);
+    /// Show a message and its failed attempts.
+    plain ShowMessage {
+        /// Message: its `globalPosition`
+        message: Position,
+    } => MessageDetail, Get "/v1/messages/{message}", Viewer, errors [MessageNotFound];
 
-/// Make a dead or cancelled message pending again, with new attempts.
-#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct ReviveMessage {
-    /// Message: the number in the first column of `show`, `pending` and `dead`
-    #[serde(skip)]
-    pub message: Position,
-    /// Idempotency key: a repetition within 24 hours changes nothing and gets the first answer
-    #[arg(long, env = "STEADFAST_IDEMPOTENCY_KEY", value_name = "KEY")]
-    #[serde(skip)]
-    pub idempotency_key: Option<String>,
+    /// Make a dead or cancelled message pending again, with new attempts.
+    keyed ReviveMessage {
+        /// Message: the number in the first column of `show`, `pending` and `dead`
+        message: Position,
+    } => Message, Post "/v1/messages/{message}/revive", Operator,
+        errors [MessageNotFound, WrongStatus, Contended];
 }
-operation!(ReviveMessage => Message, Post "/v1/messages/{message}/revive" (message), Operator,
-    key idempotency_key);
 
 /// A stream in a list.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]

@@ -4,7 +4,11 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::{Limit, Page, operation::operation, rfc3339};
+use crate::{
+    Page,
+    operation::{operation, requests},
+    rfc3339,
+};
 
 /// Create a token for an organization. It is shown once. Until the first token exists, every
 /// process on this machine has full access.
@@ -19,30 +23,19 @@ pub struct CreateToken {
     #[serde(skip)]
     pub idempotency_key: Option<String>,
 }
-operation!(CreateToken => NewToken, Post "/v1/tokens" (), Admin, status 201, key idempotency_key);
+operation!(CreateToken => NewToken, Post "/v1/tokens" (), Admin, status 201, key idempotency_key,
+    errors [InvalidName]);
 
-/// List the tokens, without their secrets.
-#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct ListTokens {
-    /// Maximum number of rows
-    #[arg(long, env = "STEADFAST_LIMIT", default_value_t)]
-    pub limit: Limit,
-    /// Continue behind the page with this `next`
-    #[arg(long, env = "STEADFAST_CURSOR")]
-    pub cursor: Option<String>,
-}
-operation!(ListTokens => Page<Token>, Get "/v1/tokens" (), Admin);
+requests! {
+    /// List the tokens, without their secrets.
+    paged ListTokens {} => Page<Token>, Get "/v1/tokens", Admin, errors [];
 
-/// Revoke a token at once.
-#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct RevokeToken {
-    /// Id of the token
-    #[serde(skip)]
-    pub id: String,
+    /// Revoke a token at once.
+    plain RevokeToken {
+        /// Id of the token
+        id: String,
+    } => RevokedToken, Delete "/v1/tokens/{id}", Admin, errors [TokenNotFound];
 }
-operation!(RevokeToken => RevokedToken, Delete "/v1/tokens/{id}" (id), Admin);
 
 /// A token, without its secret.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]

@@ -19,6 +19,7 @@ mod fold_cache;
 mod handle;
 mod head;
 mod history;
+mod input;
 mod list;
 mod look;
 mod record;
@@ -48,7 +49,7 @@ pub use self::{
     handle::{Event, RunEvent, RunHandle},
     history::HistoryEntry,
     list::{RunItem, RunPage, RunQuery, WorkflowCounts},
-    record::{Progress, Report},
+    record::{Progress, Report, StepInput},
     retry::{Backoff, Retry},
     runs::{Run, Runs},
     status::{Phase, Started, Status, StepStatus},

@@ -18,19 +18,25 @@ pub(crate) mod tokens;
 
 use std::sync::Arc;
 
+use steadfast_api::{Code, Operation, buckets::DeleteBlob};
 use steadfast_web::{Needs, Role, needs};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use crate::{operation::operation, pages::docs, server::Server};
+use crate::{
+    operation::{fails_with, operation},
+    pages::docs,
+    server::Server,
+};
 
 /// The routes for programs. One that is not documented cannot be added here.
 pub(crate) fn routes() -> OpenApiRouter<Arc<Server>> {
+    let of_connect = connect::ERRORS.into_iter().chain(Code::OF_CHANGES);
     OpenApiRouter::default()
-        .routes(needs(Needs::NOTHING, routes!(health::healthz)))
-        .routes(needs(Needs::NOTHING, routes!(health::readyz)))
-        .routes(needs(Role::Viewer, routes!(metrics::metrics)))
-        .routes(needs(Role::Viewer, routes!(openapi::openapi)))
-        .routes(needs(Role::Member, routes!(connect::connect)))
+        .routes(fails_with([], needs(Needs::NOTHING, routes!(health::healthz))))
+        .routes(fails_with([], needs(Needs::NOTHING, routes!(health::readyz))))
+        .routes(fails_with([], needs(Role::Viewer, routes!(metrics::metrics))))
+        .routes(fails_with([], needs(Role::Viewer, routes!(openapi::openapi))))
+        .routes(fails_with(of_connect, needs(Role::Member, routes!(connect::connect))))
         .routes(operation(doctor::doctor))
         .merge(docs::routes())
         .merge(objects::routes())
@@ -45,9 +51,12 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<Server>> {
 
 /// The routes whose bodies are as large as a bucket allows.
 pub(crate) fn large_routes() -> OpenApiRouter<Arc<Server>> {
-    let (read, write, delete) = (Role::Viewer, Role::Member, Role::Operator);
+    use buckets::blobs::{self, ERRORS};
+    let of_write = ERRORS.into_iter().chain([Code::TooLarge]).chain(Code::OF_CHANGES);
+    let of_get = ERRORS.into_iter().chain([Code::RangeNotSatisfiable]);
     OpenApiRouter::default()
-        .routes(needs(read, routes!(buckets::blobs::get, buckets::blobs::head)))
-        .routes(needs(write, routes!(buckets::blobs::put)))
-        .routes(needs(delete, routes!(buckets::blobs::delete)))
+        .routes(fails_with(of_get, needs(Role::Viewer, routes!(blobs::get))))
+        .routes(fails_with(ERRORS, needs(Role::Viewer, routes!(blobs::head))))
+        .routes(fails_with(of_write, needs(Role::Member, routes!(blobs::put))))
+        .routes(fails_with(DeleteBlob::codes(), needs(DeleteBlob::NEEDS, routes!(blobs::delete))))
 }

@@ -1,12 +1,17 @@
 //! Routes made from operations: a request is read into its type, handled, and answered as JSON.
 
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    future::ready,
+    sync::Arc,
+};
 
 use axum::{
     Json,
     body::Bytes,
     extract::{FromRequest, FromRequestParts, Query, RawPathParams, Request, State},
     http::StatusCode,
+    middleware::map_response,
     response::{IntoResponse, Response},
     routing::{MethodFilter, on},
 };
@@ -28,8 +33,14 @@ use utoipa_axum::router::UtoipaMethodRouter;
 
 use crate::server::Server;
 
+/// The extension of an operation in the OpenAPI document that lists the codes of its errors.
+pub(crate) const ERROR_CODES: &str = "x-error-codes";
+
+/// Routes with their description, as `routes!` makes them.
+type Routes<S = Arc<Server>> = UtoipaMethodRouter<S>;
+
 /// The route of an operation.
-pub(crate) fn operation<O, F, Fut>(handler: F) -> UtoipaMethodRouter<Arc<Server>>
+pub(crate) fn operation<O, F, Fut>(handler: F) -> Routes
 where
     O: Operation,
     F: Fn(Arc<Server>, O) -> Fut + Clone + Send + Sync + 'static,
@@ -56,7 +67,57 @@ where
     let (schemas, item) = describe::<O>(method);
     let mut paths = Paths::new();
     paths.paths.insert(O::PATH.into(), item);
-    (schemas, paths, on(filter, serve))
+    fails_with(O::codes(), (schemas, paths, on(filter, serve)))
+}
+
+/// Declares the errors that routes may answer, besides those of every request. Builds with
+/// assertions panic on an error that is not declared, so that every test proves the lists.
+pub(crate) fn fails_with<S: Clone + Send + Sync + 'static>(
+    codes: impl IntoIterator<Item = Code>,
+    (mut schemas, mut paths, mut methods): Routes<S>,
+) -> Routes<S> {
+    let codes: BTreeSet<Code> = codes.into_iter().collect();
+    let problem = named::<ProblemBody>(&mut schemas);
+    for item in paths.paths.values_mut() {
+        let PathItem { get, put, post, delete, head, .. } = item;
+        for operation in [get, put, post, delete, head].into_iter().flatten() {
+            describe_errors(operation, &codes, &problem);
+        }
+    }
+    if cfg!(debug_assertions) {
+        methods = methods.layer(map_response(move |response: Response| {
+            let problem = response.extensions().get::<Problem>();
+            let code = problem.and_then(Problem::kind);
+            let is_declared = |it: Code| codes.contains(&it) || Code::GENERAL.contains(&it);
+            assert!(code.is_none_or(is_declared), "undeclared error: {problem:?}");
+            ready(response)
+        }));
+    }
+    (schemas, paths, methods)
+}
+
+/// Adds the errors to the description of an operation, by status.
+fn describe_errors(
+    operation: &mut utoipa::openapi::path::Operation,
+    codes: &BTreeSet<Code>,
+    problem: &RefOr<Schema>,
+) {
+    let tags: Vec<&str> = codes.iter().map(|it| it.tag()).collect();
+    operation.extensions.get_or_insert_default().insert(ERROR_CODES.into(), tags.into());
+    let mut texts = BTreeMap::<String, Vec<String>>::new();
+    for code in codes {
+        let texts = texts.entry(code.status().to_string()).or_default();
+        texts.push(format!("`{}`: {}", code.tag(), code.meaning()));
+    }
+    let general: Vec<String> = Code::GENERAL.iter().map(|it| format!("`{}`", it.tag())).collect();
+    let general = format!("Errors of every operation: {}", general.join(", "));
+    texts.insert("default".into(), vec![general]);
+    for (status, texts) in texts {
+        let content = ContentBuilder::new().schema(Some(problem.clone())).build();
+        let response =
+            ResponseBuilder::new().description(texts.join(" ")).content(PROBLEM, content);
+        operation.responses.responses.insert(status, response.build().into());
+    }
 }
 
 /// Reads an operation: its path, its query or its body, and its idempotency key.
@@ -167,10 +228,7 @@ fn describe<O: Operation>(method: HttpMethod) -> (Schemas, PathItem) {
         }
         operation = operation.response(status.to_string(), response.build());
     }
-    let problem = ContentBuilder::new().schema(Some(named::<ProblemBody>(&mut schemas))).build();
-    let problem = ResponseBuilder::new().description("An error").content(PROBLEM, problem);
-    let operation = operation.response("default", problem.build()).build();
-    (schemas, PathItem::new(method, operation))
+    (schemas, PathItem::new(method, operation.build()))
 }
 
 const JSON: &str = "application/json";
@@ -191,4 +249,31 @@ fn parameter(name: &str, place: ParameterIn, required: Required) -> Parameter {
     let text = ObjectBuilder::new().schema_type(Type::String).build();
     let parameter = ParameterBuilder::new().name(name).parameter_in(place).required(required);
     parameter.schema(Some(Schema::Object(text))).build()
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::{Router, body::Body, routing::get};
+    use tower::ServiceExt;
+
+    use super::*;
+
+    async fn ask(declared: &[Code], answered: Code) -> StatusCode {
+        let handler = async move || Problem::of(answered, "no");
+        let routes = fails_with(declared.iter().copied(), (vec![], Paths::new(), get(handler)));
+        let router = Router::new().route("/", routes.2);
+        router.oneshot(Request::new(Body::empty())).await.unwrap().status()
+    }
+
+    #[tokio::test]
+    async fn declared_and_general_errors_are_answered() {
+        assert_eq!(ask(&[Code::QueueNotFound], Code::QueueNotFound).await, StatusCode::NOT_FOUND);
+        assert_eq!(ask(&[], Code::BadRequest).await, StatusCode::BAD_REQUEST);
+    }
+
+    #[tokio::test]
+    #[should_panic(expected = "undeclared error")]
+    async fn an_undeclared_error_is_refused() {
+        ask(&[Code::QueueNotFound], Code::BucketNotFound).await;
+    }
 }

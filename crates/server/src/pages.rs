@@ -216,12 +216,18 @@ fn asset(asset: &'static LazyLock<Asset>) -> PageRoute {
 /// declared.
 fn href_of(server: &Server, address: &Address) -> String {
     let (class, name) = (address.class(), address.name());
+    match address.kind() == EntityKind::Process && server.runtime.processes().contains(class) {
+        true => processes::path_of(class, name),
+        false => page_of(address),
+    }
+}
+
+/// The page of an entity, whatever the program declares.
+fn page_of(address: &Address) -> String {
+    let (class, name) = (address.class(), address.name());
     match address.kind() {
         EntityKind::Object => objects::path_of(class, name),
         EntityKind::Run => runs::path_of(class, name),
-        EntityKind::Process if server.runtime.processes().contains(class) => {
-            processes::path_of(class, name)
-        }
         EntityKind::Queue => queues::path_of(class),
         EntityKind::Bucket => buckets::path_of(class),
         EntityKind::Process | EntityKind::Stream | EntityKind::System => {

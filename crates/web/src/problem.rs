@@ -114,6 +114,11 @@ impl Problem {
         &self.code
     }
 
+    /// The code of the platform: `Refused` if an object refused, none if it is an application's own.
+    pub fn kind(&self) -> Option<Code> {
+        if self.is_refusal { Some(Code::Refused) } else { Code::of_tag(&self.code) }
+    }
+
     /// Seconds after which to ask again: repeat the request, or find out what became of it.
     pub fn retry_after(&self) -> Option<u32> {
         self.retry_after

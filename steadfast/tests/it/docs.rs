@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
 use steadfast_api::Code;
 
 use crate::harness::Server;
@@ -28,6 +29,18 @@ fn every_operation_is_on_the_page_of_its_noun_with_a_command_and_its_role() {
             let is_ours = path.starts_with("/v1/") || path.split('/').count() == 2;
             let role = operation["x-needs-role"].as_str();
             assert!(role.is_some() || !is_ours, "{method} {path} does not declare its role");
+            let codes = operation["x-error-codes"].as_array();
+            assert!(codes.is_some() || !is_ours, "{method} {path} does not declare its errors");
+            let (_, section) = page.split_once(&title).expect("it is there");
+            let section = section.split("</section>").next().unwrap_or_default();
+            for code in codes.into_iter().flatten().filter_map(Value::as_str) {
+                let code = Code::of_tag(code).expect("a code of the platform");
+                let shown = section.contains(&format!("/docs/errors#{}\"", code.tag()));
+                assert!(shown && section.contains(code.meaning()), "{method} {path}: {code:?}");
+                let answer = &operation["responses"][code.status().to_string()]["description"];
+                let answer = answer.as_str().unwrap_or_default();
+                assert!(answer.contains(&format!("`{}`", code.tag())), "{method} {path}: {answer}");
+            }
         }
     }
     let queues = &pages["queues"];

@@ -38,6 +38,7 @@ fn a_run_shows_its_steps_and_why_it_waits_escaped() {
         "<input type=\"hidden\" name=\"type\" value=\"payment\">",
         "waits for the event <code>payment</code>; send it with POST",
         "call reserve",
+        "to <a href=\"/objects/inventory/main\">object/inventory/main</a>",
         "<rect class=\"worked\" x=\"",
         "<rect class=\"waited\" x=\"",
         "Events not taken yet",

@@ -108,6 +108,30 @@ impl Provocation {
         self
     }
 
+    /// Whether its operation may answer this code, as the document says.
+    fn declares(&self, document: &Value, code: Code) -> bool {
+        let (method, path) = self.line.split_once(' ').expect("a method and a path");
+        let path = path.split('?').next().unwrap_or_default();
+        let fits = |template: &str| {
+            let (mut parts, mut names) = (path.split('/'), template.split('/').peekable());
+            while let Some(name) = names.next() {
+                let takes_rest = names.peek().is_none() && ["{id}", "{key}"].contains(&name);
+                match parts.next() {
+                    Some(part) if part == name || name.starts_with('{') => {}
+                    Some(_) | None => return false,
+                }
+                if takes_rest && template.starts_with("/v1/streams/") {
+                    return true;
+                }
+            }
+            parts.next().is_none()
+        };
+        let paths = document["paths"].as_object().expect("paths");
+        let (_, item) = paths.iter().find(|it| fits(it.0)).expect("an operation");
+        let codes = item[method.to_lowercase()]["x-error-codes"].as_array().expect("codes");
+        codes.contains(&json!(code.tag()))
+    }
+
     /// Sends it, and says what was answered.
     fn problem(&self, server: &Server, code: Code) -> String {
         let Self { line, headers, body } = self;
@@ -257,6 +281,13 @@ fn each_problem_is_as_it_was_and_no_code_is_left_out() {
     let server = furnished();
     let text: String = provocations.iter().map(|(code, it)| it.problem(&server, *code)).collect();
     assert_kept("problems.txt", &text);
+    let document = server.json("/openapi.json");
+    for (code, it) in &provocations {
+        // These two belong to no operation.
+        let is_general =
+            [Code::RouteNotFound, Code::WrongMethod].contains(code) || Code::GENERAL.contains(code);
+        assert!(is_general || it.declares(&document, *code), "{}: {code:?}", it.line);
+    }
 }
 
 #[test]

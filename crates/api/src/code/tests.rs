@@ -176,6 +176,13 @@ fn the_page_of_error_codes_lists_every_code() {
         format!("| `{tag}` | {status} | {retry} | {nothing} | {meaning} |")
     };
     let rows: Vec<String> = Code::ALL.iter().map(row).collect();
+    let general = page.lines().skip_while(|it| !it.starts_with("Every operation may answer"));
+    let general: Vec<&str> = general.take_while(|it| !it.is_empty()).collect();
+    let general = general.join(" ");
+    let named: Vec<&str> = general.split('`').skip(1).step_by(2).collect();
+    let expected = Code::GENERAL.iter().map(|it| it.tag());
+    let expected: Vec<&str> = expected.chain(["/docs", "/openapi.json", "x-error-codes"]).collect();
+    assert_eq!(named, expected, "the errors of every operation in docs/errors.md");
     let written: Vec<&str> = page.lines().filter(|it| it.starts_with("| `")).collect();
     assert_eq!(written, rows, "write these rows into docs/errors.md:\n{}", rows.join("\n"));
 }

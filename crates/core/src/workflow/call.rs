@@ -4,9 +4,11 @@ use std::{panic::Location, time::Duration};
 
 use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
+use steadfast_store::{self as store, EntityKind};
 
 use super::{
     Ctx, Retry,
+    record::StepInput,
     step::{Asked, TIMEOUT, run},
 };
 use crate::{
@@ -44,8 +46,11 @@ impl Ctx {
                     Ok(serde_json::from_str(&reply.map_err(error)?)?)
                 }
             };
-            let (name, retry, timeout, call_key) = (C::NAME, RETRY, TIMEOUT, Some(key.clone()));
-            run(self, Asked { kind: "call", name, line, retry, timeout, call_key }, call).await
+            let object = store::Address::new(EntityKind::Object, C::CLASS, to.name());
+            let object = object.map_or_else(|_| to.name().to_owned(), |it| it.to_string());
+            let asked = Some((key.clone(), StepInput::of_call(object, &body)));
+            let (name, retry, timeout) = (C::NAME, RETRY, TIMEOUT);
+            run(self, Asked { kind: "call", name, line, retry, timeout, call: asked }, call).await
         }
     }
 

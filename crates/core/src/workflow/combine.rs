@@ -79,7 +79,7 @@ impl Ctx {
         .await;
         if known.is_none() {
             let value = u8::from(matches!(won, Either::Right(_))).into();
-            self.give(Entry::Done { key, value, attempt: None });
+            self.give(Entry::Done { key, value, attempt: None, input: None });
         }
         won
     }

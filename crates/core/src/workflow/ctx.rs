@@ -94,9 +94,10 @@ impl Ctx {
         let value = match self.known_value(&key) {
             Some(value) => value,
             None => {
-                let value = encode(&key, &make())?;
-                self.give(Entry::Done { key: key.clone(), value: value.clone(), attempt: None });
-                value
+                let made = encode(&key, &make())?;
+                let (key, value) = (key.clone(), made.clone());
+                self.give(Entry::Done { key, value, attempt: None, input: None });
+                made
             }
         };
         decode(&key, value)

@@ -8,7 +8,8 @@ use steadfast_store::{Address, Position, Recorded, Store, StoreError, Timestamp,
 
 use super::{
     head::RunHead,
-    record::{Attempt, Entry, Key, Progress, Wait},
+    input::Inputs,
+    record::{Attempt, Entry, Key, Progress, StepInput, Wait},
 };
 use crate::Error;
 
@@ -82,6 +83,8 @@ pub(super) struct RunFold {
     pub(super) acted_at: Timestamp,
     /// Grows with each restart.
     pub(super) generation: u32,
+    /// The inputs of the steps; only a fold for a view has them.
+    inputs: Option<Inputs>,
 }
 
 impl RunFold {
@@ -102,6 +105,7 @@ impl RunFold {
             ended_at: None,
             acted_at: Timestamp(0),
             generation: 0,
+            inputs: None,
         }
     }
 
@@ -110,33 +114,55 @@ impl RunFold {
         Self { head: RunHead::empty(), ..Self::begun(0, 0, Value::Null) }
     }
 
+    /// Of an empty record, for a view.
+    pub(super) fn for_view() -> Self {
+        Self { inputs: Some(Inputs::default()), ..Self::empty() }
+    }
+
     /// Reads the whole record; `None` if there is no such run.
     pub(super) async fn load(store: &dyn Store, run: &Address) -> Result<Option<Self>, StoreError> {
-        Self::load_to(store, run, Version::MAX).await
+        Self::empty().read(store, run, Version::MAX).await
     }
 
     /// Reads the record up to a version.
-    pub(super) async fn load_to(
+    pub(super) async fn read(
+        mut self,
         store: &dyn Store,
         run: &Address,
         to: Version,
     ) -> Result<Option<Self>, StoreError> {
-        let mut fold = Self::empty();
         loop {
-            let page = store.read_stream(run.id(), fold.head.version + 1, PAGE).await?;
+            let page = store.read_stream(run.id(), self.head.version + 1, PAGE).await?;
             for message in page.iter().filter(|it| it.version <= to) {
-                fold.take(message)?;
+                self.take(message)?;
             }
-            if page.len() < PAGE || to <= fold.head.version {
-                return Ok((0 < fold.head.version).then_some(fold));
+            if page.len() < PAGE || to <= self.head.version {
+                self.name_receivers(store).await?;
+                return Ok((0 < self.head.version).then_some(self));
             }
         }
+    }
+
+    /// Reads the addresses of the receivers of sent messages, which the record has as ids.
+    pub(super) async fn name_receivers(&mut self, store: &dyn Store) -> Result<(), StoreError> {
+        match &mut self.inputs {
+            Some(inputs) => inputs.name_receivers(store).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The input of a step, as far as the record has it.
+    pub(super) fn input_of(&self, key: &Key) -> Option<&StepInput> {
+        self.inputs.as_ref()?.of(key)
     }
 
     /// Folds one message of the record.
     pub(super) fn take(&mut self, message: &Recorded) -> Result<(), StoreError> {
         let entry = Entry::of(message)?;
         self.head.reach(message, entry.as_ref());
+        if let Some(inputs) = &mut self.inputs {
+            inputs.take(message, entry.as_ref());
+        }
         if let Some(entry) = entry {
             self.apply(message.version, message.created_at, entry);
         }
@@ -152,13 +178,13 @@ impl RunFold {
         self.head.fold(at, &entry);
         match entry {
             Entry::Started { input, .. } => (self.input, self.created_at) = (input, at),
-            Entry::Done { key, value, attempt } => {
+            Entry::Done { key, value, attempt, .. } => {
                 self.end(key, at, attempt, StepResult::Value(value));
             }
-            Entry::Failed { key, error, attempt } => {
+            Entry::Failed { key, error, attempt, .. } => {
                 self.end(key, at, Some(attempt), StepResult::Failed(error));
             }
-            Entry::Tried { key, error, attempt, retry_at } => {
+            Entry::Tried { key, error, attempt, retry_at, .. } => {
                 let step = self.begin(key, Timestamp(attempt.began_at));
                 let error = Some(error);
                 step.attempts.push(AttemptRecord { attempt, ended_at: at, error });
@@ -267,6 +293,9 @@ impl RunFold {
         self.steps.retain(|it| it.number.is_some_and(|it| it < kept));
         let keys = self.steps.iter().map(|it| it.key.clone());
         self.by_key = keys.zip(0..).collect();
+        if let Some(inputs) = &mut self.inputs {
+            inputs.retain(|key| self.by_key.contains_key(key));
+        }
         let steps = &self.steps;
         self.by_branch.clear();
         let mut places: Vec<usize> = (0..steps.len()).collect();

@@ -17,7 +17,8 @@ impl Runs {
     pub async fn look(&self, workflow: &str, id: &str) -> Result<RunView, RunError> {
         let run = address(workflow, id)?;
         let around = self.around(&run);
-        match RunFold::load(&*self.shared.store, &run).await? {
+        let fold = RunFold::for_view().read(&*self.shared.store, &run, Version::MAX);
+        match fold.await? {
             Some(fold) => Ok(RunView::of(&fold, &run, &around)),
             None => Err(self.unknown(&run)),
         }
@@ -34,7 +35,7 @@ impl Runs {
     ) -> Result<Option<RunView>, RunError> {
         let run = address(workflow, id)?;
         let around = self.around(&run);
-        let mut fold = RunFold::empty();
+        let mut fold = RunFold::for_view();
         loop {
             let from = fold.head.version + 1;
             let page = self.shared.store.read_stream(run.id(), from, BOUNDED_PAGE).await?;
@@ -47,6 +48,7 @@ impl Runs {
                 fold.take(message)?;
             }
             if page.len() < BOUNDED_PAGE {
+                fold.name_receivers(&*self.shared.store).await?;
                 let view = (0 < fold.head.version).then(|| RunView::of(&fold, &run, &around));
                 return view.map(Some).ok_or_else(|| self.unknown(&run));
             }
@@ -77,7 +79,7 @@ impl Runs {
             return self.look(workflow, id).await;
         };
         let unknown = || RunError::UnknownRun { run: run.to_string() };
-        let fold = RunFold::load_to(&*self.shared.store, &run, changed.version).await?;
+        let fold = RunFold::for_view().read(&*self.shared.store, &run, changed.version).await?;
         // Another run may have this id since.
         let fold = fold.filter(|it| it.head.first == changed.first).ok_or_else(unknown)?;
         let (now, under_way, progress) = (Timestamp(changed.at), None, None);

@@ -1,6 +1,6 @@
 //! What is recorded of a run: the messages of its stream, each as JSON.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use steadfast_store::{InvalidInput, Json, Message, Recorded, StoreError};
 
@@ -26,12 +26,28 @@ pub(super) enum Entry {
         value: Value,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         attempt: Option<Attempt>,
+        /// Of a call, recorded with its first attempt.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        input: Option<StepInput>,
     },
     /// A step failed for good.
-    Failed { key: Key, error: Error, attempt: Attempt },
+    Failed {
+        key: Key,
+        error: Error,
+        attempt: Attempt,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        input: Option<StepInput>,
+    },
     /// An attempt of a step failed; the next one is due then.
     #[serde(rename_all = "camelCase")]
-    Tried { key: Key, error: Error, attempt: Attempt, retry_at: i64 },
+    Tried {
+        key: Key,
+        error: Error,
+        attempt: Attempt,
+        retry_at: i64,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        input: Option<StepInput>,
+    },
     /// Something waits until then.
     #[serde(rename_all = "camelCase")]
     Timer { key: Key, due_at: i64 },
@@ -82,6 +98,37 @@ pub(super) struct Attempt {
     /// From 1.
     pub(super) number: u32,
     pub(super) began_at: i64,
+}
+
+/// Bytes of a message that is recorded as the input of a call. A larger one is left out.
+pub(super) const INPUT_BYTES_MAX: usize = 16_000;
+
+/// The input of a call or a send: the receiver, and the message for it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct StepInput {
+    /// The address of the receiver, for example `object/counter/a`.
+    pub to: String,
+    /// The message. The record of a run leaves out that of a call if it has more than 16,000 bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "present")]
+    pub message: Option<Value>,
+    /// Bytes of the message as JSON.
+    pub bytes: usize,
+}
+
+impl StepInput {
+    /// Of a call, as it is recorded.
+    pub(super) fn of_call(to: String, body: &str) -> Self {
+        let is_small = body.len() <= INPUT_BYTES_MAX;
+        let message = if is_small { serde_json::from_str(body).ok() } else { None };
+        Self { to, message, bytes: body.len() }
+    }
+}
+
+/// A null that is there is a value.
+pub(super) fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(from).map(Some)
 }
 
 /// What a run waits for: a sleep, an event, or the next attempt of a step or call.
@@ -169,6 +216,17 @@ impl Entry {
             StoreError::Corrupt { reason: format!("message {position} of a run: {error}") }
         })?;
         Ok(Some(entry))
+    }
+
+    /// The input of a step, if this entry records it.
+    pub(super) fn input(&self) -> Option<(&Key, &StepInput)> {
+        let (Entry::Done { key, input, .. }
+        | Entry::Failed { key, input, .. }
+        | Entry::Tried { key, input, .. }) = self
+        else {
+            return None;
+        };
+        Some((key, input.as_ref()?))
     }
 
     /// Whether it says what the code of the run did.

@@ -33,7 +33,8 @@ impl Ctx {
             let now = self.clock_now();
             match sending.and_then(|it| it.message(Due::After(Duration::ZERO))) {
                 Ok(message) => {
-                    let done = Entry::Done { key, value: Value::Null, attempt: None };
+                    // The record has the message itself, behind this entry.
+                    let done = Entry::Done { key, value: Value::Null, attempt: None, input: None };
                     self.state().give(now, done, Some(message));
                     Ok(())
                 }
@@ -41,7 +42,7 @@ impl Ctx {
                     let text = format!("{key} cannot be sent: {error}");
                     let error = Error::terminal(text).with_code("invalid_input");
                     let attempt = Attempt { number: 1, began_at: now.0 };
-                    self.give(Entry::Failed { key, error: error.clone(), attempt });
+                    self.give(Entry::Failed { key, error: error.clone(), attempt, input: None });
                     Err(error)
                 }
             }

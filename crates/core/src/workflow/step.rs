@@ -16,7 +16,7 @@ use super::{
     Retry,
     ctx::{Ctx, Line, decode},
     fold::StepResult,
-    record::{Attempt, Entry, Key, encode},
+    record::{Attempt, Entry, Key, StepInput, encode},
     state::UnderWay,
 };
 use crate::{
@@ -76,7 +76,7 @@ impl Ctx {
     {
         let line = Location::caller();
         let begin = move |retry, timeout| -> Running<'a, T> {
-            let asked = Asked { kind: "step", name, line, retry, timeout, call_key: None };
+            let asked = Asked { kind: "step", name, line, retry, timeout, call: None };
             Box::pin(run(self, asked, body))
         };
         Step {
@@ -124,8 +124,8 @@ pub(super) struct Asked<'a> {
     pub(super) line: Line,
     pub(super) retry: Retry,
     pub(super) timeout: Duration,
-    /// Set for a call.
-    pub(super) call_key: Option<CallKey>,
+    /// The key and the input of a call. A step has no input: its body uses what it captures.
+    pub(super) call: Option<(CallKey, StepInput)>,
 }
 
 pub(super) async fn run<T, F, Fut>(ctx: &Ctx, asked: Asked<'_>, body: F) -> Result<T>
@@ -135,6 +135,7 @@ where
     Fut: Future<Output = Result<T>> + Send,
 {
     let key = ctx.key(asked.kind, asked.name, asked.line).await;
+    let (call_key, input) = asked.call.unzip();
     match ctx.known(&key) {
         Some(StepResult::Value(value)) => return decode(&key, value),
         Some(StepResult::Failed(error)) => return Err(error),
@@ -144,6 +145,7 @@ where
         let number = due(ctx, &key).await;
         ctx.may_act().await;
         let attempt = Attempt { number, began_at: ctx.clock_now().0 };
+        let input = input.clone().filter(|_| number == 1);
         let cut_off = ctx.state().cut_off;
         let result = if CUT_OFFS_MAX <= cut_off {
             let text = format!("attempt {number} ended with its process {cut_off} times");
@@ -158,8 +160,8 @@ where
         };
         match result {
             Ok((value, told)) => {
-                let done = Entry::Done { key, value, attempt: Some(attempt) };
-                ctx.give_result(done, asked.call_key);
+                let done = Entry::Done { key, value, attempt: Some(attempt), input };
+                ctx.give_result(done, call_key);
                 return Ok(told);
             }
             Err(error) => {
@@ -168,12 +170,12 @@ where
                 let chance = (ctx.0.around.entropy.next() >> 11) as f64 / (1_u64 << 53) as f64;
                 let wait = asked.retry.wait(number, chance).filter(|_| !error.is_terminal());
                 let Some(wait) = wait else {
-                    let failed = Entry::Failed { key, error: error.clone(), attempt };
-                    ctx.give_result(failed, asked.call_key);
+                    let failed = Entry::Failed { key, error: error.clone(), attempt, input };
+                    ctx.give_result(failed, call_key);
                     return Err(error);
                 };
                 let retry_at = ctx.clock_now().after(wait).0;
-                ctx.give(Entry::Tried { key: key.clone(), error, attempt, retry_at });
+                ctx.give(Entry::Tried { key: key.clone(), error, attempt, retry_at, input });
             }
         }
     }

@@ -8,7 +8,7 @@ mod tests;
 mod time;
 mod why;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use steadfast_store::{Address, Timestamp, Version};
 
@@ -16,7 +16,7 @@ pub use self::time::Time;
 use super::{
     Phase, Status, StepStatus,
     fold::RunFold,
-    record::{Key, Progress, Report},
+    record::{Key, Progress, Report, StepInput, present},
     state::UnderWay,
 };
 use crate::Error;
@@ -147,11 +147,6 @@ fn events(fold: &RunFold) -> Vec<EventView> {
     all.into_iter().map(|it| it.1).collect()
 }
 
-/// A null that is there is a value.
-fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
-    Value::deserialize(deserializer).map(Some)
-}
-
 /// How far a run is, in short.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -192,6 +187,10 @@ pub struct StepView {
     /// When a sleep ends, or the next attempt begins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Time>,
+    /// The input of a call or a send. A step has none of its own: its code uses the input of the run
+    /// and earlier outputs. That of a call is known when its first attempt has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<StepInput>,
     /// What it gave.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub output: Option<Value>,

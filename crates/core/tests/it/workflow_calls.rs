@@ -10,12 +10,12 @@ use sha2::{Digest, Sha256};
 use steadfast_core::{
     App, Object, Objects, Runtime, Workflow,
     store::{EntityKind, EntryRange, SeededEntropy, Store},
-    workflow::{Runs, Status},
+    workflow::{RunView, Runs, Status, StepInput},
 };
 
 use crate::{
     lab::{Lab, address_of},
-    ledger::{Add, Forget, Ledger, Query, Read},
+    ledger::{AUDIT, Add, Forget, Ledger, Query, Read},
     play::{Play, until},
     watched::Watched,
 };
@@ -26,6 +26,7 @@ crate::object::on_all!(
     replies_that_were_recorded_are_not_kept,
     the_reply_to_a_run_that_has_ended_goes,
     a_key_of_an_earlier_version_is_found_however_old_it_is,
+    a_run_shows_what_it_called_and_sent,
 );
 
 const AWAY: Duration = Duration::from_hours(24 * 40);
@@ -174,4 +175,40 @@ async fn a_key_of_an_earlier_version_is_found_however_old_it_is(lab: Lab) {
     assert_eq!(status, Status::Complete(json!(1)));
     assert_eq!(ledger.handled.load(Ordering::SeqCst), 1);
     app.stop().await;
+}
+
+async fn a_run_shows_what_it_called_and_sent(lab: Lab) {
+    let play = Play::of(|ctx, _, _| async move {
+        ctx.send(AUDIT, Add { by: 2 }).await?;
+        ctx.step("a", async || Ok(1)).await?;
+        ctx.send(Ledger::at("x/y"), Add { by: 3 }).await?;
+        Ok(json!(ctx.call(Ledger::at("l"), Add { by: 1 }).await?))
+    });
+    let app = program(lab.store.clone(), &play, &Ledger::default()).await;
+    app.start(Play::at("one"), Value::Null).await.unwrap();
+    app.runs().wait("play", "one").await.unwrap();
+    let of = |input: &StepInput| (input.to.clone(), input.message.clone(), input.bytes);
+    let inputs = |view: &RunView| -> Vec<_> {
+        view.steps.iter().map(|it| (it.kind.clone(), it.input.as_ref().map(of))).collect()
+    };
+    let input = |to: &str, by: i64| Some((to.to_owned(), Some(json!({ "by": by })), 8));
+    let expected = [
+        ("send".to_owned(), input("queue/audit/0", 2)),
+        ("step".to_owned(), None),
+        ("send".to_owned(), input("object/ledger/x/y", 3)),
+        ("call".to_owned(), input("object/ledger/l", 1)),
+    ];
+    assert_eq!(inputs(&app.runs().look("play", "one").await.unwrap()), expected);
+    let bounded = app.runs().look_within("play", "one", 100, 100_000).await.unwrap();
+    assert_eq!(inputs(&bounded.expect("a short record")), expected);
+    let history = app.runs().history("play", "one", 0, 100).await.unwrap();
+    let call = history.iter().find(|it| it.fields.contains_key("input") && it.entry == "done");
+    let call = &call.expect("a call").fields["input"];
+    assert_eq!(*call, json!({ "to": "object/ledger/l", "message": { "by": 1 }, "bytes": 8 }));
+    // A restart forgets the steps from one on, and their inputs.
+    app.runs().restart("play", "one", Some("a")).await.unwrap();
+    app.runs().wait("play", "one").await.unwrap();
+    assert_eq!(inputs(&app.runs().look("play", "one").await.unwrap()), expected);
+    app.stop().await;
+    lab.assert_sound().await;
 }

@@ -11,7 +11,7 @@ use axum::{
     http::{HeaderMap, header},
     response::Response,
 };
-use steadfast_api::{Code, ProblemBody};
+use steadfast_api::Code;
 use steadfast_core::Arrival;
 use steadfast_store::{Clock, SystemClock};
 use steadfast_web::Problem;
@@ -24,6 +24,19 @@ use crate::{
     },
     server::Server,
 };
+
+/// Errors of connecting: it is a turn.
+pub(super) const ERRORS: [Code; 9] = [
+    Code::InvalidName,
+    Code::ClassNotFound,
+    Code::Conflict,
+    Code::UpgradeRequired,
+    Code::Refused,
+    Code::TurnRolledBack,
+    Code::HandlerPanicked,
+    Code::MigrationFailed,
+    Code::TurnLost,
+];
 
 /// What a WebSocket reads at once. It is held for every connection, idle or not.
 const READ_BYTES: usize = 4 << 10;
@@ -49,15 +62,6 @@ const READ_BYTES: usize = 4 << 10;
              connect again. A text that the object refuses is answered with `{\"problem\": …}`"),
         (status = 200, body = String, content_type = "text/event-stream",
             description = "Server-sent events; the last one is `closed`"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-            description = "There is no such class, or it takes no connections"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-            description = "The object refuses, with a code of its own"),
-        (status = 426, body = ProblemBody, content_type = "application/problem+json",
-            description = "Neither a WebSocket nor events were asked for"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-            description = "Too many connections are there"),
     ),
 )]
 pub(crate) async fn connect(

@@ -14,7 +14,7 @@ use axum::{
 use futures_util::stream;
 use serde::Deserialize;
 use steadfast_api::{
-    Code, JsonText, Page, ProblemBody, escaped,
+    Code, JsonText, Operation, Page, escaped,
     objects::{
         CallObject, DeleteObject, Deleted, ListClasses, ListObjects, ListTurns, ObjectClass,
         ObjectDetail, ObjectEntry, QueryObject, ShowObject, ShowTurn, SqlRows, TurnDetail,
@@ -30,9 +30,13 @@ use super::{
     id,
     page::{CURSOR, Cursor, Params, Part, bad_cursor},
 };
-use crate::{operation::operation, server::Server};
+use crate::{
+    operation::{fails_with, operation},
+    server::Server,
+};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
+    let export_errors = ShowObject::codes().into_iter().chain([Code::TurnNotFound]);
     OpenApiRouter::default()
         .routes(operation(classes))
         .routes(operation(list))
@@ -42,7 +46,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
         .routes(operation(query))
         .routes(operation(turns))
         .routes(operation(turn))
-        .routes(needs(Role::Viewer, routes!(export)))
+        .routes(fails_with(export_errors, needs(Role::Viewer, routes!(export))))
 }
 
 pub(crate) async fn classes(
@@ -151,7 +155,6 @@ pub(crate) struct ExportParams {
     ),
     responses(
         (status = 200, body = Vec<u8>, content_type = "application/vnd.sqlite3"),
-        (status = "default", body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 pub(crate) async fn export(

@@ -11,7 +11,7 @@ use axum::{
 use serde::Deserialize;
 use serde_json::Value;
 use steadfast_api::{
-    Code, Operation, Page, ProblemBody, read_time,
+    Code, Operation, Page, read_time,
     runs::{
         DeleteRun, ListRuns, ListWorkflows, PauseRun, RestartRun, ResumeRun, RetryRun, RunHistory,
         SendEvent, ShowRun, StartRun, StartedRun, TerminateRun, Wait, WorkflowEntry,
@@ -29,7 +29,7 @@ use super::page::{CURSOR, Params, bad_cursor};
 use crate::{
     listener::Seat,
     live::history::{Watch, answer},
-    operation::{operation, request_key},
+    operation::{fails_with, operation, request_key},
     server::Server,
 };
 
@@ -47,7 +47,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
         .routes(operation(terminate))
         .routes(operation(restart))
         .routes(operation(event))
-        .routes(needs(Role::Viewer, routes!(live)))
+        .routes(fails_with(ShowRun::codes(), needs(Role::Viewer, routes!(live))))
 }
 
 pub(crate) async fn workflows(
@@ -269,7 +269,6 @@ pub(crate) struct LiveParams {
     ),
     responses(
         (status = 200, body = String, content_type = "text/event-stream"),
-        (status = "default", body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 async fn live(

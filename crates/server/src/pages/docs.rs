@@ -100,13 +100,18 @@ async fn errors() -> Page {
             answer(code.is_surely_not_applied()),
         ]
     };
+    let is_general = |it: &&Code| Code::GENERAL.contains(it);
+    let (general, others): (Vec<&Code>, Vec<&Code>) = Code::ALL.iter().partition(is_general);
     let content = html! {
         (heading_of("/docs", "API", "Error codes"))
         p.lead {
             "An error is " code { "application/problem+json" } " with one of these codes. "
             "Applications and objects add codes of their own."
         }
-        (table(&columns, Code::ALL.iter().map(row)))
+        h2 #every-operation { "Errors of every operation" }
+        (table(&columns, general.into_iter().map(row)))
+        h2 { "Errors of single operations" }
+        (table(&columns, others.into_iter().map(row)))
     };
     console("Error codes", Section::None, content)
 }
@@ -161,18 +166,35 @@ fn endpoint(document: &Document, it: &Endpoint<'_>, base: &str) -> Markup {
                 @if let Some(about) = answer.about { p.quiet { (quoted(about)) } }
                 @if let Some((_, schema)) = answer.content { (fields_or_type(document, schema)) }
             }
-            h3 { "Common errors" }
-            p {
-                @for code in it.codes() {
-                    a href={ "/docs/errors#" (code.tag()) } { code { (code.tag()) } } " "
-                }
-            }
-            p.quiet {
-                "This list is general: it follows from the path, the body and the role. Every "
-                "operation can fail with the codes of the store and of the server as well."
-            }
+            h3 { "Errors" }
+            (errors_of(it))
             h3 { "Example" }
             pre { code { (it.curl(document, base)) } }
+        }
+    }
+}
+
+/// The errors of an operation. Applications need not declare theirs.
+fn errors_of(it: &Endpoint<'_>) -> Markup {
+    let columns = [column("Code"), number("Status"), column("Meaning").class("content")];
+    let row = |code: &Code| {
+        let href = format!("/docs/errors#{}", code.tag());
+        [
+            html! { a href=(href) { code { (code.tag()) } } },
+            text(code.status()),
+            html! { div { (code.meaning()) } },
+        ]
+    };
+    let codes = it.codes();
+    html! {
+        @match &codes {
+            Some(codes) if codes.is_empty() => {}
+            Some(codes) => (table(&columns, codes.iter().map(row))),
+            None => p { "The application adds codes of its own, which it does not declare here." },
+        }
+        p.quiet {
+            @if codes.is_some_and(|it| it.is_empty()) { "Only the " } @else { "In addition, the " }
+            a href="/docs/errors#every-operation" { "errors of every operation" } "."
         }
     }
 }

@@ -16,8 +16,8 @@ use steadfast_api::{
 use steadfast_core::{
     RunError,
     workflow::{
-        AttemptView, EventView, HistoryEntry, Phase, RunItem, RunView, StepStatus, StepView,
-        WaitView,
+        AttemptView, EventView, HistoryEntry, Phase, RunItem, RunView, StepInput, StepStatus,
+        StepView, WaitView,
     },
 };
 use steadfast_store::{Clock, SystemClock};
@@ -34,6 +34,7 @@ use super::{
         times,
     },
     forms::Fields,
+    page_of,
 };
 use crate::{
     api::{page::Params, runs as api},
@@ -450,7 +451,6 @@ fn steps(run: &RunView, range: Range, path: &str) -> Markup {
                     (said(did))
                 }
             }
-            span { "The record has no inputs of steps: they come from the input and the outputs." }
         }
     }
 }
@@ -547,7 +547,41 @@ fn inside(step: &StepView, api: &str) -> Markup {
         @if 1 < step.attempts.len() || step.attempts.iter().any(|it| it.error.is_some()) {
             ol.attempts { @for it in &step.attempts { (attempt(it)) } }
         }
+        (input(step, api))
         @if let Some(output) = &step.output { h3 { "Output" } (json_of(output, api)) }
+    }
+}
+
+/// The input of a step. Waits have none: their times and names are in the row.
+fn input(step: &StepView, api: &str) -> Markup {
+    let missing = match step.kind.as_str() {
+        "step" => {
+            "A step has no input of its own: its code uses the input of the run and earlier outputs."
+        }
+        "call" if step.ended_at.is_none() => "Recorded when the first attempt has ended.",
+        "call" | "send" => "Not recorded by the version of the program that made it.",
+        _ => return html! {},
+    };
+    html! {
+        h3 { "Input" }
+        @match &step.input {
+            Some(StepInput { to, message, bytes }) => {
+                p { "to " (receiver(to)) }
+                @match message {
+                    Some(message) => (json_of(message, api)),
+                    None => p.quiet { (bytes) " bytes, too many for the record" },
+                }
+            },
+            None => p.quiet { (missing) },
+        }
+    }
+}
+
+/// The address of a receiver, with a link to its page.
+fn receiver(to: &str) -> Markup {
+    match to.parse() {
+        Ok(address) => html! { a href=(page_of(&address)) { (to) } },
+        Err(_) => html! { code { (to) } },
     }
 }
 

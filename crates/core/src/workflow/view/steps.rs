@@ -58,6 +58,7 @@ fn view(
         started_at: Time(began(fold, key, began_at)),
         ended_at: ended_at.map(Time),
         until: until.map(Time),
+        input: fold.input_of(key).cloned(),
         output,
         error,
         attempts: Vec::new(),

@@ -53,12 +53,12 @@ fn wake(waits: &[(Key, Option<i64>)]) -> Entry {
 
 fn done(key: Key, value: Value, began_at: i64) -> Entry {
     let attempt = Some(Attempt { number: 1, began_at });
-    Entry::Done { key, value, attempt }
+    Entry::Done { key, value, attempt, input: None }
 }
 
 fn tried(key: Key, number: u32, began_at: i64, retry_at: i64) -> Entry {
     let error = Error::retryable("no result").with_code("timeout");
-    Entry::Tried { key, error, attempt: Attempt { number, began_at }, retry_at }
+    Entry::Tried { key, error, attempt: Attempt { number, began_at }, retry_at, input: None }
 }
 
 /// Name, status and times of each step.
@@ -229,7 +229,7 @@ fn what_lost_against_another_branch_is_dropped() {
         Entry::Event { name: "payment".into(), payload: json!(500) },
         wake(&[]),
         Entry::Took { key: key("select#1.0/", "event", "payment"), event: 6 },
-        Entry::Done { key: key("", "select", ""), value: json!(0), attempt: None },
+        Entry::Done { key: key("", "select", ""), value: json!(0), attempt: None, input: None },
         Entry::Completed { output: json!("shipped") },
     ]);
     let view = look(entries, 2_000_000);
@@ -250,7 +250,7 @@ fn a_restart_forgets_what_a_replay_forgets() {
     let ship = key("", "step", "ship");
     let mut entries = waiting_order();
     entries.extend([
-        Entry::Done { key: key("", "select", ""), value: json!(1), attempt: None },
+        Entry::Done { key: key("", "select", ""), value: json!(1), attempt: None, input: None },
         done(ship.clone(), json!(null), 61),
         Entry::Progress(Progress { message: "shipped".into(), percent: Some(50.0) }),
         Entry::Terminated,

@@ -12,7 +12,7 @@ use axum::{
 use futures_util::{Stream, StreamExt, stream};
 use serde::Deserialize;
 use steadfast_api::{
-    ProblemBody,
+    Code,
     buckets::{Blob, DeletedBlob},
 };
 use steadfast_bucket::{
@@ -23,6 +23,15 @@ use utoipa::IntoParams;
 
 use super::headers;
 use crate::{api::page::Params, server::Server};
+
+/// Errors of every operation on the bytes of a blob.
+pub(crate) const ERRORS: [Code; 5] = [
+    Code::InvalidName,
+    Code::InvalidKey,
+    Code::BucketNotFound,
+    Code::BlobNotFound,
+    Code::PreconditionFailed,
+];
 
 /// A writer that sends nothing for this time is given up.
 const SILENCE_MAX: Duration = Duration::from_mins(1);
@@ -57,13 +66,6 @@ pub(crate) fn names(bucket: &str, key: &str) -> Result<(BucketName, BlobKey), Bu
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
     responses(
         (status = 200, body = Blob),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-            description = "`invalid_key`, `bad_request`"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json"),
-        (status = 412, body = ProblemBody, content_type = "application/problem+json"),
-        (status = 413, body = ProblemBody, content_type = "application/problem+json",
-            description = "`too_large`"),
-        (status = 507, body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 pub(crate) async fn put(
@@ -122,9 +124,6 @@ pub(crate) async fn write<E: std::fmt::Display>(
         (status = 200, body = Vec<u8>, content_type = "application/octet-stream"),
         (status = 206, body = Vec<u8>, content_type = "application/octet-stream"),
         (status = 304, description = "Not changed"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json"),
-        (status = 412, body = ProblemBody, content_type = "application/problem+json"),
-        (status = 416, body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 pub(crate) async fn get(
@@ -186,8 +185,6 @@ fn not_modified(etag: &str) -> Response {
     responses(
         (status = 200, description = "Its headers"),
         (status = 304, description = "Not changed"),
-        (status = 404, description = "There is none"),
-        (status = 412, description = "It is not as expected"),
     ),
 )]
 pub(crate) async fn head(
@@ -218,8 +215,6 @@ pub(crate) async fn head(
     ),
     responses(
         (status = 200, body = DeletedBlob),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json"),
-        (status = 412, body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 pub(crate) async fn delete(

@@ -113,15 +113,20 @@ fn note(step: &StepView) -> String {
     let until = step.until.map(|it| it.to_string()).unwrap_or_default();
     let error = step.error.as_ref().map(|it| format!("{}: {}", it.code, it.message));
     let error = error.map(|it| short(&it)).unwrap_or_default();
+    let input = step.input.as_ref().map(|it| {
+        let message = it.message.as_ref().map(|it| format!(" {}", short(&it.to_string())));
+        format!("{}{}", it.to, message.unwrap_or_default())
+    });
     match step.status {
         StepStatus::Retrying => format!("{error}; next attempt at {until}"),
         StepStatus::Failed => error,
         StepStatus::Waiting if !until.is_empty() => format!("until {until}"),
         // Most steps give a short value, and who has a long one asks for JSON.
-        StepStatus::Done => match step.output.as_ref().filter(|it| !it.is_null()) {
-            Some(it) => short(&it.to_string()),
-            None => String::new(),
-        },
+        StepStatus::Done => {
+            let output = step.output.as_ref().filter(|it| !it.is_null());
+            let output = output.map(|it| short(&it.to_string()));
+            input.into_iter().chain(output).collect::<Vec<_>>().join(" → ")
+        }
         StepStatus::Waiting | StepStatus::Running | StepStatus::Dropped => String::new(),
     }
 }

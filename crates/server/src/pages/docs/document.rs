@@ -6,27 +6,10 @@ use serde_json::Value;
 use steadfast_api::Code;
 
 use super::schema::Field;
+use crate::operation::ERROR_CODES;
 
 /// Methods in the order in which they are shown.
 const METHODS: [&str; 6] = ["get", "head", "post", "put", "patch", "delete"];
-
-/// Parts of paths, and the code of a path whose part names nothing.
-const MISSING: [(&str, Code); 14] = [
-    ("{class}", Code::ClassNotFound),
-    ("{class}/{name}", Code::ObjectNotFound),
-    ("/turns/{turn}", Code::TurnNotFound),
-    ("/calls/{message}", Code::MessageNotFound),
-    ("{workflow}", Code::WorkflowNotFound),
-    ("/runs/{id}", Code::RunNotFound),
-    ("/processes/{name}", Code::ProcessNotFound),
-    ("/processes/{name}/{id}", Code::InstanceNotFound),
-    ("{queue}", Code::QueueNotFound),
-    ("/messages/{id}", Code::MessageNotFound),
-    ("{bucket}", Code::BucketNotFound),
-    ("/objects/{key}", Code::BlobNotFound),
-    ("/keys/{id}", Code::KeyNotFound),
-    ("/tokens/{id}", Code::TokenNotFound),
-];
 
 /// The OpenAPI document.
 pub(super) struct Document(pub(super) Value);
@@ -128,26 +111,11 @@ impl<'a> Endpoint<'a> {
         .collect()
     }
 
-    /// The codes that its errors mostly have. Every operation may also fail with those of the store
-    /// and of the server.
-    pub(super) fn codes(&self) -> BTreeSet<Code> {
-        let ends = |part: &str| {
-            let rest = self.path.split_once(part).map(|it| it.1);
-            rest.is_some_and(|it| it.is_empty() || it.starts_with('/'))
-        };
-        let missing = MISSING.iter().filter(|it| self.path.starts_with("/v1/") && ends(it.0));
-        let mut codes: BTreeSet<Code> = missing.map(|it| it.1).collect();
-        codes.insert(Code::BadRequest);
-        if self.body().is_some() {
-            codes.extend([Code::InvalidInput, Code::TooLarge]);
-        }
-        if self.takes_key() {
-            codes.extend([Code::InvalidKey, Code::KeyReused]);
-        }
-        if self.needs() != "viewer" && self.method != "GET" {
-            codes.extend([Code::ReadOnly, Code::DiskFull, Code::OutcomeUnknown]);
-        }
-        codes
+    /// The codes of its errors, if it declares them. Every operation may also fail with
+    /// [`Code::GENERAL`].
+    pub(super) fn codes(&self) -> Option<Vec<Code>> {
+        let tags = self.operation[ERROR_CODES].as_array()?.iter().filter_map(Value::as_str);
+        Some(tags.filter_map(Code::of_tag).collect())
     }
 
     fn takes_key(&self) -> bool {
@@ -206,6 +174,7 @@ mod tests {
                 "tags": ["queues"],
                 "summary": "Send messages",
                 "x-needs-role": "member",
+                "x-error-codes": ["queue_not_found", "key_reused"],
                 "parameters": [
                     { "name": "queue", "in": "path", "required": true, "schema": {
                         "type": "string" } },
@@ -253,8 +222,7 @@ mod tests {
                 "rows[].id integer or null false",
             ]
         );
-        assert!(it.codes().contains(&Code::QueueNotFound) && it.codes().contains(&Code::KeyReused));
-        assert!(!it.codes().contains(&Code::MessageNotFound));
+        assert_eq!(it.codes(), Some(vec![Code::QueueNotFound, Code::KeyReused]));
         let curl = it.curl(&document, "http://h");
         assert!(curl.starts_with("curl -X POST http://h/v1/queues/QUEUE/messages \\\n"), "{curl}");
         assert!(curl.ends_with("-d '{\"body\":\"text\"}'"), "{curl}");

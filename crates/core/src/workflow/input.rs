@@ -1,0 +1,99 @@
+//! The inputs of the steps of a run, for views: a driver does not need them. The input of a call is
+//! recorded with its first attempt, and that of a send is the message that stands behind its entry.
+
+use std::collections::HashMap;
+
+use steadfast_store::{EntityId, Recorded, Store, StoreError};
+
+use super::record::{Entry, Key, StepInput};
+
+/// The inputs that the record has, by step.
+#[derive(Debug, Default)]
+pub(super) struct Inputs {
+    known: HashMap<Key, StepInput>,
+    /// Sends whose receivers are known by id alone.
+    unnamed: Vec<(Key, EntityId)>,
+    /// The send whose message comes next.
+    send: Option<Key>,
+}
+
+impl Inputs {
+    pub(super) fn of(&self, key: &Key) -> Option<&StepInput> {
+        self.known.get(key)
+    }
+
+    /// Reads one message of the record, in order.
+    pub(super) fn take(&mut self, message: &Recorded, entry: Option<&Entry>) {
+        let send = self.send.take();
+        let Some(entry) = entry else {
+            if let (Some(key), Some(target)) = (send, message.target) {
+                let data = message.data.as_str();
+                let (to, bytes) = (target.to_string(), data.len());
+                let input = StepInput { to, message: serde_json::from_str(data).ok(), bytes };
+                self.known.insert(key.clone(), input);
+                self.unnamed.push((key, target));
+            }
+            return;
+        };
+        if let Entry::Done { key, .. } = entry
+            && key.kind == "send"
+        {
+            self.send = Some(key.clone());
+        }
+        if let Some((key, input)) = entry.input() {
+            self.known.insert(key.clone(), input.clone());
+        }
+    }
+
+    /// Forgets those of other steps.
+    pub(super) fn retain(&mut self, is_kept: impl Fn(&Key) -> bool) {
+        self.known.retain(|key, _| is_kept(key));
+        self.unnamed.retain(|it| is_kept(&it.0));
+    }
+
+    /// Reads the addresses of receivers.
+    pub(super) async fn name_receivers(&mut self, store: &dyn Store) -> Result<(), StoreError> {
+        let mut ids: Vec<EntityId> = self.unnamed.iter().map(|it| it.1).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let addresses = store.addresses(&ids).await?;
+        for (key, id) in self.unnamed.drain(..) {
+            if let (Some(input), Some(address)) = (self.known.get_mut(&key), addresses.get(&id)) {
+                input.to = address.to_string();
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workflow::record::INPUT_BYTES_MAX;
+
+    #[test]
+    fn a_large_message_of_a_call_is_left_out_of_the_record() {
+        let body = |len: usize| format!("\"{}\"", "x".repeat(len - 2));
+        let small = StepInput::of_call("object/a/b".into(), &body(INPUT_BYTES_MAX));
+        assert!(small.message.is_some() && small.bytes == INPUT_BYTES_MAX);
+        let large = StepInput::of_call("object/a/b".into(), &body(INPUT_BYTES_MAX + 1));
+        assert_eq!((large.message, large.bytes), (None, INPUT_BYTES_MAX + 1));
+    }
+
+    #[test]
+    fn records_of_earlier_versions_are_read_and_earlier_versions_read_ours() {
+        let key = r#"{"kind":"call","name":"add","count":1}"#;
+        let old = format!(r#"{{"entry":"done","key":{key},"value":1}}"#);
+        let Ok(Entry::Done { input: None, .. }) = serde_json::from_str(&old) else {
+            panic!("{old}");
+        };
+        // An earlier version ignores fields that it does not know.
+        let new = old.replace("\"value\":1", "\"value\":1,\"later\":{}");
+        assert!(matches!(serde_json::from_str(&new), Ok(Entry::Done { .. })), "{new}");
+        let entry: Entry = serde_json::from_str(&old).unwrap();
+        assert_eq!(serde_json::to_string(&entry).unwrap(), old);
+    }
+}
