@@ -274,8 +274,8 @@ pub enum PresignMethod {
 }
 
 requests! {
-    /// List the recent events of a bucket, newest first, with the state of their delivery. Delivered
-    /// events are kept as long as other messages.
+    /// List the recent events of a bucket, newest first, with the state of their delivery.
+    /// Delivered events are kept as long as other messages.
     paged ListBucketEvents {
         /// Bucket name
         bucket: String,

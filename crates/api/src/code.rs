@@ -34,7 +34,7 @@ macro_rules! codes {
                 match self { $(Code::$name => $status),* }
             }
 
-            /// What it means.
+            /// Its meaning.
             pub fn meaning(self) -> &'static str {
                 match self { $(Code::$name => concat!($($doc),*).trim_start()),* }
             }
@@ -161,7 +161,7 @@ codes! {
 }
 
 impl Code {
-    /// Codes that every request may get: it is not admitted, cannot be read or comes too slowly, the
+    /// Codes that every request may get: it is not admitted, cannot be read or is too slow, the
     /// server is busy or stops, or the store is in trouble.
     pub const GENERAL: &'static [Self] = &[
         Self::BadRequest,

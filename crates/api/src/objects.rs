@@ -15,7 +15,7 @@ use steadfast_store::{ObjectSummary, TurnSummary};
 use utoipa::ToSchema;
 
 use crate::{
-    JsonText, Limit, Page,
+    JsonText, Page,
     json::json_value,
     operation::{like, operation, requests},
     rfc3339,
@@ -24,29 +24,17 @@ use crate::{
 requests! {
     /// List the classes: those that the program serves, and those of stored objects.
     paged ListClasses {} => Page<ObjectClass>, Get "/v1/objects", Viewer, errors [];
-}
 
-/// List the objects of a class, by name.
-#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct ListObjects {
-    /// Class name
-    #[serde(skip)]
-    pub class: String,
-    /// Filter by the beginning of the name
-    #[arg(long, env = "STEADFAST_PREFIX", value_name = "TEXT")]
-    pub prefix: Option<String>,
-    /// Maximum number of rows
-    #[arg(long, env = "STEADFAST_LIMIT", default_value_t)]
-    pub limit: Limit,
-    /// Continue behind the page with this `next`
-    #[arg(long, env = "STEADFAST_CURSOR")]
-    pub cursor: Option<String>,
-}
-operation!(ListObjects => Page<ObjectEntry>, Get "/v1/objects/{class}" (class), Viewer,
-    errors [InvalidName, ClassNotFound]);
+    /// List the objects of a class, by name.
+    paged ListObjects {
+        /// Class name
+        class: String,
+    } with {
+        /// Filter by the beginning of the name
+        #[arg(long, env = "STEADFAST_PREFIX", value_name = "TEXT")]
+        pub prefix: Option<String>,
+    } => Page<ObjectEntry>, Get "/v1/objects/{class}", Viewer, errors [InvalidName, ClassNotFound];
 
-requests! {
     /// Show the size, tables, alarms, connections and last error of an object. It is read as it is
     /// stored.
     plain ShowObject {
@@ -57,7 +45,8 @@ requests! {
     } => ObjectDetail, Get "/v1/objects/{class}/{name}", Viewer,
         errors [InvalidName, ClassNotFound, ObjectNotFound];
 
-    /// Delete an object: its database, alarms and images. Messages that it sent are still delivered.
+    /// Delete an object: its database, alarms and images. Messages that it sent are still
+    /// delivered.
     plain DeleteObject {
         /// Class name
         class: String,
@@ -188,7 +177,7 @@ impl ObjectEntry {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectDetail {
-    /// What the list shows of it.
+    /// Its entry in the list.
     #[serde(flatten)]
     pub entry: ObjectEntry,
     /// Its class.
@@ -227,7 +216,7 @@ pub struct AlarmEntry {
     pub message: String,
     /// Its period in milliseconds, if it is repeated.
     pub every_ms: Option<u64>,
-    /// What becomes of times that passed: once, each or skip.
+    /// How missed times are made up for: once, each or skip.
     pub catch_up: String,
     /// Attempts that failed so far.
     pub attempts: u32,
@@ -314,11 +303,11 @@ impl From<&TurnSummary> for TurnEntry {
     }
 }
 
-/// What one turn changed.
+/// The changes of one turn.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TurnDetail {
-    /// What the timeline shows of it.
+    /// Its entry in the timeline.
     #[serde(flatten)]
     pub entry: TurnEntry,
     /// Tables, indexes, views and triggers that were made, changed or removed, without the
@@ -340,7 +329,7 @@ pub struct RowEntry {
     pub table: String,
     /// Whether the table is the runtime's own.
     pub system: bool,
-    /// What names the row: its primary key or row id.
+    /// The primary key of the row, or its row id.
     #[schema(value_type = Object)]
     pub key: Map<String, Value>,
     /// The columns, in the order of the table.

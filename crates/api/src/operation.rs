@@ -230,22 +230,24 @@ macro_rules! operation {
 pub(crate) use operation;
 
 /// Declares operations whose fields are the names in their path, in the order of the path. A
-/// `keyed` one has an idempotency key as well, a `paged` one a limit and a cursor.
+/// `keyed` one has an idempotency key as well, a `paged` one a limit and a cursor. Other fields
+/// stand behind `with`.
 macro_rules! requests {
     ($($(#[$meta:meta])* $kind:ident $name:ident {
         $($(#[$about:meta])* $field:ident: $type:ident,)*
-    } => $response:ty, $method:ident $path:literal, $role:ident $(, status $status:literal)?,
-        errors $codes:tt;)*) => { $(
+    } $(with { $($more:tt)* })? => $response:ty, $method:ident $path:literal, $role:ident
+        $(, status $status:literal)?, errors $codes:tt;)*) => { $(
         requests!(@$kind $name ($(#[$meta])*) {
             $($(#[$about])* #[serde(skip)] pub $field: $type,)*
+            $($($more)*)?
         } ($response, $method $path ($($field),*), $role $(, status $status)?) $codes);
     )* };
     (@plain $name:ident $about:tt $fields:tt ($response:ty, $($how:tt)*) $codes:tt) => {
-        requests!(@struct $name $about (deny_unknown_fields) $fields {});
+        requests!(@struct $name $about $fields {});
         operation!($name => $response, $($how)*, errors $codes);
     };
     (@keyed $name:ident $about:tt $fields:tt ($response:ty, $($how:tt)*) $codes:tt) => {
-        requests!(@struct $name $about (deny_unknown_fields) $fields {
+        requests!(@struct $name $about $fields {
             /// Idempotency key: a repetition within 24 hours changes nothing and gets the first
             /// answer
             #[arg(long, env = "STEADFAST_IDEMPOTENCY_KEY", value_name = "KEY")]
@@ -255,7 +257,7 @@ macro_rules! requests {
         operation!($name => $response, $($how)*, key idempotency_key, errors $codes);
     };
     (@paged $name:ident $about:tt $fields:tt ($response:ty, $($how:tt)*) $codes:tt) => {
-        requests!(@struct $name $about (deny_unknown_fields, default) $fields {
+        requests!(@struct $name $about $fields {
             /// Maximum number of rows
             #[arg(long, env = "STEADFAST_LIMIT", default_value_t)]
             pub limit: $crate::Limit,
@@ -265,11 +267,11 @@ macro_rules! requests {
         });
         operation!($name => $response, $($how)*, errors $codes);
     };
-    (@struct $name:ident ($($about:tt)*) ($($serde:tt)*) { $($fields:tt)* } { $($more:tt)* }) => {
+    (@struct $name:ident ($($about:tt)*) { $($fields:tt)* } { $($more:tt)* }) => {
         $($about)*
         #[derive(Clone, Debug, Default, clap::Args, serde::Serialize, serde::Deserialize)]
         #[derive(utoipa::ToSchema)]
-        #[serde($($serde)*)]
+        #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
         pub struct $name {
             $($fields)*
             $($more)*

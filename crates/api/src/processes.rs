@@ -8,7 +8,7 @@ use steadfast_store::StreamSummary;
 use utoipa::ToSchema;
 
 use crate::{
-    Limit, Page,
+    Page,
     json::json_value,
     operation::{operation, requests},
     rfc3339,
@@ -18,31 +18,19 @@ use crate::{
 requests! {
     /// List the processes of the program.
     plain ListProcesses {} => Page<Process>, Get "/v1/processes", Viewer, errors [];
-}
 
-/// List the instances of a process by id. With a status, a page may be shorter than its limit and
-/// still have a next one.
-#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct ListInstances {
-    /// Process name
-    #[arg(default_value = "", hide_default_value = true)]
-    #[serde(skip)]
-    pub name: String,
-    /// Filter by status
-    #[arg(long, env = "STEADFAST_STATUS", value_enum)]
-    pub status: Option<Status>,
-    /// Maximum number of rows
-    #[arg(long, env = "STEADFAST_LIMIT", default_value_t)]
-    pub limit: Limit,
-    /// Continue behind the page with this `next`
-    #[arg(long, env = "STEADFAST_CURSOR")]
-    pub cursor: Option<String>,
-}
-operation!(ListInstances => Page<Instance>, Get "/v1/processes/{name}" (name), Viewer,
-    errors [ProcessNotFound]);
+    /// List the instances of a process by id. With a status, a page may be shorter than its limit
+    /// and still have a next one.
+    paged ListInstances {
+        /// Process name
+        #[arg(default_value = "", hide_default_value = true)]
+        name: String,
+    } with {
+        /// Filter by status
+        #[arg(long, env = "STEADFAST_STATUS", value_enum)]
+        pub status: Option<Status>,
+    } => Page<Instance>, Get "/v1/processes/{name}", Viewer, errors [ProcessNotFound];
 
-requests! {
     /// Show the state and the messages of an instance.
     paged ShowInstance {
         /// Process name
@@ -161,7 +149,7 @@ pub struct InstanceDetail {
     pub address: String,
     /// Whether it has ended.
     pub status: Status,
-    /// What it knows.
+    /// Its state, as the process defines it.
     pub state: Value,
     /// The number of its last message.
     pub version: i64,
@@ -181,12 +169,12 @@ pub struct Reply {
     pub data: Value,
 }
 
-/// What became of an input. A repetition under the same key gets the same.
+/// The decision on an input. A repetition under the same key gets the same one.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Decision {
     /// The place of the input in its stream.
     pub position: i64,
-    /// What was decided on it, in order.
+    /// The outputs of the decision, in order.
     pub outputs: Vec<DecisionOutput>,
     /// The answer, if the process gave one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -198,12 +186,12 @@ pub struct Decision {
 /// One decision.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct DecisionOutput {
-    /// What is done with it: reply, send, publish, schedule or complete.
+    /// The action: reply, send, publish, schedule or complete.
     pub action: String,
     /// Its type.
     #[serde(rename = "type")]
     pub type_: String,
-    /// What it says.
+    /// Its data.
     pub data: Value,
 }
 

@@ -11,7 +11,7 @@ use steadfast_store::Position;
 use utoipa::ToSchema;
 
 use crate::{
-    JsonText, Limit, Page,
+    JsonText, Page,
     operation::{like, operation, requests},
     rfc3339,
 };
@@ -53,28 +53,19 @@ requests! {
         /// Queue name
         queue: String,
     } => Queue, Post "/v1/queues/{queue}/resume", Operator, errors [InvalidName, QueueNotFound];
-}
 
-/// Look at messages without consuming them: in due order, dead letters in the order in which they
-/// were sent.
-#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct PeekQueue {
-    /// Queue name
-    #[serde(skip)]
-    pub queue: String,
-    /// Filter by state
-    #[arg(long, env = "STEADFAST_STATE", value_enum, default_value_t)]
-    pub state: MessageState,
-    /// Maximum number of rows
-    #[arg(long, env = "STEADFAST_LIMIT", default_value_t)]
-    pub limit: Limit,
-    /// Continue behind the page with this `next`
-    #[arg(long, env = "STEADFAST_CURSOR")]
-    pub cursor: Option<String>,
+    /// Look at messages without consuming them: in due order, dead letters in the order in which
+    /// they were sent.
+    paged PeekQueue {
+        /// Queue name
+        queue: String,
+    } with {
+        /// Filter by state
+        #[arg(long, env = "STEADFAST_STATE", value_enum, default_value_t)]
+        pub state: MessageState,
+    } => Page<QueueMessage>, Get "/v1/queues/{queue}/messages", Viewer,
+        errors [InvalidName, QueueNotFound];
 }
-operation!(PeekQueue => Page<QueueMessage>, Get "/v1/queues/{queue}/messages" (queue), Viewer,
-    errors [InvalidName, QueueNotFound]);
 
 /// Send one message, or up to 1,000 together: all of them, or none. They are durable when this is
 /// answered. A queue is created by the first message sent to it.
@@ -152,28 +143,22 @@ impl Default for PullMessages {
     }
 }
 
-/// Settle messages that were pulled. A late acknowledgement counts as long as nobody else got the
-/// message; otherwise its lease is in `lost`, and the others of the request count.
-#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-pub struct AckMessages {
-    /// Queue name
-    #[serde(skip)]
-    pub queue: String,
-    /// Messages that are done
-    #[arg(skip)]
-    pub acks: Vec<Ack>,
-    /// Messages to deliver again
-    #[arg(skip)]
-    pub retries: Vec<Retry>,
-    /// Idempotency key: a repetition within 24 hours changes nothing and gets the first answer
-    #[arg(long, env = "STEADFAST_IDEMPOTENCY_KEY", value_name = "KEY")]
-    #[serde(skip)]
-    pub idempotency_key: Option<String>,
+requests! {
+    /// Settle messages that were pulled. A late acknowledgement counts as long as nobody else got
+    /// the message; otherwise its lease is in `lost`, and the others of the request count.
+    keyed AckMessages {
+        /// Queue name
+        queue: String,
+    } with {
+        /// Messages that are done
+        #[arg(skip)]
+        pub acks: Vec<Ack>,
+        /// Messages to deliver again
+        #[arg(skip)]
+        pub retries: Vec<Retry>,
+    } => AckedMessages, Post "/v1/queues/{queue}/messages/ack", Member,
+        errors [InvalidName, QueueNotFound, InvalidInput];
 }
-operation!(AckMessages => AckedMessages, Post "/v1/queues/{queue}/messages/ack" (queue), Member,
-    key idempotency_key,
-    errors [InvalidName, QueueNotFound, InvalidInput]);
 
 /// A message that is done.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -194,61 +179,47 @@ pub struct Retry {
     pub delay_ms: Option<u64>,
 }
 
-/// Remove messages that no consumer holds. Their records are kept as long as other records.
-#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct PurgeQueue {
-    /// Queue name
-    #[serde(skip)]
-    pub queue: String,
-    /// Filter by state: pending or dead
-    #[arg(long, env = "STEADFAST_STATE", value_enum)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub state: Option<MessageState>,
-    /// Only this message; may be repeated
-    #[arg(long = "id", env = "STEADFAST_ID", value_name = "ID")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ids: Option<Vec<String>>,
-    /// Idempotency key: a repetition within 24 hours changes nothing and gets the first answer
-    #[arg(long, env = "STEADFAST_IDEMPOTENCY_KEY", value_name = "KEY")]
-    #[serde(skip)]
-    pub idempotency_key: Option<String>,
-}
-operation!(PurgeQueue => Purged, Post "/v1/queues/{queue}/purge" (queue), Operator, key
-    idempotency_key,
-    errors [InvalidName, QueueNotFound, InvalidInput]);
+requests! {
+    /// Remove messages that no consumer holds. Their records are kept as long as other records.
+    keyed PurgeQueue {
+        /// Queue name
+        queue: String,
+    } with {
+        /// Filter by state: pending or dead
+        #[arg(long, env = "STEADFAST_STATE", value_enum)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub state: Option<MessageState>,
+        /// Only this message; may be repeated
+        #[arg(long = "id", env = "STEADFAST_ID", value_name = "ID")]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub ids: Option<Vec<String>>,
+    } => Purged, Post "/v1/queues/{queue}/purge", Operator,
+        errors [InvalidName, QueueNotFound, InvalidInput];
 
-/// Move messages of a dead-letter queue back to the queues that they were sent to, with new
-/// attempts.
-#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct RedriveQueue {
-    /// Queue name, usually of a dead-letter queue
-    #[serde(skip)]
-    pub queue: String,
-    /// Target queue, instead of the one that each message was sent to
-    #[arg(long, env = "STEADFAST_TO", value_name = "QUEUE")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub to: Option<String>,
-    /// Which messages; all if it is left out
-    #[command(flatten)]
-    pub filter: RedriveFilter,
-    /// Messages that become due per second; all at once if it is left out
-    #[arg(long = "rate", env = "STEADFAST_RATE", value_name = "PER_SECOND")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rate_per_second: Option<f64>,
-    /// Move nothing; report what would be moved
-    #[arg(long, env = "STEADFAST_DRY_RUN",
-        value_parser = clap::builder::FalseyValueParser::new())]
-    pub dry_run: bool,
-    /// Idempotency key: a repetition within 24 hours changes nothing and gets the first answer
-    #[arg(long, env = "STEADFAST_IDEMPOTENCY_KEY", value_name = "KEY")]
-    #[serde(skip)]
-    pub idempotency_key: Option<String>,
+    /// Move messages of a dead-letter queue back to the queues that they were sent to, with new
+    /// attempts.
+    keyed RedriveQueue {
+        /// Queue name, usually of a dead-letter queue
+        queue: String,
+    } with {
+        /// Target queue, instead of the one that each message was sent to
+        #[arg(long, env = "STEADFAST_TO", value_name = "QUEUE")]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub to: Option<String>,
+        /// Which messages; all if it is left out
+        #[command(flatten)]
+        pub filter: RedriveFilter,
+        /// Messages that become due per second; all at once if it is left out
+        #[arg(long = "rate", env = "STEADFAST_RATE", value_name = "PER_SECOND")]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub rate_per_second: Option<f64>,
+        /// Move nothing; report what would be moved
+        #[arg(long, env = "STEADFAST_DRY_RUN",
+            value_parser = clap::builder::FalseyValueParser::new())]
+        pub dry_run: bool,
+    } => Redriven, Post "/v1/queues/{queue}/redrive", Operator,
+        errors [InvalidName, QueueNotFound, InvalidInput];
 }
-operation!(RedriveQueue => Redriven, Post "/v1/queues/{queue}/redrive" (queue), Operator, key
-    idempotency_key,
-    errors [InvalidName, QueueNotFound, InvalidInput]);
 
 /// Selects messages.
 #[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]

@@ -14,44 +14,34 @@ use steadfast_core::workflow::{
 use utoipa::ToSchema;
 
 use crate::{
-    JsonText, Limit, Page,
+    JsonText, Page,
     operation::{like, operation, requests},
 };
 
 requests! {
     /// List the workflows of the program, their limits, and how many runs each has.
     plain ListWorkflows {} => Page<WorkflowEntry>, Get "/v1/workflows", Viewer, errors [];
-}
 
-/// List the runs of a workflow, newest first.
-#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct ListRuns {
-    /// Workflow name
-    #[arg(default_value = "", hide_default_value = true)]
-    #[serde(skip)]
-    pub workflow: String,
-    /// Filter by status
-    #[arg(long, env = "STEADFAST_STATUS", value_parser = phases())]
-    pub status: Option<Phase>,
-    /// Filter by the beginning of the id
-    #[arg(long, env = "STEADFAST_PREFIX", value_name = "TEXT")]
-    pub prefix: Option<String>,
-    /// Only runs started at this time or later, as in 2026-11-15T12:30:00Z
-    #[arg(long, env = "STEADFAST_SINCE", value_name = "TIME")]
-    pub since: Option<String>,
-    /// Only runs started before this time
-    #[arg(long, env = "STEADFAST_UNTIL", value_name = "TIME")]
-    pub until: Option<String>,
-    /// Maximum number of rows
-    #[arg(long, env = "STEADFAST_LIMIT", default_value_t)]
-    pub limit: Limit,
-    /// Continue behind the page with this `next`
-    #[arg(long, env = "STEADFAST_CURSOR")]
-    pub cursor: Option<String>,
+    /// List the runs of a workflow, newest first.
+    paged ListRuns {
+        /// Workflow name
+        #[arg(default_value = "", hide_default_value = true)]
+        workflow: String,
+    } with {
+        /// Filter by status
+        #[arg(long, env = "STEADFAST_STATUS", value_parser = phases())]
+        pub status: Option<Phase>,
+        /// Filter by the beginning of the id
+        #[arg(long, env = "STEADFAST_PREFIX", value_name = "TEXT")]
+        pub prefix: Option<String>,
+        /// Only runs started at this time or later, as in 2026-11-15T12:30:00Z
+        #[arg(long, env = "STEADFAST_SINCE", value_name = "TIME")]
+        pub since: Option<String>,
+        /// Only runs started before this time
+        #[arg(long, env = "STEADFAST_UNTIL", value_name = "TIME")]
+        pub until: Option<String>,
+    } => Page<RunItem>, Get "/v1/workflows/{workflow}/runs", Viewer, errors [WorkflowNotFound];
 }
-operation!(ListRuns => Page<RunItem>, Get "/v1/workflows/{workflow}/runs" (workflow), Viewer,
-    errors [WorkflowNotFound]);
 
 /// The statuses of a run, for the command line.
 pub fn phases() -> impl TypedValueParser<Value = Phase> {
@@ -91,24 +81,20 @@ fn created(started: &StartedRun) -> u16 {
     if started.created { 201 } else { 200 }
 }
 
-/// Show a run: its steps over time, and what it is blocked on.
-#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct ShowRun {
-    /// Workflow name
-    #[serde(skip)]
-    pub workflow: String,
-    /// Run id
-    #[serde(skip)]
-    pub id: String,
-    /// Seconds to wait for its end, at most 60
-    #[arg(long, env = "STEADFAST_WAIT", value_name = "SECONDS")]
-    pub wait: Option<Wait>,
-}
-operation!(ShowRun => RunView, Get "/v1/workflows/{workflow}/runs/{id}" (workflow, id), Viewer,
-    errors [InvalidName, WorkflowNotFound, RunNotFound]);
-
 requests! {
+    /// Show a run: its steps over time, and what it is blocked on.
+    plain ShowRun {
+        /// Workflow name
+        workflow: String,
+        /// Run id
+        id: String,
+    } with {
+        /// Seconds to wait for its end, at most 60
+        #[arg(long, env = "STEADFAST_WAIT", value_name = "SECONDS")]
+        pub wait: Option<Wait>,
+    } => RunView, Get "/v1/workflows/{workflow}/runs/{id}", Viewer,
+        errors [InvalidName, WorkflowNotFound, RunNotFound];
+
     /// Read the history of a run.
     paged RunHistory {
         /// Workflow name
@@ -162,30 +148,21 @@ requests! {
         id: String,
     } => RunView, Post "/v1/workflows/{workflow}/runs/{id}/retry", Operator,
         errors [InvalidName, WorkflowNotFound, RunNotFound, WrongStatus];
-}
 
-/// Restart a run that has ended or is paused.
-#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct RestartRun {
-    /// Workflow name
-    #[serde(skip)]
-    pub workflow: String,
-    /// Run id
-    #[serde(skip)]
-    pub id: String,
-    /// Keep everything recorded before this step; forget everything if it is left out
-    #[arg(long, env = "STEADFAST_FROM", value_name = "STEP")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub from: Option<String>,
-    /// Idempotency key: a repetition within 24 hours changes nothing and gets the first answer
-    #[arg(long, env = "STEADFAST_IDEMPOTENCY_KEY", value_name = "KEY")]
-    #[serde(skip)]
-    pub idempotency_key: Option<String>,
+    /// Restart a run that has ended or is paused.
+    keyed RestartRun {
+        /// Workflow name
+        workflow: String,
+        /// Run id
+        id: String,
+    } with {
+        /// Keep everything recorded before this step; forget everything if it is left out
+        #[arg(long, env = "STEADFAST_FROM", value_name = "STEP")]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub from: Option<String>,
+    } => RunView, Post "/v1/workflows/{workflow}/runs/{id}/restart", Operator,
+        errors [InvalidName, WorkflowNotFound, RunNotFound, WrongStatus, StepNotFound];
 }
-operation!(RestartRun => RunView, Post "/v1/workflows/{workflow}/runs/{id}/restart" (workflow,
-    id), Operator, key idempotency_key,
-    errors [InvalidName, WorkflowNotFound, RunNotFound, WrongStatus, StepNotFound]);
 
 /// Send an event to a run. It is kept until the run waits for it.
 #[derive(Clone, Debug, Args, Serialize, Deserialize)]

@@ -1,4 +1,4 @@
-//! The server itself: whether it lives, whether it is ready, and what is wrong with it.
+//! The server itself: liveness, readiness and checks.
 
 use clap::{Args, builder::FalseyValueParser};
 use serde::{Deserialize, Serialize};
@@ -30,26 +30,26 @@ pub struct Examination {
 /// One check.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Check {
-    /// What was looked at.
+    /// Name of the check.
     pub name: String,
-    /// How it is.
+    /// Its result.
     pub status: Verdict,
-    /// What was found, and what to do if it is not well.
+    /// The finding, and the next step if the check failed.
     pub detail: String,
 }
 
 impl Check {
-    /// All is well.
+    /// A check that passed.
     pub fn ok(name: &str, detail: impl Into<String>) -> Self {
         Self { name: name.into(), status: Verdict::Ok, detail: detail.into() }
     }
 
-    /// Worth a look.
+    /// A check with a warning.
     pub fn warning(name: &str, detail: impl Into<String>) -> Self {
         Self { name: name.into(), status: Verdict::Warning, detail: detail.into() }
     }
 
-    /// Not well.
+    /// A check that failed.
     pub fn failed(name: &str, detail: impl Into<String>) -> Self {
         Self { name: name.into(), status: Verdict::Failed, detail: detail.into() }
     }
@@ -59,11 +59,11 @@ impl Check {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// Well.
+    /// The check passed.
     Ok,
-    /// Worth a look.
+    /// The check passed with a warning.
     Warning,
-    /// Not well.
+    /// The check failed.
     Failed,
 }
 
@@ -78,29 +78,29 @@ impl Verdict {
     }
 }
 
-/// The process lives.
+/// The process is alive.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Alive {
     /// Always `ok`.
     pub status: String,
 }
 
-/// Whether requests should come here.
+/// Whether the server is ready for requests.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Readiness {
     /// `ready` or `not ready`.
     pub status: String,
-    /// Each reason for or against.
+    /// The checks.
     pub checks: Vec<ReadinessCheck>,
 }
 
-/// One reason for or against.
+/// One check.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct ReadinessCheck {
-    /// What was looked at.
+    /// Name of the check.
     pub name: String,
-    /// Whether it is well.
+    /// Whether the check passed.
     pub ok: bool,
-    /// How it is.
+    /// The finding.
     pub detail: String,
 }

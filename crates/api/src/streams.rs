@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use clap::Args;
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::value::RawValue;
 use steadfast_store::{
@@ -12,7 +11,7 @@ use steadfast_store::{
 use utoipa::ToSchema;
 
 use crate::{
-    DeliveryState, JsonText, Limit, Page,
+    DeliveryState, JsonText, Page,
     operation::{operation, requests},
     rfc3339,
 };
@@ -26,26 +25,14 @@ requests! {
         /// Stream: its id (32 hexadecimal digits) or its address (kind/class/name)
         id: String,
     } => StreamDetail, Get "/v1/streams/{*id}", Viewer, errors [StreamNotFound];
-}
 
-/// List messages that are not delivered yet, oldest first.
-#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct ListPending {
-    /// Filter by stream (id or address)
-    #[arg(long, env = "STEADFAST_STREAM", value_name = "ID")]
-    pub stream: Option<String>,
-    /// Maximum number of rows
-    #[arg(long, env = "STEADFAST_LIMIT", default_value_t)]
-    pub limit: Limit,
-    /// Continue behind the page with this `next`
-    #[arg(long, env = "STEADFAST_CURSOR")]
-    pub cursor: Option<String>,
-}
-operation!(ListPending => Page<Message>, Get "/v1/streams/pending" (), Viewer,
-    errors []);
+    /// List messages that are not delivered yet, oldest first.
+    paged ListPending {} with {
+        /// Filter by stream (id or address)
+        #[arg(long, env = "STEADFAST_STREAM", value_name = "ID")]
+        pub stream: Option<String>,
+    } => Page<Message>, Get "/v1/streams/pending", Viewer, errors [];
 
-requests! {
     /// List dead messages with their last error, oldest first.
     paged ListDead {} => Page<Message>, Get "/v1/streams/dead", Viewer, errors [];
 
@@ -126,7 +113,7 @@ pub struct Message {
     pub position: i64,
     /// Its place in the whole store; names it in `/v1/messages/{position}`.
     pub global_position: i64,
-    /// What handlers and receivers know it by, the same at every delivery.
+    /// The id by which handlers and receivers know it, the same at every delivery.
     pub id: String,
     /// The address of its stream.
     pub stream: String,
@@ -134,16 +121,16 @@ pub struct Message {
     pub kind: String,
     /// input or output.
     pub direction: String,
-    /// What is done with it: receive, send, publish, …
+    /// The action: receive, send, publish, …
     pub action: String,
     /// Its stable type.
     #[serde(rename = "type")]
     pub type_: String,
     /// The version of its type.
     pub schema: i32,
-    /// What it says, as it was written.
+    /// Its data, as it was written.
     pub data: JsonText,
-    /// What is known beside.
+    /// Its metadata.
     pub metadata: JsonText,
     /// Who it is for: an address, or the id of one that is not known here.
     pub target: Option<String>,

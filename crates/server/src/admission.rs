@@ -1,4 +1,4 @@
-//! What happens before a route is served: it must be in the table, and its caller becomes known.
+//! Admission of requests: the route must be in the table, and the caller becomes known.
 //! Access control will compare the two here.
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use steadfast_api::Code;
 use steadfast_core::object;
 use steadfast_web::{Caller, Problem, RouteTable};
 
-use crate::{http::Policy, server::Server};
+use crate::server::{Policy, Server};
 
 /// Lets a request through to a route that is in the table. An `OpenApiRouter` may have routes that
 /// it does not describe; they declare no need, and are not served.

@@ -2,17 +2,14 @@
 
 pub(crate) mod buckets;
 pub(crate) mod connect;
-pub(crate) mod doctor;
-pub(crate) mod health;
 pub(crate) mod id;
 pub(crate) mod keys;
-pub(crate) mod metrics;
 pub(crate) mod objects;
-pub(crate) mod openapi;
 pub(crate) mod page;
 pub(crate) mod processes;
 pub(crate) mod queues;
 pub(crate) mod runs;
+mod server;
 pub(crate) mod streams;
 pub(crate) mod tokens;
 
@@ -24,7 +21,6 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
     operation::{fails_with, operation},
-    pages::docs,
     server::Server,
 };
 
@@ -32,13 +28,12 @@ use crate::{
 pub(crate) fn routes() -> OpenApiRouter<Arc<Server>> {
     let of_connect = connect::ERRORS.into_iter().chain(Code::OF_CHANGES);
     OpenApiRouter::default()
-        .routes(fails_with([], needs(Needs::NOTHING, routes!(health::healthz))))
-        .routes(fails_with([], needs(Needs::NOTHING, routes!(health::readyz))))
-        .routes(fails_with([], needs(Role::Viewer, routes!(metrics::metrics))))
-        .routes(fails_with([], needs(Role::Viewer, routes!(openapi::openapi))))
+        .routes(fails_with([], needs(Needs::NOTHING, routes!(server::healthz))))
+        .routes(fails_with([], needs(Needs::NOTHING, routes!(server::readyz))))
+        .routes(fails_with([], needs(Role::Viewer, routes!(server::metrics))))
+        .routes(fails_with([], needs(Role::Viewer, routes!(server::openapi))))
         .routes(fails_with(of_connect, needs(Role::Member, routes!(connect::connect))))
-        .routes(operation(doctor::doctor))
-        .merge(docs::routes())
+        .routes(operation(server::doctor))
         .merge(objects::routes())
         .merge(processes::routes())
         .merge(queues::routes())

@@ -26,7 +26,8 @@ struct Description;
 /// The routes of the server itself, with their needs.
 fn declared() -> DeclaredRoutes {
     let pages = pages::routes().into_iter().map(|it| (it.method, it.path, it.needs));
-    DeclaredRoutes::of_server(api::routes().merge(api::large_routes())).and_pages(pages)
+    let documented = api::routes().merge(api::large_routes()).merge(pages::docs::routes());
+    DeclaredRoutes::of_server(documented).and_pages(pages)
 }
 
 /// Takes the routes of the server for itself: an application with one of them cannot start.
@@ -53,6 +54,7 @@ pub(crate) fn router(server: Arc<Server>) -> Result<Router, StartError> {
     let whole = middleware::from_fn_with_state(server.budget.clone(), budget::check);
     let documented = OpenApiRouter::with_openapi(Description::openapi())
         .merge(api::routes())
+        .merge(pages::docs::routes())
         .merge(pages::router(false).into())
         .layer(RequestBodyLimitLayer::new(BODY_BYTES_MAX))
         .layer(whole.clone())

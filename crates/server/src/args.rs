@@ -51,7 +51,7 @@ pub(crate) enum VerbArgs {
     Doctor(DoctorArgs),
 }
 
-/// What to look at and where.
+/// The arguments of `inspect`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct InspectArgs {
     /// Data folder; no server may have it open
@@ -73,7 +73,7 @@ pub(crate) enum ConfigVerb {
     Show,
 }
 
-/// What to serve and where.
+/// The arguments of `serve`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ServeArgs {
     /// Settings file; by default ./steadfast.toml, if it exists
@@ -194,7 +194,7 @@ pub(crate) struct AskArgs {
     pub(crate) json: bool,
 }
 
-/// What to look at.
+/// The arguments of `doctor`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DoctorArgs {
     #[command(flatten)]

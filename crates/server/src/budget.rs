@@ -25,7 +25,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// Bytes of all bodies together.
 const BYTES_MAX: usize = 256 << 20;
 
-/// What is left of the memory.
+/// The memory that is left.
 #[derive(Clone)]
 pub(crate) struct Budget {
     left: Arc<Semaphore>,
@@ -90,10 +90,10 @@ fn is_document(method: &Method, uri: &Uri) -> bool {
     *method == Method::POST || !has_key || !query.split('&').all(of_object)
 }
 
-/// What the query of a request may have whose body is a part of an object.
+/// Names in the query of a request whose body is a part of a blob.
 const OF_OBJECTS: &[&str] = &["partNumber", "uploadId", "x-id"];
 
-/// What one request has taken.
+/// The memory that one request holds.
 #[derive(Clone, Default)]
 struct Charge {
     taken: Arc<Mutex<Option<OwnedSemaphorePermit>>>,

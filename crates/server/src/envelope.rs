@@ -1,4 +1,4 @@
-//! What every answer has: an id, the security headers, one form of errors, and a count.
+//! Every answer gets an id, security headers and one form of errors, and is counted.
 
 use std::sync::Arc;
 
@@ -175,7 +175,7 @@ fn is_problem(response: &Response) -> bool {
     kind.is_some_and(|it| it == "application/problem+json")
 }
 
-/// What applications cannot know of a request, or need not say.
+/// Adds the fields of a problem that an application cannot know or need not give.
 async fn completed(response: Response, path: &str, request_id: &str) -> Response {
     let (mut parts, body) = response.into_parts();
     let bytes = axum::body::to_bytes(body, PROBLEM_BYTES).await.unwrap_or_default();

@@ -10,7 +10,7 @@ use steadfast_store::{OpenError, StoreError};
 pub(crate) enum Failure {
     /// Everything to say about it was printed already.
     Quiet,
-    /// What happened and what to do next.
+    /// The error and the next step.
     Told(String),
     /// With this code, and nothing to say.
     Exit(ExitCode),

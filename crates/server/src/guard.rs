@@ -11,7 +11,7 @@ use axum::{
 use steadfast_api::Code;
 use steadfast_web::Problem;
 
-use crate::{http::Policy, server::Server};
+use crate::server::{Policy, Server};
 
 /// Refuses what does not come from this machine's own names.
 pub(crate) async fn check(

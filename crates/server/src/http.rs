@@ -6,19 +6,8 @@ use axum::Router;
 use steadfast_core::{Runtime, StartError};
 use steadfast_web::RouteTable;
 
+pub use crate::server::Policy;
 use crate::{app, place::Place, server::Server};
-
-/// Which requests the routes answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Policy {
-    /// Those for a name of this machine (`localhost`, `127.0.0.1`, `[::1]`), and no writes from a
-    /// page of another origin: what `serve` does.
-    Loopback,
-    /// All that come. The host program checks callers and origins before it lets them through. It
-    /// may say who calls: `steadfast::object::Caller` in the extensions of a request is what turns
-    /// learn from `turn.caller()`.
-    HostDecides,
-}
 
 /// The routes that `serve` has: the API, the console, metrics, and those of the applications. They
 /// may be nested below a path.

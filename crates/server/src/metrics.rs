@@ -1,4 +1,4 @@
-//! What this process counts, for Prometheus. The registry is a value: nothing here is global.
+//! Metrics of this process, for Prometheus. The registry is a value: nothing here is global.
 
 use axum::http::{Method, StatusCode};
 use prometheus_client::{
@@ -10,7 +10,7 @@ use prometheus_client::{
     },
     registry::Registry,
 };
-use steadfast_core::queue::{QueuePage, QueueView};
+use steadfast_core::queue::QueueView;
 use steadfast_store::{Activity, Totals};
 
 /// Labels from closed sets only: the route's pattern, never a path.
@@ -40,9 +40,9 @@ pub(crate) struct Metrics {
 /// How things are at one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct Figures {
-    /// What the store did.
+    /// Activity of the store.
     pub(crate) activity: Activity,
-    /// What it holds, if it answers.
+    /// Totals of the store, if it answers.
     pub(crate) totals: Option<Totals>,
     /// Whether it can write.
     pub(crate) ready: bool,
@@ -50,10 +50,11 @@ pub(crate) struct Figures {
     pub(crate) awake: usize,
     /// Live connections.
     pub(crate) connections: usize,
-    /// What the applications count: names, help, values.
+    /// Counters of the applications: names, help, values.
     pub(crate) counters: Vec<(&'static str, &'static str, u64)>,
-    /// The first queues by name, if the store answers.
-    pub(crate) queues: Option<QueuePage>,
+    /// A bounded number of queues, and whether there are others; nothing if the store does not
+    /// answer.
+    pub(crate) queues: Option<(Vec<QueueView>, bool)>,
 }
 
 impl Metrics {
@@ -122,9 +123,10 @@ impl Figures {
     }
 
     fn add_queues(&self, registry: &mut Registry) {
-        let Some(page) = &self.queues else { return };
-        let (help, cut) = ("1 if only the first queues by name have figures", page.next.is_some());
-        registry.register("queues_truncated", help, ConstGauge::new(i64::from(cut)));
+        let Some((queues, is_cut)) = &self.queues else { return };
+        let help =
+            "1 if some queues have no figures: consumed ones and those with messages go first";
+        registry.register("queues_truncated", help, ConstGauge::new(i64::from(*is_cut)));
         let figures: [QueueFigure; 5] = [
             ("queue_depth", "Messages that wait or are in flight", |it| it.depth.waiting()),
             ("queue_in_flight", "Messages that a consumer has", |it| {
@@ -138,7 +140,7 @@ impl Figures {
         ];
         for (name, help, value) in figures {
             let family = Family::<QueueLabels, Gauge>::default();
-            for queue in &page.queues {
+            for queue in queues {
                 let labels = QueueLabels { queue: queue.name.clone() };
                 let value = i64::try_from(value(queue)).unwrap_or(i64::MAX);
                 family.get_or_create(&labels).set(value);

@@ -62,7 +62,7 @@ pub(crate) struct PageRoute {
     pub(crate) path: &'static str,
     /// The method.
     pub(crate) method: &'static str,
-    /// What a caller needs.
+    /// The role that a caller needs.
     pub(crate) needs: Needs,
     /// Whether its body may be as large as a bucket allows.
     pub(crate) is_large: bool,

@@ -2,7 +2,7 @@
 
 use std::{fmt, path::PathBuf, str::FromStr};
 
-/// What `--store` says.
+/// The value of `--store`.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum StoreChoice {
     /// A SQLite file in the data folder.
@@ -55,7 +55,7 @@ impl Place {
         }
     }
 
-    /// What the place is called.
+    /// The name of the place.
     pub(crate) fn noun(&self) -> &'static str {
         match self {
             Place::Folder(_) => "data folder",

@@ -1,4 +1,4 @@
-//! What the handlers of one process share.
+//! State that the handlers of one process share.
 
 use std::{
     net::SocketAddr,
@@ -16,12 +16,24 @@ use tokio::sync::{Mutex, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    budget::Budget, failure::Failure, history::History, http::Policy, metrics::Metrics,
-    place::Place, request_id::RequestIds,
+    budget::Budget, failure::Failure, history::History, metrics::Metrics, place::Place,
+    request_id::RequestIds,
 };
 
 /// Who watches runs at one time; half of the connections are left for others.
 const WATCHERS_MAX: usize = 512;
+
+/// Which requests the routes answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// Those for a name of this machine (`localhost`, `127.0.0.1`, `[::1]`), and no writes from a
+    /// page of another origin: what `serve` does.
+    Loopback,
+    /// All that come. The host program checks callers and origins before it lets them through. It
+    /// may say who calls: `steadfast::object::Caller` in the extensions of a request is what turns
+    /// learn from `turn.caller()`.
+    HostDecides,
+}
 
 /// One process and the program that it serves.
 pub(crate) struct Server {
@@ -36,7 +48,7 @@ pub(crate) struct Server {
     pub(crate) s3_address: OnceLock<SocketAddr>,
     /// Where it is.
     pub(crate) place: Place,
-    /// What is counted here.
+    /// Counters of this process.
     pub(crate) metrics: Metrics,
     /// Figures of the last hour.
     pub(crate) history: History,

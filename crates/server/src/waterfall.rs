@@ -3,7 +3,7 @@
 use steadfast_core::workflow::{RunView, StepStatus, StepView};
 use steadfast_store::Timestamp;
 
-/// What a step did in a part of its time.
+/// The activity of a step in a part of its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Did {
     /// It waited: for a time, an event, its next attempt, or its branches.
@@ -86,7 +86,7 @@ pub(crate) fn spans(step: &StepView, range: Range) -> Vec<Span> {
     spans
 }
 
-/// What a step is called: what it is, and its name.
+/// The label of a step: its kind and its name.
 pub(crate) fn label(step: &StepView) -> String {
     let StepView { kind, name, count, .. } = step;
     let named = if name.is_empty() { kind.clone() } else { format!("{kind} {name}") };

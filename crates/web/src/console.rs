@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use maud::{DOCTYPE, Markup, html};
 
+pub use crate::page::Section;
 use crate::{Asset, NavLink, Page};
 
 /// The style of the console.
@@ -13,23 +14,6 @@ pub static STYLE: LazyLock<Asset> =
 /// The icon of the console.
 pub static ICON: LazyLock<Asset> =
     LazyLock::new(|| Asset::svg("/assets/steadfast.svg", include_str!("../assets/console.svg")));
-
-/// The entry of the navigation that a page belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "each is the entry of its name")]
-pub enum Section {
-    Start,
-    Processes,
-    Workflows,
-    Objects,
-    Queues,
-    Buckets,
-    Streams,
-    Pending,
-    Dead,
-    /// None of them: a page of an application, or an error.
-    None,
-}
 
 const NAVIGATION: [(Section, &str, &str); 9] = [
     (Section::Start, "/", "Overview"),

@@ -1,4 +1,4 @@
-//! What an application adds to its server and how it answers there: routes, pages, problems, live
+//! The parts that an application adds to its server: routes, pages, problems, live
 //! connections, verbs of the command line.
 
 #![forbid(unsafe_code)]

@@ -1,12 +1,10 @@
-//! What a route needs of its callers.
+//! The role that a route needs of its callers.
 
-use axum::{Router, routing::MethodRouter};
+use axum::routing::MethodRouter;
 use serde_json::Value;
 use steadfast_api::Role;
 use utoipa::openapi::{PathItem, Paths, RefOr, Schema};
 use utoipa_axum::router::OpenApiRouter;
-
-use crate::Routes;
 
 /// The extension of an operation in the OpenAPI document that says what it needs.
 pub(crate) const NEEDS: &str = "x-needs-role";
@@ -14,8 +12,8 @@ pub(crate) const NEEDS: &str = "x-needs-role";
 /// The value of the extension for routes that are open to everybody.
 const NONE: &str = "none";
 
-/// What a route needs of its callers. Every route declares it; there is no default. Access control
-/// will enforce it.
+/// The role that a route needs of its callers. Every route declares it; there is no default.
+/// Access control will enforce it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needs {
     role: Option<Role>,
@@ -97,15 +95,6 @@ impl<S: Clone + Send + Sync + 'static> Declare for OpenApiRouter<S> {
         let paths = &mut self.get_openapi_mut().paths.paths;
         paths.values_mut().for_each(|it| declare(it, needs));
         self
-    }
-}
-
-/// Its paths cannot be enumerated: the whole prefix needs the same.
-impl<S: Clone + Send + Sync + 'static> Declare for Router<S> {
-    type Declared = Routes<S>;
-
-    fn declare(self, needs: Needs) -> Routes<S> {
-        Routes::whole(self, needs)
     }
 }
 

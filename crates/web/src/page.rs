@@ -6,7 +6,24 @@ use axum::{
 };
 use maud::Markup;
 
-use crate::{Asset, console::Section};
+use crate::Asset;
+
+/// The entry of the navigation that a page belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each is the entry of its name")]
+pub enum Section {
+    Start,
+    Processes,
+    Workflows,
+    Objects,
+    Queues,
+    Buckets,
+    Streams,
+    Pending,
+    Dead,
+    /// None of them: a page of an application, or an error.
+    None,
+}
 
 /// A page of the console or of an application, as an answer of a handler.
 ///

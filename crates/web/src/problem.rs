@@ -114,7 +114,7 @@ impl Problem {
         &self.code
     }
 
-    /// The code of the platform: `Refused` if an object refused, none if it is an application's own.
+    /// The code of the platform: `Refused` if an object refused, none for an application's own.
     pub fn kind(&self) -> Option<Code> {
         if self.is_refusal { Some(Code::Refused) } else { Code::of_tag(&self.code) }
     }

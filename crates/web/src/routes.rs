@@ -9,7 +9,7 @@ use axum::{
 use serde_json::{Map, Value, json};
 use utoipa_axum::router::OpenApiRouter;
 
-use crate::{Needs, needs::NEEDS};
+use crate::{Declare, Needs, needs::NEEDS};
 
 /// The tag of pages and their assets. The OpenAPI document leaves them out.
 const PAGES: &str = "pages";
@@ -33,14 +33,14 @@ pub struct Routes<S = ()> {
     pub(crate) router: Router<S>,
     pub(crate) paths: Map<String, Value>,
     pub(crate) schemas: Map<String, Value>,
-    /// What all of a router needs whose paths are not known.
+    /// The need of a whole router whose paths are not known.
     pub(crate) whole: Option<Needs>,
     tag: &'static str,
     /// Method and path of the last route.
     last: (&'static str, String),
 }
 
-/// What can be mounted: an `OpenApiRouter`, [`Routes`], or an `axum::Router` for which
+/// Routes that can be mounted: an `OpenApiRouter`, [`Routes`], or an `axum::Router` for which
 /// [`needs`](crate::needs) was called.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not declare what its routes need",
@@ -182,6 +182,15 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
     pub fn body_limit(mut self, bytes: usize) -> Self {
         self.router = self.router.layer(DefaultBodyLimit::max(bytes));
         self
+    }
+}
+
+/// Its paths cannot be enumerated: the whole prefix needs the same.
+impl<S: Clone + Send + Sync + 'static> Declare for Router<S> {
+    type Declared = Routes<S>;
+
+    fn declare(self, needs: Needs) -> Routes<S> {
+        Routes::whole(self, needs)
     }
 }
 

@@ -7,7 +7,7 @@ use steadfast_core::Owner;
 
 use crate::{IntoRoutes, Needs, Routes, routes::is_page};
 
-/// What a route serves.
+/// The kind of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RouteKind {
     /// An operation for programs; the OpenAPI document has it.
@@ -25,11 +25,11 @@ pub struct RouteEntry {
     pub method: String,
     /// The path, with `{name}` for a parameter and `{*name}` for the rest.
     pub path: String,
-    /// What callers need.
+    /// The role that callers need.
     pub needs: Needs,
     /// The application that declared it; `None`: the server itself.
     pub owner: Option<Owner>,
-    /// What it serves.
+    /// Its kind.
     pub kind: RouteKind,
 }
 
@@ -105,7 +105,7 @@ impl RouteTable {
     }
 }
 
-/// What one declaration of routes says, before any of them is served.
+/// One declaration of routes, before any of them is served.
 #[derive(Clone, Debug)]
 pub struct DeclaredRoutes {
     pub(crate) prefix: &'static str,
@@ -121,7 +121,7 @@ pub struct DeclaredRoutes {
 }
 
 impl DeclaredRoutes {
-    /// What the routes of the server itself say.
+    /// The routes of the server itself.
     pub fn of_server(routes: impl IntoRoutes) -> Self {
         let Routes { paths, schemas, .. } = routes.into_routes();
         Self::read("", None, paths, schemas)
@@ -196,7 +196,7 @@ impl DeclaredRoutes {
         self.entries.iter().any(|it| it.kind == RouteKind::Router)
     }
 
-    /// What is wrong with this declaration alone.
+    /// Errors of this declaration alone.
     fn problems(&self) -> Vec<String> {
         let (mut found, by) = (Vec::new(), self.declared_by());
         let Self { prefix, undeclared, .. } = self;
@@ -214,7 +214,7 @@ impl DeclaredRoutes {
         found
     }
 
-    /// What cannot be served together.
+    /// Conflicts between declarations.
     fn collisions(&self, other: &Self) -> Vec<String> {
         let (mut found, by, with) = (Vec::new(), self.declared_by(), other.declared_by());
         for (outer, inner) in [(self, other), (other, self)] {

@@ -90,7 +90,7 @@ fn a_stream_shows_the_columns_of_its_messages() {
     for shown in [
         "Processed",
         "Attempts",
-        "Executed at",
+        "Processed (UTC)",
         "Error",
         "place-order",
         "gave up: card declined",
@@ -128,8 +128,8 @@ fn a_long_list_has_a_next_page() {
 fn an_empty_list_says_what_to_do() {
     let server = Server::on(tempfile::tempdir().unwrap());
     assert!(server.get("/streams").body.contains("streams.append("));
-    assert!(server.get("/streams/pending").body.contains("Nothing is pending"));
-    assert!(server.get("/streams/dead").body.contains("Nothing is dead"));
+    assert!(server.get("/streams/pending").body.contains("No pending messages"));
+    assert!(server.get("/streams/dead").body.contains("No dead messages"));
 }
 
 #[test]

@@ -11,7 +11,7 @@ const GROUP: &str = r#"{"type": "InitiateGroupCheckout", "data": {"groupCheckout
 #[test]
 fn an_instance_shows_its_state_and_its_stream() {
     let server = Server::on(tempfile::tempdir().unwrap());
-    assert!(server.get("/processes").body.contains("No instance here"));
+    assert!(server.get("/processes").body.contains("No instances"));
     let path = "/processes/group-checkout/%3Cg%3E%261";
     assert_eq!(server.get(path).status, 404);
     assert_eq!(server.post_json(&format!("/v1{path}/inputs"), GROUP, &[]).status, 200);
@@ -21,7 +21,7 @@ fn an_instance_shows_its_state_and_its_stream() {
         assert!(list.contains(&format!("href=\"{path}\"")) && !list.contains("<g>"), "{list}");
     }
     let open = server.get("/processes/group-checkout?status=open").body;
-    assert!(open.contains("No instance here"), "{open}");
+    assert!(open.contains("No instances"), "{open}");
     let page = server.get(path).body;
     for shown in [
         "&lt;g&gt;&amp;1",
@@ -30,7 +30,7 @@ fn an_instance_shows_its_state_and_its_stream() {
         "GroupCheckoutCompleted",
         "cancelled",
         "Attempts",
-        "Executed at",
+        "Processed (UTC)",
         "<div id=\"live\">",
         "<script src=\"/assets/live.js?v=",
     ] {

@@ -22,7 +22,7 @@ fn press(server: &Server, id: &str, verb: &str, form: &str) -> Answer {
 fn a_run_shows_its_steps_and_why_it_waits_escaped() {
     let server = Server::empty();
     let empty = server.get("/workflows/order").body;
-    assert!(empty.contains("No run here") && empty.contains("runs start order"), "{empty}");
+    assert!(empty.contains("No runs") && empty.contains("runs start order"), "{empty}");
     let body = json!({ "id": "o-1", "input": { "orderId": "<b>&", "amount": 500 } }).to_string();
     assert_eq!(server.post_json("/v1/workflows/order/runs", &body, &[]).status, 201);
     run_until(&server, "o-1", "waiting");
@@ -41,7 +41,7 @@ fn a_run_shows_its_steps_and_why_it_waits_escaped() {
         "to <a href=\"/objects/inventory/main\">object/inventory/main</a>",
         "<rect class=\"worked\" x=\"",
         "<rect class=\"waited\" x=\"",
-        "Events not taken yet",
+        "Unread events",
         "<div id=\"live\" data-busy>",
         "action=\"/workflows/order/o-1/pause\"><button class=\"button\">",
         "action=\"/workflows/order/o-1/resume\"><button class=\"button\" disabled>",
@@ -161,7 +161,7 @@ fn runs_are_found_by_status_id_and_time_page_by_page() {
     assert_eq!(second.matches("href=\"/workflows/order/").count(), 1, "{second}");
     let all = server.get("/workflows").body;
     assert!(all.contains("href=\"/workflows/order?status=waiting\">2<"), "{all}");
-    assert!(all.contains("data-label=\"at once\">≤ 256<"), "{all}");
+    assert!(all.contains("data-label=\"concurrency\">≤ 256<"), "{all}");
     let history = server.get("/workflows/order/a-1/history?limit=2").body;
     assert!(history.contains("started") && history.contains("/history?cursor=2"), "{history}");
     assert_eq!(server.get("/workflows/order?status=odd").status, 400);

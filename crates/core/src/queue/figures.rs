@@ -97,6 +97,11 @@ impl Queues {
         self.view(&*self.known(name).await?).await
     }
 
+    /// The names of queues from which a consumer of the program takes.
+    pub fn consumed(&self) -> impl Iterator<Item = &str> {
+        self.shared.consumed.keys().map(|it| &**it)
+    }
+
     async fn view(&self, queue: &QueueState) -> Result<QueueView, QueueError> {
         let now = self.shared.clock.now();
         let depth = self.shared.store.queue_depth(queue.address.id(), now).await?;

@@ -187,8 +187,8 @@ pub struct StepView {
     /// When a sleep ends, or the next attempt begins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Time>,
-    /// The input of a call or a send. A step has none of its own: its code uses the input of the run
-    /// and earlier outputs. That of a call is known when its first attempt has ended.
+    /// The input of a call or a send; of a call, when its first attempt has ended. A step has none
+    /// of its own: its code uses the input of the run and earlier outputs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<StepInput>,
     /// What it gave.

@@ -29,7 +29,7 @@ use steadfast_web::Problem;
 use utoipa_axum::router::OpenApiRouter;
 
 use self::blobs::names;
-use super::page::{CURSOR, Cursor, bad_cursor};
+use super::page::{Cursor, Part, bad_cursor};
 use crate::{operation::operation, server::Server};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
@@ -52,24 +52,10 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
 }
 
 pub(crate) async fn list(server: Arc<Server>, it: ListBuckets) -> Result<Page<Bucket>, Problem> {
-    let after = after_name(it.cursor)?.map(|it| BucketName::new(&it)).transpose();
-    let after = after.map_err(|_| bad_cursor(CURSOR))?;
-    let limit = it.limit.rows();
-    let mut found = server.buckets()?.buckets(after.as_ref(), limit + 1).await?;
-    let is_more = limit < found.len();
-    found.truncate(limit);
-    let last = found.last().filter(|_| is_more).map(|it| it.name.to_string());
-    let next = last.map(|it| Cursor::Name(it).encode());
-    Ok(Page { items: found.into_iter().map(Bucket::from).collect(), next })
-}
-
-/// The name behind which a page begins.
-fn after_name(cursor: Option<String>) -> Result<Option<String>, Problem> {
-    match cursor.as_deref().map(Cursor::decode) {
-        None => Ok(None),
-        Some(Some(Cursor::Name(name))) => Ok(Some(name)),
-        Some(_) => Err(bad_cursor(CURSOR)),
-    }
+    let page = Part::new(it.limit, it.cursor.as_deref())?;
+    let after = page.after_name()?.map(BucketName::new).transpose().map_err(|_| bad_cursor())?;
+    let found = server.buckets()?.buckets(after.as_ref(), page.limit + 1).await?;
+    Ok(page.page(found, |it| Cursor::Name(it.name.to_string()), Bucket::from))
 }
 
 pub(crate) async fn show(server: Arc<Server>, it: ShowBucket) -> Result<Bucket, Problem> {
@@ -91,7 +77,11 @@ pub(crate) async fn put(server: Arc<Server>, it: PutBucket) -> Result<SavedBucke
             settings.max_blob_bytes = max;
             Ok(())
         };
-        server.buckets()?.configure(&name, set).await?;
+        let set = server.buckets()?.configure(&name, set).await;
+        set.map_err(|it| match created {
+            true => Problem::from(it).after_change(),
+            false => it.into(),
+        })?;
     }
     let bucket = show(server, ShowBucket { bucket: it.bucket }).await;
     Ok(SavedBucket { bucket: bucket.map_err(Problem::after_change)?, created })
@@ -167,11 +157,12 @@ pub(crate) async fn delete_lifecycle(
 }
 
 pub(crate) async fn list_blobs(server: Arc<Server>, it: ListBlobs) -> Result<BlobPage, Problem> {
+    let page = Part::new(it.limit, it.cursor.as_deref())?;
     let options = ListOptions {
         prefix: it.place.key,
         delimiter: it.delimiter,
-        after: after_name(it.cursor)?,
-        limit: Some(it.limit.rows()),
+        after: page.after_name()?.map(str::to_owned),
+        limit: Some(page.limit),
     };
     let listing = server.buckets()?.list(&BucketName::new(&it.place.bucket)?, &options).await?;
     Ok(BlobPage {
@@ -185,13 +176,10 @@ pub(crate) async fn list_events(
     server: Arc<Server>,
     it: ListBucketEvents,
 ) -> Result<Page<BucketEvent>, Problem> {
-    let before = match it.cursor.as_deref().map(Cursor::decode) {
-        None => None,
-        Some(Some(Cursor::Version(version))) => Some(version).filter(|it| 0 < *it),
-        Some(_) => return Err(bad_cursor(CURSOR)),
-    };
+    let page = Part::new(it.limit, it.cursor.as_deref())?;
+    let before = Some(page.after_version()?).filter(|it| 0 < *it);
     let name = BucketName::new(&it.bucket)?;
-    let found = server.buckets()?.events(&name, before, it.limit.rows()).await?;
+    let found = server.buckets()?.events(&name, before, page.limit).await?;
     let oldest = found.last().map_or(1, |it| it.message.version);
     let next = (1 < oldest).then(|| Cursor::Version(oldest).encode());
     let mut items = Vec::new();

@@ -38,7 +38,7 @@ pub(super) const ERRORS: [Code; 9] = [
     Code::TurnLost,
 ];
 
-/// What a WebSocket reads at once. It is held for every connection, idle or not.
+/// Bytes that a WebSocket reads at once. The buffer is held for every connection, idle or not.
 const READ_BYTES: usize = 4 << 10;
 
 /// Connects to an object.
@@ -53,7 +53,7 @@ const READ_BYTES: usize = 4 << 10;
         ("name" = String, Path, description = "The object"),
         ("after" = Option<i64>, Query, description = "The number seen last"),
         ("Last-Event-ID" = Option<i64>, Header, description =
-            "The same, as browsers send it when they come again for events"),
+            "The same, as browsers send it when they reconnect"),
     ),
     responses(
         (status = 101, description = "A WebSocket; closed with 1001 when the server stops or the \
@@ -119,7 +119,7 @@ pub(crate) async fn connect_to(
 
 fn arrival(query: Vec<(String, String)>, headers: &HeaderMap) -> Result<Arrival, Problem> {
     let mut arrival = Arrival::new();
-    // A browser that comes again repeats the query of its first visit; the header is newer.
+    // A browser that reconnects repeats the query of its first visit; the header is newer.
     let mut after = headers.get("last-event-id").and_then(|it| it.to_str().ok()).map(str::to_owned);
     for (name, value) in query {
         if name == "after" {

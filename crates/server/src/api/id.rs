@@ -1,4 +1,4 @@
-//! What stands in a path: a stream by id or address, a message by position.
+//! Ids in paths: a stream by id or address, a message by position.
 
 use steadfast_api::Code;
 use steadfast_store::{Address, EntityId, Position};

@@ -22,13 +22,13 @@ use steadfast_api::{
     },
 };
 use steadfast_core::{CallError, object::Query};
-use steadfast_store::EntityKind;
+use steadfast_store::{EntityKind, ObjectSummary};
 use steadfast_web::{Problem, Role, needs};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
     id,
-    page::{CURSOR, Cursor, Params, Part, bad_cursor},
+    page::{Cursor, Params, Part, bad_cursor},
 };
 use crate::{
     operation::{fails_with, operation},
@@ -67,17 +67,13 @@ pub(crate) async fn list(
     let page = Part::new(it.limit, it.cursor.as_deref())?;
     let after = page.after_address()?;
     if after.is_some_and(|at| (at.kind(), at.class()) != (EntityKind::Object, &*it.class)) {
-        return Err(bad_cursor(CURSOR));
+        return Err(bad_cursor());
     }
     let (prefix, after) = (it.prefix.unwrap_or_default(), after.map(|it| it.name()));
     let objects = server.runtime.objects();
-    let mut found = objects.look_at_class(&it.class, &prefix, after, page.limit + 1).await?;
-    let more = page.limit < found.len();
-    found.truncate(page.limit);
-    let last = found.last().filter(|_| more);
-    let next = last.map(|it| Cursor::Address(it.address.clone()).encode());
-    let entry = |it| ObjectEntry::of(it, objects.is_awake(&it.address));
-    Ok(Page { items: found.iter().map(entry).collect(), next })
+    let found = objects.look_at_class(&it.class, &prefix, after, page.limit + 1).await?;
+    let entry = |it: ObjectSummary| ObjectEntry::of(&it, objects.is_awake(&it.address));
+    Ok(page.page(found, |it| Cursor::Address(it.address.clone()), entry))
 }
 
 pub(crate) async fn show(server: Arc<Server>, it: ShowObject) -> Result<ObjectDetail, Problem> {

@@ -8,7 +8,7 @@ use axum::{
     http::request::Parts,
 };
 use serde::de::DeserializeOwned;
-use steadfast_api::{Code, Limit};
+use steadfast_api::{Code, Limit, Page};
 use steadfast_store::{Address, EntityKind, Position, Version};
 use steadfast_web::Problem;
 
@@ -16,15 +16,6 @@ pub(crate) use self::{
     cursor::Cursor,
     gather::{Gathered, gather},
 };
-
-/// Rows of a page unless told otherwise.
-const LIMIT: usize = 50;
-
-/// Rows of a page at most.
-const LIMIT_MAX: usize = 1_000;
-
-/// What the place of a page is called in most queries.
-pub(crate) const CURSOR: &str = "cursor";
 
 /// Which part of a list is wanted.
 #[derive(Debug)]
@@ -35,18 +26,23 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// Checks what a query says.
-    pub(crate) fn of(limit: Option<&str>, cursor: Option<&str>) -> Result<Self, Problem> {
-        let limit = rows(limit)?;
-        let cursor = cursor
-            .map(|text| Cursor::decode(text).ok_or_else(|| bad_cursor(CURSOR)))
-            .transpose()?;
-        Ok(Self { limit, cursor })
+    /// Reads a limit and a cursor.
+    pub(crate) fn new(limit: Limit, cursor: Option<&str>) -> Result<Self, Problem> {
+        let cursor = cursor.map(|it| Cursor::decode(it).ok_or_else(bad_cursor)).transpose()?;
+        Ok(Self { limit: limit.rows(), cursor })
     }
 
-    /// Checks a limit and a cursor.
-    pub(crate) fn new(limit: Limit, cursor: Option<&str>) -> Result<Self, Problem> {
-        Self::of(Some(&limit.to_string()), cursor)
+    /// Makes a page of rows that were read, one more than the limit if there are more.
+    pub(crate) fn page<T, U>(
+        &self,
+        mut found: Vec<T>,
+        next: impl Fn(&T) -> Cursor,
+        entry: impl Fn(T) -> U,
+    ) -> Page<U> {
+        let is_more = self.limit < found.len();
+        found.truncate(self.limit);
+        let next = found.last().filter(|_| is_more).map(|it| next(it).encode());
+        Page { items: found.into_iter().map(entry).collect(), next }
     }
 
     /// The address behind which the page begins.
@@ -54,18 +50,27 @@ impl Part {
         match &self.cursor {
             None => Ok(None),
             Some(Cursor::Address(address)) => Ok(Some(address)),
-            Some(_) => Err(bad_cursor(CURSOR)),
+            Some(_) => Err(bad_cursor()),
+        }
+    }
+
+    /// The name behind which the page begins.
+    pub(crate) fn after_name(&self) -> Result<Option<&str>, Problem> {
+        match &self.cursor {
+            None => Ok(None),
+            Some(Cursor::Name(name)) => Ok(Some(name)),
+            Some(_) => Err(bad_cursor()),
         }
     }
 
     /// The class behind which the page begins.
     pub(crate) fn after_class(&self) -> Result<Option<&str>, Problem> {
-        let is_class = |it: &str| Address::new(EntityKind::Object, it, "x").is_ok();
-        match &self.cursor {
-            None => Ok(None),
-            Some(Cursor::Name(class)) if is_class(class) => Ok(Some(class)),
-            Some(_) => Err(bad_cursor(CURSOR)),
+        let is_class = |it: &&str| Address::new(EntityKind::Object, it, "x").is_ok();
+        let after = self.after_name()?;
+        if after.is_some() && after.filter(is_class).is_none() {
+            return Err(bad_cursor());
         }
+        Ok(after)
     }
 
     /// The position behind which the page begins.
@@ -73,7 +78,7 @@ impl Part {
         match self.cursor {
             None => Ok(0),
             Some(Cursor::Position(position)) => Ok(position),
-            Some(_) => Err(bad_cursor(CURSOR)),
+            Some(_) => Err(bad_cursor()),
         }
     }
 
@@ -82,27 +87,15 @@ impl Part {
         match self.cursor {
             None => Ok(0),
             Some(Cursor::Version(version)) => Ok(version),
-            Some(_) => Err(bad_cursor(CURSOR)),
+            Some(_) => Err(bad_cursor()),
         }
     }
 }
 
-/// How many rows are wanted.
-pub(crate) fn rows(limit: Option<&str>) -> Result<usize, Problem> {
-    limit.map_or(Ok(LIMIT), |text| match text.parse() {
-        Ok(limit) if (1..=LIMIT_MAX).contains(&limit) => Ok(limit),
-        Ok(_) | Err(_) => {
-            let detail = format!("`limit` must be a number from 1 to {LIMIT_MAX}, not `{text}`");
-            Err(Problem::of(Code::BadRequest, detail))
-        }
-    })
-}
-
 /// A cursor that is none.
-pub(crate) fn bad_cursor(name: &str) -> Problem {
-    let detail = format!(
-        "`{name}` is not the `next` of an earlier page of this list; leave it out to begin"
-    );
+pub(crate) fn bad_cursor() -> Problem {
+    let detail =
+        "`cursor` is not the `next` of an earlier page of this list; leave it out to begin";
     Problem::of(Code::BadRequest, detail)
 }
 

@@ -8,6 +8,7 @@ use steadfast_api::{
         Decision, Instance, InstanceDetail, ListInstances, ListProcesses, Process, SendInput,
         ShowInstance, Status,
     },
+    streams::ShowStream,
 };
 use steadfast_core::process::InputError;
 use steadfast_store::{Address, EntityKind, StreamSummary};
@@ -39,19 +40,6 @@ async fn list(server: Arc<Server>, _: ListProcesses) -> Result<Page<Process>, Pr
     Ok(Page::whole(names.map(|name| Process { name: name.into() }).collect()))
 }
 
-pub(crate) async fn instances(
-    server: Arc<Server>,
-    it: ListInstances,
-) -> Result<Page<Instance>, Problem> {
-    let page = Part::new(it.limit, it.cursor.as_deref())?;
-    read_instances(&server, &it.name, it.status, &page).await
-}
-
-pub(crate) async fn show(server: Arc<Server>, it: ShowInstance) -> Result<InstanceDetail, Problem> {
-    let page = Part::new(it.limit, it.cursor.as_deref())?;
-    read_one(&server, &it.name, &it.id, &page).await
-}
-
 async fn send(server: Arc<Server>, it: SendInput) -> Result<Decision, Problem> {
     let SendInput { name, id, type_, data, idempotency_key: key } = it;
     let (data, key) = (data.unwrap_or_default(), key.as_deref());
@@ -59,13 +47,12 @@ async fn send(server: Arc<Server>, it: SendInput) -> Result<Decision, Problem> {
     Ok(Decision::from(&decided))
 }
 
-/// Reads a part of the instances of a process.
-pub(crate) async fn read_instances(
-    server: &Server,
-    name: &str,
-    status: Option<Status>,
-    page: &Part,
+pub(crate) async fn instances(
+    server: Arc<Server>,
+    it: ListInstances,
 ) -> Result<Page<Instance>, Problem> {
+    let page = Part::new(it.limit, it.cursor.as_deref())?;
+    let (name, status) = (&*it.name, it.status);
     if !server.runtime.processes().contains(name) {
         return Err(InputError::Process { name: name.into() }.into());
     }
@@ -98,14 +85,9 @@ pub(crate) async fn read_instances(
     Ok(list(&items, after.and_then(cursor)))
 }
 
-/// Reads an instance and a part of its messages.
-pub(crate) async fn read_one(
-    server: &Server,
-    name: &str,
-    id: &str,
-    page: &Part,
-) -> Result<InstanceDetail, Problem> {
-    let view = match server.runtime.processes().look(name, id).await {
+pub(crate) async fn show(server: Arc<Server>, it: ShowInstance) -> Result<InstanceDetail, Problem> {
+    let ShowInstance { name, id, limit, cursor } = it;
+    let view = match server.runtime.processes().look(&name, &id).await {
         // Nobody asked with a message: it is a stored one that cannot be read.
         Err(InputError::Codec(error)) => {
             return Err(Problem::of(Code::Corrupt, error.to_string()));
@@ -116,11 +98,12 @@ pub(crate) async fn read_one(
         let detail = format!("process `{name}` has no instance `{id}`; it begins with an input");
         Problem::of(Code::InstanceNotFound, detail)
     })?;
-    let address = Address::new(EntityKind::Process, name, id).map_err(InputError::from)?;
-    let stream = streams::read_one(server, &address.to_string(), page).await?;
+    let address = Address::new(EntityKind::Process, &name, &id).map_err(InputError::from)?;
+    let stream = ShowStream { id: address.to_string(), limit, cursor };
+    let stream = streams::show(server, stream).await?;
     Ok(InstanceDetail {
-        id: id.into(),
-        process: name.into(),
+        id,
+        process: name,
         address: stream.address,
         status: Status::of(view.completed),
         state: view.state,

@@ -20,18 +20,12 @@ use utoipa_axum::router::OpenApiRouter;
 
 use super::{
     id,
-    page::{CURSOR, Cursor, bad_cursor},
+    page::{Cursor, Gathered, Part, bad_cursor, gather},
 };
 use crate::{
     operation::{operation, request_key},
     server::Server,
 };
-
-/// Bytes of messages in one page, unless the first alone is larger.
-const PAGE_BYTES_MAX: usize = 8 << 20;
-
-/// Rows of one read, to bound the rows that are read in vain.
-const READ_ROWS: usize = 50;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
     OpenApiRouter::default()
@@ -50,12 +44,8 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
 }
 
 pub(crate) async fn list(server: Arc<Server>, it: ListQueues) -> Result<Page<Queue>, Problem> {
-    let after = match it.cursor.as_deref().map(Cursor::decode) {
-        None => None,
-        Some(Some(Cursor::Name(name))) => Some(name),
-        Some(_) => return Err(bad_cursor(CURSOR)),
-    };
-    let page = server.runtime.queues().page(after.as_deref(), it.limit.rows()).await?;
+    let part = Part::new(it.limit, it.cursor.as_deref())?;
+    let page = server.runtime.queues().page(part.after_name()?, part.limit).await?;
     let next = page.next.map(|it| Cursor::Name(it).encode());
     Ok(Page { items: page.queues.into_iter().map(Queue::from).collect(), next })
 }
@@ -111,30 +101,18 @@ pub(crate) async fn peek(
     server: Arc<Server>,
     it: PeekQueue,
 ) -> Result<Page<QueueMessage>, Problem> {
-    let mut after = match it.cursor.as_deref().map(Cursor::decode) {
+    let after = match it.cursor.as_deref().map(Cursor::decode) {
         None => None,
         Some(Some(Cursor::Due(due_at, position))) => Some((due_at, position)),
-        Some(_) => return Err(bad_cursor(CURSOR)),
+        Some(_) => return Err(bad_cursor()),
     };
-    let (mut items, mut bytes) = (Vec::new(), 0);
-    let limit = it.limit.rows();
-    loop {
-        let wanted = (limit + 1 - items.len()).min(READ_ROWS);
-        let page = server.runtime.queues().peek(&it.queue, it.state.into(), after, wanted).await?;
-        let is_last = page.len() < wanted;
-        for message in page {
-            bytes += message.message.data.as_str().len();
-            if items.len() == limit || (!items.is_empty() && PAGE_BYTES_MAX < bytes) {
-                let next = after.map(|(due_at, position)| Cursor::Due(due_at, position).encode());
-                return Ok(Page { items, next });
-            }
-            after = Some(place(&message));
-            items.push(message.into());
-        }
-        if is_last {
-            return Ok(Page::whole(items));
-        }
-    }
+    let queues = server.runtime.queues();
+    let read = |after, rows| queues.peek(&it.queue, it.state.into(), after, rows);
+    let measure = |it: &Peeked| (Some(place(it)), it.message.data.as_str().len());
+    let Gathered { items, more } = gather(it.limit.rows(), after, measure, read).await?;
+    let last = items.last().filter(|_| more).map(place);
+    let next = last.map(|(due_at, position)| Cursor::Due(due_at, position).encode());
+    Ok(Page { items: items.into_iter().map(QueueMessage::from).collect(), next })
 }
 
 /// The key of a row, behind which the next page begins.
@@ -219,11 +197,27 @@ pub(crate) async fn redrive(server: Arc<Server>, it: RedriveQueue) -> Result<Red
     Ok(all.await.unwrap_or(Err(StoreError::Closed.into())).map_err(in_part)?.into())
 }
 
-/// Many messages are changed in many commits: some of them may be done.
+/// Many messages are changed in many commits: some of them may be done when one fails. Other errors
+/// are found before the first commit.
 fn in_part(error: QueueError) -> Problem {
-    let is_store = matches!(error, QueueError::Store(_));
-    let problem = Problem::from(error);
-    if is_store { problem.after_change() } else { problem }
+    match &error {
+        // A store that is only read refuses the first commit as well.
+        QueueError::Store(StoreError::ReadOnly) => error.into(),
+        QueueError::Store(_) | QueueError::Invalid(_) => {
+            let detail = format!("some messages may have been changed before this: {error}");
+            Problem::of(Code::OutcomeUnknown, detail)
+        }
+        QueueError::UnknownQueue { .. }
+        | QueueError::UnknownMessage { .. }
+        | QueueError::Name { .. }
+        | QueueError::Full { .. }
+        | QueueError::TooLarge { .. }
+        | QueueError::Setting { .. }
+        | QueueError::Circle { .. }
+        | QueueError::BatchLength { .. }
+        | QueueError::Argument { .. }
+        | QueueError::KeyReused { .. } => error.into(),
+    }
 }
 
 pub(crate) async fn edit(server: Arc<Server>, it: EditMessage) -> Result<Edited, Problem> {
@@ -235,4 +229,19 @@ pub(crate) async fn edit(server: Arc<Server>, it: EditMessage) -> Result<Edited,
 
 fn positions(ids: Option<Vec<String>>) -> Result<Option<Vec<Position>>, Problem> {
     ids.map(|it| it.iter().map(|it| id::position(it)).collect()).transpose()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_that_ends_in_the_middle_says_that_a_part_may_be_done() {
+        let code = |error: QueueError| in_part(error).code().to_owned();
+        // The commit that failed was not applied, but those before it may be.
+        assert_eq!(code(StoreError::DiskFull.into()), "outcome_unknown");
+        assert_eq!(code(StoreError::Closed.into()), "outcome_unknown");
+        assert_eq!(code(StoreError::ReadOnly.into()), "read_only");
+        assert_eq!(code(QueueError::UnknownQueue { queue: "q".into() }), "queue_not_found");
+    }
 }

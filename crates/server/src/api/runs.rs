@@ -25,7 +25,7 @@ use steadfast_store::{Entropy, SeededEntropy};
 use steadfast_web::{Problem, Role, needs};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::page::{CURSOR, Params, bad_cursor};
+use super::page::{Params, bad_cursor};
 use crate::{
     listener::Seat,
     live::history::{Watch, answer},
@@ -72,9 +72,12 @@ pub(crate) async fn list(server: Arc<Server>, it: ListRuns) -> Result<Page<RunIt
     };
     // Nothing else of a query can be malformed.
     let is_cursor = |it: &RunError| matches!(it, RunError::Malformed { .. });
-    let page = server.runtime.runs().list(&query).await.map_err(|error| {
-        if is_cursor(&error) { bad_cursor(CURSOR) } else { Problem::from(error) }
-    })?;
+    let page = server
+        .runtime
+        .runs()
+        .list(&query)
+        .await
+        .map_err(|error| if is_cursor(&error) { bad_cursor() } else { Problem::from(error) })?;
     Ok(Page { items: page.items, next: page.next })
 }
 
@@ -104,7 +107,10 @@ async fn start(server: Arc<Server>, it: StartRun) -> Result<StartedRun, Problem>
     let is_over = status.is_final() || status.is_paused();
     let status = match is_over || wait.is_zero() {
         true => status,
-        false => runs.run(&it.workflow, &id).await?.status,
+        false => {
+            let found = runs.run(&it.workflow, &id).await.map(|it| it.status);
+            status_after_start(found, created)?
+        }
     };
     Ok(StartedRun::new(it.workflow, id, created, status))
 }
@@ -134,12 +140,18 @@ async fn start_once(server: &Server, it: StartRun, key: RequestKey) -> Result<St
         Ok(()) => runs.run(&it.workflow, &id).await.map(|it| it.status),
         Err(error) => Err(error),
     };
-    let status = match status {
-        // It was deleted since: the answer says how far it was at the start.
-        Err(RunError::UnknownRun { .. }) => Status::Queued,
-        status => status.map_err(|it| Problem::from(it).after_change())?,
-    };
+    let status = status_after_start(status, true)?;
     Ok(StartedRun::new(it.workflow, id, created, status))
+}
+
+/// The status of a run that this request has started, or found.
+fn status_after_start(status: Result<Status, RunError>, is_new: bool) -> Result<Status, Problem> {
+    match status {
+        // It was deleted since: the answer says how far it was at the start.
+        Err(RunError::UnknownRun { .. }) => Ok(Status::Queued),
+        Err(error) if is_new => Err(Problem::from(error).after_change()),
+        status => Ok(status?),
+    }
 }
 
 fn made_up() -> String {
@@ -230,7 +242,7 @@ pub(crate) async fn history(
     server: Arc<Server>,
     it: RunHistory,
 ) -> Result<Page<HistoryEntry>, Problem> {
-    let after = it.cursor.as_deref().map_or(Ok(0), |it| number(it, CURSOR))?;
+    let after = it.cursor.as_deref().map_or(Ok(0), |it| number(it, "cursor"))?;
     let runs = server.runtime.runs();
     let items = runs.history(&it.workflow, &it.id, after, it.limit.rows()).await?;
     // A part may end early: its bytes are limited as well.

@@ -34,11 +34,35 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
 }
 
 pub(crate) async fn list(server: Arc<Server>, it: ListStreams) -> Result<Page<Stream>, Problem> {
-    read_list(&server, &Part::new(it.limit, it.cursor.as_deref())?).await
+    let page = Part::new(it.limit, it.cursor.as_deref())?;
+    let store = server.runtime.store();
+    let found = store.streams(None, page.after_address()?, page.limit + 1).await?;
+    Ok(page.page(found, |it| Cursor::Address(it.address.clone()), |it| Stream::from(&it)))
 }
 
+/// Shows a stream and a part of its messages.
 pub(crate) async fn show(server: Arc<Server>, it: ShowStream) -> Result<StreamDetail, Problem> {
-    read_one(&server, &it.id, &Part::new(it.limit, it.cursor.as_deref())?).await
+    let page = Part::new(it.limit, it.cursor.as_deref())?;
+    let id = id::stream(&it.id)?;
+    let store = server.runtime.store().as_ref();
+    let after = page.after_version()?;
+    let Some(address) = store.addresses(&[id]).await?.remove(&id) else {
+        let detail = format!("stream `{}` is not known; see `steadfast streams list`", it.id);
+        return Err(Problem::of(Code::StreamNotFound, detail));
+    };
+    let version = store.version(id).await?;
+    let read = |after, rows| store.read_stream(id, after + 1, rows);
+    let measure = |it: &Recorded| (it.version, bytes(it));
+    let Gathered { items, more } = gather(page.limit, after, measure, read).await?;
+    let addresses = Addresses::read(store, &items).await?;
+    let last = items.last().filter(|_| more);
+    Ok(StreamDetail {
+        id: id.to_string(),
+        address: address.to_string(),
+        version,
+        next: last.map(|it| Cursor::Version(it.version).encode()),
+        items: items.iter().map(|it| Message::of(it, &addresses)).collect(),
+    })
 }
 
 pub(crate) async fn pending(
@@ -46,11 +70,30 @@ pub(crate) async fn pending(
     it: ListPending,
 ) -> Result<Page<Message>, Problem> {
     let page = Part::new(it.limit, it.cursor.as_deref())?;
-    read_pending(&server, it.stream.as_deref(), &page).await
+    let stream = it.stream.as_deref().map(id::stream).transpose()?;
+    let read = |after, rows| server.runtime.store().pending(stream, after, rows);
+    let measure = |it: &Recorded| (it.position, bytes(it));
+    messages(&server, gather(page.limit, page.after_position()?, measure, read).await?).await
 }
 
 pub(crate) async fn dead(server: Arc<Server>, it: ListDead) -> Result<Page<Message>, Problem> {
-    read_dead(&server, &Part::new(it.limit, it.cursor.as_deref())?).await
+    let page = Part::new(it.limit, it.cursor.as_deref())?;
+    let read = |after, rows| server.runtime.store().dead(after, rows);
+    let measure = |it: &Recorded| (it.position, bytes(it));
+    messages(&server, gather(page.limit, page.after_position()?, measure, read).await?).await
+}
+
+/// The size of a message in a page.
+fn bytes(it: &Recorded) -> usize {
+    it.data.as_str().len() + it.metadata.as_str().len()
+}
+
+async fn messages(server: &Server, found: Gathered<Recorded>) -> Result<Page<Message>, Problem> {
+    let Gathered { items, more } = found;
+    let addresses = Addresses::read(server.runtime.store().as_ref(), &items).await?;
+    let last = items.last().filter(|_| more);
+    let next = last.map(|it| Cursor::Position(it.position).encode());
+    Ok(Page { items: items.iter().map(|it| Message::of(it, &addresses)).collect(), next })
 }
 
 async fn message(server: Arc<Server>, it: ShowMessage) -> Result<MessageDetail, Problem> {
@@ -64,75 +107,10 @@ async fn message(server: Arc<Server>, it: ShowMessage) -> Result<MessageDetail, 
     })
 }
 
-/// Reads a part of the list of streams.
-pub(crate) async fn read_list(server: &Server, page: &Part) -> Result<Page<Stream>, Problem> {
-    let mut found =
-        server.runtime.store().streams(None, page.after_address()?, page.limit + 1).await?;
-    let more = page.limit < found.len();
-    found.truncate(page.limit);
-    let last = found.last().filter(|_| more);
-    let next = last.map(|it| Cursor::Address(it.address.clone()).encode());
-    Ok(Page { items: found.iter().map(Stream::from).collect(), next })
-}
-
-/// Reads a stream and a part of its messages.
-pub(crate) async fn read_one(
-    server: &Server,
-    text: &str,
-    page: &Part,
-) -> Result<StreamDetail, Problem> {
-    let id = id::stream(text)?;
-    let store = server.runtime.store().as_ref();
-    let after = page.after_version()?;
-    let Some(address) = store.addresses(&[id]).await?.remove(&id) else {
-        let detail = format!("stream `{text}` is not known; see `steadfast streams list`");
-        return Err(Problem::of(Code::StreamNotFound, detail));
-    };
-    let version = store.version(id).await?;
-    let read = |after, rows| store.read_stream(id, after + 1, rows);
-    let Gathered { items, more } = gather(page.limit, after, |it| it.version, read).await?;
-    let addresses = Addresses::read(store, &items).await?;
-    let last = items.last().filter(|_| more);
-    Ok(StreamDetail {
-        id: id.to_string(),
-        address: address.to_string(),
-        version,
-        next: last.map(|it| Cursor::Version(it.version).encode()),
-        items: items.iter().map(|it| Message::of(it, &addresses)).collect(),
-    })
-}
-
 /// Says that there is no such message.
 fn not_found(position: Position) -> Problem {
-    let detail = format!("message {position} is not there: it never was, or is forgotten");
+    let detail = format!("message {position} does not exist, or is no longer kept");
     Problem::of(Code::MessageNotFound, detail)
-}
-
-/// Reads a part of what is pending.
-pub(crate) async fn read_pending(
-    server: &Server,
-    stream: Option<&str>,
-    page: &Part,
-) -> Result<Page<Message>, Problem> {
-    let stream = stream.map(id::stream).transpose()?;
-    let read = |after, rows| server.runtime.store().pending(stream, after, rows);
-    let gathered = gather(page.limit, page.after_position()?, |it| it.position, read).await?;
-    Ok(messages(server, gathered).await?)
-}
-
-/// Reads a part of what is dead.
-pub(crate) async fn read_dead(server: &Server, page: &Part) -> Result<Page<Message>, Problem> {
-    let read = |after, rows| server.runtime.store().dead(after, rows);
-    let gathered = gather(page.limit, page.after_position()?, |it| it.position, read).await?;
-    Ok(messages(server, gathered).await?)
-}
-
-async fn messages(server: &Server, gathered: Gathered) -> Result<Page<Message>, StoreError> {
-    let Gathered { items, more } = gathered;
-    let addresses = Addresses::read(server.runtime.store().as_ref(), &items).await?;
-    let last = items.last().filter(|_| more);
-    let next = last.map(|it| Cursor::Position(it.position).encode());
-    Ok(Page { items: items.iter().map(|it| Message::of(it, &addresses)).collect(), next })
 }
 
 pub(crate) async fn revive(server: Arc<Server>, it: ReviveMessage) -> Result<Message, Problem> {

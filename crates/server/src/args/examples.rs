@@ -1,4 +1,4 @@
-//! What `--help` shows below each verb: commands to copy.
+//! Commands to copy, which `--help` shows below each verb.
 
 /// Below the help of `steadfast` itself.
 pub(super) const STEADFAST: &str = "\

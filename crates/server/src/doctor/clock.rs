@@ -5,7 +5,7 @@ use std::time::Duration;
 use steadfast_api::{rfc3339, server::Check};
 use steadfast_store::{ClockReport, ClockStep};
 
-/// What is to be said of the clocks, for people: `None` if they agree.
+/// The difference between the clocks, for people; `None` if they agree.
 pub(crate) fn trouble(report: &ClockReport) -> Option<String> {
     let ahead = report.ahead();
     if report.step_max < ahead {

@@ -1,4 +1,4 @@
-//! What the store knows about itself.
+//! Checks of the store.
 
 use steadfast_api::server::Check;
 use steadfast_store::{Health, Setting, Store};

@@ -10,7 +10,7 @@ use steadfast_web::Problem;
 
 use super::{GOODBYE_MOMENT, GOODBYE_TIMEOUT, HEARTBEAT, TEXT_BYTES_MAX, WRITE_TIMEOUT};
 
-/// What a close frame says that the other side has sent without a code.
+/// The code of a close frame that the other side sent without one.
 const NO_STATUS: u16 = 1005;
 /// Only texts are taken.
 const UNSUPPORTED: u16 = 1003;

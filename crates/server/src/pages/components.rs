@@ -222,7 +222,7 @@ pub(super) fn json(value: &Value, all: &str) -> Markup {
     code(&format!("{value:#}"), all)
 }
 
-/// What stands in the place of a list without items: the fact, and what to do next.
+/// The empty state of a list: the fact, and the next step.
 pub(super) fn empty(fact: &str, next: &Markup) -> Markup {
     html! { div.empty { h2.address { (fact) } (next) } }
 }

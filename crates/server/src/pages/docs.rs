@@ -16,8 +16,8 @@ use steadfast_web::{
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use self::{
-    document::{Document, Endpoint},
-    schema::{Field, Kind},
+    document::Endpoint,
+    schema::{Document, Field, Kind},
 };
 use super::components::{column, heading_of, number, quoted, table, text};
 use crate::{args::SERVER, server::Server};
@@ -256,6 +256,6 @@ fn types(document: &Document, endpoints: &[Endpoint<'_>]) -> Markup {
 
 fn read(server: &Server) -> Result<Document, Problem> {
     let text = server.openapi.get().map_or("{}", String::as_str);
-    let document = serde_json::from_str(text).map(Document::new);
+    let document = serde_json::from_str(text).map(Document);
     document.map_err(|error| Problem::of(Code::Internal, error.to_string()))
 }

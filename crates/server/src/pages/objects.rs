@@ -188,7 +188,7 @@ pub(super) async fn show(
     Ok(live_page(&name, Section::Objects, content).script(&SQL))
 }
 
-/// What is read of a small object besides its description.
+/// The parts of a small object that are read besides its description.
 struct Inside {
     /// The first rows of the first tables.
     rows: Vec<(String, SqlRows)>,

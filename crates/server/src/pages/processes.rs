@@ -38,11 +38,11 @@ pub(super) async fn list(State(server): State<Arc<Server>>) -> Result<Page, Prob
     let content = html! {
         h1 { "Processes" }
         p.lead {
-            "An instance decides each input by its state, and records the decision. · "
+            "An instance decides on each input by its state and records the decision. · "
             a href="/v1/processes" { "JSON" }
         }
         @if sections.is_empty() {
-            (empty("No process here", &html! { p { "This program declares none." } }))
+            (empty("No processes", &html! { p { "This program declares none." } }))
         }
         @for (name, list) in &sections {
             section.process {
@@ -87,10 +87,7 @@ pub(super) async fn instances(
 fn instance_table(process: &str, instances: &[Instance]) -> Markup {
     if instances.is_empty() {
         let send = format!("steadfast processes send {process} ID --type TYPE --body JSON");
-        return empty(
-            "No instance here",
-            &command("An instance begins with its first input:", &send),
-        );
+        return empty("No instances", &command("The first input creates an instance:", &send));
     }
     let columns = [
         column("Instance"),
@@ -139,12 +136,13 @@ pub(super) async fn show(
 fn state(instance: &InstanceDetail, path: &str) -> Markup {
     html! {
         p.lead {
-            (status(instance.status)) " · " (instance.version) " messages · "
+            (status(instance.status)) " " (instance.version)
+            @if instance.version == 1 { " message" } @else { " messages" } " · "
             a href={ "/v1" (path) } { "JSON" }
         }
         h2 { "State" }
         (json(&instance.state, &format!("/v1{path}")))
-        h2.next { "Stream" }
+        h2.next { "Messages" }
         (message_table(&instance.items, Columns::OneStream))
         (pager(path, "", instance.next.as_deref()))
     }

@@ -373,7 +373,7 @@ pub(super) async fn redrive(
     Ok(Redirect::to(&to).into_response())
 }
 
-/// What a redrive would do, and the button that does it.
+/// The preview of a redrive, and the button that does it.
 fn preview(wanted: &RedriveQueue, found: &Redriven, back: &str, tab: Option<&str>) -> Page {
     let rate = wanted.rate_per_second.map(|it| it.to_string());
     let more = found.matched.saturating_sub(found.first.len() as u64);

@@ -87,11 +87,11 @@ pub(super) async fn workflows(State(server): State<Arc<Server>>) -> Result<Page,
     let content = html! {
         h1 { "Workflows" }
         p.lead {
-            "Each run is an async function whose steps survive crashes. · "
+            "A run executes an async function step by step and continues after a crash. · "
             a href="/v1/workflows" { "JSON" }
         }
         @if workflows.is_empty() {
-            (empty("No workflow here", &html! { p { "This program declares none." } }))
+            (empty("No workflows", &html! { p { "This program declares none." } }))
         } @else { (live(true, &workflow_table(&workflows))) }
     };
     Ok(live_page("Workflows", Section::Workflows, content))
@@ -100,7 +100,7 @@ pub(super) async fn workflows(State(server): State<Arc<Server>>) -> Result<Page,
 fn workflow_table(workflows: &[WorkflowEntry]) -> Markup {
     let phases = Phase::ALL.iter().map(|it| number(it.word()));
     let columns: Vec<_> =
-        [column("Workflow")].into_iter().chain(phases).chain([number("at once")]).collect();
+        [column("Workflow")].into_iter().chain(phases).chain([number("concurrency")]).collect();
     let row = |WorkflowEntry { counts: it, limits }: &WorkflowEntry| -> Vec<Markup> {
         let path = format!("/workflows/{}", escaped(&it.name));
         let counts = Phase::ALL.iter().map(|phase| {
@@ -197,7 +197,7 @@ fn none(name: &str, is_filtered: bool) -> Markup {
         true => html! { p { "No run matches the filter." } },
         false => command("Start one:", &start),
     };
-    empty("No run here", &next)
+    empty("No runs", &next)
 }
 
 fn run_table(runs: &[RunItem]) -> Markup {
@@ -259,7 +259,7 @@ fn show_long(name: &str, id: &str, run: (Phase, i64), latest: &[HistoryEntry]) -
         }
         h2.next { "Latest history" }
         (entry_table(latest, &api))
-        p.more { a.button href={ (path) "/history" } { "All of it" } }
+        p.more { a.button href={ (path) "/history" } { "Full history" } }
     };
     console(id, Section::Workflows, content)
 }
@@ -295,7 +295,7 @@ fn details(run: &RunView, latest: &[HistoryEntry], path: &str) -> Markup {
         h2.next { "Latest history" }
         (entry_table(latest, &api))
         @if (latest.len() as i64) < run.version {
-            p.more { a.button href={ (path) "/history" } { "All of it" } }
+            p.more { a.button href={ (path) "/history" } { "Full history" } }
         }
     }
 }
@@ -325,13 +325,13 @@ fn buttons(phase: Phase, path: &str) -> Markup {
             (button(&to("terminate"), "Terminate", !ended))
             (button(&to("restart"), "Restart", ended || paused))
             @if ended {
-                (confirm(&to("delete"), "Delete", "Erases the run and its history.", "Delete it"))
+                (confirm(&to("delete"), "Delete", "Deletes the run and its history.", "Delete it"))
             }
         }
     }
 }
 
-/// What a run is blocked on, each with its action.
+/// The waits of a run, each with the action that ends it.
 fn blocked(run: &RunView, path: &str) -> Markup {
     let stuck = run.waiting.iter().any(|it| it.kind == "report");
     let heading = match run.status == Phase::Running {
@@ -372,11 +372,11 @@ fn action(wait: &WaitView, path: &str) -> Markup {
 
 fn events(events: &[EventView], api: &str) -> Markup {
     let columns =
-        [column("Event").class("address"), times("Came"), column("Payload").class("address")];
+        [column("Event").class("address"), times("Received"), column("Payload").class("address")];
     let row = |it: &EventView| {
         [text(&it.name), time(it.at.to_string()), html! { div { (json_of(&it.payload, api)) } }]
     };
-    html! { h2.next { "Events not taken yet" } (table(&columns, events.iter().map(row))) }
+    html! { h2.next { "Unread events" } (table(&columns, events.iter().map(row))) }
 }
 
 /// It is not in the part that is kept fresh, which would replace what is typed.
@@ -528,7 +528,7 @@ fn said(did: Did) -> &'static str {
     }
 }
 
-/// What is known of a step: its times, its attempts, its output.
+/// The details of a step: times, attempts, input, output.
 fn inside(step: &StepView, api: &str) -> Markup {
     html! {
         p.quiet {
@@ -556,7 +556,7 @@ fn inside(step: &StepView, api: &str) -> Markup {
 fn input(step: &StepView, api: &str) -> Markup {
     let missing = match step.kind.as_str() {
         "step" => {
-            "A step has no input of its own: its code uses the input of the run and earlier outputs."
+            "A step has no input of its own; its code uses the run's input and earlier outputs."
         }
         "call" if step.ended_at.is_none() => "Recorded when the first attempt has ended.",
         "call" | "send" => "Not recorded by the version of the program that made it.",
@@ -648,7 +648,7 @@ fn entry_table(entries: &[HistoryEntry], api: &str) -> Markup {
     table(&columns, entries.iter().map(row))
 }
 
-/// What an entry is about, and the rest of it.
+/// The subject of an entry, and the rest of it.
 fn parts(entry: &HistoryEntry) -> (String, Option<Value>) {
     let mut fields = entry.fields.clone();
     let key = fields.remove("key");

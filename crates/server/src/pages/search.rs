@@ -128,7 +128,7 @@ fn noun(kind: EntityKind) -> &'static str {
     }
 }
 
-/// What is declared: classes, workflows, processes, queues; and buckets.
+/// Declared classes, workflows, processes and queues; and buckets.
 async fn named(server: &Server, text: &str) -> Result<Vec<Hit>, Problem> {
     let runtime = &server.runtime;
     let has = |it: &&str| it.contains(text);

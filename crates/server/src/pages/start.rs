@@ -222,7 +222,7 @@ fn commands(program: &str, host: &str) -> Markup {
     )
 }
 
-/// What needs a person: what fails, what is stuck, what waits longest.
+/// Items that need a person: failing, stuck, waiting longest.
 async fn attention(server: &Server) -> Result<Markup, Problem> {
     let now = server.runtime.store().clock().now();
     let queues = read_queues(server).await?;

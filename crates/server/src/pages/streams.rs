@@ -1,4 +1,4 @@
-//! Streams and messages: the list, one stream, what is pending and what is dead.
+//! Streams and messages: the list, one stream, pending and dead messages.
 
 use std::sync::Arc;
 
@@ -41,13 +41,13 @@ pub(super) async fn list(
     let content = html! {
         h1 { "Streams" }
         @if list.items.is_empty() {
-            (empty("No stream yet", &command(
-                "A stream begins with its first message. Append one from your application:",
+            (empty("No streams", &command(
+                "The first message creates a stream. Append one from your application:",
                 "streams.append(&address, 0, vec![message]).await?",
             )))
         } @else {
             p.lead {
-                "Each is the inbox and the outbox of one entity, in order. · "
+                "A stream holds the messages of one object, run, process or queue, in order. · "
                 a href="/v1/streams" { "JSON" }
             }
             (stream_table(&list.items))
@@ -86,8 +86,8 @@ pub(super) async fn show(
             " · id " code { (stream.id) } " · " a href={ "/v1" (path) } { "JSON" }
         }
         @if stream.items.is_empty() {
-            (empty("No message here", &html! {
-                p { "Others send to this address; its own stream has no message." }
+            (empty("No messages", &html! {
+                p { "Messages were sent to this address, but it has recorded none itself." }
             }))
         } @else {
             (live(is_busy(&stream.items), &html! {
@@ -107,12 +107,13 @@ pub(super) async fn pending(
 ) -> Result<Page, Problem> {
     let list = api::pending(server, params).await?;
     let content = html! {
-        h1 { "Pending" }
+        h1 { "Pending messages" }
         @if list.items.is_empty() {
-            (empty("Nothing is pending", &html! { p { "Every message is delivered." } }))
+            (empty("No pending messages", &html! { p { "All messages are delivered." } }))
         } @else {
             p.lead {
-                "Not delivered yet, oldest first. · " a href="/v1/streams/pending" { "JSON" }
+                "Messages that are not delivered yet, oldest first. · "
+                a href="/v1/streams/pending" { "JSON" }
             }
             (message_table(&list.items, Columns::AllStreams))
             (pager("/streams/pending", "", list.next.as_deref()))
@@ -128,12 +129,12 @@ pub(super) async fn dead(
 ) -> Result<Page, Problem> {
     let list = api::dead(server, params).await?;
     let content = html! {
-        h1 { "Dead" }
+        h1 { "Dead messages" }
         @if list.items.is_empty() {
-            (empty("Nothing is dead", &html! { p { "No message has used up its attempts." } }))
+            (empty("No dead messages", &html! { p { "No message has used up its attempts." } }))
         } @else {
             p.lead {
-                "Not delivered after their last attempt, oldest first. · "
+                "Messages whose last attempt failed, oldest first. · "
                 a href="/v1/streams/dead" { "JSON" }
             }
             (message_table(&list.items, Columns::AllStreams))
@@ -149,7 +150,7 @@ fn revive_hint(messages: &[Message]) -> Markup {
     html! {
         @if let Some(message) = dead {
             p.hint {
-                "Revive a dead message when its cause is gone: "
+                "Revive a dead message after you have fixed its cause: "
                 code { "steadfast streams revive " (message.global_position) }
             }
         }
@@ -194,10 +195,10 @@ pub(super) fn message_table(messages: &[Message], columns: Columns) -> Markup {
         Some(column("Message").class("message")),
         Some(column("Kind")),
         Some(column("Direction")),
-        Some(column("Processed").class("state")),
+        Some(column("State").class("state")),
         Some(number("Attempts")),
-        // Messages that are pending or dead were not executed.
-        one.then(|| times("Executed at")),
+        // Pending and dead messages were not processed.
+        one.then(|| times("Processed")),
         Some(column("Error").class("error")),
     ];
     let headings: Vec<_> = headings.into_iter().flatten().collect();

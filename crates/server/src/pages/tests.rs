@@ -1,4 +1,4 @@
-//! What pages do and cost, with a program of their own.
+//! Effects and costs of pages, with a program of their own.
 
 use std::{ops::Range, sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What the headers of a request say about a blob, and those of an answer.
+//! Headers of requests and answers that describe a blob.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use steadfast_bucket::{Attributes, Blob, ByteRange, Condition, Match};
@@ -12,7 +12,7 @@ const METADATA: &str = "x-blob-meta-";
 const KEPT: [HeaderName; 4] =
     [header::CACHE_CONTROL, header::CONTENT_ENCODING, header::CONTENT_LANGUAGE, header::EXPIRES];
 
-/// What somebody else has stored may be looked at, but runs nothing and reaches nothing of ours.
+/// Stored content may be shown, but runs no script and loads nothing from this server.
 const SANDBOX: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; style-src 'unsafe-inline'; img-src 'self'; sandbox; \
      frame-ancestors 'self'",
@@ -22,7 +22,7 @@ fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     headers.get(name)?.to_str().ok().map(str::to_owned)
 }
 
-/// What a writer says about a blob.
+/// The attributes that a writer gives a blob.
 pub(super) fn attributes(headers: &HeaderMap) -> Attributes {
     let kept = KEPT.iter().filter_map(|it| Some((it.to_string(), text(headers, it)?)));
     let metadata = headers.iter().filter_map(|(name, value)| {
@@ -36,7 +36,7 @@ pub(super) fn attributes(headers: &HeaderMap) -> Attributes {
     }
 }
 
-/// What a request expects to find.
+/// The condition of a request.
 pub(super) fn condition(headers: &HeaderMap) -> Condition {
     let tags = |name| text(headers, &name).map(|it| tags(&it));
     let time = |name| text(headers, &name).and_then(|it| time(&it));
@@ -89,11 +89,11 @@ pub(super) fn length(headers: &HeaderMap) -> Option<u64> {
     text(headers, &header::CONTENT_LENGTH)?.parse().ok()
 }
 
-/// What is said of a blob that is given out: it is a file to keep, unless it is to be shown.
+/// The headers of a blob: an attachment, unless it is shown inline.
 pub(super) fn of_blob(blob: &Blob, inline: bool) -> Result<HeaderMap, Problem> {
     let mut headers = HeaderMap::new();
     let mut set = |name: HeaderName, value: &str| {
-        // What was stored through another door may be no header.
+        // A value that was stored through the S3 API may be no valid header.
         if let Ok(value) = HeaderValue::from_str(value) {
             headers.insert(name, value);
         }

@@ -1,4 +1,4 @@
-//! What a call answers when its object is not as well-behaved as a counter.
+//! Answers to calls of objects that misbehave.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,39 +1,42 @@
 //! Collects a page of messages, bounded in rows and in bytes.
 
-use steadfast_store::{Recorded, StoreError};
-
 /// Bytes of messages in one page, unless the first alone is larger: a thousand messages may have a
 /// gigabyte.
 const PAGE_BYTES_MAX: usize = 8 << 20;
 
-/// Rows of one read, so that what is read in vain stays small.
+/// Rows of one read, to bound the rows that are read in vain.
 const READ_ROWS: usize = 50;
 
 /// A page and whether something comes behind it.
-pub(crate) struct Gathered {
+pub(crate) struct Gathered<T> {
     /// The messages.
-    pub(crate) items: Vec<Recorded>,
+    pub(crate) items: Vec<T>,
     /// Whether there are more.
     pub(crate) more: bool,
 }
 
-/// Reads up to `limit` messages behind `after` through `read`, which takes the key reached and how
-/// many rows are wanted.
-pub(crate) async fn gather<F: Future<Output = Result<Vec<Recorded>, StoreError>> + Send>(
+/// Reads up to `limit` rows behind `after` through `read`, which takes the key reached and the
+/// number of rows. `measure` gives the key and the bytes of a row.
+pub(crate) async fn gather<T, K, E, F>(
     limit: usize,
-    mut after: i64,
-    key: fn(&Recorded) -> i64,
-    read: impl Fn(i64, usize) -> F + Send,
-) -> Result<Gathered, StoreError> {
+    mut after: K,
+    measure: fn(&T) -> (K, usize),
+    read: impl Fn(K, usize) -> F + Send,
+) -> Result<Gathered<T>, E>
+where
+    T: Send,
+    K: Clone + Send,
+    F: Future<Output = Result<Vec<T>, E>> + Send,
+{
     let mut items = Vec::new();
     let mut bytes = 0;
     loop {
         let wanted = (limit + 1 - items.len()).min(READ_ROWS);
-        let rows = read(after, wanted).await?;
+        let rows = read(after.clone(), wanted).await?;
         let last = rows.len() < wanted;
         for row in rows {
-            after = key(&row);
-            bytes += row.data.as_str().len() + row.metadata.as_str().len();
+            let (key, len) = measure(&row);
+            (after, bytes) = (key, bytes + len);
             if items.len() == limit || (!items.is_empty() && PAGE_BYTES_MAX < bytes) {
                 return Ok(Gathered { items, more: true });
             }

@@ -52,7 +52,7 @@ impl Local {
             app::claim_routes(&mut app);
             let app = app.blobs(Arc::new(MemoryBlobs::default()));
             let server = Server::prepare(app, store, place).await?;
-            // What a program may ask of its own server, it asks where one is by default.
+            // Verbs of a program ask its own server at the default address.
             let _ = server.address.set(SocketAddr::from(([127, 0, 0, 1], PORT)));
             server.runtime.work().await?;
             Ok::<Arc<Server>, Failure>(server)

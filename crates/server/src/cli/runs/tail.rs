@@ -11,7 +11,7 @@ use steadfast_core::workflow::HistoryEntry;
 use super::super::{client::Client, output, table::Table};
 use crate::{args::AskArgs, failure::Failure};
 
-/// What was heard so far.
+/// The entries received so far.
 struct Heard {
     after: i64,
     ended: Option<String>,
@@ -119,7 +119,7 @@ fn line(entry: &HistoryEntry) -> String {
     Table::new(&[&line.join("  ")]).write()
 }
 
-/// What an entry is about, as people say it.
+/// The subject of an entry, for people.
 fn key(key: &Value) -> String {
     let word = |name: &str| key[name].as_str().unwrap_or_default();
     let (scope, kind, name) = (word("scope"), word("kind"), word("name"));

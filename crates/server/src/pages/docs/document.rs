@@ -5,14 +5,11 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 use steadfast_api::Code;
 
-use super::schema::Field;
+use super::schema::{Document, Field};
 use crate::operation::ERROR_CODES;
 
 /// Methods in the order in which they are shown.
 const METHODS: [&str; 6] = ["get", "head", "post", "put", "patch", "delete"];
-
-/// The OpenAPI document.
-pub(super) struct Document(pub(super) Value);
 
 /// One operation.
 pub(super) struct Endpoint<'a> {
@@ -31,10 +28,6 @@ pub(super) struct Answer<'a> {
 }
 
 impl Document {
-    pub(super) fn new(value: Value) -> Self {
-        Self(value)
-    }
-
     fn all(&self) -> impl Iterator<Item = Endpoint<'_>> {
         let paths = self.0["paths"].as_object().into_iter().flatten();
         paths.flat_map(|(path, item)| {
@@ -169,7 +162,7 @@ mod tests {
     use super::*;
 
     fn document() -> Document {
-        Document::new(json!({
+        Document(json!({
             "paths": { "/v1/queues/{queue}/messages": { "post": {
                 "tags": ["queues"],
                 "summary": "Send messages",

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::document::Document;
-
 /// Schemas within schemas that are followed. Deeper ones are shown by their name only.
 const DEPTH_MAX: usize = 4;
+
+/// The OpenAPI document.
+pub(super) struct Document(pub(super) Value);
 
 /// A field or a parameter.
 pub(super) struct Field<'a> {

@@ -1,0 +1,211 @@
+//! The server itself: health, metrics, doctor, and the description of the API.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::State,
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use steadfast_api::{
+    Code,
+    server::{Alive, Examination, Examine, Readiness, ReadinessCheck},
+};
+use steadfast_core::queue::QueueView;
+use steadfast_store::Health;
+use steadfast_web::{Problem, Web};
+
+use crate::{doctor::examine, metrics::Figures, server::Server};
+
+/// Queues with figures of their own. Consumed ones and as many by name are looked at to choose
+/// them: each costs a read.
+const QUEUES_MAX: usize = 100;
+
+const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Says that the process lives. Never touches the store.
+#[utoipa::path(get, path = "/healthz", tag = "server",
+    extensions(("x-needs-role" = json!("none"))),
+    responses((status = 200, body = Alive)),
+)]
+pub(crate) async fn healthz() -> Json<Alive> {
+    Json(Alive { status: "ok".into() })
+}
+
+/// Says whether requests should come here.
+#[utoipa::path(get, path = "/readyz", tag = "server",
+    extensions(("x-needs-role" = json!("none"))),
+    responses(
+        (status = 200, body = Readiness, description = "Ready"),
+        (status = 503, body = Readiness,
+            description = "The store cannot write, or the server stops"),
+    ),
+)]
+pub(crate) async fn readyz(State(server): State<Arc<Server>>) -> (StatusCode, Json<Readiness>) {
+    let (store_ok, store) = match server.runtime.store().health() {
+        Health::Ready => (true, "can write".into()),
+        Health::Degraded { reason } | Health::Failed { reason } => (false, reason),
+    };
+    let draining = server.is_draining();
+    let checks = vec![
+        ReadinessCheck { name: "store".into(), ok: store_ok, detail: store },
+        ReadinessCheck {
+            name: "draining".into(),
+            ok: !draining,
+            detail: if draining { "the server is stopping" } else { "no" }.into(),
+        },
+    ];
+    let ready = checks.iter().all(|it| it.ok);
+    let (code, status) = if ready {
+        (StatusCode::OK, "ready")
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, "not ready")
+    };
+    (code, Json(Readiness { status: status.into(), checks }))
+}
+
+/// Writes the figures in the text format of Prometheus.
+#[utoipa::path(get, path = "/metrics", tag = "server",
+    extensions(("x-needs-role" = json!("viewer"))),
+    responses((status = 200, body = String, content_type = CONTENT_TYPE)),
+)]
+pub(crate) async fn metrics(State(server): State<Arc<Server>>) -> Result<Response, Problem> {
+    let figures = Figures {
+        activity: server.runtime.store().activity(),
+        // A store that is away must not take the other figures with it.
+        totals: server.runtime.store().totals().await.ok(),
+        ready: server.runtime.store().health() == Health::Ready,
+        awake: server.runtime.objects().awake(),
+        connections: server.runtime.objects().connections(),
+        counters: counters(&server),
+        queues: queues(&server).await.ok(),
+    };
+    let text = server.metrics.write(&figures);
+    let text = text.map_err(|error| Problem::of(Code::Internal, error.to_string()))?;
+    Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response())
+}
+
+/// The counters of the applications.
+fn counters(server: &Server) -> Vec<(&'static str, &'static str, u64)> {
+    let web = server.runtime.extension::<Web>();
+    let counters = web.map_or(&[][..], |it| &it.counters);
+    counters.iter().map(|it| (it.name, it.help, (it.value)())).collect()
+}
+
+/// The queues with figures, and whether there are others: the consumed ones, then those with
+/// messages among the first by name, then the others of these.
+async fn queues(server: &Server) -> Result<(Vec<QueueView>, bool), Problem> {
+    let queues = server.runtime.queues();
+    let page = queues.page(None, QUEUES_MAX).await?;
+    let mut found = page.queues;
+    for name in queues.consumed().take(QUEUES_MAX) {
+        if !found.iter().any(|it| it.name == name) {
+            found.push(queues.show(name).await?);
+        }
+    }
+    let is_empty = |it: &QueueView| it.depth.waiting() + it.depth.dead == 0;
+    found.sort_by_cached_key(|it| (!it.consumed, is_empty(it), it.name.clone()));
+    let is_cut = page.next.is_some() || QUEUES_MAX < found.len();
+    found.truncate(QUEUES_MAX);
+    Ok((found, is_cut))
+}
+
+pub(crate) async fn doctor(server: Arc<Server>, it: Examine) -> Result<Examination, Problem> {
+    Ok(examine(&server, it.deep).await)
+}
+
+/// Describes every route.
+#[utoipa::path(get, path = "/openapi.json", tag = "server",
+    extensions(("x-needs-role" = json!("viewer"))),
+    responses((status = 200, body = serde_json::Value)),
+)]
+pub(crate) async fn openapi(State(server): State<Arc<Server>>) -> Response {
+    let text = server.openapi.get().cloned().unwrap_or_default();
+    ([(header::CONTENT_TYPE, "application/json")], text).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use axum::{
+        body::{Body, to_bytes},
+        http::Request,
+    };
+    use serde_json::Value;
+    use steadfast_bucket::MemoryBlobs;
+    use steadfast_core::{
+        App, Consumer, Delivery, Queue, QueueSettings, Result,
+        queue::{Outgoing, Settled},
+    };
+    use steadfast_store::{Json as Text, MemoryStore, Store, SystemClock};
+    use steadfast_web::{Needs, Role, Routes, Serve};
+    use tower::ServiceExt;
+
+    use super::*;
+    use crate::{failure::Failure, place::Place, server::Policy};
+
+    #[tokio::test]
+    async fn an_application_with_a_route_of_the_server_does_not_start() {
+        let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
+        let mut app = App::new("test").routes("", || {
+            Routes::<()>::new("own")
+                .get("/healthz", Needs::NOTHING, "Says that it is well", async || "")
+                .get("/v1/objects/{kind}", Role::Viewer, "Lists them", async || "")
+        });
+        let place = Place::Folder("memory".into());
+        crate::app::claim_routes(&mut app);
+        let refused = Server::prepare(app, store.clone(), place).await.err();
+        let Some(Failure::Told(text)) = refused else { panic!("it started") };
+        assert!(text.contains("route `/healthz` is declared by"), "{text}");
+        assert!(text.contains("route `/v1/objects/{}` is declared by"), "{text}");
+        assert_eq!(store.activity().commits, 0);
+    }
+
+    /// Takes messages and does nothing.
+    struct Idle;
+
+    impl Consumer for Idle {
+        type Message = Value;
+
+        async fn deliver(&self, delivery: Delivery<Value>) -> Result<Settled> {
+            Ok(delivery.done())
+        }
+    }
+
+    #[tokio::test]
+    async fn queues_that_are_consumed_or_hold_messages_have_figures_before_others() {
+        const LAST: Queue<Value> = Queue::named("z");
+        let app = App::new("test").queue(LAST).consume(LAST, Idle);
+        let program = app.test().await.unwrap();
+        for number in 0..150 {
+            let name = format!("a-{number:03}");
+            program.queues().configure(&name, QueueSettings::default()).await.unwrap();
+        }
+        let message = Outgoing { body: Text::empty(), delay: Duration::ZERO };
+        program.queues().send_json("a-099", vec![message], None).await.unwrap();
+        let site = crate::http::router(&program, Policy::HostDecides).unwrap();
+        let asked = Request::get("/metrics").body(Body::empty()).unwrap();
+        let answer = site.oneshot(asked).await.unwrap();
+        let text = to_bytes(answer.into_body(), 1 << 20).await.unwrap();
+        let text = String::from_utf8(text.to_vec()).unwrap();
+        let has = |name: &str| text.contains(&format!("queue_depth{{queue=\"{name}\"}}"));
+        assert!(has("z") && has("a-099") && has("a-000") && has("a-097"), "{text}");
+        assert!(!has("a-098") && !has("a-100"), "{text}");
+        assert!(text.contains("queues_truncated 1"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn a_node_that_drains_is_not_ready() {
+        let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
+        let app = App::new("test");
+        let app = app.blobs(Arc::new(MemoryBlobs::default()));
+        let place = Place::Folder("memory".into());
+        let server = Server::prepare(app, store, place).await.unwrap();
+        assert_eq!(readyz(State(server.clone())).await.0, StatusCode::OK);
+        server.drain();
+        let (status, Json(body)) = readyz(State(server)).await;
+        assert_eq!((status, &*body.status), (StatusCode::SERVICE_UNAVAILABLE, "not ready"));
+    }
+}
