@@ -103,13 +103,15 @@ impl<S: Source> Engine<S> {
         let closing = Closing(self.bell.clone());
         while !self.is_over {
             let wake_at = self.step();
-            let (clock, bell, store) = (&self.clock, &self.bell, &self.store);
+            let wakes = wake_at.is_some();
+            let sleep = self.clock.sleep_until(wake_at.unwrap_or(Timestamp::MAX));
+            let (bell, store) = (&self.bell, &self.store);
             tokio::select! {
                 _ = stopping.wait_for(|it| *it) => break,
                 Some(ended) = self.tasks.join_next() => self.ended(ended),
                 news = store.notices().next(), if S::HEARS => self.source.hear(&news),
                 () = bell.rung() => {}
-                () = clock.sleep_until(wake_at.unwrap_or(Timestamp::MAX)), if wake_at.is_some() => {}
+                () = sleep, if wakes => {}
             }
         }
         // Nobody waits for work that can never be settled.
