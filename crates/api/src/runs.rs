@@ -75,7 +75,7 @@ pub struct StartRun {
 }
 operation!(StartRun => StartedRun, Post "/v1/workflows/{workflow}/runs" (workflow), Member, status
     201, key idempotency_key, query wait, status_by created,
-    errors [InvalidName, InvalidInput, WorkflowNotFound]);
+    errors [InvalidName, InvalidInput, WorkflowNotFound, RunNotFound]);
 
 fn created(started: &StartedRun) -> u16 {
     if started.created { 201 } else { 200 }

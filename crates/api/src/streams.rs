@@ -47,7 +47,7 @@ requests! {
         /// Message: the number in the first column of `show`, `pending` and `dead`
         message: Position,
     } => Message, Post "/v1/messages/{message}/revive", Operator,
-        errors [MessageNotFound, WrongStatus, Contended];
+        errors [MessageNotFound, WrongStatus, Contended, InvalidInput];
 }
 
 /// A stream in a list.

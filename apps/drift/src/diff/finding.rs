@@ -310,6 +310,8 @@ mod tests {
             Category::Platform,
             Category::Unknown,
         ];
+        let names = ["routing", "security", "cache", "content", "timing", "platform", "unknown"];
+        assert_eq!(categories.map(Category::as_str), names);
         for category in categories {
             assert_eq!(serde_json::to_value(category).unwrap(), category.as_str());
         }
@@ -325,9 +327,21 @@ mod tests {
             Section::Platform,
             Section::Tls,
         ];
+        let names = [
+            "probe",
+            "status",
+            "finalUrl",
+            "redirects",
+            "headers",
+            "content",
+            "timing",
+            "cf",
+            "platform",
+            "tls",
+        ];
+        assert_eq!(sections.map(Section::as_str), names);
         for section in sections {
             assert_eq!(serde_json::to_value(section).unwrap(), section.as_str());
         }
-        assert_eq!(Section::FinalUrl.as_str(), "finalUrl");
     }
 }

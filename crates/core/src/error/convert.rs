@@ -39,6 +39,7 @@ fn is_parsing(error: &dyn Any) -> bool {
         || error.is::<std::str::Utf8Error>()
         || error.is::<std::string::FromUtf8Error>()
         || error.is::<std::net::AddrParseError>()
+        || error.is::<strum::ParseError>()
         || error.is::<store::InvalidInput>()
         || error.is::<store::AddressError>()
 }
@@ -68,6 +69,7 @@ mod tests {
         assert!(from("x".parse::<f32>()).is_terminal());
         assert!(from(String::from_utf8(vec![0xff])).is_terminal());
         assert!(from("x".parse::<std::net::IpAddr>()).is_terminal());
+        assert!(from("x".parse::<store::EntityKind>()).is_terminal());
         assert!(!from(std::fs::read("/nowhere")).is_terminal());
         let away = Err::<(), _>(StoreError::Unavailable { reason: "away".into() });
         assert!(!from(away).is_terminal());

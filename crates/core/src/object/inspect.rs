@@ -212,6 +212,10 @@ impl Objects {
                 apart(look).await?
             }
             Err(HistoryError::Call(CallError::Corrupt { detail, .. })) => Err(detail),
+            // It was deleted meanwhile.
+            Err(HistoryError::NoTurn { .. }) => {
+                return Err(InspectError::UnknownObject { object: object.to_string() });
+            }
             Err(error) => return Err(error.into()),
         };
         Ok(ObjectView { summary, served, awake, oldest_turn, last_failure, inside })

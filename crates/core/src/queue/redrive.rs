@@ -7,11 +7,15 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use steadfast_store::{
-    Address, Cause, Commit, Due, DueCursor, ENQUEUE, Expect, Json, Lease, Letter, Message,
-    Position, Recorded, SettledAs, State, StoreError, Task, Timestamp, Write, queue_address,
+    Address, Cause, Commit, Due, DueCursor, ENQUEUE, Expect, Json, Lease, Letter, Message, Outcome,
+    Position, Recorded, SettledAs, State, Task, Timestamp, Write, queue_address,
 };
 
-use super::{QueueError, Queues, state::QueueState};
+use super::{
+    QueueError, Queues,
+    state::{Held, QueueState},
+};
+use crate::dispatch::window::End;
 
 /// Messages read at once.
 pub(super) const CHUNK: usize = 200;
@@ -166,34 +170,21 @@ impl Queues {
             Some(key) => commit.write(key.write()),
             None => commit,
         };
-        let before = self.shared.store.totals().await?.position;
-        if self.change_some(&queue, &[(found, commit)]).await? == 0 {
-            return self.replaced_before().await?.ok_or_else(unknown);
+        let mut held = Held::new(&*queue, Vec::new());
+        if found.letter.as_ref().is_none_or(|it| held.hold(it))
+            && let Outcome::Committed(receipt) = self.shared.store.commit(commit).await?
+        {
+            held.finish(id, End::Gone);
+            queue.wake();
+            return receipt.appended.first().map(|it| it.1).ok_or_else(unknown);
         }
-        self.replacement(id, before).await?.ok_or_else(unknown)
+        self.replaced_before().await?.ok_or_else(unknown)
     }
 
     /// The message that an edit under the key of this handle made.
     async fn replaced_before(&self) -> Result<Option<Position>, QueueError> {
         let Some(key) = &self.key else { return Ok(None) };
         Ok(key.find(&*self.shared.store).await?.map(|it| it.position))
-    }
-
-    /// The message that was caused by another one after a position.
-    async fn replacement(
-        &self,
-        cause: Position,
-        after: Position,
-    ) -> Result<Option<Position>, StoreError> {
-        let mut after = after;
-        loop {
-            let page = self.shared.store.read_all(after, 100).await?;
-            let Some(last) = page.last() else { return Ok(None) };
-            after = last.position;
-            if let Some(it) = page.iter().find(|it| it.cause == Some(cause)) {
-                return Ok(Some(it.position));
-            }
-        }
     }
 
     /// One message that waits or is dead in a queue, by its id.

@@ -48,7 +48,7 @@ impl Ctx {
             };
             let object = store::Address::new(EntityKind::Object, C::CLASS, to.name());
             let object = object.map_or_else(|_| to.name().to_owned(), |it| it.to_string());
-            let asked = Some((key.clone(), StepInput::of_call(object, &body)));
+            let asked = Some((key.clone(), StepInput::new(object, &body)));
             let (name, retry, timeout) = (C::NAME, RETRY, TIMEOUT);
             run(self, Asked { kind: "call", name, line, retry, timeout, call: asked }, call).await
         }

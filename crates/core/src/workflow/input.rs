@@ -27,9 +27,7 @@ impl Inputs {
         let send = self.send.take();
         let Some(entry) = entry else {
             if let (Some(key), Some(target)) = (send, message.target) {
-                let data = message.data.as_str();
-                let (to, bytes) = (target.to_string(), data.len());
-                let input = StepInput { to, message: serde_json::from_str(data).ok(), bytes };
+                let input = StepInput::new(target.to_string(), message.data.as_str());
                 self.known.insert(key.clone(), input);
                 self.unnamed.push((key, target));
             }
@@ -75,12 +73,23 @@ mod tests {
     use crate::workflow::record::INPUT_BYTES_MAX;
 
     #[test]
-    fn a_large_message_of_a_call_is_left_out_of_the_record() {
+    fn a_large_or_deep_message_is_left_out_of_the_record() {
         let body = |len: usize| format!("\"{}\"", "x".repeat(len - 2));
-        let small = StepInput::of_call("object/a/b".into(), &body(INPUT_BYTES_MAX));
+        let small = StepInput::new("object/a/b".into(), &body(INPUT_BYTES_MAX));
         assert!(small.message.is_some() && small.bytes == INPUT_BYTES_MAX);
-        let large = StepInput::of_call("object/a/b".into(), &body(INPUT_BYTES_MAX + 1));
+        let large = StepInput::new("object/a/b".into(), &body(INPUT_BYTES_MAX + 1));
         assert_eq!((large.message, large.bytes), (None, INPUT_BYTES_MAX + 1));
+        // Whatever its depth, an entry with it can be recorded.
+        for depth in 120..=127 {
+            let deep = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+            let input = Some(StepInput::new("object/a/b".into(), &deep));
+            assert_eq!(input.as_ref().is_some_and(|it| it.message.is_some()), depth <= 125);
+            let key: Key =
+                serde_json::from_str(r#"{"kind":"call","name":"add","count":1}"#).unwrap();
+            let (value, attempt) = (serde_json::Value::Null, None);
+            let entry = Entry::Done { key, value, attempt, input };
+            assert!(entry.message().is_ok(), "{depth}");
+        }
     }
 
     #[test]

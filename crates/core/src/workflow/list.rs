@@ -2,7 +2,7 @@
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
-use data_encoding::HEXLOWER;
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use serde::{Deserialize, Serialize};
 use steadfast_store::{RunCursor, RunFilter, RunStatus, RunSummary, Timestamp};
 
@@ -210,7 +210,7 @@ fn write_cursor(last: &RunItem) -> String {
 }
 
 fn read_cursor(workflow: &str, text: &str) -> Option<RunCursor> {
-    let text = String::from_utf8(HEXLOWER.decode(text.as_bytes()).ok()?).ok()?;
+    let text = String::from_utf8(HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok()?).ok()?;
     let (at, id) = text.split_once(' ')?;
     let (created_at, id) = (Timestamp(at.parse().ok()?), address(workflow, id).ok()?.id());
     Some(RunCursor { created_at, id })
@@ -228,6 +228,8 @@ mod tests {
         let cursor = read_cursor("order", &write_cursor(&item)).unwrap();
         let o_1 = address("order", "o-1").unwrap();
         assert_eq!((cursor.created_at.0, cursor.id), (-7, o_1.id()));
+        let upper = write_cursor(&item).to_uppercase();
+        assert_eq!(read_cursor("order", &upper), Some(cursor));
         for broken in ["", "7", "zz", "2d37", "+1+1", "7820"] {
             assert_eq!(read_cursor("order", broken), None, "{broken}");
         }

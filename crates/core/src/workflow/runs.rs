@@ -148,7 +148,10 @@ impl Runs {
         let watcher = self.shared.watchers.watch(run.id());
         let mut started = self.start_json(workflow, id, input).await?;
         tokio::select! {
-            status = self.ended(&run, watcher, started.status.clone()) => started.status = status?,
+            status = self.ended(&run, watcher, started.status.clone()) => {
+                // It is started, also if its status cannot be read.
+                started.status = status.unwrap_or(started.status);
+            }
             () = enough => {}
         }
         Ok(started)

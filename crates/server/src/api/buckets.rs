@@ -79,7 +79,10 @@ pub(crate) async fn put(server: Arc<Server>, it: PutBucket) -> Result<SavedBucke
         };
         let set = server.buckets()?.configure(&name, set).await;
         set.map_err(|it| match created {
-            true => Problem::from(it).after_change(),
+            true => {
+                let detail = format!("bucket created, but not its settings: {it}; send it again");
+                Problem::of(Code::OutcomeUnknown, detail)
+            }
             false => it.into(),
         })?;
     }

@@ -193,8 +193,10 @@ pub(crate) async fn redrive(server: Arc<Server>, it: RedriveQueue) -> Result<Red
         rate_per_second: it.rate_per_second,
         dry_run: it.dry_run,
     };
+    let is_preview = what.dry_run;
     let all = tokio::spawn(async move { queues.redrive(&it.queue, &what).await });
-    Ok(all.await.unwrap_or(Err(StoreError::Closed.into())).map_err(in_part)?.into())
+    let all = all.await.unwrap_or(Err(StoreError::Closed.into()));
+    Ok(all.map_err(|it| if is_preview { it.into() } else { in_part(it) })?.into())
 }
 
 /// Many messages are changed in many commits: some of them may be done when one fails. Other errors
