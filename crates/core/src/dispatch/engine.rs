@@ -100,8 +100,9 @@ impl<S: Source> Engine<S> {
 
     /// Runs until it is told to stop. Tasks that are running then have the time of `grace` to end.
     pub(crate) async fn run(mut self, mut stopping: watch::Receiver<bool>, grace: Duration) {
-        let closing = Closing(self.bell.clone());
-        while !self.is_over {
+        let _closing = Closing(self.bell.clone());
+        // Without a store nothing new is started; what is running ends by itself.
+        while !(self.is_over && self.tasks.is_empty()) {
             let wake_at = self.step();
             let wakes = wake_at.is_some();
             let sleep = self.clock.sleep_until(wake_at.unwrap_or(Timestamp::MAX));
@@ -114,16 +115,17 @@ impl<S: Source> Engine<S> {
                 () = sleep, if wakes => {}
             }
         }
-        // Nobody waits for work that can never be settled.
-        let closing = (!self.is_over).then_some(closing);
         self.drain(grace).await;
-        drop(closing);
     }
 
     /// Starts what can start, and returns when to look again.
     fn step(&mut self) -> Option<Timestamp> {
         // Read before the clock: a caller who rings later may have turned it.
         let rings = self.bell.rings();
+        if self.is_over {
+            self.bell.sleep(rings, false, None);
+            return None;
+        }
         let is_paused = self.clock.now() < self.paused_until;
         let Idle { is_settled, wake_at } = self.source.start(&mut self.tasks, is_paused);
         // Without a store nothing more happens, however much is due.

@@ -1,11 +1,10 @@
 //! Messages that may have ended a process: which of them may be delivered beside each other.
 //!
 //! A message that waited when a process ended without a clean shutdown is *counted*: each attempt
-//! is claimed before it begins. One that was claimed then is *blamed*: one at a time, beside counted
-//! ones.
-//! Only an attempt after which a message could be given up is *exclusive*: nothing else that is
-//! suspect runs beside it. Nobody is alone for longer than [`ALONE_MAX`]: one that hangs holds up
-//! other suspects for so long at most, and nothing that is not suspect.
+//! is claimed before it begins. One that was claimed then is *blamed*: one at a time, beside
+//! counted ones. Only an attempt after which a message could be given up is *exclusive*: nothing
+//! else that is suspect runs beside it. Nobody is alone for longer than [`ALONE_MAX`]: one that
+//! hangs holds up other suspects for so long at most, and nothing that is not suspect.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
