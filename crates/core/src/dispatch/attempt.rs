@@ -35,7 +35,7 @@ pub(crate) enum Claim {
     Held { attempt: u32, lease: Lease, until: Timestamp },
     /// It is not due before then.
     NotDue(Timestamp),
-    /// Somebody else has the message, or has settled it.
+    /// Another consumer has the message, or it is settled.
     Lost,
 }
 
@@ -107,9 +107,9 @@ impl Leases {
 pub(crate) enum Verdict {
     /// It worked. This is committed with the end of the delivery.
     Done(Commit),
-    /// A commit of somebody else's has ended the delivery.
+    /// Another commit, such as a turn's, has ended the delivery.
     Settled,
-    /// It is tried again after so long, or as the policy says, if it may be tried again at all.
+    /// It is tried again after this time, or as the policy says, if attempts are left.
     Retry { after: Option<Duration>, error: String },
     /// It is given up.
     Bury { why: String },
@@ -148,11 +148,11 @@ pub(crate) enum GiveUp<'a> {
     Dead,
     /// It moves to another queue.
     Move(Address),
-    /// Its handler says how it counts as done, because somebody waits for that; or it is dead.
+    /// The handler reports the failure to those that wait for the result; else it is dead.
     Report(&'a dyn Handler, &'a Recorded),
 }
 
-/// What is written for an end.
+/// The writes for the end of an attempt.
 #[derive(Clone, Debug)]
 pub(crate) struct Written {
     pub(crate) position: Position,
@@ -177,7 +177,7 @@ impl Written {
     }
 }
 
-/// What is written for the end of an attempt under a policy.
+/// Makes the writes for the end of an attempt under a policy.
 pub(crate) fn write(ending: &Ending, policy: &Policy<'_>, entropy: &dyn Entropy) -> Written {
     let Ending { position, attempt, lease, verdict } = ending;
     let (position, lease) = (*position, *lease);

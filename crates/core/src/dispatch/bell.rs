@@ -53,12 +53,12 @@ impl Bell {
         self.state.lock().wake_at
     }
 
-    /// Returns when somebody has rung.
+    /// Returns when the bell has rung.
     pub(super) async fn rung(&self) {
         self.rung.notified().await;
     }
 
-    /// How often somebody has rung.
+    /// How often the bell has rung.
     pub(super) fn rings(&self) -> u64 {
         self.state.lock().rings
     }

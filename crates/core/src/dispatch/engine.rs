@@ -1,4 +1,4 @@
-//! The loop behind every delivery: it starts what can start, hears how that ended, and sleeps
+//! The loop behind every delivery: it starts deliveries and reads, hears how they ended, and sleeps
 //! until something happens or becomes due. It never polls.
 //!
 //! One loop serves all targets but queues; each queue that is consumed has its own.
@@ -33,7 +33,7 @@ pub(crate) trait Source: Send + 'static {
     /// For the log.
     fn name(&self) -> &str;
 
-    /// Starts what can start. Nothing is to be read while `is_paused`.
+    /// Starts deliveries and reads that are due. Nothing may be read while `is_paused`.
     fn start(&mut self, tasks: &mut JoinSet<Self::Ended>, is_paused: bool) -> Idle;
 
     /// Hears how something ended, or that it panicked.
@@ -118,7 +118,7 @@ impl<S: Source> Engine<S> {
         self.drain(grace).await;
     }
 
-    /// Starts what can start, and returns when to look again.
+    /// Starts deliveries and reads that are due, and returns when to look again.
     fn step(&mut self) -> Option<Timestamp> {
         // Read before the clock: a caller who rings later may have turned it.
         let rings = self.bell.rings();
@@ -158,7 +158,7 @@ impl<S: Source> Engine<S> {
         self.paused_until = self.clock.now().after(PAUSE);
     }
 
-    /// Waits for what is under way; what takes too long is stopped and its leases given back.
+    /// Waits for running tasks. Tasks that take too long are cancelled, and leases are given back.
     async fn drain(mut self, grace: Duration) {
         let finished = async { while self.tasks.join_next().await.is_some() {} };
         tokio::select! {

@@ -43,11 +43,11 @@ pub(super) struct Shared {
     pub(super) client: Client,
     pub(super) declared: BTreeMap<&'static str, QueueSettings>,
     pub(super) consumed: BTreeMap<&'static str, ConsumeOptions>,
-    /// Those who have not begun.
+    /// Consumers that have not started.
     pub(super) consumers: Mutex<Consumers>,
     pub(super) open: Mutex<HashMap<EntityId, Arc<QueueState>>>,
-    /// Up to here somebody was at work who did not say goodbye: a message there may be the one that
-    /// ended the process, so its attempts are counted before they begin.
+    /// The last position of a process that ended without a clean shutdown. A message up to here may
+    /// have caused that, so its attempts are counted before they begin.
     pub(super) careful_until: Position,
     /// Messages that were being delivered when a process ended.
     pub(super) blamed: Mutex<HashSet<Position>>,
@@ -56,7 +56,7 @@ pub(super) struct Shared {
     pub(super) leases: Leases,
     /// Held by operations of several commits, by key.
     pub(super) keyed: KeyLocks,
-    /// Held by who gives a queue other settings.
+    /// Held while the settings of a queue change.
     pub(super) configuring: tokio::sync::Mutex<()>,
     pub(super) stop: watch::Sender<bool>,
     pub(super) tasks: Mutex<Vec<JoinHandle<()>>>,
@@ -81,7 +81,7 @@ impl Shared {
 /// The consumers of queues that are declared.
 pub(super) type Consumers = BTreeMap<&'static str, (Arc<dyn Consume>, ConsumeOptions)>;
 
-/// What is recorded about a queue, each time it changes, in a stream of its own.
+/// The settings of a queue, recorded in a stream of their own each time they change.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Rules {
@@ -125,11 +125,11 @@ pub(super) struct QueueState {
     window: Mutex<QueueWindow>,
     pub(super) leases: Leases,
     clock: Arc<StoreClock>,
-    /// Somebody asks the store what is due.
+    /// Held while due messages are read from the store.
     pub(super) reader: tokio::sync::Mutex<()>,
     pub(super) meter: Meter,
     pub(super) samples: Samples,
-    /// About how large its letters are.
+    /// The average size of its messages.
     letter_bytes: AtomicUsize,
     /// Wakes its loop, if it is consumed here.
     pub(super) bell: Arc<Bell>,
@@ -279,7 +279,7 @@ impl QueueState {
         Ok(true)
     }
 
-    /// How many letters of so many are worth holding at once.
+    /// How many messages of a page fit into the memory for one queue.
     pub(super) fn fitting(&self, page: usize) -> usize {
         const BYTES: usize = 8 << 20;
         page.min((BYTES / self.letter_bytes.load(Ordering::Relaxed).max(1)).max(1))
